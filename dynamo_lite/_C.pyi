@@ -1,0 +1,195 @@
+"""The C++ half: the frame hook, guard trees and the entries kept on code objects.
+
+The hot path lives here: no function of this module runs Python while it checks a guard.
+"""
+
+from collections.abc import Callable
+from types import CodeType, FunctionType
+from typing import Any, Final
+
+TORCH_VERSION: Final[str]
+"""The torch this extension was built against."""
+PYTHON_VERSION: Final[str]
+"""The CPython this extension was built against, as ``3.11``."""
+
+# -- marks: process-wide words on a code object ----------------------------------------------------------------
+
+MARK_NONE: Final[int]
+MARK_SKIP: Final[int]
+"""This code's frames run as they are; frames they call are looked at."""
+MARK_SKIP_RECURSIVE: Final[int]
+"""This code's frames run as they are, with the hook off for all that they call."""
+
+def mark_code(code: CodeType, mark: int) -> None: ...
+def get_mark(code: CodeType) -> int: ...
+
+# -- owners ----------------------------------------------------------------------------------------------------
+
+class Verdict:
+    """What an owner's callback says of a frame, where it has no code for it. Three constants below."""
+
+PASS: Final[Verdict]
+"""Run this call as it is; ask again at the next."""
+SKIP: Final[Verdict]
+"""Never ask again about this code object, for this owner. Its callees are still looked at."""
+FREEZE: Final[Verdict]
+"""Keep the entries there are; on a miss run the frame as it is, with the hook off below it."""
+
+class FrameView:
+    """A frame that has not begun, shown to a callback. Valid only while the callback runs (RuntimeError after)."""
+
+    code: CodeType
+    func: FunctionType
+    globals: dict[str, Any]
+    builtins: dict[str, Any]
+    closure: tuple[Any, ...]
+    """The function's cells in the order of co_freevars; empty where it has none."""
+    locals: dict[str, Any]
+    """Bound arguments by name (raw values: an argument that will become a cell is not one yet)."""
+    owner: Owner
+    entries: int
+    """How many valid entries this owner has on this code."""
+    def misses(self) -> list[Failure]:
+        """Why each of this owner's entries did not hold, first tried first."""
+
+class Owner:
+    """Somebody who compiles: one a dl.compile or dl.enable. Entries belong to a code object and an owner."""
+
+    def __init__(
+        self, callback: Callable[[FrameView], tuple[GuardTree, CodeType] | Verdict] | None, name: str = ""
+    ) -> None:
+        """callback is asked about each frame with no entry that holds; None: cached code only (run only)."""
+    callback: Callable[[FrameView], Any] | None
+    name: str
+    def entries(self, code: CodeType) -> list[Entry]: ...
+    def codes(self) -> list[CodeType]:
+        """The code objects on which this owner has entries or verdicts."""
+    def reset(self) -> None:
+        """Drop this owner's entries and verdicts everywhere. Frames that run keep what they run."""
+
+class Entry:
+    hits: int
+    valid: bool
+    owner: Owner
+    code: CodeType
+    tree: GuardTree
+
+def entries(code: CodeType) -> list[Entry]:
+    """Every owner's valid entries on a code object."""
+
+OFF: Final[Owner]
+"""The owner of threads that are left alone."""
+
+def set_thread_owner(owner: Owner | None) -> Owner | None:
+    """Set who compiles on this thread; returns who did. None: whoever set_process_owner names. OFF: nobody.
+
+    The hook is installed while any thread or the process has an owner other than OFF."""
+
+def set_process_owner(owner: Owner | None) -> Owner | None: ...
+def current_owner() -> Owner | None:
+    """The owner in force on this thread: its own, else the process's."""
+
+def hook_installed() -> bool: ...
+
+class Wrapped:
+    """A callable that calls ``fn`` with ``owner`` set for this thread: what dl.compile and dl.disable (OFF) return.
+
+    Vectorcall; binds as a method; has fn's __name__, __qualname__, __doc__, __module__ and __wrapped__; a __dict__
+    and weak references; takes part in garbage collection."""
+
+    def __init__(self, fn: Callable[..., Any], owner: Owner) -> None: ...
+    __wrapped__: Callable[..., Any]
+    owner: Owner
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+class InstanceCall:
+    """A descriptor for a class's ``__call__`` which calls, in C, what the instance keeps in slot or attribute
+    ``name`` of its class (a member descriptor), with the call's own arguments (without self)."""
+
+    def __init__(self, member: Any) -> None: ...
+
+# -- guards ----------------------------------------------------------------------------------------------------
+
+class GlobalState:
+    """A snapshot of torch's state that is not on any tensor: grad mode, inference mode, autocast (each device
+    type's enabled and dtype, cache), default dtype, deterministic algorithms (and warn only, fill), cuBLAS/float32
+    matmul precision and tf32, number of threads, depth of the torch-function and torch-dispatch mode stacks,
+    functorch's depth, torch function enabled."""
+
+    def __init__(self) -> None: ...
+    def __eq__(self, other: object) -> bool: ...
+    def difference(self, other: GlobalState) -> str:
+        """What differs, in words; '' if nothing."""
+
+class Failure:
+    """The first check of a tree that did not hold."""
+
+    reason: Any
+    """The object that was passed to check()."""
+    kind: str
+    expected: Any
+    found: str
+    """What is there instead, in words."""
+
+class GuardTree:
+    """Assumptions about a frame that has not begun, as a tree: accessors reach a value, checks are made of it.
+
+    Built once, then only read. Node 0 is the frame. Nothing here runs Python when checked.
+
+    Accessors (kind, arg): of the frame: ``local`` (argument's name), ``closure`` (index into co_freevars; the cell),
+    ``globals``, ``builtins``, ``function``, ``const`` (any object; held weakly where it can be, and its death makes
+    the entry invalid). Of a value: ``type``; ``instance_dict`` (its __dict__); ``type_attr`` (name, looked up along a
+    type's MRO, no descriptor called); ``slot`` (a member descriptor, as types.MemberDescriptorType);
+    ``c_attr`` (a name whose C getter is run: functions' __code__, __defaults__, __kwdefaults__, __closure__,
+    __globals__, methods' __func__ and __self__, partials' func/args/keywords, a tensor's grad ...: only for
+    objects whose type is a built-in or extension type);
+    ``dict_item`` (key), ``dict_key`` and ``dict_value`` (position in order), ``list_item``, ``tuple_item``,
+    ``deque_item`` (index), ``cell_contents``, ``weakref_target``, ``super_dict_payload`` is not needed: dict_item works on
+    subclasses of dict by dict's own lookup, list_item and tuple_item likewise.
+    An accessor that finds nothing is a failure of the child's ``present`` check, reported as such.
+
+    Checks (kind, arg): ``type`` (exact), ``id`` (same object; weak where it can be), ``equals`` (a constant of the same
+    exact type and value; nested in tuples and frozensets; 0, 0.0, -0.0, False and nan told apart: floats and complex
+    by their bits), ``length`` (of list, tuple, dict, set, frozenset, deque, str and their subclasses by the base's own
+    length), ``dict_keys`` (tuple: the keys, in order; each exact str/int/... key compared by type and value, others by
+    identity), ``dict_has`` and ``dict_lacks`` (key), ``type_lacks`` (name, along the MRO), ``lacks_instance_dict_item``
+    (name: no such key in __dict__, or no __dict__), ``set_items`` (frozenset of constants or identities),
+    ``tensor`` (an example: dtype, device, dispatch key set, requires_grad, is leaf or not is not looked at, sizes, strides),
+    ``same_as`` (another node's number: same object), ``distinct`` (list of node numbers: this one and those are pairwise
+    different objects), ``storages_distinct`` (list of node numbers: no two of these tensors share a storage),
+    ``global_state`` (a GlobalState; on node 0), ``unbound`` (the accessor of this node found nothing)."""
+
+    def __init__(self, code: CodeType) -> None: ...
+    def child(self, parent: int, kind: str, arg: Any = None) -> int:
+        """A new node reached from ``parent``. ValueError for a kind that is not there."""
+    def check(self, node: int, kind: str, arg: Any, reason: Any) -> None: ...
+    def capture(self, node: int) -> int:
+        """Put this node's value into the tuple of captured values that a hit leaves in the new code's local
+        variable CAPTURED_NAME; returns its index. The same node gives the same index."""
+    def checks(self) -> list[tuple[Any, str, Any]]:
+        """(reason, kind, arg) in the order they are made."""
+    def test(self, frame: FrameView) -> Failure | None: ...
+
+CAPTURED_NAME: Final[str]
+""" '___captured' : where the code of an entry has a local variable of that name, it starts with the tuple in it."""
+
+# -- what generated code calls ------------------------------------------------------------------------------------
+
+class GraphCall:
+    """Calls the backend's callable with the hook off for this thread. Vectorcall, nothing allocated but an argument
+    vector. ``captured``: the first argument is a tuple whose items go in front of the rest."""
+
+    def __init__(self, fn: Callable[..., Any], captured: bool = False) -> None: ...
+    fn: Callable[..., Any]
+    captured: bool
+    def __call__(self, *args: Any) -> Any: ...
+
+class Resume:
+    """The rest of a frame, as code. Called in generated code with (closure or None, *args) it returns a Continuation,
+    which that code must return at once: the hook then runs ``code`` as a function with the frame's globals, that
+    closure (a tuple of cells) and those arguments, *in place of* the frame that returned. So a loop that breaks the graph ten
+    thousand times does not nest, and a traceback shows one frame, as in eager."""
+
+    def __init__(self, code: CodeType) -> None: ...
+    code: CodeType
+    def __call__(self, closure: tuple[Any, ...] | None, *args: Any) -> Any: ...
