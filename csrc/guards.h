@@ -1,0 +1,37 @@
+// Guard trees: what the translation of a frame assumed, checked before its code runs.
+#pragma once
+
+#include <Python.h>
+
+#include "cpython.h"
+#include "refs.h"
+
+namespace dynamo_lite {
+
+class GuardTree;
+
+// What the guards' types add to the module: GuardTree, Failure, GlobalState. False with an exception set on failure.
+bool register_guards(PyObject* module);
+
+// Whether `object` is a dynamo_lite._C.GuardTree.
+bool is_guard_tree(PyObject* object) noexcept;
+
+// The tree inside a GuardTree object; borrowed, lives as long as the object does.
+GuardTree& guard_tree(PyObject* object) noexcept;
+
+// One load: false for good once an object that the tree holds weakly has died. check() then fails.
+bool is_valid(const GuardTree& tree) noexcept;
+
+// The code object whose frames the tree is about; borrowed.
+PyCodeObject* guarded_code(const GuardTree& tree) noexcept;
+
+// The hot path. Whether all assumptions hold of a frame that has not begun. On true, `captured` owns the tuple of
+// captured values, or is empty where the tree captures nothing. Runs no Python, allocates only that tuple, leaves no
+// exception set (a tuple that cannot be allocated is a miss).
+bool check(GuardTree& tree, const FrameSlots& frame, Ref& captured) noexcept;
+
+// The same walk, told to say what failed: a new Failure; empty where everything holds; empty with an exception set
+// where the Failure cannot be made. Never runs the guarded program's Python.
+Ref explain(GuardTree& tree, const FrameSlots& frame);
+
+}  // namespace dynamo_lite

@@ -1,0 +1,46 @@
+"""dynamo_lite: a graph-capturing JIT for PyTorch. See the README for what each name does."""
+
+from .compatibility import check as _check
+
+_check()
+
+from . import config, exc  # noqa: E402
+from .api import (  # noqa: E402
+    Explanation,
+    allow_in_graph,
+    compile,
+    disable,
+    disallow_in_graph,
+    enable,
+    explain,
+    graph_break,
+    is_compiling,
+    optimize,
+    reset,
+    run,
+)
+from .backends import list_backends, lookup_backend, register_backend  # noqa: E402
+from .counters import counters  # noqa: E402
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Explanation",
+    "allow_in_graph",
+    "compile",
+    "config",
+    "counters",
+    "disable",
+    "disallow_in_graph",
+    "enable",
+    "exc",
+    "explain",
+    "graph_break",
+    "is_compiling",
+    "list_backends",
+    "lookup_backend",
+    "optimize",
+    "register_backend",
+    "reset",
+    "run",
+]

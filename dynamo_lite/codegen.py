@@ -1,0 +1,240 @@
+"""Records to bytecode: call the graph, replay the side effects, load values."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from . import _C
+from .bytecode import Instruction, emit
+from .exc import InternalError
+from .source import Source
+from .variables.base import LazyVariable, NotConstant, VariableTracker
+from .variables.constant import ConstantVariable
+
+Load = Callable[[], None]
+
+
+class Unreconstructable(Exception):
+    """A value that has to outlive the trace can't be made outside of it."""
+
+    def __init__(self, tracker: VariableTracker) -> None:
+        self.tracker = tracker
+
+
+class PyCodegen:
+    """Emits the part of a frame's new code that comes after the graph call; `finish` puts prologue and call in front.
+
+    ``load`` leaves a value on the stack and makes each object once: a value that was made inside is kept in a local
+    variable, so that what was one object in the program is one object again.
+    """
+
+    def __init__(self, attempt: Any, code: types.CodeType) -> None:
+        self.attempt = attempt
+        self.code = code
+        self.body: list[Instruction] = []
+        self.outputs: dict[Any, str] = {}
+        """Tensors that the graph must return -> the local they are kept in."""
+        self._temps: dict[VariableTracker, str] = {}
+        self._count = 0
+        self.grad_mode: bool | None = None
+
+    # -- instructions ----------------------------------------------------------------------------------------------
+
+    def add(self, *instructions: Instruction) -> None:
+        self.body.extend(instructions)
+
+    def op(self, opname: str, arg: Any = None) -> None:
+        self.body.append(emit.make(opname, arg))
+
+    def temp(self, hint: str = "value") -> str:
+        self._count += 1
+        return f"___{hint}{self._count}"
+
+    def load_const(self, value: Any) -> None:
+        self.add(emit.load_const(value))
+
+    def load_fast(self, name: str) -> None:
+        self.add(emit.load_fast(name))
+
+    def store_fast(self, name: str) -> None:
+        self.add(emit.store_fast(name))
+
+    def load_attr(self, name: str) -> None:
+        self.add(emit.load_attr(name))
+
+    def store_attr(self, name: str) -> None:
+        self.add(emit.store_attr(name))
+
+    def delete_attr(self, name: str) -> None:
+        self.op("DELETE_ATTR", name)
+
+    def store_subscr(self) -> None:
+        self.add(emit.store_subscr())
+
+    def push_null(self) -> None:
+        self.add(emit.push_null())
+
+    def pop_top(self) -> None:
+        self.add(emit.pop_top())
+
+    def copy_top(self) -> None:
+        self.add(emit.copy_top(1))
+
+    def swap(self) -> None:
+        self.add(emit.swap(2))
+
+    def build(self, kind: str, count: int) -> None:
+        self.add(emit.build(kind, count))
+
+    def _call(self, count: int, names: tuple[str, ...] = ()) -> None:
+        self.add(*emit.call(count, names))
+
+    def call(self, function: Any, args: Sequence[Load]) -> None:
+        """Call a known object."""
+        self.call_named(function, args, {})
+
+    def call_named(self, function: Any, args: Sequence[Load], kwargs: dict[str, Load]) -> None:
+        self.push_null()
+        self.load_const(function)
+        for load in (*args, *kwargs.values()):
+            load()
+        self._call(len(args) + len(kwargs), tuple(kwargs))
+
+    def call_with_top(self, function: Any, args: Sequence[Load]) -> None:
+        """``function(top, *args)`` for its effect; the top of the stack stays."""
+        held = self.temp("held")
+        self.copy_top()
+        self.store_fast(held)
+        self.call(function, [lambda: self.load_fast(held), *args])
+        self.pop_top()
+
+    def call_method_of_top(self, name: str) -> None:
+        """Replace the top of the stack by what its method returns."""
+        self.load_attr(name)
+        self.push_null()
+        self.swap()
+        self._call(0)
+
+    def delete_from(self, namespace: dict[str, Any], name: str) -> None:
+        self.load_const(namespace)
+        self.load_const(name)
+        self.op("DELETE_SUBSCR")
+
+    def store_into(self, namespace: dict[str, Any], name: str) -> None:
+        """The value is on the stack."""
+        self.load_const(namespace)
+        self.load_const(name)
+        self.store_subscr()
+
+    # -- values ----------------------------------------------------------------------------------------------------
+
+    def load(self, tracker: VariableTracker) -> None:
+        """Leave the value on the stack."""
+        if isinstance(tracker, LazyVariable):
+            if not tracker.realized:
+                self.load_source(tracker.source)
+                return
+            tracker = tracker.realize()
+        if isinstance(tracker, ConstantVariable):
+            self.load_const(tracker.value)
+            return
+        kept = self._temps.get(tracker)
+        if kept is not None:
+            self.load_fast(kept)
+        elif tracker.source is not None:
+            self.load_source(tracker.source)
+        else:
+            self._make(tracker)
+
+    def _make(self, tracker: VariableTracker) -> None:
+        try:
+            tracker.reconstruct(self)
+        except NotConstant as error:
+            raise Unreconstructable(tracker) from error
+        if tracker not in self._temps and tracker not in self.outputs and not getattr(tracker, "unshared", False):
+            name = self._temps[tracker] = self.temp()
+            self.copy_top()
+            self.store_fast(name)
+
+    def load_tuple(self, trackers: Sequence[VariableTracker]) -> None:
+        for tracker in trackers:
+            self.load(tracker)
+        self.build("TUPLE", len(trackers))
+
+    def make_then_fill(self, tracker: VariableTracker, new: Load, fill: Callable[[PyCodegen], None]) -> None:
+        """Make an empty object, keep it, then fill it: so it may contain itself."""
+        name = self.temp()
+        new()
+        self._temps[tracker] = name
+        self.copy_top()
+        self.store_fast(name)
+        fill(self)
+
+    def load_source(self, source: Source | None) -> None:
+        """Reload a value: an argument as it came, a constant, or what the guard check captured."""
+        assert source is not None
+        if source.kind == "local":
+            self.load_fast(source.arg)
+        elif source.kind == "const":
+            self.load_const(source.arg)
+        else:
+            index = self.attempt.guards.capture(source)
+            self.load_fast(_C.CAPTURED_NAME)
+            self.load_const(index)
+            self.op("BINARY_SUBSCR")
+
+    def graph_output(self, tensor: Any) -> None:
+        """A tensor that the graph computes."""
+        name = self.outputs.get(tensor)
+        if name is None:
+            name = self.outputs[tensor] = self.temp("output")
+        self.load_fast(name)
+
+    # -- torch's state ---------------------------------------------------------------------------------------------
+
+    def set_grad_mode(self, mode: bool) -> None:
+        """The thread's grad mode, where it isn't that already. The graph leaves it as it found it."""
+        if self.grad_mode is None:
+            self.grad_mode = self.attempt.initial_grad_mode
+        if self.grad_mode != mode:
+            self.call(torch._C._set_grad_enabled, [lambda: self.load_const(mode)])
+            self.pop_top()
+            self.grad_mode = mode
+
+    def expect_grad_mode(self, before: bool, after: bool) -> None:
+        """A context is entered next that expects one mode and sets another."""
+        self.set_grad_mode(before)
+        self.grad_mode = after
+
+    # -- the whole -------------------------------------------------------------------------------------------------
+
+    def finish(self, graph_call: _C.GraphCall | None, tensors: list[Source], positions: Any) -> list[Instruction]:
+        """The new code: prologue, graph call with its results in locals, body."""
+        code = [*emit.prologue((), len(self.code.co_freevars))]
+        if graph_call is not None:
+            code.extend(self._graph_call(graph_call, tensors))
+        elif self.outputs:
+            raise InternalError("the new code uses results of a graph that is empty")
+        code.extend(self.body)
+        for instruction in code:
+            if instruction.positions is None:
+                instruction.positions = positions
+        return code
+
+    def _graph_call(self, graph_call: _C.GraphCall, tensors: list[Source]) -> list[Instruction]:
+        captured = graph_call.captured
+        found = [emit.push_null(), emit.load_const(graph_call)]
+        if captured:
+            found.append(emit.load_fast(_C.CAPTURED_NAME))
+        local = [source.arg for source in tensors[captured:]]
+        found.extend(emit.load_fast(name) for name in local)
+        found.extend(emit.call(len(local) + bool(captured), ()))
+        if not self.outputs:
+            return [*found, emit.pop_top()]
+        found.append(emit.unpack(len(self.outputs)))
+        found.extend(emit.store_fast(name) for name in self.outputs.values())
+        return found

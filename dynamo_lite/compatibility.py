@@ -1,0 +1,31 @@
+"""One clear sentence where the interpreter, torch or the extension don't fit together."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+PYTHONS = ((3, 11), (3, 12))
+
+
+def check() -> None:
+    """Raises ImportError unless this Python, torch and the extension belong together."""
+    running = sys.version_info[:2]
+    if running not in PYTHONS:
+        known = " and ".join(f"{major}.{minor}" for major, minor in PYTHONS)
+        raise ImportError(f"dynamo_lite supports CPython {known}; this is {running[0]}.{running[1]}.")
+    if sys.implementation.name != "cpython":
+        raise ImportError(f"dynamo_lite needs CPython; this is {sys.implementation.name}.")
+    torch = importlib.import_module("torch")
+    try:
+        extension = importlib.import_module("dynamo_lite._C")
+    except ImportError as error:
+        raise ImportError(
+            f"dynamo_lite's extension can't be loaded ({error}); build it against the installed torch {torch.__version__} "
+            "with: pip install --no-build-isolation ."
+        ) from error
+    if extension.TORCH_VERSION.partition("+")[0] != torch.__version__.partition("+")[0]:
+        raise ImportError(
+            f"dynamo_lite was built for torch {extension.TORCH_VERSION}, and this is torch {torch.__version__}; "
+            "build it again with: pip install --no-build-isolation ."
+        )

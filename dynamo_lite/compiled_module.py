@@ -1,0 +1,52 @@
+"""What ``dl.compile(module)`` returns: an ``nn.Module`` of the original's class that shares its state."""
+
+from __future__ import annotations
+
+import copy
+import types
+from typing import Any
+
+import torch
+
+from . import _C
+
+
+class CompiledModule:
+    """Mixin in front of the original's class.
+
+    The instance shares the original's ``__dict__``: parameters, buffers, children, hooks and mode are the same objects,
+    under the same names. Its call goes from C to the original, with the compiler on.
+    """
+
+    __slots__ = ("_dl_call", "_dl_original", "_dl_recompile")
+
+    _dl_call: Any
+    _dl_original: torch.nn.Module
+    _dl_recompile: Any
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _restore, (self._dl_original, self._dl_recompile)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self._dl_recompile(copy.deepcopy(self._dl_original, memo))
+
+    def __copy__(self) -> Any:
+        return self._dl_recompile(copy.copy(self._dl_original))
+
+
+def _restore(original: torch.nn.Module, recompile: Any) -> Any:
+    return recompile(original)
+
+
+def compiled_module(module: torch.nn.Module, owner: _C.Owner, recompile: Any) -> torch.nn.Module:
+    """A module like ``module`` whose call is compiled for ``owner``. ``recompile`` makes one of a copy."""
+    original = module._dl_original if isinstance(module, CompiledModule) else module
+    cls = type(original)
+    call = _C.InstanceCall(CompiledModule.__dict__["_dl_call"])
+    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__, "__call__": call}
+    made = object.__new__(types.new_class(cls.__name__, (CompiledModule, cls), {}, lambda body: body.update(names)))
+    made.__dict__ = original.__dict__
+    made._dl_original = original
+    made._dl_recompile = recompile
+    made._dl_call = _C.Wrapped(types.MethodType(cls.__call__, original), owner)
+    return made

@@ -1,0 +1,68 @@
+"""The errors a user can meet, and the two signals that travel inside a translation.
+
+Three kinds: *this can't be in a graph* (`Unsupported`: a break, or an error under ``fullgraph=True``), *this frame is
+not for us* (`SkipFrame`, never seen by a user), and *we have a bug* (`InternalError`, always loud).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from traceback import FrameSummary
+
+    from .reasons import BreakReason
+
+
+class Unsupported(RuntimeError):
+    """Something that can't be in a graph.
+
+    Attributes:
+        reason: what happened and what to do about it.
+        user_stack: the user's frames, outermost first, down to the place.
+    """
+
+    def __init__(self, reason: BreakReason, user_stack: tuple[FrameSummary, ...] = ()) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.user_stack = user_stack
+
+    def __str__(self) -> str:
+        where = "".join(
+            f"\n  {frame.filename}:{frame.lineno} in {frame.name}\n    {frame.line or '<no source>'}"
+            for frame in self.user_stack
+        )
+        place = f"\n\nWhere (innermost last):{where}" if where else ""
+        return f"{self.reason.what()}{place}\n\nHint: {self.reason.hint()}"
+
+
+class RecompileLimitExceeded(RuntimeError):
+    """A frame would need more than ``dl.config.recompile_limit`` entries under ``fullgraph=True``."""
+
+
+class BackendCompilerFailed(RuntimeError):
+    """A backend raised; its exception is the ``__cause__``. The program's state is as if the call had not begun."""
+
+    def __init__(self, backend: str, error: BaseException) -> None:
+        super().__init__(
+            f"backend {backend!r} raised {type(error).__name__}: {error}\n\n"
+            f"Hint: the captured graph runs without it under backend='eager'; "
+            f"dl.explain(fn)(*args).graphs shows what the backend was given."
+        )
+        self.backend = backend
+
+
+class InvalidBackend(ValueError):
+    """No backend is registered under that name."""
+
+
+class InternalError(RuntimeError):
+    """A bug in dynamo_lite. Never caught by it, never a reason to run eagerly in silence."""
+
+
+class SkipFrame(Exception):
+    """This frame is not for us: run it as it is, from now on."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why

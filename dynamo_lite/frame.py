@@ -1,0 +1,279 @@
+"""From a frame to guarded code: attempts, breaks, the backend, the entry."""
+
+from __future__ import annotations
+
+import threading
+import time
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from traceback import FrameSummary
+from typing import Any
+
+import torch
+from torch._guards import TracingContext, tracing
+
+from . import _C, config, logs, skip
+from .bytecode import assemble
+from .cache import limit_reached, note_recompile
+from .codegen import PyCodegen, Unreconstructable
+from .counters import counters
+from .exc import BackendCompilerFailed, InternalError, RecompileLimitExceeded, SkipFrame, Unsupported
+from .reasons import BreakReason, UncaughtException, UnreconstructableValue
+from .source import Source
+from .translator.attempt import Attempt
+from .translator.core import BreakHere, RootTranslator
+from .translator.graph_break import break_frame
+from .variables.base import LazyVariable, ObservedException, VariableTracker
+from .variables.context import ExitVariable, GraphContextVariable
+from .variables.nn_module import NNModuleVariable
+
+Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
+
+_ATTEMPTS = 16
+
+
+@dataclass(frozen=True)
+class GraphBreak:
+    """One place where a graph ended early. ``user_stack``: the user's frames, outermost first."""
+
+    reason: BreakReason
+    user_stack: tuple[FrameSummary, ...]
+
+    @property
+    def hint(self) -> str:
+        return self.reason.hint()
+
+    @property
+    def filename(self) -> str:
+        return self.user_stack[-1].filename
+
+    @property
+    def lineno(self) -> int:
+        return self.user_stack[-1].lineno or 0
+
+
+@dataclass
+class Observer:
+    """Gathers what is compiled, for ``dl.explain``."""
+
+    graphs: list[torch.fx.GraphModule] = field(default_factory=list)
+    breaks: list[GraphBreak] = field(default_factory=list)
+    guards: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Translation:
+    """What an attempt that came through leaves for the backend."""
+
+    attempt: Attempt
+    cg: PyCodegen
+    positions: Any
+    state: _C.GlobalState
+    broken: GraphBreak | None
+
+
+class FrameCompiler:
+    """The callback of an owner: asked about each frame for which it has no entry that holds."""
+
+    def __init__(self, backend: Backend, name: str, *, fullgraph: bool = False, observer: Observer | None = None) -> None:
+        self.backend = backend
+        self.name = name
+        self.fullgraph = fullgraph
+        self.observer = observer
+        self.frozen = threading.local()
+        """Has an attribute ``on`` on threads that only run what is there."""
+
+    def __call__(self, view: _C.FrameView) -> Any:
+        why = skip.skips_frame(view.code)
+        if why is not None:
+            counters.skips += 1
+            return _C.SKIP
+        if getattr(self.frozen, "on", False) or _modes_active():
+            return _C.PASS
+        if view.entries >= config.recompile_limit:
+            return self._past_limit(view)
+        note_recompile(view)
+        try:
+            return self._compile(view)
+        except SkipFrame as skipped:
+            counters.skips += 1
+            logs.code.debug("%s runs as it is: %s", view.code.co_qualname, skipped.why)
+            return _C.SKIP
+
+    def _past_limit(self, view: _C.FrameView) -> Any:
+        message = limit_reached(view)
+        if self.fullgraph:
+            raise RecompileLimitExceeded(message)
+        return _C.FREEZE
+
+    def _compile(self, view: _C.FrameView) -> Any:
+        started = time.perf_counter()
+        translation = self._translate(view)
+        attempt = translation.attempt
+        graph_call, spent = self._run_backend(translation)
+        tensors = [each.source for each in attempt.graph.inputs] if graph_call is not None else []
+        instructions = translation.cg.finish(graph_call, tensors, translation.positions)
+        attempt.guards.storages_matter = attempt.graph.mutates_inputs
+        tree = attempt.guards.build(view.code, translation.state)
+        code = _assemble(view.code, instructions)
+        counters.frames += 1
+        counters.trace_seconds += time.perf_counter() - started - spent
+        counters.backend_seconds += spent
+        self._note(translation, tree)
+        return tree, code
+
+    def _note(self, translation: Translation, tree: _C.GuardTree) -> None:
+        broken = translation.broken
+        if broken is not None:
+            counters.graph_breaks += 1
+            counters.break_reasons[broken.reason.what()] += 1
+            place = broken.user_stack[-1]
+            logs.breaks.info("graph break at %s:%s: %s", place.filename, place.lineno, broken.reason)
+        if self.observer is not None:
+            if broken is not None:
+                self.observer.breaks.append(broken)
+            self.observer.guards.extend(str(reason) for reason, _, _ in tree.checks())
+
+    # -- tracing ---------------------------------------------------------------------------------------------------
+
+    def _translate(self, view: _C.FrameView) -> Translation:
+        """Attempts: each one that meets something untraceable tells the next where to break."""
+        break_at = 0
+        broken: GraphBreak | None = None
+        for _ in range(_ATTEMPTS):
+            state = _C.GlobalState()
+            attempt = Attempt(view.globals, view.builtins)
+            root = _root(attempt, view, break_at)
+            try:
+                found = self._attempt(attempt, root)
+            except Unsupported as error:
+                root.note_place(error)
+                broken = GraphBreak(error.reason, error.user_stack)
+                if self.fullgraph:
+                    raise Unsupported(error.reason, error.user_stack) from None
+                break_at = self._earlier(break_at, root.step_to_break())
+            except ObservedException as observed:
+                broken = GraphBreak(UncaughtException(observed.error.describe()), (root.place(),))
+                break_at = self._earlier(break_at, attempt.raised_at.get(observed.error, root.steps))
+            except Unreconstructable as error:
+                reason = UnreconstructableValue(error.tracker.describe())
+                created = root.created.get(error.tracker, 0)
+                if not created:
+                    raise SkipFrame(reason.what()) from None
+                broken = broken or GraphBreak(reason, (root.place(),))
+                break_at = self._earlier(break_at, created)
+            else:
+                cg, positions = found
+                return Translation(attempt, cg, positions, state, broken)
+        raise InternalError(f"{view.code.co_qualname} was tried {_ATTEMPTS} times without an end")
+
+    def _earlier(self, before: int, now: int) -> int:
+        if before and now >= before:
+            raise SkipFrame("what its break needs can't be made")
+        return now
+
+    def _attempt(self, attempt: Attempt, root: RootTranslator) -> tuple[PyCodegen, Any]:
+        """One pass over the frame, to its return or to the step where it breaks, and the code after the graph."""
+        broke = False
+        with attempt:
+            try:
+                root.run()
+            except BreakHere:
+                broke = True
+        if not attempt.graph.operators and _nothing_here(attempt, root):
+            raise SkipFrame("there is nothing in it for a graph")
+        _order_inputs(attempt)
+        cg = PyCodegen(attempt, root.code)
+        attempt.effects.replay(cg)
+        if broke:
+            for value in reversed(root.stack):
+                if isinstance(value, ExitVariable) and isinstance(value.of, GraphContextVariable):
+                    value.of.leave_graph(attempt.graph)
+            cg.grad_mode = attempt.initial_grad_mode
+            _load_contexts_before(cg, root)
+            break_frame(cg, root)
+        else:
+            cg.set_grad_mode(attempt.final_grad_mode)
+            assert root.returned is not None
+            cg.load(root.returned)
+            cg.op("RETURN_VALUE")
+        return cg, root.current.positions
+
+    # -- the backend -----------------------------------------------------------------------------------------------
+
+    def _run_backend(self, translation: Translation) -> tuple[_C.GraphCall | None, float]:
+        """The compiled graph, and how many seconds its backend took."""
+        attempt, cg = translation.attempt, translation.cg
+        if not attempt.graph.operators:
+            return None, 0.0
+        gm = attempt.graph.finish([tensor.node for tensor in cg.outputs])
+        counters.graphs += 1
+        counters.operators += attempt.graph.operators
+        if self.observer is not None:
+            self.observer.graphs.append(gm)
+        started = time.perf_counter()
+        try:
+            with tracing(TracingContext(attempt.graph.fake_mode)):
+                compiled = self.backend(gm, [each.value for each in attempt.graph.inputs])
+        except Exception as error:
+            raise BackendCompilerFailed(self.name, error) from error
+        if not callable(compiled):
+            wrong = TypeError(f"it returned {type(compiled).__name__}, which can't be called")
+            raise BackendCompilerFailed(self.name, wrong) from wrong
+        captured = sum(each.source.kind != "local" for each in attempt.graph.inputs)
+        return _C.GraphCall(compiled, captured), time.perf_counter() - started
+
+
+def _load_contexts_before(cg: PyCodegen, root: RootTranslator) -> None:
+    """Persistent changes of grad mode under no context on the stack are made before the stack is loaded."""
+    if not any(isinstance(value, ExitVariable) for value in root.stack):
+        cg.set_grad_mode(root.attempt.final_grad_mode)
+
+
+def _modes_active() -> bool:
+    return bool(torch._C._len_torch_function_stack() or torch._C._len_torch_dispatch_stack())
+
+
+def _nothing_here(attempt: Attempt, root: RootTranslator) -> bool:
+    """No operator, and no tensor or module in sight."""
+    if attempt.graph.inputs or not attempt.effects.empty and attempt.graph.inputs:
+        return False
+    if any(isinstance(tracker, NNModuleVariable) for _, tracker in attempt.memo.values()):
+        return False
+    return not any(
+        isinstance(value, LazyVariable) and isinstance(value.value, (torch.Tensor, torch.nn.Module))
+        for value in [*root.locals.values(), *root.stack]
+    )
+
+
+def _order_inputs(attempt: Attempt) -> None:
+    """Inputs that the guard check captures come first, in order; then those that are arguments of the frame."""
+    if not attempt.graph.operators:
+        return
+    attempt.graph.order_inputs(lambda each: each.source.kind == "local")
+    attempt.guards.capture_all(each.source for each in attempt.graph.inputs if each.source.kind != "local")
+
+
+def _root(attempt: Attempt, view: _C.FrameView, break_at: int) -> RootTranslator:
+    sources = attempt.guards.root
+    locals_: dict[str, VariableTracker] = {
+        name: LazyVariable(attempt, value, sources.child("local", name)) for name, value in view.locals.items()
+    }
+    cells = [attempt.wrap(cell, sources.child("closure", at)) for at, cell in enumerate(view.closure)]
+    scope = attempt.scope(view.globals)
+    return RootTranslator(attempt, view.code, scope, locals_, cells, break_at=break_at)
+
+
+def _assemble(code: types.CodeType, instructions: list[Any]) -> types.CodeType:
+    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)
+    return assemble(
+        instructions,
+        like=code,
+        argnames=code.co_varnames[:count],
+        cellvars=(),
+        freevars=code.co_freevars,
+    )
+
+
+__all__ = ["FrameCompiler", "GraphBreak", "Observer", "Source"]

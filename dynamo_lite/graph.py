@@ -1,0 +1,104 @@
+"""The FX graph of one translation and the fake tensors that its operators are computed on."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from .source import Source
+
+
+@dataclass
+class GraphInput:
+    """A placeholder: where the call finds its value, the value it was traced with, and what stands for it."""
+
+    source: Source
+    value: torch.Tensor
+    node: torch.fx.Node
+    fake: torch.Tensor
+    version: int
+
+
+def _version(fake: torch.Tensor) -> int:
+    return 0 if fake.is_inference() else fake._version
+
+
+class GraphBuilder:
+    """Records operators. Its fake mode is entered for the length of a translation."""
+
+    def __init__(self) -> None:
+        shape_env = ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
+        self.fake_mode = FakeTensorMode(shape_env=shape_env)
+        self.graph = torch.fx.Graph()
+        self.inputs: list[GraphInput] = []
+        self._last_placeholder: torch.fx.Node | None = None
+        self.operators = 0
+        """Nodes that are calls."""
+        self._initial_grad_mode = self._grad_mode = torch.is_grad_enabled()
+
+    def input(self, source: Source, value: torch.Tensor) -> GraphInput:
+        """A new placeholder. Its fake has the value's class, metadata and ``requires_grad``."""
+        fake = self.fake_mode.from_tensor(value, static_shapes=True)
+        node = self._placeholder(f"arg{len(self.inputs)}")
+        node.meta["example_value"] = fake
+        found = GraphInput(source, value, node, fake, _version(fake))
+        self.inputs.append(found)
+        return found
+
+    def _placeholder(self, name: str) -> torch.fx.Node:
+        graph = self.graph
+        if self._last_placeholder is None:
+            with graph.inserting_before(next(iter(graph.nodes), None)):  # type: ignore[arg-type]
+                node = graph.placeholder(name)
+        else:
+            with graph.inserting_after(self._last_placeholder):
+                node = graph.placeholder(name)
+        self._last_placeholder = node
+        return node
+
+    def call(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fake: Any) -> torch.fx.Node:
+        """Record one operator whose result on fakes was ``fake``, in the thread's grad mode."""
+        self._follow_grad_mode(torch.is_grad_enabled())
+        node = self.graph.create_node(kind, target, args, kwargs)
+        node.meta["example_value"] = fake
+        self.operators += 1
+        return node
+
+    def _follow_grad_mode(self, mode: bool) -> None:
+        if mode != self._grad_mode:
+            self.graph.create_node("call_function", torch._C._set_grad_enabled, (mode,))
+            self._grad_mode = mode
+
+    def item(self, node: torch.fx.Node, index: int, fake: Any) -> torch.fx.Node:
+        """One of several results."""
+        found = self.graph.create_node("call_function", operator.getitem, (node, index))
+        found.meta["example_value"] = fake
+        return found
+
+    @property
+    def mutates_inputs(self) -> bool:
+        """Whether an operator wrote into an input."""
+        return any(_version(each.fake) != each.version for each in self.inputs)
+
+    def order_inputs(self, key: Callable[[GraphInput], Any]) -> None:
+        """Sort the placeholders (and the list of inputs) by ``key``, stably."""
+        self.inputs.sort(key=key)
+        first = next(iter(self.graph.nodes), None)
+        for each in self.inputs:
+            if first is not None and each.node is not first:
+                first.prepend(each.node)
+            elif first is not None:
+                first = first.next
+
+    def finish(self, outputs: list[torch.fx.Node]) -> torch.fx.GraphModule:
+        """Close the graph. It returns a tuple of ``outputs`` and leaves the grad mode as it found it."""
+        self._follow_grad_mode(self._initial_grad_mode)
+        self.graph.output(tuple(outputs))
+        return torch.fx.GraphModule(torch.nn.Module(), self.graph, "GraphModule")

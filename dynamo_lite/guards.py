@@ -1,0 +1,147 @@
+"""The assumptions of one translation, gathered on the tree of sources and handed to C++ as a `GuardTree`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+import torch
+
+from . import _C
+from .source import Source
+
+
+@dataclass(frozen=True)
+class GuardReason:
+    """What a check says, for people. Holds text only: a guard must not keep the program's objects alive."""
+
+    place: str
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.place} {self.text}"
+
+
+def _describe(kind: str, arg: Any) -> str:
+    if kind == "type":
+        return f"is exactly a {arg.__module__}.{arg.__qualname__}"
+    if kind == "id":
+        name = getattr(arg, "__qualname__", None) or getattr(arg, "__name__", None) or getattr(arg, "co_name", None)
+        return f"is the same {type(arg).__name__}" + (f" {name}" if isinstance(name, str) else "")
+    if kind == "equals":
+        return f"== {arg!r}"
+    if kind == "length":
+        return f"has length {arg}"
+    if kind == "dict_keys":
+        return f"has the keys {', '.join(map(repr, arg))}"
+    if kind == "tensor":
+        return (
+            f"is a {arg.dtype} tensor on {arg.device} of shape {tuple(arg.shape)}"
+            f"{', requires_grad' if arg.requires_grad else ''}"
+        )
+    return _SENTENCES[kind].format(arg=arg)
+
+
+_SENTENCES = {
+    "dict_has": "has the key {arg!r}",
+    "dict_lacks": "lacks the key {arg!r}",
+    "type_lacks": "has no attribute {arg!r}",
+    "lacks_instance_dict_item": "has no instance attribute {arg!r}",
+    "set_items": "holds the same items",
+    "same_as": "is {arg}",
+    "distinct": "are different objects",
+    "storages_distinct": "share no memory",
+    "global_state": "grad mode, autocast, default dtype and the like are as they were",
+    "unbound": "is not bound",
+    "present": "is there",
+}
+
+
+class Guards:
+    """Sources with their checks, and the checks which relate several."""
+
+    def __init__(self) -> None:
+        self.root = Source()
+        self._distinct: dict[Source, None] = {}
+        self._same: dict[tuple[Source, Source], None] = {}
+        self._captures: list[Source] = []
+        self.storages_matter = False
+        self._tensors: dict[Source, None] = {}
+
+    def const(self, value: Any) -> Source:
+        """An object that the new code may refer to directly."""
+        return self.root.child("const", value)
+
+    def tensor(self, source: Source, value: torch.Tensor) -> None:
+        source.check("type", type(value))
+        source.check("tensor", value)
+        self._tensors[source] = None
+        self._distinct[source] = None
+
+    def same(self, one: Source, other: Source) -> None:
+        """Two places hold one object."""
+        self._same[one, other] = None
+
+    def distinct(self, source: Source) -> None:
+        """The object here is none of the other distinct ones."""
+        self._distinct[source] = None
+
+    def capture(self, source: Source) -> int:
+        """The place's index in the tuple of captured values."""
+        if not source.captured:
+            source.captured = True
+            self._captures.append(source)
+        return self._captures.index(source)
+
+    def capture_all(self, sources: Iterable[Source]) -> None:
+        """Like `capture` in order, for the first ones."""
+        for source in sources:
+            source.captured = True
+            self._captures.append(source)
+
+    @property
+    def any_captured(self) -> bool:
+        return bool(self._captures)
+
+    def build(self, code: CodeType, state: _C.GlobalState) -> _C.GuardTree:
+        """The tree for a frame of ``code``: accessors and checks parents first, relations last."""
+        tree = _C.GuardTree(code)
+        self.root.number = 0
+        tree.check(0, "global_state", state, GuardReason("torch:", "global_state", _SENTENCES["global_state"]))
+        for child in self.root.children.values():
+            self._build(tree, child)
+        for source in self._captures:
+            tree.capture(source.number)
+        self._build_relations(tree)
+        return tree
+
+    def _build(self, tree: _C.GuardTree, source: Source) -> bool:
+        """Add what is needed of a source and those below it; says whether anything was."""
+        if not any(each.needed for each in source.walk()):
+            if not any(source in pair for pair in self._same) and source not in self._distinct:
+                return False
+        assert source.parent is not None
+        source.number = tree.child(source.parent.number, source.kind, source.arg)
+        if source.checks:
+            place = str(source)
+            for kind, arg, _ in source.checks.values():
+                tree.check(source.number, kind, arg, GuardReason(place, kind, _describe(kind, arg)))
+        for child in source.children.values():
+            self._build(tree, child)
+        return True
+
+    def _build_relations(self, tree: _C.GuardTree) -> None:
+        for one, other in self._same:
+            reason = GuardReason(str(one), "same_as", f"is {other}")
+            tree.check(one.number, "same_as", other.number, reason)
+        distinct = [source.number for source in self._distinct]
+        if len(distinct) > 1:
+            text = _SENTENCES["distinct"]
+            tree.check(0, "distinct", distinct, GuardReason("the inputs", "distinct", text))
+        tensors = [source.number for source in self._tensors]
+        if self.storages_matter and len(tensors) > 1:
+            text = _SENTENCES["storages_distinct"]
+            tree.check(0, "storages_distinct", tensors, GuardReason("the inputs", "storages_distinct", text))

@@ -1,0 +1,190 @@
+"""Why a graph broke: one class a message, with what happened and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class BreakReason:
+    """Base of all reasons. ``what`` and ``hint`` are sentences for the user."""
+
+    def what(self) -> str:
+        raise NotImplementedError
+
+    def hint(self) -> str:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.what()
+
+
+@dataclass(frozen=True)
+class UserGraphBreak(BreakReason):
+    message: str = ""
+
+    def what(self) -> str:
+        return "dl.graph_break() was called" + (f": {self.message}" if self.message else "")
+
+    def hint(self) -> str:
+        return "remove the call where one graph is wanted"
+
+
+@dataclass(frozen=True)
+class OutputCall(BreakReason):
+    callee: str
+
+    def what(self) -> str:
+        return f"{self.callee}() has an effect outside the program's data"
+
+    def hint(self) -> str:
+        return "move it out of the compiled function, or put it under `if not dl.is_compiling():`"
+
+
+@dataclass(frozen=True)
+class UnknownCall(BreakReason):
+    callee: str
+    because: str = "it is C code, or excluded, and nothing is known of its effects"
+
+    def what(self) -> str:
+        return f"the call of {self.callee} can't be traced: {self.because}"
+
+    def hint(self) -> str:
+        return "dl.allow_in_graph puts a pure tensor function into the graph as it is; otherwise keep the call outside"
+
+
+@dataclass(frozen=True)
+class DisabledCall(BreakReason):
+    callee: str
+
+    def what(self) -> str:
+        return f"{self.callee} is marked to be left out of graphs"
+
+    def hint(self) -> str:
+        return "remove dl.disable (or disallow_in_graph) from it where one graph is wanted"
+
+
+@dataclass(frozen=True)
+class DataDependentBranch(BreakReason):
+    def what(self) -> str:
+        return "the program branches on a tensor's value, which is not known while tracing"
+
+    def hint(self) -> str:
+        return "use torch.where (or torch.cond) to choose by data, or branch on shapes and constants"
+
+
+@dataclass(frozen=True)
+class DataDependentValue(BreakReason):
+    operation: str
+
+    def what(self) -> str:
+        return f"{self.operation} needs a tensor's value, which is not known while tracing"
+
+    def hint(self) -> str:
+        return "keep the value in a tensor, or read it outside of the compiled function"
+
+
+@dataclass(frozen=True)
+class OperatorFailed(BreakReason):
+    operator: str
+    error: str
+
+    def what(self) -> str:
+        return f"{self.operator} could not be computed on fake tensors: {self.error}"
+
+    def hint(self) -> str:
+        return "if it fails in eager too, mend the call; otherwise keep it outside of the compiled function"
+
+
+@dataclass(frozen=True)
+class UnsupportedOpcode(BreakReason):
+    opname: str
+    why: str
+
+    def what(self) -> str:
+        return f"the bytecode {self.opname} is not traced: {self.why}"
+
+    def hint(self) -> str:
+        return "move that statement out of the compiled function"
+
+
+@dataclass(frozen=True)
+class UnsupportedAttribute(BreakReason):
+    owner: str
+    name: str
+    why: str = "its meaning is not modelled"
+
+    def what(self) -> str:
+        return f"attribute {self.name!r} of {self.owner} can't be traced: {self.why}"
+
+    def hint(self) -> str:
+        return "read or write it outside of the compiled function"
+
+
+@dataclass(frozen=True)
+class UnsupportedOperation(BreakReason):
+    operation: str
+    operands: str
+
+    def what(self) -> str:
+        return f"{self.operation} of {self.operands} can't be traced"
+
+    def hint(self) -> str:
+        return "move that expression out of the compiled function, or write it with tensors and built-in containers"
+
+
+@dataclass(frozen=True)
+class UnsupportedValue(BreakReason):
+    value: str
+    why: str
+
+    def what(self) -> str:
+        return f"{self.value} can't be used in a graph: {self.why}"
+
+    def hint(self) -> str:
+        return "make it outside of the compiled function, or pass its data as tensors and constants"
+
+
+@dataclass(frozen=True)
+class UncaughtException(BreakReason):
+    error: str
+
+    def what(self) -> str:
+        return f"the traced program raises {self.error}"
+
+    def hint(self) -> str:
+        return "nothing to do where that is meant: the exception is raised by the program itself, as in eager"
+
+
+@dataclass(frozen=True)
+class InlineLimit(BreakReason):
+    callee: str
+    depth: int
+
+    def what(self) -> str:
+        return f"the call of {self.callee} is nested more than {self.depth} deep"
+
+    def hint(self) -> str:
+        return "raise dl.config.inline_limit, or make the recursion a loop"
+
+
+@dataclass(frozen=True)
+class UnsupportedContext(BreakReason):
+    manager: str
+
+    def what(self) -> str:
+        return f"the context manager {self.manager} is not traced"
+
+    def hint(self) -> str:
+        return "enter it outside of the compiled function"
+
+
+@dataclass(frozen=True)
+class UnreconstructableValue(BreakReason):
+    value: str
+
+    def what(self) -> str:
+        return f"{self.value} is alive at a graph break and can't be made outside of the trace"
+
+    def hint(self) -> str:
+        return "use it up before the break (for example: list(generator))"

@@ -1,0 +1,120 @@
+"""Which frames are looked at, and which functions are inlined: by where their code is, never by whose it is.
+
+The standard library and torch's own machinery run as they are when they are called from outside of a trace. Inside of
+one, a library function is inlined as anybody's, unless its module is about the process rather than about values.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+import types
+from typing import Any
+
+import torch
+
+DISABLED = "it is marked to be left out of graphs"
+
+FOLDED_ERRORS = (ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
+"""What pure Python on known values may raise; the traced program raises the same."""
+
+_STDLIB = os.path.normpath(sysconfig.get_paths()["stdlib"]) + os.sep
+_SITE = tuple(os.path.normpath(sysconfig.get_paths()[name]) + os.sep for name in ("purelib", "platlib"))
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_POLYFILLS = os.path.join(_OURS, "variables", "polyfills") + os.sep
+
+_TORCH_USER_CODE = tuple(
+    os.path.join(_TORCH, *parts)
+    for parts in (("nn", "modules"), ("nn", "init.py"), ("distributions",), ("optim",), ("nn", "utils"))
+)
+"""Parts of torch that are written as a user would write them; their frames are worth compiling."""
+
+_TORCH_INLINED = (
+    *_TORCH_USER_CODE,
+    *(
+        os.path.join(_TORCH, *parts)
+        for parts in (
+            ("utils", "_contextlib.py"),
+            ("utils", "_pytree.py"),
+            ("utils", "checkpoint.py"),
+            ("autograd", "grad_mode.py"),
+            ("nn", "functional.py"),
+            ("nn", "parameter.py"),
+            ("functional.py",),
+            ("_tensor.py",),
+            ("_jit_internal.py",),
+            ("overrides.py",),
+            ("nn", "attention"),
+            ("amp",),
+            ("_utils.py",),
+            ("__init__.py",),
+            ("backends",),
+            ("_VF.py",),
+            ("types.py",),
+        )
+    ),
+)
+
+_PROCESS_MODULES = frozenset(
+    """asyncio atexit concurrent ctypes faulthandler fcntl gc getpass http importlib io linecache logging mmap
+    multiprocessing os pathlib pdb pickle platform posixpath pprint queue random secrets select selectors shutil signal
+    socket ssl subprocess sys tempfile threading time timeit tokenize trace traceback tracemalloc unittest urllib uuid
+    warnings weakref zipfile _weakrefset genericpath glob datetime""".split()
+)
+"""Standard modules whose functions act on the process or the world."""
+
+
+def _stdlib_module(filename: str) -> str | None:
+    if not filename.startswith(_STDLIB) or filename.startswith(_SITE):
+        return None
+    rest = filename[len(_STDLIB) :]
+    return rest.partition(os.sep)[0].removesuffix(".py")
+
+
+def skips_frame(code: types.CodeType) -> str | None:
+    """Why a frame of this code isn't translated when it is called from outside of a trace; None if it is."""
+    filename = code.co_filename
+    if code.co_flags & (0x20 | 0x80 | 0x200):
+        return "a generator's or coroutine's frame"
+    if not code.co_flags & 0x02:
+        return "a class body or a module"
+    if filename.startswith("<frozen") or filename == "<string>" and code.co_name == "<module>":
+        return "the interpreter's own code"
+    if filename.startswith(_OURS):
+        return "dynamo_lite's own code"
+    if filename.startswith(_TORCH):
+        return None if filename.startswith(_TORCH_USER_CODE) else "torch's own machinery"
+    if _stdlib_module(filename) is not None:
+        return "the standard library"
+    return None
+
+
+def why_not_inlined(code: types.CodeType, function: Any) -> str | None:
+    """Why a call of this function breaks the graph; None if it is inlined."""
+    if code.co_flags & (0x80 | 0x200):
+        return "it is a coroutine or an asynchronous generator"
+    if function is not None and getattr(function, "_torchdynamo_disable", False):
+        return DISABLED
+    filename = code.co_filename
+    if filename.startswith(_OURS):
+        return None if filename.startswith(_POLYFILLS) else "it belongs to dynamo_lite"
+    if filename.startswith(_TORCH):
+        return None if filename.startswith(_TORCH_INLINED) else "it is a part of torch that acts on more than tensors"
+    module = _stdlib_module(filename)
+    if module is None and filename.startswith("<frozen"):
+        module = filename[len("<frozen ") : -1].partition(".")[0]
+    if module in _PROCESS_MODULES:
+        return f"functions of the module {module} act on the process"
+    return None
+
+
+def dynamic_scope(code: types.CodeType) -> bool:
+    """Whether the code may look at its own frame's variables by name."""
+    return bool(_FRAME_READERS.intersection(code.co_names))
+
+
+_FRAME_READERS = frozenset({"locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe"})
+
+STDLIB_NAMES = sys.stdlib_module_names

@@ -1,0 +1,118 @@
+"""Where a value came from: one object that guards it and reloads it.
+
+Sources form a tree which mirrors the guard tree in C++: the root is the frame before its first instruction, each child
+is one accessor (`GuardTree` names them) away from its parent. A value is reloaded in generated code either as the
+argument it is, as a constant, or from the tuple of values that the guard check captured on its way: so no user code
+runs to find it again, and it is by construction the value that was checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+FRAME = "frame"
+
+
+def _check_key(kind: str, arg: Any) -> Any:
+    return (kind, arg) if isinstance(arg, (str, int)) and not isinstance(arg, bool) else (kind, id(arg))
+
+
+class Source:
+    """A place, reached from the frame. Interned: the same path is the same object."""
+
+    __slots__ = ("parent", "kind", "arg", "children", "checks", "captured", "number", "local_rooted", "__weakref__")
+
+    def __init__(self, parent: Source | None = None, kind: str = FRAME, arg: Any = None) -> None:
+        self.parent = parent
+        self.kind = kind
+        self.arg = arg
+        self.children: dict[Any, Source] = {}
+        self.checks: dict[Any, tuple[str, Any, Any]] = {}
+        """(kind, argument, user's place) by a key that tells equal ones."""
+        self.captured = False
+        self.number = -1
+        """The node's number in the guard tree, once that is built."""
+        self.local_rooted: bool = kind in ("local", "closure") or (parent is not None and parent.local_rooted)
+        """Reached through the call's own arguments or closure rather than through globals or constants."""
+
+    def child(self, kind: str, arg: Any = None) -> Source:
+        """The place one accessor further."""
+        key = (kind, id(arg)) if kind in ("const", "slot") else (kind, type(arg), arg)
+        found = self.children.get(key)
+        if found is None:
+            found = self.children[key] = Source(self, kind, arg)
+        return found
+
+    def check(self, kind: str, arg: Any = None) -> None:
+        """Assume that this check of the place holds."""
+        key = _check_key(kind, arg)
+        if key not in self.checks:
+            self.checks[key] = (kind, arg, None)
+
+    @property
+    def needed(self) -> bool:
+        return bool(self.checks) or self.captured
+
+    def walk(self) -> Iterator[Source]:
+        """This and all below it, parents first."""
+        yield self
+        for child in self.children.values():
+            yield from child.walk()
+
+    def __str__(self) -> str:
+        return _NAMES[self.kind](self)
+
+    def __repr__(self) -> str:
+        return f"<Source {self}>"
+
+
+def _cell_name(source: Source) -> str:
+    return str(source.parent)
+
+
+def _const_name(source: Source) -> str:
+    value = source.arg
+    module = getattr(value, "__module__", None)
+    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    if not isinstance(name, str):
+        return f"<{type(value).__name__}>"
+    return f"{module}.{name}" if isinstance(module, str) else name
+
+
+def _item_name(source: Source) -> str:
+    parent = source.parent
+    assert parent is not None
+    if parent.kind == "instance_dict":
+        return f"{parent.parent}.{source.arg}"
+    if parent.kind == "globals" or parent.kind == "builtins":
+        return str(source.arg)
+    grand = parent.parent
+    if parent.kind == "dict_item" and parent.arg in ("_modules", "_parameters", "_buffers") and grand is not None:
+        owner = str(grand.parent)
+        return f"{owner}[{source.arg}]" if str(source.arg).isdigit() else f"{owner}.{source.arg}"
+    return f"{parent}[{source.arg!r}]"
+
+
+_NAMES: dict[str, Callable[[Source], str]] = {
+    FRAME: lambda s: "<frame>",
+    "local": lambda s: s.arg,
+    "closure": lambda s: f"closure[{s.arg}]",
+    "globals": lambda s: "globals()",
+    "builtins": lambda s: "builtins",
+    "function": lambda s: "<function>",
+    "const": _const_name,
+    "type": lambda s: f"type({s.parent})",
+    "instance_dict": lambda s: f"{s.parent}.__dict__",
+    "type_attr": lambda s: f"{s.parent}.{s.arg}",
+    "slot": lambda s: f"{s.parent}.{s.arg.__name__}",
+    "c_attr": lambda s: f"{s.parent}.{s.arg}",
+    "dict_item": _item_name,
+    "dict_key": lambda s: f"list({s.parent})[{s.arg}]",
+    "dict_value": lambda s: f"list({s.parent}.values())[{s.arg}]",
+    "list_item": lambda s: f"{s.parent}[{s.arg}]",
+    "tuple_item": lambda s: f"{s.parent}[{s.arg}]",
+    "deque_item": lambda s: f"{s.parent}[{s.arg}]",
+    "cell_contents": _cell_name,
+    "weakref_target": lambda s: f"{s.parent}()",
+}

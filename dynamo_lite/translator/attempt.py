@@ -1,0 +1,145 @@
+"""One attempt to translate a frame: the records that all its translators (the frame's and the inlined ones) share."""
+
+from __future__ import annotations
+
+import builtins
+import types
+from collections import OrderedDict
+from typing import Any
+
+import torch
+
+from ..graph import GraphBuilder
+from ..guards import Guards
+from ..side_effects import SideEffects
+from ..source import Source
+from ..variables.base import LazyVariable, VariableTracker, wrap
+from ..variables.constant import CONSTANT_TYPES, ConstantVariable
+from ..variables.function import ClassVariable, FunctionVariable, GlobalScope, ModuleVariable, module_of
+from ..variables.mapping import DictVariable, SetVariable
+from ..variables.sequence import ListVariable, SizeVariable, SliceVariable, TupleVariable
+from ..variables.user_object import EnumVariable, wrap_opaque
+
+_CONSTANTS = frozenset(CONSTANT_TYPES)
+
+
+class Attempt:
+    """Graph, guards, side effects and the trackers known so far. Dropped whole when an attempt is given up."""
+
+    def __init__(self, namespace: dict[str, Any], builtins_namespace: dict[str, Any]) -> None:
+        self.guards = Guards()
+        self.graph = GraphBuilder()
+        self.effects = SideEffects(self.guards)
+        self.memo: dict[int, tuple[Any, VariableTracker]] = {}
+        """id of a real object -> (the object, its tracker)."""
+        self.fakes: dict[int, Any] = {}
+        """id of a fake tensor -> its tracker."""
+        self.root_namespace = namespace
+        self.builtins_namespace = builtins_namespace
+        self._scopes: dict[int, GlobalScope] = {}
+        self._builtins: dict[str, LazyVariable] = {}
+        self.steps = 0
+        self.contexts: list[Any] = []
+        """Contexts that are entered for real while tracing, outermost first."""
+        self.initial_grad_mode = torch.is_grad_enabled()
+        self.final_grad_mode = self.initial_grad_mode
+        self.raised_at: dict[VariableTracker, int] = {}
+        """An exception of the program -> the root's step that raised it first."""
+
+    def __enter__(self) -> Attempt:
+        self.graph.fake_mode.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        """Put torch's state back as the attempt found it."""
+        self.final_grad_mode = torch.is_grad_enabled()
+        for context in reversed(self.contexts):
+            context.nodes()[2](context.entered)
+        torch._C._set_grad_enabled(self.initial_grad_mode)
+        self.graph.fake_mode.__exit__(None, None, None)
+
+    def wrap(self, value: Any, source: Source) -> VariableTracker:
+        return wrap(self, value, source)
+
+    def seen_again(self, known: VariableTracker, value: Any, source: Source) -> VariableTracker:
+        """A second place holds an object that is known already."""
+        if source.kind == "const" or source is known.source:
+            return known
+        first = known.source
+        by_identity = first is None or first.kind == "const"
+        if by_identity or isinstance(known, (ClassVariable, ModuleVariable, EnumVariable)):
+            source.check("id", value)
+        elif isinstance(known, FunctionVariable) and not known.by_code:
+            source.check("id", value)
+        else:
+            assert first is not None
+            self.guards.same(source, first)
+        return known
+
+    def make(self, value: Any) -> VariableTracker:
+        """The tracker of a value that was computed while tracing (or that a guarded fact implies)."""
+        kind = type(value)
+        if kind in _CONSTANTS:
+            return ConstantVariable(value)
+        maker = _MAKERS.get(kind)
+        if maker is not None:
+            return maker(self, value)
+        return wrap(self, value, self.guards.const(value))
+
+    def opaque(self, value: Any, source: Source, why: str) -> VariableTracker:
+        return wrap_opaque(self, value, source, why)
+
+    def guard_globals(self, function: types.FunctionType, source: Source) -> None:
+        """Functions with the same code as this one have the same globals."""
+        source.child("c_attr", "__globals__").check("id", function.__globals__)
+
+    def scope(self, namespace: dict[str, Any]) -> GlobalScope:
+        """The globals of a function, one object for each dict."""
+        found = self._scopes.get(id(namespace))
+        if found is None:
+            if namespace is self.root_namespace:
+                source = self.guards.root.child("globals")
+            else:
+                module = module_of(namespace)
+                source = (
+                    self.guards.const(module).child("instance_dict")
+                    if module is not None
+                    else self.guards.const(namespace)
+                )
+            found = self._scopes[id(namespace)] = GlobalScope(self, namespace, source)
+        return found
+
+    def builtin(self, name: str) -> VariableTracker | None:
+        """A name of the builtins module."""
+        found = self._builtins.get(name)
+        if found is None:
+            if name not in self.builtins_namespace:
+                return None
+            source = self.guards.root.child("builtins").child("dict_item", name)
+            found = self._builtins[name] = LazyVariable(self, self.builtins_namespace[name], source)
+        return found
+
+
+def _make_dict(attempt: Attempt, value: dict[Any, Any]) -> VariableTracker:
+    made = DictVariable({}, None, None, type(value))
+    for key, item in value.items():
+        made.put(attempt.make(key), attempt.make(item))
+    return made
+
+
+def _make_set(attempt: Attempt, value: Any) -> VariableTracker:
+    return SetVariable.of([attempt.make(item) for item in value], type(value))
+
+
+_MAKERS: dict[type, Any] = {
+    tuple: lambda attempt, value: TupleVariable([attempt.make(item) for item in value]),
+    list: lambda attempt, value: ListVariable([attempt.make(item) for item in value]),
+    torch.Size: lambda attempt, value: SizeVariable([attempt.make(item) for item in value]),
+    slice: lambda attempt, value: SliceVariable([attempt.make(p) for p in (value.start, value.stop, value.step)]),
+    dict: _make_dict,
+    OrderedDict: _make_dict,
+    set: _make_set,
+    frozenset: _make_set,
+}
+
+STANDARD_BUILTINS = builtins.__dict__

@@ -1,0 +1,113 @@
+"""Opcodes that call, make functions, and import."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from ..reasons import UnknownCall
+from ..variables.base import LazyVariable, VariableTracker, unsupported
+from ..variables.constant import ConstantVariable
+from ..variables.function import ModuleVariable, NestedFunctionVariable
+from ..variables.mapping import DictVariable
+from .opcodes import opcode
+from .stack import NULL
+
+
+@opcode("KW_NAMES")
+def kw_names(tx: Any, instruction: Any) -> None:
+    tx.kw_names = instruction.argval
+
+
+@opcode("CALL")
+def call(tx: Any, instruction: Any) -> None:
+    args = tx.popn(instruction.arg)
+    second, first = tx.stack.pop(), tx.stack.pop()
+    if first is NULL:
+        function = second.realize()
+    else:
+        function = first.realize()
+        args.insert(0, second.realize())
+    names, tx.kw_names = tx.kw_names, ()
+    kwargs: dict[str, VariableTracker] = {}
+    if names:
+        kwargs = dict(zip(names, args[-len(names) :]))
+        del args[-len(names) :]
+    tx.stack.append(tx.call(function, args, kwargs))
+
+
+@opcode("CALL_FUNCTION_EX")
+def call_function_ex(tx: Any, instruction: Any) -> None:
+    kwargs: dict[str, VariableTracker] = {}
+    if instruction.arg & 1:
+        named = tx.pop()
+        mapping = named if isinstance(named, DictVariable) else tx.as_dict(named)
+        if mapping is None:
+            tx.raise_error(TypeError, f"argument after ** must be a mapping, not {named.python_type().__name__}")
+        for key, value in mapping.items.items():
+            if type(key) is not str:
+                tx.raise_error(TypeError, "keywords must be strings")
+            kwargs[key] = value.realize()
+    args = tx.pop().elements(tx)
+    function = tx.pop()
+    if tx.stack and tx.stack[-1] is NULL:
+        tx.stack.pop()
+    tx.stack.append(tx.call(function, args, kwargs))
+
+
+@opcode("MAKE_FUNCTION")
+def make_function(tx: Any, instruction: Any) -> None:
+    code = tx.pop().as_constant()
+    flags = instruction.arg
+    cells = tx.pop().items if flags & 8 else []
+    annotations = tx.pop() if flags & 4 else None
+    keyword = dict(tx.pop().items) if flags & 2 else {}
+    defaults = list(tx.pop().items) if flags & 1 else []
+    tx.stack.append(NestedFunctionVariable(code, tx.scope, defaults, keyword, cells, annotations))
+
+
+@opcode("LOAD_BUILD_CLASS")
+def load_build_class(tx: Any, instruction: Any) -> None:
+    tx.stack.append(tx.attempt.builtin("__build_class__"))
+
+
+@opcode("IMPORT_NAME")
+def import_name(tx: Any, instruction: Any) -> None:
+    fromlist, level = tx.pop(), tx.pop()
+    name = _absolute(tx, instruction.argval, level.as_constant())
+    if name not in sys.modules:
+        unsupported(UnknownCall(f"import {name}", "the module is not loaded yet, and loading it runs its code"))
+    wanted = name if tx.truth(fromlist) else name.partition(".")[0]
+    tx.stack.append(_module(tx, wanted))
+
+
+def _absolute(tx: Any, name: str, level: int) -> str:
+    if level == 0:
+        return name
+    package = tx.scope.namespace.get("__package__") or tx.scope.namespace.get("__name__", "").rpartition(".")[0]
+    base = package.rsplit(".", level - 1)[0] if level > 1 else package
+    return f"{base}.{name}" if name else base
+
+
+def _module(tx: Any, name: str) -> VariableTracker:
+    modules = tx.guards.const(sys).child("instance_dict").child("dict_item", "modules")
+    return LazyVariable(tx.attempt, sys.modules[name], modules.child("dict_item", name)).realize()
+
+
+@opcode("IMPORT_FROM")
+def import_from(tx: Any, instruction: Any) -> None:
+    module = tx.stack[-1].realize()
+    name = instruction.argval
+    if not isinstance(module, ModuleVariable):
+        tx.stack.append(module.getattr(tx, name))
+        return
+    if name in module.value.__dict__:
+        tx.stack.append(module.getattr(tx, name))
+        return
+    full = f"{module.value.__name__}.{name}"
+    if full not in sys.modules:
+        unsupported(UnknownCall(f"from {module.value.__name__} import {name}", "the module computes it"))
+    tx.stack.append(_module(tx, full))
+
+
+__all__ = ["ConstantVariable"]

@@ -1,0 +1,184 @@
+"""Opcodes that build and take apart containers, and those of ``match``."""
+
+from __future__ import annotations
+
+import collections.abc
+from typing import Any
+
+from ..variables.base import VariableTracker
+from ..variables.constant import ConstantVariable
+from ..variables.mapping import DictVariable, SetVariable, key_of
+from ..variables.sequence import ListVariable, SliceVariable, TupleVariable
+from .opcodes import opcode
+
+
+@opcode("BUILD_TUPLE")
+def build_tuple(tx: Any, instruction: Any) -> None:
+    tx.stack.append(TupleVariable(tx.take(instruction.arg)))
+
+
+@opcode("BUILD_LIST")
+def build_list(tx: Any, instruction: Any) -> None:
+    tx.stack.append(ListVariable(tx.take(instruction.arg)))
+
+
+@opcode("BUILD_SET")
+def build_set(tx: Any, instruction: Any) -> None:
+    tx.stack.append(SetVariable.of(tx.popn(instruction.arg)))
+
+
+@opcode("BUILD_MAP")
+def build_map(tx: Any, instruction: Any) -> None:
+    parts = tx.take(2 * instruction.arg)
+    made = DictVariable({})
+    for key, value in zip(parts[::2], parts[1::2]):
+        made.put(key.realize(), value)
+    tx.stack.append(made)
+
+
+@opcode("BUILD_CONST_KEY_MAP")
+def build_const_key_map(tx: Any, instruction: Any) -> None:
+    keys = tx.pop()
+    values = tx.take(instruction.arg)
+    made = DictVariable({})
+    for key, value in zip(keys.items, values):
+        made.put(key.realize(), value)
+    tx.stack.append(made)
+
+
+@opcode("BUILD_SLICE")
+def build_slice(tx: Any, instruction: Any) -> None:
+    parts = tx.popn(instruction.arg)
+    tx.stack.append(SliceVariable(parts if len(parts) == 3 else [*parts, ConstantVariable(None)]))
+
+
+@opcode("LIST_APPEND")
+def list_append(tx: Any, instruction: Any) -> None:
+    item = tx.stack.pop()
+    tx.stack[-instruction.arg].realize().items.append(item)
+
+
+@opcode("SET_ADD")
+def set_add(tx: Any, instruction: Any) -> None:
+    item = tx.pop()
+    tx.stack[-instruction.arg].realize().items.setdefault(key_of(item), item)
+
+
+@opcode("MAP_ADD")
+def map_add(tx: Any, instruction: Any) -> None:
+    value, key = tx.pop(), tx.pop()
+    tx.stack[-instruction.arg].realize().put(key, value)
+
+
+@opcode("LIST_EXTEND")
+def list_extend(tx: Any, instruction: Any) -> None:
+    items = tx.pop()
+    tx.stack[-instruction.arg].realize().items.extend(items.elements(tx))
+
+
+@opcode("SET_UPDATE")
+def set_update(tx: Any, instruction: Any) -> None:
+    items = tx.pop()
+    tx.stack[-instruction.arg].realize().method_update(tx, items)
+
+
+@opcode("DICT_UPDATE")
+def dict_update(tx: Any, instruction: Any) -> None:
+    other = tx.pop()
+    tx.stack[-instruction.arg].realize().method_update(tx, other)
+
+
+@opcode("DICT_MERGE")
+def dict_merge(tx: Any, instruction: Any) -> None:
+    other = tx.pop()
+    target = tx.stack[-instruction.arg].realize()
+    mapping = other if isinstance(other, DictVariable) else tx.as_dict(other)
+    if mapping is None:
+        tx.raise_error(TypeError, f"argument after ** must be a mapping, not {other.python_type().__name__}")
+    for key in mapping.items:
+        if key in target.items:
+            tx.raise_error(TypeError, f"got multiple values for keyword argument {key!r}")
+    target.method_update(tx, mapping)
+
+
+@opcode("LIST_TO_TUPLE")
+def list_to_tuple(tx: Any, instruction: Any) -> None:
+    tx.stack.append(TupleVariable(list(tx.pop().items)))
+
+
+@opcode("UNPACK_SEQUENCE")
+def unpack_sequence(tx: Any, instruction: Any) -> None:
+    value = tx.pop()
+    wanted = instruction.arg
+    items = tx.unpack(value)
+    if len(items) != wanted:
+        few = len(items) < wanted
+        message = f"not enough values to unpack (expected {wanted}, got {len(items)})"
+        tx.raise_error(ValueError, message if few else f"too many values to unpack (expected {wanted})")
+    tx.stack.extend(reversed(items))
+
+
+@opcode("UNPACK_EX")
+def unpack_ex(tx: Any, instruction: Any) -> None:
+    before, after = instruction.arg & 0xFF, instruction.arg >> 8
+    items = tx.unpack(tx.pop())
+    if len(items) < before + after:
+        wanted = before + after
+        tx.raise_error(ValueError, f"not enough values to unpack (expected at least {wanted}, got {len(items)})")
+    middle = items[before : len(items) - after]
+    parts: list[VariableTracker] = [*items[:before], ListVariable(middle), *items[len(items) - after :]]
+    tx.stack.extend(reversed(parts))
+
+
+@opcode("MATCH_SEQUENCE")
+def match_sequence(tx: Any, instruction: Any) -> None:
+    kind = tx.stack[-1].realize().python_type()
+    matches = issubclass(kind, collections.abc.Sequence) and not issubclass(kind, (str, bytes, bytearray))
+    tx.stack.append(ConstantVariable(matches))
+
+
+@opcode("MATCH_MAPPING")
+def match_mapping(tx: Any, instruction: Any) -> None:
+    kind = tx.stack[-1].realize().python_type()
+    tx.stack.append(ConstantVariable(issubclass(kind, collections.abc.Mapping)))
+
+
+@opcode("MATCH_KEYS")
+def match_keys(tx: Any, instruction: Any) -> None:
+    keys, subject = tx.stack[-1].realize(), tx.stack[-2].realize()
+    if not isinstance(subject, DictVariable):
+        tx.refuse(instruction, "the subject is no dict")
+    wanted = [key_of(key) for key in keys.items]
+    if all(key in subject.items for key in wanted):
+        tx.stack.append(TupleVariable([subject.items[key] for key in wanted]))
+    else:
+        tx.stack.append(ConstantVariable(None))
+
+
+@opcode("MATCH_CLASS")
+def match_class(tx: Any, instruction: Any) -> None:
+    names, cls, subject = tx.pop(), tx.pop(), tx.pop()
+    if not tx.is_instance(subject, cls):
+        tx.stack.append(ConstantVariable(None))
+        return
+    count = instruction.arg
+    attributes: list[str] = []
+    found: list[VariableTracker] = []
+    if count:
+        match_args = getattr(cls.as_constant(), "__match_args__", None)
+        if match_args is None and count == 1 and cls.as_constant() in _SELF_MATCH:
+            found.append(subject)
+        elif match_args is None or len(match_args) < count:
+            tx.raise_error(TypeError, f"{cls.as_constant().__name__}() accepts fewer positional sub-patterns")
+        else:
+            attributes.extend(match_args[:count])
+    attributes.extend(names.as_constant())
+    for name in attributes:
+        if not tx.has_attribute(subject, name):
+            tx.stack.append(ConstantVariable(None))
+            return
+        found.append(subject.getattr(tx, name))
+    tx.stack.append(TupleVariable(found))
+
+
+_SELF_MATCH = frozenset({bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple})

@@ -1,0 +1,150 @@
+"""Opcodes that move the instruction pointer: jumps, loops, ``with``, return, generators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..variables.base import Exhausted
+from ..variables.constant import ConstantVariable
+from ..variables.context import ContextVariable, ExitVariable
+from ..variables.iterator import GeneratorVariable
+from .opcodes import opcode
+
+
+@opcode("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
+def jump(tx: Any, instruction: Any) -> None:
+    tx.pc = instruction.target.index
+
+
+@opcode("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
+def pop_jump_if_true(tx: Any, instruction: Any) -> None:
+    if tx.truth(tx.pop()):
+        tx.pc = instruction.target.index
+
+
+@opcode("POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE")
+def pop_jump_if_false(tx: Any, instruction: Any) -> None:
+    if not tx.truth(tx.pop()):
+        tx.pc = instruction.target.index
+
+
+@opcode("POP_JUMP_IF_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE")
+def pop_jump_if_none(tx: Any, instruction: Any) -> None:
+    if tx.is_none(tx.pop()):
+        tx.pc = instruction.target.index
+
+
+@opcode("POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE")
+def pop_jump_if_not_none(tx: Any, instruction: Any) -> None:
+    if not tx.is_none(tx.pop()):
+        tx.pc = instruction.target.index
+
+
+@opcode("JUMP_IF_TRUE_OR_POP")
+def jump_if_true_or_pop(tx: Any, instruction: Any) -> None:
+    if tx.truth(tx.stack[-1].realize()):
+        tx.pc = instruction.target.index
+    else:
+        tx.stack.pop()
+
+
+@opcode("JUMP_IF_FALSE_OR_POP")
+def jump_if_false_or_pop(tx: Any, instruction: Any) -> None:
+    if tx.truth(tx.stack[-1].realize()):
+        tx.stack.pop()
+    else:
+        tx.pc = instruction.target.index
+
+
+@opcode("GET_ITER")
+def get_iter(tx: Any, instruction: Any) -> None:
+    tx.stack.append(tx.iterate(tx.pop()))
+
+
+@opcode("FOR_ITER")
+def for_iter(tx: Any, instruction: Any) -> None:
+    iterator = tx.stack[-1].realize()
+    try:
+        tx.stack.append(iterator.next(tx))
+    except Exhausted:
+        tx.stack.pop()
+        tx.pc = instruction.target.index
+        if tx.instructions[tx.pc].opname == "END_FOR":
+            tx.pc += 1
+
+
+@opcode("END_FOR")
+def end_for(tx: Any, instruction: Any) -> None:
+    del tx.stack[-2:]
+
+
+@opcode("END_SEND")
+def end_send(tx: Any, instruction: Any) -> None:
+    del tx.stack[-2]
+
+
+@opcode("BEFORE_WITH")
+def before_with(tx: Any, instruction: Any) -> None:
+    manager = tx.pop()
+    if isinstance(manager, ContextVariable):
+        manager.enter(tx)
+        tx.stack.append(ExitVariable(manager))
+        tx.stack.append(manager.entered_value() if hasattr(manager, "entered_value") else ConstantVariable(None))
+        return
+    enter = tx.special_method(manager, "__enter__", "context manager")
+    leave = tx.special_method(manager, "__exit__", "context manager")
+    value = tx.call(enter, [], {})
+    tx.stack.append(leave)
+    tx.stack.append(value)
+
+
+@opcode("RETURN_VALUE")
+def return_value(tx: Any, instruction: Any) -> None:
+    tx.returned = tx.stack.pop()
+    tx.done = True
+
+
+@opcode("RETURN_CONST")
+def return_const(tx: Any, instruction: Any) -> None:
+    tx.returned = tx.make(instruction.argval)
+    tx.done = True
+
+
+@opcode("RETURN_GENERATOR")
+def return_generator(tx: Any, instruction: Any) -> None:
+    """The frame of a generator call ends here; what it returns goes on after it."""
+    tx.returned = GeneratorVariable(tx)
+    tx.done = True
+
+
+@opcode("YIELD_VALUE")
+def yield_value(tx: Any, instruction: Any) -> None:
+    tx.yielded = tx.stack.pop()
+    tx.done = True
+
+
+@opcode("GET_YIELD_FROM_ITER")
+def get_yield_from_iter(tx: Any, instruction: Any) -> None:
+    tx.stack.append(tx.iterate(tx.pop()))
+
+
+@opcode("SEND")
+def send(tx: Any, instruction: Any) -> None:
+    value = tx.pop()
+    receiver = tx.stack[-1].realize()
+    try:
+        if isinstance(receiver, GeneratorVariable):
+            item = receiver.send(tx, value)
+        elif tx.is_none(value):
+            item = receiver.next(tx)
+        else:
+            item = tx.call(receiver.getattr(tx, "send"), [value], {})
+    except Exhausted as end:
+        result = end.value if end.value is not None else ConstantVariable(None)
+        if tx.keeps_sent_iterator:
+            tx.stack.append(result)
+        else:
+            tx.stack[-1] = result
+        tx.pc = instruction.target.index
+        return
+    tx.stack.append(item)

@@ -1,0 +1,239 @@
+"""The symbolic stack machine: one object a frame, the root's or an inlined one's."""
+
+from __future__ import annotations
+
+import sys
+import types
+from traceback import FrameSummary
+from typing import Any, NoReturn
+
+from .. import config
+from ..bytecode import decode
+from ..exc import InternalError, Unsupported
+from ..reasons import InlineLimit, UnsupportedOpcode, UnsupportedOperation
+from ..variables.base import Args, Exhausted, Kwargs, NotConstant, ObservedException, VariableTracker, unsupported
+from ..variables.constant import ConstantVariable
+from ..variables.function import CellVariable, GlobalScope
+from ..variables.iterator import GeneratorVariable
+from ..variables.operations import Operations, bind_arguments
+from . import calls, containers, control, exceptions, operators, stack  # noqa: F401  (they register the handlers)
+from .attempt import Attempt
+from .opcodes import HANDLERS, REFUSED
+
+CO_GENERATOR = 0x20
+CO_COROUTINE_LIKE = 0x80 | 0x200
+_UNSEEN = object()
+
+
+class BreakHere(Exception):
+    """The root frame has come to the step where the graph is to be broken."""
+
+
+class InstructionTranslator(Operations):
+    """Interprets one frame's bytecode over trackers.
+
+    State of the frame: ``stack``, ``locals`` (bound ones only), ``cells``, ``pc`` (index of the next instruction),
+    ``handled`` (the exception that is being handled), ``kw_names`` (of the call under way).
+    """
+
+    keeps_sent_iterator = sys.version_info >= (3, 12)
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        code: types.CodeType,
+        scope: GlobalScope,
+        locals_: dict[str, VariableTracker],
+        closure: list[CellVariable],
+        parent: InstructionTranslator | None = None,
+    ) -> None:
+        self.attempt = attempt
+        self.guards = attempt.guards
+        self.graph = attempt.graph
+        self.effects = attempt.effects
+        self.code = code
+        self.instructions = decode(code)
+        self.scope = scope
+        self.locals = locals_
+        self.cells: dict[str, CellVariable] = dict(zip(code.co_freevars, closure))
+        self.parent = parent
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.stack: list[VariableTracker] = []
+        self.pc = 0
+        self.current: Any = None
+        self.kw_names: tuple[str, ...] = ()
+        self.handled: VariableTracker | None = None if parent is None else parent.handled
+        self.handling_since: list[int] = []
+        """Root only: at which step the exception was raised that each open handler handles."""
+        self.raised_at = 0
+        self.done = False
+        self.started = False
+        self.returned: VariableTracker | None = None
+        self.yielded: VariableTracker | None = None
+
+    # -- the stack -------------------------------------------------------------------------------------------------
+
+    def pop(self) -> VariableTracker:
+        """Take the top of the stack and look at it."""
+        return self.stack.pop().realize()
+
+    def popn(self, count: int) -> list[VariableTracker]:
+        if not count:
+            return []
+        found = [each.realize() for each in self.stack[-count:]]
+        del self.stack[-count:]
+        return found
+
+    def take(self, count: int) -> list[VariableTracker]:
+        """Like `popn`, without looking at them."""
+        if not count:
+            return []
+        found = self.stack[-count:]
+        del self.stack[-count:]
+        return found
+
+    # -- running ---------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Interpret until the frame returns or yields. Raises the ObservedException that leaves the frame."""
+        attempt = self.attempt
+        instructions = self.instructions
+        self.done = False
+        limit = config.unroll_limit
+        while not self.done:
+            instruction = self.current = instructions[self.pc]
+            self.pc += 1
+            attempt.steps += 1
+            if attempt.steps > limit:
+                unsupported(UnsupportedOpcode(instruction.opname, f"more than {limit} bytecodes were traced"))
+            self.step(instruction)
+
+    def step(self, instruction: Any) -> None:
+        handler = HANDLERS.get(instruction.opname)
+        if handler is None:
+            self.refuse(instruction, REFUSED.get(instruction.opname, "it is not known"))
+        try:
+            handler(self, instruction)
+        except ObservedException as observed:
+            self.unwind(instruction, observed)
+        except NotConstant as error:
+            unsupported(UnsupportedOperation(instruction.opname, f"a value that is not known ({error})"))
+
+    def unwind(self, instruction: Any, observed: ObservedException) -> None:
+        """Go to the handler that covers the instruction, as CPython's exception table says, or leave the frame."""
+        found = instruction.handler
+        self.note_raise(observed)
+        if found is None:
+            raise observed
+        del self.stack[found.depth :]
+        if found.lasti:
+            self.stack.append(ConstantVariable(instruction.index))
+        self.stack.append(observed.error)
+        self.raised_at = self.attempt.raised_at.get(observed.error, 0)
+        self.pc = found.target.index
+        self.kw_names = ()
+
+    def note_raise(self, observed: ObservedException) -> None:
+        """Remember where the root was when this was raised first."""
+
+    def refuse(self, instruction: Any, why: str) -> NoReturn:
+        unsupported(UnsupportedOpcode(instruction.opname, why))
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    def call_function(self, function: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """Inline a call of a Python function."""
+        known = self.known_call(function)
+        if known is not None:
+            return known(self, args, kwargs)
+        code = function.code
+        self.check_inlinable(function)
+        if self.depth >= config.inline_limit:
+            unsupported(InlineLimit(function.describe(), config.inline_limit))
+        bound = bind_arguments(self, function, args, kwargs)
+        callee = InstructionTranslator(
+            self.attempt, code, function.scope(self), bound, function.cells(self), parent=self
+        )
+        try:
+            callee.run()
+        except Unsupported as error:
+            callee.note_place(error)
+            raise
+        assert callee.returned is not None
+        return callee.returned
+
+    def resume_generator(self, tx: InstructionTranslator, value: VariableTracker) -> VariableTracker:
+        """Run this generator's frame to its next yield. Raises `Exhausted` with what it returns."""
+        self.parent = tx
+        self.depth = tx.depth + 1
+        if self.depth >= config.inline_limit:
+            unsupported(InlineLimit(self.code.co_qualname, config.inline_limit))
+        self.stack.append(value)
+        self.started = True
+        self.yielded = None
+        try:
+            self.run()
+        except Unsupported as error:
+            self.note_place(error)
+            raise
+        except ObservedException as observed:
+            self._check_generator_error(observed)
+            raise
+        if self.yielded is None:
+            raise Exhausted(self.returned)
+        return self.yielded.realize()
+
+    def _check_generator_error(self, observed: ObservedException) -> None:
+        if issubclass(observed.error.python_type(), StopIteration):
+            self.raise_error(RuntimeError, "generator raised StopIteration")
+
+    def note_place(self, error: Unsupported) -> None:
+        """Put this frame in front of the user's stack of an error that leaves it."""
+        error.user_stack = (self.place(), *error.user_stack)
+
+    def place(self) -> FrameSummary:
+        positions = self.current.positions if self.current is not None else None
+        line = positions[0] if positions else self.code.co_firstlineno
+        return FrameSummary(self.code.co_filename, line, self.code.co_qualname, lookup_line=False)
+
+    def caller_frames(self) -> list[InstructionTranslator]:
+        """This translator and its callers, innermost first."""
+        found: list[InstructionTranslator] = [self]
+        while found[-1].parent is not None:
+            found.append(found[-1].parent)
+        return found
+
+
+class RootTranslator(InstructionTranslator):
+    """The frame that is being compiled. ``break_at``: the step before which to stop, 0 for none."""
+
+    def __init__(self, *args: Any, break_at: int = 0) -> None:
+        super().__init__(*args)
+        self.break_at = break_at
+        self.steps = 0
+        self.created: dict[VariableTracker, int] = {}
+
+    def step(self, instruction: Any) -> None:
+        self.steps += 1
+        if self.steps == self.break_at:
+            raise BreakHere
+        super().step(instruction)
+        if self.stack and isinstance(self.stack[-1], GeneratorVariable):
+            self.created.setdefault(self.stack[-1], self.steps)
+
+    def note_raise(self, observed: ObservedException) -> None:
+        self.attempt.raised_at.setdefault(observed.error, self.steps)
+
+    def step_to_break(self) -> int:
+        """Where to break when the current step can't be traced: there, or where the handled exception was raised."""
+        return self.handling_since[0] if self.handling_since else self.steps
+
+    def run(self) -> None:
+        super().run()
+        if self.break_at:
+            raise InternalError(
+                f"tracing {self.code.co_qualname} again did not come to step {self.break_at}, where it broke before"
+            )
+
+
+__all__ = ["HANDLERS", "REFUSED", "BreakHere", "InstructionTranslator", "RootTranslator"]

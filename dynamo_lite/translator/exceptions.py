@@ -1,0 +1,112 @@
+"""Opcodes that raise, catch and re-raise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..variables.base import ObservedException, VariableTracker
+from ..variables.constant import ConstantVariable
+from ..variables.exception import ExceptionVariable
+from ..variables.function import ClassVariable
+from ..variables.sequence import TupleVariable
+from .opcodes import opcode
+
+
+def _exception(tx: Any, value: VariableTracker) -> VariableTracker:
+    """What ``raise value`` raises."""
+    if isinstance(value, ClassVariable) and issubclass(value.value, BaseException):
+        value = tx.call(value, [], {}).realize()
+    if issubclass(value.python_type(), BaseException):
+        return value
+    tx.raise_error(TypeError, "exceptions must derive from BaseException")
+
+
+@opcode("RAISE_VARARGS")
+def raise_varargs(tx: Any, instruction: Any) -> None:
+    if instruction.arg == 0:
+        if tx.handled is None:
+            tx.raise_error(RuntimeError, "No active exception to reraise")
+        raise ObservedException(tx.handled)
+    cause = tx.pop() if instruction.arg == 2 else None
+    error = _exception(tx, tx.pop())
+    if cause is not None:
+        if not isinstance(error, ExceptionVariable):
+            tx.refuse(instruction, "the cause of an exception made outside")
+        if not tx.is_none(cause):
+            error.cause = _exception(tx, cause)
+        error.suppress = True
+    if isinstance(error, ExceptionVariable) and tx.handled is not None and error is not tx.handled:
+        error.context = tx.handled
+    raise ObservedException(error)
+
+
+@opcode("RERAISE")
+def reraise(tx: Any, instruction: Any) -> None:
+    raise ObservedException(tx.pop())
+
+
+@opcode("LOAD_ASSERTION_ERROR")
+def load_assertion_error(tx: Any, instruction: Any) -> None:
+    tx.stack.append(tx.make(AssertionError))
+
+
+@opcode("PUSH_EXC_INFO")
+def push_exc_info(tx: Any, instruction: Any) -> None:
+    error = tx.stack.pop()
+    tx.stack.append(tx.handled if tx.handled is not None else ConstantVariable(None))
+    tx.stack.append(error)
+    tx.handled = error
+    tx.handling_since.append(tx.raised_at)
+
+
+@opcode("POP_EXCEPT")
+def pop_except(tx: Any, instruction: Any) -> None:
+    previous = tx.stack.pop()
+    tx.handled = None if isinstance(previous, ConstantVariable) else previous
+    tx.handling_since.pop()
+
+
+@opcode("CHECK_EXC_MATCH")
+def check_exc_match(tx: Any, instruction: Any) -> None:
+    kinds = tx.pop()
+    error = tx.stack[-1].realize()
+    classes = [each.realize() for each in kinds.items] if isinstance(kinds, TupleVariable) else [kinds]
+    for each in classes:
+        if not isinstance(each, ClassVariable) or not issubclass(each.value, BaseException):
+            tx.raise_error(TypeError, "catching classes that do not inherit from BaseException is not allowed")
+    tx.stack.append(ConstantVariable(any(issubclass(error.python_type(), each.value) for each in classes)))
+
+
+@opcode("WITH_EXCEPT_START")
+def with_except_start(tx: Any, instruction: Any) -> None:
+    error, leave = tx.stack[-1].realize(), tx.stack[-4].realize()
+    kind = tx.make(error.python_type())
+    tx.stack.append(tx.call(leave, [kind, error, ConstantVariable(None)], {}))
+
+
+@opcode("CALL_INTRINSIC_1")
+def call_intrinsic_1(tx: Any, instruction: Any) -> None:
+    handler = _INTRINSICS.get(instruction.arg)
+    if handler is None:
+        tx.refuse(instruction, f"intrinsic {instruction.arg} is not modelled")
+    handler(tx)
+
+
+def _stop_iteration_error(tx: Any) -> None:
+    """PEP 479: a StopIteration that leaves a generator becomes a RuntimeError."""
+    error = tx.stack[-1].realize()
+    if issubclass(error.python_type(), StopIteration):
+        found = ExceptionVariable(RuntimeError, [ConstantVariable("generator raised StopIteration")])
+        found.cause = found.context = error
+        tx.stack[-1] = found
+
+
+def _unary_positive(tx: Any) -> None:
+    tx.stack.append(tx.unary("+", tx.pop()))
+
+
+def _list_to_tuple(tx: Any) -> None:
+    tx.stack.append(TupleVariable(list(tx.pop().items)))
+
+
+_INTRINSICS = {3: _stop_iteration_error, 5: _unary_positive, 6: _list_to_tuple}

@@ -1,0 +1,343 @@
+"""Breaking a frame in two: the native instruction between the graph and its resume functions.
+
+The new code restores the stack, runs the instruction in CPython, moves the stack into locals and returns a
+continuation: a resume function with the values that live on. An exception of the instruction that the program handles
+is handed to a resume function which raises it again where the handlers cover it.
+"""
+
+from __future__ import annotations
+
+import dis
+import types
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _C
+from ..bytecode import Handler, Instruction, assemble, copy_with_map, decode, drop_unreachable, emit, live_locals
+from ..codegen import PyCodegen
+from ..exc import SkipFrame
+from ..skip import dynamic_scope
+from .stack import NULL
+
+_STACK = "___stack{}"
+_KEPT = "___kept{}"
+"""Stack values that a handler wants, kept while the instruction runs."""
+_SELF = "___self"
+_ERROR = "___error"
+_VARARGS = 0x04
+_VARKEYWORDS = 0x08
+
+
+@dataclass(frozen=True)
+class ResumePoint:
+    """Where and with what a frame goes on. ``raising``: by raising the error it is given instead."""
+
+    index: int
+    depth: int
+    nulls: tuple[int, ...]
+    names: tuple[str, ...]
+    first: str | None
+    raising: bool = False
+
+    def arguments(self) -> list[str]:
+        """Parameters: what ``super()`` takes for self, the stack, the error, the locals."""
+        stack = [_STACK.format(at) for at in range(self.depth) if at not in self.nulls]
+        first = [] if self.first is None else [self.first]
+        rest = [name for name in self.names if name != self.first]
+        return [*first, *stack, *([_ERROR] if self.raising else []), *rest]
+
+
+@dataclass
+class ResumeInfo:
+    """What is known of a resume function's code. ``origin``: original index by its own, None in its prologue."""
+
+    original: types.CodeType
+    origin: list[int | None]
+
+
+class ResumeCodes:
+    """The resume functions made so far, alive as long as some generated code refers to them."""
+
+    def __init__(self) -> None:
+        self._codes: weakref.WeakValueDictionary[Any, types.CodeType] = weakref.WeakValueDictionary()
+        self._infos: dict[int, ResumeInfo] = {}
+
+    def info(self, code: types.CodeType) -> ResumeInfo | None:
+        return self._infos.get(id(code))
+
+    def get(self, original: types.CodeType, point: ResumePoint) -> types.CodeType:
+        key = (id(original), point)
+        found = self._codes.get(key)
+        if found is None:
+            found, origin = _resume_code(original, point)
+            self._codes[key] = found
+            self._infos[id(found)] = ResumeInfo(original, origin)
+            weakref.finalize(found, self._infos.pop, id(found), None)
+        return found
+
+
+RESUME_CODES = ResumeCodes()
+
+
+def origin_of(code: types.CodeType, index: int) -> tuple[types.CodeType, int | None]:
+    """The program's own code object and the index there, for an instruction of it or of a resume function."""
+    info = RESUME_CODES.info(code)
+    return (code, index) if info is None else (info.original, info.origin[index])
+
+
+def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.CodeType, list[int | None]]:
+    source = decode(original)
+    body, mapping = copy_with_map(source)
+    freevars = (*original.co_cellvars, *original.co_freevars)
+    start = body[point.index]
+    prologue: list[Instruction] = list(emit.prologue((), len(freevars)))
+    for at in range(point.depth):
+        if at in point.nulls:
+            prologue.append(emit.push_null())
+        else:
+            prologue += [emit.load_fast(_STACK.format(at)), emit.make("DELETE_FAST", _STACK.format(at))]
+    if point.raising:
+        prologue.append(emit.load_fast(_ERROR))
+        again = emit.make("RERAISE", 0)
+        again.handler = start.handler
+        prologue.append(again)
+    else:
+        prologue.append(emit.jump(start))
+    for instruction in prologue:
+        instruction.positions = start.positions
+    kept = drop_unreachable([*prologue, *body])
+    arguments = point.arguments()
+    flags = original.co_flags & ~(_VARARGS | _VARKEYWORDS)
+    code = assemble(
+        kept,
+        like=original,
+        argnames=arguments,
+        posonlyargcount=0,
+        kwonlyargcount=0,
+        flags=flags,
+        cellvars=(),
+        freevars=freevars,
+    )
+    index_of = {id(copied): each.index for each, copied in mapping.items()}
+    return code, _origins(code, kept, index_of)
+
+
+def _origins(code: types.CodeType, kept: list[Instruction], index_of: dict[int, int]) -> list[int | None]:
+    """Original indices in the order of the assembled code's instructions, which are ``kept`` with jumps spelt out."""
+    origins: list[int | None] = []
+    remaining = iter(kept)
+    for made in decode(code):
+        expected = next(remaining)
+        while _family(expected.opname) != _family(made.opname):
+            expected = next(remaining)
+        origins.append(index_of.get(id(expected)))
+    return origins
+
+
+def _family(opname: str) -> str:
+    return opname.replace("_FORWARD", "").replace("_BACKWARD", "")
+
+
+def break_frame(cg: PyCodegen, root: Any) -> None:
+    """Emit the native instruction at the root's program counter and what comes after it."""
+    breaker = _Breaker(cg, root)
+    breaker.restore()
+    breaker.run_natively()
+
+
+class _Breaker:
+    """State of one break: the program's code and index, the names that live on, the cells."""
+
+    def __init__(self, cg: PyCodegen, root: Any) -> None:
+        self.cg = cg
+        self.root = root
+        self.instruction: Instruction = root.current
+        self.original, index = origin_of(root.code, self.instruction.index)
+        if index is None:
+            raise SkipFrame("the first thing it does is to break")
+        if dynamic_scope(self.original) and self.original.co_cellvars:
+            raise SkipFrame("it looks at its own variables by name, and some are cells")
+        self.index = index
+        self.source = decode(self.original)
+        self.nulls = {at for at, value in enumerate(root.stack) if value is NULL}
+        self.cells = {name: f"___cell_{name}" for name in root.cells if name not in root.code.co_freevars}
+        self.first = self._first_argument()
+
+    def _first_argument(self) -> str | None:
+        """The name of the argument that a native ``super()`` looks at, where the code may call it."""
+        if "__class__" not in self.original.co_freevars or not self.original.co_argcount:
+            return None
+        name = self.original.co_varnames[0]
+        if name in self.root.cells:
+            return _SELF
+        return name if name in self.root.locals else (_SELF if _SELF in self.root.locals else None)
+
+    def restore(self) -> None:
+        """Stack, then locals: everything is loaded before anything is stored, for loads read the arguments."""
+        cg, root = self.cg, self.root
+        handler = self.source[self.index].handler
+        for at, value in enumerate(root.stack):
+            cg.load(value)
+            if handler is not None and at < handler.depth and at not in self.nulls:
+                cg.copy_top()
+                cg.store_fast(_KEPT.format(at))
+        names = [name for name in root.locals if name in self._live() or name == self.first]
+        for name in names:
+            cg.load(root.locals[name])
+        for name in self.cells:
+            cg.load(root.cells[name])
+        if self.first == _SELF and _SELF not in root.locals:
+            cg.load(root.cells[self.original.co_varnames[0]].content)
+            cg.store_fast(_SELF)
+        for name in reversed(list(self.cells.values())):
+            cg.store_fast(name)
+        for name in reversed(names):
+            cg.store_fast(name)
+        self.bound = set(names) | ({_SELF} if self.first == _SELF else set())
+
+    def _live(self) -> frozenset[str]:
+        if dynamic_scope(self.original):
+            return frozenset(self.original.co_varnames)
+        live = live_locals(self.original)
+        handler = self.source[self.index].handler
+        after = [live[at] for at in self._successor_indices()]
+        if handler is not None:
+            after.append(live[handler.target.index])
+        return live[self.index].union(*after)
+
+    def _successor_indices(self) -> list[int]:
+        instruction = self.source[self.index]
+        found = [] if instruction.opname in _TERMINATORS else [self.index + 1]
+        if instruction.target is not None:
+            found.append(instruction.target.index)
+        return found
+
+    # -- the instruction -------------------------------------------------------------------------------------------
+
+    def run_natively(self) -> None:
+        cg = self.cg
+        start = len(cg.body)
+        jump_to = emit.make("NOP") if self.instruction.target is not None else None
+        self._emit_native(jump_to)
+        covered = cg.body[start:]
+        if self.instruction.opname in _TERMINATORS:
+            if self.instruction.opname == "RETURN_VALUE":
+                raise SkipFrame("it breaks where it returns")
+        else:
+            self._continue(self.index + 1, jump=False)
+        if jump_to is not None:
+            cg.add(jump_to)
+            target = self.source[self.index].target
+            assert target is not None
+            skip_end = self.source[target.index].opname == "END_FOR"
+            if skip_end:
+                cg.op("END_FOR")
+            self._continue(target.index + skip_end, jump=True)
+        if self.source[self.index].handler is not None:
+            self._handle(covered)
+
+    def _emit_native(self, jump_to: Instruction | None) -> None:
+        cg, instruction = self.cg, self.instruction
+        name = instruction.opname
+        if name == "CALL":
+            cg.add(*emit.call(instruction.arg or 0, self.root.kw_names))
+        elif name == "LOAD_METHOD" or (name in ("LOAD_ATTR", "LOAD_SUPER_ATTR") and instruction.flag):
+            plain = emit.make("LOAD_ATTR" if name == "LOAD_METHOD" else name, instruction.argval)
+            if name == "LOAD_SUPER_ATTR":
+                plain.flag2 = instruction.flag2
+            cg.add(plain, emit.push_null(), emit.swap(2))
+        else:
+            native = emit.copy_of(instruction)
+            native.target = jump_to
+            native.handler = None
+            cg.add(native)
+
+    def _operands(self) -> int:
+        """How many of the stack's values the instruction takes away that may be NULL."""
+        name, arg = self.instruction.opname, self.instruction.arg or 0
+        if name == "CALL":
+            return arg + 2
+        return 3 + (arg & 1) if name == "CALL_FUNCTION_EX" else 0
+
+    def _depth_after(self, jump: bool) -> int:
+        instruction = self.instruction
+        before = len(self.root.stack)
+        name = instruction.opname
+        if name == "CALL":
+            return before - (instruction.arg or 0) - 1
+        if name == "FOR_ITER":
+            return before - 1 if jump else before + 1
+        if name == "LOAD_METHOD":
+            return before + 1
+        arg = instruction.arg if instruction.opcode >= dis.HAVE_ARGUMENT else None
+        return before + dis.stack_effect(instruction.opcode, arg, jump=jump)
+
+    def _continue(self, index: int, jump: bool) -> None:
+        """Return a continuation at an index of the program's code."""
+        cg = self.cg
+        depth = self._depth_after(jump)
+        kept = len(self.root.stack) - self._operands()
+        nulls = {at for at in self.nulls if at < min(kept, depth)}
+        if self._pushes_null():
+            nulls.add(depth - 2)
+        for at in reversed(range(depth)):
+            cg.store_fast(_STACK.format(at))
+        self._return_resume(index, depth, tuple(sorted(nulls)), raising=False)
+
+    def _pushes_null(self) -> bool:
+        name = self.instruction.opname
+        return name == "LOAD_METHOD" or (name in ("LOAD_ATTR", "LOAD_SUPER_ATTR") and self.instruction.flag)
+
+    def _handle(self, covered: list[Instruction]) -> None:
+        """Where the instruction raises into a handler of the program: go on in a function that raises it again."""
+        handler = self.source[self.index].handler
+        assert handler is not None
+        landing = emit.store_fast(_ERROR)
+        shared = Handler(landing, 0, False)
+        for instruction in covered:
+            instruction.handler = shared
+        self.cg.add(landing)
+        depth = handler.depth
+        for at in range(depth):
+            if at not in self.nulls:
+                self.cg.load_fast(_KEPT.format(at))
+                self.cg.store_fast(_STACK.format(at))
+        nulls = tuple(sorted(at for at in self.nulls if at < depth))
+        self._return_resume(self.index, depth, nulls, raising=True)
+
+    def _return_resume(self, index: int, depth: int, nulls: tuple[int, ...], raising: bool) -> None:
+        cg = self.cg
+        live = frozenset(self.original.co_varnames) if dynamic_scope(self.original) else live_locals(self.original)[index]
+        if raising:
+            handler = self.source[index].handler
+            assert handler is not None
+            live = live_locals(self.original)[handler.target.index] | live
+        names = tuple(sorted(name for name in live if name in self.bound and name not in self.cells))
+        point = ResumePoint(index, depth, nulls, names, self.first, raising)
+        resume = _C.Resume(RESUME_CODES.get(self.original, point))
+        cg.push_null()
+        cg.load_const(resume)
+        self._load_closure()
+        arguments = point.arguments()
+        for name in arguments:
+            cg.load_fast(name)
+        cg.add(*emit.call(len(arguments) + 1, ()))
+        cg.add(emit.return_value())
+
+    def _load_closure(self) -> None:
+        """The cells that the resume function's code has free: the original's own, then those it was given."""
+        cg, root = self.cg, self.root
+        names = (*self.original.co_cellvars, *self.original.co_freevars)
+        if not names:
+            cg.load_const(None)
+            return
+        for name in names:
+            if name in root.code.co_freevars:
+                cg.add(emit.load_closure(name))
+            else:
+                cg.load_fast(self.cells[name])
+        cg.build("TUPLE", len(names))
+
+
+_TERMINATORS = frozenset({"RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "RETURN_CONST"})

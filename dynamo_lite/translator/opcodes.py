@@ -1,0 +1,38 @@
+"""Where handlers of opcodes register: ``HANDLERS`` by name, ``REFUSED`` with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Handler = Callable[[Any, Any], None]
+HANDLERS: dict[str, Handler] = {}
+REFUSED: dict[str, str] = {}
+
+
+def opcode(*names: str) -> Callable[[Handler], Handler]:
+    """Register the handler of these opcodes: ``handler(tx, instruction)``."""
+
+    def register(fn: Handler) -> Handler:
+        for name in names:
+            assert name not in HANDLERS, name
+            HANDLERS[name] = fn
+        return fn
+
+    return register
+
+
+def refuse(why: str, *names: str) -> None:
+    """These opcodes break the graph, for this reason."""
+    for name in names:
+        REFUSED[name] = why
+
+
+refuse("it is part of the encoding and gone after decoding", "CACHE", "EXTENDED_ARG", "RESERVED")
+refuse("an instrumented form is never seen: code is decoded as it was compiled", "INSTRUMENTED_*")
+refuse("coroutines are left to CPython", "BEFORE_ASYNC_WITH", "GET_AITER", "GET_ANEXT", "GET_AWAITABLE")
+refuse("coroutines are left to CPython", "END_ASYNC_FOR", "ASYNC_GEN_WRAP", "CLEANUP_THROW", "INTERPRETER_EXIT")
+refuse("it belongs to class bodies and modules, which run once", "LOAD_NAME", "STORE_NAME", "DELETE_NAME")
+refuse("it belongs to class bodies and modules, which run once", "SETUP_ANNOTATIONS", "LOAD_CLASSDEREF", "LOAD_LOCALS")
+refuse("it belongs to class bodies", "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS", "IMPORT_STAR", "PRINT_EXPR")
+refuse("exception groups are left to CPython", "PREP_RERAISE_STAR", "CHECK_EG_MATCH", "CALL_INTRINSIC_2")

@@ -1,0 +1,156 @@
+"""Opcodes that compute: unary, binary, comparison, subscripts, attributes, string formatting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..variables.base import NotConstant, VariableTracker
+from ..variables.constant import ConstantVariable
+from ..variables.sequence import SliceVariable
+from ..bytecode import BINARY_OPS
+from .opcodes import opcode
+from .stack import NULL
+
+
+@opcode("BINARY_OP")
+def binary_op(tx: Any, instruction: Any) -> None:
+    right, left = tx.pop(), tx.pop()
+    symbol, _, inplace = BINARY_OPS[instruction.arg]
+    if inplace:
+        tx.stack.append(tx.inplace(symbol.rstrip("="), left, right))
+    else:
+        tx.stack.append(tx.binary(symbol, left, right))
+
+
+@opcode("UNARY_NEGATIVE")
+def unary_negative(tx: Any, instruction: Any) -> None:
+    tx.stack.append(tx.unary("-", tx.pop()))
+
+
+@opcode("UNARY_POSITIVE")
+def unary_positive(tx: Any, instruction: Any) -> None:
+    tx.stack.append(tx.unary("+", tx.pop()))
+
+
+@opcode("UNARY_INVERT")
+def unary_invert(tx: Any, instruction: Any) -> None:
+    tx.stack.append(tx.unary("~", tx.pop()))
+
+
+@opcode("UNARY_NOT")
+def unary_not(tx: Any, instruction: Any) -> None:
+    tx.stack.append(ConstantVariable(not tx.truth(tx.pop())))
+
+
+@opcode("COMPARE_OP")
+def compare_op(tx: Any, instruction: Any) -> None:
+    right, left = tx.pop(), tx.pop()
+    tx.stack.append(tx.compare(instruction.argval, left, right))
+
+
+@opcode("IS_OP")
+def is_op(tx: Any, instruction: Any) -> None:
+    right, left = tx.pop(), tx.pop()
+    tx.stack.append(ConstantVariable(tx.identical(left, right) != bool(instruction.arg)))
+
+
+@opcode("CONTAINS_OP")
+def contains_op(tx: Any, instruction: Any) -> None:
+    container, item = tx.pop(), tx.pop()
+    tx.stack.append(ConstantVariable(container.contains(tx, item) != bool(instruction.arg)))
+
+
+@opcode("BINARY_SUBSCR")
+def binary_subscr(tx: Any, instruction: Any) -> None:
+    key, container = tx.pop(), tx.pop()
+    tx.stack.append(tx.getitem(container, key))
+
+
+@opcode("STORE_SUBSCR")
+def store_subscr(tx: Any, instruction: Any) -> None:
+    key, container = tx.pop(), tx.pop()
+    value = tx.stack.pop()
+    container.setitem(tx, key, value.realize())
+
+
+@opcode("DELETE_SUBSCR")
+def delete_subscr(tx: Any, instruction: Any) -> None:
+    key, container = tx.pop(), tx.pop()
+    container.delitem(tx, key)
+
+
+@opcode("BINARY_SLICE")
+def binary_slice(tx: Any, instruction: Any) -> None:
+    stop, start, container = tx.pop(), tx.pop(), tx.pop()
+    tx.stack.append(tx.getitem(container, SliceVariable([start, stop, ConstantVariable(None)])))
+
+
+@opcode("STORE_SLICE")
+def store_slice(tx: Any, instruction: Any) -> None:
+    stop, start, container, value = tx.pop(), tx.pop(), tx.pop(), tx.pop()
+    container.setitem(tx, SliceVariable([start, stop, ConstantVariable(None)]), value)
+
+
+@opcode("LOAD_ATTR")
+def load_attr(tx: Any, instruction: Any) -> None:
+    owner = tx.pop()
+    found = owner.getattr(tx, instruction.argval)
+    if instruction.flag:
+        tx.stack.append(NULL)
+    tx.stack.append(found)
+
+
+@opcode("LOAD_METHOD")
+def load_method(tx: Any, instruction: Any) -> None:
+    found = tx.pop().getattr(tx, instruction.argval)
+    tx.stack.append(NULL)
+    tx.stack.append(found)
+
+
+@opcode("LOAD_SUPER_ATTR")
+def load_super_attr(tx: Any, instruction: Any) -> None:
+    receiver, cls, function = tx.pop(), tx.pop(), tx.pop()
+    found = tx.call(function, [cls, receiver], {}).realize().getattr(tx, instruction.argval)
+    if instruction.flag:
+        tx.stack.append(NULL)
+    tx.stack.append(found)
+
+
+@opcode("STORE_ATTR")
+def store_attr(tx: Any, instruction: Any) -> None:
+    owner = tx.pop()
+    value = tx.stack.pop()
+    owner.setattr(tx, instruction.argval, value)
+
+
+@opcode("DELETE_ATTR")
+def delete_attr(tx: Any, instruction: Any) -> None:
+    tx.pop().delattr(tx, instruction.argval)
+
+
+_CONVERSIONS = {1: "str", 2: "repr", 3: "ascii"}
+
+
+@opcode("FORMAT_VALUE")
+def format_value(tx: Any, instruction: Any) -> None:
+    flags = instruction.arg
+    spec: VariableTracker = tx.pop() if flags & 4 else ConstantVariable("")
+    value = tx.pop()
+    conversion = flags & 3
+    if conversion:
+        value = tx.call(tx.attempt.builtin(_CONVERSIONS[conversion]).realize(), [value], {}).realize()
+    tx.stack.append(tx.format(value, spec))
+
+
+@opcode("BUILD_STRING")
+def build_string(tx: Any, instruction: Any) -> None:
+    parts = tx.popn(instruction.arg)
+    try:
+        tx.stack.append(ConstantVariable("".join(part.as_constant() for part in parts)))
+    except NotConstant:
+        tx.refuse(instruction, "it joins strings that are not known")
+
+
+@opcode("GET_LEN")
+def get_len(tx: Any, instruction: Any) -> None:
+    tx.stack.append(ConstantVariable(tx.stack[-1].realize().length(tx)))

@@ -1,0 +1,163 @@
+"""Opcodes that move values: constants, locals, cells, globals, the stack itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..variables.base import VariableTracker
+from ..variables.constant import ConstantVariable
+from ..variables.function import CellVariable
+from .opcodes import opcode
+
+
+class Null(VariableTracker):
+    """The NULL that calls keep on the stack."""
+
+    __slots__ = ()
+
+    def describe(self) -> str:
+        return "NULL"
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.push_null()
+
+
+NULL = Null()
+
+
+@opcode("NOP", "RESUME", "PRECALL", "EXTENDED_ARG", "COPY_FREE_VARS")
+def nop(tx: Any, instruction: Any) -> None:
+    pass
+
+
+@opcode("POP_TOP", "END_FOR_POP")
+def pop_top(tx: Any, instruction: Any) -> None:
+    tx.stack.pop()
+
+
+@opcode("PUSH_NULL")
+def push_null(tx: Any, instruction: Any) -> None:
+    tx.stack.append(NULL)
+
+
+@opcode("COPY")
+def copy(tx: Any, instruction: Any) -> None:
+    tx.stack.append(tx.stack[-instruction.arg])
+
+
+@opcode("SWAP")
+def swap(tx: Any, instruction: Any) -> None:
+    stack, depth = tx.stack, instruction.arg
+    stack[-1], stack[-depth] = stack[-depth], stack[-1]
+
+
+@opcode("LOAD_CONST")
+def load_const(tx: Any, instruction: Any) -> None:
+    value = instruction.argval
+    kind = type(value)
+    if kind is int or kind is str or value is None or kind is bool or kind is float:
+        tx.stack.append(ConstantVariable(value))
+    else:
+        tx.stack.append(tx.make(value))
+
+
+@opcode("LOAD_FAST", "LOAD_FAST_CHECK")
+def load_fast(tx: Any, instruction: Any) -> None:
+    found = tx.locals.get(instruction.argval)
+    if found is None:
+        name = instruction.argval
+        tx.raise_error(
+            UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value"
+        )
+    tx.stack.append(found)
+
+
+@opcode("LOAD_FAST_AND_CLEAR")
+def load_fast_and_clear(tx: Any, instruction: Any) -> None:
+    tx.stack.append(tx.locals.pop(instruction.argval, NULL))
+
+
+@opcode("STORE_FAST")
+def store_fast(tx: Any, instruction: Any) -> None:
+    value = tx.stack.pop()
+    if value is NULL:
+        tx.locals.pop(instruction.argval, None)
+    else:
+        tx.locals[instruction.argval] = value
+
+
+@opcode("DELETE_FAST")
+def delete_fast(tx: Any, instruction: Any) -> None:
+    if tx.locals.pop(instruction.argval, None) is None:
+        name = instruction.argval
+        tx.raise_error(
+            UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value"
+        )
+
+
+@opcode("MAKE_CELL")
+def make_cell(tx: Any, instruction: Any) -> None:
+    name = instruction.argval
+    tx.cells[name] = CellVariable(tx.locals.pop(name, None))
+
+
+@opcode("LOAD_CLOSURE")
+def load_closure(tx: Any, instruction: Any) -> None:
+    tx.stack.append(tx.cells[instruction.argval])
+
+
+@opcode("LOAD_DEREF")
+def load_deref(tx: Any, instruction: Any) -> None:
+    content = tx.cells[instruction.argval].content
+    if content is None:
+        _unbound_cell(tx, instruction.argval)
+    tx.stack.append(content)
+
+
+def _unbound_cell(tx: Any, name: str) -> None:
+    if name in tx.code.co_cellvars:
+        tx.raise_error(
+            UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value"
+        )
+    tx.raise_error(
+        NameError, f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
+    )
+
+
+@opcode("STORE_DEREF")
+def store_deref(tx: Any, instruction: Any) -> None:
+    tx.cells[instruction.argval].set(tx, tx.stack.pop())
+
+
+@opcode("DELETE_DEREF")
+def delete_deref(tx: Any, instruction: Any) -> None:
+    cell = tx.cells[instruction.argval]
+    if cell.content is None:
+        _unbound_cell(tx, instruction.argval)
+    cell.set(tx, None)
+
+
+@opcode("LOAD_GLOBAL")
+def load_global(tx: Any, instruction: Any) -> None:
+    if instruction.flag:
+        tx.stack.append(NULL)
+    name = instruction.argval
+    found = tx.scope.load(name)
+    if found is None:
+        found = tx.attempt.builtin(name)
+        if found is None:
+            tx.raise_error(NameError, f"name '{name}' is not defined")
+    tx.stack.append(found)
+
+
+@opcode("STORE_GLOBAL")
+def store_global(tx: Any, instruction: Any) -> None:
+    tx.scope.store(instruction.argval, tx.stack.pop())
+
+
+@opcode("DELETE_GLOBAL")
+def delete_global(tx: Any, instruction: Any) -> None:
+    name = instruction.argval
+    if tx.scope.load(name) is None:
+        tx.raise_error(NameError, f"name '{name}' is not defined")
+    tx.scope.store(name, None)

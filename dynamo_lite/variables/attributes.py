@@ -1,0 +1,312 @@
+"""Attribute access by the descriptor protocol, once, for every traced object (Data model, *Implementing Descriptors*)."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+from ..reasons import UnsupportedAttribute
+from .base import Args, Kwargs, LazyVariable, VariableTracker, unsupported
+from .constant import ConstantVariable
+
+MISSING = object()
+_HEAP_TYPE = 1 << 9
+
+C_METHODS = (
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.BuiltinFunctionType,
+    types.MethodWrapperType,
+)
+
+
+def class_lookup(cls: type, name: str) -> Any:
+    """The raw attribute along the MRO, no descriptor called; `MISSING` if there is none."""
+    for base in cls.__mro__:
+        found = base.__dict__.get(name, MISSING)
+        if found is not MISSING:
+            return found
+    return MISSING
+
+
+def is_heap_type(cls: type) -> bool:
+    """Made by a class statement (and so mutable), not a static C type."""
+    return bool(cls.__flags__ & _HEAP_TYPE)
+
+
+def class_attribute(tx: Any, cls: type, name: str, raw: Any) -> VariableTracker:
+    """The tracker of a raw class attribute, guarded where the class can change."""
+    source = tx.guards.const(cls)
+    if is_heap_type(cls):
+        return LazyVariable(tx.attempt, raw, source.child("type_attr", name)).realize()
+    return tx.make(raw)
+
+
+def guard_class_lacks(tx: Any, cls: type, name: str) -> None:
+    if is_heap_type(cls):
+        tx.guards.const(cls).check("type_lacks", name)
+
+
+def _guard_class_has(tx: Any, cls: type, name: str, raw: Any) -> None:
+    if is_heap_type(cls):
+        tx.guards.const(cls).child("type_attr", name).check("id", raw)
+
+
+def generic_getattr(tx: Any, obj: VariableTracker, name: str, hook: bool = True) -> VariableTracker:
+    """``object.__getattribute__`` and, with ``hook``, ``__getattr__`` after it. Raises the program's AttributeError."""
+    cls = obj.python_type()
+    raw = class_lookup(cls, name)
+    if raw is not MISSING and is_data_descriptor(raw):
+        return bind(tx, raw, name, obj, cls)
+    found = obj.instance_get(tx, name)  # type: ignore[attr-defined]
+    if found is not None:
+        return found
+    if raw is not MISSING:
+        return bind(tx, raw, name, obj, cls)
+    guard_class_lacks(tx, cls, name)
+    if hook:
+        fallback = class_lookup(cls, "__getattr__")
+        if fallback is not MISSING:
+            return tx.call(class_attribute(tx, cls, "__getattr__", fallback), [obj, ConstantVariable(name)], {})
+    tx.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
+
+
+def is_data_descriptor(raw: Any) -> bool:
+    kind = type(raw)
+    return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
+
+
+def bind(tx: Any, raw: Any, name: str, obj: VariableTracker | None, cls: type, start: type | None = None) -> VariableTracker:
+    """``raw.__get__(obj, cls)`` for what was found in a class under ``name``. ``obj`` None: access through the class."""
+    binder = _BINDERS.get(type(raw))
+    owner = start or cls
+    if binder is not None:
+        return binder(tx, raw, name, obj, cls, owner)
+    getter = class_lookup(type(raw), "__get__")
+    if getter is MISSING:
+        return class_attribute(tx, owner, name, raw)
+    if not isinstance(getter, types.FunctionType):
+        unsupported(UnsupportedAttribute(f"class {cls.__name__}", name, f"a {type(raw).__name__} descriptor in C"))
+    args: Args = [
+        class_attribute(tx, owner, name, raw),
+        obj if obj is not None else ConstantVariable(None),
+        tx.make(cls),
+    ]
+    return tx.call(class_attribute(tx, type(raw), "__get__", getter), args, {})
+
+
+Binder = Callable[[Any, Any, str, "VariableTracker | None", type, type], VariableTracker]
+_BINDERS: dict[type, Binder] = {}
+
+
+def binds(*kinds: type) -> Callable[[Binder], Binder]:
+    """Register how class attributes of these types bind."""
+
+    def register(fn: Binder) -> Binder:
+        for kind in kinds:
+            _BINDERS[kind] = fn
+        return fn
+
+    return register
+
+
+@binds(types.FunctionType)
+def _bind_function(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+    function = class_attribute(tx, owner, name, raw)
+    return function if obj is None else MethodVariable(function, obj)
+
+
+@binds(classmethod)
+def _bind_classmethod(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+    return MethodVariable(_inner(tx, raw, name, owner, "__func__"), tx.make(cls))
+
+
+def bind_classmethod(tx: Any, raw: Any, name: str, receiver: VariableTracker, owner: type) -> VariableTracker:
+    """A classmethod found in ``owner``, bound to another class: what ``super()`` gives."""
+    return MethodVariable(_inner(tx, raw, name, owner, "__func__"), receiver)
+
+
+@binds(staticmethod)
+def _bind_staticmethod(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+    return _inner(tx, raw, name, owner, "__func__")
+
+
+def _inner(tx: Any, raw: Any, name: str, owner: type, inner: str) -> VariableTracker:
+    """The function inside of a classmethod, staticmethod or property object."""
+    value = getattr(raw, inner)
+    if not is_heap_type(owner):
+        return tx.make(value)
+    _guard_class_has(tx, owner, name, raw)
+    source = tx.guards.const(owner).child("type_attr", name).child("c_attr", inner)
+    return LazyVariable(tx.attempt, value, source).realize()
+
+
+@binds(property)
+def _bind_property(tx: Any, raw: property, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+    if obj is None:
+        return class_attribute(tx, owner, name, raw)
+    if raw.fget is None:
+        tx.raise_error(AttributeError, f"property {name!r} of {cls.__name__!r} object has no getter")
+    return tx.call(_inner(tx, raw, name, owner, "fget"), [obj], {})
+
+
+@binds(types.MemberDescriptorType)
+def _bind_slot(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+    if obj is None:
+        return class_attribute(tx, owner, name, raw)
+    _guard_class_has(tx, owner, name, raw)
+    found = obj.slot_get(tx, name, raw)
+    if found is None:
+        tx.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
+    return found
+
+
+@binds(types.GetSetDescriptorType)
+def _bind_getset(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+    if obj is None:
+        return class_attribute(tx, owner, name, raw)
+    return obj.c_attribute(tx, name)
+
+
+@binds(functools.cached_property)
+def _bind_cached_property(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+    if obj is None:
+        return class_attribute(tx, owner, name, raw)
+    _guard_class_has(tx, owner, name, raw)
+    source = tx.guards.const(owner).child("type_attr", name).child("instance_dict").child("dict_item", "func")
+    function = LazyVariable(tx.attempt, raw.func, source).realize()
+    value = tx.call(function, [obj], {})
+    obj.instance_set(tx, raw.attrname, value)
+    return value
+
+
+@binds(*C_METHODS)
+def _bind_c_method(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+    if isinstance(raw, types.BuiltinFunctionType):
+        return class_attribute(tx, owner, name, raw)
+    if isinstance(raw, types.ClassMethodDescriptorType):
+        return BuiltinMethodVariable(tx.make(cls), name)
+    if obj is None:
+        return class_attribute(tx, owner, name, raw)
+    return BuiltinMethodVariable(obj, name)
+
+
+def object_setattr(tx: Any, obj: Any, name: str, value: VariableTracker) -> None:
+    """``object.__setattr__``: data descriptors first, then the instance."""
+    cls = obj.python_type()
+    raw = class_lookup(cls, name)
+    if raw is not MISSING and is_data_descriptor(raw):
+        if isinstance(raw, property):
+            if raw.fset is None:
+                tx.raise_error(AttributeError, f"property {name!r} of {cls.__name__!r} object has no setter")
+            tx.call(_inner(tx, raw, name, cls, "fset"), [obj, value], {})
+            return
+        if isinstance(raw, types.MemberDescriptorType):
+            _guard_class_has(tx, cls, name, raw)
+            obj.instance_set(tx, name, value)
+            return
+        setter = class_lookup(type(raw), "__set__")
+        if isinstance(setter, types.FunctionType):
+            descriptor = class_attribute(tx, cls, name, raw)
+            tx.call(class_attribute(tx, type(raw), "__set__", setter), [descriptor, obj, value], {})
+            return
+        unsupported(UnsupportedAttribute(obj.describe(), name, f"writing a {type(raw).__name__} is not modelled"))
+    if raw is MISSING:
+        guard_class_lacks(tx, cls, name)
+    else:
+        _guard_class_has(tx, cls, name, raw)
+    obj.instance_set(tx, name, value)
+
+
+def object_delattr(tx: Any, obj: Any, name: str) -> None:
+    """``object.__delattr__``."""
+    cls = obj.python_type()
+    raw = class_lookup(cls, name)
+    if raw is not MISSING and is_data_descriptor(raw) and not isinstance(raw, types.MemberDescriptorType):
+        if isinstance(raw, property) and raw.fdel is not None:
+            tx.call(_inner(tx, raw, name, cls, "fdel"), [obj], {})
+            return
+        unsupported(UnsupportedAttribute(obj.describe(), name, f"deleting a {type(raw).__name__} is not modelled"))
+    if isinstance(raw, types.MemberDescriptorType):
+        present = obj.slot_get(tx, name, raw)
+    else:
+        present = obj.instance_get(tx, name)
+    if present is None:
+        tx.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
+    obj.instance_delete(tx, name)
+
+
+class MethodVariable(VariableTracker):
+    """A bound method: a function and its first argument."""
+
+    __slots__ = ("function", "receiver")
+
+    def __init__(self, function: VariableTracker, receiver: VariableTracker, source: Any = None) -> None:
+        self.source = source
+        self.function = function
+        self.receiver = receiver
+
+    def python_type(self) -> type:
+        return types.MethodType
+
+    def truth(self, tx: Any) -> bool:
+        return True
+
+    def describe(self) -> str:
+        return f"method {self.function.describe()}"
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return tx.call(self.function, [self.receiver, *args], kwargs)
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name == "__self__":
+            return self.receiver
+        if name == "__func__":
+            return self.function
+        return self.function.getattr(tx, name)
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if symbol in ("==", "!=") and isinstance(other, MethodVariable):
+            same = self.function is other.function and self.receiver is other.receiver
+            return ConstantVariable(same == (symbol == "=="))
+        return None
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(types.MethodType, [lambda: cg.load(self.function), lambda: cg.load(self.receiver)])
+
+
+class BuiltinMethodVariable(VariableTracker):
+    """A bound method in C: ``[].append``. What it does is the receiver's `call_method`."""
+
+    __slots__ = ("receiver", "name")
+
+    def __init__(self, receiver: VariableTracker, name: str) -> None:
+        self.source = None
+        self.receiver = receiver
+        self.name = name
+
+    def python_type(self) -> type:
+        return types.BuiltinMethodType
+
+    def truth(self, tx: Any) -> bool:
+        return True
+
+    def describe(self) -> str:
+        return f"method {self.name} of {self.receiver.describe()}"
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name == "__self__":
+            return self.receiver
+        if name == "__name__":
+            return ConstantVariable(self.name)
+        return super().getattr(tx, name)
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return self.receiver.call_method(tx, self.name, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load(self.receiver)
+        cg.load_attr(self.name)

@@ -1,0 +1,271 @@
+"""The protocol of a traced value, lazy wrapping, and the registry of kinds.
+
+A `VariableTracker` stands for one Python value. The operations that bytecode can do on a value are its methods; each
+takes ``tx``, the translator that asks, through which the graph, the guards, the side effects and inlining are reached.
+What a kind doesn't model it refuses with `unsupported`, which breaks the graph there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from ..exc import Unsupported
+from ..reasons import BreakReason, UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
+from ..source import Source
+
+Args = list["VariableTracker"]
+Kwargs = dict[str, "VariableTracker"]
+
+
+class NotConstant(Exception):
+    """Asked for the Python value of something whose value isn't known."""
+
+
+class Exhausted(Exception):
+    """A traced iterator has no further item. ``value``: what a generator returned."""
+
+    def __init__(self, value: VariableTracker | None = None) -> None:
+        self.value = value
+
+
+class ObservedException(Exception):
+    """The traced program raises ``error`` (an ExceptionVariable)."""
+
+    def __init__(self, error: Any) -> None:
+        self.error = error
+
+
+def unsupported(reason: BreakReason) -> NoReturn:
+    """Break the graph here."""
+    raise Unsupported(reason)
+
+
+class VariableTracker:
+    """A traced value. ``source``: where it can be reloaded from, None if it was made inside."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, source: Source | None = None) -> None:
+        self.source = source
+
+    # -- what is known ----------------------------------------------------------------------------------------
+
+    def realize(self) -> VariableTracker:
+        """This value, looked at (and so guarded)."""
+        return self
+
+    def python_type(self) -> type:
+        """The value's exact type."""
+        raise NotImplementedError(type(self).__name__)
+
+    def as_constant(self) -> Any:
+        """The value itself, where it is known and can't differ from call to call.
+
+        Raises:
+            NotConstant: it isn't.
+        """
+        raise NotConstant(type(self).__name__)
+
+    def is_constant(self) -> bool:
+        try:
+            self.as_constant()
+        except NotConstant:
+            return False
+        return True
+
+    def as_fx(self) -> tuple[Any, Any]:
+        """The value as an argument of a graph node, and as an argument of the call on fakes."""
+        try:
+            value = self.as_constant()
+        except NotConstant:
+            unsupported(UnsupportedValue(self.describe(), "an operator can't take it as an argument"))
+        return value, value
+
+    def key(self) -> Any:
+        """What stands for this value among a dict's keys.
+
+        Raises:
+            NotConstant: its hash or equality isn't known.
+        """
+        return self.as_constant()
+
+    def identity(self) -> Any:
+        """What ``is`` compares: equal identities are one object."""
+        return self
+
+    def describe(self) -> str:
+        return f"a value of type {self.python_type().__name__}"
+
+    # -- operations --------------------------------------------------------------------------------------------
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        return tx.generic_getattr(self, name)
+
+    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+        """What the instance itself (not its class) has under ``name``."""
+        return None
+
+    def c_attribute(self, tx: Any, name: str) -> VariableTracker:
+        """An attribute that the type computes in C."""
+        if name == "__class__":
+            return tx.make(self.python_type())
+        unsupported(UnsupportedAttribute(self.describe(), name))
+
+    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+        unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
+
+    def delattr(self, tx: Any, name: str) -> None:
+        unsupported(UnsupportedAttribute(self.describe(), name, "deleting it is not modelled"))
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        unsupported(UnsupportedOperation("a call", self.describe()))
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """Call the method that the value's type has under ``name`` (never an instance attribute)."""
+        handler = getattr(self, "method_" + name, None)
+        if handler is None:
+            unsupported(UnsupportedAttribute(self.describe(), name, "the method is not modelled"))
+        return call_handler(handler, (tx, *args), kwargs, f"{self.python_type().__name__}.{name}")
+
+    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        unsupported(UnsupportedOperation("indexing", self.describe()))
+
+    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+        unsupported(UnsupportedOperation("item assignment", self.describe()))
+
+    def delitem(self, tx: Any, key: VariableTracker) -> None:
+        unsupported(UnsupportedOperation("item deletion", self.describe()))
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        """``iter(self)``: something with `next`."""
+        unsupported(UnsupportedOperation("iteration", self.describe()))
+
+    def next(self, tx: Any) -> VariableTracker:
+        """``next(self)``. Raises `Exhausted` at the end."""
+        unsupported(UnsupportedOperation("next()", self.describe()))
+
+    def elements(self, tx: Any) -> list[VariableTracker]:
+        """All that iteration gives, now."""
+        iterator = self.iterate(tx)
+        found = []
+        while True:
+            try:
+                found.append(iterator.next(tx))
+            except Exhausted:
+                return found
+
+    def length(self, tx: Any) -> int:
+        unsupported(UnsupportedOperation("len()", self.describe()))
+
+    def truth(self, tx: Any) -> bool:
+        unsupported(UnsupportedOperation("truth", self.describe()))
+
+    def contains(self, tx: Any, item: VariableTracker) -> bool:
+        unsupported(UnsupportedOperation("`in`", self.describe()))
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        """``self symbol other`` (or ``other symbol self``); None where this kind leaves it to the other operand."""
+        return None
+
+    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        """``self symbol= other``; None: like the plain operator."""
+        return None
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        """One of ``== != < <= > >=``; None where this kind leaves it to the other operand."""
+        return None
+
+    # -- code generation ---------------------------------------------------------------------------------------
+
+    def reconstruct(self, cg: Any) -> None:
+        """Emit code that leaves the value on the stack. Called once a value; `PyCodegen.load` keeps it in a local."""
+        unsupported(UnsupportedValue(self.describe(), "it can't be made outside of the trace"))
+
+
+class LazyVariable(VariableTracker):
+    """A value with a source that nobody has looked at: costs nothing, guards nothing."""
+
+    __slots__ = ("value", "attempt", "_real")
+
+    def __init__(self, attempt: Any, value: Any, source: Source) -> None:
+        self.source = source
+        self.value = value
+        self.attempt = attempt
+        self._real: VariableTracker | None = None
+
+    def realize(self) -> VariableTracker:
+        real = self._real
+        if real is None:
+            real = self._real = wrap(self.attempt, self.value, self.source)
+        return real
+
+    @property
+    def realized(self) -> bool:
+        return self._real is not None
+
+
+_SIMPLE = (int, float, bool, str, bytes, type(None))
+
+WrapFn = Callable[[Any, Any, Source], VariableTracker]
+_BY_TYPE: dict[type, WrapFn] = {}
+_BY_VALUE: dict[int, tuple[Any, WrapFn]] = {}
+_PREDICATES: list[tuple[int, Callable[[Any], bool], WrapFn]] = []
+
+
+def wraps_type(*types: type) -> Callable[[WrapFn], WrapFn]:
+    """Register how values of exactly these types are wrapped."""
+
+    def register(fn: WrapFn) -> WrapFn:
+        for each in types:
+            _BY_TYPE[each] = fn
+        return fn
+
+    return register
+
+
+def wraps_if(predicate: Callable[[Any], bool], order: int = 50) -> Callable[[WrapFn], WrapFn]:
+    """Register how values are wrapped for which ``predicate`` holds, lower ``order`` asked first."""
+
+    def register(fn: WrapFn) -> WrapFn:
+        _PREDICATES.append((order, predicate, fn))
+        _PREDICATES.sort(key=lambda row: row[0])
+        return fn
+
+    return register
+
+
+def wraps_value(value: Any, fn: WrapFn) -> None:
+    """Register how one particular object is wrapped (a known function or class)."""
+    _BY_VALUE[id(value)] = (value, fn)
+
+
+def wrap(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    """The tracker of a real value found at ``source``. One object has one tracker in an attempt."""
+    kind = type(value)
+    if kind in _SIMPLE:
+        return _BY_TYPE[kind](attempt, value, source)
+    known = attempt.memo.get(id(value))
+    if known is not None:
+        return attempt.seen_again(known[1], value, source)
+    by_value = _BY_VALUE.get(id(value))
+    if by_value is not None:
+        found = by_value[1](attempt, value, source)
+    else:
+        fn = _BY_TYPE.get(kind)
+        if fn is None:
+            fn = next(row[2] for row in _PREDICATES if row[1](value))
+        found = fn(attempt, value, source)
+    attempt.memo[id(value)] = (value, found)
+    return found
+
+
+def call_handler(handler: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:
+    """Call a model of a builtin; arguments that it doesn't take break the graph (CPython says what is wrong with them)."""
+    try:
+        return handler(*args, **kwargs)
+    except TypeError as error:
+        trace = error.__traceback__
+        if trace is not None and trace.tb_next is None:
+            unsupported(UnsupportedOperation(f"{name}()", "these arguments"))
+        raise

@@ -1,0 +1,172 @@
+"""Immutable values that are known: numbers, strings, dtypes, devices, ranges, enum-like singletons."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import torch
+
+from ..reasons import UnsupportedOperation
+from ..source import Source
+from .base import (
+    Args,
+    Exhausted,
+    Kwargs,
+    NotConstant,
+    VariableTracker,
+    unsupported,
+    wraps_type,
+)
+
+CONSTANT_TYPES: tuple[type, ...] = (
+    int,
+    float,
+    bool,
+    str,
+    bytes,
+    complex,
+    type(None),
+    type(Ellipsis),
+    type(NotImplemented),
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+    torch.finfo,
+    torch.iinfo,
+    range,
+)
+_SINGLETONS = (type(None), type(Ellipsis), type(NotImplemented), torch.dtype, torch.layout, torch.memory_format)
+
+
+class ConstantVariable(VariableTracker):
+    """A value of one of `CONSTANT_TYPES`, guarded by type and value where it has a source."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any, source: Source | None = None) -> None:
+        self.source = source
+        self.value = value
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def as_constant(self) -> Any:
+        return self.value
+
+    def is_constant(self) -> bool:
+        return True
+
+    def as_fx(self) -> tuple[Any, Any]:
+        return self.value, self.value
+
+    def identity(self) -> Any:
+        kind = type(self.value)
+        if kind in _SINGLETONS or kind is bool:
+            return self.value
+        return self
+
+    def describe(self) -> str:
+        return repr(self.value)
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        kind = type(self.value)
+        found = tx.fold(getattr, (self.value, name))
+        if callable(found) and not isinstance(found, type):
+            return ConstantMethod(self, name)
+        del kind
+        return tx.make(found)
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name == "__format__" or name == "format" or name == "join" or name not in _IMPURE:
+            values = [tx.python_value(arg) for arg in args]
+            named = {key: tx.python_value(arg) for key, arg in kwargs.items()}
+            return tx.make(tx.fold(getattr(self.value, name), values, named))
+        unsupported(UnsupportedOperation(f"{name}()", self.describe()))
+
+    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        return tx.make(tx.fold(lambda value, index: value[index], (self.value, tx.python_value(key))))
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        return ConstantIterator(tx.fold(iter, (self.value,)), self.value)
+
+    def length(self, tx: Any) -> int:
+        return tx.fold(len, (self.value,))
+
+    def truth(self, tx: Any) -> bool:
+        return bool(self.value)
+
+    def contains(self, tx: Any, item: VariableTracker) -> bool:
+        return tx.fold(lambda value, other: other in value, (self.value, tx.python_value(item)))
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_const(self.value)
+
+
+_IMPURE = frozenset({"__init__", "__setattr__", "__delattr__", "__getattribute__", "__reduce_ex__", "__init_subclass__"})
+
+
+class ConstantMethod(VariableTracker):
+    """A bound method of a constant."""
+
+    __slots__ = ("receiver", "name")
+
+    def __init__(self, receiver: ConstantVariable, name: str) -> None:
+        self.source = None
+        self.receiver = receiver
+        self.name = name
+
+    def python_type(self) -> type:
+        return type(getattr(self.receiver.value, self.name))
+
+    def truth(self, tx: Any) -> bool:
+        return True
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return self.receiver.call_method(tx, self.name, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load(self.receiver)
+        cg.load_attr(self.name)
+
+
+class ConstantIterator(VariableTracker):
+    """An iterator over a constant: characters of a string, numbers of a range."""
+
+    __slots__ = ("iterator", "of", "taken")
+
+    def __init__(self, iterator: Any, of: Any) -> None:
+        self.source = None
+        self.iterator = iterator
+        self.of = of
+        self.taken = 0
+
+    def python_type(self) -> type:
+        return type(self.iterator)
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        return self
+
+    def next(self, tx: Any) -> VariableTracker:
+        try:
+            value = builtins.next(self.iterator)
+        except StopIteration:
+            raise Exhausted from None
+        self.taken += 1
+        return ConstantVariable(value)
+
+    def truth(self, tx: Any) -> bool:
+        return True
+
+    def reconstruct(self, cg: Any) -> None:
+        rest = self.of[self.taken :] if isinstance(self.of, (str, bytes, range)) else None
+        if rest is None:
+            raise NotConstant("iterator")
+        cg.call(iter, [lambda: cg.load_const(rest)])
+
+
+@wraps_type(*CONSTANT_TYPES)
+def _wrap_constant(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    source.check("id" if type(value) in _SINGLETONS else "equals", value)
+    return ConstantVariable(value, source)

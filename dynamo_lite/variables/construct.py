@@ -1,0 +1,276 @@
+"""Calling a class: ``type.__call__`` for the program's classes, and the builtin containers' constructors."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import types
+from collections import OrderedDict, defaultdict, deque
+from typing import Any
+
+from ..reasons import UnknownCall
+from .attributes import MISSING, bind, class_attribute, class_lookup
+from .base import Args, Kwargs, VariableTracker, unsupported
+from .constant import ConstantVariable
+from .exception import ExceptionVariable, plainly_constructed
+from .function import CellVariable, ClassVariable, FunctionVariable, PartialVariable
+from .mapping import DictVariable, SetVariable
+from .registry import known_call, models, models_class_method, provides, record
+from .sequence import DequeVariable, ListVariable, NamedTupleVariable, TupleVariable, is_namedtuple_class
+from .tensor import record as record_operator
+from .user_object import UserObjectVariable, payload_base
+
+provides("record")(record_operator)
+
+
+@provides("construct")
+def construct(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """An instance of ``cls``, by its model or by what its metaclass, ``__new__`` and ``__init__`` say."""
+    value = cls.value
+    model = known_call(value)
+    if model is not None:
+        return model(tx, args, kwargs)
+    meta_call = class_lookup(type(value), "__call__")
+    if meta_call is not type.__call__:
+        return _construct_by_metaclass(tx, cls, meta_call, args, kwargs)
+    return construct_plain(tx, cls, args, kwargs)
+
+
+def _construct_by_metaclass(tx: Any, cls: ClassVariable, call: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    if issubclass(cls.value, enum.Enum):
+        if all(arg.is_constant() for arg in args) and len(args) == 1 and not kwargs:
+            return tx.make(tx.fold(cls.value, [arg.as_constant() for arg in args]))
+        unsupported(UnknownCall(f"{cls.describe()}()", "its metaclass makes it"))
+    if isinstance(call, types.FunctionType):
+        return tx.call(bind(tx, call, "__call__", cls, type(cls.value)), args, kwargs)
+    unsupported(UnknownCall(f"{cls.describe()}()", "its metaclass makes it"))
+
+
+def construct_plain(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """``type.__call__``."""
+    value = cls.value
+    if issubclass(value, BaseException):
+        if not plainly_constructed(value) or kwargs:
+            unsupported(UnknownCall(f"{cls.describe()}()", "the exception has a constructor of its own"))
+        return ExceptionVariable(value, args)
+    if is_namedtuple_class(value) and _generated_new(value):
+        return _construct_namedtuple(tx, value, args, kwargs)
+    made = _new(tx, cls, args, kwargs)
+    if not issubclass(made.python_type(), value):
+        return made
+    init = class_lookup(value, "__init__")
+    if isinstance(init, types.FunctionType):
+        result = tx.call(class_attribute(tx, _owner(value, "__init__"), "__init__", init), [made, *args], kwargs)
+        if not tx.is_none(result):
+            tx.raise_error(TypeError, f"__init__() should return None, not '{result.realize().python_type().__name__}'")
+    elif not isinstance(class_lookup(value, "__new__"), staticmethod) or getattr(made, "payload", None) is not None:
+        if not isinstance(getattr(made, "payload", None), TupleVariable):
+            made.call_method(tx, "__init__", args, kwargs)
+    return made
+
+
+def _owner(cls: type, name: str) -> type:
+    return cls
+
+
+def _new(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+    value = cls.value
+    raw = class_lookup(value, "__new__")
+    if isinstance(raw, staticmethod):
+        function = class_attribute_function(tx, value, raw)
+        return tx.call(function, [cls, *args], kwargs).realize()
+    return new_instance(tx, value, args, kwargs)
+
+
+def class_attribute_function(tx: Any, cls: type, raw: staticmethod[Any, Any]) -> VariableTracker:
+    """The function of a staticmethod such as ``__new__``."""
+    return bind(tx, raw, "__new__", None, cls)
+
+
+def new_instance(tx: Any, cls: type, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """``object.__new__(cls)`` or that of the builtin container it derives from; anything else in C is unknown."""
+    base = payload_base(cls)
+    builtin = next(b for b in cls.__mro__ if not b.__flags__ & (1 << 9))
+    if builtin not in (object, base) or base in (defaultdict, frozenset):
+        unsupported(UnknownCall(f"{cls.__qualname__}()", f"{builtin.__name__} makes its instances in C"))
+    if getattr(cls, "__abstractmethods__", None):
+        names = ", ".join(sorted(cls.__abstractmethods__))  # type: ignore[attr-defined]
+        tx.raise_error(TypeError, f"Can't instantiate abstract class {cls.__name__} with abstract methods {names}")
+    return UserObjectVariable(None, cls, None, _empty_payload(tx, base, args))
+
+
+def _empty_payload(tx: Any, base: type | None, args: Args) -> VariableTracker | None:
+    if base is None:
+        return None
+    if base in (dict, OrderedDict):
+        return DictVariable({}, None, None, base)
+    if base is tuple:
+        return TupleVariable(args[0].elements(tx) if args else [])
+    return {list: lambda: ListVariable([]), set: lambda: SetVariable({}), deque: lambda: DequeVariable([])}[base]()
+
+
+def _generated_new(cls: type) -> bool:
+    new = class_lookup(cls, "__new__")
+    code = getattr(getattr(new, "__func__", new), "__code__", None)
+    return code is not None and code.co_filename.startswith("<string>") or cls.__module__ == "torch.return_types"
+
+
+def _construct_namedtuple(tx: Any, cls: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    if cls.__module__ == "torch.return_types":
+        return NamedTupleVariable(args[0].elements(tx), cls)
+    fields = cls._fields
+    values = dict(zip(fields, args))
+    if len(args) > len(fields) or any(name in values or name not in fields for name in kwargs):
+        tx.raise_error(TypeError, f"{cls.__name__}.__new__() got arguments that are no fields")
+    values.update(kwargs)
+    for name, default in cls._field_defaults.items():
+        if name not in values:
+            values[name] = tx.make(default)
+    missing = [name for name in fields if name not in values]
+    if missing:
+        quoted = ", ".join(f"'{name}'" for name in missing)
+        tx.raise_error(TypeError, f"{cls.__name__}.__new__() missing {len(missing)} required arguments: {quoted}")
+    return NamedTupleVariable([values[name] for name in fields], cls)
+
+
+# -- builtin containers ------------------------------------------------------------------------------------------------
+
+
+@models(object)
+def _object(tx: Any) -> VariableTracker:
+    return UserObjectVariable(None, object)
+
+
+@models(list)
+def _list(tx: Any, items: VariableTracker | None = None) -> VariableTracker:
+    return ListVariable([] if items is None else list(items.elements(tx)))
+
+
+@models(tuple)
+def _tuple(tx: Any, items: VariableTracker | None = None) -> VariableTracker:
+    if isinstance(items, TupleVariable) and items.python_type() is tuple:
+        return items
+    return TupleVariable([] if items is None else list(items.elements(tx)))
+
+
+@models(tuple.__new__)
+def _tuple_new(tx: Any, cls: VariableTracker, items: VariableTracker | None = None) -> VariableTracker:
+    found = [] if items is None else items.elements(tx)
+    kind = cls.as_constant()
+    if kind is tuple:
+        return TupleVariable(found)
+    if is_namedtuple_class(kind):
+        return NamedTupleVariable(found, kind)
+    return UserObjectVariable(None, kind, None, TupleVariable(found))
+
+
+def _container_new(kind: type) -> None:
+    @models(kind.__new__)
+    def new(tx: Any, cls: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+        return new_instance(tx, cls.as_constant(), list(args), kwargs)
+
+
+for _kind in (dict, OrderedDict, list, set):
+    _container_new(_kind)
+
+
+@models(dict)
+def _dict(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    made = DictVariable({})
+    made.method_update(tx, *args, **kwargs)
+    return made
+
+
+@models(OrderedDict)
+def _ordered_dict(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    made = DictVariable({}, None, None, OrderedDict)
+    made.method_update(tx, *args, **kwargs)
+    return made
+
+
+@models(defaultdict)
+def _defaultdict(
+    tx: Any, factory: VariableTracker | None = None, *args: VariableTracker, **kwargs: VariableTracker
+) -> VariableTracker:
+    made = DictVariable({}, None, None, defaultdict, factory or ConstantVariable(None))
+    made.method_update(tx, *args, **kwargs)
+    return made
+
+
+@models(set)
+def _set(tx: Any, items: VariableTracker | None = None) -> VariableTracker:
+    return SetVariable.of([] if items is None else _unordered(tx, items))
+
+
+@models(frozenset)
+def _frozenset(tx: Any, items: VariableTracker | None = None) -> VariableTracker:
+    return SetVariable.of([] if items is None else _unordered(tx, items), frozenset)
+
+
+def _unordered(tx: Any, items: VariableTracker) -> list[VariableTracker]:
+    return list(items.items.values()) if isinstance(items, SetVariable) else items.elements(tx)
+
+
+@models(deque)
+def _deque(tx: Any, items: VariableTracker | None = None, maxlen: VariableTracker | None = None) -> VariableTracker:
+    made = DequeVariable([], None, None if maxlen is None else maxlen.as_constant())
+    if items is not None:
+        made.method_extend(tx, items)
+    return made
+
+
+@models(functools.partial)
+def _partial(tx: Any, function: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    if isinstance(function, PartialVariable):
+        return PartialVariable(function.function, [*function.args, *args], {**function.keywords, **kwargs})
+    return PartialVariable(function, list(args), kwargs)
+
+
+@models(types.MethodType)
+def _method(tx: Any, function: VariableTracker, receiver: VariableTracker) -> VariableTracker:
+    from_function = function.getattr(tx, "__get__")
+    return tx.call(from_function, [receiver], {})
+
+
+@models(types.CellType)
+def _cell(tx: Any, *content: VariableTracker) -> VariableTracker:
+    return CellVariable(content[0] if content else None)
+
+
+# -- class methods in C ------------------------------------------------------------------------------------------------
+
+
+@models_class_method(type, "mro")
+def _mro(tx: Any, cls: ClassVariable) -> VariableTracker:
+    return tx.make(list(cls.value.__mro__))
+
+
+@models_class_method(dict, "fromkeys")
+def _fromkeys(tx: Any, cls: ClassVariable, keys: VariableTracker, value: Any = None) -> VariableTracker:
+    made = DictVariable({}, None, None, cls.value)
+    for key in keys.elements(tx):
+        made.put(key, value or ConstantVariable(None))
+    return made
+
+
+@models_class_method(type, "__subclasscheck__")
+def _subclasscheck(tx: Any, cls: ClassVariable, other: VariableTracker) -> VariableTracker:
+    return ConstantVariable(tx.is_subclass(other, cls))
+
+
+@models_class_method(type, "__instancecheck__")
+def _instancecheck(tx: Any, cls: ClassVariable, other: VariableTracker) -> VariableTracker:
+    return ConstantVariable(tx.is_instance(other, cls))
+
+
+@models_class_method(type, "__call__")
+def _type_call(tx: Any, cls: ClassVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    return construct_plain(tx, cls, list(args), kwargs)
+
+
+@models_class_method(type, "__init__")
+def _type_init(tx: Any, cls: ClassVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    unsupported(UnknownCall("type.__init__()", "it makes a class"))
+
+
+__all__ = ["FunctionVariable", "MISSING", "construct", "record"]

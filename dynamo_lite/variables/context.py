@@ -1,0 +1,204 @@
+"""torch's context managers: their effect is recorded in the graph and made real while tracing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.amp import autocast_mode
+from torch.autograd import grad_mode
+
+from ..reasons import UnsupportedContext
+from ..source import Source
+from .base import Args, Kwargs, VariableTracker, unsupported, wraps_type
+from .constant import ConstantVariable
+
+GRAD_CLASSES = (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)
+
+
+class ContextVariable(VariableTracker):
+    """A context manager of torch's that can be entered in a graph."""
+
+    __slots__ = ("value", "arguments")
+
+    def __init__(self, value: Any, arguments: tuple[Any, ...], source: Source | None = None) -> None:
+        self.source = source
+        self.value = value
+        self.arguments = arguments
+        """What its class is called with to make another one like it."""
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def truth(self, tx: Any) -> bool:
+        return True
+
+    def describe(self) -> str:
+        return f"{type(self.value).__name__}()"
+
+    def enter(self, tx: Any) -> None:
+        raise NotImplementedError
+
+    def exit(self, tx: Any) -> None:
+        raise NotImplementedError
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name == "clone":
+            return ContextClone(self)
+        if name in ("__enter__", "__exit__"):
+            unsupported(UnsupportedContext(f"{self.describe()} (entered by an explicit call)"))
+        return tx.generic_getattr(self, name)
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """As a decorator."""
+        return tx.call(tx.generic_getattr(self, "__call__"), args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(type(self.value), [lambda each=each: cg.load_const(each) for each in self.arguments])
+
+
+class ContextClone(VariableTracker):
+    """``context.clone``."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: ContextVariable) -> None:
+        self.source = None
+        self.of = of
+
+    def python_type(self) -> type:
+        return type(self.of.value.clone)
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if isinstance(self.of, GradModeVariable) and type(self.of.value) is torch.set_grad_enabled:
+            return make_context(tx, type(self.of.value), self.of.arguments)
+        return type(self.of)(self.of.value, self.of.arguments)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load(self.of)
+        cg.load_attr("clone")
+
+
+class GradModeVariable(ContextVariable):
+    """``no_grad``, ``enable_grad``, ``set_grad_enabled``: the graph builder follows the thread's grad mode."""
+
+    __slots__ = ("previous",)
+
+    @property
+    def mode(self) -> bool:
+        return {torch.no_grad: False, torch.enable_grad: True}.get(type(self.value), self.arguments and self.arguments[0])
+
+    def enter(self, tx: Any) -> None:
+        if not (type(self.value) is torch.set_grad_enabled and hasattr(self, "previous")):
+            self.previous = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(self.mode)
+
+    def exit(self, tx: Any) -> None:
+        torch._C._set_grad_enabled(self.previous)
+
+
+class GraphContextVariable(ContextVariable):
+    """A context that is a pair of nodes in the graph: autocast and inference mode."""
+
+    __slots__ = ("node", "entered")
+
+    def nodes(self) -> tuple[Callable[..., Any], tuple[Any, ...], Callable[..., Any]]:
+        """The function that enters, its arguments, and the one that leaves with what that returned."""
+        if isinstance(self.value, torch.inference_mode):
+            enter: Callable[..., Any] = grad_mode._enter_inference_mode
+            return enter, (self.value.mode,), grad_mode._exit_inference_mode
+        value = self.value
+        arguments = (value.device, value.fast_dtype, value._enabled, value._cache_enabled)
+        return autocast_mode._enter_autocast, arguments, autocast_mode._exit_autocast
+
+    def enter(self, tx: Any) -> None:
+        function, arguments, _ = self.nodes()
+        self.node = tx.graph.call("call_function", function, arguments, {}, None)
+        self.entered = function(*arguments)
+        tx.attempt.contexts.append(self)
+
+    def exit(self, tx: Any) -> None:
+        leave = self.nodes()[2]
+        self.leave_graph(tx.graph)
+        leave(self.entered)
+        tx.attempt.contexts.remove(self)
+
+    def leave_graph(self, graph: Any) -> None:
+        """Record the end alone: for a graph that ends while the context goes on."""
+        graph.call("call_function", self.nodes()[2], (self.node,), {}, None)
+
+
+class ExitVariable(VariableTracker):
+    """The bound ``__exit__`` that ``with`` keeps on the stack. Loading it in new code enters the context there."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: ContextVariable) -> None:
+        self.source = None
+        self.of = of
+
+    def python_type(self) -> type:
+        return type(self.of.value.__exit__)
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        self.of.exit(tx)
+        return ConstantVariable(None)
+
+    def reconstruct(self, cg: Any) -> None:
+        if isinstance(self.of, GradModeVariable):
+            cg.expect_grad_mode(self.of.previous, self.of.mode)
+        cg.load(self.of)
+        cg.copy_top()
+        cg.load_attr("__exit__")
+        cg.swap()
+        cg.call_method_of_top("__enter__")
+        cg.pop_top()
+
+
+def make_context(tx: Any, cls: type, values: tuple[Any, ...], named: dict[str, Any] | None = None) -> VariableTracker:
+    """Construct one as the program does."""
+    if cls in GRAD_CLASSES:
+        if cls is not torch.set_grad_enabled:
+            return GradModeVariable(tx.fold(cls, values, named or {}), ())
+        mode = tx.fold(_mode, values, named or {})
+        found = GradModeVariable(torch.set_grad_enabled.__new__(torch.set_grad_enabled), (mode,))
+        found.previous = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(mode)
+        return found
+    made = tx.fold(cls, values, named or {})
+    return GraphContextVariable(made, _arguments(made))
+
+
+def _mode(mode: bool) -> bool:
+    return mode
+
+
+def _arguments(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, torch.inference_mode):
+        return (value.mode,)
+    if type(value) is torch.autocast:
+        return (value.device, value.fast_dtype, value._enabled, value._cache_enabled)
+    return (value._enabled, value.fast_dtype, value._cache_enabled)
+
+
+@wraps_type(torch.no_grad, torch.enable_grad)
+def _wrap_grad(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    source.check("type", type(value))
+    return GradModeVariable(value, (), source)
+
+
+@wraps_type(torch.set_grad_enabled)
+def _wrap_set_grad(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    return attempt.opaque(value, source, "set_grad_enabled made outside")
+
+
+@wraps_type(torch.inference_mode, torch.autocast, torch.cpu.amp.autocast, torch.cuda.amp.autocast)
+def _wrap_graph_context(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    source.check("type", type(value))
+    own = source.child("instance_dict")
+    for name in ("mode",) if isinstance(value, torch.inference_mode) else ("device", "_enabled", "_cache_enabled"):
+        own.child("dict_item", name).check("equals", getattr(value, name))
+    if not isinstance(value, torch.inference_mode):
+        own.child("dict_item", "fast_dtype").check("id", value.fast_dtype)
+    return GraphContextVariable(value, _arguments(value), source)

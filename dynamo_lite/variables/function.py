@@ -1,0 +1,603 @@
+"""Python functions, real or made inside, their cells and globals, classes, modules, partials."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import sys
+import types
+from typing import Any
+
+from ..reasons import UnsupportedAttribute, UnsupportedValue
+from ..source import Source
+from .attributes import MISSING, MethodVariable, bind, class_attribute, class_lookup, guard_class_lacks
+from .base import (
+    Args,
+    Kwargs,
+    LazyVariable,
+    NotConstant,
+    VariableTracker,
+    unsupported,
+    wraps_if,
+    wraps_type,
+)
+from .constant import ConstantVariable
+from .mapping import DictVariable
+from .sequence import TupleVariable
+
+
+class CellVariable(VariableTracker):
+    """A closure's cell. ``content`` None: empty. A sourced one holds what the real cell does until it is written."""
+
+    __slots__ = ("content", "cell")
+
+    def __init__(self, content: VariableTracker | None = None, cell: Any = None, source: Source | None = None) -> None:
+        self.source = source
+        self.content = content
+        self.cell = cell
+
+    def python_type(self) -> type:
+        return types.CellType
+
+    def set(self, tx: Any, value: VariableTracker | None) -> None:
+        tx.effects.mutate(self)
+        self.content = value
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name == "cell_contents":
+            if self.content is None:
+                tx.raise_error(ValueError, "Cell is empty")
+            return self.content
+        return super().getattr(tx, name)
+
+    def reconstruct(self, cg: Any) -> None:
+        def fill(cg: Any) -> None:
+            if self.content is not None:
+                cg.copy_top()
+                cg.load(self.content)
+                cg.swap()
+                cg.store_attr("cell_contents")
+
+        cg.make_then_fill(self, lambda: cg.call(types.CellType, []), fill)
+
+    def replay(self, cg: Any) -> None:
+        if self.content is None:
+            cg.load_source(self.source)
+            cg.delete_attr("cell_contents")
+        else:
+            cg.load(self.content)
+            cg.load_source(self.source)
+            cg.store_attr("cell_contents")
+
+
+class GlobalScope:
+    """A module's globals: the dict with the writes made so far on top."""
+
+    def __init__(self, attempt: Any, namespace: dict[str, Any], source: Source) -> None:
+        self.attempt = attempt
+        self.namespace = namespace
+        self.source = source
+        self.writes: dict[str, VariableTracker | None] = {}
+        self._seen: dict[str, LazyVariable] = {}
+
+    def load(self, name: str) -> VariableTracker | None:
+        """The global, or None if there is none of that name (which is guarded)."""
+        if name in self.writes:
+            return self.writes[name]
+        found = self._seen.get(name)
+        if found is not None:
+            return found
+        value = self.namespace.get(name, MISSING)
+        if value is MISSING:
+            self.source.check("dict_lacks", name)
+            return None
+        found = self._seen[name] = LazyVariable(self.attempt, value, self.source.child("dict_item", name))
+        return found
+
+    def store(self, name: str, value: VariableTracker | None) -> None:
+        self.attempt.effects.write_global(self, name, value)
+
+
+class FunctionVariable(VariableTracker):
+    """A Python function that exists. ``trusted``: a library's that nobody rebinds parts of (its parts aren't guarded)."""
+
+    __slots__ = ("value", "_cells", "by_code")
+
+    def __init__(self, value: types.FunctionType, source: Source | None, by_code: bool = False) -> None:
+        self.source = source
+        self.value = value
+        self.by_code = by_code
+        self._cells: list[CellVariable] | None = None
+
+    def python_type(self) -> type:
+        return types.FunctionType
+
+    def truth(self, tx: Any) -> bool:
+        return True
+
+    def as_constant(self) -> Any:
+        if self.by_code:
+            raise NotConstant("a function known by its code")
+        return self.value
+
+    def key(self) -> Any:
+        return self if self.by_code else self.value
+
+    def describe(self) -> str:
+        return f"{self.value.__module__}.{self.value.__qualname__}"
+
+    @property
+    def code(self) -> types.CodeType:
+        return self.value.__code__
+
+    @property
+    def name(self) -> str:
+        return self.value.__qualname__
+
+    def defaults(self, tx: Any) -> list[VariableTracker]:
+        return self._sequence(tx, "__defaults__", self.value.__defaults__ or ())
+
+    def _sequence(self, tx: Any, name: str, values: tuple[Any, ...]) -> list[VariableTracker]:
+        if not values:
+            if self.source is not None and self.source.kind != "const":
+                self.source.child("c_attr", name).check("equals", None)
+            return []
+        source = self._part(name)
+        if source is None:
+            return [tx.make(value) for value in values]
+        if self.by_code:
+            source.check("type", tuple)
+            source.check("length", len(values))
+        else:
+            source.check("id", values)
+        return [LazyVariable(tx.attempt, value, source.child("tuple_item", at)) for at, value in enumerate(values)]
+
+    def _part(self, name: str) -> Source | None:
+        return None if self.source is None else self.source.child("c_attr", name)
+
+    def keyword_defaults(self, tx: Any) -> dict[str, VariableTracker]:
+        values = self.value.__kwdefaults__ or {}
+        source = self._part("__kwdefaults__")
+        if source is None or not values:
+            return {key: tx.make(value) for key, value in values.items()}
+        source.check("dict_keys", tuple(values))
+        return {k: LazyVariable(tx.attempt, v, source.child("dict_item", k)) for k, v in values.items()}
+
+    def cells(self, tx: Any) -> list[CellVariable]:
+        """The closure, in the order of ``co_freevars``."""
+        if self._cells is None:
+            real = self.value.__closure__ or ()
+            source = self._part("__closure__") or tx.guards.const(self.value).child("c_attr", "__closure__")
+            self._cells = [
+                tx.attempt.wrap(cell, source.child("tuple_item", at)) for at, cell in enumerate(real)
+            ]
+        return self._cells
+
+    def scope(self, tx: Any) -> GlobalScope:
+        return tx.attempt.scope(self.value.__globals__)
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return tx.call_function(self, args, kwargs)
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            return tx.make(getattr(self.value, name))
+        if name == "__code__":
+            return tx.make(self.value.__code__)
+        if name == "__class__":
+            return tx.make(types.FunctionType)
+        if name == "__get__":
+            return FunctionGetVariable(self)
+        if name == "__defaults__":
+            values = self.defaults(tx)
+            return TupleVariable(values) if values else ConstantVariable(None)
+        if name == "__call__":
+            return self
+        own = self.value.__dict__.get(name, MISSING)
+        if own is MISSING:
+            if self.source is not None:
+                self.source.child("instance_dict").check("dict_lacks", name)
+            if class_lookup(types.FunctionType, name) is MISSING:
+                tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
+            unsupported(UnsupportedAttribute(self.describe(), name))
+        if self.source is None:
+            return tx.make(own)
+        return LazyVariable(tx.attempt, own, self.source.child("instance_dict").child("dict_item", name))
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_const(self.value)
+
+
+class FunctionGetVariable(VariableTracker):
+    """``function.__get__``."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: VariableTracker) -> None:
+        self.source = None
+        self.function = function
+
+    def python_type(self) -> type:
+        return types.MethodWrapperType
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if isinstance(args[0], ConstantVariable) and args[0].value is None:
+            return self.function
+        return MethodVariable(self.function, args[0])
+
+
+class NestedFunctionVariable(VariableTracker):
+    """A function made inside (``MAKE_FUNCTION``)."""
+
+    __slots__ = ("code", "_defaults", "_keyword_defaults", "_cells", "_scope", "attrs", "annotations")
+
+    def __init__(
+        self,
+        code: types.CodeType,
+        scope: GlobalScope,
+        defaults: list[VariableTracker],
+        keyword_defaults: dict[str, VariableTracker],
+        cells: list[CellVariable],
+        annotations: VariableTracker | None,
+    ) -> None:
+        self.source = None
+        self.code = code
+        self._scope = scope
+        self._defaults = defaults
+        self._keyword_defaults = keyword_defaults
+        self._cells = cells
+        self.annotations = annotations
+        self.attrs: dict[str, VariableTracker] = {}
+
+    def python_type(self) -> type:
+        return types.FunctionType
+
+    def truth(self, tx: Any) -> bool:
+        return True
+
+    def key(self) -> Any:
+        return self
+
+    def describe(self) -> str:
+        return f"the function {self.name}"
+
+    @property
+    def name(self) -> str:
+        return self.code.co_qualname
+
+    def defaults(self, tx: Any) -> list[VariableTracker]:
+        return self._defaults
+
+    def keyword_defaults(self, tx: Any) -> dict[str, VariableTracker]:
+        return self._keyword_defaults
+
+    def cells(self, tx: Any) -> list[CellVariable]:
+        return self._cells
+
+    def scope(self, tx: Any) -> GlobalScope:
+        return self._scope
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return tx.call_function(self, args, kwargs)
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name in self.attrs:
+            return self.attrs[name]
+        if name == "__name__":
+            return ConstantVariable(self.code.co_name)
+        if name == "__qualname__":
+            return ConstantVariable(self.name)
+        if name == "__module__":
+            return self._scope.load("__name__") or ConstantVariable(None)
+        if name == "__doc__":
+            doc = self.code.co_consts[0] if self.code.co_consts else None
+            return ConstantVariable(doc if isinstance(doc, str) else None)
+        if name == "__get__":
+            return FunctionGetVariable(self)
+        if name in ("__code__", "__class__"):
+            return tx.make(self.code if name == "__code__" else types.FunctionType)
+        if name == "__dict__":
+            return DictVariable(dict(self.attrs))
+        if class_lookup(types.FunctionType, name) is MISSING:
+            tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
+        return super().getattr(tx, name)
+
+    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+        if name in ("__code__", "__defaults__", "__kwdefaults__"):
+            unsupported(UnsupportedAttribute(self.describe(), name, "changing what a function does is not modelled"))
+        self.attrs[name] = value
+
+    def reconstruct(self, cg: Any) -> None:
+        def new() -> None:
+            cg.call(
+                make_function,
+                [
+                    lambda: cg.load_const(self.code),
+                    lambda: cg.load_const(self._scope.namespace),
+                    lambda: cg.load_tuple(self._defaults),
+                    lambda: DictVariable(dict(self._keyword_defaults)).load_items(cg),
+                    lambda: cg.load_tuple(self._cells),
+                    lambda: cg.load(self.annotations if self.annotations is not None else TupleVariable([])),
+                ],
+            )
+
+        def fill(cg: Any) -> None:
+            for name, value in self.attrs.items():
+                cg.copy_top()
+                cg.load(value)
+                cg.swap()
+                cg.store_attr(name)
+
+        cg.make_then_fill(self, new, fill)
+
+
+def make_function(
+    code: types.CodeType,
+    namespace: dict[str, Any],
+    defaults: tuple[Any, ...],
+    keyword_defaults: dict[str, Any],
+    cells: tuple[Any, ...],
+    annotations: Any,
+) -> types.FunctionType:
+    """What ``MAKE_FUNCTION`` does, from parts."""
+    function = types.FunctionType(code, namespace, code.co_name, defaults or None, cells or None)
+    if keyword_defaults:
+        function.__kwdefaults__ = keyword_defaults
+    if annotations:
+        pairs = annotations if isinstance(annotations, dict) else dict(zip(annotations[::2], annotations[1::2]))
+        function.__annotations__ = pairs
+    return function
+
+
+class PartialVariable(VariableTracker):
+    """``functools.partial``."""
+
+    __slots__ = ("function", "args", "keywords")
+
+    def __init__(self, function: VariableTracker, args: Args, keywords: Kwargs, source: Source | None = None) -> None:
+        self.source = source
+        self.function = function
+        self.args = args
+        self.keywords = keywords
+
+    def python_type(self) -> type:
+        return functools.partial
+
+    def truth(self, tx: Any) -> bool:
+        return True
+
+    def key(self) -> Any:
+        return self
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        bound = [arg.realize() for arg in self.args]
+        named = {name: value.realize() for name, value in self.keywords.items()}
+        return tx.call(self.function.realize(), [*bound, *args], {**named, **kwargs})
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name == "func":
+            return self.function
+        if name == "args":
+            return TupleVariable(list(self.args))
+        if name == "keywords":
+            return DictVariable(dict(self.keywords))
+        return tx.generic_getattr(self, name)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call_named(
+            functools.partial,
+            [lambda: cg.load(self.function), *(lambda arg=arg: cg.load(arg) for arg in self.args)],
+            {name: (lambda value=value: cg.load(value)) for name, value in self.keywords.items()},
+        )
+
+
+class ModuleVariable(VariableTracker):
+    """An imported module."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: types.ModuleType, source: Source) -> None:
+        self.source = source
+        self.value = value
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def truth(self, tx: Any) -> bool:
+        return True
+
+    def as_constant(self) -> Any:
+        return self.value
+
+    def describe(self) -> str:
+        return f"module {self.value.__name__}"
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        found = tx.attempt.scope(self.value.__dict__).load(name)
+        if found is not None:
+            return found
+        if hasattr(self.value, name):
+            unsupported(UnsupportedAttribute(self.describe(), name, "the module computes it"))
+        tx.raise_error(AttributeError, f"module {self.value.__name__!r} has no attribute {name!r}")
+
+    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+        if type(self.value) is not types.ModuleType:
+            return super().setattr(tx, name, value)
+        tx.attempt.scope(self.value.__dict__).store(name, value)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_const(self.value)
+
+
+class ClassVariable(VariableTracker):
+    """A class that exists."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: type, source: Source | None) -> None:
+        self.source = source
+        self.value = value
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def as_constant(self) -> Any:
+        return self.value
+
+    def truth(self, tx: Any) -> bool:
+        if class_lookup(type(self.value), "__bool__") is MISSING and class_lookup(type(self.value), "__len__") is MISSING:
+            return True
+        return tx.truth_by_protocol(self)
+
+    def describe(self) -> str:
+        return f"class {self.value.__qualname__}"
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return tx.construct(self, args, kwargs)
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        cls = self.value
+        if name in _TYPE_FACTS:
+            return tx.make(getattr(cls, name))
+        meta = type(cls)
+        meta_raw = class_lookup(meta, name)
+        if meta_raw is not MISSING and _is_data(meta_raw):
+            return bind(tx, meta_raw, name, self, meta)
+        raw = class_lookup(cls, name)
+        if raw is not MISSING:
+            return bind(tx, raw, name, None, cls)
+        guard_class_lacks(tx, cls, name)
+        if meta_raw is not MISSING:
+            return bind(tx, meta_raw, name, self, meta)
+        hook = class_lookup(meta, "__getattr__")
+        if hook is not MISSING:
+            return tx.call(class_attribute(tx, meta, "__getattr__", hook), [self, ConstantVariable(name)], {})
+        tx.raise_error(AttributeError, f"type object {cls.__name__!r} has no attribute {name!r}")
+
+    def c_attribute(self, tx: Any, name: str) -> VariableTracker:
+        return tx.make(getattr(self.value, name))
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return tx.class_method(self, name, args, kwargs)
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        return tx.iterate_by_protocol(self)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_const(self.value)
+
+
+_TYPE_FACTS = frozenset({"__name__", "__qualname__", "__module__", "__mro__", "__bases__", "__base__", "__class__"})
+
+
+def _is_data(raw: Any) -> bool:
+    return hasattr(type(raw), "__set__") or hasattr(type(raw), "__delete__")
+
+
+class CodeVariable(VariableTracker):
+    """A code object."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: types.CodeType, source: Source | None) -> None:
+        self.source = source
+        self.value = value
+
+    def python_type(self) -> type:
+        return types.CodeType
+
+    def as_constant(self) -> Any:
+        return self.value
+
+    def c_attribute(self, tx: Any, name: str) -> VariableTracker:
+        return tx.make(getattr(self.value, name))
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        return tx.make(getattr(self.value, name))
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_const(self.value)
+
+
+def trusted_module(name: str | None) -> bool:
+    """The standard library and torch: their functions' code and defaults are taken as they are, not guarded."""
+    root = (name or "").partition(".")[0]
+    return root == "torch" or root in sys.stdlib_module_names
+
+
+@wraps_type(types.FunctionType)
+def _wrap_function(attempt: Any, value: types.FunctionType, source: Source) -> VariableTracker:
+    if source.kind == "const":
+        return FunctionVariable(value, None)
+    if source.local_rooted:
+        source.check("type", types.FunctionType)
+        source.child("c_attr", "__code__").check("id", value.__code__)
+        attempt.guard_globals(value, source)
+        return FunctionVariable(value, source, by_code=True)
+    source.check("id", value)
+    if trusted_module(value.__module__):
+        return FunctionVariable(value, None)
+    source.child("c_attr", "__code__").check("id", value.__code__)
+    return FunctionVariable(value, source)
+
+
+@wraps_type(types.CellType)
+def _wrap_cell(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    source.check("type", types.CellType)
+    contents = source.child("cell_contents")
+    try:
+        content = value.cell_contents
+    except ValueError:
+        contents.check("unbound")
+        return CellVariable(None, value, source)
+    return CellVariable(LazyVariable(attempt, content, contents), value, source)
+
+
+@wraps_type(types.CodeType)
+def _wrap_code(attempt: Any, value: types.CodeType, source: Source) -> VariableTracker:
+    source.check("id", value)
+    return CodeVariable(value, source)
+
+
+@wraps_type(types.MethodType)
+def _wrap_method(attempt: Any, value: types.MethodType, source: Source) -> VariableTracker:
+    source.check("type", types.MethodType)
+    function = attempt.wrap(value.__func__, source.child("c_attr", "__func__"))
+    return MethodVariable(function, attempt.wrap(value.__self__, source.child("c_attr", "__self__")), source)
+
+
+@wraps_type(functools.partial)
+def _wrap_partial(attempt: Any, value: functools.partial[Any], source: Source) -> VariableTracker:
+    source.check("type", functools.partial)
+    function = LazyVariable(attempt, value.func, source.child("c_attr", "func"))
+    parts, named = source.child("c_attr", "args"), source.child("c_attr", "keywords")
+    parts.check("length", len(value.args))
+    named.check("dict_keys", tuple(value.keywords))
+    args: Args = [LazyVariable(attempt, v, parts.child("tuple_item", at)) for at, v in enumerate(value.args)]
+    keywords: Kwargs = {k: LazyVariable(attempt, v, named.child("dict_item", k)) for k, v in value.keywords.items()}
+    return PartialVariable(function, args, keywords, source)
+
+
+@wraps_if(lambda value: isinstance(value, types.ModuleType), order=20)
+def _wrap_module(attempt: Any, value: types.ModuleType, source: Source) -> VariableTracker:
+    if source.kind != "const":
+        source.check("id", value)
+    return ModuleVariable(value, source)
+
+
+@wraps_if(lambda value: isinstance(value, type), order=5)
+def _wrap_class(attempt: Any, value: type, source: Source) -> VariableTracker:
+    if source.kind != "const":
+        source.check("id", value)
+    return ClassVariable(value, source)
+
+
+def module_of(namespace: dict[str, Any]) -> types.ModuleType | None:
+    """The module whose globals these are."""
+    found = sys.modules.get(namespace.get("__name__", ""))
+    return found if found is not None and getattr(found, "__dict__", None) is namespace else None
+
+
+BUILTINS = builtins.__dict__
+
+__all__ = ["CellVariable", "ClassVariable", "FunctionVariable", "GlobalScope", "ModuleVariable", "UnsupportedValue"]

@@ -1,0 +1,198 @@
+"""Iterators that builtins make: enumerate, zip, map, filter; and `iter` over ``__getitem__``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..reasons import UnreconstructableValue
+from .base import Exhausted, NotConstant, VariableTracker, unsupported
+from .constant import ConstantVariable
+from .sequence import TupleVariable
+
+
+class IteratorVariable(VariableTracker):
+    """Base: iterates as itself."""
+
+    __slots__ = ()
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        return self
+
+    def truth(self, tx: Any) -> bool:
+        return True
+
+    def method___next__(self, tx: Any) -> VariableTracker:
+        return tx.next(self)
+
+    def method___iter__(self, tx: Any) -> VariableTracker:
+        return self
+
+
+class EnumerateVariable(IteratorVariable):
+    __slots__ = ("of", "count")
+
+    def __init__(self, of: VariableTracker, count: int) -> None:
+        self.source = None
+        self.of = of
+        self.count = count
+
+    def python_type(self) -> type:
+        return enumerate
+
+    def next(self, tx: Any) -> VariableTracker:
+        item = self.of.next(tx)
+        self.count += 1
+        return TupleVariable([ConstantVariable(self.count - 1), item])
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(enumerate, [lambda: cg.load(self.of), lambda: cg.load_const(self.count)])
+
+
+class ZipVariable(IteratorVariable):
+    __slots__ = ("of", "strict", "started")
+
+    def __init__(self, of: list[VariableTracker], strict: bool) -> None:
+        self.source = None
+        self.of = of
+        self.strict = strict
+        self.started = False
+
+    def python_type(self) -> type:
+        return zip
+
+    def next(self, tx: Any) -> VariableTracker:
+        if not self.of:
+            raise Exhausted
+        self.started = True
+        items: list[VariableTracker] = []
+        for at, each in enumerate(self.of):
+            try:
+                items.append(each.next(tx))
+            except Exhausted:
+                if self.strict:
+                    self._check_strict(tx, at)
+                raise Exhausted from None
+        return TupleVariable(items)
+
+    def _check_strict(self, tx: Any, at: int) -> None:
+        if at:
+            tx.raise_error(ValueError, f"zip() argument {at + 1} is shorter than argument{'s 1-' if at > 1 else ' '}{at}")
+        for later in range(1, len(self.of)):
+            try:
+                self.of[later].next(tx)
+            except Exhausted:
+                continue
+            which = f"argument{'s 1-' if later > 1 else ' '}{later}"
+            tx.raise_error(ValueError, f"zip() argument {later + 1} is longer than {which}")
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(_strict_zip if self.strict else zip, [lambda each=each: cg.load(each) for each in self.of])
+
+
+def _strict_zip(*iterators: Any) -> Any:
+    return zip(*iterators, strict=True)
+
+
+class MapVariable(IteratorVariable):
+    __slots__ = ("function", "of")
+
+    def __init__(self, function: VariableTracker, of: list[VariableTracker]) -> None:
+        self.source = None
+        self.function = function
+        self.of = of
+
+    def python_type(self) -> type:
+        return map
+
+    def next(self, tx: Any) -> VariableTracker:
+        return tx.call(self.function, [each.next(tx) for each in self.of], {}).realize()
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(map, [lambda: cg.load(self.function), *(lambda each=each: cg.load(each) for each in self.of)])
+
+
+class FilterVariable(IteratorVariable):
+    __slots__ = ("function", "of")
+
+    def __init__(self, function: VariableTracker, of: VariableTracker) -> None:
+        self.source = None
+        self.function = function
+        self.of = of
+
+    def python_type(self) -> type:
+        return filter
+
+    def next(self, tx: Any) -> VariableTracker:
+        while True:
+            item = self.of.next(tx)
+            kept = item
+            if not (isinstance(self.function, ConstantVariable) and self.function.value is None):
+                kept = tx.call(self.function, [item], {}).realize()
+            if tx.truth(kept):
+                return item
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(filter, [lambda: cg.load(self.function), lambda: cg.load(self.of)])
+
+
+class GeneratorVariable(IteratorVariable):
+    """A generator that was made inside: a translator of its frame, suspended between two items."""
+
+    __slots__ = ("frame", "finished", "running")
+
+    def __init__(self, frame: Any) -> None:
+        self.source = None
+        self.frame = frame
+        self.finished = False
+        self.running = False
+
+    def python_type(self) -> type:
+        return type(_ for _ in ())
+
+    def describe(self) -> str:
+        return f"a generator of {self.frame.code.co_qualname}"
+
+    def next(self, tx: Any) -> VariableTracker:
+        return self.send(tx, ConstantVariable(None))
+
+    def send(self, tx: Any, value: VariableTracker) -> VariableTracker:
+        if self.finished:
+            raise Exhausted
+        if self.running:
+            tx.raise_error(ValueError, "generator already executing")
+        self.running = True
+        try:
+            return self.frame.resume_generator(tx, value)
+        except Exhausted:
+            self.finished = True
+            raise
+        except BaseException:
+            self.finished = True
+            raise
+        finally:
+            self.running = False
+
+    def method_send(self, tx: Any, value: VariableTracker) -> VariableTracker:
+        try:
+            return self.send(tx, value)
+        except Exhausted as end:
+            tx.raise_stop_iteration(end.value)
+
+    def method_close(self, tx: Any) -> VariableTracker:
+        if not self.finished and self.frame.started:
+            unsupported(UnreconstructableValue("closing " + self.describe()))
+        self.finished = True
+        return ConstantVariable(None)
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.finished:
+            cg.call(_finished_generator, [])
+            return
+        raise NotConstant("generator")
+
+
+def _finished_generator() -> Any:
+    generator = (item for item in ())
+    for _ in generator:
+        pass
+    return generator

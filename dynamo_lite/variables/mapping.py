@@ -1,0 +1,626 @@
+"""Dicts, their views, sets: trackers in a real Python dict, under keys that hash and compare as the program's do."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from types import MappingProxyType
+from typing import Any
+
+from ..reasons import UnsupportedOperation, UnsupportedValue
+from ..source import Source
+from .base import (
+    Args,
+    Exhausted,
+    Kwargs,
+    LazyVariable,
+    NotConstant,
+    VariableTracker,
+    unsupported,
+    wraps_type,
+)
+from .constant import ConstantVariable
+from .sequence import ListVariable, TupleVariable
+
+_PLAIN_KEYS = (str, int, bool, float, type(None), bytes)
+
+
+def key_of(variable: VariableTracker) -> Any:
+    """A hashable that stands for the value as a key; breaks the graph where its equality isn't known."""
+    try:
+        key = variable.realize().key()
+        hash(key)
+    except (NotConstant, TypeError):
+        unsupported(UnsupportedOperation("use as a dict's or set's key", variable.describe()))
+    return key
+
+
+class DictVariable(VariableTracker):
+    """A dict, OrderedDict or defaultdict. ``items``: key -> tracker; ``keys``: key -> the key's tracker."""
+
+    __slots__ = ("items", "keys", "cls", "factory")
+
+    def __init__(
+        self,
+        items: dict[Any, VariableTracker],
+        keys: dict[Any, VariableTracker] | None = None,
+        source: Source | None = None,
+        cls: type = dict,
+        factory: VariableTracker | None = None,
+    ) -> None:
+        self.source = source
+        self.items = items
+        self.keys = keys if keys is not None else {}
+        self.cls = cls
+        self.factory = factory
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def describe(self) -> str:
+        return f"a {self.cls.__name__} of {len(self.items)}"
+
+    def key_variable(self, key: Any) -> VariableTracker:
+        found = self.keys.get(key)
+        return found if found is not None else ConstantVariable(key)
+
+    def put(self, key: VariableTracker, value: VariableTracker) -> None:
+        """Set an item without a record of it: for making new dicts."""
+        raw = key_of(key)
+        if raw not in self.items and type(raw) not in _PLAIN_KEYS:
+            self.keys[raw] = key
+        self.items[raw] = value
+
+    def as_fx(self) -> tuple[Any, Any]:
+        pairs = {key: value.realize().as_fx() for key, value in self.items.items()}
+        if self.keys:
+            unsupported(UnsupportedValue(self.describe(), "its keys can't be an operator's argument"))
+        return {k: p[0] for k, p in pairs.items()}, {k: p[1] for k, p in pairs.items()}
+
+    def length(self, tx: Any) -> int:
+        return len(self.items)
+
+    def truth(self, tx: Any) -> bool:
+        return bool(self.items)
+
+    def contains(self, tx: Any, item: VariableTracker) -> bool:
+        return key_of(item) in self.items
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        return DictIterator(self, "keys")
+
+    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        raw = key_of(key)
+        found = self.items.get(raw)
+        if found is not None:
+            return found
+        if self.cls is defaultdict and self.factory is not None and not _is_none(self.factory):
+            made = tx.call(self.factory, [], {})
+            self.setitem(tx, key, made)
+            return made
+        tx.raise_error(KeyError, raw if type(raw) in _PLAIN_KEYS else key.describe())
+
+    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+        tx.effects.mutate(self)
+        self.put(key, value)
+
+    def delitem(self, tx: Any, key: VariableTracker) -> None:
+        raw = key_of(key)
+        if raw not in self.items:
+            tx.raise_error(KeyError, raw if type(raw) in _PLAIN_KEYS else key.describe())
+        tx.effects.mutate(self)
+        self._drop(raw)
+
+    def _drop(self, raw: Any) -> VariableTracker:
+        self.keys.pop(raw, None)
+        return self.items.pop(raw)
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if not isinstance(other, DictVariable) or symbol not in ("==", "!="):
+            return None
+        equal = self.items.keys() == other.items.keys() and all(
+            tx.same_or_equal(value.realize(), other.items[key].realize()) for key, value in self.items.items()
+        )
+        if equal and self.cls is OrderedDict and other.cls is OrderedDict:
+            equal = list(self.items) == list(other.items)
+        return ConstantVariable(equal == (symbol == "=="))
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        if symbol == "|" and isinstance(other, DictVariable) and not reflected:
+            merged = self.method_copy(tx)
+            merged._merge(other)
+            return merged
+        return None
+
+    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if symbol == "|":
+            self.method_update(tx, other)
+            return self
+        return None
+
+    def _merge(self, other: DictVariable) -> None:
+        for raw, value in other.items.items():
+            if raw not in self.items and raw in other.keys:
+                self.keys[raw] = other.keys[raw]
+            self.items[raw] = value
+
+    # -- methods ---------------------------------------------------------------------------------------------------
+
+    def method_get(self, tx: Any, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
+        found = self.items.get(key_of(key))
+        return found if found is not None else (default if default is not None else ConstantVariable(None))
+
+    def method_setdefault(self, tx: Any, key: VariableTracker, default: Any = None) -> VariableTracker:
+        raw = key_of(key)
+        if raw not in self.items:
+            self.setitem(tx, key, default if default is not None else ConstantVariable(None))
+        return self.items[raw]
+
+    def method_pop(self, tx: Any, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
+        raw = key_of(key)
+        if raw in self.items:
+            tx.effects.mutate(self)
+            return self._drop(raw)
+        if default is None:
+            tx.raise_error(KeyError, raw if type(raw) in _PLAIN_KEYS else key.describe())
+        return default
+
+    def method_popitem(self, tx: Any, last: VariableTracker | None = None) -> VariableTracker:
+        if not self.items:
+            tx.raise_error(KeyError, "popitem(): dictionary is empty")
+        raw = next(reversed(self.items)) if last is None or last.truth(tx) else next(iter(self.items))
+        key = self.key_variable(raw)
+        tx.effects.mutate(self)
+        return TupleVariable([key, self._drop(raw)])
+
+    def method_move_to_end(self, tx: Any, key: VariableTracker, last: VariableTracker | None = None) -> VariableTracker:
+        raw = key_of(key)
+        if raw not in self.items:
+            tx.raise_error(KeyError, raw)
+        tx.effects.mutate(self)
+        value = self.items.pop(raw)
+        if last is None or last.truth(tx):
+            self.items[raw] = value
+        else:
+            self.items = {raw: value, **self.items}
+        return ConstantVariable(None)
+
+    def method_update(self, tx: Any, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
+        tx.effects.mutate(self)
+        for other in others:
+            if isinstance(other, DictVariable):
+                self._merge(other)
+                continue
+            mapping = tx.as_dict(other)
+            if mapping is not None:
+                self._merge(mapping)
+                continue
+            for pair in other.elements(tx):
+                key, value = pair.realize().elements(tx)
+                self.put(key, value)
+        for name, value in named.items():
+            self.items[name] = value
+        return ConstantVariable(None)
+
+    def method_clear(self, tx: Any) -> VariableTracker:
+        tx.effects.mutate(self)
+        self.items.clear()
+        self.keys.clear()
+        return ConstantVariable(None)
+
+    def method_copy(self, tx: Any) -> DictVariable:
+        return DictVariable(dict(self.items), dict(self.keys), None, self.cls, self.factory)
+
+    def method_keys(self, tx: Any) -> VariableTracker:
+        return DictViewVariable(self, "keys")
+
+    def method_values(self, tx: Any) -> VariableTracker:
+        return DictViewVariable(self, "values")
+
+    def method_items(self, tx: Any) -> VariableTracker:
+        return DictViewVariable(self, "items")
+
+    def method___getitem__(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        return self.getitem(tx, key)
+
+    def method___setitem__(self, tx: Any, key: VariableTracker, value: VariableTracker) -> VariableTracker:
+        self.setitem(tx, key, value)
+        return ConstantVariable(None)
+
+    def method___delitem__(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        self.delitem(tx, key)
+        return ConstantVariable(None)
+
+    def method___contains__(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        return ConstantVariable(key_of(key) in self.items)
+
+    def method___len__(self, tx: Any) -> VariableTracker:
+        return ConstantVariable(len(self.items))
+
+    def method___iter__(self, tx: Any) -> VariableTracker:
+        return self.iterate(tx)
+
+    def method___init__(self, tx: Any, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
+        if others or named:
+            self.method_update(tx, *others, **named)
+        return ConstantVariable(None)
+
+    def method___eq__(self, tx: Any, other: VariableTracker) -> VariableTracker:
+        return self.compare(tx, "==", other) or ConstantVariable(NotImplemented)
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name == "default_factory" and self.cls is defaultdict:
+            return self.factory if self.factory is not None else ConstantVariable(None)
+        return tx.generic_getattr(self, name)
+
+    # -- code ------------------------------------------------------------------------------------------------------
+
+    def load_items(self, cg: Any) -> None:
+        """A plain dict of the items onto the stack."""
+        for raw, value in self.items.items():
+            cg.load(self.key_variable(raw))
+            cg.load(value)
+        cg.build("MAP", len(self.items))
+
+    def reconstruct(self, cg: Any) -> None:
+        def new() -> None:
+            if self.cls is defaultdict:
+                cg.call(defaultdict, [lambda: cg.load(self.factory or ConstantVariable(None))])
+            elif self.cls is dict:
+                cg.build("MAP", 0)
+            else:
+                cg.call(self.cls, [])
+
+        def fill(cg: Any) -> None:
+            if self.items:
+                cg.call_with_top(self.cls.update, [lambda: self.load_items(cg)])
+
+        cg.make_then_fill(self, new, fill)
+
+    def replay(self, cg: Any) -> None:
+        cg.call(_refill_dict, [lambda: cg.load_source(self.source), lambda: self.load_items(cg)])
+        cg.pop_top()
+
+
+def _refill_dict(target: dict[Any, Any], items: dict[Any, Any]) -> None:
+    target.clear()
+    target.update(items)
+
+
+def _is_none(variable: VariableTracker) -> bool:
+    return isinstance(variable, ConstantVariable) and variable.value is None
+
+
+class DictViewVariable(VariableTracker):
+    """``keys()``, ``values()`` or ``items()`` of a dict; sees later changes."""
+
+    __slots__ = ("of", "kind")
+
+    def __init__(self, of: DictVariable, kind: str) -> None:
+        self.source = None
+        self.of = of
+        self.kind = kind
+
+    def python_type(self) -> type:
+        return type(getattr(self.of.cls() if self.of.cls is not MappingProxyType else {}, self.kind)())
+
+    def item(self, raw: Any) -> VariableTracker:
+        if self.kind == "keys":
+            return self.of.key_variable(raw)
+        if self.kind == "values":
+            return self.of.items[raw].realize()
+        return TupleVariable([self.of.key_variable(raw), self.of.items[raw]])
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        return DictIterator(self.of, self.kind)
+
+    def length(self, tx: Any) -> int:
+        return len(self.of.items)
+
+    def truth(self, tx: Any) -> bool:
+        return bool(self.of.items)
+
+    def contains(self, tx: Any, item: VariableTracker) -> bool:
+        if self.kind == "keys":
+            return self.of.contains(tx, item)
+        return any(tx.same_or_equal(self.item(raw), item) for raw in self.of.items)
+
+    def _as_set(self, tx: Any) -> SetVariable:
+        return SetVariable.of(self.elements(tx))
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        if self.kind == "values" or symbol not in _SET_OPERATORS:
+            return None
+        others = SetVariable.of(other.elements(tx))
+        return self._as_set(tx).binary(tx, symbol, others) if not reflected else others.binary(tx, symbol, self._as_set(tx))
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if self.kind == "values":
+            return None
+        if isinstance(other, DictViewVariable):
+            other = other._as_set(tx)
+        return self._as_set(tx).compare(tx, symbol, other)
+
+    def method_isdisjoint(self, tx: Any, other: VariableTracker) -> VariableTracker:
+        return self._as_set(tx).method_isdisjoint(tx, other)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(getattr(self.of.cls, self.kind), [lambda: cg.load(self.of)])
+
+
+class DictIterator(VariableTracker):
+    """An iterator over a dict or view. A change of size while it runs is the RuntimeError that Python raises."""
+
+    __slots__ = ("of", "kind", "size", "at", "order")
+
+    def __init__(self, of: DictVariable, kind: str, reverse: bool = False) -> None:
+        self.source = None
+        self.of = of
+        self.kind = kind
+        self.size = len(of.items)
+        self.order = list(reversed(of.items)) if reverse else list(of.items)
+        self.at = 0
+
+    def python_type(self) -> type:
+        return type(iter(getattr({}, self.kind)()))
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        return self
+
+    def next(self, tx: Any) -> VariableTracker:
+        if len(self.of.items) != self.size:
+            tx.raise_error(RuntimeError, "dictionary changed size during iteration")
+        if self.at >= self.size:
+            raise Exhausted
+        raw = self.order[self.at]
+        self.at += 1
+        if raw not in self.of.items:
+            unsupported(UnsupportedOperation("changing the keys during iteration", self.of.describe()))
+        return DictViewVariable(self.of, self.kind).item(raw)
+
+    def truth(self, tx: Any) -> bool:
+        return True
+
+    def reconstruct(self, cg: Any) -> None:
+        def load() -> None:
+            cg.call(getattr(self.of.cls, self.kind), [lambda: cg.load(self.of)])
+
+        cg.call(_skip_items, [load, lambda: cg.load_const(self.at)])
+
+
+def _skip_items(view: Any, count: int) -> Any:
+    iterator = iter(view)
+    for _ in range(count):
+        next(iterator)
+    return iterator
+
+
+_SET_OPERATORS = frozenset("&|-^")
+
+
+class SetVariable(VariableTracker):
+    """A set or frozenset. ``items``: key -> the item's tracker."""
+
+    __slots__ = ("items", "cls")
+
+    def __init__(self, items: dict[Any, VariableTracker], source: Source | None = None, cls: type = set) -> None:
+        self.source = source
+        self.items = items
+        self.cls = cls
+
+    @classmethod
+    def of(cls, items: list[VariableTracker], kind: type = set) -> SetVariable:
+        found: dict[Any, VariableTracker] = {}
+        for item in items:
+            found.setdefault(key_of(item), item)
+        return cls(found, None, kind)
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def as_constant(self) -> Any:
+        if self.cls is not frozenset:
+            raise NotConstant("set")
+        return frozenset(item.as_constant() for item in self.items.values())
+
+    def key(self) -> Any:
+        if self.cls is not frozenset:
+            raise NotConstant("set")
+        return frozenset(self.items)
+
+    def length(self, tx: Any) -> int:
+        return len(self.items)
+
+    def truth(self, tx: Any) -> bool:
+        return bool(self.items)
+
+    def contains(self, tx: Any, item: VariableTracker) -> bool:
+        return key_of(item) in self.items
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        """The order of a real set of the same keys, where those are what the program's set holds."""
+        if len(self.items) > 1:
+            unsupported(UnsupportedOperation("iteration in a set's order", self.describe()))
+        return TupleVariable(list(self.items.values())).iterate(tx)
+
+    def elements(self, tx: Any) -> list[VariableTracker]:
+        if len(self.items) > 1:
+            unsupported(UnsupportedOperation("iteration in a set's order", self.describe()))
+        return list(self.items.values())
+
+    def _with(self, keys: set[Any], other: SetVariable) -> SetVariable:
+        both = {**other.items, **self.items}
+        return SetVariable({key: both[key] for key in both if key in keys}, None, self.cls)
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        if symbol not in _SET_OPERATORS or reflected or not isinstance(other, SetVariable):
+            return None
+        mine, others = set(self.items), set(other.items)
+        keys = {"&": mine & others, "|": mine | others, "-": mine - others, "^": mine ^ others}[symbol]
+        return self._with(keys, other)
+
+    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        result = self.binary(tx, symbol, other)
+        if self.cls is frozenset or not isinstance(result, SetVariable):
+            return None
+        tx.effects.mutate(self)
+        self.items = result.items
+        return self
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if not isinstance(other, SetVariable):
+            return None
+        mine, others = set(self.items), set(other.items)
+        outcome = {
+            "==": mine == others,
+            "!=": mine != others,
+            "<": mine < others,
+            "<=": mine <= others,
+            ">": mine > others,
+            ">=": mine >= others,
+        }
+        return ConstantVariable(outcome[symbol])
+
+    def _other(self, tx: Any, other: VariableTracker) -> SetVariable:
+        return other if isinstance(other, SetVariable) else SetVariable.of(other.elements(tx))
+
+    def method_add(self, tx: Any, item: VariableTracker) -> VariableTracker:
+        raw = key_of(item)
+        if raw not in self.items:
+            tx.effects.mutate(self)
+            self.items[raw] = item
+        return ConstantVariable(None)
+
+    def method_discard(self, tx: Any, item: VariableTracker) -> VariableTracker:
+        if key_of(item) in self.items:
+            tx.effects.mutate(self)
+            del self.items[key_of(item)]
+        return ConstantVariable(None)
+
+    def method_remove(self, tx: Any, item: VariableTracker) -> VariableTracker:
+        if key_of(item) not in self.items:
+            tx.raise_error(KeyError, key_of(item))
+        return self.method_discard(tx, item)
+
+    def method_clear(self, tx: Any) -> VariableTracker:
+        tx.effects.mutate(self)
+        self.items = {}
+        return ConstantVariable(None)
+
+    def method_update(self, tx: Any, *others: VariableTracker) -> VariableTracker:
+        tx.effects.mutate(self)
+        for other in others:
+            for raw, item in self._other(tx, other).items.items():
+                self.items.setdefault(raw, item)
+        return ConstantVariable(None)
+
+    def method_copy(self, tx: Any) -> VariableTracker:
+        return SetVariable(dict(self.items), None, self.cls)
+
+    def method_union(self, tx: Any, *others: VariableTracker) -> VariableTracker:
+        found = SetVariable(dict(self.items), None, self.cls)
+        for other in others:
+            for raw, item in self._other(tx, other).items.items():
+                found.items.setdefault(raw, item)
+        return found
+
+    def _reduce(self, tx: Any, symbol: str, others: tuple[VariableTracker, ...]) -> VariableTracker:
+        found: VariableTracker = SetVariable(dict(self.items), None, self.cls)
+        for other in others:
+            found = found.binary(tx, symbol, self._other(tx, other))  # type: ignore[assignment]
+        return found
+
+    def method_intersection(self, tx: Any, *others: VariableTracker) -> VariableTracker:
+        return self._reduce(tx, "&", others)
+
+    def method_difference(self, tx: Any, *others: VariableTracker) -> VariableTracker:
+        return self._reduce(tx, "-", others)
+
+    def method_symmetric_difference(self, tx: Any, other: VariableTracker) -> VariableTracker:
+        return self._reduce(tx, "^", (other,))
+
+    def method_issubset(self, tx: Any, other: VariableTracker) -> VariableTracker:
+        return ConstantVariable(set(self.items) <= set(self._other(tx, other).items))
+
+    def method_issuperset(self, tx: Any, other: VariableTracker) -> VariableTracker:
+        return ConstantVariable(set(self.items) >= set(self._other(tx, other).items))
+
+    def method_isdisjoint(self, tx: Any, other: VariableTracker) -> VariableTracker:
+        return ConstantVariable(set(self.items).isdisjoint(self._other(tx, other).items))
+
+    def method___contains__(self, tx: Any, item: VariableTracker) -> VariableTracker:
+        return ConstantVariable(self.contains(tx, item))
+
+    def method___len__(self, tx: Any) -> VariableTracker:
+        return ConstantVariable(len(self.items))
+
+    def _load_items(self, cg: Any) -> None:
+        for item in self.items.values():
+            cg.load(item)
+        cg.build("TUPLE", len(self.items))
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.cls is frozenset:
+            cg.call(frozenset, [lambda: self._load_items(cg)])
+            return
+
+        def fill(cg: Any) -> None:
+            if self.items:
+                cg.call_with_top(set.update, [lambda: self._load_items(cg)])
+
+        cg.make_then_fill(self, lambda: cg.build("SET", 0), fill)
+
+    def replay(self, cg: Any) -> None:
+        cg.call(_refill_set, [lambda: cg.load_source(self.source), lambda: self._load_items(cg)])
+        cg.pop_top()
+
+
+def _refill_set(target: set[Any], items: tuple[Any, ...]) -> None:
+    """Only what changed: a set that keeps its items keeps its order of iteration."""
+    wanted = set(items)
+    target.intersection_update(wanted)
+    target.update(items)
+
+
+def wrap_dict_items(attempt: Any, value: Any, source: Source) -> tuple[dict[Any, Any], dict[Any, Any]]:
+    """Guard a dict's keys and wrap its values lazily: (items, trackers of the keys that are no plain constants)."""
+    source.check("dict_keys", tuple(value))
+    items: dict[Any, VariableTracker] = {}
+    keys: dict[Any, VariableTracker] = {}
+    for position, key in enumerate(value):
+        if type(key) in _PLAIN_KEYS:
+            items[key] = LazyVariable(attempt, value[key], source.child("dict_item", key))
+        else:
+            variable = LazyVariable(attempt, key, source.child("dict_key", position)).realize()
+            raw = key_of(variable)
+            keys[raw] = variable
+            items[raw] = LazyVariable(attempt, dict.__getitem__(value, key), source.child("dict_value", position))
+    return items, keys
+
+
+@wraps_type(dict, OrderedDict)
+def _wrap_dict(attempt: Any, value: dict[Any, Any], source: Source) -> VariableTracker:
+    source.check("type", type(value))
+    return DictVariable(*wrap_dict_items(attempt, value, source), source, type(value))
+
+
+@wraps_type(defaultdict)
+def _wrap_defaultdict(attempt: Any, value: defaultdict[Any, Any], source: Source) -> VariableTracker:
+    source.check("type", defaultdict)
+    factory = LazyVariable(attempt, value.default_factory, source.child("c_attr", "default_factory")).realize()
+    return DictVariable(*wrap_dict_items(attempt, value, source), source, defaultdict, factory)
+
+
+@wraps_type(set, frozenset)
+def _wrap_set(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    source.check("type", type(value))
+    items: dict[Any, VariableTracker] = {}
+    for item in value:
+        if type(item) not in _PLAIN_KEYS:
+            variable = attempt.opaque(value, source, "a set of other things than numbers and strings")
+            return variable
+        items[item] = ConstantVariable(item)
+    source.check("set_items", frozenset(value))
+    return SetVariable(items, source, type(value))
+
+
+__all__ = ["DictVariable", "DictViewVariable", "ListVariable", "SetVariable", "key_of", "wrap_dict_items"]

@@ -1,0 +1,593 @@
+"""Python's operations on traced values: what the opcodes, the models of builtins and the kinds of values all build on.
+
+`InstructionTranslator` derives from `Operations`; everything here is stated in terms of ``self`` as the translator.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import types
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from .. import skip
+from ..reasons import (
+    DisabledCall,
+    UnknownCall,
+    UnsupportedAttribute,
+    UnsupportedOperation,
+    UnsupportedValue,
+)
+from ..source import Source
+from . import attributes, registry
+from .attributes import MISSING, BuiltinMethodVariable, MethodVariable, bind, class_attribute, class_lookup
+from .base import Args, Exhausted, Kwargs, LazyVariable, NotConstant, ObservedException, VariableTracker, unsupported
+from .constant import ConstantVariable
+from .exception import ExceptionVariable
+from .function import ClassVariable, FunctionVariable
+from .iterator import IteratorVariable
+from .mapping import DictVariable, SetVariable
+from .sequence import ListVariable, SequenceVariable, SliceVariable, TupleVariable
+from .tensor import TensorVariable
+from .user_object import EnumVariable, InstanceDictVariable, UserObjectVariable
+
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "@": operator.matmul,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+}
+_INPLACE: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.iadd,
+    "-": operator.isub,
+    "*": operator.imul,
+    "/": operator.itruediv,
+    "//": operator.ifloordiv,
+    "%": operator.imod,
+    "**": operator.ipow,
+    "@": operator.imatmul,
+    "&": operator.iand,
+    "|": operator.ior,
+    "^": operator.ixor,
+    "<<": operator.ilshift,
+    ">>": operator.irshift,
+}
+_NAMES = {
+    "+": "add",
+    "-": "sub",
+    "*": "mul",
+    "/": "truediv",
+    "//": "floordiv",
+    "%": "mod",
+    "**": "pow",
+    "@": "matmul",
+    "&": "and",
+    "|": "or",
+    "^": "xor",
+    "<<": "lshift",
+    ">>": "rshift",
+}
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_SWAPPED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_UNARY: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "-": (operator.neg, "__neg__"),
+    "+": (operator.pos, "__pos__"),
+    "~": (operator.invert, "__invert__"),
+    "abs": (operator.abs, "__abs__"),
+}
+
+
+class Operations:
+    """Mixin. The translator brings ``attempt``, ``guards``, ``graph``, ``effects``, ``call_function``."""
+
+    attempt: Any
+    guards: Any
+    graph: Any
+    effects: Any
+    call_function: Callable[..., VariableTracker]
+
+    generic_getattr = attributes.generic_getattr
+
+    # -- making and reading values ---------------------------------------------------------------------------------
+
+    def make(self, value: Any) -> VariableTracker:
+        return self.attempt.make(value)
+
+    def make_guarded(self, value: Any, source: Source) -> VariableTracker:
+        """A constant that is found at ``source``."""
+        source.check("equals", value)
+        return ConstantVariable(value)
+
+    def fold(self, function: Callable[..., Any], args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
+        """Call real Python on known values; what it raises, the traced program raises."""
+        try:
+            return function(*args, **(kwargs or {}))
+        except skip.FOLDED_ERRORS as error:
+            self.raise_error(type(error), *error.args)
+
+    def raise_error(self, cls: type[BaseException], *args: Any) -> NoReturn:
+        """Raise in the traced program."""
+        error = ExceptionVariable(cls, [self.make(arg) for arg in args])
+        error.context = getattr(self, "handled", None)
+        raise ObservedException(error)
+
+    def raise_stop_iteration(self, value: VariableTracker | None) -> NoReturn:
+        args = [] if value is None or self.is_none(value) else [value]
+        raise ObservedException(ExceptionVariable(StopIteration, args))
+
+    def python_value(self, variable: VariableTracker) -> Any:
+        """The Python value of something all whose parts are known, containers included (a fresh one).
+
+        Raises Unsupported where a part isn't."""
+        variable = variable.realize()
+        if isinstance(variable, (ListVariable, TupleVariable)):
+            return variable._build([self.python_value(item) for item in variable.items])
+        if isinstance(variable, DictVariable):
+            return {
+                self.python_value(variable.key_variable(key)): self.python_value(value)
+                for key, value in variable.items.items()
+            }
+        if isinstance(variable, SetVariable):
+            return variable.cls(self.python_value(item) for item in variable.items.values())
+        try:
+            return variable.as_constant()
+        except NotConstant:
+            unsupported(UnsupportedValue(variable.describe(), "its value would have to be known here"))
+
+    def is_none(self, variable: VariableTracker) -> bool:
+        variable = variable.realize()
+        return isinstance(variable, ConstantVariable) and variable.value is None
+
+    def index_value(self, variable: VariableTracker) -> Any:
+        """What ``__index__`` gives, for something that is no constant."""
+        if isinstance(variable, TensorVariable):
+            return variable._value(self, "__index__", []).as_constant()
+        if isinstance(variable, UserObjectVariable):
+            method = variable.special(self, "__index__")
+            if method is not None:
+                return self.call(method, [], {}).realize().as_constant()
+        self.raise_error(TypeError, f"indices must be integers or slices, not {variable.python_type().__name__}")
+
+    # -- identity, truth, comparison -------------------------------------------------------------------------------
+
+    def identical(self, one: VariableTracker, other: VariableTracker) -> bool:
+        """``one is other``."""
+        if one is other:
+            return True
+        first, second = one.identity(), other.identity()
+        if isinstance(first, ConstantVariable) and isinstance(second, ConstantVariable):
+            if type(first.value) is type(second.value) and first.value == second.value:
+                if type(first.value) is int and -5 <= first.value <= 256:
+                    return True
+                unsupported(UnsupportedOperation("`is`", f"two equal constants ({first.value!r})"))
+            return False
+        if first is second or (type(first) is tuple and first == second):
+            return True
+        self._guard_different(one)
+        self._guard_different(other)
+        return False
+
+    def _guard_different(self, variable: VariableTracker) -> None:
+        """That two places hold different objects is a fact of this call, where neither is guarded by identity."""
+        source = variable.source
+        if source is not None and source.kind != "const" and not isinstance(variable, (ConstantVariable, ClassVariable)):
+            self.guards.distinct(source)
+
+    def truth(self, variable: VariableTracker) -> bool:
+        """``bool(variable)``."""
+        kind = type(variable)
+        if kind is ConstantVariable:
+            return bool(variable.value)  # type: ignore[attr-defined]
+        return variable.realize().truth(self)
+
+    def truth_by_protocol(self, variable: VariableTracker) -> bool:
+        unsupported(UnsupportedOperation("truth by a metaclass's method", variable.describe()))
+
+    def same_or_equal(self, one: VariableTracker, other: VariableTracker) -> bool:
+        """What containers use: ``one is other or one == other``."""
+        one, other = one.realize(), other.realize()
+        if one is other:
+            return True
+        if not isinstance(one, ConstantVariable) or not isinstance(other, ConstantVariable):
+            if one.identity() is other.identity():
+                return True
+        return self.truth(self.compare("==", one, other).realize())
+
+    def compare(self, symbol: str, one: VariableTracker, other: VariableTracker) -> VariableTracker:
+        """A rich comparison: the operands' own methods, the right one's first where its class derives from the left's."""
+        if isinstance(one, ConstantVariable) and isinstance(other, ConstantVariable):
+            return self.make(self.fold(_COMPARE[symbol], (one.value, other.value)))
+        derived, base = other.python_type(), one.python_type()
+        pairs = [(one, symbol, other), (other, _SWAPPED[symbol], one)]
+        if derived is not base and issubclass(derived, base):
+            pairs.reverse()
+        for left, sign, right in pairs:
+            found = left.compare(self, sign, right)
+            if found is not None:
+                return found
+        if symbol in ("==", "!="):
+            self._check_default_equality(one, other)
+            return ConstantVariable(self.identical(one, other) == (symbol == "=="))
+        if self._knows_comparison(one) and self._knows_comparison(other):
+            names = (one.python_type().__name__, other.python_type().__name__)
+            self.raise_error(TypeError, f"'{symbol}' not supported between instances of {names[0]!r} and {names[1]!r}")
+        unsupported(UnsupportedOperation(f"`{symbol}`", f"{one.describe()} and {other.describe()}"))
+
+    def _check_default_equality(self, one: VariableTracker, other: VariableTracker) -> None:
+        """Equality by identity is right only where neither class says otherwise, or the kinds can't be equal."""
+        for left, right in ((one, other), (other, one)):
+            if left.is_constant() and not isinstance(left, (TupleVariable, SliceVariable, SetVariable)):
+                continue
+            kind = left.python_type()
+            if kind.__eq__ is object.__eq__ or isinstance(left, (UserObjectVariable, SequenceVariable, DictVariable)):
+                continue
+            if isinstance(left, (SetVariable, MethodVariable, TensorVariable)) or kind in _COMPARED_BY_IDENTITY:
+                continue
+            unsupported(UnsupportedOperation("`==`", f"{left.describe()} and {right.describe()}"))
+
+    def _knows_comparison(self, variable: VariableTracker) -> bool:
+        return isinstance(variable, (ConstantVariable, SequenceVariable, DictVariable, UserObjectVariable))
+
+    # -- arithmetic ------------------------------------------------------------------------------------------------
+
+    def operator(self, symbol: str) -> Callable[[Any, Any], Any]:
+        return _BINARY[symbol]
+
+    def inplace_operator(self, symbol: str) -> Callable[[Any, Any], Any]:
+        return _INPLACE[symbol]
+
+    def comparison(self, symbol: str) -> Callable[[Any, Any], Any]:
+        return _COMPARE[symbol]
+
+    def special_name(self, symbol: str, prefix: str) -> str:
+        return f"__{prefix}{_NAMES[symbol]}__"
+
+    def binary(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+        """``left symbol right`` with reflected methods as the data model has them."""
+        if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
+            return self.make(self.fold(_BINARY[symbol], (left.value, right.value)))
+        if isinstance(left, ConstantVariable) and isinstance(left.value, (str, bytes)) and symbol == "%":
+            return self.make(self.fold(operator.mod, (left.value, self.python_value(right))))
+        kinds = left.python_type(), right.python_type()
+        reflected_first = kinds[0] is not kinds[1] and issubclass(kinds[1], kinds[0])
+        order = [(right, left, True), (left, right, False)] if reflected_first else [(left, right, False)]
+        if not reflected_first:
+            order.append((right, left, True))
+        for one, other, reflected in order:
+            found = one.binary(self, symbol, other, reflected)
+            if found is not None:
+                return found
+        if isinstance(left, EnumVariable) or isinstance(right, EnumVariable):
+            if left.is_constant() and right.is_constant():
+                return self.make(self.fold(_BINARY[symbol], (left.as_constant(), right.as_constant())))
+        if self._knows_comparison(left) and self._knows_comparison(right):
+            self._check_no_protocol(symbol, left, right)
+            names = f"{kinds[0].__name__!r} and {kinds[1].__name__!r}"
+            self.raise_error(TypeError, f"unsupported operand type(s) for {symbol}: {names}")
+        unsupported(UnsupportedOperation(f"`{symbol}`", f"{left.describe()} and {right.describe()}"))
+
+    def _check_no_protocol(self, symbol: str, left: VariableTracker, right: VariableTracker) -> None:
+        """A TypeError is certain only where neither type has the operator at all."""
+        for one, prefix in ((left, ""), (right, "r")):
+            if class_lookup(one.python_type(), self.special_name(symbol, prefix)) is not MISSING:
+                if not isinstance(one, ConstantVariable):
+                    unsupported(UnsupportedOperation(f"`{symbol}`", f"{left.describe()} and {right.describe()}"))
+
+    def inplace(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+        """``left symbol= right``: what is bound to the left side after it."""
+        found = left.inplace(self, symbol, right)
+        return found if found is not None else self.binary(symbol, left, right)
+
+    def unary(self, symbol: str, operand: VariableTracker) -> VariableTracker:
+        function, name = _UNARY[symbol]
+        if isinstance(operand, TensorVariable):
+            return registry.record(self, "call_function", function, [operand], {})
+        if isinstance(operand, UserObjectVariable):
+            method = operand.special(self, name)
+            if method is not None:
+                return self.call(method, [], {})
+        if operand.is_constant():
+            return self.make(self.fold(function, (operand.as_constant(),)))
+        unsupported(UnsupportedOperation(f"unary `{symbol}`", operand.describe()))
+
+    # -- items and iteration ---------------------------------------------------------------------------------------
+
+    def getitem(self, container: VariableTracker, key: VariableTracker) -> VariableTracker:
+        if isinstance(container, ClassVariable):
+            return self._class_getitem(container, key)
+        return container.getitem(self, key)
+
+    def _class_getitem(self, cls: ClassVariable, key: VariableTracker) -> VariableTracker:
+        meta = class_lookup(type(cls.value), "__getitem__")
+        if meta is not MISSING:
+            if key.is_constant():
+                return self.make(self.fold(lambda c, k: c[k], (cls.value, key.as_constant())))
+            unsupported(UnsupportedOperation("indexing", cls.describe()))
+        if key.is_constant():
+            return self.make(self.fold(lambda c, k: c[k], (cls.value, key.as_constant())))
+        unsupported(UnsupportedOperation("subscripting", cls.describe()))
+
+    def iterate(self, variable: VariableTracker) -> VariableTracker:
+        """``iter(variable)``."""
+        return variable.realize().iterate(self).realize()
+
+    def iterate_by_protocol(self, cls: ClassVariable) -> VariableTracker:
+        """Iteration over a class: an enumeration's members."""
+        method = class_lookup(type(cls.value), "__iter__")
+        if method is MISSING:
+            self.raise_error(TypeError, f"'{type(cls.value).__name__}' object is not iterable")
+        return self.call(bind(self, method, "__iter__", cls, type(cls.value)), [], {}).realize()
+
+    def iterate_by_getitem(self, variable: UserObjectVariable) -> VariableTracker:
+        if class_lookup(variable.cls, "__getitem__") is MISSING:
+            self.raise_error(TypeError, f"'{variable.cls.__name__}' object is not iterable")
+        return GetItemIterator(variable)
+
+    def next(self, iterator: VariableTracker) -> VariableTracker:
+        """``next(iterator)`` as the program sees it: StopIteration at the end."""
+        try:
+            return iterator.next(self)
+        except Exhausted as end:
+            self.raise_stop_iteration(end.value)
+
+    def next_by_call(self, method: VariableTracker) -> VariableTracker:
+        """The next item of an object whose ``__next__`` is ``method``; its StopIteration is the end."""
+        try:
+            return self.call(method, [], {}).realize()
+        except ObservedException as observed:
+            if not issubclass(observed.error.python_type(), StopIteration):
+                raise
+            value = observed.error.args[0] if getattr(observed.error, "args", None) else None
+            raise Exhausted(value) from None
+
+    def unpack(self, variable: VariableTracker) -> list[VariableTracker]:
+        """The items for an assignment to several targets."""
+        if isinstance(variable, SequenceVariable):
+            return list(variable.items)
+        return variable.elements(self)
+
+    def realized_elements(self, variable: VariableTracker) -> list[VariableTracker]:
+        return variable.realize().elements(self)
+
+    def as_dict(self, variable: VariableTracker) -> DictVariable | None:
+        """A mapping's items as a dict; None for what is no mapping."""
+        variable = variable.realize()
+        if isinstance(variable, DictVariable):
+            return variable
+        if isinstance(variable, InstanceDictVariable):
+            return variable.of.namespace(self)
+        if class_lookup(variable.python_type(), "keys") is MISSING:
+            return None
+        made = DictVariable({})
+        for key in self.call(variable.getattr(self, "keys").realize(), [], {}).realize().elements(self):
+            made.put(key, variable.getitem(self, key))
+        return made
+
+    def sort(self, items: list[VariableTracker], key: VariableTracker | None, reverse: bool) -> list[VariableTracker]:
+        """What ``sorted`` gives: stable, by ``<`` of the keys."""
+        plain = key is None or self.is_none(key)
+        keys = items if plain else [self.call(key, [item], {}).realize() for item in items]
+        compare = functools.cmp_to_key(
+            lambda a, b: -1 if self.truth(self.compare("<", a, b)) else int(self.truth(self.compare("<", b, a)))
+        )
+        order = sorted(range(len(items)), key=lambda at: compare(keys[at]), reverse=reverse)
+        return [items[at] for at in order]
+
+    def format(self, value: VariableTracker, spec: VariableTracker) -> VariableTracker:
+        """``format(value, spec)``."""
+        if isinstance(value, UserObjectVariable) and not isinstance(value, EnumVariable):
+            method = value.special(self, "__format__")
+            if method is not None:
+                return self.call(method, [spec], {})
+            if self.truth(spec):
+                unsupported(UnsupportedOperation("format()", value.describe()))
+            return self.string(value, "__str__")
+        if isinstance(value, ExceptionVariable):
+            return self.string(value, "__str__")
+        if isinstance(value, (TensorVariable, ListVariable, TupleVariable)) and not value.is_constant():
+            return self.make(self.fold(format, (self.python_value(value), self.python_value(spec))))
+        return self.make(self.fold(format, (self.python_value(value), self.python_value(spec))))
+
+    def string(self, value: VariableTracker, name: str) -> VariableTracker:
+        """``str`` or ``repr``."""
+        function = str if name == "__str__" else repr
+        if isinstance(value, UserObjectVariable) and not isinstance(value, EnumVariable):
+            method = value.special(self, name)
+            if method is None and name == "__str__" and class_lookup(value.cls, "__str__") is object.__str__:
+                method = value.special(self, "__repr__")
+            if method is None:
+                unsupported(UnsupportedOperation(f"{function.__name__}()", value.describe()))
+            return self.call(method, [], {})
+        if isinstance(value, ExceptionVariable) and name == "__str__":
+            return value.method___str__(self)
+        return self.make(self.fold(function, (self.python_value(value),)))
+
+    # -- attributes ------------------------------------------------------------------------------------------------
+
+    def has_attribute(self, variable: VariableTracker, name: str) -> bool:
+        """``hasattr``."""
+        try:
+            variable.getattr(self, name)
+        except ObservedException as observed:
+            if issubclass(observed.error.python_type(), AttributeError):
+                return False
+            raise
+        return True
+
+    def getattr_by_hook(self, variable: VariableTracker, hook: VariableTracker, name: str) -> VariableTracker:
+        """Through the class's own ``__getattribute__``, then its ``__getattr__``."""
+        try:
+            return self.call(hook, [variable, ConstantVariable(name)], {})
+        except ObservedException as observed:
+            fallback = class_lookup(variable.python_type(), "__getattr__")
+            if fallback is MISSING or not issubclass(observed.error.python_type(), AttributeError):
+                raise
+            method = class_attribute(self, variable.python_type(), "__getattr__", fallback)
+            return self.call(method, [variable, ConstantVariable(name)], {})
+
+    def special_method(self, variable: VariableTracker, name: str, role: str) -> VariableTracker:
+        """A special method looked up on the class alone."""
+        cls = variable.python_type()
+        raw = class_lookup(cls, name)
+        if raw is MISSING:
+            self.raise_error(TypeError, f"'{cls.__name__}' object does not support the {role} protocol")
+        if not isinstance(variable, UserObjectVariable):
+            unsupported(UnsupportedAttribute(variable.describe(), name, f"as a {role}"))
+        return bind(self, raw, name, variable, cls)
+
+    def is_instance(self, variable: VariableTracker, classinfo: VariableTracker) -> bool:
+        """``isinstance``."""
+        kind = variable.python_type()
+        return any(self._is_kind(kind, each) for each in self._class_list(classinfo))
+
+    def is_subclass(self, variable: VariableTracker, classinfo: VariableTracker) -> bool:
+        """``issubclass``."""
+        if not isinstance(variable, ClassVariable):
+            self.raise_error(TypeError, "issubclass() arg 1 must be a class")
+        return any(self._is_kind(variable.value, each) for each in self._class_list(classinfo))
+
+    def _class_list(self, classinfo: VariableTracker) -> list[Any]:
+        value = self.python_value(classinfo)
+        if isinstance(value, tuple):
+            return [each for part in value for each in self._class_list(self.make(part))]
+        return [value]
+
+    def _is_kind(self, kind: type, cls: Any) -> bool:
+        """By real ``issubclass``: metaclasses with hooks in C (ABCMeta) and torch's Python ones answer by class alone."""
+        return bool(self.fold(issubclass, (kind, cls)))
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    def call(self, function: VariableTracker, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """Call anything."""
+        return function.realize().call(self, args, kwargs)
+
+    def known_call(self, function: Any) -> Callable[..., VariableTracker] | None:
+        """The model of a Python function that isn't inlined."""
+        if not isinstance(function, FunctionVariable):
+            return None
+        return registry.known_call(function.value)
+
+    def check_inlinable(self, function: Any) -> None:
+        """Break the graph where a Python function may not be inlined."""
+        code = function.code
+        why = skip.why_not_inlined(code, function.value if isinstance(function, FunctionVariable) else None)
+        if why is not None:
+            kind = DisabledCall if why == skip.DISABLED else UnknownCall
+            unsupported(kind(function.describe(), why) if kind is UnknownCall else DisabledCall(function.describe()))
+
+    def construct(self, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """Call a class."""
+        return registry.construct(self, cls, args, kwargs)
+
+    def class_method(self, cls: ClassVariable, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """A method in C called on a class: ``type``'s own, or a builtin's class method."""
+        handler = registry.class_method(cls.value, name)
+        if handler is not None:
+            return handler(self, cls, *args, **kwargs)
+        raw = class_lookup(cls.value, name)
+        if raw is not MISSING and args and not isinstance(raw, types.ClassMethodDescriptorType):
+            return args[0].call_method(self, name, args[1:], kwargs)
+        unsupported(UnsupportedAttribute(cls.describe(), name, "the class method is not modelled"))
+
+
+_COMPARED_BY_IDENTITY = frozenset({types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.CellType})
+
+
+class GetItemIterator(IteratorVariable):
+    """Iteration over an object that has ``__getitem__`` alone."""
+
+    __slots__ = ("of", "at")
+
+    def __init__(self, of: VariableTracker) -> None:
+        self.source = None
+        self.of = of
+        self.at = 0
+
+    def python_type(self) -> type:
+        return type(iter(type("Sequence", (), {"__getitem__": lambda self, at: None})()))
+
+    def next(self, tx: Any) -> VariableTracker:
+        try:
+            item = self.of.getitem(tx, ConstantVariable(self.at))
+        except ObservedException as observed:
+            if issubclass(observed.error.python_type(), (IndexError, StopIteration)):
+                raise Exhausted from None
+            raise
+        self.at += 1
+        return item.realize()
+
+
+def bind_arguments(tx: Any, function: Any, args: Args, kwargs: Kwargs) -> dict[str, VariableTracker]:
+    """Arguments to parameters, as a call of ``function`` does. Raises the program's TypeError."""
+    code = function.code
+    names = code.co_varnames
+    positional = code.co_argcount
+    bound: dict[str, VariableTracker] = dict(zip(names[:positional], args))
+    if len(args) > positional:
+        if not code.co_flags & 0x04:
+            given = f"{positional} positional argument{'s' if positional != 1 else ''} but {len(args)} were given"
+            tx.raise_error(TypeError, f"{code.co_qualname}() takes {given}")
+    total = positional + code.co_kwonlyargcount
+    if code.co_flags & 0x04:
+        bound[names[total]] = TupleVariable(list(args[positional:]))
+    extra: dict[str, VariableTracker] = {}
+    _bind_keywords(tx, code, names, total, kwargs, bound, extra)
+    if code.co_flags & 0x08:
+        made = DictVariable({})
+        made.items.update(extra)
+        bound[names[total + bool(code.co_flags & 0x04)]] = made
+    _bind_defaults(tx, function, code, names, positional, total, bound)
+    return bound
+
+
+def _bind_keywords(
+    tx: Any, code: Any, names: Any, total: int, kwargs: Kwargs, bound: Kwargs, extra: Kwargs
+) -> None:
+    keywords = names[code.co_posonlyargcount : total]
+    for name, value in kwargs.items():
+        if name in keywords:
+            if name in bound:
+                tx.raise_error(TypeError, f"{code.co_qualname}() got multiple values for argument '{name}'")
+            bound[name] = value
+        elif code.co_flags & 0x08:
+            extra[name] = value
+        else:
+            tx.raise_error(TypeError, f"{code.co_qualname}() got an unexpected keyword argument '{name}'")
+
+
+def _bind_defaults(tx: Any, function: Any, code: Any, names: Any, positional: int, total: int, bound: Kwargs) -> None:
+    missing = [name for name in names[:positional] if name not in bound]
+    if missing:
+        defaults = function.defaults(tx)
+        for name, value in zip(names[positional - len(defaults) : positional], defaults):
+            bound.setdefault(name, value)
+        missing = [name for name in missing if name not in bound]
+    lacking = [name for name in names[positional:total] if name not in bound]
+    if lacking:
+        for name, value in function.keyword_defaults(tx).items():
+            bound.setdefault(name, value)
+        missing += [name for name in lacking if name not in bound]
+    if missing:
+        quoted = ", ".join(f"'{name}'" for name in missing)
+        tx.raise_error(TypeError, f"{code.co_qualname}() missing {len(missing)} required arguments: {quoted}")
+
+
+__all__ = ["BuiltinMethodVariable", "LazyVariable", "Operations", "bind_arguments"]

@@ -1,0 +1,97 @@
+"""Models of known callables: one row a builtin function, class or class method.
+
+A model is ``handler(tx, args, kwargs)`` after registration; it is written as a function of trackers,
+``handler(tx, a, b, *, key=None)``. `builtins`, `construct` and `torch_api` fill the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .base import Args, Kwargs, VariableTracker, call_handler
+
+Model = Callable[[Any, Args, Kwargs], VariableTracker]
+
+_CALLS: dict[int, tuple[Any, Model]] = {}
+_CLASS_METHODS: dict[tuple[type, str], Callable[..., VariableTracker]] = {}
+_HOOKS: dict[str, Callable[..., Any]] = {}
+_RULES: list[Callable[[Any], Model | None]] = []
+
+
+def models(*callables: Any) -> Callable[[Callable[..., VariableTracker]], Callable[..., VariableTracker]]:
+    """Register how a call of each of these is traced."""
+
+    def register(fn: Callable[..., VariableTracker]) -> Callable[..., VariableTracker]:
+        for each in callables:
+            name = getattr(each, "__name__", str(each))
+
+            def model(tx: Any, args: Args, kwargs: Kwargs, name: str = name) -> VariableTracker:
+                return call_handler(fn, (tx, *args), kwargs, name)
+
+            _CALLS[id(each)] = (each, model)
+        return fn
+
+    return register
+
+
+def models_raw(value: Any, model: Model) -> None:
+    """Register a model that takes (tx, args, kwargs)."""
+    _CALLS[id(value)] = (value, model)
+
+
+def models_if(rule: Callable[[Any], Model | None]) -> Callable[[Any], Model | None]:
+    """Register a rule that gives the model of a callable, or None."""
+    _RULES.append(rule)
+    return rule
+
+
+def models_class_method(cls: type, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a class method of a builtin class: ``handler(tx, cls, *args)``."""
+
+    def register(fn: Callable[..., Any]) -> Callable[..., Any]:
+        _CLASS_METHODS[cls, name] = fn
+        return fn
+
+    return register
+
+
+def known_call(value: Any) -> Model | None:
+    """The model of a callable, None if there is none."""
+    row = _CALLS.get(id(value))
+    if row is not None:
+        return row[1]
+    for rule in _RULES:
+        found = rule(value)
+        if found is not None:
+            return found
+    return None
+
+
+def class_method(cls: type, name: str) -> Callable[..., VariableTracker] | None:
+    """The model of a class method in C, looked up along the MRO."""
+    for base in cls.__mro__:
+        found = _CLASS_METHODS.get((base, name))
+        if found is not None:
+            return found
+    return _CLASS_METHODS.get((type, name))
+
+
+def provides(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Fill in one of the services below from a room that is built on this one."""
+
+    def register(fn: Callable[..., Any]) -> Callable[..., Any]:
+        _HOOKS[name] = fn
+        return fn
+
+    return register
+
+
+def construct(tx: Any, cls: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """Make an instance of a class."""
+    return _HOOKS["construct"](tx, cls, args, kwargs)
+
+
+def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """Record an operator."""
+    return _HOOKS["record"](tx, kind, target, args, kwargs)

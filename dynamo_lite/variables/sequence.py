@@ -1,0 +1,586 @@
+"""Lists, tuples, named tuples, `torch.Size`, deques and slices: trackers in a real Python list."""
+
+from __future__ import annotations
+
+import operator
+from collections import deque
+from typing import Any
+
+import torch
+
+from ..reasons import UnsupportedOperation
+from ..source import Source
+from .base import (
+    Args,
+    Exhausted,
+    Kwargs,
+    LazyVariable,
+    NotConstant,
+    VariableTracker,
+    unsupported,
+    wraps_if,
+    wraps_type,
+)
+from .constant import ConstantVariable
+
+
+class SequenceVariable(VariableTracker):
+    """Base: ``items`` are trackers, perhaps lazy."""
+
+    __slots__ = ("items",)
+    kind: type = tuple
+
+    def __init__(self, items: list[VariableTracker], source: Source | None = None) -> None:
+        self.source = source
+        self.items = items
+
+    def python_type(self) -> type:
+        return self.kind
+
+    def describe(self) -> str:
+        return f"a {self.python_type().__name__} of {len(self.items)}"
+
+    def as_fx(self) -> tuple[Any, Any]:
+        pairs = [item.realize().as_fx() for item in self.items]
+        return self._build([pair[0] for pair in pairs]), self._build([pair[1] for pair in pairs])
+
+    def _build(self, values: list[Any]) -> Any:
+        return self.kind(values)
+
+    def elements(self, tx: Any) -> list[VariableTracker]:
+        return [item.realize() for item in self.items]
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        return SequenceIterator(self)
+
+    def length(self, tx: Any) -> int:
+        return len(self.items)
+
+    def truth(self, tx: Any) -> bool:
+        return bool(self.items)
+
+    def make(self, items: list[VariableTracker]) -> SequenceVariable:
+        """A new one of the plain kind that slicing and ``+`` give."""
+        return type(self)(items)
+
+    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        index = self._index(tx, key)
+        try:
+            found = self.items[index]
+        except IndexError:
+            tx.raise_error(IndexError, f"{self.python_type().__name__} index out of range")
+        return self.make(list(found)) if isinstance(index, slice) else found  # type: ignore[arg-type]
+
+    def _index(self, tx: Any, key: VariableTracker) -> Any:
+        try:
+            index = key.as_constant()
+        except NotConstant:
+            return tx.index_value(key)
+        if isinstance(index, slice):
+            return index
+        return tx.fold(operator.index, (index,))
+
+    def contains(self, tx: Any, item: VariableTracker) -> bool:
+        return any(tx.same_or_equal(each.realize(), item) for each in self.items)
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        if symbol == "+" and isinstance(other, SequenceVariable) and not reflected and self._adds(other):
+            return self.make(self.items + other.items)
+        if symbol == "*" and isinstance(other, ConstantVariable) and isinstance(other.value, int):
+            return self.make(self.items * other.value)
+        return None
+
+    def _adds(self, other: SequenceVariable) -> bool:
+        return issubclass(other.python_type(), self.kind)
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if not isinstance(other, SequenceVariable) or not self._adds(other):
+            return None
+        mine, others = self.elements(tx), other.elements(tx)
+        if symbol in ("==", "!="):
+            equal = len(mine) == len(others) and all(map(tx.same_or_equal, mine, others))
+            return ConstantVariable(equal == (symbol == "=="))
+        for one, two in zip(mine, others):
+            if not tx.same_or_equal(one, two):
+                return tx.compare(symbol, one, two)
+        return ConstantVariable(_COMPARE[symbol](len(mine), len(others)))
+
+    def method_index(self, tx: Any, item: VariableTracker, start: Any = None, stop: Any = None) -> VariableTracker:
+        low = 0 if start is None else start.as_constant()
+        high = len(self.items) if stop is None else stop.as_constant()
+        for at in range(*slice(low, high).indices(len(self.items))):
+            if tx.same_or_equal(self.items[at].realize(), item):
+                return ConstantVariable(at)
+        tx.raise_error(ValueError, f"{item.describe()} is not in {self.python_type().__name__}")
+
+    def method_count(self, tx: Any, item: VariableTracker) -> VariableTracker:
+        return ConstantVariable(sum(tx.same_or_equal(each.realize(), item) for each in self.items))
+
+    def method___len__(self, tx: Any) -> VariableTracker:
+        return ConstantVariable(len(self.items))
+
+    def method___getitem__(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        return self.getitem(tx, key)
+
+    def method___iter__(self, tx: Any) -> VariableTracker:
+        return self.iterate(tx)
+
+    def method___contains__(self, tx: Any, item: VariableTracker) -> VariableTracker:
+        return ConstantVariable(self.contains(tx, item))
+
+    def method___add__(self, tx: Any, other: VariableTracker) -> VariableTracker:
+        return tx.binary("+", self, other)
+
+    def method___eq__(self, tx: Any, other: VariableTracker) -> VariableTracker:
+        return self.compare(tx, "==", other) or ConstantVariable(NotImplemented)
+
+    def method___init__(self, tx: Any, *args: VariableTracker) -> VariableTracker:
+        return ConstantVariable(None)
+
+
+_COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+class TupleVariable(SequenceVariable):
+    __slots__ = ()
+    kind = tuple
+
+    def as_constant(self) -> Any:
+        return tuple(item.realize().as_constant() for item in self.items)
+
+    def key(self) -> Any:
+        return tuple(item.realize().key() for item in self.items)
+
+    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        return None
+
+    def reconstruct(self, cg: Any) -> None:
+        for item in self.items:
+            cg.load(item)
+        cg.build("TUPLE", len(self.items))
+
+
+class SizeVariable(TupleVariable):
+    """`torch.Size`; its items are known integers."""
+
+    __slots__ = ()
+    kind = torch.Size
+
+    def python_type(self) -> type:
+        return torch.Size
+
+    def make(self, items: list[VariableTracker]) -> SequenceVariable:
+        return SizeVariable(items)
+
+    def _adds(self, other: SequenceVariable) -> bool:
+        return isinstance(other, TupleVariable)
+
+    def method_numel(self, tx: Any) -> VariableTracker:
+        return tx.make(torch.Size(self.as_constant()).numel())
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(torch.Size, [lambda: TupleVariable.reconstruct(self, cg)])
+
+
+class NamedTupleVariable(TupleVariable):
+    """An instance of a named tuple class, or of one of torch's structured results (``torch.return_types``)."""
+
+    __slots__ = ("cls",)
+
+    def __init__(self, items: list[VariableTracker], cls: type, source: Source | None = None) -> None:
+        super().__init__(items, source)
+        self.cls = cls
+
+    def python_type(self) -> type:
+        return self.cls
+
+    @property
+    def structured(self) -> bool:
+        return not hasattr(self.cls, "_fields")
+
+    def fields(self) -> tuple[str, ...]:
+        if self.structured:
+            return tuple(name for name in self.cls.__match_args__)  # type: ignore[attr-defined]
+        return self.cls._fields  # type: ignore[attr-defined]
+
+    def make(self, items: list[VariableTracker]) -> SequenceVariable:
+        return TupleVariable(items)
+
+    def _build(self, values: list[Any]) -> Any:
+        return self.cls(values) if self.structured else self.cls(*values)
+
+    def as_constant(self) -> Any:
+        return self._build([item.realize().as_constant() for item in self.items])
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        fields = self.fields()
+        if name in fields:
+            return self.items[fields.index(name)]
+        return tx.generic_getattr(self, name)
+
+    def method__replace(self, tx: Any, **changes: VariableTracker) -> VariableTracker:
+        fields = self.fields()
+        if any(name not in fields for name in changes):
+            tx.raise_error(ValueError, "Got unexpected field names")
+        return NamedTupleVariable([changes.get(n, i) for n, i in zip(fields, self.items)], self.cls)
+
+    def reconstruct(self, cg: Any) -> None:
+        def load() -> None:
+            for item in self.items:
+                cg.load(item)
+            cg.build("TUPLE", len(self.items))
+
+        if self.structured:
+            cg.call(self.cls, [load])
+        else:
+            cg.call(tuple.__new__, [lambda: cg.load_const(self.cls), load])
+
+
+class MutableSequence(SequenceVariable):
+    """What lists and deques have in common. Every write goes through `_changed` first."""
+
+    __slots__ = ()
+
+    def _changed(self, tx: Any) -> None:
+        tx.effects.mutate(self)
+
+    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+        index = self._index(tx, key)
+        self._changed(tx)
+        try:
+            self.items[index] = tx.realized_elements(value) if isinstance(index, slice) else value
+        except IndexError:
+            tx.raise_error(IndexError, f"{self.python_type().__name__} assignment index out of range")
+
+    def delitem(self, tx: Any, key: VariableTracker) -> None:
+        index = self._index(tx, key)
+        self._changed(tx)
+        try:
+            del self.items[index]
+        except IndexError:
+            tx.raise_error(IndexError, f"{self.python_type().__name__} assignment index out of range")
+
+    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if symbol == "+":
+            self.method_extend(tx, other)
+            return self
+        if symbol == "*" and isinstance(other, ConstantVariable) and isinstance(other.value, int):
+            self._changed(tx)
+            self.items *= other.value
+            return self
+        return None
+
+    def method_append(self, tx: Any, item: VariableTracker) -> VariableTracker:
+        self._changed(tx)
+        self.items.append(item)
+        return ConstantVariable(None)
+
+    def method_extend(self, tx: Any, items: VariableTracker) -> VariableTracker:
+        self._changed(tx)
+        self.items.extend(items.elements(tx) if not isinstance(items, SequenceVariable) else list(items.items))
+        return ConstantVariable(None)
+
+    def method_insert(self, tx: Any, at: VariableTracker, item: VariableTracker) -> VariableTracker:
+        self._changed(tx)
+        self.items.insert(at.as_constant(), item)
+        return ConstantVariable(None)
+
+    def method_pop(self, tx: Any, at: VariableTracker | None = None) -> VariableTracker:
+        index = -1 if at is None else at.as_constant()
+        if not self.items:
+            tx.raise_error(IndexError, "pop from empty list")
+        self._changed(tx)
+        try:
+            return self.items.pop(index)
+        except IndexError:
+            tx.raise_error(IndexError, "pop index out of range")
+
+    def method_remove(self, tx: Any, item: VariableTracker) -> VariableTracker:
+        for at, each in enumerate(self.items):
+            if tx.same_or_equal(each.realize(), item):
+                self._changed(tx)
+                del self.items[at]
+                return ConstantVariable(None)
+        tx.raise_error(ValueError, f"{self.python_type().__name__}.remove(x): x not in {self.python_type().__name__}")
+
+    def method_clear(self, tx: Any) -> VariableTracker:
+        self._changed(tx)
+        self.items.clear()
+        return ConstantVariable(None)
+
+    def method_reverse(self, tx: Any) -> VariableTracker:
+        self._changed(tx)
+        self.items.reverse()
+        return ConstantVariable(None)
+
+    def method_copy(self, tx: Any) -> VariableTracker:
+        return self.make(list(self.items))
+
+    def method___setitem__(self, tx: Any, key: VariableTracker, value: VariableTracker) -> VariableTracker:
+        self.setitem(tx, key, value)
+        return ConstantVariable(None)
+
+    def method___delitem__(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        self.delitem(tx, key)
+        return ConstantVariable(None)
+
+
+class ListVariable(MutableSequence):
+    __slots__ = ()
+    kind = list
+
+    def method_sort(self, tx: Any, key: Any = None, reverse: Any = None) -> VariableTracker:
+        ordered = tx.sort(self.elements(tx), key, reverse is not None and reverse.truth(tx))
+        self._changed(tx)
+        self.items[:] = ordered
+        return ConstantVariable(None)
+
+    def method___init__(self, tx: Any, items: VariableTracker | None = None) -> VariableTracker:
+        self._changed(tx)
+        self.items[:] = [] if items is None else items.elements(tx)
+        return ConstantVariable(None)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.make_then_fill(self, lambda: cg.build("LIST", 0), self._fill)
+
+    def _fill(self, cg: Any) -> None:
+        """Target on the stack: extend it with the items, leave it."""
+        if self.items:
+            for item in self.items:
+                cg.load(item)
+            cg.build("TUPLE", len(self.items))
+            cg.op("LIST_EXTEND", 1)
+
+    def replay(self, cg: Any) -> None:
+        """Make the object at the source hold these items."""
+        for item in self.items:
+            cg.load(item)
+        cg.build("LIST", len(self.items))
+        cg.load_source(self.source)
+        cg.load_const(slice(None))
+        cg.store_subscr()
+
+
+class DequeVariable(MutableSequence):
+    __slots__ = ("maxlen",)
+    kind = deque
+
+    def __init__(self, items: list[VariableTracker], source: Source | None = None, maxlen: int | None = None) -> None:
+        super().__init__(items, source)
+        self.maxlen = maxlen
+
+    def make(self, items: list[VariableTracker]) -> SequenceVariable:
+        return DequeVariable(items, None, self.maxlen)
+
+    def _trim(self, left: bool) -> VariableTracker:
+        while self.maxlen is not None and len(self.items) > self.maxlen:
+            del self.items[0 if left else -1]
+        return ConstantVariable(None)
+
+    def method_append(self, tx: Any, item: VariableTracker) -> VariableTracker:
+        super().method_append(tx, item)
+        return self._trim(left=True)
+
+    def method_extend(self, tx: Any, items: VariableTracker) -> VariableTracker:
+        super().method_extend(tx, items)
+        return self._trim(left=True)
+
+    def method_appendleft(self, tx: Any, item: VariableTracker) -> VariableTracker:
+        self._changed(tx)
+        self.items.insert(0, item)
+        return self._trim(left=False)
+
+    def method_popleft(self, tx: Any) -> VariableTracker:
+        if not self.items:
+            tx.raise_error(IndexError, "pop from an empty deque")
+        self._changed(tx)
+        return self.items.pop(0)
+
+    def method_rotate(self, tx: Any, by: VariableTracker | None = None) -> VariableTracker:
+        steps = 1 if by is None else by.as_constant()
+        if self.items:
+            self._changed(tx)
+            steps %= len(self.items)
+            self.items[:] = self.items[-steps:] + self.items[:-steps] if steps else self.items
+        return ConstantVariable(None)
+
+    def _index(self, tx: Any, key: VariableTracker) -> Any:
+        index = super()._index(tx, key)
+        if isinstance(index, slice):
+            tx.raise_error(TypeError, "sequence index must be integer, not 'slice'")
+        return index
+
+    def reconstruct(self, cg: Any) -> None:
+        def new() -> None:
+            cg.call(deque, [lambda: cg.build("TUPLE", 0), lambda: cg.load_const(self.maxlen)])
+
+        cg.make_then_fill(self, new, self._fill)
+
+    def _fill(self, cg: Any) -> None:
+        cg.call_with_top(deque.extend, [self._load_items(cg)])
+
+    def _load_items(self, cg: Any) -> Any:
+        def load() -> None:
+            for item in self.items:
+                cg.load(item)
+            cg.build("TUPLE", len(self.items))
+
+        return load
+
+    def replay(self, cg: Any) -> None:
+        cg.call(_refill_deque, [lambda: cg.load_source(self.source), self._load_items(cg)])
+        cg.pop_top()
+
+
+def _refill_deque(target: deque[Any], items: tuple[Any, ...]) -> None:
+    target.clear()
+    target.extend(items)
+
+
+class SliceVariable(VariableTracker):
+    """``slice(start, stop, step)`` of trackers."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: list[VariableTracker], source: Source | None = None) -> None:
+        self.source = source
+        self.parts = parts
+
+    def python_type(self) -> type:
+        return slice
+
+    def as_constant(self) -> Any:
+        return slice(*(part.realize().as_constant() for part in self.parts))
+
+    def key(self) -> Any:
+        raise NotConstant("slice")
+
+    def as_fx(self) -> tuple[Any, Any]:
+        pairs = [part.realize().as_fx() for part in self.parts]
+        return slice(*(pair[0] for pair in pairs)), slice(*(pair[1] for pair in pairs))
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name in ("start", "stop", "step"):
+            return self.parts[("start", "stop", "step").index(name)]
+        return super().getattr(tx, name)
+
+    def truth(self, tx: Any) -> bool:
+        return True
+
+    def method_indices(self, tx: Any, length: VariableTracker) -> VariableTracker:
+        return tx.make(tx.fold(self.as_constant().indices, (length.as_constant(),)))
+
+    def reconstruct(self, cg: Any) -> None:
+        for part in self.parts:
+            cg.load(part)
+        cg.op("BUILD_SLICE", 3)
+
+
+class SequenceIterator(VariableTracker):
+    """``iter()`` of a list, tuple or deque; sees later changes of it, as Python's does."""
+
+    __slots__ = ("of", "at")
+
+    def __init__(self, of: SequenceVariable) -> None:
+        self.source = None
+        self.of: SequenceVariable | None = of
+        self.at = 0
+
+    def python_type(self) -> type:
+        return type(iter(self.of.kind() if self.of is not None else []))
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        return self
+
+    def next(self, tx: Any) -> VariableTracker:
+        if self.of is None or self.at >= len(self.of.items):
+            self.of = None
+            raise Exhausted
+        self.at += 1
+        return self.of.items[self.at - 1].realize()
+
+    def truth(self, tx: Any) -> bool:
+        return True
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.of is None:
+            cg.call(iter, [lambda: cg.build("TUPLE", 0)])
+        elif isinstance(self.of, DequeVariable):
+            unsupported(UnsupportedOperation("keeping an iterator across a break", "a deque"))
+        elif self.at == 0:
+            cg.call(iter, [lambda: cg.load(self.of)])
+        else:
+            cg.call(_iterate_from, [lambda: cg.load(self.of), lambda: cg.load_const(self.at)])
+
+
+def _iterate_from(sequence: Any, at: int) -> Any:
+    iterator = iter(sequence)
+    iterator.__setstate__(at)
+    return iterator
+
+
+@wraps_type(list)
+def _wrap_list(attempt: Any, value: list[Any], source: Source) -> VariableTracker:
+    source.check("type", list)
+    source.check("length", len(value))
+    items: list[VariableTracker] = [LazyVariable(attempt, v, source.child("list_item", i)) for i, v in enumerate(value)]
+    return ListVariable(items, source)
+
+
+@wraps_type(tuple)
+def _wrap_tuple(attempt: Any, value: tuple[Any, ...], source: Source) -> VariableTracker:
+    source.check("type", tuple)
+    source.check("length", len(value))
+    items: list[VariableTracker] = [
+        LazyVariable(attempt, v, source.child("tuple_item", i)) for i, v in enumerate(value)
+    ]
+    return TupleVariable(items, source)
+
+
+@wraps_type(torch.Size)
+def _wrap_size(attempt: Any, value: torch.Size, source: Source) -> VariableTracker:
+    source.check("type", torch.Size)
+    source.check("length", len(value))
+    items: list[VariableTracker] = [
+        LazyVariable(attempt, v, source.child("tuple_item", i)) for i, v in enumerate(value)
+    ]
+    return SizeVariable(items, source)
+
+
+def is_namedtuple_class(cls: type) -> bool:
+    """Made by ``namedtuple`` or ``typing.NamedTuple`` (or derived from one, adding no state), or a torch struct sequence."""
+    if not issubclass(cls, tuple) or cls is tuple:
+        return False
+    if cls.__module__ == "torch.return_types":
+        return True
+    return isinstance(getattr(cls, "_fields", None), tuple) and cls.__new__ is not tuple.__new__
+
+
+@wraps_if(lambda value: isinstance(value, tuple) and is_namedtuple_class(type(value)), order=10)
+def _wrap_namedtuple(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    source.check("type", type(value))
+    source.check("length", len(value))
+    items: list[VariableTracker] = [
+        LazyVariable(attempt, v, source.child("tuple_item", i)) for i, v in enumerate(value)
+    ]
+    return NamedTupleVariable(items, type(value), source)
+
+
+@wraps_type(deque)
+def _wrap_deque(attempt: Any, value: deque[Any], source: Source) -> VariableTracker:
+    source.check("type", deque)
+    source.check("length", len(value))
+    source.child("c_attr", "maxlen").check("equals", value.maxlen)
+    items: list[VariableTracker] = [
+        LazyVariable(attempt, v, source.child("deque_item", i)) for i, v in enumerate(value)
+    ]
+    return DequeVariable(items, source, value.maxlen)
+
+
+@wraps_type(slice)
+def _wrap_slice(attempt: Any, value: slice, source: Source) -> VariableTracker:
+    source.check("type", slice)
+    parts: list[VariableTracker] = [
+        LazyVariable(attempt, getattr(value, name), source.child("c_attr", name)) for name in ("start", "stop", "step")
+    ]
+    return SliceVariable(parts, source)

@@ -1,0 +1,303 @@
+"""torch's functions: which are operators of the graph, which state facts, which are modelled, which are refused."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed
+import torch.overrides
+from torch import _jit_internal
+
+from ..reasons import DisabledCall, UnknownCall, UserGraphBreak
+from ..source import Source
+from .base import Args, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type
+from .builtins import BuiltinVariable
+from .constant import ConstantVariable
+from .context import GRAD_CLASSES, make_context
+from .registry import Model, models, models_if, models_raw
+from .sequence import ListVariable, SequenceVariable
+from .tensor import METADATA_WRITERS, VALUE_METHODS, TensorVariable, operator_name, record
+from .mapping import DictVariable
+
+_LEAF_MODULES = frozenset({"torch.functional", "torch.nn.functional", "torch._tensor"})
+"""Python functions of these modules are operators: they only combine operators."""
+
+_INLINED = frozenset({torch.nn.functional.multi_head_attention_forward, torch.nn.functional._canonical_mask})
+
+_STATE_PREFIXES = ("set_", "_set", "_get", "manual_seed", "seed", "initial_seed", "get_", "init_", "_c_", "_add", "_log")
+_REFUSED_NAMES = frozenset(
+    {"from_numpy", "frombuffer", "from_file", "save", "load", "compile", "from_dlpack", "tensor_split_", "vmap"}
+    | {"as_tensor", "equal", "allclose", "is_nonzero", "autocast_increment_nesting", "autocast_decrement_nesting"}
+    | {"clear_autocast_cache", "unify_type_list", "import_ir_module", "parse_ir", "fork", "wait", "_nested_tensor"}
+    | {"_assert_async", "nonzero_static", "handle_torch_function"}
+    - {"as_tensor", "nonzero_static", "_assert_async"}
+)
+
+
+def _collect(namespace: Any) -> list[Any]:
+    return [value for value in (getattr(namespace, name, None) for name in dir(namespace)) if callable(value)]
+
+
+def _is_builtin(value: Any) -> bool:
+    return isinstance(value, (types.BuiltinFunctionType, types.MethodDescriptorType))
+
+
+def _operators() -> dict[int, Any]:
+    """Every C function of torch's operator namespaces, by id."""
+    found: dict[int, Any] = {}
+    for namespace in (
+        torch,
+        torch._C._VariableFunctions,
+        torch._C._nn,
+        torch._C._fft,
+        torch._C._linalg,
+        torch._C._special,
+        torch.nn.functional,
+        torch.linalg,
+        torch.fft,
+        torch.special,
+        torch.sparse,
+        torch.nested,
+    ):
+        for value in _collect(namespace):
+            name = getattr(value, "__name__", "")
+            if _is_builtin(value) and not name.startswith(_STATE_PREFIXES) and name not in _REFUSED_NAMES:
+                found[id(value)] = value
+    return found
+
+
+_OPERATORS = _operators()
+
+
+def holds_tensor(args: Any) -> bool:
+    """Whether any argument is, or contains, a tensor."""
+    for arg in args:
+        arg = arg.realize()
+        if isinstance(arg, TensorVariable):
+            return True
+        if isinstance(arg, SequenceVariable) and holds_tensor(arg.items):
+            return True
+        if isinstance(arg, DictVariable) and holds_tensor(arg.items.values()):
+            return True
+    return False
+
+
+def call_operator(target: Any) -> Model:
+    """The model that records ``target``."""
+
+    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        out = record(tx, "call_function", target, args, kwargs)
+        if not holds_tensor([*args, *kwargs.values()]) and isinstance(out, ConstantVariable):
+            if target not in _PURE_FACTS:
+                unsupported(UnknownCall(operator_name(target), "it neither takes nor makes a tensor"))
+        return out
+
+    return model
+
+
+_PURE_FACTS = frozenset({torch.result_type, torch.promote_types, torch.can_cast})
+
+
+@models_if
+def _leaf(value: Any) -> Model | None:
+    """Operators: C functions of torch's namespaces, its functional modules' Python functions, registered ops."""
+    if id(value) in _OPERATORS:
+        return call_operator(value)
+    kind = type(value)
+    if kind is types.FunctionType:
+        if value.__module__ not in _LEAF_MODULES or value in _INLINED or "jit" in value.__name__:
+            return None
+        if value.__qualname__.startswith("boolean_dispatch"):
+            return None
+        return _function_leaf(value)
+    if isinstance(value, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        return call_operator(value)
+    return None
+
+
+def _function_leaf(value: Any) -> Model:
+    operator_model = call_operator(value)
+
+    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return operator_model(tx, args, kwargs)
+
+    return model
+
+
+@wraps_if(lambda value: isinstance(value, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)), order=8)
+def _wrap_op(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    if source.kind != "const":
+        source.check("id", value)
+    return BuiltinVariable(value, source)
+
+
+class OpNamespaceVariable(BuiltinVariable):
+    """``torch.ops`` and the namespaces in it."""
+
+    __slots__ = ()
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        return tx.make(tx.fold(getattr, (self.value, name)))
+
+
+@wraps_if(lambda value: isinstance(value, (torch._ops._OpNamespace, torch._ops._Ops)), order=7)
+def _wrap_namespace(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    if source.kind != "const":
+        source.check("id", value)
+    return OpNamespaceVariable(value, source)
+
+
+# -- methods of Tensor reached through the class -----------------------------------------------------------------------
+
+
+@models_if
+def _tensor_method(value: Any) -> Model | None:
+    """``torch.Tensor.add(x, y)``, and methods of Tensor written in Python."""
+    if isinstance(value, (types.MethodDescriptorType, types.WrapperDescriptorType)):
+        owner = value.__objclass__
+        if owner in (torch._C.TensorBase, torch.Tensor):
+            return _method_model(value.__name__)
+    if isinstance(value, types.FunctionType) and value.__qualname__.startswith("Tensor."):
+        return _method_model(value.__name__)
+    return None
+
+
+def _method_model(name: str) -> Model:
+    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if not args or not isinstance(args[0], TensorVariable):
+            unsupported(UnknownCall(f"torch.Tensor.{name}", "its first argument is no tensor"))
+        return args[0].call_method(tx, name, args[1:], kwargs)
+
+    return model
+
+
+# -- facts -------------------------------------------------------------------------------------------------------------
+
+_FACTS: tuple[Callable[..., Any], ...] = (
+    torch.is_grad_enabled,
+    torch.is_inference_mode_enabled,
+    torch.is_autocast_enabled,
+    torch.is_autocast_cpu_enabled,
+    torch.get_autocast_dtype,
+    torch.is_autocast_cache_enabled,
+    torch.get_default_dtype,
+    torch.are_deterministic_algorithms_enabled,
+    torch.is_deterministic_algorithms_warn_only_enabled,
+    torch.get_num_threads,
+    torch.get_float32_matmul_precision,
+    torch.cuda.is_available,
+    torch.cuda.device_count,
+    torch.backends.cuda.is_built,
+    torch.backends.mps.is_available,
+    torch.distributed.is_available,
+    torch.distributed.is_initialized,
+    torch.broadcast_shapes,
+    torch._C._get_default_device,
+    torch.amp.is_autocast_available,
+    torch.get_device_module,
+    torch._C._autograd._profiler_enabled,
+)
+"""Functions of known values whose answer is in the guard on torch's global state, or can't change."""
+
+
+def _fact(value: Callable[..., Any]) -> None:
+    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        named = {name: tx.python_value(item) for name, item in kwargs.items()}
+        return tx.make(tx.fold(value, [tx.python_value(arg) for arg in args], named))
+
+    models_raw(value, model)
+
+
+for _value in (*_FACTS, torch.device, torch.finfo, torch.iinfo, torch.Size):
+    _fact(_value)
+
+
+def _constantly(answer: Any, *values: Any) -> None:
+    for value in values:
+        models_raw(value, lambda tx, args, kwargs, answer=answer: tx.make(answer))
+
+
+_constantly(True, torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._utils.is_compiling)
+_constantly(
+    False,
+    torch.jit.is_scripting,
+    torch.jit.is_tracing,
+    torch._C._get_tracing_state,
+    _jit_internal.is_scripting,
+    torch.onnx.is_in_onnx_export,
+    torch.compiler.is_exporting,
+    torch.overrides.has_torch_function,
+    torch.overrides.has_torch_function_unary,
+    torch.overrides.has_torch_function_variadic,
+    torch._C._is_torch_function_mode_enabled,
+    torch._C._is_tracing,
+)
+_constantly(None, torch._C._log_api_usage_once, torch._C._get_tracing_state)
+
+
+@models(torch.is_tensor)
+def _is_tensor(tx: Any, of: VariableTracker) -> VariableTracker:
+    return ConstantVariable(issubclass(of.python_type(), torch.Tensor))
+
+
+@models(torch.numel)
+def _numel(tx: Any, of: VariableTracker) -> VariableTracker:
+    return tx.call(of.getattr(tx, "numel"), [], {})
+
+
+@models(torch._check, torch._check_with)
+def _check(tx: Any, condition: VariableTracker, message: Any = None) -> VariableTracker:
+    if not tx.truth(condition):
+        text = tx.call(message, [], {}) if message is not None and not tx.is_none(message) else None
+        tx.raise_error(RuntimeError, "Expected cond to be True" if text is None else tx.python_value(text))
+    return ConstantVariable(None)
+
+
+# -- contexts ----------------------------------------------------------------------------------------------------------
+
+
+def _context(cls: type) -> None:
+    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if len(args) == 1 and not kwargs and not isinstance(args[0], ConstantVariable) and cls is not torch.set_grad_enabled:
+            context = make_context(tx, cls, ())
+            return tx.call(context, args, {})
+        named = {name: tx.python_value(value) for name, value in kwargs.items()}
+        return make_context(tx, cls, tuple(tx.python_value(arg) for arg in args), named)
+
+    models_raw(cls, model)
+
+
+for _cls in (*GRAD_CLASSES, torch.inference_mode, torch.autocast):
+    _context(_cls)
+
+
+# -- what is refused, and what third parties say to a compiler ---------------------------------------------------------
+
+
+@models_if
+def _marked(value: Any) -> Model | None:
+    """Functions under torch's own marks: left out of graphs, or a wish for a break."""
+    if type(value) is types.FunctionType and value.__name__ == "graph_break" and value.__module__ == "torch._dynamo.decorators":
+        return _graph_break
+    if getattr(value, "_torchdynamo_disable", False) is True:
+
+        def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+            unsupported(DisabledCall(operator_name(value)))
+
+        return model
+    return None
+
+
+def _graph_break(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    unsupported(UserGraphBreak(""))
+
+
+@wraps_type(torch.Generator)
+def _wrap_generator(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    return attempt.opaque(value, source, "a generator of random numbers")
+
+
+__all__ = ["ListVariable", "METADATA_WRITERS", "VALUE_METHODS", "call_operator"]

@@ -1,0 +1,557 @@
+"""Instances of the program's classes: real ones and ones constructed inside, with a builtin container's items or without."""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections import OrderedDict, defaultdict, deque
+from typing import Any
+
+from ..reasons import UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
+from ..source import Source
+from .attributes import (
+    MISSING,
+    bind,
+    class_attribute,
+    class_lookup,
+    generic_getattr,
+    object_delattr,
+    object_setattr,
+)
+from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker, unsupported, wraps_if
+from .constant import ConstantVariable
+from .mapping import DictVariable, SetVariable, wrap_dict_items
+from .sequence import ListVariable, SequenceVariable, TupleVariable
+
+PAYLOADS: tuple[type, ...] = (defaultdict, OrderedDict, dict, list, tuple, set, frozenset, deque)
+
+
+def payload_base(cls: type) -> type | None:
+    """The builtin container that a class derives from, None if it doesn't."""
+    return next((base for base in cls.__mro__ if base in PAYLOADS), None)
+
+
+class UserObjectVariable(VariableTracker):
+    """An object. ``attrs``: what was written inside, None for deleted; ``payload``: its items as a container."""
+
+    __slots__ = ("value", "cls", "attrs", "payload", "slots_seen", "complete")
+
+    def __init__(
+        self, value: Any, cls: type, source: Source | None = None, payload: VariableTracker | None = None
+    ) -> None:
+        self.source = source
+        self.value = value
+        self.cls = cls
+        self.attrs: dict[str, VariableTracker | None] = {}
+        self.payload = payload
+
+    @property
+    def is_new(self) -> bool:
+        return self.value is None
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def describe(self) -> str:
+        return f"a {self.cls.__qualname__} object"
+
+    def key(self) -> Any:
+        if self.cls.__hash__ is not object.__hash__ or self.cls.__eq__ is not object.__eq__:
+            raise NotConstant(self.describe())
+        return self.value if self.value is not None else self
+
+    # -- the instance's own attributes -----------------------------------------------------------------------------
+
+    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+        if name in self.attrs:
+            return self.attrs[name]
+        if self.value is None:
+            return None
+        assert self.source is not None
+        namespace = instance_dict(self.value)
+        if namespace is None or name not in namespace:
+            self.source.check("lacks_instance_dict_item", name)
+            return None
+        return LazyVariable(tx.attempt, namespace[name], self.source.child("instance_dict").child("dict_item", name))
+
+    def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
+        if name in self.attrs:
+            return self.attrs[name]
+        if self.value is None:
+            return None
+        assert self.source is not None
+        place = self.source.child("slot", raw)
+        try:
+            value = raw.__get__(self.value)
+        except AttributeError:
+            place.check("unbound")
+            return None
+        return LazyVariable(tx.attempt, value, place)
+
+    def instance_set(self, tx: Any, name: str, value: VariableTracker) -> None:
+        tx.effects.mutate(self)
+        self.attrs[name] = value
+
+    def instance_delete(self, tx: Any, name: str) -> None:
+        tx.effects.mutate(self)
+        self.attrs.pop(name, None)
+        if self.value is not None:
+            self.attrs[name] = None
+
+    def namespace(self, tx: Any) -> DictVariable:
+        """A copy of ``__dict__`` with its keys guarded."""
+        items: dict[Any, VariableTracker] = {}
+        if self.value is not None:
+            assert self.source is not None
+            real = instance_dict(self.value)
+            if real is None:
+                unsupported(UnsupportedAttribute(self.describe(), "__dict__"))
+            items = wrap_dict_items(tx.attempt, real, self.source.child("instance_dict"))[0]
+        for name, value in self.attrs.items():
+            if value is None:
+                items.pop(name, None)
+            else:
+                items[name] = value
+        return DictVariable(items)
+
+    # -- operations ------------------------------------------------------------------------------------------------
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        hook = class_lookup(self.cls, "__getattribute__")
+        if isinstance(hook, types.FunctionType):
+            return tx.getattr_by_hook(self, class_attribute(tx, self.cls, "__getattribute__", hook), name)
+        return generic_getattr(tx, self, name)
+
+    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+        hook = class_lookup(self.cls, "__setattr__")
+        if isinstance(hook, types.FunctionType):
+            tx.call(class_attribute(tx, self.cls, "__setattr__", hook), [self, ConstantVariable(name), value], {})
+        else:
+            object_setattr(tx, self, name, value)
+
+    def delattr(self, tx: Any, name: str) -> None:
+        hook = class_lookup(self.cls, "__delattr__")
+        if isinstance(hook, types.FunctionType):
+            tx.call(class_attribute(tx, self.cls, "__delattr__", hook), [self, ConstantVariable(name)], {})
+        else:
+            object_delattr(tx, self, name)
+
+    def c_attribute(self, tx: Any, name: str) -> VariableTracker:
+        if name == "__dict__":
+            return InstanceDictVariable(self)
+        return super().c_attribute(tx, name)
+
+    def special(self, tx: Any, name: str) -> VariableTracker | None:
+        """The bound special method of the class where it is written in Python; None where it is C's or absent."""
+        raw = class_lookup(self.cls, name)
+        if isinstance(raw, (types.FunctionType, classmethod, staticmethod)):
+            return bind(tx, raw, name, self, self.cls)
+        if raw is None:
+            tx.raise_error(TypeError, f"{self.cls.__name__!r} object does not support {name}")
+        return None
+
+    def _special(self, tx: Any, name: str, *args: VariableTracker) -> VariableTracker | None:
+        method = self.special(tx, name)
+        return None if method is None else tx.call(method, list(args), {}).realize()
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        method = self.special(tx, "__call__")
+        if method is None:
+            return super().call(tx, args, kwargs)
+        return tx.call(method, args, kwargs)
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """A method in C: ``object``'s own, or the container's."""
+        handler = _OBJECT_METHODS.get(name)
+        if self.payload is not None and (handler is None or name in ("__init__", "__eq__", "__ne__")):
+            if self.payload.source is None and self.value is not None:
+                tx.effects.mutate(self)
+            return self.payload.call_method(tx, name, args, kwargs)
+        if handler is None:
+            unsupported(UnsupportedAttribute(self.describe(), name, "the method is not modelled"))
+        return handler(tx, self, *args, **kwargs)
+
+    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        found = self._special(tx, "__getitem__", key)
+        if found is None and self.payload is not None:
+            raw = key
+            if isinstance(self.payload, DictVariable) and not self.payload.contains(tx, raw):
+                missing = self._special(tx, "__missing__", key)
+                if missing is not None:
+                    return missing
+            return self.payload.getitem(tx, key)
+        return found if found is not None else super().getitem(tx, key)
+
+    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+        if self._special(tx, "__setitem__", key, value) is None:
+            (super() if self.payload is None else self.payload).setitem(tx, key, value)
+
+    def delitem(self, tx: Any, key: VariableTracker) -> None:
+        if self._special(tx, "__delitem__", key) is None:
+            (super() if self.payload is None else self.payload).delitem(tx, key)
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        found = self._special(tx, "__iter__")
+        if found is not None:
+            return found
+        if self.payload is not None:
+            return self.payload.iterate(tx)
+        return tx.iterate_by_getitem(self)
+
+    def next(self, tx: Any) -> VariableTracker:
+        method = self.special(tx, "__next__")
+        if method is None:
+            return super().next(tx)
+        return tx.next_by_call(method)
+
+    def length(self, tx: Any) -> int:
+        found = self._special(tx, "__len__")
+        if found is not None:
+            return found.as_constant()
+        return self.payload.length(tx) if self.payload is not None else super().length(tx)
+
+    def truth(self, tx: Any) -> bool:
+        found = self._special(tx, "__bool__")
+        if found is not None:
+            return tx.truth(found)
+        if class_lookup(self.cls, "__len__") is not MISSING:
+            return self.length(tx) != 0
+        if class_lookup(self.cls, "__bool__") is not MISSING:
+            return super().truth(tx)
+        return True
+
+    def contains(self, tx: Any, item: VariableTracker) -> bool:
+        found = self._special(tx, "__contains__", item)
+        if found is not None:
+            return tx.truth(found)
+        if self.payload is not None:
+            return self.payload.contains(tx, item)
+        return any(tx.same_or_equal(each, item) for each in self.elements(tx))
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        name = tx.special_name(symbol, "r" if reflected else "")
+        found = self._special(tx, name, other)
+        if found is None and self.payload is not None:
+            return self.payload.binary(tx, symbol, other, reflected)
+        return not_implemented_is_none(found)
+
+    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        found = self._special(tx, tx.special_name(symbol, "i"), other)
+        if found is None and self.payload is not None:
+            result = self.payload.inplace(tx, symbol, other)
+            return self if result is self.payload else result
+        return not_implemented_is_none(found)
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        found = self._special(tx, _COMPARISONS[symbol], other)
+        if found is None and symbol == "!=" and class_lookup(self.cls, "__ne__") is object.__ne__:
+            equal = not_implemented_is_none(self._special(tx, "__eq__", other))
+            return None if equal is None else ConstantVariable(not tx.truth(equal))
+        if found is None and self.payload is not None:
+            theirs = other.payload if isinstance(other, UserObjectVariable) and other.payload is not None else other
+            return self.payload.compare(tx, symbol, theirs)
+        return not_implemented_is_none(found)
+
+    # -- code ------------------------------------------------------------------------------------------------------
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.value is not None:
+            raise NotConstant(self.describe())
+        base = payload_base(self.cls)
+
+        def new() -> None:
+            if isinstance(self.payload, TupleVariable):
+                cg.call(tuple.__new__, [lambda: cg.load_const(self.cls), lambda: cg.load_tuple(self.payload.items)])
+            else:
+                cg.call((base or object).__new__, [lambda: cg.load_const(self.cls)])
+
+        def fill(cg: Any) -> None:
+            if self.payload is not None and not isinstance(self.payload, TupleVariable):
+                cg.call_with_top(_FILLERS[base], [lambda: _load_payload(self.payload, cg)])
+            self.store_attributes(cg)
+
+        cg.make_then_fill(self, new, fill)
+
+    def store_attributes(self, cg: Any) -> None:
+        """Object on the stack: give it the attributes written inside; leave it there."""
+        for name, value in self.attrs.items():
+            if value is None:
+                cg.call_with_top(object.__delattr__, [lambda: cg.load_const(name)])
+            else:
+                cg.call_with_top(object.__setattr__, [lambda: cg.load_const(name), lambda: cg.load(value)])
+
+    def replay(self, cg: Any) -> None:
+        cg.load_source(self.source)
+        self.store_attributes(cg)
+        cg.pop_top()
+
+
+def not_implemented_is_none(found: VariableTracker | None) -> VariableTracker | None:
+    """What a special method returned, None where it left the operation to the other operand."""
+    if isinstance(found, ConstantVariable) and found.value is NotImplemented:
+        return None
+    return found
+
+
+def _load_payload(payload: Any, cg: Any) -> None:
+    if isinstance(payload, DictVariable):
+        payload.load_items(cg)
+    else:
+        items = payload.items.values() if isinstance(payload, SetVariable) else payload.items
+        cg.load_tuple(list(items))
+
+
+def _fill_ordered(target: Any, items: dict[Any, Any]) -> None:
+    for key, value in items.items():
+        OrderedDict.__setitem__(target, key, value)
+
+
+_FILLERS: dict[type | None, Any] = {
+    OrderedDict: _fill_ordered,
+    dict: dict.update,
+    list: list.extend,
+    set: set.update,
+    deque: deque.extend,
+}
+
+_COMPARISONS = {"==": "__eq__", "!=": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}
+
+
+def instance_dict(value: Any) -> dict[str, Any] | None:
+    """The instance's real ``__dict__``, whatever its class says of attribute access."""
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+
+
+def _object_setattr(tx: Any, obj: Any, name: VariableTracker, value: VariableTracker) -> VariableTracker:
+    object_setattr(tx, obj, name.as_constant(), value)
+    return ConstantVariable(None)
+
+
+def _object_delattr(tx: Any, obj: Any, name: VariableTracker) -> VariableTracker:
+    object_delattr(tx, obj, name.as_constant())
+    return ConstantVariable(None)
+
+
+def _object_init(tx: Any, obj: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    if (args or kwargs) and class_lookup(obj.python_type(), "__new__") is object.__new__:
+        tx.raise_error(TypeError, f"{obj.python_type().__name__}() takes no arguments")
+    return ConstantVariable(None)
+
+
+def _object_eq(tx: Any, obj: Any, other: VariableTracker) -> VariableTracker:
+    return ConstantVariable(True if obj is other else NotImplemented)
+
+
+_OBJECT_METHODS: dict[str, Any] = {
+    "__setattr__": _object_setattr,
+    "__delattr__": _object_delattr,
+    "__getattribute__": lambda tx, obj, name: generic_getattr(tx, obj, name.as_constant(), hook=False),
+    "__init__": _object_init,
+    "__init_subclass__": lambda tx, obj: ConstantVariable(None),
+    "__eq__": _object_eq,
+}
+
+
+class InstanceDictVariable(VariableTracker):
+    """``obj.__dict__``: reads and writes go to the object."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: UserObjectVariable) -> None:
+        self.source = of.source.child("instance_dict") if of.source is not None else None
+        self.of = of
+
+    def python_type(self) -> type:
+        return dict
+
+    def identity(self) -> Any:
+        return (InstanceDictVariable, self.of)
+
+    def _name(self, key: VariableTracker) -> str:
+        name = key.as_constant() if key.is_constant() else None
+        if not isinstance(name, str):
+            unsupported(UnsupportedOperation("a key that is no string", "__dict__"))
+        return name
+
+    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        found = self.of.instance_get(tx, self._name(key))
+        if found is None:
+            tx.raise_error(KeyError, self._name(key))
+        return found
+
+    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+        self.of.instance_set(tx, self._name(key), value)
+
+    def delitem(self, tx: Any, key: VariableTracker) -> None:
+        if self.of.instance_get(tx, self._name(key)) is None:
+            tx.raise_error(KeyError, self._name(key))
+        self.of.instance_delete(tx, self._name(key))
+
+    def contains(self, tx: Any, item: VariableTracker) -> bool:
+        return self.of.instance_get(tx, self._name(item)) is not None
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        return self.of.namespace(tx).iterate(tx)
+
+    def length(self, tx: Any) -> int:
+        return self.of.namespace(tx).length(tx)
+
+    def truth(self, tx: Any) -> bool:
+        return self.of.namespace(tx).truth(tx)
+
+    def method_get(self, tx: Any, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
+        found = self.of.instance_get(tx, self._name(key))
+        return found if found is not None else (default or ConstantVariable(None))
+
+    def method_pop(self, tx: Any, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
+        found = self.of.instance_get(tx, self._name(key))
+        if found is None:
+            if default is None:
+                tx.raise_error(KeyError, self._name(key))
+            return default
+        self.of.instance_delete(tx, self._name(key))
+        return found
+
+    def method_update(self, tx: Any, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
+        staged = DictVariable({})
+        staged.method_update(tx, *others, **named)
+        for name, value in staged.items.items():
+            self.of.instance_set(tx, name, value)
+        return ConstantVariable(None)
+
+    def method_items(self, tx: Any) -> VariableTracker:
+        return self.of.namespace(tx).method_items(tx)
+
+    def method_keys(self, tx: Any) -> VariableTracker:
+        return self.of.namespace(tx).method_keys(tx)
+
+    def method_values(self, tx: Any) -> VariableTracker:
+        return self.of.namespace(tx).method_values(tx)
+
+    def method_copy(self, tx: Any) -> VariableTracker:
+        return self.of.namespace(tx)
+
+    def method___contains__(self, tx: Any, item: VariableTracker) -> VariableTracker:
+        return ConstantVariable(self.contains(tx, item))
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load(self.of)
+        cg.load_attr("__dict__")
+
+
+class EnumVariable(UserObjectVariable):
+    """A member of an enumeration: one object for the life of the class."""
+
+    __slots__ = ()
+
+    def as_constant(self) -> Any:
+        return self.value
+
+    def key(self) -> Any:
+        return self.value
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name in ("value", "name", "_value_", "_name_"):
+            return tx.make(getattr(self.value, name))
+        return super().getattr(tx, name)
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if other.is_constant() and not isinstance(class_lookup(self.cls, _COMPARISONS[symbol]), types.FunctionType):
+            return tx.make(tx.fold(tx.comparison(symbol), (self.value, other.as_constant())))
+        return super().compare(tx, symbol, other)
+
+    def truth(self, tx: Any) -> bool:
+        return tx.fold(bool, (self.value,))
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if isinstance(self.value, (str, int)) and name not in _OBJECT_METHODS:
+            return tx.make(tx.fold(getattr(self.value, name), [tx.python_value(arg) for arg in args]))
+        return super().call_method(tx, name, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_const(self.value)
+
+
+class OpaqueVariable(VariableTracker):
+    """A value that is only carried: it is never looked into."""
+
+    __slots__ = ("value", "why")
+
+    def __init__(self, value: Any, source: Source, why: str) -> None:
+        self.source = source
+        self.value = value
+        self.why = why
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def describe(self) -> str:
+        return f"a {type(self.value).__qualname__} ({self.why})"
+
+    def key(self) -> Any:
+        raise NotConstant(self.why)
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name == "__class__":
+            return tx.make(type(self.value))
+        unsupported(UnsupportedValue(self.describe(), self.why))
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_const(self.value)
+
+
+def wrap_opaque(attempt: Any, value: Any, source: Source, why: str) -> VariableTracker:
+    """Carry a value by its type alone."""
+    if source.kind != "const":
+        source.check("type", type(value))
+    return OpaqueVariable(value, source, why)
+
+
+@wraps_if(lambda value: isinstance(value, enum.Enum), order=4)
+def _wrap_enum(attempt: Any, value: enum.Enum, source: Source) -> VariableTracker:
+    if source.kind != "const":
+        source.check("id", value)
+    return EnumVariable(value, type(value), source)
+
+
+def _is_user_object(value: Any) -> bool:
+    cls = type(value)
+    return bool(cls.__flags__ & (1 << 9))
+
+
+def _wrap_payload(attempt: Any, value: Any, source: Source) -> VariableTracker | None:
+    base = payload_base(type(value))
+    if base is None:
+        return None
+    if issubclass(base, dict):
+        if base is defaultdict:
+            return None
+        return DictVariable(*wrap_dict_items(attempt, value, source), source, base)
+    if base in (list, tuple):
+        source.check("length", base.__len__(value))
+        kind, accessor = (ListVariable, "list_item") if base is list else (TupleVariable, "tuple_item")
+        values = base.__iter__(value)
+        items: list[VariableTracker] = [LazyVariable(attempt, v, source.child(accessor, i)) for i, v in enumerate(values)]
+        made: SequenceVariable = kind(items, source)
+        return made
+    return None
+
+
+@wraps_if(_is_user_object, order=90)
+def _wrap_user_object(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    cls = type(value)
+    if source.kind != "const":
+        source.check("type", cls)
+    builtin = next((b for b in cls.__mro__[1:] if b is not object and not b.__flags__ & (1 << 9)), None)
+    payload = _wrap_payload(attempt, value, source)
+    if builtin is not None and payload is None:
+        return OpaqueVariable(value, source, f"derives from {builtin.__name__}")
+    return UserObjectVariable(value, cls, source, payload)
+
+
+@wraps_if(lambda value: True, order=100)
+def _wrap_rest(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    return wrap_opaque(attempt, value, source, "a type that is not modelled")

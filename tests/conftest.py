@@ -1,0 +1,39 @@
+"""Every test starts and ends with nothing compiled, the hook out, and torch's global state as it was."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+import reference
+
+if reference.MODE:
+    sys.modules["dynamo_lite"] = reference  # the programs run against the reference instead
+    collect_ignore_glob = reference.NOT_FOR_REFERENCE
+
+import dynamo_lite as dl  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def clean_state() -> Iterator[None]:
+    dl.reset()
+    dl.counters.reset()
+    dtype = torch.get_default_dtype()
+    torch.manual_seed(0)
+    random.seed(0)
+    yield
+    grad, default = torch.is_grad_enabled(), torch.get_default_dtype()
+    torch.set_grad_enabled(True)
+    torch.set_default_dtype(dtype)
+    assert grad, "grad mode leaked out of the test"
+    assert default is dtype, "the default dtype leaked out of the test"
+    assert not torch.is_autocast_enabled("cpu"), "autocast leaked out of the test"
+    assert sys.gettrace() is None and sys.getprofile() is None, "a trace function leaked out of the test"
+    if not reference.MODE:
+        from dynamo_lite import _C
+
+        assert not _C.hook_installed(), "the frame hook is still installed though nobody needs it"

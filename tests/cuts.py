@@ -1,0 +1,111 @@
+"""Programs with a hole: the name ``CUT`` in a program is replaced by each expression that breaks a graph.
+
+A program is a function of ``x`` (a tensor) and ``s`` (a tensor of one number), written out in its test file; `programs_cut`
+gives one pytest parameter for it and each kind of break.
+"""
+
+from __future__ import annotations
+
+import __future__ as future
+import ast
+import inspect
+import textwrap
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import dynamo_lite as dl
+import pytest
+from programs import check, tensor
+
+KINDS = {
+    "graph_break": "dl.graph_break()",
+    "print": "print('cut')",
+    "item": "s.item()",
+    "tolist": "s.tolist()",
+    "unknown_c": "zlib.crc32(b'cut')",
+}
+NAMES = {"dl": dl, "zlib": zlib}
+
+
+@dataclass
+class Place:
+    """A program with a hole and what is expected of it: numbers, ranges, or None for whatever."""
+
+    fn: Callable[..., Any]
+    graphs: int | tuple[int, int] | None
+    breaks: int | tuple[int, int] | None
+    operators: int | tuple[int, int] | None
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+class Places(list[Place]):
+    """The programs of one file. Called as a decorator it adds one."""
+
+    def __call__(
+        self,
+        graphs: int | tuple[int, int] | None = 2,
+        breaks: int | tuple[int, int] | None = None,
+        operators: int | tuple[int, int] | None = None,
+        **options: Any,
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def add(fn: Callable[..., Any]) -> Callable[..., Any]:
+            self.append(Place(fn, graphs, breaks, operators, options))
+            return fn
+
+        return add
+
+    def parameters(self) -> list[Any]:
+        """One for each program and kind of break."""
+        return [pytest.param(place, kind, id=f"{place.fn.__name__}-{kind}") for place in self for kind in KINDS]
+
+
+class _Fill(ast.NodeTransformer):
+    def __init__(self, expression: str) -> None:
+        self.expression = expression
+        self.filled = 0
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id != "CUT":
+            return node
+        self.filled += 1
+        new = ast.parse(self.expression, mode="eval").body
+        for each in ast.walk(new):
+            ast.copy_location(each, node)
+        return new
+
+
+def fill(fn: Callable[..., Any], kind: str) -> Callable[..., Any]:
+    """The program with its holes filled; its lines are numbered as in its file."""
+    lines, first = inspect.getsourcelines(fn)
+    tree = ast.parse(textwrap.dedent("".join(lines)))
+    program = tree.body[0]
+    assert isinstance(program, ast.FunctionDef)
+    program.decorator_list = []
+    filler = _Fill(KINDS[kind])
+    filler.visit(tree)
+    assert filler.filled, f"{fn.__name__} has no CUT"
+    ast.increment_lineno(tree, first - 1)
+    flags = fn.__code__.co_flags & future.annotations.compiler_flag
+    scope: dict[str, Any] = {}
+    namespace = {**fn.__globals__, **NAMES}
+    exec(compile(tree, fn.__code__.co_filename, "exec", flags=flags, dont_inherit=True), namespace, scope)
+    return scope[program.name]
+
+
+def run_place(place: Place, kind: str) -> None:
+    """Check one program with one kind of break."""
+    options = dict(place.options)
+    inputs = options.pop("inputs", (tensor(3), tensor(1, seed=5).sum()))
+    breaks = place.breaks
+    if breaks is None and place.graphs == 2:
+        breaks = 1
+    check(
+        fill(place.fn, kind),
+        *inputs,
+        graphs=place.graphs,
+        breaks=breaks,
+        operators=place.operators,
+        **options,
+    )

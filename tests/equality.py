@@ -1,0 +1,220 @@
+"""Whether two runs of a program left the same things: values, types, aliasing, identity."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import itertools
+import struct
+import types
+from collections import OrderedDict, deque
+from typing import Any
+
+import torch
+
+ATOMS = (int, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented), slice, range)
+BY_IDENTITY = (
+    type,
+    types.ModuleType,
+    types.BuiltinFunctionType,
+    types.CodeType,
+    torch.dtype,
+    torch.layout,
+    torch.memory_format,
+    enum.Enum,
+)
+ITERATORS = (
+    type(iter([])),
+    type(iter(())),
+    type(iter({})),
+    type(iter({}.values())),
+    type(iter({}.items())),
+    type(iter(set())),
+    type(iter(range(0))),
+    type(reversed([])),
+    zip,
+    map,
+    filter,
+    enumerate,
+    itertools.chain,
+    itertools.count,
+    types.GeneratorType,
+)
+
+
+class Difference(AssertionError):
+    """Two runs can be told apart."""
+
+
+class Pairing:
+    """Walks two structures side by side. Objects that one run shares must be shared in the other, and only those."""
+
+    def __init__(self, exact: bool = True) -> None:
+        self.exact = exact
+        self.there: dict[int, int] = {}
+        self.back: dict[int, int] = {}
+        self.storages: dict[int, int] = {}
+        self.storages_back: dict[int, int] = {}
+        self.alive: list[Any] = []
+
+    def compare(self, one: Any, other: Any, where: str) -> None:
+        """Raise `Difference` with the path to the first thing that differs."""
+        if type(one) is not type(other) and not self._same_class_made_twice(type(one), type(other)):
+            raise Difference(f"{where}: {type(one)} {one!r} in eager, {type(other)} {other!r} compiled")
+        if isinstance(one, float):
+            if struct.pack("d", one) != struct.pack("d", other) and not (not self.exact and abs(one - other) < 1e-5):
+                raise Difference(f"{where}: {one!r} in eager, {other!r} compiled")
+        elif isinstance(one, complex):
+            self.compare((one.real, one.imag), (other.real, other.imag), where)
+        elif type(one) in ATOMS:
+            if one != other:
+                raise Difference(f"{where}: {one!r} in eager, {other!r} compiled")
+        elif isinstance(one, BY_IDENTITY) and not self._same_class_made_twice(one, other):
+            if one is not other:
+                raise Difference(f"{where}: {one!r} in eager, another object, {other!r}, compiled")
+        elif self._pair(one, other, where):
+            if isinstance(one, (int, str, bytes)) and one != other:
+                raise Difference(f"{where}: {one!r} in eager, {other!r} compiled")
+            self._inside(one, other, where)
+
+    @staticmethod
+    def _same_class_made_twice(one: Any, other: Any) -> bool:
+        """A ``class`` statement inside of the program makes a new class each run."""
+        if not (isinstance(one, type) and isinstance(other, type)) or one is other:
+            return False
+        return "<locals>" in one.__qualname__ and one.__qualname__ == other.__qualname__
+
+    def _pair(self, one: Any, other: Any, where: str) -> bool:
+        """Note that two objects stand for each other; False if that was known."""
+        self.alive += [one, other]
+        found = self.there.get(id(one))
+        if found is not None:
+            if found != id(other):
+                raise Difference(f"{where}: one object in eager, two compiled: {one!r}")
+            return False
+        if not isinstance(one, (tuple, frozenset)) and id(other) in self.back:
+            raise Difference(f"{where}: two objects in eager, one compiled: {one!r}")
+        self.there[id(one)] = id(other)
+        self.back[id(other)] = id(one)
+        return True
+
+    def _inside(self, one: Any, other: Any, where: str) -> None:
+        if isinstance(one, torch.Tensor):
+            self._tensors(one, other, where)
+        elif isinstance(one, (types.FunctionType, types.MethodType, functools.partial, types.CellType)):
+            self._callables(one, other, where)
+        elif isinstance(one, BaseException):
+            self.compare(one.args, other.args, f"{where}.args")
+        elif isinstance(one, ITERATORS):
+            self.compare(list(itertools.islice(one, 1000)), list(itertools.islice(other, 1000)), f"{where} (items)")
+        else:
+            self._containers(one, other, where)
+        self._attributes(one, other, where)
+
+    def _containers(self, one: Any, other: Any, where: str) -> None:
+        if isinstance(one, (list, tuple, deque)):
+            if len(one) != len(other):
+                raise Difference(f"{where}: {one!r} in eager, {other!r} compiled")
+            for index, (a, b) in enumerate(zip(one, other, strict=True)):
+                self.compare(a, b, f"{where}[{index}]")
+            if isinstance(one, deque):
+                self.compare(one.maxlen, other.maxlen, f"{where}.maxlen")
+        elif isinstance(one, (dict, OrderedDict, types.MappingProxyType)):
+            self.compare(list(one.keys()), list(other.keys()), f"{where}.keys()")
+            for key, a, b in zip(one.keys(), one.values(), other.values(), strict=True):
+                self.compare(a, b, f"{where}[{key!r}]")
+            self.compare(getattr(one, "default_factory", None), getattr(other, "default_factory", None), where)
+        elif isinstance(one, (set, frozenset)):
+            self._sets(one, other, where)
+        elif isinstance(one, (type({}.keys()), type({}.values()), type({}.items()))):
+            self.compare(list(one), list(other), f"{where} (items)")
+        elif isinstance(one, torch.Generator):
+            self.compare(one.get_state(), other.get_state(), f"{where}.get_state()")
+        elif isinstance(one, torch.device) and one != other:
+            raise Difference(f"{where}: {one!r} in eager, {other!r} compiled")
+
+    def _sets(self, one: Any, other: Any, where: str) -> None:
+        def known(items: Any, pairs: dict[int, int]) -> set[Any]:
+            return {pairs.get(id(each), each) if type(each) not in ATOMS else (type(each), each) for each in items}
+
+        if len(one) != len(other) or known(one, self.there) != {
+            (type(each), each) if type(each) in ATOMS else id(each) if id(each) in self.back else each for each in other
+        }:
+            raise Difference(f"{where}: {one!r} in eager, {other!r} compiled")
+
+    def _callables(self, one: Any, other: Any, where: str) -> None:
+        if isinstance(one, functools.partial):
+            self.compare((one.func, one.args, one.keywords), (other.func, other.args, other.keywords), where)
+        elif isinstance(one, types.MethodType):
+            self.compare((one.__func__, one.__self__), (other.__func__, other.__self__), where)
+        elif isinstance(one, types.CellType):
+            empty = [not _has_contents(each) for each in (one, other)]
+            self.compare(*empty, f"{where} is empty")
+            if not empty[0]:
+                self.compare(one.cell_contents, other.cell_contents, f"{where}.cell_contents")
+        else:
+            for name in ("__code__", "__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__kwdefaults__"):
+                self.compare(getattr(one, name), getattr(other, name), f"{where}.{name}")
+            if one.__globals__ is not other.__globals__:
+                raise Difference(f"{where}.__globals__ differ")
+            self.compare(one.__closure__, other.__closure__, f"{where}.__closure__")
+
+    def _attributes(self, one: Any, other: Any, where: str) -> None:
+        if isinstance(one, BY_IDENTITY) or isinstance(one, type):
+            return
+        values = getattr(one, "__dict__", None)
+        if type(values) is dict:
+            theirs = {name: value for name, value in other.__dict__.items() if not name.startswith("_dynamo_")}
+            self.compare(list(values), list(theirs), f"{where}.__dict__ (names)")
+            for name, value in list(values.items()):
+                self.compare(value, theirs[name], f"{where}.{name}")
+        for cls in type(one).__mro__:
+            for name in getattr(cls, "__slots__", ()):
+                if isinstance(cls.__dict__.get(name), types.MemberDescriptorType) and hasattr(one, name):
+                    if not hasattr(other, name):
+                        raise Difference(f"{where}.{name} is set in eager, not compiled")
+                    self.compare(getattr(one, name), getattr(other, name), f"{where}.{name}")
+
+    def _tensors(self, one: torch.Tensor, other: torch.Tensor, where: str) -> None:
+        for name in ("dtype", "device", "layout", "requires_grad", "is_leaf", "shape"):
+            if getattr(one, name) != getattr(other, name):
+                raise Difference(f"{where}.{name}: {getattr(one, name)} in eager, {getattr(other, name)} compiled")
+        for call in ("stride", "storage_offset", "is_inference", "is_neg", "is_conj"):
+            a, b = getattr(one, call)(), getattr(other, call)()
+            if a != b:
+                raise Difference(f"{where}.{call}(): {a} in eager, {b} compiled")
+        if (one.grad_fn is None) != (other.grad_fn is None):
+            raise Difference(f"{where}.grad_fn: {one.grad_fn} in eager, {other.grad_fn} compiled")
+        if not self._values(one.detach(), other.detach()):
+            raise Difference(f"{where}: {one} in eager, {other} compiled")
+        if one.numel():
+            self._storage(one, other, where)
+        if one.is_leaf:
+            self.compare(one.grad, other.grad, f"{where}.grad")
+
+    def _values(self, one: torch.Tensor, other: torch.Tensor) -> bool:
+        if self.exact:
+            return torch.allclose(one, other, rtol=0, atol=0, equal_nan=True) and torch.equal(
+                _signs(one), _signs(other)
+            )
+        return torch.allclose(one, other, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+    def _storage(self, one: torch.Tensor, other: torch.Tensor, where: str) -> None:
+        a, b = one.untyped_storage().data_ptr(), other.untyped_storage().data_ptr()
+        if self.storages.setdefault(a, b) != b:
+            raise Difference(f"{where}: shares memory in eager, not compiled")
+        if self.storages_back.setdefault(b, a) != a:
+            raise Difference(f"{where}: shares memory compiled, not in eager")
+
+
+def _signs(value: torch.Tensor) -> torch.Tensor:
+    return torch.signbit(value) if value.dtype.is_floating_point else torch.zeros(())
+
+
+def _has_contents(cell: types.CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
+

@@ -1,0 +1,592 @@
+"""Breaks in ``with`` blocks, the user's and torch's, in ``try``/``except``/``finally``, and in nests of these."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import torch
+from cuts import Place, Places, run_place
+from programs import tensor
+
+place = Places()
+CUT = None
+GRAD = (tensor(3, grad=True), tensor(1, seed=5).sum())
+SQUARE = (tensor(3, 3), tensor(1, seed=5).sum())
+
+
+class Noted:
+    """Writes down when it is entered and left."""
+
+    def __init__(self, log, name="noted", swallow=False):
+        self.log = log
+        self.name = name
+        self.swallow = swallow
+
+    def __enter__(self):
+        self.log.append(f"enter {self.name}")
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self.log.append(f"exit {self.name} {kind.__name__ if kind else None} {error}")
+        return self.swallow
+
+
+@contextlib.contextmanager
+def noted(log, name):
+    log.append(f"enter {name}")
+    try:
+        yield name
+    finally:
+        log.append(f"exit {name}")
+
+
+@place(graphs=2, operators=4, inputs=GRAD)
+def in_no_grad_on_an_input_that_requires_grad(x, s):
+    a = x * 3
+    with torch.no_grad():
+        y = a + 1
+        CUT
+        z = y * 2
+    return y, z, a * 4
+
+
+@place(graphs=2, operators=2)
+def in_no_grad_only(x, s):
+    with torch.no_grad():
+        y = x + 1
+        CUT
+        z = y * 2
+    return y, z, torch.is_grad_enabled()
+
+
+@place(graphs=2, operators=3, inputs=GRAD)
+def in_enable_grad_inside_no_grad(x, s):
+    with torch.no_grad():
+        with torch.enable_grad():
+            y = x + 1
+            CUT
+            z = y * 2
+        w = z * 3
+    return y, z, w
+
+
+@place(graphs=2, operators=2, inputs=GRAD)
+def in_set_grad_enabled(x, s):
+    with torch.set_grad_enabled(x.dim() > 3):
+        y = x + 1
+        CUT
+        z = y * 2
+    return z
+
+
+@place(graphs=2, operators=3, inputs=GRAD)
+def after_set_grad_enabled_as_a_call(x, s):
+    torch.set_grad_enabled(False)
+    y = x + 1
+    CUT
+    z = y * 2
+    torch.set_grad_enabled(True)
+    return z, x * 3
+
+
+@place(graphs=2, operators=2, inputs=SQUARE)
+def in_autocast(x, s):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x @ x
+        CUT
+        z = y @ x
+    return y, z, torch.is_autocast_enabled("cpu")
+
+
+@place(graphs=(2, 3), operators=3, inputs=SQUARE)
+def in_autocast_switched_off_inside(x, s):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x @ x
+        with torch.autocast("cpu", enabled=False):
+            z = y.float() @ x
+            CUT
+        return y, z, torch.is_autocast_enabled("cpu")
+
+
+@place(graphs=2, operators=2)
+def between_two_blocks(x, s):
+    with torch.no_grad():
+        y = x + 1
+    CUT
+    with torch.no_grad():
+        z = y * 2
+    return z
+
+
+@place(graphs=2, operators=2, inputs=GRAD)
+def where_a_block_returns(x, s):
+    with torch.no_grad():
+        y = x + 1
+        CUT
+        return y * 2
+
+
+@place(graphs=(2, 5), operators=(3, 8))
+def in_a_block_in_a_loop(x, s):
+    for i in range(3):
+        with torch.no_grad():
+            x = x + i
+            CUT
+    return x * 2
+
+
+@place(graphs=(2, 5), operators=(2, 8))
+def in_a_loop_in_a_block(x, s):
+    log = []
+    with torch.no_grad(), Noted(log):
+        for i in range(3):
+            x = x + i
+            CUT
+            if i == 1:
+                break
+    return x * 2, log
+
+
+@place(graphs=(2, 5), operators=(2, 8))
+def in_a_block_left_by_continue(x, s):
+    log = []
+    for i in range(3):
+        with Noted(log):
+            x = x + i
+            CUT
+            if i == 1:
+                continue
+            x = x * 2
+    return x, log
+
+
+@place(graphs=2, operators=2)
+def in_a_users_block(x, s):
+    log = []
+    with Noted(log) as manager:
+        y = x + 1
+        CUT
+        z = y * 2
+        log.append(manager.name)
+    return z, log
+
+
+@place(graphs=(1, 2), operators=2)
+def in_a_contextmanager_functions_block(x, s):
+    log = []
+    with noted(log, "a") as name:
+        y = x + 1
+        CUT
+        z = y * 2
+    return z, log, name
+
+
+@place(graphs=2, operators=3)
+def in_two_blocks(x, s):
+    log = []
+    with Noted(log, "a"), Noted(log, "b"):
+        y = x + 1
+        CUT
+        y = y * 2
+    return y - 1, log
+
+
+@place(graphs=2, operators=2)
+def where_the_block_raises_after_it(x, s):
+    log = []
+    try:
+        with Noted(log):
+            y = x + 1
+            CUT
+            raise ValueError("after")
+    except ValueError as error:
+        log.append(str(error))
+    return y * 2, log
+
+
+@place(graphs=2, operators=2)
+def where_the_block_swallows(x, s):
+    log = []
+    with Noted(log, swallow=True):
+        y = x + 1
+        CUT
+        raise ValueError("swallowed")
+    return y * 2, log
+
+
+@place(graphs=1, operators=1)
+def where_the_block_lets_it_pass(x, s):
+    with Noted([]):
+        y = x + 1
+        CUT
+        raise ValueError(y.dim())
+
+
+@place(graphs=(1, 4), build=True)
+def in_enter_and_exit():
+    class Loud:
+        def __enter__(self):
+            CUT
+            return 3
+
+        def __exit__(self, *error):
+            CUT
+            return False
+
+    def program(x, s):
+        y = x + 1
+        with Loud() as n:
+            y = y * n
+        return y - 1
+
+    return program
+
+
+@place(graphs=2, operators=2)
+def in_suppress(x, s):
+    with contextlib.suppress(KeyError):
+        y = x + 1
+        CUT
+        {}["missing"]
+    return y * 2
+
+
+@place(graphs=2, operators=2)
+def in_nullcontext(x, s):
+    with contextlib.nullcontext(5) as five:
+        y = x + 1
+        CUT
+        z = y * five
+    return z
+
+
+@place(graphs=(0, 2), operators=(0, 2))
+def in_an_exit_stack(x, s):
+    log = []
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(Noted(log, "a"))
+        stack.callback(log.append, "callback")
+        y = x + 1
+        CUT
+        z = y * 2
+    return z, log
+
+
+@place(graphs=2, operators=2)
+def in_try(x, s):
+    try:
+        y = x + 1
+        CUT
+        z = y * 2
+    except ValueError:
+        z = y * 100
+    return z
+
+
+@place(graphs=2, operators=2)
+def in_try_that_raises_after_it(x, s):
+    try:
+        y = x + 1
+        CUT
+        raise KeyError("after")
+    except KeyError as error:
+        z = y * len(error.args)
+    return z
+
+
+@place(graphs=2, operators=2)
+def in_try_that_raises_in_a_callee_after_it(x, s):
+    def fails(v):
+        raise KeyError("callee")
+
+    try:
+        y = x + 1
+        CUT
+        fails(y)
+    except (ValueError, KeyError) as error:
+        z = y * len(error.args)
+    return z
+
+
+@place(graphs=2, operators=2)
+def in_except(x, s):
+    y = x + 1
+    try:
+        raise KeyError("before")
+    except KeyError as error:
+        CUT
+        z = y * len(error.args)
+    return z
+
+
+@place(graphs=2, operators=2)
+def in_except_that_raises_again(x, s):
+    y = x + 1
+    try:
+        try:
+            raise KeyError("before")
+        except KeyError:
+            CUT
+            raise
+    except KeyError as error:
+        return y * 2, str(error), error.__context__
+
+
+@place(graphs=2, operators=2)
+def in_except_that_raises_from(x, s):
+    y = x + 1
+    try:
+        try:
+            raise KeyError("first")
+        except KeyError as error:
+            CUT
+            raise ValueError("second") from error
+    except ValueError as error:
+        return y * 2, repr(error.__cause__), repr(error.__context__), error.__suppress_context__
+
+
+@place(graphs=2, operators=2)
+def in_except_the_context_is_kept(x, s):
+    y = x + 1
+    try:
+        try:
+            raise KeyError("first")
+        except KeyError:
+            CUT
+            raise ValueError("second")  # noqa: B904
+    except ValueError as error:
+        return y * 2, repr(error.__cause__), repr(error.__context__)
+
+
+@place(graphs=2, operators=2)
+def after_except_nothing_is_being_handled(x, s):
+    import sys
+
+    y = x + 1
+    try:
+        raise KeyError("before")
+    except KeyError:
+        pass
+    CUT
+    return y * 2, sys.exc_info()[0]
+
+
+@place(graphs=2, operators=2)
+def in_else_of_try(x, s):
+    try:
+        y = x + 1
+    except ValueError:
+        y = x - 1
+    else:
+        CUT
+        y = y * 2
+    return y
+
+
+@place(graphs=2, operators=3)
+def in_try_with_finally(x, s):
+    log = []
+    try:
+        y = x + 1
+        CUT
+        z = y * 2
+    finally:
+        log.append("finally")
+        w = y - 1
+    return z, w, log
+
+
+@place(graphs=2, operators=2)
+def in_finally(x, s):
+    log = []
+    try:
+        y = x + 1
+    finally:
+        log.append("before")
+        CUT
+        log.append("after")
+        z = y * 2
+    return z, log
+
+
+@place(graphs=2, operators=2)
+def in_finally_while_an_exception_passes(x, s):
+    log = []
+    try:
+        try:
+            y = x + 1
+            raise KeyError("passes")
+        finally:
+            log.append("before")
+            CUT
+            log.append("after")
+    except KeyError as error:
+        return y * 2, log, str(error)
+
+
+@place(graphs=2, operators=2)
+def in_try_that_returns_through_finally(x, s):
+    log = [0]
+    try:
+        y = x + 1
+        CUT
+        return y * 2, log
+    finally:
+        log.append("finally")
+
+
+@place(graphs=1, operators=1, breaks=(1, 2))
+def in_finally_after_a_return(x, s):
+    log = [0]
+    try:
+        y = x + 1
+        return y, log
+    finally:
+        log.append("before")
+        CUT
+        log.append("after")
+
+
+@place(graphs=(1, 2), operators=(1, 2))
+def where_finally_overrides_the_exception(x, s):
+    try:
+        y = x + 1
+        CUT
+        raise KeyError("lost")
+    finally:
+        return y * 2  # noqa: B012
+
+
+@place(graphs=2, operators=3)
+def in_nested_try(x, s):
+    log = []
+    try:
+        y = x + 1
+        try:
+            y = y * 2
+            CUT
+            raise ValueError("inner")
+        except KeyError:
+            log.append("wrong")
+        finally:
+            log.append("inner finally")
+    except ValueError as error:
+        log.append(str(error))
+        y = y - 1
+    finally:
+        log.append("outer finally")
+    return y, log
+
+
+@place(graphs=(2, 5), operators=(3, 9))
+def in_try_in_a_loop(x, s):
+    log = []
+    for i in range(3):
+        try:
+            x = x + i
+            CUT
+            if i == 1:
+                raise ValueError(i)
+            x = x * 2
+        except ValueError as error:
+            log.append(str(error))
+            continue
+        finally:
+            log.append(i)
+    return x, log
+
+
+@place(graphs=(1, 4), operators=(2, 9))
+def in_except_in_a_loop(x, s):
+    log = []
+    for i in range(3):
+        try:
+            x = x + i
+            if i == 1:
+                raise ValueError(i)
+        except ValueError as error:
+            CUT
+            log.append(str(error))
+            break
+    return x * 2, log
+
+
+@place(graphs=2, operators=3)
+def in_with_in_try(x, s):
+    log = []
+    try:
+        with Noted(log), torch.no_grad():
+            y = x + 1
+            CUT
+            z = y * 2
+            raise ValueError("out")
+    except ValueError:
+        log.append(torch.is_grad_enabled())
+    return z - 1, log
+
+
+@place(graphs=2, operators=3)
+def in_try_in_with(x, s):
+    log = []
+    with Noted(log), torch.no_grad():
+        try:
+            y = x + 1
+            CUT
+            raise ValueError("in")
+        except ValueError:
+            z = y * 2
+            log.append(torch.is_grad_enabled())
+    return z - 1, log
+
+
+@place(graphs=1, operators=1)
+def where_nobody_catches(x, s):
+    y = x + 1
+    CUT
+    raise ValueError("uncaught", y.dim())
+
+
+@place(graphs=(1, 2), operators=(1, 2))
+def where_a_tensor_error_follows_in_try(x, s):
+    y = x + 1
+    try:
+        CUT
+        y.view(1000)
+    except RuntimeError as error:
+        return y * 2, str(error)
+    return y
+
+
+@place(graphs=2, operators=2)
+def with_the_exception_variable_gone_after(x, s):
+    y = x + 1
+    error = "bound before"
+    try:
+        raise ValueError
+    except ValueError as error:  # noqa: F841
+        pass
+    CUT
+    try:
+        return error  # noqa: F821
+    except UnboundLocalError:
+        return y * 2
+
+
+@place(graphs=(0, 2), operators=(0, 2))
+def in_an_except_group(x, s):
+    y = x + 1
+    log = []
+    try:
+        raise ExceptionGroup("group", [ValueError(1), KeyError(2)])
+    except* ValueError as group:
+        CUT
+        log.append(len(group.exceptions))
+    except* KeyError as group:
+        log.append(str(group.exceptions[0]))
+    return y * 2, log
+
+
+@pytest.mark.parametrize("place, kind", place.parameters())
+def test_place(place: Place, kind: str) -> None:
+    run_place(place, kind)

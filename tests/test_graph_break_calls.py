@@ -1,0 +1,671 @@
+"""Breaks in inlined callees, in methods, with values on the stack and with live closures."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+from cuts import Place, Places, run_place
+from programs import tensor
+
+place = Places()
+CUT = None
+
+
+def add(a, b, *rest, k=0):
+    return a + b + k
+
+
+def number(value):
+    """A number out of whatever a break gave."""
+    return len(str(value))
+
+
+@place(graphs=4, breaks=2, operators=4)
+def in_a_callee(x, s):
+    def callee(v):
+        w = v * 2
+        CUT
+        return w + 3
+
+    y = x + 1
+    z = callee(y)
+    return z - 4
+
+
+@place(graphs=(4, 6), breaks=3, operators=(4, 6))
+def in_a_callee_called_twice(x, s):
+    def callee(v):
+        w = v * 2
+        CUT
+        return w + 3
+
+    y = x + 1
+    z = callee(y)
+    z = callee(z)
+    return z - 4
+
+
+@place(graphs=6, breaks=3, operators=6)
+def in_a_callee_of_a_callee(x, s):
+    def inner(v):
+        w = v * 2
+        CUT
+        return w + 3
+
+    def outer(v):
+        return inner(v + 5) * 6
+
+    y = x + 1
+    return outer(y) - 4
+
+
+@place(graphs=(2, 4), breaks=(1, 4), operators=(2, 4))
+def in_a_callee_without_operators(x, s):
+    def quiet():
+        CUT
+        return 3
+
+    y = x + 1
+    n = quiet()
+    return y * n
+
+
+@place(graphs=(3, 4), breaks=2, operators=(8, 9))
+def in_a_callee_with_all_kinds_of_arguments(x, s):
+    def callee(a, /, b, c=2, *args, d, e=4, **kwargs):
+        CUT
+        return a + b + c + sum(args) + d + e + sum(kwargs.values())
+
+    return callee(x * 3, 1, 2, 3, d=4, f=5) * 1 - callee.__kwdefaults__["e"]
+
+
+@place(graphs=(2, 4), breaks=(1, 2), operators=(3, 4))
+def in_a_callee_that_raises(x, s):
+    def callee(v):
+        w = v * 2
+        CUT
+        raise ValueError(w.dim())
+
+    y = x + 1
+    try:
+        callee(y)
+    except ValueError as error:
+        return y * error.args[0]
+
+
+@place(graphs=(1, 3), breaks=(1, 2), operators=(2, 3))
+def in_a_callee_whose_exception_leaves(x, s):
+    def callee(v):
+        w = v * 2
+        CUT
+        raise ValueError(w.dim())
+
+    y = x + 1
+    return callee(y)
+
+
+@place(graphs=4, breaks=2, operators=4, build=True)
+def in_a_method():
+    class Thing:
+        def __init__(self, n):
+            self.n = n
+
+        def apply(self, v):
+            self.last = v * self.n
+            CUT
+            return self.last + 3
+
+    def program(x, s):
+        y = x + 1
+        thing = Thing(2)
+        return thing.apply(y) - thing.n, thing.last
+
+    return program
+
+
+@place(graphs=(3, 4), breaks=2, operators=4, build=True)
+def in_init():
+    class Thing:
+        def __init__(self, v):
+            self.first = v * 2
+            CUT
+            self.second = self.first + 3
+
+    def program(x, s):
+        y = x + 1
+        thing = Thing(y)
+        return thing.second - 4, thing.first
+
+    return program
+
+
+@place(graphs=(3, 4), breaks=2, operators=4, build=True)
+def in_a_property():
+    class Thing:
+        def __init__(self, v):
+            self.v = v
+
+        @property
+        def value(self):
+            w = self.v * 2
+            CUT
+            return w + 3
+
+    def program(x, s):
+        y = x + 1
+        return Thing(y).value - 4
+
+    return program
+
+
+@place(graphs=(3, 4), breaks=2, operators=4, build=True)
+def in_an_operator_method():
+    class Thing:
+        def __init__(self, v):
+            self.v = v
+
+        def __add__(self, n):
+            w = self.v * 2
+            CUT
+            return w + n
+
+    def program(x, s):
+        y = x + 1
+        return (Thing(y) + 3) - 4
+
+    return program
+
+
+@place(graphs=(2, 4), breaks=2, operators=(3, 4), build=True)
+def in_getattr_of_a_class():
+    class Thing:
+        def __getattr__(self, name):
+            CUT
+            return len(name)
+
+    def program(x, s):
+        y = x + 1
+        return (y * Thing().five) - 4
+
+    return program
+
+
+@place(graphs=(3, 4), breaks=2, operators=4, build=True)
+def in_super_method():
+    class Base:
+        def apply(self, v):
+            w = v * 2
+            CUT
+            return w + 3
+
+    class Derived(Base):
+        def apply(self, v):
+            return super().apply(v + 1) - 4
+
+    def program(x, s):
+        return Derived().apply(x)
+
+    return program
+
+
+@place(graphs=(2, 4), breaks=(2, 3), operators=4)
+def in_a_decorated_callee(x, s):
+    def doubled(fn):
+        @functools.wraps(fn)
+        def wrapper(*args):
+            return fn(*args) * 2
+
+        return wrapper
+
+    @doubled
+    def callee(v):
+        CUT
+        return v + 3
+
+    y = x + 1
+    return callee(y) - 4
+
+
+@place(graphs=(3, 4), breaks=2, operators=4)
+def in_a_partial(x, s):
+    def callee(n, v):
+        w = v * n
+        CUT
+        return w + 3
+
+    y = x + 1
+    return functools.partial(callee, 2)(y) - 4
+
+
+@place(graphs=(1, 4), breaks=(1, 3))
+def in_a_sort_key(x, s):
+    def key(n):
+        CUT
+        return -n
+
+    y = x + 1
+    return y * sorted([3, 1, 2], key=key)[0]
+
+
+@place(graphs=(1, 6), breaks=(1, 6))
+def in_recursion(x, s):
+    def down(v, n):
+        if n == 0:
+            return v
+        CUT
+        return down(v * 2, n - 1)
+
+    return down(x + 1, 2) - 4
+
+
+@place(graphs=(0, 5))
+def in_a_generator(x, s):
+    def values():
+        for i in range(3):
+            CUT
+            yield x * i
+
+    return [v + 1 for v in values()]
+
+
+@place(graphs=(0, 8))
+def in_a_generator_with_send_and_close(x, s):
+    log = []
+
+    def values():
+        try:
+            got = yield x * 1
+            CUT
+            yield x * got
+        finally:
+            log.append("closed")
+
+    g = values()
+    first = next(g)
+    second = g.send(2)
+    g.close()
+    return first, second, log
+
+
+@place(graphs=2, operators=3)
+def with_a_tuple_half_made(x, s):
+    return (x + 1, CUT, x * 2, x - 3)
+
+
+@place(graphs=2, operators=4)
+def with_a_list_and_a_dict_half_made(x, s):
+    return [x + 1, {"a": x * 2, "b": CUT, "c": x - 3}, x / 4]
+
+
+@place(graphs=2, operators=3)
+def with_call_arguments_half_made(x, s):
+    return add(x + 1, number(CUT))
+
+
+@place(graphs=(2, 3), breaks=1, operators=5)
+def with_keyword_arguments_half_made(x, s):
+    return add(x + 1, 2, CUT, x * 2, k=x - 3)
+
+
+@place(graphs=(2, 3), operators=4)
+def with_star_arguments_half_made(x, s):
+    return add(*[x + 1, 2], CUT, **{"k": x * 2})
+
+
+@place(graphs=(1, 2), breaks=(1, 2), operators=(1, 2))
+def with_a_bound_method_on_the_stack(x, s):
+    y = x + 1
+    return y.mul(number(CUT))
+
+
+@place(graphs=2, operators=3)
+def with_a_torch_function_on_the_stack(x, s):
+    return torch.add(x + 1, torch.mul(x, 2), alpha=number(CUT))
+
+
+@place(graphs=2, operators=3)
+def with_an_operand_on_the_stack(x, s):
+    return (x + 1) * (number(CUT) + x)
+
+
+@place(graphs=2, operators=2)
+def with_an_inplace_operand_on_the_stack(x, s):
+    y = x + 1
+    y *= number(CUT)
+    return y
+
+
+@place(graphs=(1, 2), breaks=2, operators=2)
+def with_a_subscript_store_pending(x, s):
+    y = x + 1
+    table = {}
+    table[number(CUT)] = y
+    items = [0, 0]
+    items[(CUT, 1)[1]] = y * 2
+    return table, items
+
+
+
+@place(graphs=2, operators=2)
+def with_a_tensor_subscript_store_pending(x, s):
+    y = x.clone()
+    y[(CUT, 1)[1]] = 5
+    return y
+
+
+@place(graphs=(1, 2), breaks=1, operators=2, recompiles=True)
+def with_an_attribute_store_pending(x, s):
+    class Thing:
+        pass
+
+    thing = Thing()
+    thing.a = x + 1
+    thing.b = (CUT, thing.a * 2)[1]
+    return thing
+
+
+@place(graphs=2, operators=2)
+def with_a_format_string_half_made(x, s):
+    y = x + 1
+    text = f"a {y.shape[0]:>4} {number(CUT)!r} {y.dim()}"
+    return y * len(text), text
+
+
+@place(graphs=2, operators=2)
+def with_a_comparison_chain_half_made(x, s):
+    y = x + 1
+    ok = 0 < number(CUT) < 100
+    return y * ok
+
+
+@place(graphs=2, operators=2)
+def with_a_boolean_expression_half_made(x, s):
+    y = x + 1
+    value = [] or (CUT, 0)[1] or "last"
+    return y * 2, value
+
+
+@place(graphs=1, breaks=1, operators=2)
+def with_a_conditional_expression_half_made(x, s):
+    y = x + 1
+    return (y * 2, 1 if (CUT, False)[1] else 2)
+
+
+@place(graphs=2, operators=2)
+def with_unpacking_pending(x, s):
+    y = x + 1
+    a, (b, *c) = 1, (CUT, 3, 4)
+    return y * a, c
+
+
+@place(graphs=2, operators=2)
+def with_a_walrus(x, s):
+    y = x + 1
+    if (n := number(CUT)) > 0:
+        y = y * n
+    return y
+
+
+@place(graphs=2, operators=2)
+def with_a_slice_half_made(x, s):
+    y = x + 1
+    return y[1 : (CUT, 3)[1] : 2]
+
+
+@place(graphs=2, operators=2)
+def with_a_lambda_on_the_stack(x, s):
+    y = x + 1
+    return (lambda v, n: v * 2)(y, CUT)
+
+
+@place(graphs=2, operators=2)
+def with_null_and_callable_on_the_stack(x, s):
+    y = x + 1
+    return max((y.dim(), CUT)[0], 0, *(1, 2)) + y
+
+
+@place(graphs=1, breaks=2, operators=2)
+def with_a_type_and_a_module_on_the_stack(x, s):
+    y = x + 1
+    return dict(a=y * 2, b=CUT, **dict(c=torch.float32)), isinstance(y, (torch.Tensor, type(CUT)))
+
+
+@place(graphs=2, operators=2)
+def with_a_cell_of_its_own(x, s):
+    n = 2
+
+    def later(v):
+        return v * n
+
+    y = x + 1
+    CUT
+    return later(y), later
+
+
+@place(graphs=2, operators=2)
+def with_a_cell_changed_after(x, s):
+    n = 2
+
+    def later(v):
+        return v * n
+
+    y = x + 1
+    CUT
+    n = 5
+    return later(y), n
+
+
+@place(graphs=2, operators=2)
+def with_nonlocal_changed_by_a_callee_before_and_after(x, s):
+    count = 0
+
+    def tick():
+        nonlocal count
+        count += 1
+        return count
+
+    tick()
+    y = x + 1
+    CUT
+    tick()
+    return y * count, count, tick
+
+
+@place(graphs=(2, 4), operators=2)
+def with_a_cell_that_a_callee_changes_around_it(x, s):
+    count = 0
+
+    def tick():
+        nonlocal count
+        count += 1
+        CUT
+        count += 10
+        return count
+
+    y = x + 1
+    tick()
+    return y * count
+
+
+@place(graphs=2, operators=2)
+def with_a_cell_still_empty(x, s):
+    def later():
+        return value
+
+    y = x + 1
+    CUT
+    value = y * 2
+    return later()
+
+
+@place(graphs=2, operators=2)
+def with_a_cell_emptied(x, s):
+    value = x + 1
+
+    def later():
+        return value
+
+    y = later()
+    del value
+    CUT
+    try:
+        return later()
+    except NameError as error:
+        return y * 2, str(error)
+
+
+@place(graphs=2, operators=2)
+def with_an_argument_in_a_cell(x, s):
+    def reads():
+        return x
+
+    y = x + 1
+    CUT
+    x = y * 2
+    return reads(), x is reads()
+
+
+@place(graphs=2, operators=3)
+def with_closures_sharing_a_cell(x, s):
+    value = x + 1
+
+    def get():
+        return value
+
+    def put(v):
+        nonlocal value
+        value = v
+
+    put(get() * 2)
+    CUT
+    put(get() - 3)
+    return get(), get, put
+
+
+@place(graphs=2, operators=(4, 6))
+def with_closures_made_in_a_loop(x, s):
+    early = [lambda v, i=i: v * i for i in range(2)]
+    late = [lambda v: v + i for i in range(2)]  # noqa: B023
+    y = x + 1
+    CUT
+    return [f(y) for f in early], [f(y) for f in late]
+
+
+@place(graphs=2, operators=2)
+def with_a_closure_of_a_closure(x, s):
+    a = 2
+
+    def outer():
+        b = 3
+
+        def inner(v):
+            return v * (a + b)
+
+        return inner
+
+    made = outer()
+    y = x + 1
+    CUT
+    return made(y)
+
+
+@place(graphs=2, operators=2, recompiles=True)
+def with_a_class_and_its_object_alive(x, s):
+    class Thing:
+        scale = 3
+
+        def __init__(self, v):
+            self.v = v
+
+        def get(self):
+            return self.v * self.scale
+
+    thing = Thing(x + 1)
+    CUT
+    return thing.get(), thing, Thing.__name__
+
+
+@place(graphs=2, operators=2)
+def with_iterators_alive(x, s):
+    a = iter([1, 2, 3])
+    b = enumerate(["p", "q"])
+    c = zip((1, 2), "ab", strict=False)
+    next(a), next(b), next(c)
+    y = x + 1
+    CUT
+    return y * next(a), next(b), next(c), list(a)
+
+
+@place(graphs=2, operators=2)
+def with_views_and_aliases_alive(x, s):
+    items = [x]
+    table = {"items": items, "again": items}
+    y = x + 1
+    CUT
+    table["items"].append(y * 2)
+    return table, items, table["again"] is items
+
+
+@place(graphs=2, operators=3)
+def with_a_mutated_argument(x, s):
+    x += 1
+    view = x[1:]
+    CUT
+    view.mul_(2)
+    return x, view
+
+
+@place(graphs=2, operators=2)
+def with_varied_constants_alive(x, s):
+    big, small, text, none, nan = 10**30, -0.0, "text", None, float("nan")
+    things = (slice(1, None), ..., range(3), frozenset({1}), b"b", 1j, int, torch.float64, torch.Size([1, 2]))
+    y = x + 1
+    CUT
+    return y * 2, big, small, text, none, nan, things
+
+
+@place(graphs=(1, 2), operators=2)
+def in_a_class_body(x, s):
+    y = x + 1
+
+    class Thing:
+        a = 1
+        CUT
+        b = 2
+
+    return y * Thing.b
+
+
+@place(graphs=(1, 2), operators=2)
+def in_default_and_decorator_expressions(x, s):
+    y = x + 1
+
+    def inner(v, n=(CUT, 2)[1]):
+        return v * n
+
+    return inner(y)
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+        self.calls = 0
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+@place(graphs=2, operators=2, inputs=(tensor(3), Net()))
+def around_a_module_call(x, s):
+    y = s(x)
+    s = torch.ones(())
+    CUT
+    return y * 2
+
+
+@pytest.mark.parametrize("place, kind", place.parameters())
+def test_place(place: Place, kind: str) -> None:
+    run_place(place, kind)

@@ -1,0 +1,413 @@
+"""Branches and loops: on shapes, types and constants they specialise, on a tensor's data they break in two."""
+
+from __future__ import annotations
+
+import torch
+from programs import check, ints, tensor
+
+
+def test_branch_on_shape():
+    def fn(x):
+        if x.shape[0] > 2:
+            return x + 1
+        return x - 1
+
+    check(fn, tensor(3), others=[(tensor(2),), (tensor(3, seed=1),)], graphs=1, operators=1, all_graphs=2)
+
+
+def test_branch_on_rank_dtype_device_and_gradient():
+    def fn(x):
+        if x.dim() == 2 and x.dtype == torch.float32:
+            x = x * 2
+        elif x.is_floating_point():
+            x = x * 3
+        if x.device.type == "cpu" and not x.is_cuda:
+            x = x + 1
+        if x.requires_grad:
+            x = x - 1
+        return x
+
+    check(
+        fn,
+        tensor(2, 2),
+        others=[(ints(2),), (tensor(2),), (tensor(2, grad=True),)],
+        graphs=1,
+        operators=2,
+        all_graphs=4,
+    )
+
+
+def test_branch_on_type():
+    def fn(x):
+        if isinstance(x, (list, tuple)):
+            return sum(fn(each) for each in x)
+        if isinstance(x, torch.Tensor):
+            return x * 2
+        return x
+
+    check(fn, [tensor(2), (tensor(2, seed=1), 3)], graphs=1, operators=(5, 6), others=[(tensor(2),)])
+
+
+def test_branch_on_constant():
+    def fn(x, mode, flag=False):
+        if mode == "double" and not flag:
+            return x * 2
+        return x if mode is None else x * 3
+
+    check(fn, tensor(2), "double", others=[(tensor(2), "other"), (tensor(2), None)], operators=1, all_graphs=2)
+
+
+def test_branch_on_truth_of_containers():
+    def fn(x, items, table, text):
+        if items and not table and text:
+            return x + len(items)
+        return x - 1
+
+    check(fn, tensor(2), [1], {}, "s", others=[(tensor(2), [], {}, "s")], operators=1, all_graphs=2)
+
+
+def test_branch_on_truth_of_a_user_object():
+    class Flag:
+        def __init__(self, on):
+            self.on = on
+
+        def __bool__(self):
+            return self.on
+
+    class Sized:
+        def __len__(self):
+            return 0
+
+    class Plain:
+        pass
+
+    def fn(x, flag):
+        if flag:
+            x = x + 1
+        if not Sized():
+            x = x * 2
+        if Plain():
+            x = x - 3
+        return x
+
+    check(fn, tensor(2), Flag(True), operators=3, others=[(tensor(2), Flag(False))], all_graphs=2)
+
+
+def test_branch_on_data_both_ways():
+    def fn(x):
+        y = x * 2
+        if y.sum() > 0:
+            return y + 1
+        return y - 1
+
+    positive, negative = torch.ones(3), -torch.ones(3)
+    check(fn, positive, graphs=2, breaks=1, operators=4, others=[(negative,), (positive,)], all_graphs=3)
+
+
+def test_branch_on_data_without_an_else():
+    def fn(x):
+        y = x * 2
+        if (y > 0).any():
+            y = y + 1
+        return y - 1
+
+    check(fn, torch.ones(3), graphs=2, breaks=1, operators=5, others=[(-torch.ones(3),)], all_graphs=3)
+
+
+def test_branch_on_data_with_values_on_the_stack():
+    def fn(x):
+        y = x * 2
+        return [y, (y + 1 if y.sum() > 0 else y - 1), y * 3]
+
+    check(fn, torch.ones(3), graphs=2, breaks=1, operators=5, others=[(-torch.ones(3),)], all_graphs=3)
+
+
+def test_and_or_not_of_data():
+    def fn(x, y):
+        a = x.sum() > 0 and y.sum() > 0
+        b = x.sum() > 0 or y.sum() > 0
+        c = not x.sum() > 0
+        return x + 1, a, b, c
+
+    check(fn, torch.ones(3), -torch.ones(3), graphs=None, others=[(-torch.ones(3), torch.ones(3))])
+
+
+def test_while_on_data():
+    def fn(x):
+        n = 0
+        while x.sum() < 20:
+            x = x * 2
+            n += 1
+        return x, n
+
+    check(fn, torch.ones(3), graphs=None)
+
+
+def test_assert_on_data():
+    def fn(x):
+        y = x + 1
+        assert (y > 0).all(), "not positive"
+        return y * 2
+
+    check(fn, torch.ones(3), graphs=2, others=[(-torch.ones(3) * 5,)])
+
+
+def test_branch_on_a_boolean_tensor_of_more_than_one_element_raises():
+    def fn(x):
+        if x > 0:
+            return x + 1
+        return x
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_branch_on_none_and_is():
+    def fn(x, y=None, z=None):
+        if y is None:
+            y = x
+        if z is not None:
+            y = y * z
+        return y + 1, y is x
+
+    check(fn, tensor(2), operators=1, others=[(tensor(2), tensor(2, seed=1)), (tensor(2), None, 3.0)], all_graphs=3)
+
+
+def test_for_over_range_is_unrolled():
+    def fn(x, n):
+        for i in range(n):
+            x = x + i
+        return x
+
+    check(fn, tensor(2), 3, operators=3, others=[(tensor(2), 5)], all_graphs=2)
+
+
+def test_for_over_everything():
+    def fn(x, items, table):
+        for i, v in enumerate(items):
+            x = x * v + i
+        for a, b in zip(items, reversed(items), strict=True):
+            x = x - a * b
+        for k in table:
+            x = x + len(k)
+        for k, v in table.items():
+            x = x + v
+        for c in "ab":
+            x = x + ord(c)
+        return x
+
+    check(fn, tensor(2), [1.0, 2.0], {"k": 1, "kk": 2}, operators=12)
+
+
+def test_for_over_a_tensor():
+    def fn(x):
+        total = 0
+        for row in x:
+            total = total + row
+        return total
+
+    check(fn, tensor(3, 2), operators=(4, 6))
+
+
+def test_break_continue_else():
+    def fn(x, stop):
+        for i in range(6):
+            if i % 2:
+                continue
+            if i == stop:
+                break
+            x = x + i
+        else:
+            x = x * 100
+        return x
+
+    check(fn, tensor(2), 4, operators=2, others=[(tensor(2), 5)], all_graphs=2)
+
+
+def test_while_on_numbers():
+    def fn(x, n):
+        while n:
+            x = x * 2
+            n -= 1
+            if n == 1:
+                break
+        else:
+            x = x - 1
+        return x, n
+
+    check(fn, tensor(2), 4, operators=3, others=[(tensor(2), 0)])
+
+
+def test_nested_loops_with_a_flag():
+    def fn(x):
+        found = None
+        for i in range(3):
+            for j in range(3):
+                if i * j == 2:
+                    found = (i, j)
+                    break
+            if found:
+                break
+        return x + found[0], found
+
+    check(fn, tensor(2), operators=1)
+
+
+def test_loop_variable_after_the_loop():
+    def fn(x):
+        for i in range(3):  # noqa: B007
+            pass
+        for never in []:  # noqa: B007
+            pass
+        return x + i
+
+    check(fn, tensor(2), operators=1)
+
+
+def test_user_iterator_protocol():
+    class Pairs:
+        def __init__(self, n):
+            self.n = n
+
+        def __iter__(self):
+            return PairsIterator(self.n)
+
+    class PairsIterator:
+        def __init__(self, n):
+            self.i, self.n = 0, n
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            if self.i >= self.n:
+                raise StopIteration
+            self.i += 1
+            return self.i, self.i * 2
+
+    class Indexed:
+        def __getitem__(self, i):
+            if i > 2:
+                raise IndexError
+            return i
+
+        def __len__(self):
+            return 3
+
+    def fn(x):
+        for a, b in Pairs(2):
+            x = x * a + b
+        for v in Indexed():
+            x = x + v
+        return x, 2 in Indexed(), len(Indexed())
+
+    check(fn, tensor(2), operators=7)
+
+
+def test_iter_and_next_by_hand():
+    def fn(x):
+        it = iter([1, 2, 3])
+        a = next(it)
+        b = next(it, None)
+        rest = list(it)
+        c = next(it, "end")
+        return x + a, b, rest, c
+
+    check(fn, tensor(2), operators=1)
+
+
+def test_iterator_argument_is_used_up_for_the_caller():
+    def fn(x, it):
+        return x + next(it)
+
+    def build():
+        held = iter([1, 2, 3, 4])
+
+        def program(x):
+            return fn(x, held), held
+
+        return program
+
+    check(build, tensor(2), build=True, graphs=None, calls=1)
+
+
+def test_match_statement():
+    def fn(x, what):
+        match what:
+            case 0 | 1:
+                return x + 1
+            case [a, b, *rest]:
+                return x * a + b, rest
+            case {"k": v, **others}:
+                return x - v, others
+            case str() as text if len(text) > 2:
+                return x + len(text)
+            case torch.float32:
+                return x * 7
+            case _:
+                return x
+
+    inputs = [(tensor(2), w) for w in ([2, 3, 4], {"k": 5, "l": 6}, "text", torch.float32, None)]
+    check(fn, tensor(2), 1, operators=1, others=inputs)
+
+
+def test_early_return_and_implicit_none():
+    def fn(x, out):
+        out.append(x + 1)
+        if x.dim() == 1:
+            return
+        out.append(1)
+
+    check(fn, tensor(2), [], operators=1)
+
+
+def test_many_returns_of_one_function():
+    def pick(x, n):
+        if n == 0:
+            return x
+        if n == 1:
+            return x * 2
+        if n == 2:
+            return x, x
+        return None
+
+    def fn(x):
+        return [pick(x, n) for n in range(4)]
+
+    check(fn, tensor(2), operators=1)
+
+
+def test_conditional_on_shapes_of_results():
+    def fn(x):
+        y = x.reshape(-1)
+        while y.shape[0] > 2:
+            y = y[::2]
+        return y if y.numel() else y + 1
+
+    check(fn, tensor(3, 4), operators=4)
+
+
+def test_deep_nesting_of_blocks():
+    def fn(x):
+        for i in range(2):
+            if i:
+                for j in range(2):
+                    while True:
+                        try:
+                            x = x + j
+                        finally:
+                            x = x * 2
+                        break
+        return x
+
+    check(fn, tensor(2), operators=4)
+
+
+def test_long_function_has_far_jumps():
+    source = ["def fn(x, n):", "    if n > 0:"]
+    source += [f"        x = x + {i}" for i in range(80)]
+    source += ["    else:", "        x = x * 2", "    for i in range(2):"]
+    source += [f"        a{i} = {i} if n else i" for i in range(200)]
+    source += ["        x = x + a199", "    return x"]
+    scope = {}
+    exec("\n".join(source), scope)
+    check(scope["fn"], tensor(2), 1, operators=82, others=[(tensor(2), 0)], all_graphs=2)

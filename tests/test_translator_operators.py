@@ -1,0 +1,327 @@
+"""Arithmetic, comparison and logic, on tensors, numbers and both."""
+
+from __future__ import annotations
+
+import operator
+
+import pytest
+import torch
+from programs import check, ints, tensor
+
+BINARY = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "true_divide": lambda a, b: a / b,
+    "floor_divide": lambda a, b: a // b,
+    "remainder": lambda a, b: a % b,
+    "power": lambda a, b: a**b,
+}
+COMPARE = {
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+}
+BITWISE = {
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "lshift": lambda a, b: a << b,
+    "rshift": lambda a, b: a >> b,
+}
+
+
+@pytest.mark.parametrize("name", [*BINARY, *COMPARE])
+def test_tensor_with_tensor(name):
+    fn = {**BINARY, **COMPARE}[name]
+    check(fn, tensor(3, 4).abs() + 1, tensor(3, 4, seed=1).abs() + 1, graphs=1, operators=1)
+
+
+@pytest.mark.parametrize("name", [*BINARY, *COMPARE])
+def test_tensor_with_number_on_either_side(name):
+    fn = {**BINARY, **COMPARE}[name]
+
+    def both(x):
+        return fn(x, 2), fn(3, x)
+
+    check(both, tensor(3).abs() + 1, graphs=1, operators=2)
+
+
+@pytest.mark.parametrize("name", BITWISE)
+def test_bitwise(name):
+    check(BITWISE[name], ints(3, 4), ints(3, 4, seed=1, high=5), graphs=1, operators=1)
+
+
+@pytest.mark.parametrize("name", [*BINARY, *COMPARE, *BITWISE])
+def test_numbers_are_folded(name):
+    fn = {**BINARY, **COMPARE, **BITWISE}[name]
+
+    def folded(x, a, b):
+        return x + fn(a, b)
+
+    check(folded, tensor(2), 7, 3, graphs=1, operators=1, others=[(tensor(2), 9, 2)], all_graphs=2)
+
+
+def test_matmul_and_reflected_operators():
+    def fn(x, y):
+        return x @ y, 2 - x, 1 / y, 2 // y, 5 % y, 2**x, [1, 2] + [3]
+
+    check(fn, tensor(3, 3), tensor(3, 3, seed=1) + 5, graphs=1, operators=6)
+
+
+def test_unary_operators():
+    def fn(x, n, b):
+        return -x, +x, ~b, abs(x), -n, +n, ~n, not n, abs(n)
+
+    check(fn, tensor(3), 5, torch.tensor([True, False]), graphs=1, operators=(3, 4))
+
+
+def test_chained_comparison_of_numbers():
+    def fn(x, n):
+        if 0 < n <= 5 < 10:
+            return x + n
+        return x - n
+
+    check(fn, tensor(3), 4, graphs=1, operators=1, others=[(tensor(3), 6)], all_graphs=2)
+
+
+def test_in_and_not_in():
+    def fn(x, n):
+        table = {"a": 1, "b": 2}
+        hits = [n in (1, 2, 3), n not in [1, 2], "a" in table, "z" not in table, n in {5, 6}, "b" in "abc", n in range(4)]
+        return x + sum(hits), hits
+
+    check(fn, tensor(2), 2, graphs=1, operators=1)
+
+
+def test_is_and_is_not():
+    def fn(x, y, z=None):
+        same = x is y
+        return x + 1 if z is None and y is not None else x - 1, same
+
+    check(fn, tensor(2), tensor(2), graphs=1, operators=1)
+    one = tensor(2)
+    check(fn, one, one, graphs=1, operators=1)
+
+
+def test_and_or_give_operands_not_booleans():
+    def fn(x, a, b):
+        first = a or b
+        second = a and b
+        third = not a or b
+        return x + 1, first, second, third
+
+    check(fn, tensor(2), 0, 5, graphs=1, operators=1)
+    check(fn, tensor(2), [], "s", graphs=1, operators=1)
+    check(fn, tensor(2), [1], "", graphs=1, operators=1)
+
+
+def test_conditional_expression_on_none():
+    def fn(x, bias=None):
+        return x * 2 if bias is None else x * 2 + bias
+
+    check(fn, tensor(3), graphs=1, operators=1, others=[(tensor(3), tensor(3, seed=1))], all_graphs=2)
+
+
+def test_augmented_assignment_of_numbers_and_tensors():
+    def fn(x, n):
+        y = x.clone()
+        n += 2
+        n *= 3
+        n -= 1
+        n //= 2
+        n **= 2
+        n %= 50
+        n |= 1
+        n &= 0xFF
+        n ^= 3
+        n <<= 1
+        n >>= 1
+        y += n
+        y -= 1
+        y *= 2
+        y /= 4
+        return y, n
+
+    check(fn, tensor(3), 4, graphs=1, operators=5)
+
+
+def test_inplace_operator_on_argument_is_seen_by_caller():
+    def fn(x, y):
+        x += y
+        x *= 2
+        return y
+
+    check(fn, tensor(3), tensor(3, seed=1), graphs=1, operators=2)
+
+
+def test_inplace_operator_returns_the_same_object():
+    def fn(x):
+        before = x
+        x += 1
+        return x, before is x
+
+    check(fn, tensor(3), graphs=1, operators=1)
+
+
+def test_augmented_assignment_of_list_and_tuple():
+    def fn(x, items):
+        other = items
+        items += [x + 1]
+        pair = (1,)
+        alias = pair
+        pair += (2,)
+        return items is other, pair is alias, pair, items
+
+    check(fn, tensor(2), [1, 2], graphs=1, operators=1)
+
+
+def test_operator_module():
+    def fn(x, y):
+        a = operator.add(x, y)
+        b = operator.matmul(a, y)
+        c = operator.neg(b)
+        d = operator.getitem(c, 0)
+        return operator.mul(d, operator.index(3)), operator.truth([1]), operator.itemgetter(1)((4, 5))
+
+    check(fn, tensor(3, 3), tensor(3, 3, seed=1), graphs=1, operators=5)
+
+
+def test_float_arithmetic_is_exact():
+    def fn(x, a, b):
+        return x * 1, a + b, a / b, a * 1e308 * 10, -0.0 * a, (a - a) / (1.0), 0.1 + 0.2, round(a, 1), divmod(a, b)
+
+    check(fn, tensor(1), 0.1, 0.3, graphs=1, operators=1)
+
+
+def test_complex_and_bytes_and_bigint():
+    def fn(x):
+        return x + 1, (1 + 2j) * 3j, b"ab" + b"c", 2**200, -(10**40) // 7, "ab" * 3, (1, 2) * 2, [0] * 3
+
+    check(fn, tensor(1), graphs=1, operators=1)
+
+
+def test_division_by_zero_is_the_users_exception():
+    def fn(x, n):
+        y = x + 1
+        return y / (1 // n)
+
+    check(fn, tensor(2), 0, graphs=None)
+
+
+def test_type_error_is_the_users_exception():
+    def fn(x):
+        y = x * 2
+        return y + "text"
+
+    check(fn, tensor(2), graphs=None)
+
+
+def test_user_class_operators():
+    class Money:
+        def __init__(self, value):
+            self.value = value
+
+        def __add__(self, other):
+            return Money(self.value + (other.value if isinstance(other, Money) else other))
+
+        def __radd__(self, other):
+            return Money(other + self.value)
+
+        def __iadd__(self, other):
+            self.value = self.value + other
+            return self
+
+        def __neg__(self):
+            return Money(-self.value)
+
+        def __eq__(self, other):
+            return isinstance(other, Money)
+
+        def __lt__(self, other):
+            return NotImplemented
+
+        def __gt__(self, other):
+            return "gt"
+
+        __hash__ = None
+
+    def fn(x):
+        a, b = Money(x), Money(x * 2)
+        c = a + b
+        d = 1 + c
+        d += 5
+        e = -d
+        return e.value, a == b, a != b, a < b, a == 3
+
+    check(fn, tensor(3), graphs=1, operators=5)
+
+
+def test_not_implemented_falls_to_the_other_operand():
+    class Left:
+        def __mul__(self, other):
+            return NotImplemented
+
+    class Right:
+        def __rmul__(self, other):
+            return 7
+
+    def fn(x):
+        return x + Left() * Right()
+
+    check(fn, tensor(3), graphs=1, operators=1)
+
+
+def test_subclass_reflected_method_goes_first():
+    class Base:
+        def __add__(self, other):
+            return 1
+
+    class Derived(Base):
+        def __radd__(self, other):
+            return 2
+
+    def fn(x):
+        return x + (Base() + Derived()) * 10 + (Derived() + Base())
+
+    check(fn, tensor(3), graphs=1, operators=2)
+
+
+def test_rich_comparison_of_containers():
+    def fn(x):
+        return (
+            x + 1,
+            [1, 2] == [1, 2],
+            (1, 2) < (1, 3),
+            [1] != [2],
+            {1: 2} == {1: 2},
+            {1, 2} <= {1, 2, 3},
+            (1, "a") == (1, "a"),
+            [3] > [2, 5],
+        )
+
+    check(fn, tensor(1), graphs=1, operators=1)
+
+
+def test_promotion_of_types():
+    def fn(i, f, b):
+        return i + 1.5, f + i, b + 1, i / 2, i // 2, f > 0, (f > 0) + i, b & (f > 0)
+
+    check(fn, ints(3), tensor(3), torch.tensor([True, False, True]), graphs=1, operators=10)
+
+
+def test_zero_dimensional_tensor_with_number():
+    def fn(s, n):
+        return s * n, n - s, s**2, s == n
+
+    check(fn, torch.tensor(2.5), 3, graphs=1, operators=4)
+
+
+def test_broadcasting():
+    def fn(a, b):
+        return a * b + b
+
+    check(fn, tensor(4, 1), tensor(3), graphs=1, operators=2, others=[(tensor(1, 5), tensor(1, 1))])
