@@ -1,4 +1,7 @@
-"""Branches and loops: on shapes, types and constants they specialise, on a tensor's data they break in two."""
+"""Branches and loops: on shapes, types and constants they specialise, on a tensor's data they break in two.
+
+PYTEST_DONT_REWRITE: the programs' own assertions stay as they are written.
+"""
 
 from __future__ import annotations
 

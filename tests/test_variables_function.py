@@ -1,0 +1,365 @@
+"""Functions and closures: cells from outside, cells that live and die inside, cells that escape."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+from programs import check, tensor
+
+
+def test_cell_from_outside_is_read():
+    scale = 3
+
+    def fn(x):
+        return x * scale
+
+    check(fn, tensor(2), operators=1)
+
+
+def test_cell_from_outside_is_written():
+    def build():
+        count = 0
+
+        def fn(x):
+            nonlocal count
+            count += 1
+            return x * count, count
+
+        return fn
+
+    check(build, tensor(2), build=True, operators=1, recompiles=True)
+
+
+def test_cell_from_outside_holds_a_tensor():
+    def build():
+        state = torch.zeros(2)
+
+        def fn(x):
+            nonlocal state
+            state = state + x
+            return state * 2
+
+        return fn
+
+    check(build, tensor(2), build=True, operators=2, calls=3)
+
+
+def test_cell_from_outside_changed_by_the_caller_between_calls():
+    def build():
+        factor = 2
+
+        def program(x, new):
+            nonlocal factor
+            factor = new
+            return inner(x)
+
+        def inner(x):
+            return x * factor
+
+        return program
+
+    check(build, tensor(2), 5, build=True, others=[(tensor(2), 7)], all_graphs=2)
+
+
+def test_empty_cell_from_outside():
+    def build():
+        def fn(x):
+            y = x + 1
+            return y * later
+
+        return fn
+        later = 1  # makes it a cell, which stays empty
+
+    check(build, tensor(2), build=True, graphs=None)
+
+
+def test_cell_lives_and_dies_inside():
+    def fn(x):
+        total = x
+
+        def add(n):
+            nonlocal total
+            total = total + n
+
+        for i in range(3):
+            add(i)
+        return total
+
+    check(fn, tensor(2), operators=3)
+
+
+def test_cell_of_an_argument():
+    def fn(x, n):
+        def inner():
+            return x * n
+
+        n += 1
+        return inner()
+
+    check(fn, tensor(2), 2, operators=1)
+
+
+def test_closure_escapes():
+    def fn(x):
+        y = x + 1
+
+        def later(n):
+            return y * n
+
+        return later, y
+
+    check(fn, tensor(2), operators=1)
+
+
+def test_two_escaping_closures_share_a_cell():
+    def fn(x):
+        value = x + 1
+
+        def get():
+            return value
+
+        def put(new):
+            nonlocal value
+            value = new
+
+        put(value * 2)
+        return get, put
+
+    check(fn, tensor(2), operators=2)
+
+
+def test_closure_escapes_into_an_argument():
+    def fn(x, table):
+        n = 3
+        table["f"] = lambda v: v * n
+        n = 4
+        return x + n
+
+    check(fn, tensor(2), {}, operators=1)
+
+
+def test_escaped_closures_work_when_called():
+    def build():
+        def fn(x):
+            y = x * 2
+            count = 0
+
+            def step(n):
+                nonlocal count
+                count += n
+                return y + count
+
+            return step
+
+        return fn
+
+    def program(x):
+        step = build()(x)
+        return step(1), step(2)
+
+    check(program, tensor(2), operators=3)
+
+
+def test_closure_of_a_closure_of_a_closure():
+    def fn(x):
+        a = 1
+
+        def one():
+            b = 2
+
+            def two():
+                c = 3
+
+                def three(v):
+                    nonlocal a
+                    a += 1
+                    return v * (a + b + c)
+
+                return three
+
+            return two
+
+        return one()()(x), a
+
+    check(fn, tensor(2), operators=1)
+
+
+def test_late_binding_in_a_loop():
+    def fn(x):
+        fs = []
+        for i in range(3):
+            fs.append(lambda v: v + i)  # noqa: B023
+        return [f(x) for f in fs]
+
+    check(fn, tensor(2), operators=3)
+
+
+def test_recursive_closure():
+    def fn(x):
+        def down(n):
+            return x if n == 0 else down(n - 1) * 2
+
+        return down(3)
+
+    check(fn, tensor(2), operators=3)
+
+
+def test_function_made_inside_is_whole():
+    def fn(x):
+        def inner(a, b=2, *args, c: int = 3, **kw) -> int:
+            """Doc."""
+            return a
+
+        return x + 1, inner, inner.__name__, inner.__defaults__, inner.__kwdefaults__, inner.__doc__
+
+    check(fn, tensor(2), operators=1)
+
+
+def test_defaults_are_made_when_the_function_is():
+    def fn(x):
+        n = 1
+
+        def inner(v, m=n, k=x * 2):
+            return v * m + k
+
+        n = 100
+        return inner(x), inner(x, n)
+
+    check(fn, tensor(2), operators=5)
+
+
+def test_decorator_with_state_inside():
+    def counted(f):
+        @functools.wraps(f)
+        def wrapper(*a):
+            wrapper.calls += 1
+            return f(*a)
+
+        wrapper.calls = 0
+        return wrapper
+
+    def fn(x):
+        @counted
+        def double(v):
+            return v * 2
+
+        y = double(double(x))
+        return y, double.calls
+
+    check(fn, tensor(2), operators=2)
+
+
+def test_function_as_an_argument():
+    def apply(x, f):
+        return f(x)
+
+    double = lambda v: v * 2  # noqa: E731
+    triple = lambda v: v * 3  # noqa: E731
+    check(apply, tensor(2), double, operators=1, others=[(tensor(2), triple), (tensor(2), torch.sin)], all_graphs=3)
+
+
+def test_method_as_an_argument():
+    class Scaler:
+        def __init__(self, n):
+            self.n = n
+
+        def scale(self, v):
+            return v * self.n
+
+    def apply(x, f):
+        return f(x)
+
+    check(apply, tensor(2), Scaler(2).scale, operators=1, others=[(tensor(2), Scaler(5).scale)], all_graphs=2)
+
+
+def test_closures_that_differ_only_in_their_cells():
+    def make(n):
+        def times(v):
+            return v * n
+
+        return times
+
+    def fn(x, f):
+        return f(x)
+
+    check(fn, tensor(2), make(2), operators=1, others=[(tensor(2), make(3)), (tensor(2), make(2))], all_graphs=2)
+
+
+def test_functions_that_differ_only_in_their_defaults():
+    def make(n):
+        def times(v, by=n, *, plus=n):
+            return v * by + plus
+
+        return times
+
+    def fn(x, f):
+        return f(x)
+
+    check(fn, tensor(2), make(2), operators=2, others=[(tensor(2), make(3)), (tensor(2), make(2))], all_graphs=2)
+
+
+def test_comparison_and_hash_of_functions():
+    def one():
+        return 1
+
+    def fn(x):
+        table = {one: 2, torch.sin: 3}
+        return x + table[one] + table[torch.sin], one == one, one is not torch.sin  # noqa: PLR0124
+
+    check(fn, tensor(2), operators=2)
+
+
+def test_global_function_is_replaced_between_calls():
+    scope = {}
+    exec("def helper(x):\n    return x * 2\ndef fn(x):\n    return helper(x)", scope)
+
+    def program(x, n):
+        if n:
+            exec(f"def helper(x):\n    return x * {n}", scope)
+        return scope["fn"](x)
+
+    check(program, tensor(2), 3, graphs=None, others=[(tensor(2), 4), (tensor(2), 0)])
+
+
+def test_wraps_and_inspection_of_names():
+    def base(x):
+        """Base doc."""
+        return x * 2
+
+    @functools.wraps(base)
+    def wrapped(*args, **kwargs):
+        return base(*args, **kwargs)
+
+    def fn(x):
+        return wrapped(x), wrapped.__name__, wrapped.__doc__, wrapped.__wrapped__ is base, wrapped.__module__
+
+    check(fn, tensor(2), operators=1)
+
+
+def test_lambda_in_default_dictionary_and_sort():
+    def fn(x):
+        ops = {"a": lambda v: v + 1, "b": lambda v: v * 2}
+        for name in sorted(ops, key=lambda k: -ord(k)):
+            x = ops[name](x)
+        return x
+
+    check(fn, tensor(2), operators=2)
+
+
+def test_functools_reduce_and_map():
+    def fn(x):
+        a = functools.reduce(lambda p, q: p * q, [x, x + 1, 2])
+        b = list(map(lambda v, w: v + w, [x, x], [1, 2]))
+        return a, b
+
+    check(fn, tensor(2), operators=5)
+
+
+def test_locals_and_globals():
+    def fn(x):
+        n = 2
+        names = sorted(locals())
+        return x + n, names, "tensor" in globals()
+
+    check(fn, tensor(2), graphs=(0, 2))
