@@ -145,7 +145,7 @@ class PyCodegen:
         kept = self._temps.get(tracker)
         if kept is not None:
             self.load_fast(kept)
-        elif tracker.source is not None:
+        elif tracker.source is not None and not tracker.immortal:
             self.load_source(tracker.source)
         else:
             self._make(tracker)
@@ -155,7 +155,7 @@ class PyCodegen:
             tracker.reconstruct(self)
         except NotConstant as error:
             raise Unreconstructable(tracker) from error
-        if tracker not in self._temps and tracker not in self.outputs and not getattr(tracker, "unshared", False):
+        if tracker not in self._temps and tracker not in self.outputs and not tracker.unshared and not tracker.immortal:
             name = self._temps[tracker] = self.temp()
             self.copy_top()
             self.store_fast(name)

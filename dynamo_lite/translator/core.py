@@ -11,6 +11,7 @@ from .. import config
 from ..bytecode import decode
 from ..exc import InternalError, Unsupported
 from ..reasons import InlineLimit, UnsupportedOpcode, UnsupportedOperation
+from ..variables import kinds  # noqa: F401  (registers them)
 from ..variables.base import Args, Exhausted, Kwargs, NotConstant, ObservedException, VariableTracker, unsupported
 from ..variables.constant import ConstantVariable
 from ..variables.function import CellVariable, GlobalScope

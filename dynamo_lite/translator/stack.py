@@ -14,6 +14,7 @@ class Null(VariableTracker):
     """The NULL that calls keep on the stack."""
 
     __slots__ = ()
+    unshared = True
 
     def describe(self) -> str:
         return "NULL"

@@ -45,6 +45,10 @@ class VariableTracker:
     """A traced value. ``source``: where it can be reloaded from, None if it was made inside."""
 
     __slots__ = ("source",)
+    unshared = False
+    """Loading it in generated code makes a new value (or has an effect) each time: it is not kept in a local."""
+    immortal = False
+    """Loaded in generated code as a constant, wherever it came from."""
 
     def __init__(self, source: Source | None = None) -> None:
         self.source = source

@@ -42,6 +42,7 @@ class BuiltinVariable(VariableTracker):
     """A callable in C."""
 
     __slots__ = ("value",)
+    immortal = True
 
     def __init__(self, value: Any, source: Source | None = None) -> None:
         self.source = source

@@ -133,6 +133,7 @@ class ExitVariable(VariableTracker):
     """The bound ``__exit__`` that ``with`` keeps on the stack. Loading it in new code enters the context there."""
 
     __slots__ = ("of",)
+    unshared = True
 
     def __init__(self, of: ContextVariable) -> None:
         self.source = None

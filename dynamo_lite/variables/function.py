@@ -395,6 +395,7 @@ class ModuleVariable(VariableTracker):
     """An imported module."""
 
     __slots__ = ("value",)
+    immortal = True
 
     def __init__(self, value: types.ModuleType, source: Source) -> None:
         self.source = source
@@ -433,6 +434,7 @@ class ClassVariable(VariableTracker):
     """A class that exists."""
 
     __slots__ = ("value",)
+    immortal = True
 
     def __init__(self, value: type, source: Source | None) -> None:
         self.source = source
