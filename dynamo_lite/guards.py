@@ -79,14 +79,16 @@ class Guards:
         source.check("type", type(value))
         source.check("tensor", value)
         self._tensors[source] = None
-        self._distinct[source] = None
+        self.distinct(source)
 
     def same(self, one: Source, other: Source) -> None:
         """Two places hold one object."""
+        one.related = other.related = True
         self._same[one, other] = None
 
     def distinct(self, source: Source) -> None:
         """The object here is none of the other distinct ones."""
+        source.related = True
         self._distinct[source] = None
 
     def capture(self, source: Source) -> int:
@@ -118,11 +120,10 @@ class Guards:
         self._build_relations(tree)
         return tree
 
-    def _build(self, tree: _C.GuardTree, source: Source) -> bool:
-        """Add what is needed of a source and those below it; says whether anything was."""
+    def _build(self, tree: _C.GuardTree, source: Source) -> None:
+        """Add what is needed of a source and those below it."""
         if not any(each.needed for each in source.walk()):
-            if not any(source in pair for pair in self._same) and source not in self._distinct:
-                return False
+            return
         assert source.parent is not None
         source.number = tree.child(source.parent.number, source.kind, source.arg)
         if source.checks:
@@ -131,7 +132,6 @@ class Guards:
                 tree.check(source.number, kind, arg, GuardReason(place, kind, _describe(kind, arg)))
         for child in source.children.values():
             self._build(tree, child)
-        return True
 
     def _build_relations(self, tree: _C.GuardTree) -> None:
         for one, other in self._same:

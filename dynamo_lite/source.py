@@ -21,7 +21,7 @@ def _check_key(kind: str, arg: Any) -> Any:
 class Source:
     """A place, reached from the frame. Interned: the same path is the same object."""
 
-    __slots__ = ("parent", "kind", "arg", "children", "checks", "captured", "number", "local_rooted", "__weakref__")
+    __slots__ = ("parent", "kind", "arg", "children", "checks", "captured", "related", "number", "local_rooted", "__weakref__")
 
     def __init__(self, parent: Source | None = None, kind: str = FRAME, arg: Any = None) -> None:
         self.parent = parent
@@ -31,6 +31,8 @@ class Source:
         self.checks: dict[Any, tuple[str, Any, Any]] = {}
         """(kind, argument, user's place) by a key that tells equal ones."""
         self.captured = False
+        self.related = False
+        """A check that relates several places names this one."""
         self.number = -1
         """The node's number in the guard tree, once that is built."""
         self.local_rooted: bool = kind in ("local", "closure") or (parent is not None and parent.local_rooted)
@@ -52,7 +54,7 @@ class Source:
 
     @property
     def needed(self) -> bool:
-        return bool(self.checks) or self.captured
+        return bool(self.checks) or self.captured or self.related
 
     def walk(self) -> Iterator[Source]:
         """This and all below it, parents first."""

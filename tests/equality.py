@@ -40,6 +40,8 @@ ITERATORS = (
     itertools.count,
     types.GeneratorType,
 )
+# Left on the program's objects by torch.compile.
+TORCHS = ("_dynamo_", "_is_torch_compile")
 
 
 class Difference(AssertionError):
@@ -164,7 +166,7 @@ class Pairing:
             return
         values = getattr(one, "__dict__", None)
         if type(values) is dict:
-            theirs = {name: value for name, value in other.__dict__.items() if not name.startswith("_dynamo_")}
+            theirs = {name: value for name, value in other.__dict__.items() if not name.startswith(TORCHS)}
             self.compare(list(values), list(theirs), f"{where}.__dict__ (names)")
             for name, value in list(values.items()):
                 self.compare(value, theirs[name], f"{where}.{name}")
@@ -179,7 +181,8 @@ class Pairing:
         for name in ("dtype", "device", "layout", "requires_grad", "is_leaf", "shape"):
             if getattr(one, name) != getattr(other, name):
                 raise Difference(f"{where}.{name}: {getattr(one, name)} in eager, {getattr(other, name)} compiled")
-        for call in ("stride", "storage_offset", "is_inference", "is_neg", "is_conj"):
+        strided = ("stride", "storage_offset") if one.layout is torch.strided else ()
+        for call in (*strided, "is_inference", "is_neg", "is_conj"):
             a, b = getattr(one, call)(), getattr(other, call)()
             if a != b:
                 raise Difference(f"{where}.{call}(): {a} in eager, {b} compiled")
@@ -187,12 +190,14 @@ class Pairing:
             raise Difference(f"{where}.grad_fn: {one.grad_fn} in eager, {other.grad_fn} compiled")
         if not self._values(one.detach(), other.detach()):
             raise Difference(f"{where}: {one} in eager, {other} compiled")
-        if one.numel():
+        if one.numel() and one.layout is torch.strided:
             self._storage(one, other, where)
         if one.is_leaf:
             self.compare(one.grad, other.grad, f"{where}.grad")
 
     def _values(self, one: torch.Tensor, other: torch.Tensor) -> bool:
+        if one.layout is not torch.strided:
+            one, other = one.to_dense(), other.to_dense()
         if self.exact:
             return torch.allclose(one, other, rtol=0, atol=0, equal_nan=True) and torch.equal(
                 _signs(one), _signs(other)

@@ -28,8 +28,15 @@ from equality import Difference, Pairing
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HARNESS = ("programs.py", "conftest.py", "equality.py", "reference.py")
-# Calls in a graph that set torch's state; they compute nothing.
-STATE_CALLS = ("_set_grad_enabled", "_enter_autocast", "_exit_autocast", "_enter_inference_mode", "_exit_inference_mode")
+# Calls in a graph that set torch's state, or say that a feature was used; they compute nothing.
+STATE_CALLS = (
+    "_set_grad_enabled",
+    "_enter_autocast",
+    "_exit_autocast",
+    "_enter_inference_mode",
+    "_exit_inference_mode",
+    "_log_api_usage_once",
+)
 
 
 def tensor(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32, grad: bool = False) -> torch.Tensor:

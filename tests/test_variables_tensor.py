@@ -396,11 +396,16 @@ def test_tensor_subclass_is_eagers():
     class Tagged(torch.Tensor):
         pass
 
-    def fn(x):
-        y = x * 2
-        return y + 1
+    def build():
+        held = tensor(3).as_subclass(Tagged)
 
-    check(fn, tensor(3).as_subclass(Tagged), graphs=None)
+        def fn(n):
+            y = held * n
+            return y + 1, type(y).__name__
+
+        return fn
+
+    check(build, 2, build=True, graphs=None)
 
 
 def test_inference_tensor():

@@ -11,7 +11,7 @@ from torch.autograd import grad_mode
 
 from ..reasons import UnsupportedContext
 from ..source import Source
-from .base import Args, Kwargs, VariableTracker, unsupported, wraps_type
+from .base import Args, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_type
 from .constant import ConstantVariable
 
 GRAD_CLASSES = (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)
@@ -36,6 +36,11 @@ class ContextVariable(VariableTracker):
 
     def describe(self) -> str:
         return f"{type(self.value).__name__}()"
+
+    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+        if self.source is None or name not in self.value.__dict__:
+            return None
+        return LazyVariable(tx.attempt, self.value.__dict__[name], self.source.child("instance_dict").child("dict_item", name))
 
     def enter(self, tx: Any) -> None:
         raise NotImplementedError

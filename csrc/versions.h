@@ -1,0 +1,103 @@
+// Reading dicts, types and instances without running Python, and the version numbers which say that they have not
+// changed. What guards need of the interpreter's internals is here and nowhere else; an interpreter without version
+// tags (3.13 on) fulfils the same declarations by PyDict_Watch.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+
+namespace dynamo_lite {
+
+// A number that no other state of any dict of this process has had. The dict's keys, their order (except an
+// OrderedDict's, see keeps_order) and the identity of its values are unchanged while it is; it says nothing of what is
+// inside the values.
+inline std::uint64_t dict_version(PyObject* dict) noexcept {
+  return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
+}
+
+// A number that no other state of any type has had: what a lookup along the MRO finds is unchanged while it is.
+// 0 where the type has none just now.
+inline unsigned type_version(PyObject* type) noexcept {
+  auto* cls = reinterpret_cast<PyTypeObject*>(type);
+  return PyType_HasFeature(cls, Py_TPFLAGS_VALID_VERSION_TAG) ? cls->tp_version_tag : 0;
+}
+
+enum class Presence : std::uint8_t {
+  There,
+  Missing,
+  Unclear,  // only Python code of the program could tell
+};
+
+struct DictLookup {
+  Presence presence;
+  PyObject* value;  // borrowed
+};
+
+// Whether comparing this object for equality with another such one runs no Python.
+bool compares_quietly(PyObject* object) noexcept;
+
+// The dict's own lookup, whatever a subclass overrides. `quiet`: compares_quietly(key).
+DictLookup dict_find(PyObject* dict, PyObject* key, Py_hash_t hash, bool quiet) noexcept;
+
+// Whether dict_version also stands for the order of the entries: not for an OrderedDict of several.
+bool keeps_order(PyObject* dict) noexcept;
+
+// The keys of a dict in its own order, one after the other, without running Python.
+class DictOrder {
+ public:
+  explicit DictOrder(PyObject* dict) noexcept;
+  ~DictOrder();
+  DictOrder(const DictOrder&) = delete;
+  DictOrder& operator=(const DictOrder&) = delete;
+
+  // The next key, borrowed from the dict; null at the end.
+  PyObject* next() noexcept;
+  // False where the order cannot be told without running Python; next() is null at once then.
+  bool readable() const noexcept { return readable_; }
+
+ private:
+  PyObject* dict_;      // borrowed
+  PyObject* iterator_;  // owned; for an OrderedDict
+  Py_ssize_t position_ = 0;
+  bool readable_ = true;
+};
+
+// The value under a key which is in the dict, found by the key's identity; borrowed, null where it is not in it.
+PyObject* dict_value_of(PyObject* dict, PyObject* key) noexcept;
+
+// The instance's __dict__, whatever its class overrides; a type's is the dict under its mappingproxy. Borrowed; null
+// where it can have none. A __dict__ that exists only as inline values is made real by this, once.
+PyObject* instance_dict(PyObject* object) noexcept;
+
+// The item of __dict__, without making a dict of inline values.
+DictLookup instance_dict_find(PyObject* object, PyObject* name, Py_hash_t hash) noexcept;
+
+// Where `name` is found along the MRO; borrowed, null if nowhere.
+PyObject* type_find(PyObject* type, PyObject* name) noexcept;
+
+// The number of items by the base class's own __len__ of a list, tuple, dict, set, frozenset, deque, str, bytes or a
+// subclass; -1 for anything else.
+Py_ssize_t own_length(PyObject* object) noexcept;
+
+// A deque's item; a new reference, null where there is none or it is no deque. No exception is left set.
+PyObject* deque_item(PyObject* object, Py_ssize_t index) noexcept;
+
+// Looks up what the above need of the standard library. False with an exception set.
+bool prepare_lookups();
+
+// No garbage is collected (so that no finalizer runs) while one of these is alive.
+class NoCollection {
+ public:
+  NoCollection() noexcept : was_enabled_(PyGC_Disable()) {}
+  ~NoCollection() {
+    if (was_enabled_) PyGC_Enable();
+  }
+  NoCollection(const NoCollection&) = delete;
+  NoCollection& operator=(const NoCollection&) = delete;
+
+ private:
+  int was_enabled_;
+};
+
+}  // namespace dynamo_lite
