@@ -13,7 +13,10 @@ namespace dynamo_lite {
 // OrderedDict's, see keeps_order) and the identity of its values are unchanged while it is; it says nothing of what is
 // inside the values.
 inline std::uint64_t dict_version(PyObject* dict) noexcept {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // kept up to date all through 3.12
   return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
+#pragma GCC diagnostic pop
 }
 
 // A number that no other state of any type has had: what a lookup along the MRO finds is unchanged while it is.

@@ -357,7 +357,7 @@ def test_walks_over_modules_and_parameters():
         shapes = {k: v.shape for k, v in m.state_dict().items()}
         return total, names, kinds, shapes, [n for n, _ in m.named_children()], sum(p.numel() for p in m.buffers())
 
-    check(fn, seeded(Mlp()), tensor(2), graphs=(1, 4), operators=(6, 8))
+    check(fn, seeded(Mlp()), tensor(2), graphs=(1, 4), operators=(6, 10))
 
 
 def test_getattr_of_modules_by_name():

@@ -9,14 +9,14 @@ import math
 import operator
 import types
 import typing
-from collections import OrderedDict
+from collections import defaultdict
 from typing import Any
 
 from ..reasons import DisabledCall, OutputCall, UnknownCall, UnsupportedOperation
 from .. import _C
 from ..source import Source
 from . import polyfills
-from .attributes import MISSING, BuiltinMethodVariable, bind, bind_classmethod, class_lookup
+from .attributes import MISSING, BuiltinMethodVariable, MethodVariable, bind, bind_classmethod, class_lookup
 from .base import (
     Args,
     Kwargs,
@@ -29,13 +29,13 @@ from .base import (
     wraps_type,
 )
 from .constant import ConstantVariable
-from .function import ClassVariable, FunctionVariable, NestedFunctionVariable
+from .function import ClassVariable, FunctionVariable, ModuleVariable, NestedFunctionVariable
 from .iterator import EnumerateVariable, FilterVariable, GeneratorVariable, MapVariable, ZipVariable
 from .mapping import DictIterator, DictVariable, DictViewVariable, SetVariable
 from .registry import Model, known_call, models, models_if, models_raw, record
 from .sequence import ListVariable, SequenceVariable, SliceVariable, TupleVariable
 from .tensor import TensorVariable
-from .user_object import InstanceDictVariable, UserObjectVariable
+from .user_object import EnumVariable, InstanceDictVariable, UserObjectVariable
 
 
 class BuiltinVariable(VariableTracker):
@@ -257,9 +257,68 @@ def _format(tx: Any, of: VariableTracker, spec: VariableTracker | None = None) -
     return tx.format(of, spec or ConstantVariable(""))
 
 
+class IdVariable(VariableTracker):
+    """``id(x)``: good as a key and for equality; its number is that of each call."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: VariableTracker) -> None:
+        self.source = None
+        self.of = of
+
+    def python_type(self) -> type:
+        return int
+
+    def truth(self, tx: Any) -> bool:
+        return True
+
+    def key(self) -> Any:
+        return IdVariable, self.of.identity()
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if symbol in ("==", "!=") and isinstance(other, IdVariable):
+            return ConstantVariable(tx.identical(self.of, other.of) == (symbol == "=="))
+        return None
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(id, [lambda: cg.load(self.of)])
+
+
 @models(id)
 def _id(tx: Any, of: VariableTracker) -> VariableTracker:
-    unsupported(UnsupportedOperation("id()", of.describe()))
+    if isinstance(of, ConstantVariable) and of.identity() is of:
+        unsupported(UnsupportedOperation("id()", of.describe()))
+    return IdVariable(of)
+
+
+class SignatureVariable(VariableTracker):
+    """What ``inspect.signature`` returns for a known function."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: inspect.Signature) -> None:
+        self.source = None
+        self.value = value
+
+    def python_type(self) -> type:
+        return inspect.Signature
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name == "parameters":
+            return DictVariable({key: tx.make(parameter) for key, parameter in self.value.parameters.items()})
+        return super().getattr(tx, name)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_const(self.value)
+
+
+@models(inspect.signature)
+def _signature(tx: Any, of: VariableTracker) -> VariableTracker:
+    if isinstance(of, MethodVariable):
+        value = tx.fold(inspect.signature, (types.MethodType(tx.python_value(of.function), object()),))
+    else:
+        value = tx.fold(inspect.signature, (tx.python_value(of),))
+    return SignatureVariable(value)
 
 
 @models(hash)
@@ -627,6 +686,63 @@ def _copy(tx: Any, of: VariableTracker) -> VariableTracker:
     if isinstance(of, (ConstantVariable, TupleVariable, ClassVariable, FunctionVariable)):
         return of
     unsupported(UnsupportedOperation("copy.copy()", of.describe()))
+
+
+@models(copy.deepcopy)
+def _deepcopy(tx: Any, of: VariableTracker, memo: VariableTracker | None = None) -> VariableTracker:
+    if memo is not None:
+        unsupported(UnsupportedOperation("copy.deepcopy() with a memo", of.describe()))
+    return _DeepCopy(tx).copy(of)
+
+
+class _DeepCopy:
+    """``copy.deepcopy``: each object once."""
+
+    def __init__(self, tx: Any) -> None:
+        self._tx = tx
+        self._done: dict[VariableTracker, VariableTracker] = {}
+
+    def copy(self, of: VariableTracker) -> VariableTracker:
+        of = of.realize()
+        if isinstance(of, _ATOMIC):
+            return of
+        found = self._done.get(of)
+        if found is None:
+            found = self._done[of] = self._copy(of)
+        return found
+
+    def _copy(self, of: VariableTracker) -> VariableTracker:
+        if type(of) is ListVariable or type(of) is TupleVariable:
+            made: Any = type(of)([])
+            self._done[of] = made
+            made.items.extend(self.copy(item) for item in of.items)  # type: ignore[attr-defined]
+            same = isinstance(of, TupleVariable) and all(a is b.realize() for a, b in zip(made.items, of.items))
+            return of if same else made
+        if isinstance(of, DictVariable) and of.cls is not defaultdict:
+            made = self._done[of] = DictVariable({}, None, None, of.cls)
+            for key, value in of.items.items():
+                made.put(self.copy(of.key_variable(key)), self.copy(value))
+            return made
+        if isinstance(of, InstanceDictVariable):
+            return self._copy(of.of.namespace(self._tx))
+        if isinstance(of, SetVariable):
+            return SetVariable({key: self.copy(item) for key, item in of.items.items()}, None, of.cls)
+        if type(of) is UserObjectVariable and of.payload is None:
+            return self._copy_object(of)
+        unsupported(UnsupportedOperation("copy.deepcopy()", of.describe()))
+
+    def _copy_object(self, of: UserObjectVariable) -> VariableTracker:
+        for name in _COPY_HOOKS:
+            if class_lookup(of.cls, name) is not getattr(object, name, MISSING):
+                unsupported(UnsupportedOperation(f"copy.deepcopy() by {name}", of.describe()))
+        made = self._done[of] = UserObjectVariable(None, of.cls)
+        for name, value in of.namespace(self._tx).items.items():
+            made.attrs[name] = self.copy(value)
+        return made
+
+
+_ATOMIC = (ConstantVariable, ClassVariable, FunctionVariable, BuiltinVariable, ModuleVariable, EnumVariable)
+_COPY_HOOKS = ("__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__slots__", "__getnewargs_ex__")
 
 
 @models(inspect.isfunction)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import enum
 import types
 from collections import OrderedDict, defaultdict, deque
@@ -345,6 +346,19 @@ def _object_eq(tx: Any, obj: Any, other: VariableTracker) -> VariableTracker:
     return ConstantVariable(True if obj is other else NotImplemented)
 
 
+def _object_reduce(tx: Any, obj: Any, protocol: VariableTracker) -> VariableTracker:
+    """``object.__reduce_ex__`` from protocol 2 on, for classes that leave pickling to it."""
+    cls = obj.python_type()
+    own = ("__getstate__", "__reduce__", "__getnewargs__", "__getnewargs_ex__", "__slots__")
+    if obj.payload is not None or any(class_lookup(cls, name) is not getattr(object, name, MISSING) for name in own[1:]):
+        unsupported(UnsupportedAttribute(obj.describe(), "__reduce_ex__", "its class says how it is pickled"))
+    state = obj._special(tx, "__getstate__")
+    if state is None:
+        state = obj.namespace(tx)
+    parts = [tx.make(copyreg.__newobj__), TupleVariable([tx.make(cls)]), state, ConstantVariable(None), ConstantVariable(None)]  # type: ignore[attr-defined]
+    return TupleVariable(parts)
+
+
 _OBJECT_METHODS: dict[str, Any] = {
     "__setattr__": _object_setattr,
     "__delattr__": _object_delattr,
@@ -352,6 +366,7 @@ _OBJECT_METHODS: dict[str, Any] = {
     "__init__": _object_init,
     "__init_subclass__": lambda tx, obj: ConstantVariable(None),
     "__eq__": _object_eq,
+    "__reduce_ex__": _object_reduce,
 }
 
 

@@ -1,0 +1,292 @@
+"""Builtins, iterators of itertools, and constants that must be told apart."""
+
+from __future__ import annotations
+
+import builtins
+import copy
+import itertools
+import math
+
+import numpy
+import pytest
+import torch
+from programs import check, tensor
+
+
+def test_numeric_builtins():
+    def fn(x, n, f):
+        facts = abs(-n), round(f, 1), pow(n, 2), pow(n, 3, 5), divmod(7, n), min(n, 2), max([n, 9]), sum([n, f])
+        casts = int(f), float(n), bool(n), str(n), int("12"), float("1e3"), complex(1, 2), hex(n), bin(n), chr(97), ord("a")
+        return x + facts[0], facts, casts
+
+    check(fn, tensor(2), 3, 2.55, operators=1)
+
+
+def test_container_builtins():
+    def fn(x, items):
+        a = len(items), list(items), tuple(items), set(items), frozenset(items), dict(enumerate(items)), sorted(items)
+        b = any(items), all(items), list(reversed(items)), list(zip(items, items, strict=True)), list(range(5, 0, -2))
+        c = isinstance(items, list), type(items), list(map(str, items)), list(filter(lambda v: v > 1, items))
+        return x + len(a), a, b, c, iter([1]).__next__(), slice(1, 2), bytes([65]), [*range(3)]
+
+    check(fn, tensor(2), [3, 1, 2], operators=1)
+
+
+def test_min_max_abs_sum_pow_of_tensors():
+    def fn(x, y):
+        return abs(x), sum([x, y, x]), pow(x, 2), max(x.shape[0], 1), round(x), divmod(x, 2)[0], len(x)
+
+    check(fn, tensor(3), tensor(3, seed=1), graphs=(1, 2), operators=(6, 9))
+
+
+def test_max_of_one_element_tensors():
+    def fn(x, y):
+        return max(x.sum(), y.sum()) + 1
+
+    check(fn, torch.ones(2), torch.zeros(2), graphs=None, others=[(torch.zeros(2), torch.ones(2))])
+
+
+def test_any_and_all_of_tensors():
+    def fn(x):
+        return x + 1, any([x.sum() > 0, True]), all([x.sum() > -99, 1])
+
+    check(fn, torch.ones(2), graphs=None)
+
+
+def test_isinstance_of_many_things():
+    def fn(x):
+        return (
+            x + 1,
+            isinstance(x, torch.Tensor),
+            isinstance(x.shape, torch.Size),
+            isinstance(x.shape, tuple),
+            isinstance(True, int),
+            isinstance(1, bool),
+            isinstance([], (tuple, list)),
+            isinstance(None, type(None)),
+            isinstance(fn, type(lambda: 0)),
+            isinstance(torch.float32, torch.dtype),
+            isinstance(len, type(len)),
+            issubclass(bool, int),
+            type(x) is torch.Tensor,
+            type(1.0) is float,
+        )
+
+    check(fn, tensor(2), operators=1)
+
+
+def test_callable_hash_id_and_repr():
+    def fn(x, items):
+        return x + 1, callable(fn), callable(3), hash("a") == hash("a"), repr(items), str(None), ascii("é")
+
+    check(fn, tensor(2), [1, "b"], graphs=1, operators=1)
+
+
+def test_id_and_identity_of_objects():
+    def fn(x, a, b):
+        same = id(a) == id(b)
+        return x + (1 if same else 2), same, a is b
+
+    shared = [1]
+    check(fn, tensor(2), shared, shared, graphs=(1, 3), others=[(tensor(2), [1], [1])])
+
+
+def test_itertools():
+    def fn(x):
+        a = list(itertools.chain([1, 2], (3,)))
+        b = list(itertools.product([1, 2], "ab"))
+        c = list(itertools.islice(range(10), 2, 5))
+        d = list(itertools.accumulate([1, 2, 3]))
+        e = list(itertools.permutations([1, 2]))
+        f = list(itertools.combinations([1, 2, 3], 2))
+        g = list(itertools.zip_longest([1], [2, 3], fillvalue=0))
+        h = list(itertools.repeat(x, 2))
+        i = [k for k, _ in itertools.groupby([1, 1, 2])]
+        j = list(itertools.chain.from_iterable([[1], [2]]))
+        k = list(itertools.starmap(lambda p, q: p * q, [(1, 2)]))
+        return x + a[0], b, c, d, e, f, g, h, i, j, k
+
+    check(fn, tensor(2), graphs=(1, 4))
+
+
+def test_itertools_with_tensors():
+    def fn(x, y):
+        total = 0
+        for a, b in itertools.product([x, y], [1, 2]):
+            total = total + a * b
+        for t in itertools.chain([x], [y]):
+            total = total - t
+        for i, t in zip(itertools.count(), [x, y], strict=False):
+            total = total + t * i
+        return total, list(itertools.pairwise([1, 2, 3]))
+
+    check(fn, tensor(2), tensor(2, seed=1), graphs=1, operators=14)
+
+
+def test_zip_strict_raises_the_users_error():
+    def fn(x):
+        for a, b in zip([1, 2], [3], strict=True):
+            x = x + a * b
+        return x
+
+    check(fn, tensor(2), graphs=None)
+
+
+def test_enumerate_map_filter_with_state():
+    def fn(x):
+        it = enumerate(map(lambda v: v * 2, filter(lambda v: v % 2, range(6))), start=1)
+        first = next(it)
+        return x * first[1], list(it)
+
+    check(fn, tensor(2), operators=1)
+
+
+def test_iterators_returned():
+    def fn(x):
+        return x + 1, iter([1, 2]), zip([1], [2], strict=False), enumerate(["a"]), reversed([1, 2])
+
+    check(fn, tensor(2), graphs=(0, 2))
+
+
+def test_copy_and_deepcopy():
+    def fn(x, items):
+        a = copy.copy(items)
+        b = copy.deepcopy([1, [2]])
+        a.append(x + 1)
+        return a, b, items
+
+    check(fn, tensor(2), [1, [2]], graphs=(1, 3))
+
+
+def test_math_functions():
+    def fn(x, n):
+        facts = math.ceil(n), math.log2(8), math.inf, math.isinf(n), math.hypot(3, 4), math.copysign(1, -0.0), math.exp(0)
+        return x * facts[0], facts, math.factorial(4)
+
+    check(fn, tensor(2), 2.5, operators=1)
+
+
+def test_vars_dir_and_type_construction():
+    def fn(x):
+        made = type("Made", (), {"n": 3})
+        return x * made.n, made.__name__, "append" in dir([])
+
+    check(fn, tensor(2), graphs=(0, 3))
+
+
+def test_open_and_exec_are_run_by_python(tmp_path):
+    path = str(tmp_path / "file")
+
+    def fn(x, path):
+        y = x + 1
+        with open(path, "w") as file:
+            file.write("text")
+        with open(path) as file:
+            text = file.read()
+        exec("z = 3", scope := {})
+        return y * len(text) + eval("1 + 1") + scope["z"]
+
+    check(fn, tensor(2), path, graphs=None)
+
+
+def test_import_inside():
+    def fn(x):
+        import math as m
+        from functools import reduce
+        from torch.nn import functional as func
+
+        return func.relu(x) * m.floor(2.5) + reduce(lambda a, b: a + b, [1, 2])
+
+    check(fn, tensor(2), operators=3)
+
+
+def test_builtins_of_a_function_are_its_own():
+    source = "def fn(x):\n    return x + len([1, 2, 3])"
+    own = {"__builtins__": {**vars(builtins), "len": lambda value: 100}}
+    exec(source, own)
+    check(own["fn"], tensor(2), operators=1)
+    usual = {}
+    exec(source, usual)
+    check(usual["fn"], tensor(2), operators=1)
+
+
+def test_builtin_hidden_by_a_global():
+    scope = {"sum": lambda items: 100}
+    exec("def fn(x):\n    return x + sum([1, 2])", scope)
+    check(scope["fn"], tensor(2), operators=1)
+
+
+def test_numpy_arrays_and_scalars():
+    def fn(x, a):
+        return x * float(a.mean()) + numpy.float64(2.0), a + 1
+
+    check(fn, tensor(2), numpy.arange(3.0), graphs=None)
+
+
+@pytest.mark.parametrize("values", [(0, False), (1, True), (0, 0.0), (0.0, -0.0), (1, 1.0), (2, 2 + 0j)])
+def test_equal_constants_of_different_kind_are_told_apart(values):
+    def fn(x, n):
+        return x + 1, n, type(n), str(n), [n], (n, n)
+
+    one, other = values
+    check(fn, tensor(2), one, operators=1, others=[(tensor(2), other), (tensor(2), one)])
+
+
+@pytest.mark.parametrize("values", [(0.0, -0.0), (float("nan"), 0.0), (1, True), (0, -0.0), (2**53, float(2**53))])
+def test_equal_constants_in_containers_are_told_apart(values):
+    def fn(x, items, table):
+        return x * items[0], str(items[0]), str(table["k"]), f"{table['k']!r}"
+
+    one, other = values
+    check(fn, tensor(2), [one], {"k": one}, operators=1, others=[(tensor(2), [other], {"k": other})])
+
+
+def test_nan_is_itself():
+    def fn(x, n):
+        same = n == n  # noqa: PLR0124
+        return x * 1, same, n is n, n in [n], n != n, math.isnan(n)  # noqa: PLR0124
+
+    check(fn, tensor(2), float("nan"), operators=1, others=[(tensor(2), 1.0), (tensor(2), float("nan"))], all_graphs=2)
+
+
+def test_nan_does_not_recompile_each_call():
+    def fn(x, n):
+        return x * 2 if math.isnan(n) else x * 3
+
+    check(fn, tensor(2), float("nan"), operators=1, calls=4)
+
+
+def test_signed_zero_in_arithmetic():
+    def fn(x, z):
+        return x / z, math.atan2(z, -1.0), z + 0, -z
+
+    check(fn, torch.ones(2), 0.0, operators=1, others=[(torch.ones(2), -0.0)], all_graphs=2)
+
+
+def test_keys_that_are_equal_but_of_different_kind():
+    def fn(x, table):
+        return x + table[1], list(table), [type(k) for k in table]
+
+    check(fn, tensor(2), {1: 5}, operators=1, others=[(tensor(2), {True: 5}), (tensor(2), {1.0: 5})])
+
+
+def test_big_and_interned_integers():
+    def fn(x, n):
+        return x + n, n is n, n + 1, n == 10**18  # noqa: PLR0124
+
+    check(fn, tensor(2, dtype=torch.float64), 10**18, operators=1, others=[(tensor(2, dtype=torch.float64), 257)])
+
+
+def test_constants_of_every_kind_pass_through():
+    def fn(x, *values):
+        return x + 1, values
+
+    constants = (None, ..., NotImplemented, "", b"", 1j, True, 10**30, -0.0, torch.float16, torch.device("cpu"), int, len)
+    check(fn, tensor(2), *constants, (1, (2, None)), frozenset({1}), slice(1, 2), range(3), torch.strided, operators=1)
+
+
+def test_strings_are_values():
+    def fn(x, s):
+        return x + len(s), s == "ab", s is s, s + "c", s[0], "a" in s  # noqa: PLR0124
+
+    check(fn, tensor(2), "ab", operators=1, others=[(tensor(2), "".join(["a", "b"]))], all_graphs=1)

@@ -1,0 +1,304 @@
+"""Functions of torch: what they return, what they ask about the program, and those that only Python can run."""
+
+from __future__ import annotations
+
+import dynamo_lite as dl
+import torch
+import torch.nn.functional as F
+from programs import check, tensor
+from torch.utils import checkpoint
+
+
+def test_functions_with_several_results():
+    def fn(x):
+        values, indices = torch.max(x, dim=1)
+        a, b, c = torch.split(x, 1, dim=0)
+        u, s, v = torch.linalg.svd(x)
+        std, mean = torch.std_mean(x)
+        return values, indices, a + b + c, s, std, mean, torch.unbind(x)[1], torch.where(x > 0, x, 0)
+
+    check(fn, tensor(3, 3), operators=9)
+
+
+def test_einsum_stack_cat_and_meshgrid():
+    def fn(x, y):
+        a = torch.einsum("ij,jk->ik", x, y)
+        b = torch.stack([x, y])
+        c = torch.cat((x, y), dim=-1)
+        d, e = torch.meshgrid(torch.arange(2), torch.arange(3), indexing="ij")
+        return a, b, c, d, e, torch.broadcast_shapes((2, 1), (3,)), torch.tensordot(x, y, dims=1)
+
+    check(fn, tensor(3, 3), tensor(3, 3, seed=1), operators=(6, 9))
+
+
+def test_questions_about_types_and_tensors():
+    def fn(x):
+        facts = (
+            torch.is_tensor(x),
+            torch.is_floating_point(x),
+            torch.is_complex(x),
+            torch.numel(x),
+            torch.is_grad_enabled(),
+            torch.get_default_dtype(),
+            torch.is_storage(x),
+            torch.overrides.is_tensor_like(x),
+            torch.can_cast(torch.int64, torch.float32),
+            torch.result_type(x, 1),
+            torch.jit.is_scripting(),
+            torch.jit.is_tracing(),
+            torch.cuda.is_available() in (True, False),
+        )
+        return x + 1, facts
+
+    check(fn, tensor(2), graphs=1, operators=1)
+
+
+def test_is_compiling():
+    def fn(x):
+        if dl.is_compiling():
+            return x + 1
+        return x + 1.0
+
+    check(fn, tensor(2), operators=1)
+
+
+def test_torchs_own_is_compiling_is_understood():
+    seen = []
+
+    def fn(x):
+        if not torch.compiler.is_compiling():
+            seen.append("eager")
+        return x + 1
+
+    check(fn, tensor(2), operators=1)
+    assert seen == ["eager"] * 2
+
+
+def test_torch_compiler_disable_is_understood():
+    @torch.compiler.disable
+    def inner(x):
+        return x * 2
+
+    def fn(x):
+        return inner(x + 1) - 3
+
+    check(fn, tensor(2), graphs=2, breaks=1, operators=2)
+
+
+def test_dl_disable():
+    @dl.disable
+    def inner(x):
+        return x * 2
+
+    def fn(x):
+        return inner(x + 1) - 3
+
+    check(fn, tensor(2), graphs=2, breaks=1, operators=2)
+
+
+def test_autograd_function():
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, n):
+            ctx.save_for_backward(x)
+            ctx.n = n
+            return x * n
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            return grad * ctx.n * 10 + x * 0, None
+
+    def fn(x):
+        return Double.apply(x * 1, 2) + 1
+
+    check(fn, tensor(3, grad=True), graphs=(1, 2), backward=True)
+
+
+def test_autograd_grad_inside():
+    def fn(x):
+        y = (x * x).sum()
+        (g,) = torch.autograd.grad(y, x)
+        return g * 2
+
+    check(fn, tensor(3, grad=True), graphs=(1, 3))
+
+
+def test_optimizer_step():
+    def build():
+        w = tensor(3, grad=True)
+        optimizer = torch.optim.SGD([w], lr=0.1)
+
+        def fn(x):
+            loss = ((w - x) ** 2).sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss.detach(), w
+
+        return fn
+
+    check(build, tensor(3, seed=1), build=True, graphs=None, calls=3, recompiles=True)
+
+
+def test_checkpoint():
+    def block(x):
+        return torch.sin(x) * 2
+
+    def fn(x):
+        return checkpoint.checkpoint(block, x, use_reentrant=False).sum()
+
+    check(fn, tensor(3, grad=True), graphs=None, backward=True)
+
+
+def test_vmap_and_grad_transforms():
+    def fn(x):
+        a = torch.func.vmap(lambda v: v * 2)(x)
+        b = torch.func.grad(lambda v: (v * v).sum())(x)
+        return a + b
+
+    check(fn, tensor(2, 3), graphs=None)
+
+
+def test_torch_function_mode_stays_eagers():
+    class Counting(torch.overrides.TorchFunctionMode):
+        def __init__(self):
+            super().__init__()
+            self.calls = 0
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            self.calls += 1
+            return func(*args, **(kwargs or {}))
+
+    def inner(x):
+        return x * 2 + 1
+
+    def fn(x):
+        with Counting() as mode:
+            y = inner(x)
+        return y, mode.calls
+
+    check(fn, tensor(2), graphs=None)
+
+
+def test_torch_function_override_stays_eagers():
+    class Wrapper:
+        def __init__(self, value):
+            self.value = value
+
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func(*[a.value if isinstance(a, Wrapper) else a for a in args], **(kwargs or {}))
+
+    def fn(x):
+        return torch.add(Wrapper(x), 1) * 2
+
+    check(fn, tensor(2), graphs=None)
+
+
+def test_allow_in_graph():
+    @dl.allow_in_graph
+    def opaque(x):
+        return x * 2 + 1
+
+    def fn(x):
+        return opaque(x) - 1
+
+    check(fn, tensor(2), graphs=1, operators=(2, 3))
+
+
+def test_data_dependent_shapes():
+    def fn(x):
+        y = x + 1
+        z = y.nonzero()
+        w = y[y > 0]
+        return z.shape[0] + y, w, torch.unique(w).numel()
+
+    check(fn, tensor(5), graphs=None, others=[(tensor(5, seed=3),)])
+
+
+def test_functional_zoo():
+    def fn(x):
+        a = F.gelu(x) + F.silu(x) + F.softmax(x, dim=-1) + F.log_softmax(x, -1) + F.elu(x) + F.leaky_relu(x, 0.1)
+        b = F.layer_norm(x, (4,)) + F.normalize(x, dim=-1) + F.hardtanh(x)
+        c = F.pad(x, (1, 1)), F.one_hot(torch.tensor([1, 0]), 3), F.interpolate(x[None, None], scale_factor=2.0)
+        return a, b, c, F.max_pool1d(x, 2), F.avg_pool1d(x, 2), F.dropout(x, 0.0), F.dropout(x, 0.5, training=False)
+
+    check(fn, tensor(3, 4), graphs=(1, 2))
+
+
+def test_inplace_functional():
+    def fn(x):
+        y = x * 2
+        F.relu(y, inplace=True)
+        torch.relu_(y)
+        return y
+
+    check(fn, tensor(3), operators=3)
+
+
+def test_random_functions_of_torch():
+    def fn(x):
+        return F.dropout(x, 0.5), torch.randperm(4), torch.normal(0.0, 1.0, (2,)), torch.multinomial(x.abs(), 2)
+
+    check(fn, tensor(4), graphs=(1, 4), calls=3)
+
+
+def test_generator_argument():
+    def fn(x, g):
+        return x + torch.rand(2, generator=g)
+
+    check(fn, tensor(2), torch.Generator().manual_seed(3), graphs=None, calls=3)
+
+
+def test_custom_operator():
+    library = torch.library.Library("dynamo_lite_tests", "FRAGMENT")
+    library.define("twice(Tensor x) -> Tensor")
+    library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
+    torch.library.register_fake("dynamo_lite_tests::twice", torch.empty_like, lib=library)
+
+    def fn(x):
+        return torch.ops.dynamo_lite_tests.twice(x) + torch.ops.aten.add.Tensor(x, 1)
+
+    check(fn, tensor(2), operators=3)
+
+
+def test_pytree_utilities():
+    from torch.utils import _pytree as pytree
+
+    def fn(x):
+        leaves, spec = pytree.tree_flatten({"a": [x, 1], "b": (x * 2,)})
+        return pytree.tree_map(lambda v: v * 3, pytree.tree_unflatten(leaves, spec))
+
+    check(fn, tensor(2), graphs=(0, 4))
+
+
+def test_scripted_function_is_called():
+    scripted = torch.jit.trace(lambda x: x * 2, (torch.ones(2),), check_trace=False)
+
+    def fn(x):
+        y = x + 1
+        return scripted(y) - 1
+
+    check(fn, tensor(2), graphs=None)
+
+
+def test_synchronisation_free_queries_of_devices():
+    def fn(x):
+        if x.device.type == "cuda" or torch.device("cpu") != x.device:
+            return x * 100
+        return x + 1, x.get_device(), str(x.device)
+
+    check(fn, tensor(2), operators=1)
+
+
+def test_constant_tensor_of_the_closure_and_module():
+    table = torch.arange(4.0)
+
+    def fn(x):
+        return x + table[:2] + TABLE
+
+    check(fn, tensor(2), operators=3)
+
+
+TABLE = torch.ones(2) * 5
