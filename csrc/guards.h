@@ -22,9 +22,6 @@ GuardTree& guard_tree(PyObject* object) noexcept;
 // One load: false for good once an object that the tree holds weakly has died. check() then fails.
 bool is_valid(const GuardTree& tree) noexcept;
 
-// The code object whose frames the tree is about; borrowed.
-PyCodeObject* guarded_code(const GuardTree& tree) noexcept;
-
 // The hot path. Whether all assumptions hold of a frame that has not begun. On true, `captured` owns the tuple of
 // captured values, or is empty where the tree captures nothing. Runs no Python, allocates only that tuple, leaves no
 // exception set (a tuple that cannot be allocated is a miss).

@@ -83,21 +83,37 @@ bool same_string(PyObject* a, PyObject* b, Py_hash_t hash_of_b) noexcept {
   return reinterpret_cast<PyASCIIObject*>(a)->hash == hash_of_b && PyUnicode_Compare(a, b) == 0;
 }
 
-// Is there a string in the table that an object which is no exact str might say it equals?
-bool any_with_hash(PyObject* dict, Py_hash_t hash) noexcept {
+// Among exact strings, a key which is none: a subclass of str, or an object that may say it equals one.
+DictLookup find_among_strings(PyObject* dict, PyObject* key, Py_hash_t hash, bool quiet) noexcept {
+  if (quiet && !PyUnicode_Check(key)) return {Presence::Missing, nullptr};
   Py_ssize_t position = 0;
-  PyObject* key;
+  PyObject* each;
   PyObject* value;
   Py_hash_t found;
-  while (_PyDict_Next(dict, &position, &key, &value, &found)) {
-    if (found == hash) return true;
+  Presence missing = Presence::Missing;
+  while (_PyDict_Next(dict, &position, &each, &value, &found)) {
+    if (found != hash) continue;
+    const int equal = quiet ? PyObject_RichCompareBool(each, key, Py_EQ) : -1;
+    if (equal > 0) return {Presence::There, value};
+    if (equal < 0) {
+      PyErr_Clear();
+      missing = Presence::Unclear;
+    }
   }
-  return false;
+  return {missing, nullptr};
 }
 
 bool is_plain(PyTypeObject* type) noexcept {
   return type == &PyUnicode_Type || type == &PyLong_Type || type == &PyBool_Type || type == &PyFloat_Type ||
          type == &PyBytes_Type || type == &PyComplex_Type || type == Py_TYPE(Py_None);
+}
+
+// The type's == is C code of these builtins, inherited or own.
+bool has_builtin_equality(PyTypeObject* type) noexcept {
+  const richcmpfunc compare = type->tp_richcompare;
+  return compare == PyBaseObject_Type.tp_richcompare || compare == PyUnicode_Type.tp_richcompare ||
+         compare == PyLong_Type.tp_richcompare || compare == PyFloat_Type.tp_richcompare ||
+         compare == PyBytes_Type.tp_richcompare || compare == PyComplex_Type.tp_richcompare;
 }
 
 #if PY_VERSION_HEX < 0x030C0000
@@ -150,7 +166,7 @@ bool is_deque(PyObject* object) noexcept {
 
 bool compares_quietly(PyObject* object) noexcept {
   PyTypeObject* type = Py_TYPE(object);
-  if (is_plain(type) || type->tp_richcompare == PyBaseObject_Type.tp_richcompare) return true;
+  if (is_plain(type) || has_builtin_equality(type)) return true;
   if (type != &PyTuple_Type) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
     if (!is_plain(Py_TYPE(PyTuple_GET_ITEM(object, i)))) return false;
@@ -165,9 +181,7 @@ DictLookup dict_find(PyObject* dict, PyObject* key, Py_hash_t hash, bool quiet) 
     PyObject* value = _PyDict_GetItem_KnownHash(dict, key, hash);
     return {value ? Presence::There : Presence::Missing, value};
   }
-  // Only exact strings are in the table: what is no string and compares quietly cannot equal one.
-  if (!quiet && any_with_hash(dict, hash)) return {Presence::Unclear, nullptr};
-  return {Presence::Missing, nullptr};
+  return find_among_strings(dict, key, hash, quiet);
 }
 
 bool keeps_order(PyObject* dict) noexcept {

@@ -179,9 +179,9 @@ class GraphCall:
     """Calls the backend's callable with the hook off for this thread. Vectorcall, nothing allocated but an argument
     vector. ``captured``: the first argument is a tuple whose items go in front of the rest."""
 
-    def __init__(self, fn: Callable[..., Any], captured: bool = False) -> None: ...
+    def __init__(self, fn: Callable[..., Any], captured: int = 0) -> None: ...
     fn: Callable[..., Any]
-    captured: bool
+    captured: int
     def __call__(self, *args: Any) -> Any: ...
 
 class Resume:

@@ -63,15 +63,12 @@ def test_is_compiling():
 
 
 def test_torchs_own_is_compiling_is_understood():
-    seen = []
-
     def fn(x):
-        if not torch.compiler.is_compiling():
-            seen.append("eager")
-        return x + 1
+        if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
+            return x + 1
+        return x + 1 + 0
 
     check(fn, tensor(2), operators=1)
-    assert seen == ["eager"] * 2
 
 
 def test_torch_compiler_disable_is_understood():

@@ -1,0 +1,277 @@
+#include "accessors.h"
+
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <structmember.h>
+
+#include <array>
+#include <cstring>
+
+#include "constants.h"
+#include "tensors.h"
+#include "versions.h"
+
+namespace dynamo_lite {
+
+namespace {
+
+constexpr std::array<const char*, 20> kKindNames{
+    "frame",     "local",         "closure",   "globals",   "builtins", "function", "const",
+    "type",      "instance_dict", "type_attr", "slot",      "c_attr",   "dict_item", "dict_key",
+    "dict_value", "list_item",    "tuple_item", "deque_item", "cell_contents", "weakref_target",
+};
+
+PyObject* none_if_null(PyObject* object) noexcept { return object ? object : Py_None; }
+
+// Keeps __torch_function__, of modes and subclasses, out of a tensor's C getters.
+class NoTorchFunction {
+ public:
+  NoTorchFunction() : state_(at::impl::PythonTorchFunctionTLS::get_disabled_state()) {
+    at::impl::PythonTorchFunctionTLS::set_disabled_state(at::impl::ALL_DISABLED);
+  }
+  ~NoTorchFunction() { at::impl::PythonTorchFunctionTLS::set_disabled_state(state_); }
+  NoTorchFunction(const NoTorchFunction&) = delete;
+  NoTorchFunction& operator=(const NoTorchFunction&) = delete;
+
+ private:
+  at::impl::TorchFunctionDisabledState state_;
+};
+
+bool is_name(PyObject* name, const char* text) noexcept { return PyUnicode_CompareWithASCIIString(name, text) == 0; }
+
+Reached own(PyObject* object, Ref& owned) noexcept {  // steals
+  PyErr_Clear();
+  owned = Ref::steal(object);
+  return {object};
+}
+
+// A C getter found along the type's MRO, called. Data descriptors come before an instance's own attributes.
+Reached run_getter(PyObject* object, PyObject* name, Ref& owned) noexcept {
+  PyObject* descriptor = type_find(reinterpret_cast<PyObject*>(Py_TYPE(object)), name);
+  if (!descriptor) return Reached::nothing();
+  PyTypeObject* kind = Py_TYPE(descriptor);
+  if (kind != &PyGetSetDescr_Type && kind != &PyMemberDescr_Type) return Reached::unreadable();
+  NoCollection no_collection;
+  return own(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(Py_TYPE(object))), owned);
+}
+
+Reached tensor_attr(PyObject* object, PyObject* name, Ref& owned) noexcept {
+  NoCollection no_collection;
+  NoTorchFunction no_torch_function;
+  if (is_name(name, "grad")) return own(tensor_grad(object), owned);
+  // A subclass with __torch_dispatch__ may answer in Python.
+  return has_python_dispatch(object) ? Reached::unreadable() : run_getter(object, name, owned);
+}
+
+Reached function_attr(PyObject* object, PyObject* name, Ref& owned) noexcept {
+  const auto* function = reinterpret_cast<PyFunctionObject*>(object);
+  if (is_name(name, "__code__")) return {function->func_code};
+  if (is_name(name, "__defaults__")) return {none_if_null(function->func_defaults)};
+  if (is_name(name, "__kwdefaults__")) return {none_if_null(function->func_kwdefaults)};
+  if (is_name(name, "__closure__")) return {none_if_null(function->func_closure)};
+  if (is_name(name, "__globals__")) return {function->func_globals};
+  return run_getter(object, name, owned);
+}
+
+Reached c_attr(PyObject* object, PyObject* name, Ref& owned) noexcept {
+  if (PyFunction_Check(object)) return function_attr(object, name, owned);
+  if (PyMethod_Check(object)) {
+    if (is_name(name, "__func__")) return {PyMethod_GET_FUNCTION(object)};
+    if (is_name(name, "__self__")) return {PyMethod_GET_SELF(object)};
+  }
+  return is_tensor(object) ? tensor_attr(object, name, owned) : run_getter(object, name, owned);
+}
+
+Reached read_slot(PyObject* object, PyObject* descriptor, Ref& owned) noexcept {
+  auto* member = reinterpret_cast<PyMemberDescrObject*>(descriptor);
+  if (!PyObject_TypeCheck(object, member->d_common.d_type)) return Reached::unreadable();
+  if (member->d_member->type != T_OBJECT_EX) {
+    NoCollection no_collection;
+    return own(PyMember_GetOne(reinterpret_cast<char*>(object), member->d_member), owned);
+  }
+  return {*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + member->d_member->offset)};
+}
+
+Reached dict_entry(PyObject* dict, Py_ssize_t position, bool value) noexcept {
+  if (!PyDict_Check(dict)) return Reached::unreadable();
+  DictOrder order(dict);
+  if (!order.readable()) return Reached::unreadable();
+  PyObject* key = order.next();
+  for (Py_ssize_t i = 0; key && i < position; ++i) key = order.next();
+  return {key && value ? dict_value_of(dict, key) : key};
+}
+
+Reached dict_item(PyObject* dict, const Key& key) noexcept {
+  if (!PyDict_Check(dict)) return Reached::unreadable();
+  const DictLookup found = dict_find(dict, key.object.get(), key.hash, key.quiet);
+  return {found.value, found.presence != Presence::Unclear};
+}
+
+Reached closure_cell(const FrameSlots& frame, Py_ssize_t index) noexcept {
+  PyObject* cells = reinterpret_cast<PyFunctionObject*>(frame.func)->func_closure;
+  return {cells && index < PyTuple_GET_SIZE(cells) ? PyTuple_GET_ITEM(cells, index) : nullptr};
+}
+
+Reached referent(PyObject* reference) noexcept {
+  if (!PyWeakref_CheckRef(reference)) return Reached::unreadable();
+  PyObject* target = PyWeakref_GET_OBJECT(reference);
+  return {target == Py_None ? nullptr : target};
+}
+
+Reached list_item(PyObject* list, Py_ssize_t index) noexcept {
+  if (!PyList_Check(list)) return Reached::unreadable();
+  return {index < PyList_GET_SIZE(list) ? PyList_GET_ITEM(list, index) : nullptr};
+}
+
+Reached tuple_item(PyObject* tuple, Py_ssize_t index) noexcept {
+  if (!PyTuple_Check(tuple)) return Reached::unreadable();
+  return {index < PyTuple_GET_SIZE(tuple) ? PyTuple_GET_ITEM(tuple, index) : nullptr};
+}
+
+}  // namespace
+
+bool Key::set(PyObject* key, const Liveness& liveness) {
+  hash = PyObject_Hash(key);
+  if (hash == -1 && PyErr_Occurred()) return false;
+  quiet = compares_quietly(key);
+  return object.hold(key, liveness);
+}
+
+FrameLayout::FrameLayout(PyCodeObject* code)
+    : slot_names(Ref::borrow(code->co_localsplusnames)), free_count(code->co_nfreevars) {}
+
+bool Accessor::set(const char* kind, PyObject* arg, const FrameLayout& layout, const Liveness& liveness) {
+  std::size_t which = 1;
+  while (which < kKindNames.size() && std::strcmp(kKindNames[which], kind) != 0) ++which;
+  if (which == kKindNames.size()) {
+    PyErr_Format(PyExc_ValueError, "there is no accessor of kind '%.100s'", kind);
+    return false;
+  }
+  kind_ = static_cast<AccessorKind>(which);
+  switch (kind_) {
+    case AccessorKind::Local:
+    case AccessorKind::Closure:
+      return set_frame_part(arg, layout);
+    case AccessorKind::Const:
+      return object_.hold(arg, liveness);
+    case AccessorKind::Slot:
+      return set_slot(arg, liveness);
+    case AccessorKind::TypeAttr:
+    case AccessorKind::CAttr:
+      return set_name(arg, liveness);
+    case AccessorKind::DictItem:
+      return key_.set(arg, liveness);
+    case AccessorKind::DictKey:
+    case AccessorKind::DictValue:
+    case AccessorKind::ListItem:
+    case AccessorKind::TupleItem:
+    case AccessorKind::DequeItem:
+      return set_index(arg);
+    default:
+      return true;
+  }
+}
+
+bool Accessor::set_frame_part(PyObject* arg, const FrameLayout& layout) {
+  if (kind_ == AccessorKind::Closure) {
+    if (!set_index(arg)) return false;
+    if (index_ < layout.free_count) return true;
+    PyErr_Format(PyExc_ValueError, "the code has %zd free variables, there is no number %zd", layout.free_count, index_);
+    return false;
+  }
+  PyObject* names = layout.slot_names.get();
+  for (index_ = 0; index_ < PyTuple_GET_SIZE(names); ++index_) {
+    if (same_constant(PyTuple_GET_ITEM(names, index_), arg)) return true;
+  }
+  PyErr_Format(PyExc_ValueError, "the code has no local variable %R", arg);
+  return false;
+}
+
+bool Accessor::set_index(PyObject* arg) {
+  index_ = PyLong_Check(arg) ? PyLong_AsSsize_t(arg) : -1;
+  if (index_ >= 0) return true;
+  PyErr_Clear();
+  PyErr_Format(PyExc_ValueError, "%s needs a position, not %R", kKindNames[static_cast<std::size_t>(kind_)], arg);
+  return false;
+}
+
+bool Accessor::set_slot(PyObject* arg, const Liveness& liveness) {
+  if (Py_IS_TYPE(arg, &PyMemberDescr_Type)) return object_.hold(arg, liveness);
+  PyErr_Format(PyExc_ValueError, "slot needs a member descriptor, not %R", arg);
+  return false;
+}
+
+bool Accessor::set_name(PyObject* arg, const Liveness& liveness) {
+  if (PyUnicode_CheckExact(arg)) {
+    PyObject* name = Py_NewRef(arg);
+    PyUnicode_InternInPlace(&name);  // the type's cache of lookups is by identity
+    const Ref interned = Ref::steal(name);
+    return key_.set(name, liveness);
+  }
+  PyErr_Format(PyExc_ValueError, "%s needs a name, not %R", kKindNames[static_cast<std::size_t>(kind_)], arg);
+  return false;
+}
+
+Reached Accessor::reach(PyObject* from, const FrameSlots& frame, Ref& owned) const noexcept {
+  switch (kind_) {
+    case AccessorKind::Frame:
+      return Reached::nothing();
+    case AccessorKind::Local:
+      return {frame.localsplus[index_]};
+    case AccessorKind::Closure:
+      return closure_cell(frame, index_);
+    case AccessorKind::Globals:
+      return {frame.globals};
+    case AccessorKind::Builtins:
+      return {frame.builtins};
+    case AccessorKind::Function:
+      return {frame.func};
+    case AccessorKind::Const:
+      return {object_.get()};
+    case AccessorKind::Type:
+      return {reinterpret_cast<PyObject*>(Py_TYPE(from))};
+    case AccessorKind::InstanceDict:
+      return {instance_dict(from)};
+    case AccessorKind::TypeAttr:
+      return PyType_Check(from) ? Reached{type_find(from, key_.object.get())} : Reached::unreadable();
+    case AccessorKind::Slot:
+      return read_slot(from, object_.get(), owned);
+    case AccessorKind::CAttr:
+      return c_attr(from, key_.object.get(), owned);
+    case AccessorKind::DictItem:
+      return dict_item(from, key_);
+    case AccessorKind::DictKey:
+      return dict_entry(from, index_, false);
+    case AccessorKind::DictValue:
+      return dict_entry(from, index_, true);
+    case AccessorKind::ListItem:
+      return list_item(from, index_);
+    case AccessorKind::TupleItem:
+      return tuple_item(from, index_);
+    case AccessorKind::DequeItem:
+      return own(deque_item(from, index_), owned);
+    case AccessorKind::CellContents:
+      return PyCell_Check(from) ? Reached{PyCell_GET(from)} : Reached::unreadable();
+    case AccessorKind::WeakrefTarget:
+      return referent(from);
+  }
+  return Reached::unreadable();
+}
+
+std::string Accessor::in_words() const {
+  std::string text = kKindNames[static_cast<std::size_t>(kind_)];
+  if (key_.object.get()) {
+    text += " " + dynamo_lite::in_words(key_.object.share().get());
+  } else if (object_.get()) {
+    text += " " + dynamo_lite::in_words(object_.share().get());
+  } else if (kind_ == AccessorKind::Closure || kind_ >= AccessorKind::DictKey) {
+    text += " " + std::to_string(index_);
+  }
+  return text;
+}
+
+int Accessor::traverse(visitproc visit, void* arg) const {
+  if (const int stop = key_.object.traverse(visit, arg)) return stop;
+  return object_.traverse(visit, arg);
+}
+
+}  // namespace dynamo_lite

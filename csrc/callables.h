@@ -1,0 +1,22 @@
+// What programs and generated code call: compiled functions, graphs, resume functions.
+#pragma once
+
+#include <Python.h>
+
+#include "refs.h"
+
+namespace dynamo_lite {
+
+bool is_continuation(PyObject* object) noexcept;
+// The function that a continuation is to run, with these globals. Empty with an exception set.
+Ref continuation_function(PyObject* continuation, PyObject* globals);
+
+struct ContinuationArguments {
+  PyObject* const* values;  // borrowed, as long as the continuation lives
+  std::size_t count;
+};
+ContinuationArguments continuation_arguments(PyObject* continuation) noexcept;
+
+bool register_callables(PyObject* module);
+
+}  // namespace dynamo_lite

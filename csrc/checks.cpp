@@ -1,0 +1,341 @@
+#include "checks.h"
+
+#include <array>
+#include <cstring>
+#include <optional>
+
+#include "constants.h"
+#include "global_state.h"
+#include "tensors.h"
+#include "versions.h"
+
+namespace dynamo_lite {
+
+struct CheckDetails {
+  Key key;                           // dict_has, dict_lacks, type_lacks, lacks_instance_dict_item
+  std::vector<Key> keys;             // dict_keys in order, set_items
+  std::optional<TensorFacts> facts;  // tensor
+  std::vector<std::uint32_t> nodes;  // same_as, distinct, storages_distinct
+};
+
+namespace {
+
+constexpr std::array<const char*, 17> kKindNames{
+    "type",       "id",        "equals",     "length",                   "dict_keys",
+    "dict_has",   "dict_lacks", "type_lacks", "lacks_instance_dict_item", "set_items",
+    "tensor",     "present",   "unbound",    "global_state",             "same_as",
+    "distinct",   "storages_distinct",
+};
+
+const char* name_of(CheckKind kind) noexcept { return kKindNames[static_cast<std::size_t>(kind)]; }
+
+bool say(std::string* found, const std::string& text) {
+  if (found) *found = text;
+  return false;
+}
+
+// Whether a key of a dict or an item of a set is the wanted one: constants by exact value, others by identity.
+bool is_key(const Key& wanted, PyObject* found) noexcept { return same_constant(wanted.object.get(), found); }
+
+// An object whose class nobody can assign: of a static or immutable type that is no module's.
+bool keeps_type(PyTypeObject* type) noexcept {
+  return PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) && !PyType_IsSubtype(type, &PyModule_Type);
+}
+
+DictLookup find_in(PyObject* dict, const Key& key) noexcept {
+  return dict_find(dict, key.object.get(), key.hash, key.quiet);
+}
+
+const char* presence_in_words(Presence presence) noexcept {
+  switch (presence) {
+    case Presence::There:
+      return "the key is there";
+    case Presence::Missing:
+      return "the key is missing";
+    case Presence::Unclear:
+      break;
+  }
+  return "a key of the same hash whose __eq__ is not run";
+}
+
+std::string keys_in_words(PyObject* dict) {
+  std::string text = "keys";
+  DictOrder order(dict);
+  int shown = 0;
+  while (PyObject* key = order.next()) {
+    if (++shown > 16) return text + " ...";
+    text += " " + in_words(key);
+  }
+  return shown ? text : "no keys";
+}
+
+}  // namespace
+
+Check::Check() = default;
+Check::Check(Check&&) noexcept = default;
+Check& Check::operator=(Check&&) noexcept = default;
+Check::~Check() = default;
+
+bool Check::set(const char* kind, PyObject* arg, PyObject* reason, Py_ssize_t node_count, const Liveness& liveness) {
+  std::size_t which = 0;
+  while (which < kKindNames.size() && std::strcmp(kKindNames[which], kind) != 0) ++which;
+  if (which == kKindNames.size()) {
+    PyErr_Format(PyExc_ValueError, "there is no check of kind '%.100s'", kind);
+    return false;
+  }
+  kind_ = static_cast<CheckKind>(which);
+  reason_ = Ref::borrow(reason);
+  return set_argument(arg, node_count, liveness);
+}
+
+bool Check::set_argument(PyObject* arg, Py_ssize_t node_count, const Liveness& liveness) {
+  const auto wrong = [&](const char* wanted) {
+    PyErr_Format(PyExc_TypeError, "a check of kind %s needs %s, not %R", kind_name(), wanted, arg);
+    return false;
+  };
+  switch (kind_) {
+    case CheckKind::Type:
+      if (!PyType_Check(arg)) return wrong("a type");
+      break;
+    case CheckKind::Equals:
+      if (!is_constant(arg)) return wrong("a constant (use id for other objects)");
+      break;
+    case CheckKind::GlobalState:
+      if (!is_global_state(arg)) return wrong("a GlobalState");
+      break;
+    case CheckKind::Length:
+      number_ = PyLong_Check(arg) ? PyLong_AsSsize_t(arg) : -1;
+      return number_ >= 0 || (PyErr_Clear(), wrong("a length"));
+    case CheckKind::TypeLacks:
+    case CheckKind::LacksInstanceDictItem:
+      if (!PyUnicode_CheckExact(arg)) return wrong("a name");
+      [[fallthrough]];
+    case CheckKind::DictHas:
+    case CheckKind::DictLacks:
+      details_ = std::make_unique<CheckDetails>();
+      return details_->key.set(arg, liveness);
+    case CheckKind::DictKeys:
+      return PyTuple_Check(arg) ? set_keys(arg, liveness) : wrong("a tuple of keys");
+    case CheckKind::SetItems:
+      return PyAnySet_Check(arg) ? set_set(arg, liveness) : wrong("a frozenset");
+    case CheckKind::Tensor:
+      details_ = std::make_unique<CheckDetails>();
+      details_->facts = TensorFacts::of(arg);
+      return details_->facts.has_value();
+    case CheckKind::SameAs:
+    case CheckKind::Distinct:
+    case CheckKind::StoragesDistinct:
+      return set_nodes(arg, node_count);
+    case CheckKind::Id:
+      break;
+    case CheckKind::Present:
+    case CheckKind::Unbound:
+      return true;
+  }
+  object_ = arg;
+  return held_.hold(arg, liveness);
+}
+
+bool Check::set_keys(PyObject* arg, const Liveness& liveness) {
+  details_ = std::make_unique<CheckDetails>();
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arg); ++i) {
+    if (!details_->keys.emplace_back().set(PyTuple_GET_ITEM(arg, i), liveness)) return false;
+  }
+  return true;
+}
+
+bool Check::set_set(PyObject* arg, const Liveness& liveness) {
+  details_ = std::make_unique<CheckDetails>();
+  Py_ssize_t position = 0;
+  PyObject* item;
+  Py_hash_t hash;
+  while (_PySet_NextEntry(arg, &position, &item, &hash)) {
+    Key& key = details_->keys.emplace_back();
+    key.hash = hash;
+    if (!key.object.hold(item, liveness)) return false;
+  }
+  return true;
+}
+
+bool Check::set_nodes(PyObject* arg, Py_ssize_t node_count) {
+  details_ = std::make_unique<CheckDetails>();
+  const bool is_one = kind_ == CheckKind::SameAs;
+  const Ref numbers = Ref::steal(is_one ? PyTuple_Pack(1, arg) : PySequence_Tuple(arg));
+  if (!numbers) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers.get()); ++i) {
+    const Py_ssize_t number = PyLong_AsSsize_t(PyTuple_GET_ITEM(numbers.get(), i));
+    if (number == -1 && PyErr_Occurred()) return false;
+    if (number < 0 || number >= node_count) {
+      PyErr_Format(PyExc_ValueError, "the tree has %zd nodes, there is no number %zd", node_count, number);
+      return false;
+    }
+    details_->nodes.push_back(static_cast<std::uint32_t>(number));
+  }
+  return true;
+}
+
+bool Check::keys_match(PyObject* dict) const noexcept {
+  const std::vector<Key>& keys = details_->keys;
+  if (PyDict_GET_SIZE(dict) != static_cast<Py_ssize_t>(keys.size())) return false;
+  DictOrder order(dict);
+  for (const Key& key : keys) {
+    PyObject* found = order.next();
+    if (!found || !is_key(key, found)) return false;
+  }
+  return true;
+}
+
+bool Check::set_matches(PyObject* set) const noexcept {
+  const std::vector<Key>& keys = details_->keys;
+  if (PySet_GET_SIZE(set) != static_cast<Py_ssize_t>(keys.size())) return false;
+  Py_ssize_t position = 0;
+  PyObject* item;
+  Py_hash_t hash;
+  while (_PySet_NextEntry(set, &position, &item, &hash)) {
+    bool known = false;
+    for (const Key& key : keys) {
+      if (key.hash == hash && is_key(key, item)) {
+        known = true;
+        break;
+      }
+    }
+    if (!known) return false;
+  }
+  return true;
+}
+
+bool Check::holds_of(PyObject* value, std::string* found) const noexcept {
+  switch (kind_) {
+    case CheckKind::DictKeys:
+      return PyDict_Check(value) && keys_match(value);
+    case CheckKind::SetItems:
+      return PyAnySet_Check(value) && set_matches(value);
+    case CheckKind::DictHas:
+    case CheckKind::DictLacks: {
+      if (!PyDict_Check(value)) return false;
+      const Presence presence = find_in(value, details_->key).presence;
+      const bool wanted = kind_ == CheckKind::DictHas ? presence == Presence::There : presence == Presence::Missing;
+      return wanted || say(found, presence_in_words(presence));
+    }
+    case CheckKind::TypeLacks:
+      return PyType_Check(value) && !type_find(value, details_->key.object.get());
+    case CheckKind::LacksInstanceDictItem: {
+      const Presence presence = instance_dict_find(value, details_->key.object.get(), details_->key.hash).presence;
+      return presence == Presence::Missing || say(found, presence_in_words(presence));
+    }
+    default:
+      return false;
+  }
+}
+
+bool Check::holds(PyObject* value, std::string* found) const noexcept {
+  bool held = false;
+  switch (kind_) {
+    case CheckKind::Type:
+      if (reinterpret_cast<PyObject*>(Py_TYPE(value)) == object_) return true;
+      return say(found, found ? in_words(reinterpret_cast<PyObject*>(Py_TYPE(value))) : std::string());
+    case CheckKind::Id:
+      held = value == object_;
+      break;
+    case CheckKind::Equals:
+      held = same_constant(object_, value);
+      break;
+    case CheckKind::Tensor:
+      return details_->facts->match(value, found);
+    case CheckKind::Length: {
+      const Py_ssize_t length = own_length(value);
+      return length == number_ ||
+             say(found, !found ? "" : length < 0 ? in_words(value) : "length " + std::to_string(length));
+    }
+    case CheckKind::GlobalState:
+      return matches_current_state(object_, found);
+    case CheckKind::Present:
+      return true;
+    case CheckKind::Unbound:
+      break;
+    default:
+      held = holds_of(value, found);
+      break;
+  }
+  if (!held && found && found->empty()) *found = PyDict_Check(value) ? keys_in_words(value) : in_words(value);
+  return held;
+}
+
+Lasts Check::lasts(PyObject* value) const noexcept {
+  switch (kind_) {
+    case CheckKind::Id:
+    case CheckKind::Equals:
+    case CheckKind::Present:
+      return Lasts::Forever;
+    case CheckKind::Type:
+      return keeps_type(reinterpret_cast<PyTypeObject*>(object_)) ? Lasts::Forever : Lasts::Now;
+    case CheckKind::Length:
+      if (PyDict_Check(value)) return Lasts::Version;
+      return PyTuple_Check(value) || PyUnicode_Check(value) || PyFrozenSet_Check(value) ? Lasts::Forever : Lasts::Now;
+    case CheckKind::DictKeys:
+      return keeps_order(value) ? Lasts::Version : Lasts::Now;
+    case CheckKind::DictHas:
+    case CheckKind::DictLacks:
+      return Lasts::Version;
+    case CheckKind::TypeLacks:
+      return type_version(value) ? Lasts::Version : Lasts::Now;
+    case CheckKind::SetItems:
+      return PyFrozenSet_Check(value) ? Lasts::Forever : Lasts::Now;
+    default:
+      return Lasts::Now;
+  }
+}
+
+const std::vector<std::uint32_t>& Check::nodes() const noexcept { return details_->nodes; }
+
+const char* Check::kind_name() const noexcept { return name_of(kind_); }
+
+Ref Check::argument() const {
+  switch (kind_) {
+    case CheckKind::Type:
+    case CheckKind::Id:
+    case CheckKind::Equals:
+    case CheckKind::GlobalState:
+      return held_.share();
+    case CheckKind::Length:
+      return Ref::steal(PyLong_FromSsize_t(number_));
+    case CheckKind::TypeLacks:
+    case CheckKind::LacksInstanceDictItem:
+    case CheckKind::DictHas:
+    case CheckKind::DictLacks:
+      return details_->key.object.share();
+    case CheckKind::Tensor:
+      return Ref::steal(PyUnicode_FromString(details_->facts->in_words().c_str()));
+    case CheckKind::Present:
+    case CheckKind::Unbound:
+      return Ref::borrow(Py_None);
+    case CheckKind::SameAs:
+      return Ref::steal(PyLong_FromUnsignedLong(details_->nodes.front()));
+    default:
+      break;
+  }
+  Ref list = Ref::steal(PyList_New(0));
+  if (!list) return list;
+  for (const Key& key : details_->keys) {
+    if (PyList_Append(list.get(), key.object.share().get()) < 0) return {};
+  }
+  for (const std::uint32_t node : details_->nodes) {
+    const Ref number = Ref::steal(PyLong_FromUnsignedLong(node));
+    if (!number || PyList_Append(list.get(), number.get()) < 0) return {};
+  }
+  if (kind_ == CheckKind::DictKeys) return Ref::steal(PyList_AsTuple(list.get()));
+  return kind_ == CheckKind::SetItems ? Ref::steal(PyFrozenSet_New(list.get())) : list;
+}
+
+int Check::traverse(visitproc visit, void* arg) const {
+  Py_VISIT(reason_.get());
+  if (const int stop = held_.traverse(visit, arg)) return stop;
+  if (!details_) return 0;
+  if (const int stop = details_->key.object.traverse(visit, arg)) return stop;
+  for (const Key& key : details_->keys) {
+    if (const int stop = key.object.traverse(visit, arg)) return stop;
+  }
+  return 0;
+}
+
+}  // namespace dynamo_lite

@@ -1,0 +1,94 @@
+// What a guard demands of one value it reached.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "accessors.h"
+#include "held.h"
+#include "refs.h"
+
+namespace dynamo_lite {
+
+enum class CheckKind : std::uint8_t {
+  Type,
+  Id,
+  Equals,
+  Length,
+  DictKeys,
+  DictHas,
+  DictLacks,
+  TypeLacks,
+  LacksInstanceDictItem,
+  SetItems,
+  Tensor,
+  Present,
+  Unbound,
+  GlobalState,
+  SameAs,
+  Distinct,
+  StoragesDistinct,
+};
+
+// How long a check that held of a value goes on holding.
+enum class Lasts : std::uint8_t {
+  Now,      // it must be made each time
+  Version,  // while the dict's, or type's, version is the same
+  Forever,  // of that same object
+};
+
+// The parts of a check that its common kinds do without; defined in checks.cpp.
+struct CheckDetails;
+
+class Check {
+ public:
+  Check();
+  Check(Check&&) noexcept;
+  Check& operator=(Check&&) noexcept;
+  ~Check();
+
+  // ValueError for a kind that is not there, TypeError for an argument that does not suit it; false with an exception
+  // set. `node_count`: how many nodes the tree has, for the kinds that name others.
+  bool set(const char* kind, PyObject* arg, PyObject* reason, Py_ssize_t node_count, const Liveness& liveness);
+
+  // Whether a value meets the check (not for the kinds that relate several nodes). `found`: where not null, receives
+  // what is there instead, in words. Runs no Python, leaves no exception set.
+  bool holds(PyObject* value, std::string* found) const noexcept;
+
+  // How long the fact lasts that `value` meets the check.
+  Lasts lasts(PyObject* value) const noexcept;
+
+  // Whether the check relates several nodes: it is made after all others.
+  bool relates() const noexcept { return kind_ >= CheckKind::SameAs; }
+  // The other nodes' numbers.
+  const std::vector<std::uint32_t>& nodes() const noexcept;
+
+  CheckKind kind() const noexcept { return kind_; }
+  const char* kind_name() const noexcept;
+  PyObject* reason() const noexcept { return reason_.get(); }
+  // The check's argument, None for what has died; a tensor's facts as text. New; empty with an exception set.
+  Ref argument() const;
+  int traverse(visitproc visit, void* arg) const;
+
+ private:
+  bool set_keys(PyObject* arg, const Liveness& liveness);
+  bool set_set(PyObject* arg, const Liveness& liveness);
+  bool set_nodes(PyObject* arg, Py_ssize_t node_count);
+  bool set_argument(PyObject* arg, Py_ssize_t node_count, const Liveness& liveness);
+  bool keys_match(PyObject* dict) const noexcept;
+  bool set_matches(PyObject* set) const noexcept;
+  bool holds_of(PyObject* value, std::string* found) const noexcept;
+
+  CheckKind kind_ = CheckKind::Present;
+  PyObject* object_ = nullptr;  // type, id, equals: borrowed from held_
+  Py_ssize_t number_ = 0;       // length
+  std::unique_ptr<CheckDetails> details_;
+  Held held_;
+  Ref reason_;
+};
+
+}  // namespace dynamo_lite

@@ -1,0 +1,26 @@
+// Constants and what it means for two to be the same one: bit for bit, where Python's == is more generous.
+#pragma once
+
+#include <Python.h>
+
+#include <string>
+
+namespace dynamo_lite {
+
+// Whether `object` is immutable all the way down and of a kind that same_constant compares: None, Ellipsis,
+// NotImplemented, bool, int, float, complex, str, bytes, range, slices, torch's dtype, device, layout, memory_format,
+// finfo, iinfo, and tuples, torch.Size and frozensets of these. Types must match exactly.
+bool is_constant(PyObject* object) noexcept;
+
+// Whether `found` has the exact type and value of the constant `expected`: 1, 1.0 and True differ, 0.0 and -0.0 differ,
+// nans are the same if their bits are. Runs no Python, raises nothing. Where `expected` is (or contains) an object that
+// is no constant, that is compared by identity.
+bool same_constant(PyObject* expected, PyObject* found) noexcept;
+
+// The object in words for a report, at most a line; runs none of the program's Python.
+std::string in_words(PyObject* object);
+
+// Looks up what the above need of the builtins. False with an exception set.
+bool prepare_constants();
+
+}  // namespace dynamo_lite

@@ -1,0 +1,204 @@
+#define Py_BUILD_CORE 1
+#include "cpython.h"
+
+#include <pthread.h>
+
+#include <cstring>
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#include <internal/pycore_code.h>
+#include <internal/pycore_frame.h>
+#pragma GCC diagnostic pop
+
+namespace dynamo_lite {
+
+namespace {
+
+constexpr bool kPython312 = PY_VERSION_HEX >= 0x030C0000;
+
+PyObject* function_of(Frame* frame) noexcept {
+#if PY_VERSION_HEX >= 0x030C0000
+  return frame->f_funcobj;
+#else
+  return reinterpret_cast<PyObject*>(frame->f_func);
+#endif
+}
+
+// Slots of a whole frame, in pointers.
+Py_ssize_t frame_size(const PyCodeObject* code) noexcept {
+#if PY_VERSION_HEX >= 0x030C0000
+  return code->co_framesize;
+#else
+  return code->co_nlocalsplus + code->co_stacksize + static_cast<Py_ssize_t>(FRAME_SPECIALS_SIZE);
+#endif
+}
+
+// The bounds of this thread's C stack.
+struct StackBounds {
+  const char* low = nullptr;
+  std::size_t size = 0;
+
+  StackBounds() noexcept {
+    pthread_attr_t attributes;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) return;
+    void* base = nullptr;
+    if (pthread_attr_getstack(&attributes, &base, &size) == 0) low = static_cast<const char*>(base);
+    pthread_attr_destroy(&attributes);
+  }
+
+  // Bytes left below `here`.
+  std::size_t left(const void* here) const noexcept {
+    return low == nullptr ? SIZE_MAX : static_cast<std::size_t>(static_cast<const char*>(here) - low);
+  }
+};
+
+}  // namespace
+
+FrameSlots slots_of(Frame* frame) noexcept {
+  return {frame->f_code, function_of(frame), frame->f_globals, frame->f_builtins, frame->localsplus};
+}
+
+int argument_count(const PyCodeObject* code) noexcept {
+  return code->co_argcount + code->co_kwonlyargcount + ((code->co_flags & CO_VARARGS) != 0) +
+         ((code->co_flags & CO_VARKEYWORDS) != 0);
+}
+
+bool is_plain(Frame* frame) noexcept {
+  constexpr int special = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
+  constexpr int function = CO_OPTIMIZED | CO_NEWLOCALS;
+  return frame->owner == FRAME_OWNED_BY_THREAD && (frame->f_code->co_flags & special) == 0 &&
+         (frame->f_code->co_flags & function) == function && frame->frame_obj == nullptr;
+}
+
+bool is_traced(PyThreadState* state) noexcept {
+#if PY_VERSION_HEX >= 0x030C0000
+  return state->tracing != 0 || state->c_tracefunc != nullptr || state->c_profilefunc != nullptr;
+#else
+  return state->tracing != 0 || state->cframe->use_tracing != 0;
+#endif
+}
+
+bool is_deep(PyThreadState* state) noexcept {
+  thread_local const StackBounds bounds;
+  char here;
+  if (bounds.left(&here) < bounds.size / 2) return true;
+#if PY_VERSION_HEX >= 0x030C0000
+  return state->c_recursion_remaining < C_RECURSION_LIMIT / 2;
+#else
+  (void)state;
+  return false;
+#endif
+}
+
+bool swap_code(PyThreadState* state, Frame* frame, PyCodeObject* code) noexcept {
+  PyCodeObject* old = frame->f_code;
+  auto** base = reinterpret_cast<PyObject**>(frame);
+  const Py_ssize_t before = frame_size(old);
+  const Py_ssize_t after = frame_size(code);
+  if (after > before) {
+    if (state->datastack_top != base + before || base + after >= state->datastack_limit) return false;
+    state->datastack_top = base + after;
+  }
+  const int arguments = argument_count(code);
+  std::memset(frame->localsplus + arguments, 0,
+              sizeof(PyObject*) * static_cast<std::size_t>(code->co_nlocalsplus - arguments));
+  Py_INCREF(code);
+  frame->f_code = code;
+  frame->prev_instr = _PyCode_CODE(code) - 1;
+  frame->stacktop = code->co_nlocalsplus;
+  Py_DECREF(old);  // the function, which the frame holds, holds it too
+  return true;
+}
+
+void set_slot(Frame* frame, int slot, Ref value) noexcept { Py_XSETREF(frame->localsplus[slot], value.release()); }
+
+int local_slot(PyCodeObject* code, const char* name) noexcept {
+  for (int slot = 0; slot < code->co_nlocals; ++slot) {
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_localsplusnames, slot), name) == 0) return slot;
+  }
+  return -1;
+}
+
+PyObject* abandon(PyThreadState* state, Frame* frame) noexcept {
+  // 3.12's evaluator clears the frames it is given; 3.11 leaves that to the caller.
+  if constexpr (kPython312) return _PyEval_EvalFrameDefault(state, frame, 1);
+  (void)state;
+  (void)frame;
+  return nullptr;
+}
+
+void discard(PyThreadState* state, Frame* frame) noexcept {
+  if constexpr (!kPython312) return;
+  for (int slot = 0; slot < frame->stacktop; ++slot) Py_CLEAR(frame->localsplus[slot]);
+  Py_XDECREF(frame->f_locals);
+  PyCodeObject* code = frame->f_code;
+  Py_DECREF(function_of(frame));
+  Py_DECREF(code);
+  auto** base = reinterpret_cast<PyObject**>(frame);
+  _PyStackChunk* chunk = state->datastack_chunk;
+  if (base != &chunk->data[0]) {
+    state->datastack_top = base;
+    return;
+  }
+  // The frame was the first of its chunk: the chunk goes, as _PyThreadState_PopFrame does it.
+  _PyStackChunk* previous = chunk->previous;
+  state->datastack_top = &previous->data[previous->top];
+  state->datastack_chunk = previous;
+  PyObjectArenaAllocator arena;
+  PyObject_GetArenaAllocator(&arena);
+  arena.free(arena.ctx, chunk, chunk->size);
+  state->datastack_limit = reinterpret_cast<PyObject**>(reinterpret_cast<char*>(previous) + previous->size);
+}
+
+void release_locals(Frame* frame) noexcept {
+  if constexpr (kPython312) return;
+  if (frame->frame_obj != nullptr) return;
+  for (int slot = 0; slot < frame->f_code->co_nlocalsplus; ++slot) Py_CLEAR(frame->localsplus[slot]);
+}
+
+Ref flattened(PyCodeObject* code) {
+  Ref replace = Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(code), "replace"));
+  Ref empty = Ref::steal(PyTuple_New(0));
+  Ref names = Ref::steal(Py_BuildValue("{s:i,s:i,s:i,s:i}", "co_argcount", argument_count(code), "co_posonlyargcount",
+                                       0, "co_kwonlyargcount", 0, "co_flags",
+                                       code->co_flags & ~(CO_VARARGS | CO_VARKEYWORDS)));
+  if (!replace || !empty || !names) return {};
+  return Ref::steal(PyObject_Call(replace.get(), empty.get(), names.get()));
+}
+
+PyObject* evaluate_default(PyThreadState* state, Frame* frame, int throwflag) {
+  return _PyEval_EvalFrameDefault(state, frame, throwflag);
+}
+
+Evaluator evaluate_default_address() noexcept { return _PyEval_EvalFrameDefault; }
+
+Evaluator current_evaluator(PyThreadState* state) noexcept { return _PyInterpreterState_GetEvalFrameFunc(state->interp); }
+
+void set_evaluator(PyThreadState* state, Evaluator evaluator) noexcept {
+  _PyInterpreterState_SetEvalFrameFunc(state->interp, evaluator);
+}
+
+#if PY_VERSION_HEX >= 0x030C0000
+Py_ssize_t request_extra(freefunc free_extra) { return PyUnstable_Eval_RequestCodeExtraIndex(free_extra); }
+void* get_extra(PyCodeObject* code, Py_ssize_t index) noexcept {
+  void* extra = nullptr;
+  PyUnstable_Code_GetExtra(reinterpret_cast<PyObject*>(code), index, &extra);
+  return extra;
+}
+bool set_extra(PyCodeObject* code, Py_ssize_t index, void* extra) noexcept {
+  return PyUnstable_Code_SetExtra(reinterpret_cast<PyObject*>(code), index, extra) == 0;
+}
+#else
+Py_ssize_t request_extra(freefunc free_extra) { return _PyEval_RequestCodeExtraIndex(free_extra); }
+void* get_extra(PyCodeObject* code, Py_ssize_t index) noexcept {
+  void* extra = nullptr;
+  _PyCode_GetExtra(reinterpret_cast<PyObject*>(code), index, &extra);
+  return extra;
+}
+bool set_extra(PyCodeObject* code, Py_ssize_t index, void* extra) noexcept {
+  return _PyCode_SetExtra(reinterpret_cast<PyObject*>(code), index, extra) == 0;
+}
+#endif
+
+}  // namespace dynamo_lite

@@ -1,0 +1,52 @@
+// The frame hook (PEP 523): who compiles on this thread, and what is done with each frame.
+#pragma once
+
+#include <Python.h>
+
+#include "cache.h"
+#include "cpython.h"
+#include "refs.h"
+
+namespace dynamo_lite {
+
+// What a thread is doing. `owner` is a strong reference or null: whoever the process names then.
+struct Thread {
+  Owner* owner = nullptr;
+  int busy = 0;                    // guards or a callback are at work: frames run as they are
+  PyObject* tail = nullptr;        // borrowed: the code of the continuation that is called next, from the loop of the hook
+};
+
+Thread& this_thread() noexcept;
+
+// Sets the thread's owner for the life of the object, the hook being there as long as somebody needs it.
+class OwnerScope {
+ public:
+  explicit OwnerScope(Owner* owner) noexcept;
+  ~OwnerScope();
+  OwnerScope(const OwnerScope&) = delete;
+  OwnerScope& operator=(const OwnerScope&) = delete;
+
+ private:
+  Thread& thread_;
+  Owner* before_;  // owned
+};
+
+// Nobody compiles on this thread for the life of the object; the hook stays as it is.
+class OffScope {
+ public:
+  explicit OffScope(Thread& thread) noexcept : thread_(thread), before_(thread.owner) { thread.owner = off_owner(); }
+  ~OffScope() { thread_.owner = before_; }
+  OffScope(const OffScope&) = delete;
+  OffScope& operator=(const OffScope&) = delete;
+
+ private:
+  Thread& thread_;
+  Owner* before_;
+};
+
+// The slots behind a FrameView; null with a RuntimeError set once its callback has returned, or a TypeError.
+const FrameSlots* frame_slots(PyObject* view) noexcept;
+
+bool register_eval_frame(PyObject* module);
+
+}  // namespace dynamo_lite

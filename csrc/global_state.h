@@ -1,0 +1,19 @@
+// torch's state that is on no tensor: read, remembered, compared.
+#pragma once
+
+#include <Python.h>
+
+#include <string>
+
+namespace dynamo_lite {
+
+// Whether `object` is a dynamo_lite._C.GlobalState.
+bool is_global_state(PyObject* object) noexcept;
+
+// Whether this thread's state is what the GlobalState has. `found`: where not null, receives the differences.
+bool matches_current_state(PyObject* state, std::string* found) noexcept;
+
+// Adds the type GlobalState to the module. False with an exception set.
+bool register_global_state(PyObject* module);
+
+}  // namespace dynamo_lite

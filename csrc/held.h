@@ -1,0 +1,47 @@
+// Objects that a guard refers to without keeping them alive.
+#pragma once
+
+#include <Python.h>
+
+#include "refs.h"
+
+namespace dynamo_lite {
+
+// Whether everything that one tree holds weakly is still alive; shared by the tree and the callbacks of its weak
+// references, which turn it off for good.
+class Liveness {
+ public:
+  // False with an exception set on failure.
+  bool create();
+  bool alive() const noexcept { return *flag_; }
+  void end() noexcept;
+  // The callback for weak references; borrowed.
+  PyObject* callback() const noexcept { return object_.get(); }
+
+ private:
+  Ref object_;                   // a callable of ours; no part of any cycle
+  bool* flag_ = &no_flag_;       // inside object_
+  static bool no_flag_;          // false: a tree that was not created, or was cleared
+};
+
+// One object, held weakly where its type allows, else strongly. The pointer may be compared and followed as long as
+// the Liveness is alive: so the address can never be another object's.
+class Held {
+ public:
+  Held() noexcept = default;
+  // Constants and objects without weak references strongly, others weakly. False with an exception set.
+  bool hold(PyObject* object, const Liveness& liveness);
+  PyObject* get() const noexcept { return object_; }
+  // The object for a report, None where it died; a new reference.
+  Ref share() const noexcept;
+  int traverse(visitproc visit, void* arg) const;
+
+ private:
+  PyObject* object_ = nullptr;  // borrowed from keeper_
+  Ref keeper_;                  // the object itself, or its weak reference
+};
+
+// Readies the callback's type. False with an exception set.
+bool prepare_held();
+
+}  // namespace dynamo_lite

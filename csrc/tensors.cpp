@@ -1,0 +1,191 @@
+#include "tensors.h"
+
+#include <c10/core/TensorImpl.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+
+namespace dynamo_lite {
+
+namespace {
+
+// Grants sight of the fields that TensorImpl's virtual accessors would hide behind Python for some subclasses.
+struct Fields : c10::TensorImpl {
+  static std::optional<c10::Device> device(const c10::TensorImpl& impl) { return impl.*(&Fields::device_opt_); }
+  static const c10::impl::SizesAndStrides& sizes_and_strides(const c10::TensorImpl& impl) {
+    return impl.*(&Fields::sizes_and_strides_);
+  }
+};
+
+const c10::TensorImpl& impl_of(PyObject* tensor) noexcept {
+  return *THPVariable_Unpack(tensor).unsafeGetTensorImpl();
+}
+
+bool is_strided(c10::DispatchKeySet keys) noexcept {
+  return !keys.has_any(c10::sparse_ks | c10::sparse_csr_ks | c10::mkldnn_ks);
+}
+
+bool same_dims(c10::IntArrayRef a, c10::IntArrayRef b) noexcept {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(std::int64_t)) == 0;
+}
+
+c10::DispatchKeySet visible_difference(c10::DispatchKeySet a, c10::DispatchKeySet b) noexcept {
+  const auto local = c10::impl::tls_local_dispatch_key_set();
+  return (a ^ b) - local.included_ - local.excluded_;
+}
+
+std::string dims(c10::IntArrayRef values) {
+  std::ostringstream text;
+  text << '(';
+  for (std::size_t i = 0; i < values.size(); ++i) text << (i ? ", " : "") << values[i];
+  text << ')';
+  return text.str();
+}
+
+std::string device_text(const std::optional<c10::Device>& device) { return device ? device->str() : "no device"; }
+
+}  // namespace
+
+bool is_tensor(PyObject* object) noexcept {
+  auto* tensor = reinterpret_cast<PyTypeObject*>(THPVariableClass);
+  return tensor && PyType_IsSubtype(Py_TYPE(object), tensor);
+}
+
+bool has_python_dispatch(PyObject* tensor) noexcept { return impl_of(tensor).is_python_dispatch(); }
+
+PyObject* tensor_grad(PyObject* object) noexcept {
+  try {
+    return THPVariable_Wrap(THPVariable_Unpack(object).grad());
+  } catch (const std::exception&) {
+    PyErr_Clear();
+    return nullptr;
+  }
+}
+
+TensorFacts TensorFacts::read(const c10::TensorImpl& impl) {
+  TensorFacts facts;
+  facts.keys_ = impl.key_set();
+  facts.dtype_ = c10::typeMetaToScalarType(impl.dtype());
+  facts.device_ = Fields::device(impl);
+  facts.requires_grad_ = impl.requires_grad();
+  facts.strided_ = is_strided(facts.keys_);
+  const auto& shape = Fields::sizes_and_strides(impl);
+  facts.sizes_ = shape.sizes_arrayref();
+  if (facts.strided_) facts.strides_ = shape.strides_arrayref();
+  return facts;
+}
+
+std::optional<TensorFacts> TensorFacts::of(PyObject* tensor) {
+  if (!is_tensor(tensor)) {
+    PyErr_Format(PyExc_TypeError, "a tensor check needs an example tensor, not a %.100s", Py_TYPE(tensor)->tp_name);
+    return std::nullopt;
+  }
+  const c10::TensorImpl& impl = impl_of(tensor);
+  if (impl.has_symbolic_sizes_strides() || impl.is_nested()) {
+    PyErr_SetString(PyExc_ValueError,
+                    "a tensor check cannot be made of a nested tensor or one with symbolic sizes; "
+                    "guard what it is made of");
+    return std::nullopt;
+  }
+  return read(impl);
+}
+
+bool TensorFacts::match(PyObject* object, std::string* found) const noexcept {
+  if (!is_tensor(object)) {
+    if (found) *found = "no tensor";
+    return false;
+  }
+  const c10::TensorImpl& impl = impl_of(object);
+  const auto& shape = Fields::sizes_and_strides(impl);
+  const bool matches = !impl.has_symbolic_sizes_strides() && visible_difference(keys_, impl.key_set()).empty() &&
+                       dtype_ == c10::typeMetaToScalarType(impl.dtype()) && device_ == Fields::device(impl) &&
+                       requires_grad_ == impl.requires_grad() && same_dims(sizes_, shape.sizes_arrayref()) &&
+                       (!strided_ || same_dims(strides_, shape.strides_arrayref()));
+  if (!matches && found) {
+    *found = impl.has_symbolic_sizes_strides() ? "a tensor with symbolic sizes" : difference(read(impl));
+  }
+  return matches;
+}
+
+std::string TensorFacts::difference(const TensorFacts& other) const {
+  std::ostringstream text;
+  const char* separator = "";
+  const auto add = [&](bool differs, const std::string& name, const std::string& theirs, const std::string& ours) {
+    if (!differs) return;
+    text << separator << name << " " << theirs << " instead of " << ours;
+    separator = ", ";
+  };
+  add(dtype_ != other.dtype_, "dtype", c10::toString(other.dtype_), c10::toString(dtype_));
+  add(device_ != other.device_, "device", device_text(other.device_), device_text(device_));
+  add(requires_grad_ != other.requires_grad_, "requires_grad", other.requires_grad_ ? "True" : "False",
+      requires_grad_ ? "True" : "False");
+  add(!same_dims(sizes_, other.sizes_), "size", dims(other.sizes_), dims(sizes_));
+  add(!same_dims(strides_, other.strides_), "strides", dims(other.strides_), dims(strides_));
+  const auto keys = visible_difference(keys_, other.keys_);
+  add(!keys.empty(), "dispatch keys", c10::toString(other.keys_), c10::toString(keys_));
+  return text.str();
+}
+
+std::string TensorFacts::in_words() const {
+  std::ostringstream text;
+  text << c10::toString(dtype_) << " tensor on " << device_text(device_) << ", size " << dims(sizes_);
+  if (strided_) text << ", strides " << dims(strides_);
+  if (requires_grad_) text << ", requires_grad";
+  return text.str();
+}
+
+namespace {
+
+// The addresses of the tensor's storage; those of the storage's record where it has no memory of its own (meta).
+bool storage_range(PyObject* object, const char*& begin, const char*& end) noexcept {
+  if (!object || !is_tensor(object)) return false;
+  const c10::Storage& storage = impl_of(object).unsafe_storage();
+  c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
+  if (!impl) return false;
+  begin = static_cast<const char*>(impl->_mutable_data_ptr_no_checks().get());
+  const bool sized = begin && !impl->sym_nbytes().is_symbolic() && impl->sym_nbytes().as_int_unchecked() > 0;
+  if (!sized) {
+    begin = reinterpret_cast<const char*>(impl);
+    end = begin + 1;
+    return true;
+  }
+  end = begin + impl->sym_nbytes().as_int_unchecked();
+  return true;
+}
+
+}  // namespace
+
+bool StoragesDistinct::holds(const std::vector<PyObject*>& tensors, std::string* found) {
+  ranges_.clear();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    Range range{nullptr, nullptr, i};
+    if (storage_range(tensors[i], range.begin, range.end)) ranges_.push_back(range);
+  }
+  if (order_.size() != ranges_.size()) {
+    order_.resize(ranges_.size());
+    for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = i;
+  }
+  const auto apart = [this](std::size_t i) { return ranges_[order_[i - 1]].end <= ranges_[order_[i]].begin; };
+  const auto all_apart = [&] {
+    for (std::size_t i = 1; i < order_.size(); ++i) {
+      if (!apart(i)) return false;
+    }
+    return true;
+  };
+  if (all_apart()) return true;
+  std::sort(order_.begin(), order_.end(), [this](auto a, auto b) { return ranges_[a].begin < ranges_[b].begin; });
+  for (std::size_t i = 1; i < order_.size(); ++i) {
+    if (apart(i)) continue;
+    if (found) {
+      *found = "tensors number " + std::to_string(ranges_[order_[i - 1]].which) + " and " +
+               std::to_string(ranges_[order_[i]].which) + " share memory";
+    }
+    return false;
+  }
+  return true;
+}
+
+}  // namespace dynamo_lite

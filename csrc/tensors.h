@@ -1,0 +1,72 @@
+// What a guard reads of a tensor, straight from its TensorImpl.
+#pragma once
+
+#include <Python.h>
+
+#include <c10/core/Device.h>
+#include <c10/core/DispatchKeySet.h>
+#include <c10/core/ScalarType.h>
+#include <c10/util/DimVector.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace c10 {
+struct TensorImpl;
+}
+
+namespace dynamo_lite {
+
+// Whether the object is a tensor; no __instancecheck__ is run.
+bool is_tensor(PyObject* object) noexcept;
+
+// Whether a __torch_dispatch__ written in Python may answer for the tensor.
+bool has_python_dispatch(PyObject* tensor) noexcept;
+
+// The tensor's .grad, or None; a new reference, null (no exception set) where it has no Python object and none can be
+// made. `object` is a tensor.
+PyObject* tensor_grad(PyObject* object) noexcept;
+
+// The facts that a graph is specialised to: dtype, device, dispatch keys, requires_grad, sizes and strides as the
+// TensorImpl keeps them. What a subclass computes in Python (__torch_dispatch__ sizes) is not asked.
+class TensorFacts {
+ public:
+  // ValueError where the tensor is one whose facts cannot be guarded: symbolic sizes, nested.
+  static std::optional<TensorFacts> of(PyObject* tensor);
+
+  // Whether a tensor has the same facts. Dispatch keys count as far as this thread's included and excluded sets let
+  // them be seen. `found`: where not null, receives the difference in words.
+  bool match(PyObject* object, std::string* found) const noexcept;
+  std::string in_words() const;
+
+ private:
+  static TensorFacts read(const c10::TensorImpl& impl);
+  std::string difference(const TensorFacts& other) const;
+
+  c10::DispatchKeySet keys_;
+  c10::ScalarType dtype_ = c10::ScalarType::Undefined;
+  std::optional<c10::Device> device_;
+  bool requires_grad_ = false;
+  bool strided_ = true;
+  c10::DimVector sizes_;    // elements
+  c10::DimVector strides_;  // elements; empty where the layout has none
+};
+
+// Whether no two of these tensors share memory: neither a storage nor an overlapping range of addresses. Nulls and
+// tensors without storage share with nobody. Remembers the order of addresses, so that it need not sort again.
+class StoragesDistinct {
+ public:
+  bool holds(const std::vector<PyObject*>& tensors, std::string* found);
+
+ private:
+  struct Range {
+    const char* begin;
+    const char* end;
+    std::size_t which;
+  };
+  std::vector<Range> ranges_;
+  std::vector<std::size_t> order_;
+};
+
+}  // namespace dynamo_lite

@@ -1,0 +1,210 @@
+"""Errors and break reasons: each says what happened, where in the user's source, and what to do."""
+
+from __future__ import annotations
+
+import inspect
+import random
+import zlib
+
+import dynamo_lite as dl
+import pytest
+import torch
+from dynamo_lite import reasons
+from programs import tensor
+
+
+def only_reason(fn, *args):
+    """The `Unsupported` that ``fn`` meets under ``fullgraph``, once it was seen to run without."""
+    dl.compile(fn, backend="eager")(*args)
+    dl.reset()
+    with pytest.raises(dl.exc.Unsupported) as caught:
+        dl.compile(fn, backend="eager", fullgraph=True)(*args)
+    return caught.value
+
+
+def line_of(fn, text):
+    lines, first = inspect.getsourcelines(fn)
+    return next(first + i for i, line in enumerate(lines) if text in line)
+
+
+def test_hierarchy():
+    assert issubclass(dl.exc.Unsupported, RuntimeError)
+    assert issubclass(dl.exc.RecompileLimitExceeded, RuntimeError)
+    assert issubclass(dl.exc.BackendCompilerFailed, RuntimeError)
+    assert issubclass(dl.exc.InternalError, RuntimeError)
+    assert issubclass(dl.exc.InvalidBackend, ValueError)
+
+
+def test_message_has_what_stack_source_and_hint():
+    def callee(x):
+        return x.sum().item()
+
+    def fn(x):
+        y = x + 1
+        return y * callee(y)
+
+    error = only_reason(fn, tensor(2))
+    text = str(error)
+    assert error.reason.what() in text
+    assert error.reason.hint() in text
+    assert f"{__file__}:{line_of(fn, 'callee(y)')} in fn" in text
+    assert f"{__file__}:{line_of(callee, 'item')} in callee" in text
+    assert "return x.sum().item()" in text
+    assert [frame.name for frame in error.user_stack][-2:] == ["fn", "callee"]
+    assert error.user_stack[-1].lineno == line_of(callee, "item")
+
+
+def test_user_graph_break_with_a_message():
+    def fn(x):
+        y = x + 1
+        dl.graph_break("for the test")
+        return y * 2
+
+    error = only_reason(fn, tensor(2))
+    assert isinstance(error.reason, reasons.UserGraphBreak)
+    assert "for the test" in str(error)
+
+
+def test_print():
+    def fn(x):
+        print("x", x.shape)
+        return x + 1
+
+    error = only_reason(fn, tensor(2))
+    assert isinstance(error.reason, reasons.OutputCall)
+    assert "print" in str(error)
+
+
+@pytest.mark.parametrize("method", ["item", "tolist"])
+def test_values_of_tensors(method):
+    def fn(x):
+        return x + 1, getattr(x.sum(), method)()
+
+    error = only_reason(fn, tensor(2))
+    assert isinstance(error.reason, reasons.DataDependentValue)
+    assert method in str(error)
+
+
+def test_branch_on_data():
+    def fn(x):
+        if x.sum() > 0:
+            return x + 1
+        return x - 1
+
+    error = only_reason(fn, tensor(2))
+    assert isinstance(error.reason, reasons.DataDependentBranch)
+    assert "where" in error.reason.hint()
+    assert error.user_stack[-1].lineno == line_of(fn, "if x.sum()")
+
+
+def test_unknown_c_function():
+    def fn(x):
+        return x + zlib.crc32(b"text")
+
+    error = only_reason(fn, tensor(2))
+    assert isinstance(error.reason, reasons.UnknownCall)
+    assert "crc32" in str(error)
+
+
+def test_disabled_function():
+    @dl.disable
+    def helper(x):
+        return x * 2
+
+    def fn(x):
+        return helper(x) + 1
+
+    error = only_reason(fn, tensor(2))
+    assert "helper" in str(error)
+    assert "disable" in str(error)
+
+
+def test_operator_that_fails():
+    def fn(x):
+        return x @ x
+
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    with pytest.raises(RuntimeError, match="size|shape"):
+        compiled(tensor(2, 3))
+
+
+def test_inline_limit():
+    def down(x, n):
+        return x if n == 0 else down(x + 1, n - 1)
+
+    with dl.config.patch(inline_limit=5), pytest.raises(dl.exc.Unsupported) as caught:
+        dl.compile(down, backend="eager", fullgraph=True)(tensor(2), 20)
+    assert isinstance(caught.value.reason, reasons.InlineLimit)
+    assert "inline_limit" in str(caught.value)
+    with dl.config.patch(inline_limit=5):
+        assert torch.equal(dl.compile(down, backend="eager")(tensor(2), 20), down(tensor(2), 20))
+
+
+def test_loop_too_long_to_unroll_still_runs():
+    def fn(x):
+        n = 0
+        for i in range(100_000):
+            n += i
+        return x + n
+
+    with dl.config.patch(unroll_limit=5_000):
+        assert torch.equal(dl.compile(fn, backend="eager")(tensor(2)), fn(tensor(2)))
+
+
+def test_random_module_is_run_by_python():
+    def fn(x):
+        return x + random.random()
+
+    error = only_reason(fn, tensor(2))
+    assert "random" in str(error)
+
+
+def test_each_reason_says_what_and_what_to_do():
+    examples = {
+        reasons.UserGraphBreak: ("why",),
+        reasons.OutputCall: ("print",),
+        reasons.UnknownCall: ("zlib.crc32",),
+        reasons.DisabledCall: ("helper",),
+        reasons.DataDependentBranch: (),
+        reasons.DataDependentValue: ("Tensor.item",),
+        reasons.OperatorFailed: ("aten.mm", "shapes"),
+        reasons.UnsupportedOpcode: ("SEND", "generators"),
+        reasons.UnsupportedAttribute: ("Thing", "name"),
+        reasons.UnsupportedOperation: ("+", "Thing and int"),
+        reasons.UnsupportedValue: ("a socket", "it is not data"),
+        reasons.UncaughtException: ("ValueError",),
+        reasons.InlineLimit: ("down", 60),
+        reasons.UnsupportedContext: ("Manager",),
+        reasons.UnreconstructableValue: ("a generator",),
+    }
+    classes = {c for c in vars(reasons).values() if inspect.isclass(c) and issubclass(c, reasons.BreakReason)}
+    assert classes - {reasons.BreakReason} <= set(examples) | {c for c in classes if c not in examples and c.__doc__}
+    for kind, arguments in examples.items():
+        reason = kind(*arguments)
+        assert len(reason.what()) > 10 and len(reason.hint()) > 10
+        assert str(reason) == reason.what()
+        for argument in arguments:
+            assert str(argument) in reason.what()
+        assert dl.exc.Unsupported(reason).reason is reason
+
+
+def test_errors_survive_pickling_of_their_text():
+    reason = reasons.UserGraphBreak("text")
+    assert "Hint" in str(dl.exc.Unsupported(reason))
+    failed = dl.exc.BackendCompilerFailed("mine", KeyError("k"))
+    assert "mine" in str(failed) and "KeyError" in str(failed) and failed.backend == "mine"
+
+
+def test_internal_errors_are_loud(monkeypatch):
+    """A bug of ours is never a reason to run eagerly in silence."""
+    from dynamo_lite.graph import GraphBuilder
+
+    def buggy(self, *args, **kwargs):
+        raise AttributeError("a bug of ours")
+
+    monkeypatch.setattr(GraphBuilder, "call", buggy)
+    with pytest.raises(dl.exc.InternalError, match="a bug of ours"):
+        dl.compile(lambda x: x + 1, backend="eager")(tensor(2))
+    monkeypatch.undo()
+    dl.reset()
+    assert torch.equal(dl.compile(lambda x: x + 1, backend="eager")(tensor(2)), tensor(2) + 1)

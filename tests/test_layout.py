@@ -1,0 +1,226 @@
+"""The shape of the code: imports go down the walk, files and functions stay small, torch's own compiler stays out."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "dynamo_lite"
+FILES = sorted(p for p in PACKAGE.rglob("*.py") if "__pycache__" not in p.parts)
+NATIVE = sorted([*(ROOT / "csrc").glob("*.cpp"), *(ROOT / "csrc").glob("*.h")])
+
+# Rooms by height, highest first: a file may import from its own height and from what is lower.
+WALK = [
+    {"api", "compiled_module"},
+    {"frame", "skip"},
+    {"translator"},
+    {"variables"},
+    {"side_effects", "graph", "guards", "source"},
+    {"codegen"},
+    {"bytecode"},
+    {"cache"},
+    {"backends"},
+]
+GROUND = {"exc", "config", "counters", "logs", "reasons", "compatibility", "_C"}
+MAX_LINES, MAX_FUNCTION = 800, 60
+
+
+def module_name(path: Path) -> str:
+    parts = ("dynamo_lite", *path.relative_to(PACKAGE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in FILES}
+MODULES["dynamo_lite._C"] = PACKAGE / "_C.pyi"
+
+
+def imports_of(name: str, tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """Names that a module imports, absolute, wherever the statement stands; ``TYPE_CHECKING`` blocks left out."""
+    package = name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]
+    hidden = {id(n) for block in ast.walk(tree) if _type_checking(block) for s in block.body for n in ast.walk(s)}
+    for node in ast.walk(tree):
+        if id(node) in hidden:
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parent = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*parent, base] if base else parent)
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                yield full if full in MODULES else base, node
+
+
+def _type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+
+
+def trees() -> dict[str, ast.Module]:
+    return {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
+
+
+def graph_of_imports() -> dict[str, set[str]]:
+    found = {}
+    for name, tree in trees().items():
+        own = {target for target, _ in imports_of(name, tree) if target.split(".")[0] == "dynamo_lite"}
+        found[name] = {target for target in own if target in MODULES and target != name}
+    return found
+
+
+def test_the_package_is_found():
+    assert "dynamo_lite.api" in MODULES and "dynamo_lite.translator.core" in MODULES
+
+
+def test_no_import_cycle():
+    edges = graph_of_imports()
+    done: set[str] = set()
+    path: list[str] = []
+
+    def visit(name: str) -> None:
+        if name in path:
+            raise AssertionError("import cycle: " + " -> ".join([*path[path.index(name) :], name]))
+        if name in done:
+            return
+        path.append(name)
+        for target in sorted(edges[name]):
+            visit(target)
+        path.pop()
+        done.add(name)
+
+    for name in edges:
+        visit(name)
+
+
+def test_nothing_imports_the_package_itself():
+    edges = graph_of_imports()
+    users = [name for name, targets in edges.items() if "dynamo_lite" in targets]
+    assert users == [], "import the room that defines a name, not the package's front"
+
+
+def _room(name: str) -> str:
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+def _height(room: str) -> int:
+    """Rooms above it; -1 for the ground and the front."""
+    return next((at for at, rooms in enumerate(WALK) if room in rooms), -1)
+
+
+def test_every_room_has_its_height():
+    assert {_room(name) for name in MODULES} - {""} - GROUND - set().union(*WALK) == set()
+
+
+def test_imports_go_down_the_walk():
+    wrong = []
+    for name, targets in graph_of_imports().items():
+        room = _room(name)
+        for target in targets:
+            other = _room(target)
+            if _height(room) > _height(other) >= 0:
+                wrong.append(f"{name} imports {target}, which is above it")
+            if room in GROUND and other not in GROUND:
+                wrong.append(f"{name} is on the ground and imports {target}")
+    assert wrong == [], "\n".join(map(str, wrong))
+
+
+def test_no_own_module_is_imported_inside_a_function():
+    wrong = []
+    for name, tree in trees().items():
+        for function in ast.walk(tree):
+            if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                continue
+            inside = {id(node) for node in ast.walk(function)}
+            for target, node in imports_of(name, tree):
+                if id(node) in inside and target.split(".")[0] == "dynamo_lite":
+                    wrong.append(f"{MODULES[name]}:{node.lineno} imports {target} in {function.name}")
+    assert wrong == [], "\n".join(map(str, wrong))
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_torchs_own_compiler_is_not_used(name):
+    tree = ast.parse(MODULES[name].read_text())
+    banned = re.compile(r"^torch\.(_dynamo|_C\._dynamo)\b")
+    wrong = [(target, node.lineno) for target, node in imports_of(name, tree) if banned.match(target)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in ("torch", "torch._C"):
+            wrong += [(f"{node.module}.{a.name}", node.lineno) for a in node.names if a.name == "_dynamo"]
+        if isinstance(node, ast.Attribute) and banned.match(ast.unparse(node)):
+            wrong.append((ast.unparse(node), node.lineno))
+    assert wrong == [], "\n".join(map(str, wrong))
+
+
+def test_importing_brings_in_no_compiler_that_torch_does_not():
+    code = (
+        "import sys, torch; before = set(sys.modules); import dynamo_lite; "
+        "print([m for m in set(sys.modules) - before if m.startswith(('torch._inductor', 'functorch.compile', "
+        "'torch._functorch.aot_autograd', 'triton', 'torch._dynamo', 'transformers'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_files_are_small():
+    long = {}
+    for path in [*FILES, *NATIVE, *Path(__file__).parent.glob("*.py")]:
+        lines = path.read_text().count("\n")
+        stated = re.search(r"(?i)long(?:er)? (?:than|because)", "\n".join(path.read_text().splitlines()[:30]))
+        if lines > MAX_LINES and not stated:
+            long[str(path.relative_to(ROOT))] = lines
+    assert long == {}
+
+
+def test_functions_are_short():
+    long = []
+    for name, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > MAX_FUNCTION:
+                    long.append(f"{MODULES[name].relative_to(ROOT)}:{node.lineno} {node.name}: {lines} lines")
+    assert long == []
+
+
+def test_no_global_statement_and_no_blanket_except():
+    wrong = []
+    for name, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Global):
+                wrong.append(f"{name}:{node.lineno} global {', '.join(node.names)}")
+            if isinstance(node, ast.ExceptHandler) and node.type is None:
+                wrong.append(f"{name}:{node.lineno} bare except")
+            if isinstance(node, ast.ExceptHandler) and all(isinstance(s, (ast.Pass, ast.Continue)) for s in node.body):
+                if node.type is not None and ast.unparse(node.type) in ("Exception", "BaseException"):
+                    wrong.append(f"{name}:{node.lineno} swallows {ast.unparse(node.type)}")
+    assert wrong == [], "\n".join(map(str, wrong))
+
+
+def test_no_file_without_a_subject():
+    names = {p.stem for p in [*FILES, *NATIVE, *Path(__file__).parent.rglob("*.py")]}
+    assert names & {"misc", "util", "utils", "repros", "helpers", "common"} == set()
+
+
+def test_every_module_says_what_it_is():
+    assert [name for name, tree in trees().items() if not ast.get_docstring(tree)] == []
+
+
+def test_public_names_have_docstrings():
+    import dynamo_lite as dl
+
+    missing = [name for name in dl.__all__ if not getattr(getattr(dl, name), "__doc__", None)]
+    assert missing == []
+
+
+def test_interpreter_versions_only_in_their_place():
+    wrong = [p.name for p in NATIVE if "PY_VERSION_HEX" in p.read_text() and p.stem != "cpython"]
+    internals = [p.name for p in NATIVE if re.search(r'#include\s+[<"]internal/', p.read_text()) and p.stem != "cpython"]
+    assert wrong == [] and internals == []

@@ -1,0 +1,323 @@
+"""Nothing stays alive: not arguments, not models, not old code; and nothing is freed too often."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+
+import dynamo_lite as dl
+import pytest
+import torch
+from programs import Recorder, tensor
+from torch import nn
+
+
+def gm_forward(gm, inputs):
+    return gm.forward
+
+
+class Token:
+    """An object whose references can be counted."""
+
+
+def settled(count: int = 3) -> int:
+    """Objects that the collector knows, when it finds nothing more to free."""
+    for _ in range(count):
+        gc.collect()
+    return len(gc.get_objects())
+
+
+def counts(*objects: object) -> list[int]:
+    return [sys.getrefcount(each) for each in objects]
+
+
+def breaking(x, token, n=1):
+    y = x + n
+    dl.graph_break()
+    return y * 2, token
+
+
+def raising(x, token, n=1):
+    y = x + n
+    raise ValueError(token)
+
+
+def looping(x, token, n=1):
+    kept = [token]
+
+    def inner(v):
+        return v + n, kept
+
+    for _ in range(2):
+        x, _ = inner(x)
+    return x, kept
+
+
+def call_quietly(fn, *args):
+    try:
+        fn(*args)
+    except ValueError:
+        pass
+
+
+@pytest.mark.parametrize("fn", [breaking, raising, looping], ids=lambda fn: fn.__name__)
+def test_ten_thousand_calls(fn):
+    compiled = dl.compile(fn, backend=gm_forward)
+    x, token, n = torch.ones(2), Token(), 10**6
+    for _ in range(20):
+        call_quietly(compiled, x, token, n)
+    watched = (x, token, n, fn, fn.__code__, compiled, None, True, gm_forward)
+    objects, before = settled(), counts(*watched)
+    for _ in range(10_000):
+        call_quietly(compiled, x, token, n)
+    after = counts(*watched)
+    grown = settled() - objects
+    assert all(abs(a - b) < 100 for a, b in zip(after, before, strict=True)), (before, after)
+    assert grown < 100, f"{grown} objects more after 10,000 calls"
+
+
+def test_ten_thousand_hits_of_a_closure_and_a_method():
+    scale = torch.full((2,), 2.0)
+
+    class Thing:
+        def __init__(self):
+            self.offset = torch.ones(2)
+
+        def go(self, x, *args, key=None, **kwargs):
+            return x * scale + self.offset, args, kwargs, key
+
+    thing, token = Thing(), Token()
+    compiled = dl.compile(thing.go, backend=gm_forward)
+    x = torch.ones(2)
+    for _ in range(20):
+        compiled(x, token, key=token, other=token)
+    watched = (x, token, thing, thing.offset, scale, Thing.go)
+    objects, before = settled(), counts(*watched)
+    for _ in range(10_000):
+        compiled(x, token, key=token, other=token)
+    assert counts(*watched) == before
+    assert settled() - objects < 100
+
+
+def test_misses_do_not_leak_arguments():
+    compiled = dl.compile(lambda x, token, n: (x + n, token), backend=gm_forward)
+    token, x = Token(), torch.ones(2)
+    with dl.config.patch(recompile_limit=4):
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for n in range(6):
+                compiled(x, token, n)
+            before = counts(token, x)
+            for n in range(2_000):
+                compiled(x, token, n)
+    assert all(abs(a - b) < 20 for a, b in zip(counts(token, x), before, strict=True))
+
+
+def test_compile_and_reset_cycles():
+    def fn(x, n):
+        y = x + n
+        dl.graph_break()
+        return [y * i for i in range(3)]
+
+    x = torch.ones(2)
+    compiled = dl.compile(fn, backend=gm_forward)
+
+    def cycle(times):
+        for n in range(times):
+            compiled(x, n % 3)
+            dl.reset()
+
+    cycle(10)
+    objects, before = settled(), counts(x, fn, fn.__code__, gm_forward)
+    cycle(60)
+    grown = settled() - objects
+    assert all(abs(a - b) < 15 for a, b in zip(counts(x, fn, fn.__code__, gm_forward), before, strict=True))
+    assert grown < 600, f"{grown} objects more after 60 compilations, {grown / 60:.0f} each"
+
+
+def test_compiles_that_are_dropped():
+    def cycle(times):
+        for _ in range(times):
+            scope = {}
+            exec("def fn(x):\n    return x * 2 + 1", scope)
+            dl.compile(scope["fn"], backend=gm_forward)(torch.ones(2))
+
+    cycle(10)
+    objects = settled()
+    cycle(60)
+    grown = settled() - objects
+    assert grown < 600, f"{grown} objects more after 60 dropped functions, {grown / 60:.0f} each"
+
+
+def test_code_object_dies_with_its_entries():
+    class Backend:
+        def __call__(self, gm, inputs):
+            return gm.forward
+
+    backend = Backend()
+    scope = {}
+    exec("def fn(x):\n    return x * 2", scope)
+    compiled = dl.compile(scope["fn"], backend=backend)
+    compiled(torch.ones(2))
+    code, held = weakref.ref(scope["fn"].__code__), weakref.ref(backend)
+    del scope, compiled, backend
+    gc.collect()
+    assert code() is None
+    assert held() is None
+
+
+def test_dropped_function_and_closure_die():
+    token = Token()
+
+    def make(token, x):
+        def fn(v):
+            return v * x, token
+
+        return fn
+
+    x = torch.ones(2)
+    fn = make(token, x)
+    compiled = dl.compile(fn, backend=gm_forward)
+    compiled(torch.ones(2))
+    refs = [weakref.ref(each) for each in (token, fn, x)]
+    del token, fn, x, compiled
+    gc.collect()
+    assert [ref() for ref in refs] == [None, None, None]
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+
+    def forward(self, x):
+        y = self.layers(x)
+        dl.graph_break()
+        return self.layers[0](y)
+
+
+@pytest.mark.parametrize("way", ["module", "function", "argument"])
+@pytest.mark.parametrize("backward", [False, True])
+def test_dropped_model_dies(way, backward):
+    model = Net()
+    if way == "module":
+        compiled = dl.compile(model, backend=gm_forward)
+        call = compiled
+    elif way == "function":
+        compiled = dl.compile(model.forward, backend=gm_forward)
+        call = compiled
+    else:
+        compiled = dl.compile(lambda m, x: m(x), backend=gm_forward)
+
+        def call(x, m=model):
+            return compiled(m, x)
+
+    for _ in range(2):
+        out = call(tensor(2, 4))
+        if backward:
+            out.sum().backward()
+    watched = [model, model.layers[0], *model.parameters()]
+    if backward:
+        watched += [p.grad for p in model.parameters()]
+    refs = [weakref.ref(each) for each in watched]
+    keep = compiled if way == "argument" else None
+    del model, out, watched, call
+    if way != "argument":
+        del compiled
+    gc.collect()
+    gc.collect()
+    alive = [type(ref()) for ref in refs if ref() is not None]
+    assert alive == [], f"alive though dropped: {alive}"
+    assert keep is None or callable(keep)
+
+
+def test_example_inputs_and_intermediates_are_not_kept():
+    kept = []
+
+    def backend(gm, inputs):
+        kept.extend(weakref.ref(each) for each in inputs)
+        return gm.forward
+
+    compiled = dl.compile(lambda x: (x + 1) * 2, backend=backend)
+    x = torch.ones(3)
+    held = weakref.ref(x)
+    out = compiled(x)
+    result = weakref.ref(out)
+    del x, out
+    gc.collect()
+    assert held() is None
+    assert result() is None
+    assert all(ref() is None for ref in kept)
+
+
+def test_results_are_freed_without_the_collector():
+    compiled = dl.compile(lambda x: x + 1, backend=gm_forward)
+    x = torch.ones(3)
+    compiled(x)
+    gc.disable()
+    try:
+        out = compiled(x)
+        ref = weakref.ref(out)
+        del out
+        assert ref() is None, "a result is part of a cycle"
+    finally:
+        gc.enable()
+
+
+def test_exceptions_do_not_keep_frames():
+    def fn(x, token):
+        y = x + 1
+        raise ValueError(y.dim())
+
+    compiled = dl.compile(fn, backend=gm_forward)
+    token = Token()
+    ref = weakref.ref(token)
+    for _ in range(3):
+        with pytest.raises(ValueError):
+            compiled(torch.ones(2), token)
+    del token
+    gc.collect()
+    assert ref() is None
+
+
+def test_backend_failure_keeps_nothing():
+    def broken(gm, inputs):
+        raise KeyError
+
+    compiled = dl.compile(lambda x, t: (x + 1, t), backend=broken)
+    token = Token()
+    ref = weakref.ref(token)
+    for _ in range(3):
+        with pytest.raises(dl.exc.BackendCompilerFailed):
+            compiled(torch.ones(2), token)
+    del token
+    gc.collect()
+    assert ref() is None
+
+
+def test_graphs_are_freed_on_reset():
+    recorder_graphs = []
+
+    def backend(gm, inputs):
+        recorder_graphs.append(weakref.ref(gm))
+        return gm.forward
+
+    compiled = dl.compile(breaking, backend=backend)
+    compiled(torch.ones(2), None)
+    assert len(recorder_graphs) == 2
+    dl.reset()
+    gc.collect()
+    assert [ref() for ref in recorder_graphs] == [None, None]
+    assert torch.equal(compiled(torch.ones(2), None)[0], torch.full((2,), 4.0))
+
+
+def test_recorder_graph_count_is_stable_over_many_calls():
+    recorder = Recorder()
+    compiled = dl.compile(breaking, backend=recorder)
+    for _ in range(200):
+        compiled(torch.ones(2), None)
+    assert len(recorder.graphs) == 2
+    assert recorder.runs == 400

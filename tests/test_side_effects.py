@@ -1,0 +1,563 @@
+"""Side effects: where they go, their order, and who sees them."""
+
+from __future__ import annotations
+
+import collections
+
+import dynamo_lite as dl
+import elsewhere
+import torch
+from programs import check, tensor
+
+COUNTER = 0
+TENSOR = torch.zeros(2)
+ITEMS = []
+TABLE = {"a": 1}
+NAME = "unset"
+
+
+class Thing:
+    shared = 0
+
+    def __init__(self, **values):
+        self.__dict__.update(values)
+
+
+def test_global_number():
+    def fn(x):
+        global COUNTER
+        COUNTER += 1
+        return x * COUNTER
+
+    check(fn, tensor(2), watch=["COUNTER"], operators=1, recompiles=True, calls=3)
+
+
+def test_global_written_only():
+    def fn(x):
+        global NAME
+        NAME = "set"
+        return x + 1
+
+    check(fn, tensor(2), watch=["NAME"], operators=1)
+
+
+def test_global_tensor():
+    def fn(x):
+        global TENSOR
+        TENSOR = TENSOR + x
+        return TENSOR * 2
+
+    check(fn, tensor(2), watch=["TENSOR"], operators=2, calls=3)
+
+
+def test_global_deleted_and_made_again():
+    def fn(x):
+        global NAME
+        del NAME
+        y = x + 1
+        try:
+            NAME  # noqa: B018
+        except NameError:
+            NAME = "again"
+        return y
+
+    check(fn, tensor(2), watch=["NAME"], operators=1, graphs=(1, 2))
+
+
+def test_global_containers():
+    def fn(x):
+        ITEMS.append(x + 1)
+        TABLE["a"] += 1
+        TABLE["b"] = x * 2
+        return len(ITEMS)
+
+    check(fn, tensor(2), watch=["ITEMS", "TABLE"], operators=2, recompiles=True, calls=3)
+
+
+def test_globals_of_another_module():
+    def fn(x):
+        elsewhere.STATE = x + 1
+        elsewhere.LOG.append(elsewhere.COUNT)
+        n = elsewhere.bump(2)
+        return elsewhere.STATE * n
+
+    watch = [(elsewhere, "STATE"), (elsewhere, "LOG"), (elsewhere, "COUNT")]
+    check(fn, tensor(2), watch=watch, operators=2, recompiles=True, calls=3)
+
+
+def test_global_seen_by_a_callee_and_a_caller():
+    def read():
+        return COUNTER
+
+    def fn(x):
+        global COUNTER
+        COUNTER = 5
+        y = x + read()
+        COUNTER = 7
+        return y * read()
+
+    check(fn, tensor(2), watch=["COUNTER"], operators=2)
+
+
+def test_global_seen_after_a_break():
+    def read():
+        return COUNTER, list(ITEMS)
+
+    def fn(x):
+        global COUNTER
+        COUNTER = 5
+        ITEMS.append(1)
+        y = x + 1
+        dl.graph_break()
+        seen = read()
+        COUNTER += 1
+        return y * COUNTER, seen
+
+    check(fn, tensor(2), watch=["COUNTER", "ITEMS"], graphs=2, operators=2, recompiles=True)
+
+
+def test_attributes_of_an_argument():
+    def fn(x, thing):
+        thing.a = x + 1
+        thing.n += 1
+        thing.items.append(thing.n)
+        del thing.gone
+        return thing.a
+
+    check(fn, tensor(2), Thing(n=1, items=[], gone=0), operators=1)
+
+
+def test_attributes_of_a_class():
+    def fn(x):
+        Thing.shared += 1
+        return x * Thing.shared, Thing().shared
+
+    check(fn, tensor(2), watch=[(Thing, "shared")], operators=1, recompiles=True, calls=3)
+
+
+def test_instance_attribute_hides_the_class():
+    def fn(x, thing):
+        before = thing.shared
+        thing.shared = 9
+        between = thing.shared
+        del thing.shared
+        return x + between, before, thing.shared
+
+    check(fn, tensor(2), Thing(), operators=1)
+
+
+def test_order_of_attributes_in_dict():
+    def fn(x, thing):
+        thing.z = 1
+        thing.a = x + 1
+        del thing.first
+        thing.first = 2
+        thing.m = 3
+
+    check(fn, tensor(2), Thing(first=0, second=0), operators=1)
+
+
+def test_lists():
+    def fn(x, items):
+        items.append(x + 1)
+        items.extend([1, 2])
+        items.insert(0, "first")
+        items[1] = "changed"
+        del items[-1]
+        items.pop(1)
+        items += [3]
+        items.reverse()
+        return len(items)
+
+    check(fn, tensor(2), [10, 11], operators=1)
+
+
+def test_list_sorted_in_place():
+    def fn(x, items):
+        items.sort(key=lambda v: -v)
+        return x + items[0]
+
+    check(fn, tensor(2), [1, 3, 2], operators=1, graphs=(1, 2))
+
+
+def test_list_cleared_and_refilled():
+    def fn(x, items):
+        items.clear()
+        items.append(x * 2)
+        items *= 2
+
+    check(fn, tensor(2), [1, 2], operators=1)
+
+
+def test_dictionaries():
+    def fn(x, table):
+        table["new"] = x + 1
+        table["a"] = 5
+        del table["b"]
+        table.update(c=3)
+        table.setdefault("d", []).append(1)
+        table.pop("e", None)
+        table["b"] = "again"
+        return list(table)
+
+    check(fn, tensor(2), {"a": 1, "b": 2, "e": 3}, operators=1)
+
+
+def test_order_of_a_dictionary():
+    def fn(x, table):
+        value = table.pop("a")
+        table["z"] = x + value
+        table["a"] = value
+
+    check(fn, tensor(2), {"a": 1, "b": 2}, operators=1)
+
+
+def test_sets():
+    def fn(x, items):
+        items.add(5)
+        items.discard(1)
+        items |= {7}
+        return x + len(items)
+
+    check(fn, tensor(2), {1, 2}, operators=1, graphs=(1, 2))
+
+
+def test_deques():
+    def fn(x, queue):
+        queue.append(x + 1)
+        queue.popleft()
+        queue.extend([1, 2])
+        queue[0] = "first"
+        return len(queue)
+
+    check(fn, tensor(2), collections.deque([1, 2, 3], maxlen=4), graphs=(1, 3), operators=1)
+
+
+def test_nested_containers():
+    def fn(x, table):
+        table["list"][0]["deep"].append(x + 1)
+        table["list"].append(table["list"][0])
+        return table["list"][1] is table["list"][0]
+
+    check(fn, tensor(2), {"list": [{"deep": []}]}, operators=1)
+
+
+def test_aliased_containers():
+    def fn(x, a, b):
+        a.append(x + 1)
+        return b, a is b, len(b)
+
+    shared = [1]
+    check(fn, tensor(2), shared, shared, operators=1, others=[(tensor(2), [1], [1])], all_graphs=2)
+
+
+def test_aliased_through_local_argument_and_result():
+    def fn(x, table):
+        inner = table["items"]
+        alias = inner
+        alias.append(x + 1)
+        table["other"] = inner
+        return {"again": alias}, table["items"] is alias
+
+    check(fn, tensor(2), {"items": []}, operators=1)
+
+
+def test_argument_list_mutated_is_the_callers():
+    def callee(items, x):
+        items.append(x + 1)
+        items[0] = "seen"
+
+    def fn(x):
+        mine = [0]
+        callee(mine, x)
+        return mine
+
+    check(fn, tensor(2), operators=1)
+
+
+def test_rebinding_is_not_mutation():
+    def fn(x, items):
+        items = items + [x + 1]
+        items.append(2)
+        return items
+
+    check(fn, tensor(2), [1], operators=1)
+
+
+def test_objects_constructed_inside_and_stored():
+    def fn(x, registry):
+        thing = Thing(value=x + 1)
+        thing.me = thing
+        registry["thing"] = thing
+        return thing.value
+
+    check(fn, tensor(2), {}, operators=1)
+
+
+def test_objects_constructed_inside_and_dropped():
+    def fn(x):
+        thing = Thing(value=x + 1)
+        thing.log = [thing.value]
+        return thing.log[0] * 2
+
+    check(fn, tensor(2), operators=2)
+
+
+def test_order_of_effects_on_different_objects():
+    class Ordered:
+        def __init__(self, log):
+            object.__setattr__(self, "log", log)
+
+        def __setattr__(self, name, value):
+            self.log.append((name, value))
+
+    def fn(x, a, b):
+        a.one = 1
+        b.two = 2
+        a.three = 3
+        ITEMS.append("direct")
+        return x + 1
+
+    log = []
+    check(fn, tensor(2), Ordered(log), Ordered(log), watch=["ITEMS"], operators=1, recompiles=True)
+
+
+def test_order_is_kept_across_breaks():
+    def fn(x, log):
+        log.append("one")
+        y = x + 1
+        print("two", len(log))
+        log.append("three")
+        z = y * 2
+        print("four", len(log))
+        log.append(z)
+        return z
+
+    check(fn, tensor(2), [], graphs=2, breaks=2, operators=2)
+
+
+def test_print_sees_what_was_done_before():
+    def fn(x, thing, table):
+        thing.n = 5
+        table["k"] = [thing.n]
+        y = x + 1
+        print(thing.n, table, COUNTER)
+        table["k"].append(6)
+        return y * 2
+
+    check(fn, tensor(2), Thing(), {}, watch=["COUNTER"], graphs=2, breaks=1, operators=2)
+
+
+def test_effects_before_and_after_an_exception():
+    def fn(x, log):
+        log.append("before")
+        y = x + 1
+        try:
+            log.append("in try")
+            raise ValueError
+        except ValueError:
+            log.append("in except")
+        finally:
+            log.append("in finally")
+        return y
+
+    check(fn, tensor(2), [], operators=1)
+
+
+def test_cells_of_the_caller():
+    def build():
+        total = 0
+        seen = []
+
+        def fn(x):
+            nonlocal total
+            total += x.shape[0]
+            seen.append(total)
+            return x + 1, seen, total
+
+        return fn
+
+    check(build, tensor(2), build=True, operators=1, recompiles=True, calls=3)
+
+
+def test_tensor_mutation_and_python_mutation_mixed():
+    def fn(x, items):
+        items.append(x[0])
+        x.add_(1)
+        items.append(x.clone())
+        x.zero_()
+        return items
+
+    check(fn, tensor(2, 2), [], operators=4)
+
+
+def test_tensor_attribute_grad_and_custom():
+    def fn(x, y):
+        y.grad = x * 2
+        y.note = "set"
+        return y.grad + 1
+
+    check(fn, tensor(2), tensor(2, seed=1), graphs=(0, 3))
+
+
+def test_effects_that_cancel():
+    def fn(x, items, thing):
+        items.append(1)
+        items.pop()
+        thing.n = 1
+        del thing.n
+        return x + len(items)
+
+    check(fn, tensor(2), [0], Thing(), operators=1)
+
+
+def test_iterating_while_appending():
+    def fn(x, items):
+        for i, v in enumerate(items):
+            if i < 2:
+                items.append(v + 1)
+        return x + len(items)
+
+    check(fn, tensor(2), [1], operators=1)
+
+
+def test_dictionary_changed_while_iterating_raises():
+    def fn(x, table):
+        y = x + 1
+        for k in table:
+            table[k + "x"] = 1
+        return y
+
+    check(fn, tensor(2), {"a": 1}, graphs=None)
+
+
+def test_default_and_ordered_dictionary_arguments():
+    def fn(x, d, o):
+        d["new"].append(x + 1)
+        o.move_to_end("a")
+        o["c"] = 3
+        return list(o), len(d)
+
+    d = collections.defaultdict(list)
+    o = collections.OrderedDict(a=1, b=2)
+    check(fn, tensor(2), d, o, graphs=(1, 3), operators=1)
+
+
+def test_setattr_override_is_called_once_and_in_order():
+    class Logged:
+        def __init__(self):
+            object.__setattr__(self, "log", [])
+
+        def __setattr__(self, name, value):
+            self.log.append(name)
+            if name != "dropped":
+                object.__setattr__(self, name, value)
+
+    def fn(x, thing):
+        thing.a = x + 1
+        thing.dropped = 1
+        thing.a = x + 2
+        return thing.a, hasattr(thing, "dropped"), thing.log
+
+    check(fn, tensor(2), Logged(), operators=2)
+
+
+def test_setitem_override():
+    class Upper(dict):
+        def __setitem__(self, key, value):
+            super().__setitem__(key.upper(), value)
+
+    class Logged(list):
+        def append(self, item):
+            super().append(("logged", item))
+
+    def fn(x, table, items):
+        table["a"] = x + 1
+        items.append(2)
+        return table["A"], items[0]
+
+    check(fn, tensor(2), Upper(), Logged(), operators=1)
+
+
+def test_property_setter_has_its_effect():
+    class Clamped:
+        def __init__(self):
+            self._n, self.writes = 0, 0
+
+        @property
+        def n(self):
+            return self._n
+
+        @n.setter
+        def n(self, value):
+            self.writes += 1
+            self._n = min(value, 3)
+
+    def fn(x, thing):
+        thing.n = 10
+        thing.n += 1
+        return x * thing.n
+
+    check(fn, tensor(2), Clamped(), operators=1)
+
+
+def test_module_attribute_of_torch_nn():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(2))
+            self.steps = 0
+
+        def forward(self, x):
+            self.steps = self.steps + 1
+            self.seen = self.seen + x
+            self.last_shape = x.shape
+            return self.seen * 2
+
+    check(Net(), tensor(2), operators=2, calls=3, recompiles=True)
+
+
+def test_function_attribute_and_default_are_state():
+    def build():
+        def helper(x, seen=[]):  # noqa: B006
+            seen.append(1)
+            helper.calls += 1
+            return x * len(seen)
+
+        helper.calls = 0
+
+        def fn(x):
+            return helper(x), helper.calls, helper.__defaults__
+
+        return fn
+
+    check(build, tensor(2), build=True, graphs=(1, 4), calls=1)
+
+
+def test_weakref_and_del_method_run_as_in_eager():
+    class Loud:
+        def __init__(self, log):
+            self.log = log
+
+        def __del__(self):
+            self.log.append("deleted")
+
+    def fn(x, log):
+        loud = Loud(log)
+        y = x + 1
+        del loud
+        log.append("after")
+        return y, log
+
+    check(fn, tensor(2), [], graphs=None)
+
+
+def test_many_effects_in_a_loop():
+    def fn(x, log, table):
+        for i in range(20):
+            log.append(i)
+            table[i] = x * i
+            table.pop(i - 1, None)
+        return log
+
+    check(fn, tensor(2), [], {}, graphs=1)

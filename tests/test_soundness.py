@@ -1,0 +1,505 @@
+"""Traps: programs for which a tracer that is nearly right is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+
+import dynamo_lite as dl
+import pytest
+import reference
+import torch
+from programs import Recorder, check, tensor
+
+
+def test_recursion_error_is_raised_and_survived():
+    def down(x, n):
+        return down(x + 1, n + 1)
+
+    def fn(x):
+        try:
+            return down(x, 0)
+        except RecursionError:
+            return x * 2
+
+    def program(x):
+        before = sys.getrecursionlimit()
+        sys.setrecursionlimit(300)
+        try:
+            return fn(x)
+        finally:
+            sys.setrecursionlimit(before)
+
+    check(program, tensor(2), graphs=None)
+
+
+def test_recursion_through_a_compiled_function():
+    recorder = Recorder()
+
+    def plain(x, n):
+        return x if n == 0 else plain(x * 2, n - 1) + 1
+
+    compiled = dl.compile(plain, backend=recorder)
+    assert torch.equal(compiled(torch.ones(2), 6), plain(torch.ones(2), 6))
+
+
+def test_deep_recursion_over_data():
+    def walk(tree):
+        if isinstance(tree, list):
+            return sum(walk(each) for each in tree)
+        return tree * 2
+
+    tree = tensor(2)
+    for _ in range(30):
+        tree = [tree]
+    check(walk, tree, graphs=None)
+
+
+def test_coroutines_are_left_alone():
+    async def inner(x):
+        await asyncio.sleep(0)
+        return x * 2
+
+    async def outer(x):
+        a, b = await asyncio.gather(inner(x), inner(x + 1))
+        return a + b
+
+    def fn(x):
+        return asyncio.run(outer(x)) - 1
+
+    check(fn, tensor(2), graphs=None)
+
+
+def test_compiled_coroutine_function():
+    async def fn(x):
+        y = x + 1
+        await asyncio.sleep(0)
+        return y * 2
+
+    compiled = dl.compile(fn, backend=Recorder())
+    assert torch.equal(asyncio.run(compiled(torch.ones(2))), torch.full((2,), 4.0))
+
+
+def test_compiled_generator_function():
+    def fn(x):
+        for i in range(3):
+            got = yield x * i
+            if got:
+                yield got
+        return x
+
+    compiled = dl.compile(fn, backend=Recorder())
+    g = compiled(torch.ones(2))
+    assert torch.equal(next(g), torch.zeros(2))
+    assert g.send("hello") == "hello"
+    assert [float(v.sum()) for v in g] == [2.0, 4.0]
+
+
+def test_generator_with_finally_is_closed():
+    def source(log, x):
+        try:
+            yield x * 1
+            yield x * 2
+        finally:
+            log.append("closed")
+
+    def fn(x, log):
+        for v in source(log, x):
+            x = x + v
+            break
+        log.append("after")
+        return x
+
+    def build():
+        def program(x):
+            log = []
+            return fn(x, log), log
+
+        return program
+
+    check(build, tensor(2), build=True, graphs=None)
+
+
+def _trace_of(fn, *args):
+    seen = []
+
+    def tracer(frame, event, arg):
+        if frame.f_code.co_filename == __file__ and frame.f_code.co_name != "program":
+            seen.append((frame.f_code.co_name, event, frame.f_lineno))
+        return tracer
+
+    sys.settrace(tracer)
+    try:
+        result = fn(*args)
+    finally:
+        sys.settrace(None)
+    return result, seen
+
+
+def test_a_trace_function_sees_what_it_sees_in_eager():
+    def inner(x):
+        return x * 2
+
+    def fn(x):
+        y = inner(x)
+        return y + 1
+
+    compiled = dl.compile(fn, backend=Recorder())
+    wanted = _trace_of(fn, torch.ones(2))
+    if reference.MODE != "torch":
+        result, seen = _trace_of(compiled, torch.ones(2))
+        assert torch.equal(result, wanted[0])
+        assert seen == wanted[1]
+    assert torch.equal(compiled(torch.ones(2)), wanted[0])
+
+
+def test_a_profile_function_sees_what_it_sees_in_eager():
+    def inner(x):
+        return x * 2
+
+    def fn(x):
+        return inner(x) + 1
+
+    def profile(f):
+        seen = []
+
+        def profiler(frame, event, arg):
+            if frame.f_code.co_filename == __file__ and event in ("call", "return"):
+                seen.append((frame.f_code.co_name, event))
+
+        sys.setprofile(profiler)
+        try:
+            f(torch.ones(2))
+        finally:
+            sys.setprofile(None)
+        return [each for each in seen if each[0] in ("fn", "inner")]
+
+    compiled = dl.compile(fn, backend=Recorder())
+    if reference.MODE != "torch":
+        assert profile(compiled) == profile(fn)
+    assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 3.0))
+
+
+def test_frame_inspection_inside():
+    def who():
+        return sys._getframe(1).f_code.co_name, sys._getframe(1).f_lineno
+
+    def fn(x):
+        y = x + 1
+        name = who()
+        return y * 2, name
+
+    check(fn, tensor(2), graphs=None)
+
+
+def test_traceback_of_a_caught_error_has_the_programs_lines():
+    import traceback
+
+    def inner(x):
+        raise ValueError("inner")
+
+    def fn(x):
+        y = x + 1
+        try:
+            inner(y)
+        except ValueError as error:
+            lines = [(f.name, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+        return y, lines
+
+    check(fn, tensor(2), graphs=None)
+
+
+def test_a_thread_started_inside():
+    def fn(x):
+        out = []
+        thread = threading.Thread(target=lambda: out.append(x * 2))
+        thread.start()
+        thread.join()
+        return out[0] + 1
+
+    check(fn, tensor(2), graphs=None)
+
+
+def test_identity_of_results_and_arguments():
+    def fn(x, items):
+        return x is items[0], items, items[0], [x, items[0]]
+
+    one = tensor(2)
+    check(fn, one, [one], graphs=0, others=[(one, [tensor(2)])])
+
+
+def test_views_of_one_argument_returned_twice_are_two_objects():
+    def fn(x):
+        a, b = x.view(-1), x.view(-1)
+        return a, b, a is b
+
+    check(fn, tensor(2, 2), operators=2)
+
+
+def test_noop_functions_that_return_their_argument():
+    def fn(x):
+        a = x.to(torch.float32)
+        b = x.contiguous()
+        c = x.expand(2)
+        d = x.reshape(2)
+        return a, b, c, d, a is x, b is x, c is x
+
+    check(fn, tensor(2), graphs=1)
+
+
+def test_inplace_returns_its_argument():
+    def fn(x):
+        y = x.add_(1)
+        z = torch.relu_(x)
+        w = x.clone()
+        v = torch.add(w, 1, out=w) if w.dim() == 9 else w.mul_(2)
+        return y is x, z is x, v is w, y, z, v
+
+    check(fn, tensor(2), operators=4)
+
+
+def test_mutation_between_view_and_use():
+    def fn(x):
+        y = x[0]
+        before = y.clone()
+        x.zero_()
+        return y, before, x
+
+    check(fn, tensor(2, 2), operators=3)
+
+
+def test_mutation_of_an_argument_that_is_returned_before_and_after():
+    def fn(x):
+        a = x + 0
+        x += 1
+        b = x + 0
+        x += 1
+        return a, b, x
+
+    check(fn, tensor(2), operators=4)
+
+
+def test_list_and_tensor_with_the_same_storage():
+    def fn(items):
+        items[0].add_(1)
+        return items[1] * 2
+
+    base = tensor(4)
+    check(fn, [base, base[:2]], operators=2, others=[([tensor(4), tensor(2)],)])
+    check(fn, [tensor(4), tensor(2)], operators=2, others=[([base, base[:2]],)])
+
+
+def test_input_overlapping_only_on_a_later_call():
+    def fn(x, y):
+        x.mul_(2)
+        y.add_(1)
+        return x + y
+
+    base = tensor(4)
+    check(fn, tensor(3), tensor(3, seed=1), operators=3, others=[(base[:3], base[1:]), (base[:3], base[:3])])
+
+
+def test_same_list_nested_in_itself_as_argument():
+    def fn(x, items):
+        items.append(x + 1)
+        return items[0] is items, len(items)
+
+    loop = []
+    loop.append(loop)
+    check(fn, tensor(2), loop, graphs=(0, 1))
+
+
+def test_argument_changed_by_a_property_of_another():
+    class Sneaky:
+        def __init__(self, items):
+            self.items = items
+
+        @property
+        def value(self):
+            self.items.append("read")
+            return len(self.items)
+
+    def fn(x, sneaky, items):
+        return x * sneaky.value + sneaky.value, items
+
+    shared = []
+    check(fn, tensor(2), Sneaky(shared), shared, operators=2)
+
+
+def test_dictionary_order_is_part_of_the_input():
+    def fn(x, table):
+        for v in table.values():
+            x = x * 2 + v
+        return x
+
+    check(fn, tensor(2), {"a": 1, "b": 2}, operators=4, others=[(tensor(2), {"b": 2, "a": 1})])
+
+
+def test_attribute_appears_on_the_instance_or_class_later():
+    class Thing:
+        n = 1
+
+    def fn(x, thing):
+        return x * thing.n
+
+    special = Thing()
+    special.n = 5
+    check(fn, tensor(2), Thing(), operators=1, others=[(tensor(2), special), (tensor(2), Thing())], all_graphs=2)
+
+
+def test_class_attribute_changes_between_calls():
+    class Thing:
+        n = 1
+
+    def fn(x):
+        return x * Thing.n
+
+    compiled = dl.compile(fn, backend=Recorder())
+    x = torch.ones(2)
+    for n in (1, 2, 2, 1):
+        Thing.n = n
+        assert torch.equal(compiled(x), x * n)
+
+
+def test_method_replaced_on_class_and_instance():
+    class Thing:
+        def get(self):
+            return 1
+
+    def fn(x, thing):
+        return x * thing.get()
+
+    compiled = dl.compile(fn, backend=Recorder())
+    thing, x = Thing(), torch.ones(2)
+    assert torch.equal(compiled(x, thing), x)
+    Thing.get = lambda self: 2
+    assert torch.equal(compiled(x, thing), x * 2)
+    thing.get = lambda: 3
+    assert torch.equal(compiled(x, thing), x * 3)
+    thing.__class__ = type("Other", (), {"get": lambda self: 4})
+    del thing.get
+    assert torch.equal(compiled(x, thing), x * 4)
+
+
+def test_code_of_a_callee_replaced():
+    def helper(x):
+        return x * 2
+
+    def other(x):
+        return x * 3
+
+    def fn(x):
+        return helper(x)
+
+    compiled = dl.compile(fn, backend=Recorder())
+    x = torch.ones(2)
+    assert torch.equal(compiled(x), x * 2)
+    helper.__code__ = other.__code__
+    assert torch.equal(compiled(x), x * 3)
+
+
+def test_base_class_changes():
+    class Base:
+        def get(self):
+            return 1
+
+    class Derived(Base):
+        pass
+
+    def fn(x, thing):
+        return x * thing.get()
+
+    compiled = dl.compile(fn, backend=Recorder())
+    thing, x = Derived(), torch.ones(2)
+    assert torch.equal(compiled(x, thing), x)
+    Base.get = lambda self: 2
+    assert torch.equal(compiled(x, thing), x * 2)
+    Derived.get = lambda self: 3
+    assert torch.equal(compiled(x, thing), x * 3)
+
+
+def test_getattr_added_to_the_class_later():
+    class Thing:
+        pass
+
+    def fn(x, thing):
+        return x * getattr(thing, "n", 1)
+
+    compiled = dl.compile(fn, backend=Recorder())
+    thing, x = Thing(), torch.ones(2)
+    assert torch.equal(compiled(x, thing), x)
+    Thing.__getattr__ = lambda self, name: 7
+    assert torch.equal(compiled(x, thing), x * 7)
+
+
+def test_freed_and_reused_addresses_do_not_confuse_guards():
+    def fn(x, f):
+        return f(x)
+
+    compiled = dl.compile(fn, backend=Recorder())
+    x = torch.ones(2)
+    for n in range(20):
+        f = eval(f"lambda v: v * {n}")
+        assert torch.equal(compiled(x, f), x * n)
+        del f
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, MemoryError, StopIteration])
+def test_base_exceptions_leave_as_they_are(error):
+    def fn(x):
+        y = x + 1
+        raise error(y.dim())
+
+    compiled = dl.compile(fn, backend=Recorder())
+    with pytest.raises(error) as caught:
+        compiled(torch.ones(2))
+    assert caught.value.args == (1,)
+    assert caught.value.__context__ is None and caught.value.__cause__ is None
+
+
+def test_user_error_is_not_replaced_under_fullgraph():
+    def fn(x):
+        raise ValueError("mine")
+
+    compiled = dl.compile(fn, backend=Recorder(), fullgraph=True)
+    with pytest.raises(ValueError, match="mine") if reference.MODE != "torch" else pytest.raises(Exception):
+        compiled(torch.ones(2))
+
+
+def test_state_after_an_error_in_a_later_fragment():
+    def fn(x, log):
+        with torch.no_grad():
+            log.append(1)
+            y = x + 1
+            dl.graph_break()
+            log.append(2)
+            raise ValueError(y.requires_grad)
+
+    check(fn, tensor(2, grad=True), [], graphs=(1, 2))
+
+
+def test_float_arguments_that_change_each_call_stay_right():
+    def fn(x, lr):
+        return x - lr * 2
+
+    compiled = dl.compile(fn, backend=Recorder())
+    x = torch.ones(2)
+    for step in range(6):
+        assert torch.equal(compiled(x, 0.1 * step), fn(x, 0.1 * step))
+
+
+def test_compiled_function_calls_compiled_function():
+    inner = dl.compile(lambda x: x * 2, backend=Recorder())
+
+    def fn(x):
+        return inner(x + 1) - 3
+
+    check(fn, tensor(2), graphs=None)
+
+
+def test_star_import_names_and_odd_code():
+    scope = {"torch": torch}
+    source = "def fn(x):\n    a = 1; b = 2; c = a if b else x\n    return (lambda: (yield))().gi_code.co_name, x + c\n"
+    exec(source, scope)
+    check(scope["fn"], tensor(2), graphs=(0, 2))
