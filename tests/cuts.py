@@ -5,8 +5,8 @@ gives one pytest parameter for it and each kind of break.
 """
 
 from __future__ import annotations
-
 import __future__ as future
+
 import ast
 import inspect
 import textwrap
@@ -15,8 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import dynamo_lite as dl
 import pytest
+
+import dynamo_lite as dl
 from programs import check, tensor
 
 KINDS = {

@@ -9,11 +9,12 @@ import io
 import pickle
 import threading
 
-import dynamo_lite as dl
 import pytest
 import torch
-from programs import Recorder, tensor
 from torch import nn
+
+import dynamo_lite as dl
+from programs import Recorder, tensor
 
 
 class Net(nn.Module):

@@ -6,9 +6,10 @@ import inspect
 import random
 import zlib
 
-import dynamo_lite as dl
 import pytest
 import torch
+
+import dynamo_lite as dl
 from dynamo_lite import reasons
 from programs import tensor
 

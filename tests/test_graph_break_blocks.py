@@ -6,6 +6,7 @@ import contextlib
 
 import pytest
 import torch
+
 from cuts import Place, Places, run_place
 from programs import tensor
 

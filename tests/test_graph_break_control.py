@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from cuts import Place, Places, run_place
 from programs import tensor
 

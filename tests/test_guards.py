@@ -11,9 +11,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-import dynamo_lite as dl
 import pytest
 import torch
+
+import dynamo_lite as dl
 from equality import Pairing
 from programs import Recorder, ints, tensor
 

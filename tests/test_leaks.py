@@ -6,11 +6,12 @@ import gc
 import sys
 import weakref
 
-import dynamo_lite as dl
 import pytest
 import torch
-from programs import Recorder, tensor
 from torch import nn
+
+import dynamo_lite as dl
+from programs import Recorder, tensor
 
 
 def gm_forward(gm, inputs):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import collections
 
+import torch
+
 import dynamo_lite as dl
 import elsewhere
-import torch
 from programs import check, tensor
 
 COUNTER = 0

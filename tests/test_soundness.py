@@ -6,10 +6,11 @@ import asyncio
 import sys
 import threading
 
-import dynamo_lite as dl
 import pytest
-import reference
 import torch
+
+import dynamo_lite as dl
+import reference
 from programs import Recorder, check, tensor
 
 

@@ -6,8 +6,9 @@ import threading
 import time
 from collections.abc import Callable
 
-import dynamo_lite as dl
 import torch
+
+import dynamo_lite as dl
 from programs import Recorder, tensor
 
 THREADS = 8

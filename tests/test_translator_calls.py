@@ -7,6 +7,7 @@ import math
 
 import torch
 import torch.nn.functional as F
+
 from programs import check, tensor
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 
 import torch
+
 from programs import check, ints, tensor
 
 Point = collections.namedtuple("Point", ["x", "y"])

@@ -6,6 +6,7 @@ PYTEST_DONT_REWRITE: the programs' own assertions stay as they are written.
 from __future__ import annotations
 
 import torch
+
 from programs import check, ints, tensor
 
 

@@ -9,6 +9,7 @@ import sys
 import warnings
 
 import torch
+
 from programs import check, tensor
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 
 import pytest
+
 from dynamo_lite.translator.core import HANDLERS, REFUSED
 
 

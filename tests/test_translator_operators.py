@@ -6,6 +6,7 @@ import operator
 
 import pytest
 import torch
+
 from programs import check, ints, tensor
 
 BINARY = {

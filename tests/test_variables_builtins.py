@@ -10,6 +10,7 @@ import math
 import numpy
 import pytest
 import torch
+
 from programs import check, tensor
 
 
@@ -193,6 +194,7 @@ def test_import_inside():
     def fn(x):
         import math as m
         from functools import reduce
+
         from torch.nn import functional as func
 
         return func.relu(x) * m.floor(2.5) + reduce(lambda a, b: a + b, [1, 2])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import torch
+
 from programs import check, tensor
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 import torch
+
 from programs import check, tensor
 
 

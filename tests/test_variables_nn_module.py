@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from programs import check, tensor
 from torch import nn
+
+from programs import check, tensor
 
 
 def seeded(module: nn.Module) -> nn.Module:

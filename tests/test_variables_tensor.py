@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy
 import torch
+
 from programs import check, ints, tensor
 
 

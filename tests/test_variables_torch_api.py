@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dynamo_lite as dl
 import torch
 import torch.nn.functional as F
-from programs import check, tensor
 from torch.utils import checkpoint
+
+import dynamo_lite as dl
+from programs import check, tensor
 
 
 def test_functions_with_several_results():

@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import pytest
 import torch
+
 from programs import check, tensor
 
 
