@@ -46,7 +46,7 @@ def compiled_module(module: torch.nn.Module, owner: _C.Owner, recompile: Any) ->
     names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__, "__call__": call}
     made = object.__new__(types.new_class(cls.__name__, (CompiledModule, cls), {}, lambda body: body.update(names)))
     made.__dict__ = original.__dict__
-    made._dl_original = original
-    made._dl_recompile = recompile
-    made._dl_call = _C.Wrapped(types.MethodType(cls.__call__, original), owner)
+    call_original = _C.Wrapped(types.MethodType(cls.__call__, original), owner)
+    for name, value in (("_dl_original", original), ("_dl_recompile", recompile), ("_dl_call", call_original)):
+        object.__setattr__(made, name, value)  # Module's own would make a child of the original
     return made

@@ -183,6 +183,8 @@ class FrameCompiler:
                 broke = True
         if not attempt.graph.operators and _nothing_here(attempt, root):
             raise SkipFrame("there is nothing in it for a graph")
+        if attempt.graph.mutates_inputs and attempt.graph.inputs_share_memory():
+            raise SkipFrame("it writes into tensors that share memory")
         _order_inputs(attempt)
         cg = PyCodegen(attempt, root.code)
         attempt.effects.replay(cg)

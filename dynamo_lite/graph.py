@@ -87,6 +87,11 @@ class GraphBuilder:
         """Whether an operator wrote into an input."""
         return any(_version(each.fake) != each.version for each in self.inputs)
 
+    def inputs_share_memory(self) -> bool:
+        """Whether two inputs are views of one storage."""
+        storages = [each.value.untyped_storage()._cdata for each in self.inputs]
+        return len(set(storages)) < len(storages)
+
     def order_inputs(self, key: Callable[[GraphInput], Any]) -> None:
         """Sort the placeholders (and the list of inputs) by ``key``, stably."""
         self.inputs.sort(key=key)

@@ -73,6 +73,11 @@ def _stdlib_module(filename: str) -> str | None:
     return rest.partition(os.sep)[0].removesuffix(".py")
 
 
+def is_library(code: types.CodeType) -> bool:
+    """The standard library's or torch's."""
+    return code.co_filename.startswith((_TORCH, "<frozen")) or _stdlib_module(code.co_filename) is not None
+
+
 def skips_frame(code: types.CodeType) -> str | None:
     """Why a frame of this code isn't translated when it is called from outside of a trace; None if it is."""
     filename = code.co_filename

@@ -1,7 +1,7 @@
 """Programs with a hole: the name ``CUT`` in a program is replaced by each expression that breaks a graph.
 
-A program is a function of ``x`` (a tensor) and ``s`` (a tensor of one number), written out in its test file; `programs_cut`
-gives one pytest parameter for it and each kind of break.
+A program is a function of ``x`` (a tensor) and ``s`` (a tensor of one number), written out in its test file;
+`Places.parameters` gives one pytest parameter for it and each kind of break.
 """
 
 from __future__ import annotations

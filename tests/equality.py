@@ -155,7 +155,15 @@ class Pairing:
             if not empty[0]:
                 self.compare(one.cell_contents, other.cell_contents, f"{where}.cell_contents")
         else:
-            for name in ("__code__", "__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__kwdefaults__"):
+            for name in (
+                "__code__",
+                "__name__",
+                "__qualname__",
+                "__module__",
+                "__doc__",
+                "__defaults__",
+                "__kwdefaults__",
+            ):
                 self.compare(getattr(one, name), getattr(other, name), f"{where}.{name}")
             if one.__globals__ is not other.__globals__:
                 raise Difference(f"{where}.__globals__ differ")
@@ -222,4 +230,3 @@ def _has_contents(cell: types.CellType) -> bool:
     except ValueError:
         return False
     return True
-

@@ -302,6 +302,7 @@ def check(
         seen.append((len(recorder.graphs), recorder.operators, dl.counters.graph_breaks - before, recorder.runs))
 
     dl.reset()
+    dl.counters.break_reasons.clear()
     compiled = program.run(lambda f: dl.compile(f, backend=recorder, fullgraph=fullgraph), note)
     for index, (one, other) in enumerate(zip(eager, compiled, strict=True)):
         try:
@@ -332,7 +333,8 @@ def _check_counts(
         if differ and reference.MODE == "torch":
             reference.report(test, f"wanted and found: {differ}")
         return
-    listing = "\n".join(str(gm.graph) for gm in recorder.graphs)
+    reasons = "".join(f"\nbreak ({count}): {reason}" for reason, count in dl.counters.break_reasons.items())
+    listing = "\n".join(str(gm.graph) for gm in recorder.graphs) + reasons
     for name, value in wanted.items():
         if value is not None:
             assert _within(found[name], value), f"{name}: wanted {value}, found {found[name]}; graphs:\n{listing}"
@@ -342,4 +344,3 @@ def _check_counts(
         assert runs == seen[0][3], f"call {index} ran {runs} graphs, the first ran {seen[0][3]}"
     if all_graphs is not None:
         assert _within(seen[-1][0], all_graphs), f"wanted {all_graphs} graphs in all, found {seen[-1][0]}:\n{listing}"
-

@@ -1,11 +1,13 @@
 """Stands in for dynamo_lite when the programs themselves are put to the test.
 
-``DL_REFERENCE=torch`` runs them under ``torch.compile``, ``DL_REFERENCE=eager`` runs them twice as they are: results and
-side effects must agree either way, numbers of graphs are only reported (to the file named by ``DL_REFERENCE_REPORT``).
+``DL_REFERENCE=torch`` runs them under ``torch.compile``, ``DL_REFERENCE=eager`` runs them twice as they are. Results
+and side effects must agree either way; numbers of graphs are only reported, to the file that ``DL_REFERENCE_REPORT``
+names.
 """
 
 from __future__ import annotations
 
+import collections
 import os
 import sys
 from collections.abc import Callable
@@ -36,6 +38,7 @@ if MODE not in ("", "torch", "eager"):
 
 class _Counters:
     graph_breaks = 0
+    break_reasons: collections.Counter[str] = collections.Counter()
 
     def reset(self) -> None:
         """Nothing is counted."""

@@ -348,7 +348,6 @@ def with_a_subscript_store_pending(x, s):
     return table, items
 
 
-
 @place(graphs=2, operators=2)
 def with_a_tensor_subscript_store_pending(x, s):
     y = x.clone()
@@ -506,7 +505,7 @@ def with_a_cell_emptied(x, s):
     value = x + 1
 
     def later():
-        return value
+        return value  # noqa: F821
 
     y = later()
     del value

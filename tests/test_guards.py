@@ -1,4 +1,4 @@
-"""Guards, kind by kind: a change of what was assumed recompiles, a change of anything else doesn't, and both are right."""
+"""Guards, kind by kind: a change of what was assumed recompiles, another change does not; results stay right."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ class Compiled:
         return len(self.recorder.graphs) - before
 
 
-def anew(fn: Callable[..., Any], first: tuple[Any, ...], *changed: tuple[Any, ...], same: list[tuple[Any, ...]]) -> None:
+def anew(
+    fn: Callable[..., Any], first: tuple[Any, ...], *changed: tuple[Any, ...], same: list[tuple[Any, ...]]
+) -> None:
     """``fn`` compiles once for ``first`` and each of ``same``, again for each of ``changed``, then never again."""
     call = Compiled(fn)
     assert call(*first) == 1

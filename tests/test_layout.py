@@ -223,5 +223,7 @@ def test_public_names_have_docstrings():
 
 def test_interpreter_versions_only_in_their_place():
     wrong = [p.name for p in NATIVE if "PY_VERSION_HEX" in p.read_text() and p.stem != "cpython"]
-    internals = [p.name for p in NATIVE if re.search(r'#include\s+[<"]internal/', p.read_text()) and p.stem != "cpython"]
+    internals = [
+        p.name for p in NATIVE if re.search(r'#include\s+[<"]internal/', p.read_text()) and p.stem != "cpython"
+    ]
     assert wrong == [] and internals == []

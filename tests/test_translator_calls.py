@@ -269,7 +269,13 @@ def decorated_twice(x):
 
 def test_decorated_functions():
     def fn(x):
-        return decorated(x), decorated(x, y=5), decorated_twice(x), decorated.__name__, decorated.__wrapped__ is not None
+        return (
+            decorated(x),
+            decorated(x, y=5),
+            decorated_twice(x),
+            decorated.__name__,
+            decorated.__wrapped__ is not None,
+        )
 
     check(fn, tensor(3), graphs=1, operators=7)
 

@@ -40,6 +40,9 @@ def test_common_opcodes_are_handled_not_refused():
             return not a and f
 
     names = {i.opname for i in dis.get_instructions(program)} | {
-        i.opname for const in program.__code__.co_consts if hasattr(const, "co_code") for i in dis.get_instructions(const)
+        i.opname
+        for const in program.__code__.co_consts
+        if hasattr(const, "co_code")
+        for i in dis.get_instructions(const)
     }
     assert {name for name in names if name not in HANDLERS} <= {"CACHE", "EXTENDED_ARG"}

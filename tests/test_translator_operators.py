@@ -92,7 +92,15 @@ def test_chained_comparison_of_numbers():
 def test_in_and_not_in():
     def fn(x, n):
         table = {"a": 1, "b": 2}
-        hits = [n in (1, 2, 3), n not in [1, 2], "a" in table, "z" not in table, n in {5, 6}, "b" in "abc", n in range(4)]
+        hits = [
+            n in (1, 2, 3),
+            n not in [1, 2],
+            "a" in table,
+            "z" not in table,
+            n in {5, 6},
+            "b" in "abc",
+            n in range(4),
+        ]
         return x + sum(hits), hits
 
     check(fn, tensor(2), 2, graphs=1, operators=1)

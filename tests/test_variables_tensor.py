@@ -98,7 +98,16 @@ def test_factories():
 
 def test_views_share_memory_with_their_base():
     def fn(x):
-        return x[0], x.view(-1), x.t(), x.transpose(0, 1), x.unsqueeze(0), x.expand(2, 2, 3), x.narrow(1, 0, 2), x.detach()
+        return (
+            x[0],
+            x.view(-1),
+            x.t(),
+            x.transpose(0, 1),
+            x.unsqueeze(0),
+            x.expand(2, 2, 3),
+            x.narrow(1, 0, 2),
+            x.detach(),
+        )
 
     check(fn, tensor(2, 3), operators=8)
 

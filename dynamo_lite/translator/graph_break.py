@@ -156,8 +156,8 @@ class _Breaker:
         self.original, index = origin_of(root.code, self.instruction.index)
         if index is None:
             raise SkipFrame("the first thing it does is to break")
-        if dynamic_scope(self.original) and self.original.co_cellvars:
-            raise SkipFrame("it looks at its own variables by name, and some are cells")
+        if dynamic_scope(self.original):
+            raise SkipFrame("it looks at its own variables by name")
         self.index = index
         self.source = decode(self.original)
         self.nulls = {at for at, value in enumerate(root.stack) if value is NULL}
@@ -197,8 +197,6 @@ class _Breaker:
         self.bound = set(names) | ({_SELF} if self.first == _SELF else set())
 
     def _live(self) -> frozenset[str]:
-        if dynamic_scope(self.original):
-            return frozenset(self.original.co_varnames)
         live = live_locals(self.original)
         handler = self.source[self.index].handler
         after = [live[at] for at in self._successor_indices()]
@@ -308,7 +306,7 @@ class _Breaker:
 
     def _return_resume(self, index: int, depth: int, nulls: tuple[int, ...], raising: bool) -> None:
         cg = self.cg
-        live = frozenset(self.original.co_varnames) if dynamic_scope(self.original) else live_locals(self.original)[index]
+        live = live_locals(self.original)[index]
         if raising:
             handler = self.source[index].handler
             assert handler is not None

@@ -26,12 +26,12 @@ class Null(VariableTracker):
 NULL = Null()
 
 
-@opcode("NOP", "RESUME", "PRECALL", "EXTENDED_ARG", "COPY_FREE_VARS")
+@opcode("NOP", "RESUME", "PRECALL", "COPY_FREE_VARS")
 def nop(tx: Any, instruction: Any) -> None:
     pass
 
 
-@opcode("POP_TOP", "END_FOR_POP")
+@opcode("POP_TOP")
 def pop_top(tx: Any, instruction: Any) -> None:
     tx.stack.pop()
 

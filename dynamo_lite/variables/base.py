@@ -110,6 +110,10 @@ class VariableTracker:
         """What the instance itself (not its class) has under ``name``."""
         return None
 
+    def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
+        """What the instance has in a slot of its class; None: nothing."""
+        unsupported(UnsupportedAttribute(self.describe(), name))
+
     def c_attribute(self, tx: Any, name: str) -> VariableTracker:
         """An attribute that the type computes in C."""
         if name == "__class__":

@@ -365,9 +365,6 @@ def _pure(value: Any) -> None:
 def _pure_of_tensor(tx: Any, value: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     if value is pow and len(args) == 2:
         return tx.binary("**", *args)
-    if value is round and isinstance(args[0], TensorVariable):
-        digits = {"decimals": args[1]} if len(args) > 1 else {}
-        return record(tx, "call_method", "round", args[:1], digits)
     if value is divmod:
         return TupleVariable([tx.binary("//", *args), tx.binary("%", *args)])
     unsupported(UnsupportedOperation(f"{value.__name__}()", "a tensor"))
@@ -528,6 +525,8 @@ class SuperVariable(VariableTracker):
             raw = base.__dict__.get(name, MISSING)
             if raw is not MISSING:
                 return self._bind(tx, raw, name, base, kind, by_class)
+        if name == "__class__":
+            return tx.make(super)
         tx.raise_error(AttributeError, f"'super' object has no attribute {name!r}")
 
     def _bind(self, tx: Any, raw: Any, name: str, base: type, kind: type, by_class: bool) -> VariableTracker:

@@ -93,6 +93,8 @@ def new_instance(tx: Any, cls: type, args: Args, kwargs: Kwargs) -> VariableTrac
     builtin = next(b for b in cls.__mro__ if not b.__flags__ & (1 << 9))
     if builtin not in (object, base) or base in (defaultdict, frozenset):
         unsupported(UnknownCall(f"{cls.__qualname__}()", f"{builtin.__name__} makes its instances in C"))
+    if class_lookup(cls, "__del__") is not MISSING:
+        unsupported(UnknownCall(f"{cls.__qualname__}()", "its instances have a __del__, which runs when they die"))
     if getattr(cls, "__abstractmethods__", None):
         names = ", ".join(sorted(cls.__abstractmethods__))  # type: ignore[attr-defined]
         tx.raise_error(TypeError, f"Can't instantiate abstract class {cls.__name__} with abstract methods {names}")

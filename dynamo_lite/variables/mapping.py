@@ -381,6 +381,9 @@ class DictIterator(VariableTracker):
         return True
 
     def reconstruct(self, cg: Any) -> None:
+        if len(self.of.items) != self.size:
+            raise NotConstant("an iterator over a dict that changed")
+
         def load() -> None:
             cg.call(getattr(self.of.cls, self.kind), [lambda: cg.load(self.of)])
 

@@ -11,6 +11,8 @@ import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+import torch
+
 from .. import skip
 from ..reasons import (
     DisabledCall,
@@ -455,7 +457,17 @@ class Operations:
     def is_instance(self, variable: VariableTracker, classinfo: VariableTracker) -> bool:
         """``isinstance``."""
         kind = variable.python_type()
-        return any(self._is_kind(kind, each) for each in self._class_list(classinfo))
+        for cls in self._class_list(classinfo):
+            check = class_lookup(type(cls), "__instancecheck__")
+            if isinstance(check, types.FunctionType) and not skip.is_library(check.__code__):
+                method = bind(self, check, "__instancecheck__", self.make(cls), type(cls))
+                if self.truth(self.call(method, [variable], {}).realize()):
+                    return True
+            elif type(cls) is type(torch.FloatTensor):
+                unsupported(UnsupportedOperation("isinstance() by a legacy tensor type", variable.describe()))
+            elif self._is_kind(kind, cls):
+                return True
+        return False
 
     def is_subclass(self, variable: VariableTracker, classinfo: VariableTracker) -> bool:
         """``issubclass``."""
@@ -489,6 +501,8 @@ class Operations:
         """Break the graph where a Python function may not be inlined."""
         code = function.code
         why = skip.why_not_inlined(code, function.value if isinstance(function, FunctionVariable) else None)
+        if isinstance(function, FunctionVariable) and function.value.__builtins__ is not self.attempt.builtins_namespace:  # type: ignore[attr-defined]
+            why = "its builtins are not those of the frame"
         if why is not None:
             kind = DisabledCall if why == skip.DISABLED else UnknownCall
             unsupported(kind(function.describe(), why) if kind is UnknownCall else DisabledCall(function.describe()))

@@ -46,6 +46,11 @@ METADATA_WRITERS = frozenset(
 )
 """Methods whose effect is on the tensor object rather than on its data, or that leave the graph."""
 
+RESHAPERS = frozenset(
+    {"t_", "transpose_", "squeeze_", "unsqueeze_", "swapdims_", "swapaxes_", "as_strided_", "resize_", "resize_as_"}
+)
+"""Those of them that a tensor made inside may have done to it."""
+
 FACTS = frozenset(
     {"shape", "dtype", "device", "layout", "ndim", "is_cuda", "is_cpu", "is_sparse", "is_quantized", "is_meta"}
     | {"itemsize", "nbytes", "is_nested", "is_mkldnn", "is_mps", "is_xpu", "is_sparse_csr", "is_xla", "requires_grad"}
@@ -112,7 +117,7 @@ class TensorVariable(VariableTracker):
         return LazyVariable(tx.attempt, namespace[name], self.source.child("instance_dict").child("dict_item", name))
 
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name in METADATA_WRITERS:
+        if name in METADATA_WRITERS and not (name in RESHAPERS and self.source is None):
             unsupported(UnsupportedAttribute(self.describe(), name, "it changes the tensor object or leaves the graph"))
         if name in VALUE_METHODS:
             return self._value(tx, name, args)
@@ -287,9 +292,10 @@ def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> Varia
     named = {name: value.as_fx() for name, value in kwargs.items()}
     fakes = [pair[1] for pair in pairs]
     fake_kwargs = {name: pair[1] for name, pair in named.items()}
-    versions = _versions(fakes)
+    written_to = [*fakes, *fake_kwargs.values()]
+    versions = _versions(written_to)
     fake = compute(kind, target, fakes, fake_kwargs)
-    unchanged = versions == _versions(fakes)
+    unchanged = versions == _versions(written_to)
     known = tx.attempt.fakes.get(id(fake))
     if unchanged and (known is not None or (isinstance(fake, _LITERAL) and fake is not None)):
         return known if known is not None else tx.make(fake)

@@ -35,7 +35,7 @@ def payload_base(cls: type) -> type | None:
 class UserObjectVariable(VariableTracker):
     """An object. ``attrs``: what was written inside, None for deleted; ``payload``: its items as a container."""
 
-    __slots__ = ("value", "cls", "attrs", "payload", "slots_seen", "complete")
+    __slots__ = ("value", "cls", "attrs", "payload", "deleted")
 
     def __init__(
         self, value: Any, cls: type, source: Source | None = None, payload: VariableTracker | None = None
@@ -44,6 +44,8 @@ class UserObjectVariable(VariableTracker):
         self.value = value
         self.cls = cls
         self.attrs: dict[str, VariableTracker | None] = {}
+        self.deleted: dict[str, None] = {}
+        """Names of the real object that were deleted inside, perhaps written again after."""
         self.payload = payload
 
     @property
@@ -91,13 +93,24 @@ class UserObjectVariable(VariableTracker):
 
     def instance_set(self, tx: Any, name: str, value: VariableTracker) -> None:
         tx.effects.mutate(self)
+        if name in self.deleted:
+            self.attrs.pop(name, None)  # it comes back behind the others
         self.attrs[name] = value
 
     def instance_delete(self, tx: Any, name: str) -> None:
         tx.effects.mutate(self)
         self.attrs.pop(name, None)
-        if self.value is not None:
+        if self.value is not None and self._is_real(name):
+            self.deleted[name] = None
             self.attrs[name] = None
+
+    def _is_real(self, name: str) -> bool:
+        """Whether the real object has it as an attribute of its own."""
+        namespace = instance_dict(self.value)
+        if namespace is not None and name in namespace:
+            return True
+        raw = class_lookup(self.cls, name)
+        return isinstance(raw, types.MemberDescriptorType) and hasattr(self.value, name)
 
     def namespace(self, tx: Any) -> DictVariable:
         """A copy of ``__dict__`` with its keys guarded."""
@@ -275,10 +288,10 @@ class UserObjectVariable(VariableTracker):
 
     def store_attributes(self, cg: Any) -> None:
         """Object on the stack: give it the attributes written inside; leave it there."""
+        for name in self.deleted:
+            cg.call_with_top(object.__delattr__, [lambda: cg.load_const(name)])
         for name, value in self.attrs.items():
-            if value is None:
-                cg.call_with_top(object.__delattr__, [lambda: cg.load_const(name)])
-            else:
+            if value is not None:
                 cg.call_with_top(object.__setattr__, [lambda: cg.load_const(name), lambda: cg.load(value)])
 
     def replay(self, cg: Any) -> None:

@@ -1,0 +1,403 @@
+#include "guard_tree.h"
+
+#include <algorithm>
+
+#include "constants.h"
+#include "versions.h"
+
+namespace dynamo_lite {
+
+namespace {
+
+constexpr int kDeepest = 2000;  // steps from the frame; a walk recurses
+constexpr std::size_t kPairsBySorting = 4096;
+
+bool is_of_frame(AccessorKind kind) noexcept { return kind < AccessorKind::Const; }
+
+bool may_make_objects(AccessorKind kind) noexcept {
+  return kind == AccessorKind::CAttr || kind == AccessorKind::Slot || kind == AccessorKind::DequeItem;
+}
+
+bool may_stay(AccessorKind kind) noexcept {
+  return kind == AccessorKind::Const || kind == AccessorKind::TypeAttr || kind == AccessorKind::DictItem ||
+         kind == AccessorKind::DictKey || kind == AccessorKind::DictValue || kind == AccessorKind::TupleItem;
+}
+
+// Sets a flag for as long as it lives.
+class Flag {
+ public:
+  explicit Flag(bool& flag) noexcept : flag_(flag) { flag_ = true; }
+  ~Flag() { flag_ = false; }
+  Flag(const Flag&) = delete;
+  Flag& operator=(const Flag&) = delete;
+
+ private:
+  bool& flag_;
+};
+
+bool has_duplicate(std::vector<PyObject*> values) {
+  std::sort(values.begin(), values.end());
+  const auto first = std::find_if(values.begin(), values.end(), [](PyObject* each) { return each != nullptr; });
+  return std::adjacent_find(first, values.end()) != values.end();
+}
+
+}  // namespace
+
+GuardTree::GuardTree(PyCodeObject* code) : layout_(code), steps_(1) {}
+
+bool GuardTree::is_node(Py_ssize_t node) const {
+  if (node >= 0 && node < static_cast<Py_ssize_t>(steps_.size())) return true;
+  PyErr_Format(PyExc_ValueError, "the tree has %zd nodes, there is no number %zd", steps_.size(), node);
+  return false;
+}
+
+bool GuardTree::is_open() const {
+  if (!sealed_) return true;
+  PyErr_SetString(PyExc_RuntimeError, "a GuardTree that was tested or checked cannot be added to");
+  return false;
+}
+
+Py_ssize_t GuardTree::add_child(Py_ssize_t parent, const char* kind, PyObject* arg) {
+  if (!is_open() || !is_node(parent)) return -1;
+  Step step;
+  step.parent = static_cast<std::uint32_t>(parent);
+  step.depth = steps_[step.parent].depth + 1;
+  if (step.depth > kDeepest) {
+    PyErr_Format(PyExc_ValueError, "a value nested more than %d steps deep cannot be guarded", kDeepest);
+    return -1;
+  }
+  if (!step.accessor.set(kind, arg, layout_, liveness_)) return -1;
+  const AccessorKind which = step.accessor.kind();
+  if (which != AccessorKind::Const && is_of_frame(which) != (parent == 0)) {
+    PyErr_Format(PyExc_ValueError, "'%s' is %s accessor of the frame", kind, parent == 0 ? "no" : "an");
+    return -1;
+  }
+  const std::size_t number = steps_.size();
+  steps_.push_back(std::move(step));
+  steps_[static_cast<std::size_t>(parent)].children.push_back(static_cast<std::uint32_t>(number));
+  return static_cast<Py_ssize_t>(number);
+}
+
+bool GuardTree::add_check(Py_ssize_t node, const char* kind, PyObject* arg, PyObject* reason) {
+  if (!is_open() || !is_node(node)) return false;
+  Check check;
+  if (!check.set(kind, arg, reason, static_cast<Py_ssize_t>(steps_.size()), liveness_)) return false;
+  const auto at = static_cast<std::uint32_t>(node);
+  if (check.relates()) {
+    Relation& relation = relations_.emplace_back();
+    relation.node = at;
+    relation.check = std::move(check);
+    return true;
+  }
+  if ((at == 0) != (check.kind() == CheckKind::GlobalState)) {
+    PyErr_Format(PyExc_ValueError, "a check of kind %s cannot be made of %s", check.kind_name(),
+                 at == 0 ? "the frame" : "a value");
+    return false;
+  }
+  steps_[at].checks.push_back(std::move(check));
+  return true;
+}
+
+Py_ssize_t GuardTree::add_capture(Py_ssize_t node) {
+  if (!is_open() || !is_node(node)) return -1;
+  if (node == 0) {
+    PyErr_SetString(PyExc_ValueError, "the frame itself cannot be captured");
+    return -1;
+  }
+  const auto found = std::find(captures_.begin(), captures_.end(), static_cast<std::uint32_t>(node));
+  if (found == captures_.end()) captures_.push_back(static_cast<std::uint32_t>(node));
+  return found == captures_.end() ? static_cast<Py_ssize_t>(captures_.size()) - 1 : found - captures_.begin();
+}
+
+void GuardTree::seal() {
+  if (sealed_) return;
+  sealed_ = true;
+  nodes_.resize(steps_.size());
+  for (std::uint32_t at = 0; at < steps_.size(); ++at) {
+    Step& step = steps_[at];
+    Node& node = nodes_[at];
+    node.first_check = static_cast<std::uint32_t>(checks_.size());
+    for (Check& check : step.checks) {
+      node.expects_nothing = node.expects_nothing || check.kind() == CheckKind::Unbound;
+      checks_.push_back(std::move(check));
+    }
+    node.end_check = static_cast<std::uint32_t>(checks_.size());
+    node.first_child = static_cast<std::uint32_t>(children_.size());
+    children_.insert(children_.end(), step.children.begin(), step.children.end());
+    node.end_child = static_cast<std::uint32_t>(children_.size());
+    node.end_live = node.first_child;
+    node.may_stay = at == 0 || may_stay(step.accessor.kind());
+    if (may_make_objects(step.accessor.kind())) makers_.push_back(at);
+    step.checks.clear();
+    step.children.clear();
+  }
+  live_.resize(children_.size());
+  lasts_.resize(checks_.size(), Lasts::Now);
+}
+
+bool GuardTree::walk(const FrameSlots& frame, Ref* captured, Miss* miss) {
+  // A C getter that lets other code in must not find this tree's nodes half visited.
+  if (!alive() || busy_) return false;
+  Flag busy(busy_);
+  seal();
+  frame_ = &frame;
+  const bool holds = walk_sealed(captured, miss);
+  frame_ = nullptr;
+  for (const std::uint32_t maker : makers_) steps_[maker].owned.reset();
+  return holds;
+}
+
+bool GuardTree::walk_sealed(Ref* captured, Miss* miss) {
+  if (!visit(0, true, miss)) return false;
+  for (Relation& relation : relations_) {
+    if (relation_holds(relation, miss ? &miss->found : nullptr)) continue;
+    if (miss) *miss = {relation.node, &relation.check, std::move(miss->found)};
+    return false;
+  }
+  return !captured || captures_.empty() || capture(*captured);
+}
+
+bool GuardTree::remembers(const Node& node, bool same) noexcept {
+  switch (node.memory) {
+    case Memory::None:
+      return false;
+    case Memory::Object:
+      return same;
+    case Memory::Dict:
+      return node.container == node.value && (same || PyDict_Check(node.value)) &&
+             dict_version(node.value) == node.version;
+    case Memory::Type:
+      return node.container == node.value && (same || PyType_Check(node.value)) &&
+             type_version(node.value) == node.version;
+  }
+  return false;
+}
+
+// `same`: the value is, for sure, the object that it was when the parent last remembered.
+bool GuardTree::visit(std::uint32_t at, bool same, Miss* miss) {
+  const Node& node = nodes_[at];
+  return !miss && remembers(node, same) ? visit_known(node) : visit_anew(at, miss);
+}
+
+bool GuardTree::visit_known(const Node& node) {
+  if (node.checks_now) {
+    for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
+      if (lasts_[i] == Lasts::Now && !checks_[i].holds(node.value, nullptr)) return false;
+    }
+  }
+  for (std::uint32_t i = node.first_child; i < node.end_live; ++i) {
+    const Live live = live_[i];
+    const bool holds = live.same ? visit(live.child, true, nullptr) : visit_child(node, live.child, nullptr);
+    if (!holds) return false;
+  }
+  return true;
+}
+
+bool GuardTree::visit_anew(std::uint32_t at, Miss* miss) {
+  Node& node = nodes_[at];
+  node.memory = Memory::None;
+  for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
+    if (checks_[i].holds(node.value, miss ? &miss->found : nullptr)) continue;
+    if (miss) *miss = {at, &checks_[i], std::move(miss->found)};
+    return false;
+  }
+  for (std::uint32_t i = node.first_child; i < node.end_child; ++i) {
+    if (!visit_child(node, children_[i], miss)) return false;
+  }
+  if (!miss && (node.may_stay || PyDict_Check(node.value) || PyType_Check(node.value))) remember(node);
+  return true;
+}
+
+bool GuardTree::visit_child(const Node& parent, std::uint32_t child, Miss* miss) {
+  Step& step = steps_[child];
+  Node& node = nodes_[child];
+  const Reached reached = step.accessor.reach(parent.value, *frame_, step.owned);
+  node.value = reached.value;
+  if (!reached.value) return visit_nothing(child, reached.readable, miss);
+  return visit(child, false, miss);
+}
+
+bool GuardTree::visit_nothing(std::uint32_t at, bool readable, Miss* miss) {
+  Node& node = nodes_[at];
+  node.end_live = node.first_child;
+  node.checks_now = false;
+  const bool holds = node.expects_nothing && readable;
+  node.memory = holds ? Memory::Object : Memory::None;
+  if (!holds && miss) *miss = {at, nullptr, readable ? "nothing there" : "a value that cannot be read that way"};
+  return holds;
+}
+
+Lasts GuardTree::step_lasts(const Accessor& accessor, PyObject* from) const noexcept {
+  switch (accessor.kind()) {
+    case AccessorKind::Const:
+      return Lasts::Forever;
+    case AccessorKind::TupleItem:
+      return Lasts::Forever;
+    case AccessorKind::DictItem:
+      return Lasts::Version;
+    case AccessorKind::DictKey:
+    case AccessorKind::DictValue:
+      return keeps_order(from) ? Lasts::Version : Lasts::Now;
+    case AccessorKind::TypeAttr:
+      return type_version(from) ? Lasts::Version : Lasts::Now;
+    default:
+      return Lasts::Now;
+  }
+}
+
+// Nothing of it and below it can change as long as it is the same object.
+bool GuardTree::is_settled(const Node& node) const noexcept {
+  return node.memory == Memory::Object && !node.checks_now && node.end_live == node.first_child;
+}
+
+void GuardTree::remember(Node& node) {
+  bool needs_version = false;
+  node.checks_now = false;
+  for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
+    lasts_[i] = checks_[i].lasts(node.value);
+    needs_version = needs_version || lasts_[i] == Lasts::Version;
+    node.checks_now = node.checks_now || lasts_[i] == Lasts::Now;
+  }
+  node.end_live = node.first_child;
+  for (std::uint32_t i = node.first_child; i < node.end_child; ++i) {
+    const std::uint32_t child = children_[i];
+    const Lasts lasts = step_lasts(steps_[child].accessor, node.value);
+    needs_version = needs_version || lasts == Lasts::Version;
+    const bool same = lasts != Lasts::Now;
+    if (!same || !is_settled(nodes_[child])) live_[node.end_live++] = {child, same};
+  }
+  node.container = node.value;
+  node.memory = Memory::Object;
+  if (!needs_version) return;
+  const bool is_dict = PyDict_Check(node.value);
+  node.memory = is_dict ? Memory::Dict : Memory::Type;
+  node.version = is_dict ? dict_version(node.value) : type_version(node.value);
+}
+
+bool GuardTree::relation_holds(Relation& relation, std::string* found) {
+  const auto& numbers = relation.check.nodes();
+  if (relation.check.kind() == CheckKind::SameAs) {
+    if (nodes_[relation.node].value == nodes_[numbers.front()].value) return true;
+    if (found) *found = "another object: " + in_words(nodes_[relation.node].value);
+    return false;
+  }
+  relation.values.resize(numbers.size());
+  for (std::size_t i = 0; i < numbers.size(); ++i) relation.values[i] = nodes_[numbers[i]].value;
+  if (relation.check.kind() == CheckKind::Distinct) return are_distinct(relation, found);
+  return relation.storages.holds(relation.values, found);
+}
+
+// That pointers differ is a fact about the pointers: only those that changed since it held last are compared.
+bool GuardTree::are_distinct(Relation& relation, std::string* found) {
+  auto& values = relation.values;
+  auto& before = relation.before;
+  const auto& numbers = relation.check.nodes();
+  before.resize(values.size());
+  if (relation.node != 0 &&
+      std::find(values.begin(), values.end(), nodes_[relation.node].value) != values.end()) {
+    if (found) *found = "the same object as one of the others";
+    return false;
+  }
+  std::size_t changed = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) changed += values[i] != before[i];
+  if (changed == 0) return true;
+  bool apart = true;
+  if (changed * values.size() > kPairsBySorting) {
+    apart = !has_duplicate(values);
+    if (apart || !found) {
+      if (apart) before = values;
+      return apart;
+    }
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!values[i] || values[i] == before[i]) continue;
+    const auto same = [&](std::size_t j) { return j != i && values[j] == values[i]; };
+    for (std::size_t j = 0; j < values.size(); ++j) {
+      if (!same(j)) continue;
+      if (found) {
+        *found = "nodes " + std::to_string(numbers[std::min(i, j)]) + " and " + std::to_string(numbers[std::max(i, j)]) +
+                 " are one object: " + in_words(values[i]);
+      }
+      return false;
+    }
+  }
+  before = values;
+  return true;
+}
+
+bool GuardTree::capture(Ref& captured) const noexcept {
+  NoCollection no_collection;
+  Ref tuple = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(captures_.size())));
+  if (!tuple) {
+    PyErr_Clear();
+    return false;
+  }
+  for (std::size_t i = 0; i < captures_.size(); ++i) {
+    PyObject* value = nodes_[captures_[i]].value;
+    if (!value) return false;
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(value));
+  }
+  captured = std::move(tuple);
+  return true;
+}
+
+std::vector<const Check*> GuardTree::checks_in_order() {
+  seal();
+  std::vector<const Check*> ordered;
+  std::vector<std::uint32_t> stack{0};
+  while (!stack.empty()) {
+    const Node& node = nodes_[stack.back()];
+    stack.pop_back();
+    for (std::uint32_t i = node.first_check; i < node.end_check; ++i) ordered.push_back(&checks_[i]);
+    for (std::uint32_t i = node.end_child; i > node.first_child; --i) stack.push_back(children_[i - 1]);
+  }
+  for (const Relation& relation : relations_) ordered.push_back(&relation.check);
+  return ordered;
+}
+
+PyObject* GuardTree::reason_of(const Miss& miss) const noexcept {
+  if (miss.check) return miss.check->reason();
+  // Depth first, as checks_in_order: a node's number is larger than its parent's.
+  std::uint32_t at = miss.node;
+  while (true) {
+    const Node& node = nodes_[at];
+    for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
+      if (checks_[i].kind() == CheckKind::Present || i == node.first_check) return checks_[i].reason();
+    }
+    if (node.first_child == node.end_child) return Py_None;
+    at = children_[node.first_child];
+  }
+}
+
+int GuardTree::traverse(visitproc visit, void* arg) const {
+  for (const Step& step : steps_) {
+    if (const int stop = step.accessor.traverse(visit, arg)) return stop;
+    for (const Check& check : step.checks) {
+      if (const int stop = check.traverse(visit, arg)) return stop;
+    }
+  }
+  for (const Check& check : checks_) {
+    if (const int stop = check.traverse(visit, arg)) return stop;
+  }
+  for (const Relation& relation : relations_) {
+    if (const int stop = relation.check.traverse(visit, arg)) return stop;
+  }
+  return 0;
+}
+
+void GuardTree::clear() noexcept {
+  liveness_.end();
+  if (busy_) return;  // the walk that goes on needs its nodes; nothing after it will
+  // Taken out first: dropping a reference may run code that looks at this tree.
+  const auto steps = std::exchange(steps_, {});
+  const auto relations = std::exchange(relations_, {});
+  const auto checks = std::exchange(checks_, {});
+  nodes_.clear();
+  children_.clear();
+  live_.clear();
+  lasts_.clear();
+  makers_.clear();
+  captures_.clear();
+}
+
+}  // namespace dynamo_lite

@@ -1,0 +1,134 @@
+// The tree behind a GuardTree object: nodes, what is remembered of them, and the one walk that serves check and explain.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "accessors.h"
+#include "checks.h"
+#include "cpython.h"
+#include "held.h"
+#include "refs.h"
+#include "tensors.h"
+
+namespace dynamo_lite {
+
+// Where a walk stopped.
+struct Miss {
+  std::uint32_t node = 0;
+  const Check* check = nullptr;  // null: the accessor found nothing
+  std::string found;
+};
+
+// Nodes are values; each but the first, the frame, is one accessor away from its parent. A walk visits parents first.
+//
+// What a walk remembers. After all of a node's checks and all below it have held once, the node remembers the object
+// and, where some of that is a matter of a dict's keys and values or of a type's attributes, its version number. As long
+// as the version is the same, that part need not be asked again, and the children's values are the objects they were:
+// they are visited only for what may change inside them (`live`). Three rules keep this sound:
+//   - A node forgets before its children are given other values, and remembers only when all below it has held.
+//   - The version numbers are never used twice, so that pointer and version stand for one state of one object.
+//   - Without a version, a node's memory counts only while its parent vouches for the object (`same`): an equal address
+//     proves nothing.
+class GuardTree {
+ public:
+  explicit GuardTree(PyCodeObject* code);
+  // False with an exception set.
+  bool create() { return liveness_.create(); }
+
+  // Each returns -1 or false with an exception set.
+  Py_ssize_t add_child(Py_ssize_t parent, const char* kind, PyObject* arg);
+  bool add_check(Py_ssize_t node, const char* kind, PyObject* arg, PyObject* reason);
+  Py_ssize_t add_capture(Py_ssize_t node);
+
+  bool alive() const noexcept { return liveness_.alive(); }
+  // Whether all holds. `miss`: where not null nothing is taken from memory, and it receives the first failure.
+  bool walk(const FrameSlots& frame, Ref* captured, Miss* miss);
+
+  // The checks in the order they are made.
+  std::vector<const Check*> checks_in_order();
+  // What a miss is about: the check's reason, else the reason of the first check which needs the missing value; borrowed.
+  PyObject* reason_of(const Miss& miss) const noexcept;
+  const Accessor& accessor(std::uint32_t node) const noexcept { return steps_[node].accessor; }
+
+  int traverse(visitproc visit, void* arg) const;
+  void clear() noexcept;
+
+ private:
+  enum class Memory : std::uint8_t { None, Object, Dict, Type };
+
+  struct Node {
+    PyObject* value = nullptr;      // of the last visit; borrowed: good while the walk lasts or the parent vouches
+    PyObject* container = nullptr;  // the value that is remembered; compared, never followed
+    std::uint64_t version = 0;
+    std::uint32_t first_check = 0, end_check = 0;  // in checks_
+    std::uint32_t first_child = 0, end_child = 0;  // in children_
+    std::uint32_t end_live = 0;                    // live_[first_child, end_live)
+    Memory memory = Memory::None;
+    bool checks_now = false;       // some check must be made each time
+    bool expects_nothing = false;  // has an `unbound` check
+    bool may_stay = false;         // its parent may vouch for its value
+  };
+
+  // What only building and the slow path need of a node.
+  struct Step {
+    Accessor accessor;
+    std::uint32_t parent = 0;
+    int depth = 0;
+    Ref owned;  // a value that the accessor made, until the walk ends
+    std::vector<std::uint32_t> children;
+    std::vector<Check> checks;
+  };
+
+  struct Live {
+    std::uint32_t child : 31;
+    std::uint32_t same : 1;  // the parent vouches for the value
+  };
+
+  struct Relation {
+    std::uint32_t node = 0;
+    Check check;
+    std::vector<PyObject*> values;  // scratch
+    std::vector<PyObject*> before;  // when `distinct` held last
+    StoragesDistinct storages;
+  };
+
+  bool is_node(Py_ssize_t node) const;
+  bool is_open() const;
+  void seal();
+  bool walk_sealed(Ref* captured, Miss* miss);
+  bool visit(std::uint32_t at, bool same, Miss* miss);
+  bool visit_known(const Node& node);
+  bool visit_anew(std::uint32_t at, Miss* miss);
+  bool visit_nothing(std::uint32_t at, bool readable, Miss* miss);
+  bool visit_child(const Node& parent, std::uint32_t child, Miss* miss);
+  static bool remembers(const Node& node, bool same) noexcept;
+  void remember(Node& node);
+  Lasts step_lasts(const Accessor& accessor, PyObject* from) const noexcept;
+  bool is_settled(const Node& node) const noexcept;
+  bool relation_holds(Relation& relation, std::string* found);
+  bool are_distinct(Relation& relation, std::string* found);
+  bool capture(Ref& captured) const noexcept;
+
+  FrameLayout layout_;
+  Liveness liveness_;
+  std::vector<Step> steps_;
+  std::vector<Relation> relations_;
+  std::vector<std::uint32_t> captures_;
+  bool sealed_ = false;
+  bool busy_ = false;
+  // From here on as sealing lays it out.
+  std::vector<Node> nodes_;
+  std::vector<std::uint32_t> children_;
+  std::vector<Live> live_;  // the same places as children_
+  std::vector<Check> checks_;
+  std::vector<Lasts> lasts_;          // the same places as checks_
+  std::vector<std::uint32_t> makers_;  // nodes whose accessor may make a new object
+  const FrameSlots* frame_ = nullptr;  // while a walk lasts
+};
+
+}  // namespace dynamo_lite
