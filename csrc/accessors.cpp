@@ -259,12 +259,13 @@ Reached Accessor::reach(PyObject* from, const FrameSlots& frame, Ref& owned) con
 
 std::string Accessor::in_words() const {
   std::string text = kKindNames[static_cast<std::size_t>(kind_)];
-  if (key_.object.get()) {
-    text += " " + dynamo_lite::in_words(key_.object.share().get());
-  } else if (object_.get()) {
-    text += " " + dynamo_lite::in_words(object_.share().get());
+  const Held& named = key_.object.get() ? key_.object : object_;
+  if (named.get()) {
+    text += ' ';
+    text += dynamo_lite::in_words(named.share().get());
   } else if (kind_ == AccessorKind::Closure || kind_ >= AccessorKind::DictKey) {
-    text += " " + std::to_string(index_);
+    text += ' ';
+    text += std::to_string(index_);
   }
   return text;
 }

@@ -64,7 +64,8 @@ std::string keys_in_words(PyObject* dict) {
   int shown = 0;
   while (PyObject* key = order.next()) {
     if (++shown > 16) return text + " ...";
-    text += " " + in_words(key);
+    text += ' ';
+    text += in_words(key);
   }
   return shown ? text : "no keys";
 }

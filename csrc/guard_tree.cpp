@@ -105,8 +105,9 @@ Py_ssize_t GuardTree::add_capture(Py_ssize_t node) {
     return -1;
   }
   const auto found = std::find(captures_.begin(), captures_.end(), static_cast<std::uint32_t>(node));
+  const Py_ssize_t index = found - captures_.begin();
   if (found == captures_.end()) captures_.push_back(static_cast<std::uint32_t>(node));
-  return found == captures_.end() ? static_cast<Py_ssize_t>(captures_.size()) - 1 : found - captures_.begin();
+  return index;
 }
 
 void GuardTree::seal() {
@@ -196,6 +197,9 @@ bool GuardTree::visit_known(const Node& node) {
 bool GuardTree::visit_anew(std::uint32_t at, Miss* miss) {
   Node& node = nodes_[at];
   node.memory = Memory::None;
+  const bool is_dict = node.value && PyDict_Check(node.value);
+  // Read before the rest: what is remembered may be older than the dict, never younger.
+  if (is_dict) node.version = dict_version(node.value);
   for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
     if (checks_[i].holds(node.value, miss ? &miss->found : nullptr)) continue;
     if (miss) *miss = {at, &checks_[i], std::move(miss->found)};
@@ -204,7 +208,7 @@ bool GuardTree::visit_anew(std::uint32_t at, Miss* miss) {
   for (std::uint32_t i = node.first_child; i < node.end_child; ++i) {
     if (!visit_child(node, children_[i], miss)) return false;
   }
-  if (!miss && (node.may_stay || PyDict_Check(node.value) || PyType_Check(node.value))) remember(node);
+  if (!miss && (node.may_stay || is_dict || PyType_Check(node.value))) remember(node);
   return true;
 }
 
@@ -269,9 +273,8 @@ void GuardTree::remember(Node& node) {
   node.container = node.value;
   node.memory = Memory::Object;
   if (!needs_version) return;
-  const bool is_dict = PyDict_Check(node.value);
-  node.memory = is_dict ? Memory::Dict : Memory::Type;
-  node.version = is_dict ? dict_version(node.value) : type_version(node.value);
+  node.memory = PyDict_Check(node.value) ? Memory::Dict : Memory::Type;
+  if (node.memory == Memory::Type) node.version = type_version(node.value);
 }
 
 bool GuardTree::relation_holds(Relation& relation, std::string* found) {

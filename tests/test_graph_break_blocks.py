@@ -216,7 +216,7 @@ def where_the_block_swallows(x, s):
     return y * 2, log
 
 
-@place(graphs=1, operators=1)
+@place(graphs=1, breaks=(1, 2), operators=1)
 def where_the_block_lets_it_pass(x, s):
     with Noted([]):
         y = x + 1
@@ -360,7 +360,7 @@ def in_except_the_context_is_kept(x, s):
         return y * 2, repr(error.__cause__), repr(error.__context__)
 
 
-@place(graphs=2, operators=2)
+@place(graphs=2, breaks=(1, 2), operators=2)
 def after_except_nothing_is_being_handled(x, s):
     import sys
 
@@ -541,7 +541,7 @@ def in_try_in_with(x, s):
     return z - 1, log
 
 
-@place(graphs=1, operators=1)
+@place(graphs=1, breaks=(1, 2), operators=1)
 def where_nobody_catches(x, s):
     y = x + 1
     CUT

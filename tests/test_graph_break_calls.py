@@ -355,15 +355,18 @@ def with_a_tensor_subscript_store_pending(x, s):
     return y
 
 
-@place(graphs=(1, 2), breaks=1, operators=2, recompiles=True)
-def with_an_attribute_store_pending(x, s):
+@place(graphs=(1, 2), breaks=1, operators=2, build=True)
+def with_an_attribute_store_pending():
     class Thing:
         pass
 
-    thing = Thing()
-    thing.a = x + 1
-    thing.b = (CUT, thing.a * 2)[1]
-    return thing
+    def program(x, s):
+        thing = Thing()
+        thing.a = x + 1
+        thing.b = (CUT, thing.a * 2)[1]
+        return thing
+
+    return program
 
 
 @place(graphs=2, operators=2)
@@ -571,7 +574,7 @@ def with_a_closure_of_a_closure(x, s):
     return made(y)
 
 
-@place(graphs=2, operators=2, recompiles=True)
+@place(graphs=(1, 4), breaks=(1, 3), operators=2, recompiles=True)
 def with_a_class_and_its_object_alive(x, s):
     class Thing:
         scale = 3
@@ -626,7 +629,7 @@ def with_varied_constants_alive(x, s):
     return y * 2, big, small, text, none, nan, things
 
 
-@place(graphs=(1, 2), operators=2)
+@place(graphs=(1, 4), operators=2, recompiles=True)
 def in_a_class_body(x, s):
     y = x + 1
 

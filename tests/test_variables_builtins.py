@@ -47,9 +47,17 @@ def test_container_builtins():
 
 def test_min_max_abs_sum_pow_of_tensors():
     def fn(x, y):
-        return abs(x), sum([x, y, x]), pow(x, 2), max(x.shape[0], 1), round(x), divmod(x, 2)[0], len(x)
+        return abs(x), sum([x, y, x]), pow(x, 2), max(x.shape[0], 1), x.round(), divmod(x, 2)[0], len(x)
 
     check(fn, tensor(3), tensor(3, seed=1), graphs=(1, 2), operators=(6, 9))
+
+
+def test_builtins_that_tensors_do_not_define():
+    def fn(x):
+        y = x + 1
+        return round(y)
+
+    check(fn, tensor(3), graphs=None)
 
 
 def test_max_of_one_element_tensors():
