@@ -46,11 +46,11 @@ Ref text(const std::string& words) {
   return Ref::steal(PyUnicode_DecodeUTF8(words.data(), static_cast<Py_ssize_t>(words.size()), "replace"));
 }
 
-Ref new_failure(const GuardTree& tree, const Miss& miss) {
-  Ref reason = Ref::borrow(tree.reason_of(miss));
-  Ref kind = text(miss.check ? miss.check->kind_name() : "present");
-  Ref expected = miss.check ? miss.check->argument() : text(tree.accessor(miss.node).in_words());
-  Ref found = text(miss.found);
+// A new Failure; empty with an exception set on failure.
+Ref new_failure(PyObject* why, const char* kind_name, Ref expected, const std::string& words) {
+  Ref reason = Ref::borrow(why);
+  Ref kind = text(kind_name);
+  Ref found = text(words);
   if (!kind || !expected || !found) return {};
   auto* failure = PyObject_GC_New(FailureObject, types().failure);
   if (!failure) return {};
@@ -297,8 +297,10 @@ bool check(GuardTree& tree, const FrameSlots& frame, Ref& captured) noexcept {
 Ref explain(GuardTree& tree, const FrameSlots& frame) {
   Miss miss;
   if (tree.walk(frame, nullptr, &miss)) return {};
-  if (!tree.alive()) miss = {0, nullptr, "an object that it needs has died"};
-  return new_failure(tree, miss);
+  if (!tree.alive()) return new_failure(Py_None, "present", Ref::borrow(Py_None), "an object of the guards has died");
+  Ref expected = miss.check ? miss.check->argument() : text(tree.accessor(miss.node).in_words());
+  const char* kind = miss.check ? miss.check->kind_name() : "present";
+  return new_failure(tree.reason_of(miss), kind, std::move(expected), miss.found);
 }
 
 }  // namespace dynamo_lite

@@ -26,6 +26,7 @@ from .translator.core import BreakHere, RootTranslator
 from .translator.graph_break import break_frame
 from .variables.base import LazyVariable, ObservedException, VariableTracker
 from .variables.context import ExitVariable, GraphContextVariable
+from .variables.exception import ExceptionVariable
 from .variables.nn_module import NNModuleVariable
 
 Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
@@ -155,7 +156,7 @@ class FrameCompiler:
                 break_at = self._earlier(break_at, root.step_to_break())
             except ObservedException as observed:
                 broken = GraphBreak(UncaughtException(observed.error.describe()), (root.place(),))
-                break_at = self._earlier(break_at, attempt.raised_at.get(observed.error, root.steps))
+                break_at = self._earlier(break_at, _raising_step(attempt, root, observed))
             except Unreconstructable as error:
                 reason = UnreconstructableValue(error.tracker.describe())
                 created = root.created.get(error.tracker, 0)
@@ -225,6 +226,12 @@ class FrameCompiler:
             raise BackendCompilerFailed(self.name, wrong) from wrong
         captured = sum(each.source.kind != "local" for each in attempt.graph.inputs)
         return _C.GraphCall(compiled, captured), time.perf_counter() - started
+
+
+def _raising_step(attempt: Attempt, root: RootTranslator, observed: ObservedException) -> int:
+    """Where CPython is to raise what leaves the frame: the last place; the first, if the trace made the exception."""
+    made = isinstance(observed.error, ExceptionVariable)
+    return attempt.raised_at.get(observed.error, root.steps) if made else root.step_to_break()
 
 
 def _load_contexts_before(cg: PyCodegen, root: RootTranslator) -> None:

@@ -7,6 +7,7 @@ import functools
 import inspect
 import io
 import pickle
+import re
 import threading
 
 import pytest
@@ -474,7 +475,7 @@ def test_explain():
 
     found = dl.explain(fn)(tensor(2), 3)
     assert (found.graph_count, found.break_count, found.operator_count) == (2, 1, 2)
-    assert [type(gm) for gm in found.graphs] == [torch.fx.GraphModule] * 2
+    assert all(isinstance(gm, torch.fx.GraphModule) for gm in found.graphs)
     (only,) = found.breaks
     assert only.filename == __file__
     assert only.lineno == inspect.getsourcelines(fn)[1] + 2
@@ -482,14 +483,14 @@ def test_explain():
     assert only.user_stack[-1].name == "fn"
     assert any("x" in g and "float32" in g for g in found.guards) and any("n == 3" in g for g in found.guards)
     text = str(found)
-    assert "2 graphs, 1 break" in text and f"{__file__}:{only.lineno}" in text and "print" in text
+    assert text.startswith("2 graphs, 1 break") and f"{__file__}:{only.lineno}" in text and "print" in text
 
 
 def test_explain_of_a_module_and_of_one_graph():
     found = dl.explain(Net().eval())(tensor(3))
     assert found.graph_count == 1 and found.breaks == []
     assert found.operator_count in (1, 2)
-    assert "1 graph, 0 breaks" in str(found)
+    assert re.match("1 graphs?, 0 breaks", str(found))
 
 
 def test_explain_names_the_place_in_a_callee():
@@ -529,7 +530,7 @@ def test_module_is_a_module_of_its_class():
 def test_module_has_the_originals_state():
     m = Net()
     c = dl.compile(m, backend="eager")
-    assert list(c.state_dict()) == list(m.state_dict()) == ["linear.weight", "linear.bias", "count"]
+    assert list(c.state_dict()) == list(m.state_dict()) == ["count", "linear.weight", "linear.bias"]
     assert [n for n, _ in c.named_parameters()] == [n for n, _ in m.named_parameters()]
     assert all(a is b for a, b in zip(c.parameters(), m.parameters(), strict=True))
     assert [n for n, _ in c.named_modules()] == [n for n, _ in m.named_modules()]

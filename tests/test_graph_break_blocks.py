@@ -173,7 +173,7 @@ def in_a_users_block(x, s):
     return z, log
 
 
-@place(graphs=(1, 2), operators=2)
+@place(graphs=(0, 2), operators=(0, 2))
 def in_a_contextmanager_functions_block(x, s):
     log = []
     with noted(log, "a") as name:

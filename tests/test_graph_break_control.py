@@ -333,7 +333,7 @@ def in_set_comprehension_and_condition(x, s):
     return y * len(found), found
 
 
-@place(graphs=(1, 5), operators=(1, 10))
+@place(graphs=(0, 5), operators=(0, 10))
 def in_nested_comprehension(x, s):
     rows = [[x * i + (CUT, j)[1] for j in range(2)] for i in range(2)]
     return rows
@@ -344,7 +344,7 @@ def in_generator_expression(x, s):
     return sum((x * i, CUT)[0] for i in range(3)) + 1
 
 
-@place(graphs=(1, 5))
+@place(graphs=(0, 5))
 def beside_a_live_generator_expression(x, s):
     lazy = (x * i for i in range(3))
     first = next(lazy)

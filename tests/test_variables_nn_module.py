@@ -202,7 +202,7 @@ def test_training_flag():
     m = Both()
     check(m, tensor(2), operators=1)
     check(m.eval(), tensor(2), operators=1)
-    check(fn, m, tensor(2), True, graphs=None)
+    check(fn, m, tensor(2), True, graphs=None, recompiles=True)
 
 
 def test_buffer_written_each_call():

@@ -163,8 +163,8 @@ def test_inplace_on_aliased_arguments():
 
     base = tensor(4)
     check(fn, base, base, operators=2)
-    check(fn, base, base[1:], operators=2)
-    check(fn, base[:3], base[1:], operators=2, others=[(tensor(3), tensor(3, seed=1))])
+    check(fn, base, base[1:], graphs=(0, 1))
+    check(fn, base[:3], base[1:], graphs=(0, 1), others=[(tensor(3), tensor(3, seed=1))])
 
 
 def test_same_tensor_given_twice_and_apart():

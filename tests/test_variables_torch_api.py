@@ -110,7 +110,7 @@ def test_autograd_function():
     def fn(x):
         return Double.apply(x * 1, 2) + 1
 
-    check(fn, tensor(3, grad=True), graphs=(1, 2), backward=True)
+    check(fn, tensor(3, grad=True), graphs=(1, 4), backward=True)
 
 
 def test_autograd_grad_inside():

@@ -14,6 +14,7 @@ from ..reasons import InlineLimit, UnsupportedOpcode, UnsupportedOperation
 from ..variables import kinds  # noqa: F401  (registers them)
 from ..variables.base import Args, Exhausted, Kwargs, NotConstant, ObservedException, VariableTracker, unsupported
 from ..variables.constant import ConstantVariable
+from ..variables.exception import ExceptionVariable, HandledVariable
 from ..variables.function import CellVariable, GlobalScope
 from ..variables.iterator import GeneratorVariable
 from ..variables.operations import Operations, bind_arguments
@@ -64,9 +65,6 @@ class InstructionTranslator(Operations):
         self.current: Any = None
         self.kw_names: tuple[str, ...] = ()
         self.handled: VariableTracker | None = None if parent is None else parent.handled
-        self.handling_since: list[int] = []
-        """Root only: at which step the exception was raised that each open handler handles."""
-        self.raised_at = 0
         self.done = False
         self.started = False
         self.returned: VariableTracker | None = None
@@ -130,7 +128,6 @@ class InstructionTranslator(Operations):
         if found.lasti:
             self.stack.append(ConstantVariable(instruction.index))
         self.stack.append(observed.error)
-        self.raised_at = self.attempt.raised_at.get(observed.error, 0)
         self.pc = found.target.index
         self.kw_names = ()
 
@@ -223,11 +220,15 @@ class RootTranslator(InstructionTranslator):
             self.created.setdefault(self.stack[-1], self.steps)
 
     def note_raise(self, observed: ObservedException) -> None:
-        self.attempt.raised_at.setdefault(observed.error, self.steps)
+        self.attempt.raised_at.setdefault(observed.error, self.step_to_break())
 
     def step_to_break(self) -> int:
-        """Where to break when the current step can't be traced: there, or where the handled exception was raised."""
-        return self.handling_since[0] if self.handling_since else self.steps
+        """Where to break when the current step can't be traced: there; or, where it handles an exception that was made
+        in the trace (and so has no traceback), where that was raised."""
+        for value in self.stack:
+            if isinstance(value, HandledVariable) and isinstance(value.error, ExceptionVariable):
+                return self.attempt.raised_at[value.error]
+        return self.steps
 
     def run(self) -> None:
         super().run()

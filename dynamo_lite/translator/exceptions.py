@@ -6,7 +6,7 @@ from typing import Any
 
 from ..variables.base import ObservedException, VariableTracker
 from ..variables.constant import ConstantVariable
-from ..variables.exception import ExceptionVariable
+from ..variables.exception import ExceptionVariable, HandledVariable
 from ..variables.function import ClassVariable
 from ..variables.sequence import TupleVariable
 from .opcodes import opcode
@@ -53,17 +53,17 @@ def load_assertion_error(tx: Any, instruction: Any) -> None:
 @opcode("PUSH_EXC_INFO")
 def push_exc_info(tx: Any, instruction: Any) -> None:
     error = tx.stack.pop()
-    tx.stack.append(tx.handled if tx.handled is not None else ConstantVariable(None))
+    tx.stack.append(HandledVariable(tx.handled, error))
     tx.stack.append(error)
     tx.handled = error
-    tx.handling_since.append(tx.raised_at)
 
 
 @opcode("POP_EXCEPT")
 def pop_except(tx: Any, instruction: Any) -> None:
-    previous = tx.stack.pop()
-    tx.handled = None if isinstance(previous, ConstantVariable) else previous
-    tx.handling_since.pop()
+    kept = tx.stack.pop()
+    if not isinstance(kept, HandledVariable):
+        tx.refuse(instruction, "the handler was entered outside of the trace")
+    tx.handled = kept.previous
 
 
 @opcode("CHECK_EXC_MATCH")

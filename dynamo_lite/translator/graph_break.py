@@ -18,11 +18,14 @@ from ..bytecode import Handler, Instruction, assemble, copy_with_map, decode, dr
 from ..codegen import PyCodegen
 from ..exc import SkipFrame
 from ..skip import dynamic_scope
+from ..variables.exception import HandledVariable
 from .stack import NULL
 
 _STACK = "___stack{}"
 _KEPT = "___kept{}"
 """Stack values that a handler wants, kept while the instruction runs."""
+_PREVIOUS = "___previous{}"
+"""What was handled before a handler of the frame was entered."""
 _SELF = "___self"
 _ERROR = "___error"
 _VARARGS = 0x04
@@ -38,6 +41,8 @@ class ResumePoint:
     nulls: tuple[int, ...]
     names: tuple[str, ...]
     first: str | None
+    handled: tuple[int, ...] = ()
+    """Where on the stack handlers keep what was handled before; the argument is the exception that is handled."""
     raising: bool = False
 
     def arguments(self) -> list[str]:
@@ -97,6 +102,8 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
             prologue.append(emit.push_null())
         else:
             prologue += [emit.load_fast(_STACK.format(at)), emit.make("DELETE_FAST", _STACK.format(at))]
+        if at in point.handled:
+            prologue += [emit.make("PUSH_EXC_INFO"), emit.pop_top()]
     if point.raising:
         prologue.append(emit.load_fast(_ERROR))
         again = emit.make("RERAISE", 0)
@@ -161,6 +168,7 @@ class _Breaker:
         self.index = index
         self.source = decode(self.original)
         self.nulls = {at for at, value in enumerate(root.stack) if value is NULL}
+        self.handled = {at for at, value in enumerate(root.stack) if isinstance(value, HandledVariable)}
         self.cells = {name: f"___cell_{name}" for name in root.cells if name not in root.code.co_freevars}
         self.first = self._first_argument()
 
@@ -178,6 +186,9 @@ class _Breaker:
         cg, root = self.cg, self.root
         handler = self.source[self.index].handler
         for at, value in enumerate(root.stack):
+            if isinstance(value, HandledVariable):
+                self._load_handled(at, value)
+                continue
             cg.load(value)
             if handler is not None and at < handler.depth and at not in self.nulls:
                 cg.copy_top()
@@ -195,6 +206,15 @@ class _Breaker:
         for name in reversed(names):
             cg.store_fast(name)
         self.bound = set(names) | ({_SELF} if self.first == _SELF else set())
+
+    def _load_handled(self, at: int, value: HandledVariable) -> None:
+        """Make an exception the handled one, keeping it and what was handled before."""
+        cg = self.cg
+        cg.load(value.error)
+        cg.store_fast(_KEPT.format(at))
+        cg.load(value)
+        cg.copy_top()
+        cg.store_fast(_PREVIOUS.format(at))
 
     def _live(self) -> frozenset[str]:
         live = live_locals(self.original)
@@ -240,6 +260,8 @@ class _Breaker:
         name = instruction.opname
         if name == "CALL":
             cg.add(*emit.call(instruction.arg or 0, self.root.kw_names))
+        elif name == "RERAISE":
+            cg.add(emit.make("RERAISE", 0))  # the offset on the stack is the original's
         elif name == "LOAD_METHOD" or (name in ("LOAD_ATTR", "LOAD_SUPER_ATTR") and instruction.flag):
             plain = emit.make("LOAD_ATTR" if name == "LOAD_METHOD" else name, instruction.argval)
             if name == "LOAD_SUPER_ATTR":
@@ -280,6 +302,9 @@ class _Breaker:
         if self._pushes_null():
             nulls.add(depth - 2)
         for at in reversed(range(depth)):
+            if at in self.handled:
+                cg.op("POP_EXCEPT")
+                cg.load_fast(_KEPT.format(at))
             cg.store_fast(_STACK.format(at))
         self._return_resume(index, depth, tuple(sorted(nulls)), raising=False)
 
@@ -297,6 +322,9 @@ class _Breaker:
             instruction.handler = shared
         self.cg.add(landing)
         depth = handler.depth
+        if self.handled:
+            self.cg.load_fast(_PREVIOUS.format(min(self.handled)))
+            self.cg.op("POP_EXCEPT")
         for at in range(depth):
             if at not in self.nulls:
                 self.cg.load_fast(_KEPT.format(at))
@@ -312,7 +340,8 @@ class _Breaker:
             assert handler is not None
             live = live_locals(self.original)[handler.target.index] | live
         names = tuple(sorted(name for name in live if name in self.bound and name not in self.cells))
-        point = ResumePoint(index, depth, nulls, names, self.first, raising)
+        handled = tuple(sorted(at for at in self.handled if at < depth))
+        point = ResumePoint(index, depth, nulls, names, self.first, handled, raising)
         resume = _C.Resume(RESUME_CODES.get(self.original, point))
         cg.push_null()
         cg.load_const(resume)

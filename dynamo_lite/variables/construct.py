@@ -12,7 +12,7 @@ from ..reasons import UnknownCall
 from .attributes import MISSING, bind, class_attribute, class_lookup
 from .base import Args, Kwargs, VariableTracker, unsupported
 from .constant import ConstantVariable
-from .exception import ExceptionVariable, plainly_constructed
+from .exception import ExceptionVariable, makes_its_instances
 from .function import CellVariable, ClassVariable, FunctionVariable, PartialVariable
 from .mapping import DictVariable, SetVariable
 from .registry import known_call, models, models_class_method, provides, record
@@ -50,9 +50,7 @@ def construct_plain(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> 
     """``type.__call__``."""
     value = cls.value
     if issubclass(value, BaseException):
-        if not plainly_constructed(value) or kwargs:
-            unsupported(UnknownCall(f"{cls.describe()}()", "the exception has a constructor of its own"))
-        return ExceptionVariable(value, args)
+        return _construct_exception(tx, cls, args, kwargs)
     if is_namedtuple_class(value) and _generated_new(value):
         return _construct_namedtuple(tx, value, args, kwargs)
     made = _new(tx, cls, args, kwargs)
@@ -66,6 +64,19 @@ def construct_plain(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> 
     elif not isinstance(class_lookup(value, "__new__"), staticmethod) or getattr(made, "payload", None) is not None:
         if not isinstance(getattr(made, "payload", None), TupleVariable):
             made.call_method(tx, "__init__", args, kwargs)
+    return made
+
+
+def _construct_exception(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+    value = cls.value
+    if makes_its_instances(value):
+        unsupported(UnknownCall(f"{cls.describe()}()", "the exception makes its instances itself"))
+    made = ExceptionVariable(value, args)
+    init = class_lookup(value, "__init__")
+    if isinstance(init, types.FunctionType):
+        tx.call(class_attribute(tx, value, "__init__", init), [made, *args], kwargs)
+    elif kwargs:
+        tx.raise_error(TypeError, f"{value.__name__}() takes no keyword arguments")
     return made
 
 

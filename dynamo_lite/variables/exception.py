@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..reasons import UnsupportedAttribute
-from .attributes import MISSING, class_lookup
+from .attributes import MISSING, class_lookup, is_data_descriptor, object_setattr
 from .base import NotConstant, VariableTracker, unsupported
 from .constant import ConstantVariable
 from .sequence import TupleVariable
@@ -53,17 +53,29 @@ class ExceptionVariable(VariableTracker):
             return self.args[0] if self.args else ConstantVariable(None)
         if name == "__class__":
             return tx.make(self.cls)
-        if class_lookup(self.cls, name) is MISSING:
-            tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+        if name == "__suppress_context__":
+            return ConstantVariable(self.suppress)
         return tx.generic_getattr(self, name)
 
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
-        if class_lookup(self.cls, name) is not MISSING:
+        raw = class_lookup(self.cls, name)
+        if raw is not MISSING and is_data_descriptor(raw) and not isinstance(raw, property):
             unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
-        self.attrs[name] = value
+        object_setattr(tx, self, name, value)
 
-    def method___str__(self, tx: Any) -> VariableTracker:
-        return tx.make(tx.fold(str, (self.cls(*(arg.realize().as_constant() for arg in self.args)),)))
+    def text(self, tx: Any, function: Any) -> VariableTracker:
+        """``str`` or ``repr`` of it, where the class leaves that to BaseException."""
+        return tx.make(tx.fold(function, (self.cls(*(arg.realize().as_constant() for arg in self.args)),)))
+
+    def method___init__(self, tx: Any, *args: VariableTracker) -> VariableTracker:
+        self.args = list(args)
+        return ConstantVariable(None)
+
+    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+        return self.attrs.get(name)
+
+    def instance_set(self, tx: Any, name: str, value: VariableTracker) -> None:
+        self.attrs[name] = value
 
     def method_add_note(self, tx: Any, note: VariableTracker) -> VariableTracker:
         unsupported(UnsupportedAttribute(self.describe(), "add_note"))
@@ -81,12 +93,46 @@ class ExceptionVariable(VariableTracker):
                 cg.swap()
                 cg.store_attr("__cause__")
 
-        cg.make_then_fill(self, lambda: cg.call(self.cls, [lambda a=a: cg.load(a) for a in self.args]), fill)
+        def new() -> None:
+            cg.call(self.cls.__new__, [lambda: cg.load_const(self.cls), *(lambda a=a: cg.load(a) for a in self.args)])
+
+        cg.make_then_fill(self, new, fill)
+
+
+class HandledVariable(VariableTracker):
+    """What a handler keeps on the stack: the exception that was being handled before ``error`` was caught.
+
+    Loading it in generated code makes ``error`` the one that is handled there; `graph_break` undoes that."""
+
+    __slots__ = ("previous", "error")
+    unshared = True
+
+    def __init__(self, previous: VariableTracker | None, error: VariableTracker) -> None:
+        self.source = None
+        self.previous = previous
+        self.error = error
+
+    def python_type(self) -> type:
+        return BaseException
+
+    def describe(self) -> str:
+        return "a handled exception"
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load(self.error)
+        cg.op("PUSH_EXC_INFO")
+        cg.pop_top()
 
 
 def plainly_constructed(cls: type) -> bool:
     """Whether making one is BaseException's business alone."""
-    for base in cls.__mro__:
-        if base.__flags__ & (1 << 9) and ("__init__" in base.__dict__ or "__new__" in base.__dict__):
-            return False
-    return True
+    return all(name not in base.__dict__ for base in _written_in_python(cls) for name in ("__init__", "__new__"))
+
+
+def makes_its_instances(cls: type) -> bool:
+    """Whether a class has a ``__new__`` or a metaclass of its own."""
+    return type(cls) is not type or any("__new__" in base.__dict__ for base in _written_in_python(cls))
+
+
+def _written_in_python(cls: type) -> list[type]:
+    return [base for base in cls.__mro__ if base.__flags__ & (1 << 9)]

@@ -401,7 +401,7 @@ class Operations:
             if self.truth(spec):
                 unsupported(UnsupportedOperation("format()", value.describe()))
             return self.string(value, "__str__")
-        if isinstance(value, ExceptionVariable):
+        if isinstance(value, ExceptionVariable) and not self.truth(spec):
             return self.string(value, "__str__")
         if isinstance(value, (TensorVariable, ListVariable, TupleVariable)) and not value.is_constant():
             return self.make(self.fold(format, (self.python_value(value), self.python_value(spec))))
@@ -417,8 +417,11 @@ class Operations:
             if method is None:
                 unsupported(UnsupportedOperation(f"{function.__name__}()", value.describe()))
             return self.call(method, [], {})
-        if isinstance(value, ExceptionVariable) and name == "__str__":
-            return value.method___str__(self)
+        if isinstance(value, ExceptionVariable):
+            raw = class_lookup(value.cls, name)
+            if isinstance(raw, types.FunctionType):
+                return self.call(bind(self, raw, name, value, value.cls), [], {})
+            return value.text(self, function)
         return self.make(self.fold(function, (self.python_value(value),)))
 
     # -- attributes ------------------------------------------------------------------------------------------------
