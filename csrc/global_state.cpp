@@ -31,37 +31,22 @@ std::string show_precision(std::int64_t value) {
   constexpr std::array<const char*, 3> kNames{"highest", "high", "medium"};
   return value >= 0 && value < 3 ? kNames[static_cast<std::size_t>(value)] : "set in two conflicting ways";
 }
+std::string show_torch_function(std::int64_t value) {
+  constexpr std::array<const char*, 3> kNames{"on", "off for subclasses", "off"};
+  return kNames.at(static_cast<std::size_t>(value));
+}
 std::string show_keys(std::int64_t value) {
   return c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, static_cast<std::uint64_t>(value)));
 }
 
-// One thing that is read, remembered and compared.
-struct Fact {
-  const char* name;
-  std::int64_t (*read)();
-  std::string (*show)(std::int64_t);
-};
-
-at::Context& context() { return at::globalContext(); }
-
 // torch refuses to read precisions that were set through its old and its new names at once.
 template <class Read>
-std::int64_t or_conflict(Read read) {
+std::int8_t or_conflict(Read read) noexcept {
   try {
-    return static_cast<std::int64_t>(read());
+    return static_cast<std::int8_t>(read());
   } catch (const c10::Error&) {
     return -1;
   }
-}
-
-template <c10::DeviceType device>
-std::int64_t autocast_on() {
-  return at::autocast::is_autocast_enabled(device);
-}
-
-template <c10::DeviceType device>
-std::int64_t autocast_dtype() {
-  return static_cast<std::int64_t>(at::autocast::get_autocast_dtype(device));
 }
 
 // Of _functorch, which torch's own headers do not let be used from C++; owned for the life of the process.
@@ -70,13 +55,8 @@ PyObject*& interpreter_stack_getter() {
   return function;
 }
 
-bool in_functorch() {
-  return c10::impl::tls_local_dispatch_key_set().included_.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
-}
-
-// The kinds of the transforms in force, outermost first, as one number: digits base 32. 0 outside all, -1 if unknown.
-std::int64_t functorch_transforms() {
-  if (!in_functorch()) return 0;
+// The kinds of functorch's transforms in force, outermost first, as one number: digits base 32. -1 if unknown.
+std::int64_t functorch_transforms() noexcept {
   NoCollection no_collection;
   std::int64_t code = 0;
   const Ref stack = Ref::steal(PyObject_CallNoArgs(interpreter_stack_getter()));
@@ -91,61 +71,112 @@ std::int64_t functorch_transforms() {
   return -1;
 }
 
-#define DYNAMO_LITE_AUTOCAST(device, name) \
-  Fact{"autocast on " name, autocast_on<c10::DeviceType::device>, show_bool}, \
-      Fact { "autocast dtype on " name, autocast_dtype<c10::DeviceType::device>, show_dtype }
-
-const std::array kFacts{
-    Fact{"grad mode", [] { return std::int64_t{c10::AutogradState::get_tls_state().get_grad_mode()}; }, show_bool},
-    Fact{"inference mode", [] { return std::int64_t{c10::AutogradState::get_tls_state().get_inference_mode()}; },
-         show_bool},
-    Fact{"forward grad mode", [] { return std::int64_t{c10::AutogradState::get_tls_state().get_fw_grad_mode()}; },
-         show_bool},
-    DYNAMO_LITE_AUTOCAST(CPU, "cpu"),
-    DYNAMO_LITE_AUTOCAST(CUDA, "cuda"),
-    DYNAMO_LITE_AUTOCAST(XPU, "xpu"),
-    DYNAMO_LITE_AUTOCAST(MPS, "mps"),
-    DYNAMO_LITE_AUTOCAST(MTIA, "mtia"),
-    DYNAMO_LITE_AUTOCAST(HPU, "hpu"),
-    DYNAMO_LITE_AUTOCAST(XLA, "xla"),
-    DYNAMO_LITE_AUTOCAST(PrivateUse1, "the private backend"),
-    Fact{"autocast cache", [] { return std::int64_t{at::autocast::is_autocast_cache_enabled()}; }, show_bool},
-    Fact{"default dtype", [] { return static_cast<std::int64_t>(c10::get_default_dtype_as_scalartype()); }, show_dtype},
-    Fact{"deterministic algorithms", [] { return std::int64_t{context().deterministicAlgorithms()}; }, show_bool},
-    Fact{"deterministic algorithms, warn only",
-         [] { return std::int64_t{context().deterministicAlgorithmsWarnOnly()}; }, show_bool},
-    Fact{"deterministic fill of uninitialized memory",
-         [] { return std::int64_t{context().deterministicFillUninitializedMemory()}; }, show_bool},
-    Fact{"float32 matmul precision", [] { return or_conflict([] { return context().float32MatmulPrecision(); }); },
-         show_precision},
-    Fact{"tf32 in cuBLAS", [] { return or_conflict([] { return context().allowTF32CuBLAS(); }); }, show_bool},
-    Fact{"tf32 in cuDNN", [] { return or_conflict([] { return context().allowTF32CuDNN(); }); }, show_bool},
-    Fact{"fp16 reduction in cuBLAS", [] { return static_cast<std::int64_t>(context().allowFP16ReductionCuBLAS()); },
-         show_number},
-    Fact{"bf16 reduction in cuBLAS", [] { return static_cast<std::int64_t>(context().allowBF16ReductionCuBLAS()); },
-         show_number},
-    Fact{"flash attention", [] { return std::int64_t{context().userEnabledFlashSDP()}; }, show_bool},
-    Fact{"memory efficient attention", [] { return std::int64_t{context().userEnabledMemEfficientSDP()}; }, show_bool},
-    Fact{"math attention", [] { return std::int64_t{context().userEnabledMathSDP()}; }, show_bool},
-    Fact{"cuDNN attention", [] { return std::int64_t{context().userEnabledCuDNNSDP()}; }, show_bool},
-    Fact{"number of threads", [] { return std::int64_t{at::get_num_threads()}; }, show_number},
-    Fact{"torch function",
-         [] { return static_cast<std::int64_t>(at::impl::PythonTorchFunctionTLS::get_disabled_state()); }, show_number},
-    Fact{"depth of the torch function mode stack", [] { return at::impl::PythonTorchFunctionTLS::stack_len(); },
-         show_number},
-    Fact{"depth of the torch dispatch mode stack", [] { return c10::impl::TorchDispatchModeTLS::stack_len(); },
-         show_number},
-    Fact{"functorch's transforms", functorch_transforms, show_number},
-    Fact{"dispatch keys included",
-         [] { return static_cast<std::int64_t>(c10::impl::tls_local_dispatch_key_set().included_.raw_repr()); },
-         show_keys},
-    Fact{"dispatch keys excluded",
-         [] { return static_cast<std::int64_t>(c10::impl::tls_local_dispatch_key_set().excluded_.raw_repr()); },
-         show_keys},
+constexpr std::array kAutocastDevices{
+    c10::DeviceType::CPU,  c10::DeviceType::CUDA, c10::DeviceType::XPU, c10::DeviceType::MPS,
+    c10::DeviceType::MTIA, c10::DeviceType::HPU,  c10::DeviceType::XLA, c10::DeviceType::PrivateUse1,
 };
-#undef DYNAMO_LITE_AUTOCAST
 
-using Values = std::array<std::int64_t, kFacts.size()>;
+// What is read, remembered and compared. Which devices have autocast on is a matter of `excluded`.
+struct Facts {
+  std::uint64_t included = 0, excluded = 0;  // this thread's dispatch keys
+  std::array<c10::ScalarType, kAutocastDevices.size()> autocast_dtype{};
+  c10::ScalarType default_dtype{};
+  bool grad = false, inference = false, forward_grad = false;
+  bool autocast_cache = false;
+  bool deterministic = false, deterministic_warns = false, deterministic_fill = false;
+  bool flash = false, memory_efficient = false, math = false, cudnn = false;  // kinds of attention
+  std::int8_t matmul_precision = 0, tf32_cublas = 0, tf32_cudnn = 0;
+  std::int8_t fp16_reduction = 0, bf16_reduction = 0;
+  std::int8_t torch_function = 0;
+  std::int32_t threads = 0;
+  std::int64_t function_modes = 0, dispatch_modes = 0;  // depths of the stacks
+  std::int64_t functorch = 0;
+
+  bool operator==(const Facts&) const = default;
+
+  static Facts read() noexcept;
+};
+
+Facts Facts::read() noexcept {
+  static at::Context& context = at::globalContext();
+  Facts facts;
+  const auto keys = c10::impl::tls_local_dispatch_key_set();
+  facts.included = keys.included_.raw_repr();
+  facts.excluded = keys.excluded_.raw_repr();
+  for (std::size_t i = 0; i < kAutocastDevices.size(); ++i) {
+    facts.autocast_dtype[i] = at::autocast::get_autocast_dtype(kAutocastDevices[i]);
+  }
+  facts.default_dtype = c10::get_default_dtype_as_scalartype();
+  const c10::AutogradState& autograd = c10::AutogradState::get_tls_state();
+  facts.grad = autograd.get_grad_mode();
+  facts.inference = autograd.get_inference_mode();
+  facts.forward_grad = autograd.get_fw_grad_mode();
+  facts.autocast_cache = at::autocast::is_autocast_cache_enabled();
+  facts.deterministic = context.deterministicAlgorithms();
+  facts.deterministic_warns = context.deterministicAlgorithmsWarnOnly();
+  facts.deterministic_fill = context.deterministicFillUninitializedMemory();
+  facts.flash = context.userEnabledFlashSDP();
+  facts.memory_efficient = context.userEnabledMemEfficientSDP();
+  facts.math = context.userEnabledMathSDP();
+  facts.cudnn = context.userEnabledCuDNNSDP();
+  facts.matmul_precision = or_conflict([] { return context.float32MatmulPrecision(); });
+  static const bool has_cuda = at::hasCUDA();
+  if (has_cuda) {
+    facts.tf32_cublas = or_conflict([] { return context.allowTF32CuBLAS(); });
+    facts.tf32_cudnn = or_conflict([] { return context.allowTF32CuDNN(); });
+    facts.fp16_reduction = static_cast<std::int8_t>(context.allowFP16ReductionCuBLAS());
+    facts.bf16_reduction = static_cast<std::int8_t>(context.allowBF16ReductionCuBLAS());
+  }
+  facts.torch_function = static_cast<std::int8_t>(at::impl::PythonTorchFunctionTLS::get_disabled_state());
+  facts.threads = at::get_num_threads();
+  facts.function_modes = at::impl::PythonTorchFunctionTLS::stack_len();
+  facts.dispatch_modes = c10::impl::TorchDispatchModeTLS::stack_len();
+  const bool in_functorch = keys.included_.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
+  facts.functorch = in_functorch ? functorch_transforms() : 0;
+  return facts;
+}
+
+// A fact for people: its name, its value as a number and that in words.
+struct Line {
+  const char* name;
+  std::int64_t (*value)(const Facts&);
+  std::string (*show)(std::int64_t);
+};
+
+#define DL_FACT(name, field, show) \
+  Line { name, [](const Facts& f) { return static_cast<std::int64_t>(f.field); }, show }
+
+const std::array kLines{
+    DL_FACT("grad mode", grad, show_bool),
+    DL_FACT("inference mode", inference, show_bool),
+    DL_FACT("forward grad mode", forward_grad, show_bool),
+    DL_FACT("autocast cache", autocast_cache, show_bool),
+    DL_FACT("default dtype", default_dtype, show_dtype),
+    DL_FACT("deterministic algorithms", deterministic, show_bool),
+    DL_FACT("deterministic algorithms, warn only", deterministic_warns, show_bool),
+    DL_FACT("deterministic fill of uninitialized memory", deterministic_fill, show_bool),
+    DL_FACT("float32 matmul precision", matmul_precision, show_precision),
+    DL_FACT("tf32 in cuBLAS", tf32_cublas, show_bool),
+    DL_FACT("tf32 in cuDNN", tf32_cudnn, show_bool),
+    DL_FACT("fp16 reduction in cuBLAS", fp16_reduction, show_number),
+    DL_FACT("bf16 reduction in cuBLAS", bf16_reduction, show_number),
+    DL_FACT("flash attention", flash, show_bool),
+    DL_FACT("memory efficient attention", memory_efficient, show_bool),
+    DL_FACT("math attention", math, show_bool),
+    DL_FACT("cuDNN attention", cudnn, show_bool),
+    DL_FACT("number of threads", threads, show_number),
+    DL_FACT("torch function", torch_function, show_torch_function),
+    DL_FACT("depth of the torch function mode stack", function_modes, show_number),
+    DL_FACT("depth of the torch dispatch mode stack", dispatch_modes, show_number),
+    DL_FACT("the stack of functorch's transforms", functorch, show_number),
+};
+
+// Of these one difference is told only where there is no other: most of the above change them too.
+const std::array kKeyLines{
+    DL_FACT("the set of included dispatch keys", included, show_keys),
+    DL_FACT("the set of excluded dispatch keys", excluded, show_keys),
+};
+#undef DL_FACT
 
 // A mode on one of the stacks: the same one is meant, or, for the mode that `torch.device` used as a context and
 // set_default_device put there, one of the same device. Held weakly: a dead mode is no mode.
@@ -155,7 +186,7 @@ struct Mode {
 };
 
 struct Snapshot {
-  Values values{};
+  Facts facts;
   std::vector<Mode> modes;  // torch function modes, then torch dispatch modes, outermost first
 };
 
@@ -203,7 +234,7 @@ bool same_mode(const Mode& mode, PyObject* other) noexcept {
 
 // Reads this thread's state. False with an exception set.
 bool take(Snapshot& snapshot) {
-  for (std::size_t i = 0; i < kFacts.size(); ++i) snapshot.values[i] = kFacts[i].read();
+  snapshot.facts = Facts::read();
   return each_mode([&](PyObject* mode) {
     Mode made{Ref::steal(PyWeakref_NewRef(mode, nullptr)), default_device(mode)};
     if (!made.reference) return false;
@@ -225,18 +256,56 @@ bool same_modes(const Snapshot& a, const Snapshot& b) {
   return true;
 }
 
+// Collects sentences.
+class Differences {
+ public:
+  void add(const std::string& name, const std::string& now, const std::string& before) {
+    add(name + " is " + now + ", was " + before);
+  }
+  void add(const std::string& sentence) { text_ += (text_.empty() ? "" : "; ") + sentence; }
+  bool empty() const noexcept { return text_.empty(); }
+  const std::string& text() const noexcept { return text_; }
+
+ private:
+  std::string text_;
+};
+
+template <std::size_t size>
+void compare(Differences& differences, const std::array<Line, size>& lines, const Facts& facts, const Facts& other) {
+  for (const Line& line : lines) {
+    const std::int64_t before = line.value(facts);
+    const std::int64_t now = line.value(other);
+    if (now != before) differences.add(line.name, line.show(now), line.show(before));
+  }
+}
+
+bool has_autocast(const Facts& facts, c10::DeviceType device) {
+  const c10::DispatchKeySet excluded(c10::DispatchKeySet::RAW, facts.excluded);
+  return !excluded.has(at::autocast::get_autocast_dispatch_key_from_device_type(device));
+}
+
+void compare_autocast(Differences& differences, const Facts& facts, const Facts& other) {
+  for (std::size_t i = 0; i < kAutocastDevices.size(); ++i) {
+    const std::string name = "autocast on " + c10::DeviceTypeName(kAutocastDevices[i], /*lower_case=*/true);
+    const bool now = has_autocast(other, kAutocastDevices[i]);
+    const bool before = has_autocast(facts, kAutocastDevices[i]);
+    if (now != before) differences.add(name, show_bool(now), show_bool(before));
+    if (other.autocast_dtype[i] != facts.autocast_dtype[i]) {
+      differences.add("dtype of " + name, c10::toString(other.autocast_dtype[i]), c10::toString(facts.autocast_dtype[i]));
+    }
+  }
+}
+
 // What `other` has where that is not what `snapshot` has.
 std::string difference(const Snapshot& snapshot, const Snapshot& other) {
-  std::string text;
-  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
-  for (std::size_t i = 0; i < kFacts.size(); ++i) {
-    const bool is_consequence = kFacts[i].show == show_keys && !text.empty();
-    if (snapshot.values[i] == other.values[i] || is_consequence) continue;
-    add(std::string(kFacts[i].name) + " is " + kFacts[i].show(other.values[i]) + ", was " +
-        kFacts[i].show(snapshot.values[i]));
+  Differences differences;
+  compare(differences, kLines, snapshot.facts, other.facts);
+  compare_autocast(differences, snapshot.facts, other.facts);
+  if (differences.empty()) compare(differences, kKeyLines, snapshot.facts, other.facts);
+  if (differences.empty() && !same_modes(snapshot, other)) {
+    differences.add("other modes are on the torch function or dispatch stack");
   }
-  if (text.empty() && !same_modes(snapshot, other)) add("other modes are on the torch function or dispatch stack");
-  return text;
+  return differences.text();
 }
 
 Snapshot& snapshot_of(PyObject* state) noexcept { return *reinterpret_cast<StateObject*>(state)->snapshot; }
@@ -310,9 +379,7 @@ bool is_global_state(PyObject* object) noexcept { return Py_TYPE(object) == type
 
 bool matches_current_state(PyObject* state, std::string* found) noexcept {
   const Snapshot& expected = snapshot_of(state);
-  bool matches = true;
-  for (std::size_t i = 0; i < kFacts.size() && matches; ++i) matches = kFacts[i].read() == expected.values[i];
-  if (matches && same_modes(expected)) return true;
+  if (Facts::read() == expected.facts && (expected.modes.empty() || same_modes(expected))) return true;
   if (found) {
     Snapshot now;
     *found = take(now) ? difference(expected, now) : "a state that cannot be read";

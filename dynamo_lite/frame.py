@@ -246,14 +246,22 @@ def _modes_active() -> bool:
 
 def _nothing_here(attempt: Attempt, root: RootTranslator) -> bool:
     """No operator, and no tensor or module in sight."""
-    if attempt.graph.inputs or not attempt.effects.empty and attempt.graph.inputs:
-        return False
-    if any(isinstance(tracker, NNModuleVariable) for _, tracker in attempt.memo.values()):
+    if attempt.graph.inputs or any(isinstance(tracker, NNModuleVariable) for _, tracker in attempt.memo.values()):
         return False
     return not any(
-        isinstance(value, LazyVariable) and isinstance(value.value, (torch.Tensor, torch.nn.Module))
-        for value in [*root.locals.values(), *root.stack]
+        isinstance(value, LazyVariable) and _holds_tensors(value.value)
+        for value in [*root.arguments, *root.locals.values(), *root.stack]
     )
+
+
+def _holds_tensors(value: Any, depth: int = 2) -> bool:
+    """Whether a real value is, or has in it, a tensor or module."""
+    if isinstance(value, (torch.Tensor, torch.nn.Module)):
+        return True
+    if depth and isinstance(value, (list, tuple, dict)):
+        items = dict.values(value) if isinstance(value, dict) else type(value).__iter__(value)
+        return any(_holds_tensors(item, depth - 1) for item in items)
+    return False
 
 
 def _order_inputs(attempt: Attempt) -> None:

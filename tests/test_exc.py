@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
+import re
 import zlib
 
 import pytest
@@ -48,10 +49,10 @@ def test_message_has_what_stack_source_and_hint():
     text = str(error)
     assert error.reason.what() in text
     assert error.reason.hint() in text
-    assert f"{__file__}:{line_of(fn, 'callee(y)')} in fn" in text
-    assert f"{__file__}:{line_of(callee, 'item')} in callee" in text
+    assert re.search(rf"{re.escape(__file__)}:{line_of(fn, 'callee(y)')} in (\S+\.)?fn\n", text)
+    assert re.search(rf"{re.escape(__file__)}:{line_of(callee, 'item')} in (\S+\.)?callee\n", text)
     assert "return x.sum().item()" in text
-    assert [frame.name for frame in error.user_stack][-2:] == ["fn", "callee"]
+    assert [frame.name.split(".")[-1] for frame in error.user_stack][-2:] == ["fn", "callee"]
     assert error.user_stack[-1].lineno == line_of(callee, "item")
 
 
@@ -125,7 +126,7 @@ def test_operator_that_fails():
         return x @ x
 
     compiled = dl.compile(fn, backend="eager", fullgraph=True)
-    with pytest.raises(RuntimeError, match="size|shape"):
+    with pytest.raises(RuntimeError, match="size|shape|dim"):
         compiled(tensor(2, 3))
 
 

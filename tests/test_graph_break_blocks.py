@@ -91,7 +91,7 @@ def after_set_grad_enabled_as_a_call(x, s):
     return z, x * 3
 
 
-@place(graphs=2, operators=2, inputs=SQUARE)
+@place(breaks=(1, 2), graphs=2, operators=2, inputs=SQUARE)
 def in_autocast(x, s):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         y = x @ x
@@ -100,7 +100,7 @@ def in_autocast(x, s):
     return y, z, torch.is_autocast_enabled("cpu")
 
 
-@place(graphs=(2, 3), operators=3, inputs=SQUARE)
+@place(breaks=(1, 3), graphs=(1, 3), operators=3, inputs=SQUARE)
 def in_autocast_switched_off_inside(x, s):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         y = x @ x
@@ -310,7 +310,7 @@ def in_try_that_raises_in_a_callee_after_it(x, s):
     return z
 
 
-@place(graphs=2, operators=2)
+@place(breaks=(1, 2), graphs=2, operators=2)
 def in_except(x, s):
     y = x + 1
     try:
@@ -321,7 +321,7 @@ def in_except(x, s):
     return z
 
 
-@place(graphs=2, operators=2)
+@place(breaks=(1, 2), graphs=2, operators=2)
 def in_except_that_raises_again(x, s):
     y = x + 1
     try:
@@ -334,7 +334,7 @@ def in_except_that_raises_again(x, s):
         return y * 2, str(error), error.__context__
 
 
-@place(graphs=2, operators=2)
+@place(breaks=(1, 2), graphs=2, operators=2)
 def in_except_that_raises_from(x, s):
     y = x + 1
     try:
@@ -347,7 +347,7 @@ def in_except_that_raises_from(x, s):
         return y * 2, repr(error.__cause__), repr(error.__context__), error.__suppress_context__
 
 
-@place(graphs=2, operators=2)
+@place(breaks=(1, 2), graphs=2, operators=2)
 def in_except_the_context_is_kept(x, s):
     y = x + 1
     try:
@@ -411,7 +411,7 @@ def in_finally(x, s):
     return z, log
 
 
-@place(graphs=2, operators=2)
+@place(breaks=(1, 2), graphs=2, operators=2)
 def in_finally_while_an_exception_passes(x, s):
     log = []
     try:

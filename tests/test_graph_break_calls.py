@@ -211,7 +211,7 @@ def in_super_method():
     return program
 
 
-@place(graphs=(2, 4), breaks=(2, 3), operators=4)
+@place(graphs=(2, 4), breaks=(2, 3), operators=(3, 4))
 def in_a_decorated_callee(x, s):
     def doubled(fn):
         @functools.wraps(fn)
@@ -590,7 +590,7 @@ def with_a_class_and_its_object_alive(x, s):
     return thing.get(), thing, Thing.__name__
 
 
-@place(graphs=2, operators=2)
+@place(breaks=(1, 5), graphs=2, operators=2)
 def with_iterators_alive(x, s):
     a = iter([1, 2, 3])
     b = enumerate(["p", "q"])

@@ -117,7 +117,7 @@ def after_a_branch_on_data(x, s):
     return y
 
 
-@place(graphs=(2, 4), breaks=(2, 3), operators=(4, 7))
+@place(breaks=(2, 4), graphs=(2, 4), operators=(4, 7))
 def in_for_over_range(x, s):
     for i in range(3):
         x = x + i
@@ -197,7 +197,7 @@ def in_for_over_reversed_and_map(x, s):
     return x * 2
 
 
-@place(graphs=(2, 5), operators=(2, 8))
+@place(graphs=(2, 6), operators=(2, 8))
 def in_for_with_continue_and_break(x, s):
     for i in range(5):
         if i == 1:
@@ -241,7 +241,7 @@ def after_a_loop(x, s):
     return x
 
 
-@place(graphs=2, operators=2)
+@place(breaks=(1, 2), graphs=2, operators=2)
 def in_the_last_turn_only(x, s):
     x = x + 1
     for i in range(3):

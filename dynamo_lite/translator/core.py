@@ -210,6 +210,7 @@ class RootTranslator(InstructionTranslator):
         self.break_at = break_at
         self.steps = 0
         self.created: dict[VariableTracker, int] = {}
+        self.arguments = list(self.locals.values())
 
     def step(self, instruction: Any) -> None:
         self.steps += 1

@@ -196,7 +196,13 @@ def _wrap_grad(attempt: Any, value: Any, source: Source) -> VariableTracker:
 
 @wraps_type(torch.set_grad_enabled)
 def _wrap_set_grad(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    return attempt.opaque(value, source, "set_grad_enabled made outside")
+    source.check("type", type(value))
+    own = source.child("instance_dict")
+    own.child("dict_item", "mode").check("equals", value.mode)
+    found = GradModeVariable(value, (value.mode,), source)
+    found.previous = value.prev
+    own.child("dict_item", "prev").check("equals", value.prev)
+    return found
 
 
 @wraps_type(torch.inference_mode, torch.autocast, torch.cpu.amp.autocast, torch.cuda.amp.autocast)

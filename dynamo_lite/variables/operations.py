@@ -32,7 +32,7 @@ from .iterator import IteratorVariable
 from .mapping import DictVariable, SetVariable
 from .sequence import ListVariable, SequenceVariable, SliceVariable, TupleVariable
 from .tensor import TensorVariable
-from .user_object import EnumVariable, InstanceDictVariable, UserObjectVariable
+from .user_object import EnumVariable, InstanceDictVariable, RealExceptionVariable, UserObjectVariable
 
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
@@ -410,6 +410,8 @@ class Operations:
     def string(self, value: VariableTracker, name: str) -> VariableTracker:
         """``str`` or ``repr``."""
         function = str if name == "__str__" else repr
+        if isinstance(value, RealExceptionVariable) and value.special(self, name) is None:
+            return value.text(self, function)
         if isinstance(value, UserObjectVariable) and not isinstance(value, EnumVariable):
             method = value.special(self, name)
             if method is None and name == "__str__" and class_lookup(value.cls, "__str__") is object.__str__:

@@ -274,6 +274,12 @@ for _cls in (*GRAD_CLASSES, torch.inference_mode, torch.autocast):
     _context(_cls)
 
 
+@models(torch._C._set_grad_enabled)
+def _set_grad_enabled(tx: Any, mode: VariableTracker) -> VariableTracker:
+    torch._C._set_grad_enabled(tx.python_value(mode))
+    return ConstantVariable(None)
+
+
 # -- what is refused, and what third parties say to a compiler ---------------------------------------------------------
 
 

@@ -531,6 +531,33 @@ class OpaqueVariable(VariableTracker):
         cg.load_const(self.value)
 
 
+class RealExceptionVariable(UserObjectVariable):
+    """An exception that was raised outside of the trace."""
+
+    __slots__ = ()
+
+    def c_attribute(self, tx: Any, name: str) -> VariableTracker:
+        if name == "args":
+            assert self.source is not None
+            return tx.attempt.wrap(self.value.args, self.source.child("c_attr", "args"))
+        return super().c_attribute(tx, name)
+
+    def text(self, tx: Any, function: Any) -> VariableTracker:
+        """``str`` or ``repr``, where that is BaseException's: a matter of the arguments."""
+        name = "__str__" if function is str else "__repr__"
+        if class_lookup(self.cls, name) not in (BaseException.__str__, BaseException.__repr__, KeyError.__str__):
+            unsupported(UnsupportedOperation(f"{function.__name__}()", self.describe()))
+        tx.python_value(self.c_attribute(tx, "args"))
+        return tx.make(tx.fold(function, (self.value,)))
+
+
+@wraps_if(lambda value: isinstance(value, BaseException), order=6)
+def _wrap_exception(attempt: Any, value: BaseException, source: Source) -> VariableTracker:
+    if source.kind != "const":
+        source.check("type", type(value))
+    return RealExceptionVariable(value, type(value), source)
+
+
 def wrap_opaque(attempt: Any, value: Any, source: Source, why: str) -> VariableTracker:
     """Carry a value by its type alone."""
     if source.kind != "const":

@@ -1,0 +1,143 @@
+"""The harness itself: it must see each way in which a compiled program can be wrong."""
+
+from __future__ import annotations
+
+import sys
+import types
+import warnings
+
+import programs
+import pytest
+import reference
+import torch
+from equality import Difference, Pairing
+from programs import check, tensor
+
+
+class Thing:
+    def __init__(self, **values):
+        self.__dict__.update(values)
+
+
+STATE = 0
+
+
+def write_state(value):
+    sys.modules[__name__].STATE = value
+
+
+def with_view(x):
+    y = x + 1
+    return y, y[0:2]
+
+
+def with_no_grad_left(x):
+    torch.set_grad_enabled(False)
+    return x
+
+
+def raising(x):
+    raise ValueError(1)
+
+
+def raising_elsewhere(x):
+    x.dim()
+    raise ValueError(1)
+
+
+def raising_in_handler(x):
+    try:
+        raise KeyError
+    except KeyError:
+        raise ValueError(1)  # noqa: B904
+
+
+WRONG = {
+    "value": (lambda x: x + 1, lambda x: x + 2),
+    "last bit": (lambda x: x / 3, lambda x: x * (1 / 3)),
+    "sign of zero": (lambda x: x * 0.0, lambda x: x * -0.0),
+    "dtype": (lambda x: x.sum(), lambda x: x.sum().double()),
+    "stride": (lambda x: torch.ones(2, 2), lambda x: torch.ones(2, 2).t()),
+    "requires_grad": (lambda x: x + 1, lambda x: (x + 1).requires_grad_()),
+    "type of a number": (lambda x: 1, lambda x: True),
+    "negative zero": (lambda x: 0.0, lambda x: -0.0),
+    "nan": (lambda x: float("nan"), lambda x: 1.0),
+    "list for tuple": (lambda x: [1], lambda x: (1,)),
+    "order of keys": (lambda x: {"a": 1, "b": 2}, lambda x: {"b": 2, "a": 1}),
+    "items of a set": (lambda x: {1, 2}, lambda x: {1, 3}),
+    "attribute": (lambda x: Thing(a=1), lambda x: Thing(a=2)),
+    "order of attributes": (lambda x: Thing(a=1, b=2), lambda x: Thing(b=2, a=1)),
+    "argument returned": (lambda x: x, lambda x: x.clone()),
+    "alias among results": (lambda x: [x + 1] * 2, lambda x: [x + 1, x + 1]),
+    "alias that should not be": (lambda x: [[], []], lambda x: [[]] * 2),
+    "memory shared": (with_view, lambda x: (x + 1, (x + 1)[0:2])),
+    "mutation": (lambda x: x.add_(1) and None if x.numel() == 1 else x.add_(1).sum(), lambda x: (x + 1).sum()),
+    "output": (lambda x: print("a"), lambda x: print("b")),
+    "warning": (lambda x: warnings.warn("a", stacklevel=1), lambda x: None),
+    "exception missing": (raising, lambda x: x),
+    "exception's args": (raising, lambda x: (_ for _ in ()).throw(ValueError(2))),
+    "exception's line": (raising, raising_elsewhere),
+    "exception's context": (raising_in_handler, raising),
+    "random state": (lambda x: torch.rand(1).sum() * 0, lambda x: torch.zeros(())),
+    "grad mode": (lambda x: x, with_no_grad_left),
+    "global": (lambda x: write_state(1), lambda x: write_state(2)),
+    "iterator": (lambda x: iter([1, 2]), lambda x: iter([1])),
+    "function": (lambda x: lambda: x, lambda x: lambda: 1),
+}
+
+
+@pytest.mark.skipif(bool(reference.MODE), reason="the harness is put to the test with a compiler of its own")
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_program_is_seen(name, monkeypatch):
+    right, wrong = WRONG[name]
+    wrong = types.FunctionType(wrong.__code__, wrong.__globals__, right.__name__, wrong.__defaults__, wrong.__closure__)
+    monkeypatch.setattr(programs.dl, "compile", lambda fn, **settings: wrong)
+    try:
+        with pytest.raises(Difference):
+            check(right, tensor(2), graphs=None, watch=[(sys.modules[__name__], "STATE")])
+    finally:
+        torch.set_grad_enabled(True)
+
+
+def test_right_program_passes(monkeypatch):
+    monkeypatch.setattr(programs.dl, "compile", lambda fn, **settings: fn)
+    for right, _ in WRONG.values():
+        if right is not with_no_grad_left:
+            check(right, tensor(2), graphs=None)
+
+
+@pytest.mark.skipif(bool(reference.MODE), reason="numbers are only reported under a reference")
+@pytest.mark.parametrize(
+    "wanted",
+    [{"graphs": 2}, {"graphs": 0}, {"graphs": (2, 3)}, {"operators": 1}, {"operators": 3}, {"breaks": 1}],
+    ids=str,
+)
+def test_wrong_numbers_are_seen(wanted):
+    check(lambda x: x * 2 + 1, tensor(2), graphs=1, operators=2, breaks=0)
+    with pytest.raises(AssertionError, match="wanted"):
+        check(lambda x: x * 2 + 1, tensor(2), **wanted)
+
+
+@pytest.mark.skipif(bool(reference.MODE), reason="numbers are only reported under a reference")
+def test_compiling_each_call_is_seen():
+    def fn(x, n=[0]):  # noqa: B006
+        n[0] += 1
+        return x + n[0]
+
+    with pytest.raises(AssertionError, match="compiled again"):
+        check(fn, tensor(2), kwargs={"n": object.__new__(Growing)}, graphs=None)
+
+
+class Growing(list):
+    """A list of one number that is never the same, even in a copy."""
+
+    made = 0
+
+    def __deepcopy__(self, memo):
+        Growing.made += 1
+        return [Growing.made]
+
+
+def test_pairing_sees_nested_paths():
+    with pytest.raises(Difference, match=r"where\['a'\]\[1\]"):
+        Pairing().compare({"a": [1, 2]}, {"a": [1, 3]}, "where")
