@@ -396,6 +396,10 @@ ContinuationArguments continuation_arguments(PyObject* object) noexcept {
   return {as_continuation(object)->values, static_cast<std::size_t>(Py_SIZE(object))};
 }
 
+void drop_arguments(PyObject* object) noexcept {
+  for (Py_ssize_t at = 0; at < Py_SIZE(object); ++at) Py_CLEAR(as_continuation(object)->values[at]);
+}
+
 bool register_callables(PyObject* module) {
   for (PyType_Spec* spec : {&wrapped_spec, &instance_call_spec, &graph_call_spec, &resume_spec, &continuation_spec}) {
     auto* type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(spec));

@@ -17,6 +17,9 @@ struct ContinuationArguments {
 };
 ContinuationArguments continuation_arguments(PyObject* continuation) noexcept;
 
+// Lets go of the arguments, which the frame that was called with them holds by now.
+void drop_arguments(PyObject* continuation) noexcept;
+
 bool register_callables(PyObject* module);
 
 }  // namespace dynamo_lite

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstring>
-#include <optional>
 
 #include "constants.h"
 #include "global_state.h"
@@ -14,7 +13,6 @@ namespace dynamo_lite {
 struct CheckDetails {
   Key key;                           // dict_has, dict_lacks, type_lacks, lacks_instance_dict_item
   std::vector<Key> keys;             // dict_keys in order, set_items
-  std::optional<TensorFacts> facts;  // tensor
   std::vector<std::uint32_t> nodes;  // same_as, distinct, storages_distinct
 };
 
@@ -120,9 +118,8 @@ bool Check::set_argument(PyObject* arg, Py_ssize_t node_count, const Liveness& l
     case CheckKind::SetItems:
       return PyAnySet_Check(arg) ? set_set(arg, liveness) : wrong("a frozenset");
     case CheckKind::Tensor:
-      details_ = std::make_unique<CheckDetails>();
-      details_->facts = TensorFacts::of(arg);
-      return details_->facts.has_value();
+      facts_ = TensorFacts::of(arg);
+      return facts_ != nullptr;
     case CheckKind::SameAs:
     case CheckKind::Distinct:
     case CheckKind::StoragesDistinct:
@@ -205,7 +202,7 @@ bool Check::set_matches(PyObject* set) const noexcept {
   return true;
 }
 
-bool Check::holds_of(PyObject* value, std::string* found) const noexcept {
+bool Check::holds_of_container(PyObject* value, std::string* found) const noexcept {
   switch (kind_) {
     case CheckKind::DictKeys:
       return PyDict_Check(value) && keys_match(value);
@@ -229,11 +226,10 @@ bool Check::holds_of(PyObject* value, std::string* found) const noexcept {
   }
 }
 
-bool Check::holds(PyObject* value, std::string* found) const noexcept {
+bool Check::holds_of(PyObject* value, std::string* found) const noexcept {
   bool held = false;
   switch (kind_) {
     case CheckKind::Type:
-      if (reinterpret_cast<PyObject*>(Py_TYPE(value)) == object_) return true;
       return say(found, found ? in_words(reinterpret_cast<PyObject*>(Py_TYPE(value))) : std::string());
     case CheckKind::Id:
       held = value == object_;
@@ -242,7 +238,7 @@ bool Check::holds(PyObject* value, std::string* found) const noexcept {
       held = same_constant(object_, value);
       break;
     case CheckKind::Tensor:
-      return details_->facts->match(value, found);
+      return facts_->match(value, found);
     case CheckKind::Length: {
       const Py_ssize_t length = own_length(value);
       return length == number_ ||
@@ -255,7 +251,7 @@ bool Check::holds(PyObject* value, std::string* found) const noexcept {
     case CheckKind::Unbound:
       break;
     default:
-      held = holds_of(value, found);
+      held = holds_of_container(value, found);
       break;
   }
   if (!held && found && found->empty()) *found = PyDict_Check(value) ? keys_in_words(value) : in_words(value);
@@ -306,7 +302,7 @@ Ref Check::argument() const {
     case CheckKind::DictLacks:
       return details_->key.object.share();
     case CheckKind::Tensor:
-      return Ref::steal(PyUnicode_FromString(details_->facts->in_words().c_str()));
+      return Ref::steal(PyUnicode_FromString(facts_->in_words().c_str()));
     case CheckKind::Present:
     case CheckKind::Unbound:
       return Ref::borrow(Py_None);

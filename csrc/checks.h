@@ -11,6 +11,7 @@
 #include "accessors.h"
 #include "held.h"
 #include "refs.h"
+#include "tensors.h"
 
 namespace dynamo_lite {
 
@@ -57,7 +58,10 @@ class Check {
 
   // Whether a value meets the check (not for the kinds that relate several nodes). `found`: where not null, receives
   // what is there instead, in words. Runs no Python, leaves no exception set.
-  bool holds(PyObject* value, std::string* found) const noexcept;
+  bool holds(PyObject* value, std::string* found) const noexcept {
+    const bool is_common = kind_ == CheckKind::Type && reinterpret_cast<PyObject*>(Py_TYPE(value)) == object_;
+    return is_common || holds_of(value, found);
+  }
 
   // How long the fact lasts that `value` meets the check.
   Lasts lasts(PyObject* value) const noexcept;
@@ -82,10 +86,12 @@ class Check {
   bool keys_match(PyObject* dict) const noexcept;
   bool set_matches(PyObject* set) const noexcept;
   bool holds_of(PyObject* value, std::string* found) const noexcept;
+  bool holds_of_container(PyObject* value, std::string* found) const noexcept;
 
   CheckKind kind_ = CheckKind::Present;
   PyObject* object_ = nullptr;  // type, id, equals: borrowed from held_
   Py_ssize_t number_ = 0;       // length
+  std::unique_ptr<TensorFacts> facts_;  // tensor
   std::unique_ptr<CheckDetails> details_;
   Held held_;
   Ref reason_;

@@ -99,6 +99,7 @@ PyObject* continue_with(Ref result, PyObject* globals, Thread& thread) {
     if (!function) return nullptr;
     const ContinuationArguments arguments = continuation_arguments(result.get());
     thread.tail = PyFunction_GET_CODE(function.get());
+    thread.continuation = result.get();
     Ref next = Ref::steal(PyObject_Vectorcall(function.get(), arguments.values, arguments.count, nullptr));
     thread.tail = nullptr;
     result = std::move(next);
@@ -215,6 +216,7 @@ PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
   PyCodeObject* code = slots_of(frame).code;
   const bool tail = thread.tail == reinterpret_cast<PyObject*>(code);
   thread.tail = nullptr;
+  if (tail) drop_arguments(thread.continuation);
   if (is_traced(state)) return pass_on(state, frame, 0);
   Extra* extra = extra_of(code);
   if (extra != nullptr) {

@@ -13,7 +13,8 @@ namespace dynamo_lite {
 struct Thread {
   Owner* owner = nullptr;
   int busy = 0;                    // guards or a callback are at work: frames run as they are
-  PyObject* tail = nullptr;        // borrowed: the code of the continuation that is called next, from the loop of the hook
+  PyObject* tail = nullptr;          // borrowed: the code of the continuation that the hook's loop is calling
+  PyObject* continuation = nullptr;  // borrowed: that continuation
 };
 
 Thread& this_thread() noexcept;

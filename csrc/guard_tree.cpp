@@ -126,13 +126,14 @@ void GuardTree::seal() {
     node.first_child = static_cast<std::uint32_t>(children_.size());
     children_.insert(children_.end(), step.children.begin(), step.children.end());
     node.end_child = static_cast<std::uint32_t>(children_.size());
-    node.end_live = node.first_child;
+    node.end_live = node.end_dict = node.first_child;
     node.may_stay = at == 0 || may_stay(step.accessor.kind());
     if (may_make_objects(step.accessor.kind())) makers_.push_back(at);
     step.checks.clear();
     step.children.clear();
   }
   live_.resize(children_.size());
+  dicts_.resize(children_.size());
   lasts_.resize(checks_.size(), Lasts::Now);
 }
 
@@ -158,7 +159,7 @@ bool GuardTree::walk_sealed(Ref* captured, Miss* miss) {
   return !captured || captures_.empty() || capture(*captured);
 }
 
-bool GuardTree::remembers(const Node& node, bool same) noexcept {
+inline bool GuardTree::remembers(const Node& node, bool same) noexcept {
   switch (node.memory) {
     case Memory::None:
       return false;
@@ -186,11 +187,22 @@ bool GuardTree::visit_known(const Node& node) {
       if (lasts_[i] == Lasts::Now && !checks_[i].holds(node.value, nullptr)) return false;
     }
   }
+  for (std::uint32_t i = node.first_child; i < node.end_dict; ++i) {
+    if (dict_version(dicts_[i].dict) != dicts_[i].version && !visit_dict(dicts_[i])) return false;
+  }
   for (std::uint32_t i = node.first_child; i < node.end_live; ++i) {
     const Live live = live_[i];
     const bool holds = live.same ? visit(live.child, true, nullptr) : visit_child(node, live.child, nullptr);
     if (!holds) return false;
   }
+  return true;
+}
+
+// The dict changed: it is looked into, and remembered again where nothing but its version needs to be.
+bool GuardTree::visit_dict(DictChild& dict) {
+  if (!visit(dict.child, true, nullptr)) return false;
+  const Node& node = nodes_[dict.child];
+  if (needs_no_visit(node, Memory::Dict)) dict.version = node.version;
   return true;
 }
 
@@ -223,7 +235,7 @@ bool GuardTree::visit_child(const Node& parent, std::uint32_t child, Miss* miss)
 
 bool GuardTree::visit_nothing(std::uint32_t at, bool readable, Miss* miss) {
   Node& node = nodes_[at];
-  node.end_live = node.first_child;
+  node.end_live = node.end_dict = node.first_child;
   node.checks_now = false;
   const bool holds = node.expects_nothing && readable;
   node.memory = holds ? Memory::Object : Memory::None;
@@ -249,9 +261,10 @@ Lasts GuardTree::step_lasts(const Accessor& accessor, PyObject* from) const noex
   }
 }
 
-// Nothing of it and below it can change as long as it is the same object.
-bool GuardTree::is_settled(const Node& node) const noexcept {
-  return node.memory == Memory::Object && !node.checks_now && node.end_live == node.first_child;
+// Nothing of it and below it can change as long as it is the same object (or, of a dict, has the same version).
+bool GuardTree::needs_no_visit(const Node& node, Memory memory) noexcept {
+  return node.memory == memory && !node.checks_now && node.end_live == node.first_child &&
+         node.end_dict == node.first_child;
 }
 
 void GuardTree::remember(Node& node) {
@@ -262,13 +275,19 @@ void GuardTree::remember(Node& node) {
     needs_version = needs_version || lasts_[i] == Lasts::Version;
     node.checks_now = node.checks_now || lasts_[i] == Lasts::Now;
   }
-  node.end_live = node.first_child;
+  node.end_live = node.end_dict = node.first_child;
   for (std::uint32_t i = node.first_child; i < node.end_child; ++i) {
-    const std::uint32_t child = children_[i];
-    const Lasts lasts = step_lasts(steps_[child].accessor, node.value);
+    const std::uint32_t at = children_[i];
+    const Node& child = nodes_[at];
+    const Lasts lasts = step_lasts(steps_[at].accessor, node.value);
     needs_version = needs_version || lasts == Lasts::Version;
     const bool same = lasts != Lasts::Now;
-    if (!same || !is_settled(nodes_[child])) live_[node.end_live++] = {child, same};
+    if (same && needs_no_visit(child, Memory::Object)) continue;
+    if (same && needs_no_visit(child, Memory::Dict)) {
+      dicts_[node.end_dict++] = {child.value, child.version, at};
+    } else {
+      live_[node.end_live++] = {at, same};
+    }
   }
   node.container = node.value;
   node.memory = Memory::Object;
@@ -398,6 +417,7 @@ void GuardTree::clear() noexcept {
   nodes_.clear();
   children_.clear();
   live_.clear();
+  dicts_.clear();
   lasts_.clear();
   makers_.clear();
   captures_.clear();

@@ -29,7 +29,8 @@ struct Miss {
 // What a walk remembers. After all of a node's checks and all below it have held once, the node remembers the object
 // and, where some of that is a matter of a dict's keys and values or of a type's attributes, its version number. As long
 // as the version is the same, that part need not be asked again, and the children's values are the objects they were:
-// they are visited only for what may change inside them (`live`). Three rules keep this sound:
+// they are visited only for what may change inside them (`live`, or `dicts` where that is a version alone). Three rules
+// keep this sound:
 //   - A node forgets before its children are given other values, and remembers only when all below it has held.
 //   - The version numbers are never used twice, so that pointer and version stand for one state of one object.
 //   - Without a version, a node's memory counts only while its parent vouches for the object (`same`): an equal address
@@ -68,6 +69,7 @@ class GuardTree {
     std::uint32_t first_check = 0, end_check = 0;  // in checks_
     std::uint32_t first_child = 0, end_child = 0;  // in children_
     std::uint32_t end_live = 0;                    // live_[first_child, end_live)
+    std::uint32_t end_dict = 0;                    // dicts_[first_child, end_dict)
     Memory memory = Memory::None;
     bool checks_now = false;       // some check must be made each time
     bool expects_nothing = false;  // has an `unbound` check
@@ -84,9 +86,17 @@ class GuardTree {
     std::vector<Check> checks;
   };
 
+  // A child to visit each time.
   struct Live {
     std::uint32_t child : 31;
     std::uint32_t same : 1;  // the parent vouches for the value
+  };
+
+  // A child that needs no visit while the dict it is has the same version. The parent vouches for the dict.
+  struct DictChild {
+    PyObject* dict = nullptr;  // borrowed
+    std::uint64_t version = 0;
+    std::uint32_t child = 0;
   };
 
   struct Relation {
@@ -103,13 +113,14 @@ class GuardTree {
   bool walk_sealed(Ref* captured, Miss* miss);
   bool visit(std::uint32_t at, bool same, Miss* miss);
   bool visit_known(const Node& node);
+  bool visit_dict(DictChild& dict);
   bool visit_anew(std::uint32_t at, Miss* miss);
   bool visit_nothing(std::uint32_t at, bool readable, Miss* miss);
   bool visit_child(const Node& parent, std::uint32_t child, Miss* miss);
   static bool remembers(const Node& node, bool same) noexcept;
   void remember(Node& node);
   Lasts step_lasts(const Accessor& accessor, PyObject* from) const noexcept;
-  bool is_settled(const Node& node) const noexcept;
+  static bool needs_no_visit(const Node& node, Memory memory) noexcept;
   bool relation_holds(Relation& relation, std::string* found);
   bool are_distinct(Relation& relation, std::string* found);
   bool capture(Ref& captured) const noexcept;
@@ -124,7 +135,8 @@ class GuardTree {
   // From here on as sealing lays it out.
   std::vector<Node> nodes_;
   std::vector<std::uint32_t> children_;
-  std::vector<Live> live_;  // the same places as children_
+  std::vector<Live> live_;        // the same places as children_, in another order
+  std::vector<DictChild> dicts_;  // likewise
   std::vector<Check> checks_;
   std::vector<Lasts> lasts_;          // the same places as checks_
   std::vector<std::uint32_t> makers_;  // nodes whose accessor may make a new object

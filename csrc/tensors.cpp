@@ -3,6 +3,7 @@
 #include <c10/core/TensorImpl.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <cstring>
@@ -32,6 +33,12 @@ bool same_dims(c10::IntArrayRef a, c10::IntArrayRef b) noexcept {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(std::int64_t)) == 0;
 }
 
+// As TensorImpl::requires_grad() finds it, without its calls.
+bool requires_grad(const c10::TensorImpl& impl) noexcept {
+  const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(impl.autograd_meta());
+  return meta && (meta->requires_grad_ || meta->grad_fn_);
+}
+
 c10::DispatchKeySet visible_difference(c10::DispatchKeySet a, c10::DispatchKeySet b) noexcept {
   const auto local = c10::impl::tls_local_dispatch_key_set();
   return (a ^ b) - local.included_ - local.excluded_;
@@ -51,7 +58,7 @@ std::string device_text(const std::optional<c10::Device>& device) { return devic
 
 bool is_tensor(PyObject* object) noexcept {
   auto* tensor = reinterpret_cast<PyTypeObject*>(THPVariableClass);
-  return tensor && PyType_IsSubtype(Py_TYPE(object), tensor);
+  return THPVariable_CheckExact(object) || PyType_IsSubtype(Py_TYPE(object), tensor);
 }
 
 bool has_python_dispatch(PyObject* tensor) noexcept { return impl_of(tensor).is_python_dispatch(); }
@@ -70,7 +77,7 @@ TensorFacts TensorFacts::read(const c10::TensorImpl& impl) {
   facts.keys_ = impl.key_set();
   facts.dtype_ = c10::typeMetaToScalarType(impl.dtype());
   facts.device_ = Fields::device(impl);
-  facts.requires_grad_ = impl.requires_grad();
+  facts.requires_grad_ = requires_grad(impl);
   facts.strided_ = is_strided(facts.keys_);
   const auto& shape = Fields::sizes_and_strides(impl);
   facts.sizes_ = shape.sizes_arrayref();
@@ -78,19 +85,19 @@ TensorFacts TensorFacts::read(const c10::TensorImpl& impl) {
   return facts;
 }
 
-std::optional<TensorFacts> TensorFacts::of(PyObject* tensor) {
+std::unique_ptr<TensorFacts> TensorFacts::of(PyObject* tensor) {
   if (!is_tensor(tensor)) {
     PyErr_Format(PyExc_TypeError, "a tensor check needs an example tensor, not a %.100s", Py_TYPE(tensor)->tp_name);
-    return std::nullopt;
+    return nullptr;
   }
   const c10::TensorImpl& impl = impl_of(tensor);
   if (impl.has_symbolic_sizes_strides() || impl.is_nested()) {
     PyErr_SetString(PyExc_ValueError,
                     "a tensor check cannot be made of a nested tensor or one with symbolic sizes; "
                     "guard what it is made of");
-    return std::nullopt;
+    return nullptr;
   }
-  return read(impl);
+  return std::make_unique<TensorFacts>(read(impl));
 }
 
 bool TensorFacts::match(PyObject* object, std::string* found) const noexcept {
@@ -102,7 +109,7 @@ bool TensorFacts::match(PyObject* object, std::string* found) const noexcept {
   const auto& shape = Fields::sizes_and_strides(impl);
   const bool matches = !impl.has_symbolic_sizes_strides() && visible_difference(keys_, impl.key_set()).empty() &&
                        dtype_ == c10::typeMetaToScalarType(impl.dtype()) && device_ == Fields::device(impl) &&
-                       requires_grad_ == impl.requires_grad() && same_dims(sizes_, shape.sizes_arrayref()) &&
+                       requires_grad_ == requires_grad(impl) && same_dims(sizes_, shape.sizes_arrayref()) &&
                        (!strided_ || same_dims(strides_, shape.strides_arrayref()));
   if (!matches && found) {
     *found = impl.has_symbolic_sizes_strides() ? "a tensor with symbolic sizes" : difference(read(impl));

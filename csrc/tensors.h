@@ -8,6 +8,7 @@
 #include <c10/core/ScalarType.h>
 #include <c10/util/DimVector.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,8 +33,9 @@ PyObject* tensor_grad(PyObject* object) noexcept;
 // TensorImpl keeps them. What a subclass computes in Python (__torch_dispatch__ sizes) is not asked.
 class TensorFacts {
  public:
-  // ValueError where the tensor is one whose facts cannot be guarded: symbolic sizes, nested.
-  static std::optional<TensorFacts> of(PyObject* tensor);
+  // Null with a ValueError set where the tensor is one whose facts cannot be guarded (symbolic sizes, nested), or a
+  // TypeError where it is none.
+  static std::unique_ptr<TensorFacts> of(PyObject* tensor);
 
   // Whether a tensor has the same facts. Dispatch keys count as far as this thread's included and excluded sets let
   // them be seen. `found`: where not null, receives the difference in words.

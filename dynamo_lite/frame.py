@@ -89,7 +89,7 @@ class FrameCompiler:
         why = skip.skips_frame(view.code)
         if why is not None:
             counters.skips += 1
-            return _C.SKIP
+            return _C.FREEZE if skip.runs_alone(view.code) else _C.SKIP
         if getattr(self.frozen, "on", False) or _modes_active():
             return _C.PASS
         if view.entries >= config.recompile_limit:
@@ -101,6 +101,11 @@ class FrameCompiler:
             counters.skips += 1
             logs.code.debug("%s runs as it is: %s", view.code.co_qualname, skipped.why)
             return _C.SKIP
+        except (Unsupported, BackendCompilerFailed, InternalError):
+            raise
+        except Exception as error:
+            place = f"{view.code.co_qualname} ({view.code.co_filename}:{view.code.co_firstlineno})"
+            raise InternalError(f"translating {place} failed: {type(error).__name__}: {error}") from error
 
     def _past_limit(self, view: _C.FrameView) -> Any:
         message = limit_reached(view)
@@ -184,6 +189,8 @@ class FrameCompiler:
                 broke = True
         if not attempt.graph.operators and _nothing_here(attempt, root):
             raise SkipFrame("there is nothing in it for a graph")
+        if any(generator.in_block for generator in attempt.generators):
+            raise SkipFrame("it drops a generator that waits inside of a block")
         if attempt.graph.mutates_inputs and attempt.graph.inputs_share_memory():
             raise SkipFrame("it writes into tensors that share memory")
         _order_inputs(attempt)

@@ -38,7 +38,6 @@ _TORCH_INLINED = (
         for parts in (
             ("utils", "_contextlib.py"),
             ("utils", "_pytree.py"),
-            ("utils", "checkpoint.py"),
             ("autograd", "grad_mode.py"),
             ("nn", "functional.py"),
             ("nn", "parameter.py"),
@@ -94,6 +93,20 @@ def skips_frame(code: types.CodeType) -> str | None:
     if _stdlib_module(filename) is not None:
         return "the standard library"
     return None
+
+
+_ALONE = tuple(
+    os.path.join(_TORCH, *parts)
+    for parts in (
+        *(("_dynamo",), ("_inductor",), ("_functorch",), ("_higher_order_ops",), ("_export",), ("export",)),
+        *(("fx",), ("jit",), ("onnx",), ("utils", "checkpoint.py"), ("autograd", "function.py"), ("distributed",)),
+    )
+)
+
+
+def runs_alone(code: types.CodeType) -> bool:
+    """Whether what this code calls must not be compiled either: compilers, tracers, and what runs a function twice."""
+    return code.co_filename.startswith(_ALONE)
 
 
 def why_not_inlined(code: types.CodeType, function: Any) -> str | None:

@@ -27,6 +27,7 @@ NOT_FOR_REFERENCE = [
     "test_guards*.py",
     "test_layout.py",
     "test_leaks.py",
+    "test_programs.py",
     "test_threads.py",
     "test_translator_opcodes.py",
     "models/*",

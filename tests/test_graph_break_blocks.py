@@ -321,7 +321,7 @@ def in_except(x, s):
     return z
 
 
-@place(breaks=(1, 2), graphs=2, operators=2)
+@place(graphs=2, breaks=(1, 4), operators=2)
 def in_except_that_raises_again(x, s):
     y = x + 1
     try:

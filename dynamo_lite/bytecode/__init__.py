@@ -3,9 +3,11 @@
 from . import emit
 from .assemble import assemble
 from .decode import copy, copy_with_map, decode
+from .disassemble import disassemble
 from .instructions import BINARY_OPS, COMPARE_OPS, BytecodeError, Handler, Instruction
 from .liveness import live_locals
-from .stack_depth import drop_unreachable, stack_depths, successors, verify
+from .stack_depth import drop_unreachable, effect, stack_depths, successors
+from .verifier import verify, verify_code
 
 __all__ = [
     "BINARY_OPS",
@@ -17,10 +19,13 @@ __all__ = [
     "copy",
     "copy_with_map",
     "decode",
+    "disassemble",
     "drop_unreachable",
+    "effect",
     "emit",
     "live_locals",
     "stack_depths",
     "successors",
     "verify",
+    "verify_code",
 ]

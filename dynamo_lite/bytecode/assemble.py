@@ -4,79 +4,37 @@ from __future__ import annotations
 
 import dis
 import struct
-import types
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import CodeType
 from typing import Any
 
 from . import exception_table, linetable
 from .instructions import (
     CACHES,
-    COPY_FREE_VARS,
+    COMPARE,
+    COMPARE_MASKS,
+    COMPARE_SHIFT,
+    CONST,
+    DIRECTIONS,
+    END_FOR,
     FLAG_BITS,
-    HAS_COMPARE,
-    HAS_CONST,
-    HAS_FREE,
-    HAS_JUMP,
-    HAS_LOCAL,
-    HAS_NAME,
-    HAVE_ARGUMENT,
-    KW_NAMES,
-    PY312,
+    FOR_ITER,
+    FREE,
+    FREE_COUNT,
+    JUMP,
+    KIND,
+    LOCAL,
+    NAME,
+    NOTHING,
     BytecodeError,
+    Handler,
     Instruction,
+    Positions,
 )
-from .stack_depth import stack_depths
+from .stack_depth import stack_size
+from .verifier import verify
 
-_PRIMITIVE = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))
-
-
-def _const_key(value: Any) -> Any:
-    """Equal for constants that may share a slot: same type, same bits."""
-    kind = type(value)
-    if kind is float:
-        return kind, struct.pack("d", value)
-    if kind is complex:
-        return kind, struct.pack("dd", value.real, value.imag)
-    if kind in _PRIMITIVE:
-        return kind, value
-    if kind is tuple:
-        return kind, tuple(map(_const_key, value))
-    return kind, id(value)
-
-
-class _Pool:
-    """Values in the order of first use."""
-
-    def __init__(self) -> None:
-        self.values: list[Any] = []
-        self._index: dict[Any, int] = {}
-
-    def add(self, value: Any, key: Any) -> int:
-        found = self._index.get(key)
-        if found is None:
-            found = self._index[key] = len(self.values)
-            self.values.append(value)
-        return found
-
-
-class _Names:
-    """Slots of local variables: arguments, other locals, cells that are no arguments, free variables."""
-
-    def __init__(self, argnames: Sequence[str], cellvars: Sequence[str], freevars: Sequence[str]) -> None:
-        self.locals = _Pool()
-        for name in argnames:
-            self.locals.add(name, name)
-        self.cellvars = cellvars
-        self.freevars = freevars
-
-    def slots(self) -> dict[str, int]:
-        found = {name: at for at, name in enumerate(self.locals.values)}
-        for name in self.cellvars:
-            found.setdefault(name, len(found))
-        base = len(found)
-        found.update({name: base + at for at, name in enumerate(self.freevars)})
-        return found
+_VARARGS, _VARKEYWORDS = 0x04, 0x08
 
 
 def assemble(
@@ -95,162 +53,272 @@ def assemble(
 ) -> CodeType:
     """A code object of these instructions; what isn't given is as in ``like``.
 
-    ``argnames`` are all parameters in the order of their slots: keyword-only ones, ``*args`` and ``**kwargs`` included.
+    ``argnames`` are all parameters in the order of their slots: keyword-only ones, ``*args`` and ``**kwargs`` (if
+    ``flags`` has them) included. Other local variables come after, then cells that are no locals, then ``freevars``.
+    Jumps may lead either way: where the opcode can't, `decode` of the result has a jump more at its end; before that,
+    it has these instructions one for one. Constants are any objects; those of primitive types and tuples of them
+    share a place if type and bits are equal. The interpreter interns strings that look like names.
+
+    Raises:
+        BytecodeError: what `verify` raises it for, or a name that has no place.
     """
     flags = like.co_flags if flags is None else flags
     kwonly = like.co_kwonlyargcount if kwonlyargcount is None else kwonlyargcount
-    starred = bool(flags & 0x04) + bool(flags & 0x08)
+    starred = bool(flags & _VARARGS) + bool(flags & _VARKEYWORDS)
     if argnames is None:
         argnames = like.co_varnames[: like.co_argcount + like.co_kwonlyargcount + starred]
-    cellvars = like.co_cellvars if cellvars is None else tuple(cellvars)
-    freevars = like.co_freevars if freevars is None else tuple(freevars)
-    depths = stack_depths(instructions)
-    resolver = _Resolver(instructions, _Names(argnames, cellvars, freevars))
-    layout = _Layout(instructions, resolver.args)
+    cellvars = tuple(like.co_cellvars if cellvars is None else cellvars)
+    freevars = tuple(like.co_freevars if freevars is None else freevars)
+    depths = verify(instructions)
+    instructions, targets = _lengthen(instructions)
+    names = _Names(like, argnames, cellvars, freevars, instructions)
+    pools = _Pools(like, names, instructions)
+    layout = _Layout(instructions, targets, pools.args)
     first = like.co_firstlineno if firstlineno is None else firstlineno
-    return types.CodeType(
+    return CodeType(
         len(argnames) - kwonly - starred,
         like.co_posonlyargcount if posonlyargcount is None else posonlyargcount,
         kwonly,
-        len(resolver.names.locals.values),
-        _stack_size(instructions, depths),
+        len(names.local),
+        stack_size(depths),
         flags,
         layout.code(),
-        tuple(resolver.consts.values),
-        tuple(resolver.globals.values),
-        tuple(resolver.names.locals.values),
+        tuple(pools.consts.values),
+        tuple(pools.names.values),
+        tuple(names.local),
         like.co_filename,
         like.co_name if name is None else name,
         like.co_qualname if qualname is None else qualname,
         first,
         linetable.build(layout.locations(), first),
         exception_table.build(layout.handlers()),
-        tuple(freevars),
-        tuple(cellvars),
+        freevars,
+        cellvars,
     )
 
 
-def _stack_size(instructions: Sequence[Instruction], depths: dict[Instruction, int]) -> int:
-    deepest = max(depths.values(), default=0)
-    for each in instructions:
-        if each.handler is not None:
-            deepest = max(deepest, each.handler.depth + 2)
-    return deepest + 2
+# -- operands --------------------------------------------------------------------------------------------------
 
 
-class _Resolver:
-    """Arguments of instructions, jumps aside."""
+def _const_key(value: Any) -> Any:
+    """Equal for constants that may share a place: same type, same bits; of other types, the same object."""
+    kind = type(value)
+    if kind is float:
+        return kind, struct.pack("d", value)
+    if kind is complex:
+        return kind, struct.pack("dd", value.real, value.imag)
+    if kind in (int, str, bytes, bool):
+        return kind, value
+    if kind is tuple:
+        return kind, tuple(map(_const_key, value))
+    return kind, id(value)
 
-    def __init__(self, instructions: Sequence[Instruction], names: _Names) -> None:
-        self.consts = _Pool()
-        self.globals = _Pool()
-        self.names = names
-        for each in instructions:
-            if each.opcode in HAS_LOCAL and each.argval not in names.freevars:
-                if each.argval not in names.cellvars:
-                    names.locals.add(each.argval, each.argval)
-        self._slots = names.slots()
-        self.args = {each: self._resolve(each) for each in instructions}
 
-    def _resolve(self, each: Instruction) -> int:
+def _itself(value: Any) -> Any:
+    return value
+
+
+class _Pool:
+    """Values by index: those that are used, in the order of the old pool, then new ones in the order of first use."""
+
+    def __init__(self, old: Sequence[Any], used: Iterable[Any], key: Callable[[Any], Any], keep: int = 0) -> None:
+        self.values: list[Any] = []
+        self._key = key
+        self._index: dict[Any, int] = {}
+        wanted = list(used)
+        keys = {key(value) for value in wanted}
+        for value in (*old[:keep], *(value for value in old if key(value) in keys), *wanted):
+            if self._index.setdefault(key(value), len(self.values)) == len(self.values):
+                self.values.append(value)
+
+    def index(self, value: Any) -> int:
+        return self._index[self._key(value)]
+
+
+class _Names:
+    """Slots of a frame: parameters, other locals, cells that are no locals, free variables.
+
+    An inlined comprehension may have a local variable of the name that the function around it has as a free variable:
+    two slots then. A local of a cell's name is the cell's slot.
+    """
+
+    def __init__(
+        self,
+        like: CodeType,
+        argnames: Sequence[str],
+        cellvars: tuple[str, ...],
+        freevars: tuple[str, ...],
+        instructions: Sequence[Instruction],
+    ) -> None:
+        for kind, names in (("parameters", argnames), ("cells", cellvars), ("free variables", freevars)):
+            if len(set(names)) != len(names):
+                raise BytecodeError(f"a name comes twice among the {kind}: {', '.join(names)}")
+        used = dict.fromkeys(each.argval for each in instructions if KIND[each.opcode] == LOCAL)
+        shared = {*cellvars, *freevars}
+        apart = {name for name in like.co_varnames if name in cellvars or name in like.co_freevars}
+        kept = [name for name in like.co_varnames if name in used]
+        own = [name for name in (*kept, *used) if name not in shared or name in apart]
+        self.local = list(dict.fromkeys((*argnames, *own)))
+        self._local = {name: at for at, name in enumerate(self.local)}
+        cells = dict(self._local)
+        for name in cellvars:
+            cells.setdefault(name, len(cells))
+        self._cell = {name: cells[name] for name in cellvars}
+        self._free = {name: len(cells) + at for at, name in enumerate(freevars)}
+        self.free_count = len(freevars)
+
+    def slot(self, each: Instruction) -> int:
+        """Where both the frame and its closure have a cell of that name, the flag says which."""
+        places = [self._cell, self._free]
+        if KIND[each.opcode] == LOCAL:
+            places = [self._local, self._cell, self._free]
+        elif each.flag:
+            places = [self._free, self._cell]
+        for place in places:
+            if each.argval in place:
+                return place[each.argval]
+        raise BytecodeError(f"{each}: that name is neither a cell nor a free variable of the code")
+
+
+class _Pools:
+    """Constants and names, and with them the arguments of all instructions but jumps."""
+
+    def __init__(self, like: CodeType, names: _Names, instructions: Sequence[Instruction]) -> None:
+        consts = [each.argval for each in instructions if KIND[each.opcode] == CONST]
+        # The first constant is where a function finds its docstring.
+        self.consts = _Pool(like.co_consts, consts, _const_key, keep=1)
+        used = [each.argval for each in instructions if KIND[each.opcode] == NAME]
+        self.names = _Pool(like.co_names, used, _itself)
+        self._slots = names
+        self.args = [self._argument(each) for each in instructions]
+
+    def _argument(self, each: Instruction) -> int:
         op = each.opcode
-        if op < HAVE_ARGUMENT:
+        kind = KIND[op]
+        if kind in (NOTHING, JUMP):
             return 0
-        if op in HAS_CONST or op == KW_NAMES:
-            return self.consts.add(each.argval, _const_key(each.argval))
-        bits = FLAG_BITS.get(op, 0)
-        if bits or op in HAS_NAME:
-            index = self.globals.add(each.argval, each.argval)
-            return index << bits | each.flag | (each.flag2 << 1)
-        if op in HAS_LOCAL or op in HAS_FREE:
-            return self._slots[each.argval]
-        if op == COPY_FREE_VARS:
-            return len(self.names.freevars)
-        if op in HAS_COMPARE and each.arg is None:
-            index = dis.cmp_op.index(each.argval)
-            return index << 4 if PY312 else index
-        return each.arg or 0
+        if kind == CONST:
+            return self.consts.index(each.argval)
+        if kind == NAME:
+            bits = FLAG_BITS.get(op, 0)
+            flags = each.flag | each.flag2 << 1 if bits else 0
+            return self.names.index(each.argval) << bits | flags
+        if kind in (LOCAL, FREE):
+            return self._slots.slot(each)
+        if kind == COMPARE:
+            return dis.cmp_op.index(each.argval) << COMPARE_SHIFT | COMPARE_MASKS[each.argval]
+        if kind == FREE_COUNT:
+            return self._slots.free_count
+        assert each.arg is not None  # verified
+        return each.arg
+
+
+# -- layout ----------------------------------------------------------------------------------------------------
+
+
+def _lengthen(instructions: Sequence[Instruction]) -> tuple[Sequence[Instruction], dict[Instruction, Instruction]]:
+    """Give jumps that lead where their opcode can't a jump of their own at the end, to jump on from.
+
+    Returns all instructions, and the new targets of those jumps."""
+    order = {each: at for at, each in enumerate(instructions)}
+    targets: dict[Instruction, Instruction] = {}
+    added: list[Instruction] = []
+    for at, each in enumerate(instructions):
+        target = each.target
+        if target is None or order[target] > at or DIRECTIONS[each.opcode][1] is not None:
+            continue
+        landing = order[target]
+        if each.opcode == FOR_ITER and END_FOR is not None:
+            targets[each] = _inserted(each, END_FOR)
+            added.append(targets[each])
+            landing += 1
+        jump = _inserted(each, dis.opmap["JUMP_BACKWARD"], instructions[landing])
+        targets.setdefault(each, jump)
+        added.append(jump)
+    return ([*instructions, *added] if added else instructions), targets
+
+
+def _inserted(like: Instruction, opcode: int, target: Instruction | None = None) -> Instruction:
+    return Instruction(opcode, dis.opname[opcode], target=target, positions=like.positions, handler=like.handler)
 
 
 class _Layout:
     """Offsets in code units. Each instruction is EXTENDED_ARGs, itself, its caches."""
 
-    def __init__(self, instructions: Sequence[Instruction], args: dict[Instruction, int]) -> None:
+    def __init__(
+        self, instructions: Sequence[Instruction], targets: dict[Instruction, Instruction], args: list[int]
+    ) -> None:
         self._instructions = instructions
         self._args = args
         self._order = {each: at for at, each in enumerate(instructions)}
-        self._opcodes = {each: self._directed(each) for each in instructions}
-        self._widths = {each: 1 for each in instructions}
+        self._opcodes = [each.opcode for each in instructions]
+        self._jumps: list[tuple[int, int]] = []
+        for at, each in enumerate(instructions):
+            target = targets.get(each, each.target)
+            if target is not None:
+                self._jumps.append((at, self._order[target]))
+                self._opcodes[at] = self._directed(each, self._order[target] <= at)
+        self._widths = [1 if arg < 256 else (arg.bit_length() + 7) // 8 for arg in args]
+        self._starts: list[int] = []
         self._settle()
 
-    def _directed(self, each: Instruction) -> int:
+    def _directed(self, each: Instruction, backward: bool) -> int:
         """The opcode for the direction that the jump has now."""
-        if each.target is None:
-            return each.opcode
-        backward = self._order[each.target] <= self._order[each]
-        name = each.opname
-        if name in ("JUMP_FORWARD", "JUMP_BACKWARD"):
-            name = "JUMP_BACKWARD" if backward else "JUMP_FORWARD"
-        elif "POP_JUMP" in name and not PY312:
-            test = name[name.index("IF_") :]
-            name = f"POP_JUMP_{'BACKWARD' if backward else 'FORWARD'}_{test}"
-        elif backward and "BACKWARD" not in name:
-            raise BytecodeError(f"{each} can't jump backward")
-        return dis.opmap[name]
+        found = DIRECTIONS[each.opcode][backward]
+        if found is None:
+            raise BytecodeError(f"{each} can't jump that way")
+        return found
 
     def _settle(self) -> None:
-        changed = True
-        while changed:
-            changed = False
+        """Widths only grow, so this ends."""
+        grown = True
+        while grown:
+            grown = False
             self._place()
-            for each in self._instructions:
-                if each.opcode in HAS_JUMP:
-                    self._args[each] = self._distance(each)
-                width = 1 + (self._args[each] > 0xFF) + (self._args[each] > 0xFFFF) + (self._args[each] > 0xFFFFFF)
-                if width > self._widths[each]:
-                    self._widths[each] = width
-                    changed = True
+            for at, target in self._jumps:
+                arg = self._args[at] = abs(self._starts[target] - self._starts[at + 1])
+                width = (arg.bit_length() + 7) // 8
+                if width > self._widths[at]:
+                    self._widths[at] = width
+                    grown = True
 
     def _place(self) -> None:
-        self.starts: dict[Instruction, int] = {}
-        at = 0
-        for each in self._instructions:
-            self.starts[each] = at
-            at += self._size(each)
-        self.end = at
-
-    def _size(self, each: Instruction) -> int:
-        return self._widths[each] + CACHES[self._opcodes[each]]
-
-    def _distance(self, each: Instruction) -> int:
-        assert each.target is not None
-        origin = self.starts[each] + self._size(each)
-        return abs(self.starts[each.target] - origin)
+        """Starts of all instructions; the last is the end of the code."""
+        unit = 0
+        self._starts = [0]
+        for width, op in zip(self._widths, self._opcodes, strict=True):
+            unit += width + CACHES[op]
+            self._starts.append(unit)
 
     def code(self) -> bytes:
+        """``co_code``."""
         out = bytearray()
-        for each in self._instructions:
-            arg = self._args[each]
-            for shift in range(8 * (self._widths[each] - 1), 0, -8):
+        for op, arg, width in zip(self._opcodes, self._args, self._widths, strict=True):
+            for shift in range(8 * (width - 1), 0, -8):
                 out += bytes((dis.EXTENDED_ARG, arg >> shift & 0xFF))
-            out += bytes((self._opcodes[each], arg & 0xFF))
-            out += bytes(2 * CACHES[self._opcodes[each]])
+            out += bytes((op, arg & 0xFF))
+            out += bytes(2 * CACHES[op])
         return bytes(out)
 
-    def locations(self) -> list[tuple[int, Any]]:
-        return [(self._size(each), each.positions) for each in self._instructions]
+    def locations(self) -> list[tuple[int, Positions | None]]:
+        starts = self._starts
+        return [(starts[at + 1] - starts[at], each.positions) for at, each in enumerate(self._instructions)]
 
     def handlers(self) -> list[exception_table.Row]:
-        """Runs of instructions under one row."""
+        """Runs of instructions under equal rows."""
         rows: list[exception_table.Row] = []
-        previous = None
-        for each in self._instructions:
-            row = each.handler
-            start, end = self.starts[each], self.starts[each] + self._size(each)
-            if row is not None:
-                if row is previous and rows and rows[-1][1] == start:
+        previous: Handler | None = None
+        for at, each in enumerate(self._instructions):
+            handler, end = each.handler, self._starts[at + 1]
+            if handler is not None:
+                if previous is not None and (handler is previous or _same(handler, previous)):
                     rows[-1] = (rows[-1][0], end, *rows[-1][2:])
                 else:
-                    rows.append((start, end, self.starts[row.target], row.depth, row.lasti))
-            previous = row
+                    target = self._starts[self._order[handler.target]]
+                    rows.append((self._starts[at], end, target, handler.depth, handler.lasti))
+            previous = handler
         return rows
+
+
+def _same(one: Handler, other: Handler) -> bool:
+    return one.target is other.target and one.depth == other.depth and one.lasti == other.lasti

@@ -4,134 +4,181 @@ from __future__ import annotations
 
 import dis
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import CodeType
+from typing import Generic, TypeVar
 
 from . import exception_table
 from .instructions import (
     CACHES,
+    COMPARE,
     COMPARE_SHIFT,
+    CONST,
     FLAG_BITS,
-    HAS_COMPARE,
-    HAS_CONST,
-    HAS_FREE,
-    HAS_JUMP,
-    HAS_LOCAL,
-    HAS_NAME,
-    KW_NAMES,
+    FREE,
+    JUMP,
+    JUMPS_BACK,
+    KIND,
+    LOCAL,
+    NAME,
+    NOTHING,
+    BytecodeError,
     Handler,
     Instruction,
 )
 
+T = TypeVar("T")
 
-class _Decoded:
-    """Instructions of code objects that are alive. By identity: equal code objects may differ in their file."""
 
-    def __init__(self) -> None:
-        self._by_id: dict[int, tuple[Instruction, ...]] = {}
+class PerCode(Generic[T]):
+    """A function of a code object, computed once for each that is alive.
 
-    def get(self, code: CodeType) -> tuple[Instruction, ...]:
-        found = self._by_id.get(id(code))
+    By identity: equal code objects may differ in their file. Threads may compute one result twice; each is as good."""
+
+    def __init__(self, compute: Callable[[CodeType], T]) -> None:
+        self._compute = compute
+        self._kept: dict[int, tuple[weakref.ref[CodeType], T]] = {}
+
+    def __call__(self, code: CodeType) -> T:
+        kept = self._kept
+        found = kept.get(id(code))
         if found is None:
-            found = self._by_id[id(code)] = tuple(_decode(code))
-            weakref.finalize(code, self._by_id.pop, id(code), None).atexit = False
-        return found
-
-
-_DECODED = _Decoded()
+            key = id(code)
+            # The callback runs before the code object's memory, and with it the key, can be used again.
+            found = kept[key] = (weakref.ref(code, lambda _: kept.pop(key, None)), self._compute(code))
+        return found[1]
 
 
 def decode(code: CodeType) -> tuple[Instruction, ...]:
-    """The instructions of a code object. Shared by all who ask: not to be changed (see `copy`)."""
-    return _DECODED.get(code)
+    """The instructions of a code object. Shared by all who ask: not to be changed (see `copy`).
+
+    Raises:
+        BytecodeError: a jump or a handler leads out of the code or into the middle of an instruction.
+    """
+    return _decoded(code)
 
 
-def _local_names(code: CodeType) -> tuple[str, ...]:
-    """Names by slot: locals, then cells that are no arguments, then free variables."""
-    extra = tuple(name for name in code.co_cellvars if name not in code.co_varnames)
-    return code.co_varnames + extra + code.co_freevars
+def slot_names(code: CodeType) -> tuple[str, ...]:
+    """Names by slot of the frame: locals, then cells that are no locals, then free variables."""
+    local = code.co_varnames
+    return (*local, *(name for name in code.co_cellvars if name not in local), *code.co_freevars)
 
 
-def _decode(code: CodeType) -> list[Instruction]:
-    raw = code.co_code
-    slots = _local_names(code)
+def _decode(code: CodeType) -> tuple[Instruction, ...]:
+    raw, opnames = code.co_code, dis.opname
     positions = list(code.co_positions())
     found: list[Instruction] = []
-    by_offset: dict[int, Instruction] = {}
-    jumps: list[tuple[Instruction, int]] = []
-    extended, at, begin = 0, 0, 0
-    while at < len(raw):
-        op, arg = raw[at], raw[at + 1] | extended
-        unit = at // 2
-        at += 2
-        if op == dis.EXTENDED_ARG:
+    starts: list[int] = []
+    """Unit -> index of the instruction that begins there, with its EXTENDED_ARGs; -1: none does."""
+    operands = _Operands(code)
+    unit, units, extended, continued = 0, len(raw) // 2, 0, False
+    while unit < units:
+        op, arg = raw[2 * unit], raw[2 * unit + 1] | extended
+        starts.append(-1 if continued else len(found))
+        continued = op == dis.EXTENDED_ARG
+        if continued:
             extended = arg << 8
+            unit += 1
             continue
         extended = 0
-        at += 2 * CACHES[op]
-        made = Instruction(op, dis.opname[op], index=len(found), offset=2 * unit, positions=positions[unit])
-        if op >= dis.HAVE_ARGUMENT:
-            made.arg = arg
-            _resolve(made, code, slots)
-            if op in HAS_JUMP:
-                back = "BACKWARD" in made.opname
-                jumps.append((made, at - 2 * arg if back else at + 2 * arg))
+        made = Instruction(op, opnames[op], None, None, None, False, len(found), 2 * unit, positions[unit])
         found.append(made)
-        for offset in range(begin, 2 * unit + 2, 2):
-            by_offset[offset] = made
-        begin = at
-    for made, offset in jumps:
-        made.target = by_offset[offset]
-    _handlers(code, found, by_offset)
-    return found
+        unit += 1 + CACHES[op]
+        starts.extend([-1] * CACHES[op])
+        if KIND[op] != NOTHING:
+            made.arg = arg
+            operands.resolve(made, arg, unit)
+    _link(operands.jumps, found, starts)
+    _cover(code, found, starts)
+    return tuple(found)
 
 
-def _resolve(made: Instruction, code: CodeType, slots: tuple[str, ...]) -> None:
-    op, arg = made.opcode, made.arg
-    assert arg is not None
-    bits = FLAG_BITS.get(op, 0)
-    if bits:
-        made.flag = bool(arg & 1)
-        made.flag2 = bits == 2 and bool(arg & 2)
-        made.argval = code.co_names[arg >> bits]
-    elif op in HAS_CONST or op == KW_NAMES:
-        made.argval = code.co_consts[arg]
-    elif op in HAS_NAME:
-        made.argval = code.co_names[arg]
-    elif op in HAS_LOCAL or op in HAS_FREE:
-        made.argval = slots[arg]
-    elif op in HAS_COMPARE:
-        made.argval = dis.cmp_op[arg >> COMPARE_SHIFT]
+_decoded = PerCode(_decode)
 
 
-def _handlers(code: CodeType, found: list[Instruction], by_offset: dict[int, Instruction]) -> None:
+class _Operands:
+    """What the arguments stand for in one code object."""
+
+    def __init__(self, code: CodeType) -> None:
+        self.consts, self.names, self.slots = code.co_consts, code.co_names, slot_names(code)
+        self.first_free = len(self.slots) - len(code.co_freevars)
+        self.jumps: list[tuple[Instruction, int]] = []
+        """Jumps, and the units they lead to."""
+
+    def resolve(self, made: Instruction, arg: int, after: int) -> None:
+        op = made.opcode
+        kind = KIND[op]
+        if kind == LOCAL:
+            made.argval = self.slots[arg]
+        elif kind == CONST:
+            made.argval = self.consts[arg]
+        elif kind == NAME:
+            bits = FLAG_BITS.get(op, 0)
+            made.argval = self.names[arg >> bits]
+            if bits:
+                made.flag = bool(arg & 1)
+                made.flag2 = bits == 2 and bool(arg & 2)
+        elif kind == JUMP:
+            self.jumps.append((made, after - arg if op in JUMPS_BACK else after + arg))
+        elif kind == FREE:
+            made.argval = self.slots[arg]
+            made.flag = arg >= self.first_free
+        elif kind == COMPARE:
+            made.argval = dis.cmp_op[arg >> COMPARE_SHIFT]
+        else:
+            made.argval = arg
+
+
+def _at(found: list[Instruction], starts: list[int], unit: int) -> Instruction:
+    index = starts[unit] if 0 <= unit < len(starts) else -1
+    if index < 0:
+        raise BytecodeError(f"no instruction begins at {2 * unit}")
+    return found[index]
+
+
+def _link(jumps: list[tuple[Instruction, int]], found: list[Instruction], starts: list[int]) -> None:
+    for made, unit in jumps:
+        made.target = _at(found, starts, unit)
+
+
+def _cover(code: CodeType, found: list[Instruction], starts: list[int]) -> None:
+    """Like the interpreter, take the first row that covers an instruction."""
     for start, end, target, depth, lasti in exception_table.parse(code.co_exceptiontable):
-        row = Handler(by_offset[2 * target], depth, lasti)
-        for made in found:
-            if 2 * start <= made.offset < 2 * end:
+        row = Handler(_at(found, starts, target), depth, lasti)
+        for index in range(_at(found, starts, start).index, len(found)):
+            made = found[index]
+            if made.offset >= 2 * end:
+                break
+            if made.handler is None:
                 made.handler = row
 
 
-def copy_with_map(
-    instructions: Iterable[Instruction],
-) -> tuple[list[Instruction], dict[Instruction, Instruction]]:
-    """A copy that may be changed, and which instruction became which."""
+def copy_with_map(instructions: Iterable[Instruction]) -> tuple[list[Instruction], dict[Instruction, Instruction]]:
+    """A copy that may be changed, and which instruction became which. Jumps and handlers must stay inside."""
     mapping: dict[Instruction, Instruction] = {}
-    for each in instructions:
-        mapping[each] = Instruction(
-            each.opcode, each.opname, each.arg, each.argval, None, each.flag, each.index, each.offset, each.positions
+    for old in instructions:
+        mapping[old] = Instruction(
+            old.opcode,
+            old.opname,
+            old.arg,
+            old.argval,
+            None,
+            old.flag,
+            old.index,
+            old.offset,
+            old.positions,
+            None,
+            old.flag2,
         )
-        mapping[each].flag2 = each.flag2
-    rows: dict[int, Handler] = {}
+    rows: dict[Handler, Handler] = {}
     for old, new in mapping.items():
         if old.target is not None:
             new.target = mapping[old.target]
         if old.handler is not None:
-            row = rows.get(id(old.handler))
+            row = rows.get(old.handler)
             if row is None:
-                row = rows[id(old.handler)] = Handler(
-                    mapping[old.handler.target], old.handler.depth, old.handler.lasti
-                )
+                row = Handler(mapping[old.handler.target], old.handler.depth, old.handler.lasti)
+                rows[old.handler] = row
             new.handler = row
     return list(mapping.values()), mapping
 

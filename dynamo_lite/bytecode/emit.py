@@ -6,10 +6,20 @@ import dis
 from collections.abc import Sequence
 from typing import Any
 
-from .instructions import HAVE_ARGUMENT, PY312, Instruction
+from .instructions import (
+    BINARY_OPS,
+    COMPARE,
+    COMPARE_SHIFT,
+    FREE_COUNT,
+    HAS_PRECALL,
+    KIND,
+    NUMBER,
+    POP_JUMP,
+    BytecodeError,
+    Instruction,
+)
 
-_HAS_ARGVAL = frozenset(dis.hasconst) | frozenset(dis.hasname) | frozenset(dis.haslocal) | frozenset(dis.hasfree)
-_KW = dis.opmap["KW_NAMES"]
+_OPERATORS = {symbol: arg for arg, (symbol, _, _) in BINARY_OPS.items()}
 
 
 def make(
@@ -18,25 +28,29 @@ def make(
     *,
     target: Instruction | None = None,
     flag: bool = False,
+    flag2: bool = False,
     like: Instruction | None = None,
 ) -> Instruction:
-    """One instruction. ``argval``: the constant or name it takes, or its number."""
-    opcode = dis.opmap[opname]
-    made = Instruction(opcode, opname, target=target, flag=flag)
-    if opcode >= HAVE_ARGUMENT:
-        if opcode in _HAS_ARGVAL or opcode == _KW:
-            made.argval = argval
-            made.arg = 0
-        else:
-            made.arg = made.argval = argval
+    """One instruction. ``argval``: the constant, name or comparison's symbol that it takes, or its number.
+
+    ``like``: the instruction whose place in the source it has. BytecodeError for an opcode that the version lacks."""
+    opcode = dis.opmap.get(opname, 256)
+    if opcode > 255:
+        raise BytecodeError(f"this version of CPython has no opcode {opname}")
+    made = Instruction(opcode, opname, None, argval, target, flag, flag2=flag2)
+    kind = KIND[opcode]
+    if kind in (NUMBER, FREE_COUNT):
+        made.arg = argval
+    elif kind == COMPARE and isinstance(argval, int):
+        made.argval = dis.cmp_op[argval >> COMPARE_SHIFT]
     if like is not None:
         made.positions = like.positions
     return made
 
 
 def copy_of(instruction: Instruction) -> Instruction:
-    """The same instruction, to be placed elsewhere."""
-    made = Instruction(
+    """The same instruction, to be placed elsewhere: target and handler are the old one's."""
+    return Instruction(
         instruction.opcode,
         instruction.opname,
         instruction.arg,
@@ -45,9 +59,11 @@ def copy_of(instruction: Instruction) -> Instruction:
         instruction.flag,
         positions=instruction.positions,
         handler=instruction.handler,
+        flag2=instruction.flag2,
     )
-    made.flag2 = instruction.flag2
-    return made
+
+
+# -- values ----------------------------------------------------------------------------------------------------
 
 
 def load_const(value: Any) -> Instruction:
@@ -82,7 +98,12 @@ def store_attr(name: str) -> Instruction:
     return make("STORE_ATTR", name)
 
 
+def delete_attr(name: str) -> Instruction:
+    return make("DELETE_ATTR", name)
+
+
 def load_deref(name: str) -> Instruction:
+    """What is in the cell."""
     return make("LOAD_DEREF", name)
 
 
@@ -96,20 +117,57 @@ def load_closure(name: str) -> Instruction:
 
 
 def load_subscr() -> Instruction:
+    """container, key -> value."""
     return make("BINARY_SUBSCR")
 
 
 def store_subscr() -> Instruction:
+    """value, container, key ->."""
     return make("STORE_SUBSCR")
 
 
 def delete_subscr() -> Instruction:
+    """container, key ->."""
     return make("DELETE_SUBSCR")
 
 
 def build(kind: str, count: int) -> Instruction:
-    """``kind``: TUPLE, LIST, SET or MAP."""
+    """``kind``: TUPLE, LIST, SET or MAP (``count`` pairs)."""
     return make(f"BUILD_{kind}", count)
+
+
+def unpack(count: int) -> Instruction:
+    """A sequence's items, the first on top."""
+    return make("UNPACK_SEQUENCE", count)
+
+
+# -- operators -------------------------------------------------------------------------------------------------
+
+
+def binary_op(symbol: str) -> Instruction:
+    """``symbol``: as in the source, ``+`` or ``+=``."""
+    if symbol not in _OPERATORS:
+        raise BytecodeError(f"no binary operator {symbol}")
+    return make("BINARY_OP", _OPERATORS[symbol])
+
+
+def compare_op(symbol: str) -> Instruction:
+    """``symbol``: < <= == != > >=."""
+    if symbol not in dis.cmp_op:
+        raise BytecodeError(f"no comparison {symbol}")
+    return make("COMPARE_OP", symbol)
+
+
+def is_op(invert: bool = False) -> Instruction:
+    return make("IS_OP", int(invert))
+
+
+def contains_op(invert: bool = False) -> Instruction:
+    """item, container -> bool."""
+    return make("CONTAINS_OP", int(invert))
+
+
+# -- the stack -------------------------------------------------------------------------------------------------
 
 
 def pop_top() -> Instruction:
@@ -117,47 +175,80 @@ def pop_top() -> Instruction:
 
 
 def copy_top(depth: int = 1) -> Instruction:
+    """Push the value that is at ``depth``, 1 being the top."""
     return make("COPY", depth)
 
 
 def swap(depth: int = 2) -> Instruction:
+    """Exchange the top with the value at ``depth``."""
     return make("SWAP", depth)
+
+
+def rot(depth: int) -> list[Instruction]:
+    """Move the top down to ``depth``; those in between come up by one."""
+    return [swap(each) for each in range(depth, 1, -1)]
 
 
 def push_null() -> Instruction:
     return make("PUSH_NULL")
 
 
-def unpack(count: int) -> Instruction:
-    return make("UNPACK_SEQUENCE", count)
+# -- calls -----------------------------------------------------------------------------------------------------
+
+
+def call(count: int, kwnames: Sequence[str] = ()) -> list[Instruction]:
+    """Call with NULL, the function and ``count`` arguments on the stack, the last of them keywords ``kwnames``."""
+    found = [make("KW_NAMES", tuple(kwnames))] if kwnames else []
+    if HAS_PRECALL:
+        found.append(make("PRECALL", count))
+    return [*found, make("CALL", count)]
+
+
+def call_function(
+    function: Sequence[Instruction], args: Sequence[Sequence[Instruction]], kwnames: Sequence[str] = ()
+) -> list[Instruction]:
+    """A whole call; each of ``function`` and ``args`` leaves one value on the stack."""
+    loads = [each for arg in args for each in arg]
+    return [push_null(), *function, *loads, *call(len(args), kwnames)]
+
+
+def call_ex(has_kwargs: bool) -> Instruction:
+    """Call with NULL, the function, a tuple and perhaps a dict on the stack."""
+    return make("CALL_FUNCTION_EX", int(has_kwargs))
+
+
+# -- control ---------------------------------------------------------------------------------------------------
 
 
 def jump(target: Instruction) -> Instruction:
+    """Either way: `assemble` finds the direction, here and below."""
     return make("JUMP_FORWARD", target=target)
+
+
+def jump_if_true(target: Instruction) -> Instruction:
+    """Takes the top away, which need not be a bool."""
+    return make(f"{POP_JUMP}TRUE", target=target)
+
+
+def jump_if_false(target: Instruction) -> Instruction:
+    return make(f"{POP_JUMP}FALSE", target=target)
+
+
+def jump_if_none(target: Instruction) -> Instruction:
+    return make(f"{POP_JUMP}NONE", target=target)
+
+
+def jump_if_not_none(target: Instruction) -> Instruction:
+    return make(f"{POP_JUMP}NOT_NONE", target=target)
 
 
 def return_value() -> Instruction:
     return make("RETURN_VALUE")
 
 
-def call(count: int, names: Sequence[str] = ()) -> list[Instruction]:
-    """Call with NULL, the function and ``count`` arguments on the stack, the last of them keywords ``names``."""
-    found = [make("KW_NAMES", tuple(names))] if names else []
-    if not PY312:
-        found.append(make("PRECALL", count))
-    return [*found, make("CALL", count)]
-
-
-def call_function(
-    function: Sequence[Instruction], args: Sequence[Sequence[Instruction]], names: Sequence[str] = ()
-) -> list[Instruction]:
-    """A whole call."""
-    loads = [each for arg in args for each in arg]
-    return [push_null(), *function, *loads, *call(len(args), names)]
-
-
-def prologue(cellvars: Sequence[str], free: int) -> list[Instruction]:
-    """What a code object begins with."""
+def prologue(cellvars: Sequence[str], free: int, argnames: Sequence[str] = ()) -> list[Instruction]:
+    """What a code object begins with: ``free`` cells of the closure, ``cellvars`` of its own (parameters first)."""
     found = [make("COPY_FREE_VARS", free)] if free else []
-    found.extend(make("MAKE_CELL", name) for name in cellvars)
+    cells = [*(name for name in argnames if name in cellvars), *(name for name in cellvars if name not in argnames)]
+    found.extend(make("MAKE_CELL", name) for name in cells)
     return [*found, make("RESUME", 0)]

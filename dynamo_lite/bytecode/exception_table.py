@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from .instructions import BytecodeError
+
 Row = tuple[int, int, int, int, bool]
 """Start, end and handler in code units; depth; lasti."""
 
 
 def parse(table: bytes) -> list[Row]:
-    """The rows of a code object's ``co_exceptiontable``."""
+    """The rows of a code object's ``co_exceptiontable``. BytecodeError if it ends in the middle of one."""
     data = iter(table)
     rows = []
-    while True:
-        try:
-            start = _varint(data)
-        except StopIteration:
-            return rows
-        length, target, packed = _varint(data), _varint(data), _varint(data)
-        rows.append((start, start + length, target, packed >> 1, bool(packed & 1)))
+    try:
+        for first in data:
+            start = _rest(first, data)
+            length, target, packed = _varint(data), _varint(data), _varint(data)
+            rows.append((start, start + length, target, packed >> 1, bool(packed & 1)))
+    except StopIteration:
+        raise BytecodeError("the exception table ends in the middle of a row") from None
+    return rows
 
 
 def _varint(data: Iterator[int]) -> int:
-    byte = next(data)
+    return _rest(next(data), data)
+
+
+def _rest(byte: int, data: Iterator[int]) -> int:
     value = byte & 63
     while byte & 64:
         byte = next(data)
@@ -31,7 +37,7 @@ def _varint(data: Iterator[int]) -> int:
 
 
 def build(rows: Sequence[Row]) -> bytes:
-    """The inverse of `parse`."""
+    """The inverse of `parse`. The rows are in order and apart: the interpreter searches them by bisection."""
     out = bytearray()
     for start, end, target, depth, lasti in rows:
         first = len(out)

@@ -6,35 +6,59 @@ from collections.abc import Iterable
 
 from .instructions import Positions
 
+_SHORT, _ONE_LINE, _NO_COLUMNS, _LONG, _NONE = 0, 10, 13, 14, 15
+_MOST = 8
+"""Code units that one entry can cover."""
+
 
 def build(entries: Iterable[tuple[int, Positions | None]], first_line: int) -> bytes:
-    """``entries``: (length in code units, positions) in order."""
+    """``entries``: (length in code units, positions) in order; neighbours with equal positions become one."""
     out = bytearray()
-    line = first_line
-    for length, positions in entries:
-        while length > 0:
-            part = min(length, 8)
-            line = _entry(out, part, positions, line)
-            length -= part
+    line, length, here = first_line, 0, None
+    for size, positions in entries:
+        if positions != here and length:
+            line = _run(out, length, here, line)
+            length = 0
+        here = positions
+        length += size
+    _run(out, length, here, line)
     return bytes(out)
 
 
+def _run(out: bytearray, length: int, positions: Positions | None, line: int) -> int:
+    while length > 0:
+        line = _entry(out, min(length, _MOST), positions, line)
+        length -= _MOST
+    return line
+
+
 def _entry(out: bytearray, length: int, positions: Positions | None, line: int) -> int:
+    """Append one entry; returns the line that the next one counts from."""
     if positions is None or positions[0] is None:
-        out.append(0x80 | 15 << 3 | length - 1)
+        _head(out, _NONE, length)
         return line
     start, end, column, end_column = positions
     delta = start - line
-    if end is None or column is None or end_column is None or end < start:
-        out.append(0x80 | 13 << 3 | length - 1)
+    if column is None or end_column is None or end is None or end < start:
+        _head(out, _NO_COLUMNS, length)
         _signed(out, delta)
-        return start
-    out.append(0x80 | 14 << 3 | length - 1)
-    _signed(out, delta)
-    _unsigned(out, end - start)
-    _unsigned(out, column + 1)
-    _unsigned(out, end_column + 1)
+    elif end == start and delta == 0 and column < 80 and 0 <= end_column - column < 16:
+        _head(out, _SHORT + column // 8, length)
+        out.append((column & 7) << 4 | end_column - column)
+    elif end == start and 0 <= delta < 3 and column < 128 and end_column < 128:
+        _head(out, _ONE_LINE + delta, length)
+        out += bytes((column, end_column))
+    else:
+        _head(out, _LONG, length)
+        _signed(out, delta)
+        _unsigned(out, end - start)
+        _unsigned(out, column + 1)
+        _unsigned(out, end_column + 1)
     return start
+
+
+def _head(out: bytearray, form: int, length: int) -> None:
+    out.append(0x80 | form << 3 | length - 1)
 
 
 def _unsigned(out: bytearray, value: int) -> None:

@@ -2,66 +2,71 @@
 
 from __future__ import annotations
 
-import weakref
 from types import CodeType
 
-from .decode import decode
-from .instructions import Instruction
+from .decode import PerCode, decode
+from .instructions import KIND, LOCAL, Instruction
 from .stack_depth import successors
 
-_READS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_AND_CLEAR", "DELETE_FAST", "MAKE_CELL"})
 _WRITES = frozenset({"STORE_FAST"})
-
-
-class _Liveness:
-    """Results by code object, alive as long as it is."""
-
-    def __init__(self) -> None:
-        self._by_id: dict[int, tuple[frozenset[str], ...]] = {}
-
-    def get(self, code: CodeType) -> tuple[frozenset[str], ...]:
-        found = self._by_id.get(id(code))
-        if found is None:
-            found = self._by_id[id(code)] = _analyse(code)
-            weakref.finalize(code, self._by_id.pop, id(code), None).atexit = False
-        return found
-
-
-_LIVENESS = _Liveness()
+"""Every other instruction on a local variable needs what is in it: to read it, or (DELETE_FAST) to find it bound."""
 
 
 def live_locals(code: CodeType) -> tuple[frozenset[str], ...]:
     """By index of instruction: the names that may be read from it on before they are written.
 
     Cells and free variables are always among them."""
-    return _LIVENESS.get(code)
+    return _live(code)
+
+
+class _Flow:
+    """The problem in bits: a bit a name, and by instruction what it reads, what it leaves alive, where it may go."""
+
+    def __init__(self, instructions: tuple[Instruction, ...]) -> None:
+        self.bits: dict[str, int] = {}
+        self.reads: list[int] = []
+        self.keeps: list[int] = []
+        self.goes: list[tuple[int, ...]] = []
+        self.raises: list[int | None] = []
+        following: Instruction | None
+        for each, following in zip(instructions, [*instructions[1:], None], strict=True):
+            bit = 0
+            if KIND[each.opcode] == LOCAL:
+                bit = self.bits.setdefault(each.argval, 1 << len(self.bits))
+            writes = each.opname in _WRITES
+            self.reads.append(0 if writes else bit)
+            self.keeps.append(~bit if writes else -1)
+            self.goes.append(tuple(after.index for after in successors(each, following)))
+            self.raises.append(None if each.handler is None else each.handler.target.index)
+
+    def solve(self, always: int) -> list[int]:
+        """The least solution; a handler needs what it needs before the instruction has written anything."""
+        live = [always] * len(self.reads)
+        changed = True
+        while changed:
+            changed = False
+            for at in range(len(live) - 1, -1, -1):
+                now = 0
+                for after in self.goes[at]:
+                    now |= live[after]
+                now = now & self.keeps[at] | self.reads[at] | always
+                handler = self.raises[at]
+                if handler is not None:
+                    now |= live[handler]
+                if now != live[at]:
+                    live[at] = now
+                    changed = True
+        return live
 
 
 def _analyse(code: CodeType) -> tuple[frozenset[str], ...]:
-    instructions = decode(code)
-    always = frozenset(code.co_cellvars) | frozenset(code.co_freevars)
-    live: list[frozenset[str]] = [always] * len(instructions)
-    changed = True
-    while changed:
-        changed = False
-        for at in range(len(instructions) - 1, -1, -1):
-            new = _before(instructions, live, at)
-            if new != live[at]:
-                live[at] = new
-                changed = True
-    return tuple(live)
+    flow = _Flow(decode(code))
+    always = 0
+    for name in (*code.co_cellvars, *code.co_freevars):
+        always |= flow.bits.setdefault(name, 1 << len(flow.bits))
+    solved = flow.solve(always)
+    sets = {mask: frozenset(name for name, bit in flow.bits.items() if mask & bit) for mask in set(solved)}
+    return tuple(sets[mask] for mask in solved)
 
 
-def _before(instructions: tuple[Instruction, ...], live: list[frozenset[str]], at: int) -> frozenset[str]:
-    instruction = instructions[at]
-    following = instructions[at + 1] if at + 1 < len(instructions) else None
-    after: frozenset[str] = live[at] & frozenset()
-    for each in successors(instruction, following):
-        after |= live[each.index]
-    if instruction.opname in _WRITES:
-        after -= {instruction.argval}
-    if instruction.handler is not None:
-        after |= live[instruction.handler.target.index]
-    if instruction.opname in _READS:
-        after |= {instruction.argval}
-    return after
+_live = PerCode(_analyse)

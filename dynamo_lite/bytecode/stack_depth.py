@@ -1,15 +1,26 @@
-"""How deep the stack is before each instruction, and which instructions can be reached."""
+"""Where control goes, and how deep the stack is before each instruction."""
 
 from __future__ import annotations
 
 import dis
 from collections.abc import Sequence
+from functools import cache
 
-from .instructions import ENDS_BLOCK, HAVE_ARGUMENT, BytecodeError, Instruction
+from .instructions import (
+    EFFECTS,
+    ENDS_BLOCK,
+    FLAG_BITS,
+    FREE_COUNT,
+    HAS_ARG,
+    KIND,
+    NUMBER,
+    BytecodeError,
+    Instruction,
+)
 
 
 def successors(instruction: Instruction, following: Instruction | None) -> list[Instruction]:
-    """Where execution may go without an exception."""
+    """Where execution may go without an exception. ``following`` is what comes next in the code."""
     found = []
     if instruction.opcode not in ENDS_BLOCK and following is not None:
         found.append(following)
@@ -19,71 +30,95 @@ def successors(instruction: Instruction, following: Instruction | None) -> list[
 
 
 def effect(instruction: Instruction, jump: bool) -> int:
-    """The change of the stack's depth. What follows RETURN_GENERATOR starts with the value that was sent."""
-    if instruction.opname == "RETURN_GENERATOR":
-        return 1
-    arg = (instruction.arg or 0) if instruction.opcode >= HAVE_ARGUMENT else None
-    if arg is not None and (instruction.flag or instruction.flag2):
-        arg = arg | instruction.flag | instruction.flag2 << 1
-    return dis.stack_effect(instruction.opcode, arg, jump=jump)
+    """The change of the stack's depth, where it jumps (and can) and where it goes on.
+
+    A 3.12 FOR_ITER jumps with two values for END_FOR to take, as in the compiler and in `dis`; the evaluator never
+    makes them and steps over END_FOR instead."""
+    op = instruction.opcode
+    kind = KIND[op]
+    if kind in (NUMBER, FREE_COUNT):
+        arg = instruction.arg or 0
+    else:
+        arg = instruction.flag | instruction.flag2 << 1 if op in FLAG_BITS else 0
+    return _effect(op, arg, jump)
+
+
+@cache
+def _effect(op: int, arg: int, jump: bool) -> int:
+    if op in EFFECTS:
+        return EFFECTS[op](arg)
+    return dis.stack_effect(op, arg if op in HAS_ARG else None, jump=jump)
 
 
 def stack_depths(instructions: Sequence[Instruction]) -> dict[Instruction, int]:
     """Depth before each reachable instruction.
 
     Raises:
-        BytecodeError: two paths to an instruction disagree, or a path falls off the end.
+        BytecodeError: two paths to an instruction disagree, a path takes more than there is or falls off the end, or a
+            handler wants a deeper stack than there is where it covers.
     """
-    following = dict(zip(instructions, [*instructions[1:], None]))
+    if not instructions:
+        raise BytecodeError("no instructions")
+    order = {each: at for at, each in enumerate(instructions)}
     depths: dict[Instruction, int] = {}
     work: list[tuple[Instruction, int]] = [(instructions[0], 0)]
     while work:
-        at, depth = work.pop()
-        known = depths.get(at)
+        each, depth = work.pop()
+        known = depths.get(each)
         if known is not None:
             if known != depth:
-                raise BytecodeError(f"{at} is reached with {known} and with {depth} values on the stack")
+                raise BytecodeError(
+                    f"{_name(order, each)} is reached with {known} and with {depth} values on the stack"
+                )
             continue
-        if depth < 0:
-            raise BytecodeError(f"{at} is reached with {depth} values on the stack")
-        depths[at] = depth
-        if at.handler is not None:
-            work.append((at.handler.target, at.handler.depth + 1 + at.handler.lasti))
-        after = following[at]
-        if at.opcode not in ENDS_BLOCK:
-            if after is None:
-                raise BytecodeError(f"execution falls off the end after {at}")
-            work.append((after, depth + effect(at, jump=False)))
-        if at.target is not None:
-            work.append((at.target, depth + effect(at, jump=True)))
+        if each not in order:
+            raise BytecodeError(f"a jump or handler leads to {each}, which is not among the instructions")
+        depths[each] = depth
+        handler = each.handler
+        if handler is not None:
+            if handler.depth > depth:
+                raise BytecodeError(
+                    f"{_name(order, each)} has {depth} values on the stack, its handler wants {handler.depth}"
+                )
+            work.append((handler.target, handler.depth + handler.lasti + 1))
+        if each.target is not None:
+            work.append((each.target, _after(order, each, depth, jump=True)))
+        if each.opcode not in ENDS_BLOCK:
+            at = order[each] + 1
+            if at == len(instructions):
+                raise BytecodeError(f"execution falls off the end after {_name(order, each)}")
+            work.append((instructions[at], _after(order, each, depth, jump=False)))
     return depths
+
+
+def _after(order: dict[Instruction, int], each: Instruction, depth: int, jump: bool) -> int:
+    after = depth + effect(each, jump)
+    if after < 0:
+        raise BytecodeError(f"{_name(order, each)} takes more than the {depth} values on the stack")
+    return after
+
+
+def _name(order: dict[Instruction, int], each: Instruction) -> str:
+    return f"{each} at {order[each]}"
+
+
+def stack_size(depths: dict[Instruction, int]) -> int:
+    """``co_stacksize``. Handlers are among the instructions, with the exception and the offset on their stack."""
+    return max(depths.values())
 
 
 def drop_unreachable(instructions: Sequence[Instruction]) -> list[Instruction]:
     """Without those that no path from the first one reaches, handlers included."""
-    following = dict(zip(instructions, [*instructions[1:], None]))
+    order = {each: at for at, each in enumerate(instructions)}
     seen: set[Instruction] = set()
-    work = [instructions[0]]
+    work = list(instructions[:1])
     while work:
-        at = work.pop()
-        if at in seen:
+        each = work.pop()
+        if each in seen:
             continue
-        seen.add(at)
-        work.extend(successors(at, following[at]))
-        if at.handler is not None:
-            work.append(at.handler.target)
+        seen.add(each)
+        after = order[each] + 1
+        work.extend(successors(each, instructions[after] if after < len(instructions) else None))
+        if each.handler is not None:
+            work.append(each.handler.target)
     return [each for each in instructions if each in seen]
-
-
-def verify(instructions: Sequence[Instruction]) -> None:
-    """Raises BytecodeError unless jumps and handlers stay inside and the stack is consistent."""
-    inside = set(instructions)
-    for each in instructions:
-        if each.target is not None and each.target not in inside:
-            raise BytecodeError(f"{each} jumps to an instruction that is not there")
-        if each.handler is not None and each.handler.target not in inside:
-            raise BytecodeError(f"{each} is covered by a handler that is not there")
-    depths = stack_depths(instructions)
-    for each, depth in depths.items():
-        if each.handler is not None and each.handler.depth > depth:
-            raise BytecodeError(f"{each} has {depth} values on the stack, its handler wants {each.handler.depth}")

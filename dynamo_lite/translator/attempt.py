@@ -41,6 +41,8 @@ class Attempt:
         self.steps = 0
         self.contexts: list[Any] = []
         """Contexts that are entered for real while tracing, outermost first."""
+        self.generators: list[Any] = []
+        """Generators that were made inside."""
         self.initial_grad_mode = torch.is_grad_enabled()
         self.final_grad_mode = self.initial_grad_mode
         self.raised_at: dict[VariableTracker, int] = {}
@@ -128,7 +130,9 @@ def _make_dict(attempt: Attempt, value: dict[Any, Any]) -> VariableTracker:
 
 
 def _make_set(attempt: Attempt, value: Any) -> VariableTracker:
-    return SetVariable.of([attempt.make(item) for item in value], type(value))
+    made = SetVariable.of([attempt.make(item) for item in value], type(value))
+    made.grown = False
+    return made
 
 
 _MAKERS: dict[type, Any] = {

@@ -50,6 +50,14 @@ def guard_class_lacks(tx: Any, cls: type, name: str) -> None:
         tx.guards.const(cls).check("type_lacks", name)
 
 
+def guard_class_attribute(tx: Any, cls: type, name: str, raw: Any) -> None:
+    """What `class_lookup` found, or that it found nothing, stays so."""
+    if raw is MISSING:
+        guard_class_lacks(tx, cls, name)
+    else:
+        _guard_class_has(tx, cls, name, raw)
+
+
 def _guard_class_has(tx: Any, cls: type, name: str, raw: Any) -> None:
     if is_heap_type(cls):
         tx.guards.const(cls).child("type_attr", name).check("id", raw)
@@ -69,7 +77,9 @@ def generic_getattr(tx: Any, obj: VariableTracker, name: str, hook: bool = True)
     guard_class_lacks(tx, cls, name)
     if hook:
         fallback = class_lookup(cls, "__getattr__")
-        if fallback is not MISSING:
+        if fallback is MISSING:
+            guard_class_lacks(tx, cls, "__getattr__")
+        else:
             return tx.call(class_attribute(tx, cls, "__getattr__", fallback), [obj, ConstantVariable(name)], {})
     tx.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
 

@@ -184,6 +184,12 @@ class VariableTracker:
         """One of ``== != < <= > >=``; None where this kind leaves it to the other operand."""
         return None
 
+    def method___iter__(self, tx: Any) -> VariableTracker:
+        return self.iterate(tx)
+
+    def method___next__(self, tx: Any) -> VariableTracker:
+        return tx.next(self)
+
     # -- code generation ---------------------------------------------------------------------------------------
 
     def reconstruct(self, cg: Any) -> None:

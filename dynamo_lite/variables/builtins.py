@@ -33,7 +33,7 @@ from .function import ClassVariable, FunctionVariable, ModuleVariable, NestedFun
 from .iterator import EnumerateVariable, FilterVariable, GeneratorVariable, MapVariable, ZipVariable
 from .mapping import DictIterator, DictVariable, DictViewVariable, SetVariable
 from .registry import Model, known_call, models, models_if, models_raw, record
-from .sequence import ListVariable, SequenceVariable, SliceVariable, TupleVariable
+from .sequence import ListVariable, ReversedIterator, SequenceVariable, SliceVariable, TupleVariable
 from .tensor import TensorVariable
 from .user_object import EnumVariable, InstanceDictVariable, UserObjectVariable
 
@@ -327,13 +327,9 @@ def _hash(tx: Any, of: VariableTracker) -> VariableTracker:
         method = of.special(tx, "__hash__")
         if method is not None:
             return tx.call(method, [], {})
-    if isinstance(of, (ConstantVariable, TupleVariable)) and not _has_string(tx.python_value(of)):
+    if isinstance(of, (ConstantVariable, TupleVariable)):
         return tx.make(tx.fold(hash, (tx.python_value(of),)))
     unsupported(UnsupportedOperation("hash()", of.describe()))
-
-
-def _has_string(value: Any) -> bool:
-    return isinstance(value, (str, bytes)) or (isinstance(value, tuple) and any(map(_has_string, value)))
 
 
 @models(callable)
@@ -365,8 +361,6 @@ def _pure(value: Any) -> None:
 def _pure_of_tensor(tx: Any, value: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     if value is pow and len(args) == 2:
         return tx.binary("**", *args)
-    if value is divmod:
-        return TupleVariable([tx.binary("//", *args), tx.binary("%", *args)])
     unsupported(UnsupportedOperation(f"{value.__name__}()", "a tensor"))
 
 
@@ -518,6 +512,8 @@ class SuperVariable(VariableTracker):
         return super
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name == "__class__":
+            return tx.make(super)
         by_class = isinstance(self.receiver, ClassVariable) and issubclass(self.receiver.value, self.cls)
         kind = self.receiver.value if by_class else self.receiver.python_type()
         mro = kind.__mro__
@@ -525,8 +521,6 @@ class SuperVariable(VariableTracker):
             raw = base.__dict__.get(name, MISSING)
             if raw is not MISSING:
                 return self._bind(tx, raw, name, base, kind, by_class)
-        if name == "__class__":
-            return tx.make(super)
         tx.raise_error(AttributeError, f"'super' object has no attribute {name!r}")
 
     def _bind(self, tx: Any, raw: Any, name: str, base: type, kind: type, by_class: bool) -> VariableTracker:
@@ -607,7 +601,7 @@ def _filter(tx: Any, function: VariableTracker, iterable: VariableTracker) -> Va
 @models(reversed)
 def _reversed(tx: Any, of: VariableTracker) -> VariableTracker:
     if isinstance(of, SequenceVariable):
-        return TupleVariable(list(reversed(of.items))).iterate(tx)
+        return ReversedIterator(of)
     if isinstance(of, (DictVariable, DictViewVariable)):
         kind = of.kind if isinstance(of, DictViewVariable) else "keys"
         return DictIterator(of.of if isinstance(of, DictViewVariable) else of, kind, reverse=True)

@@ -14,7 +14,7 @@ from .sequence import TupleVariable
 class ExceptionVariable(VariableTracker):
     """An instance of an exception class that adds nothing to ``BaseException``'s construction."""
 
-    __slots__ = ("cls", "args", "cause", "context", "attrs", "suppress")
+    __slots__ = ("cls", "args", "cause", "context", "attrs", "suppress", "args_tuple")
 
     def __init__(self, cls: type[BaseException], args: list[VariableTracker]) -> None:
         self.source = None
@@ -23,6 +23,7 @@ class ExceptionVariable(VariableTracker):
         self.cause: VariableTracker | None = None
         self.context: VariableTracker | None = None
         self.suppress = False
+        self.args_tuple: TupleVariable | None = None
         self.attrs: dict[str, VariableTracker] = {}
 
     def python_type(self) -> type:
@@ -44,7 +45,9 @@ class ExceptionVariable(VariableTracker):
         if name in self.attrs:
             return self.attrs[name]
         if name == "args":
-            return TupleVariable(list(self.args))
+            if self.args_tuple is None:
+                self.args_tuple = TupleVariable(list(self.args))
+            return self.args_tuple
         if name == "__cause__":
             return self.cause or ConstantVariable(None)
         if name == "__context__":

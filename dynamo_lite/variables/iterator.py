@@ -21,11 +21,13 @@ class IteratorVariable(VariableTracker):
     def truth(self, tx: Any) -> bool:
         return True
 
-    def method___next__(self, tx: Any) -> VariableTracker:
-        return tx.next(self)
-
-    def method___iter__(self, tx: Any) -> VariableTracker:
-        return self
+    def contains(self, tx: Any, item: VariableTracker) -> bool:
+        while True:
+            try:
+                if tx.same_or_equal(self.next(tx), item):
+                    return True
+            except Exhausted:
+                return False
 
 
 class EnumerateVariable(IteratorVariable):
@@ -145,6 +147,15 @@ class GeneratorVariable(IteratorVariable):
         self.frame = frame
         self.finished = False
         self.running = False
+        frame.attempt.generators.append(self)
+
+    @property
+    def in_block(self) -> bool:
+        """Whether it waits inside of a ``try`` or ``with``, which its end would leave."""
+        if self.finished or not self.frame.started:
+            return False
+        handler = self.frame.current.handler
+        return handler is not None and handler.target.opname == "PUSH_EXC_INFO"
 
     def python_type(self) -> type:
         return type(_ for _ in ())

@@ -401,12 +401,13 @@ _SET_OPERATORS = frozenset("&|-^")
 
 
 class SetVariable(VariableTracker):
-    """A set or frozenset. ``items``: key -> the item's tracker."""
+    """A set or frozenset. ``items``: key -> the item's tracker; ``grown``: made inside, by additions alone."""
 
-    __slots__ = ("items", "cls")
+    __slots__ = ("items", "cls", "grown")
 
     def __init__(self, items: dict[Any, VariableTracker], source: Source | None = None, cls: type = set) -> None:
         self.source = source
+        self.grown = False
         self.items = items
         self.cls = cls
 
@@ -415,7 +416,9 @@ class SetVariable(VariableTracker):
         found: dict[Any, VariableTracker] = {}
         for item in items:
             found.setdefault(key_of(item), item)
-        return cls(found, None, kind)
+        made = cls(found, None, kind)
+        made.grown = True
+        return made
 
     def python_type(self) -> type:
         return self.cls
@@ -440,15 +443,18 @@ class SetVariable(VariableTracker):
         return key_of(item) in self.items
 
     def iterate(self, tx: Any) -> VariableTracker:
-        """The order of a real set of the same keys, where those are what the program's set holds."""
-        if len(self.items) > 1:
-            unsupported(UnsupportedOperation("iteration in a set's order", self.describe()))
-        return TupleVariable(list(self.items.values())).iterate(tx)
+        return TupleVariable(self.elements(tx)).iterate(tx)
 
     def elements(self, tx: Any) -> list[VariableTracker]:
-        if len(self.items) > 1:
+        """In the order that a real set has which got the same plain keys one after the other."""
+        if len(self.items) <= 1:
+            return list(self.items.values())
+        if not self.grown or any(type(key) not in _PLAIN_KEYS for key in self.items):
             unsupported(UnsupportedOperation("iteration in a set's order", self.describe()))
-        return list(self.items.values())
+        order: set[Any] = set()
+        for key in self.items:
+            order.add(key)
+        return [self.items[key] for key in order]
 
     def _with(self, keys: set[Any], other: SetVariable) -> SetVariable:
         both = {**other.items, **self.items}
@@ -467,6 +473,7 @@ class SetVariable(VariableTracker):
             return None
         tx.effects.mutate(self)
         self.items = result.items
+        self.grown = False
         return self
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
@@ -497,6 +504,7 @@ class SetVariable(VariableTracker):
         if key_of(item) in self.items:
             tx.effects.mutate(self)
             del self.items[key_of(item)]
+            self.grown = False
         return ConstantVariable(None)
 
     def method_remove(self, tx: Any, item: VariableTracker) -> VariableTracker:
@@ -618,10 +626,9 @@ def _wrap_set(attempt: Any, value: Any, source: Source) -> VariableTracker:
     source.check("type", type(value))
     items: dict[Any, VariableTracker] = {}
     for item in value:
-        if type(item) not in _PLAIN_KEYS:
-            variable = attempt.opaque(value, source, "a set of other things than numbers and strings")
-            return variable
-        items[item] = ConstantVariable(item)
+        if type(item) not in _PLAIN_KEYS and not isinstance(item, type):
+            return attempt.opaque(value, source, "a set of other things than numbers, strings and classes")
+        items[item] = attempt.make(item)
     source.check("set_items", frozenset(value))
     return SetVariable(items, source, type(value))
 

@@ -513,6 +513,38 @@ class SequenceIterator(VariableTracker):
             cg.call(_iterate_from, [lambda: cg.load(self.of), lambda: cg.load_const(self.at)])
 
 
+class ReversedIterator(SequenceIterator):
+    """``reversed()`` of a list or tuple."""
+
+    __slots__ = ()
+
+    def __init__(self, of: SequenceVariable) -> None:
+        super().__init__(of)
+        self.at = len(of.items) - 1
+
+    def python_type(self) -> type:
+        return type(reversed(self.of.kind() if self.of is not None else []))
+
+    def next(self, tx: Any) -> VariableTracker:
+        if self.of is None or not 0 <= self.at < len(self.of.items):
+            self.of = None
+            raise Exhausted
+        self.at -= 1
+        return self.of.items[self.at + 1].realize()
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.of is None:
+            cg.call(iter, [lambda: cg.build("TUPLE", 0)])
+        else:
+            cg.call(_reverse_from, [lambda: cg.load(self.of), lambda: cg.load_const(self.at)])
+
+
+def _reverse_from(sequence: Any, at: int) -> Any:
+    iterator = reversed(sequence)
+    iterator.__setstate__(at)
+    return iterator
+
+
 def _iterate_from(sequence: Any, at: int) -> Any:
     iterator = iter(sequence)
     iterator.__setstate__(at)

@@ -301,10 +301,14 @@ def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> Varia
         return known if known is not None else tx.make(fake)
     if fake is None and unchanged:
         unsupported(UnsupportedOperation(f"{operator_name(target)}, which returns nothing,", "tensors"))
-    if isinstance(fake, torch.Size):
+    if isinstance(fake, torch.Size) or (unchanged and _only_facts(fake)):
         return tx.make(fake)
     node = tx.graph.call(kind, target, tuple(pair[0] for pair in pairs), {k: p[0] for k, p in named.items()}, fake)
     return result(tx, node, fake) if fake is not None else ConstantVariable(None)
+
+
+def _only_facts(fake: Any) -> bool:
+    return type(fake) is tuple and all(isinstance(each, (int, bool, float, str)) for each in fake)
 
 
 def _versions(fakes: list[Any]) -> list[int]:

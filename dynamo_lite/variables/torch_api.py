@@ -131,7 +131,18 @@ def _function_leaf(value: Any) -> Model:
 def _wrap_op(attempt: Any, value: Any, source: Source) -> VariableTracker:
     if source.kind != "const":
         source.check("id", value)
-    return BuiltinVariable(value, source)
+    return OpVariable(value, source)
+
+
+class OpVariable(BuiltinVariable):
+    """``torch.ops.library.name`` and its overloads."""
+
+    __slots__ = ()
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name in ("__name__", "__module__", "__qualname__"):
+            return super().getattr(tx, name)
+        return tx.make(tx.fold(getattr, (self.value, name)))
 
 
 class OpNamespaceVariable(BuiltinVariable):

@@ -16,6 +16,7 @@ from .attributes import (
     class_attribute,
     class_lookup,
     generic_getattr,
+    guard_class_attribute,
     object_delattr,
     object_setattr,
 )
@@ -132,12 +133,14 @@ class UserObjectVariable(VariableTracker):
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         hook = class_lookup(self.cls, "__getattribute__")
+        guard_class_attribute(tx, self.cls, "__getattribute__", hook)
         if isinstance(hook, types.FunctionType):
             return tx.getattr_by_hook(self, class_attribute(tx, self.cls, "__getattribute__", hook), name)
         return generic_getattr(tx, self, name)
 
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
         hook = class_lookup(self.cls, "__setattr__")
+        guard_class_attribute(tx, self.cls, "__setattr__", hook)
         if isinstance(hook, types.FunctionType):
             tx.call(class_attribute(tx, self.cls, "__setattr__", hook), [self, ConstantVariable(name), value], {})
         else:
@@ -145,6 +148,7 @@ class UserObjectVariable(VariableTracker):
 
     def delattr(self, tx: Any, name: str) -> None:
         hook = class_lookup(self.cls, "__delattr__")
+        guard_class_attribute(tx, self.cls, "__delattr__", hook)
         if isinstance(hook, types.FunctionType):
             tx.call(class_attribute(tx, self.cls, "__delattr__", hook), [self, ConstantVariable(name)], {})
         else:
@@ -160,6 +164,7 @@ class UserObjectVariable(VariableTracker):
         raw = class_lookup(self.cls, name)
         if isinstance(raw, (types.FunctionType, classmethod, staticmethod)):
             return bind(tx, raw, name, self, self.cls)
+        guard_class_attribute(tx, self.cls, name, raw)
         if raw is None:
             tx.raise_error(TypeError, f"{self.cls.__name__!r} object does not support {name}")
         return None
