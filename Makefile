@@ -1,0 +1,58 @@
+# Two commands do everything: `make demo` and `make test`. PYTHON chooses the interpreter, TORCH the torch.
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+VENV ?= .venv
+JOBS ?= 2
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+STAMP := $(VENV)/.dynamo_lite
+SOURCES := $(wildcard csrc/*) CMakeLists.txt pyproject.toml
+
+BUILD_NEEDS := "scikit-build-core>=0.10,<2" "pybind11>=2.12,<4" "cmake>=3.22,<5" "ninja>=1.11,<2"
+TEST_NEEDS := "pytest>=8,<10" "pytest-timeout>=2.3,<3" "pytest-xdist>=3.5,<4" "hypothesis>=6,<7"
+DEMO_NEEDS := "transformers>=5,<6" "rich>=13,<15" "tqdm>=4.60,<5"
+LINT_NEEDS := "ruff>=0.5,<1" "mypy>=1.10,<3"
+
+.PHONY: demo test asan lint bench clean
+
+demo: $(STAMP)
+	$(BIN)/python examples/demo.py
+
+test: $(STAMP)
+	$(BIN)/python -m pytest tests -q -n $(JOBS) --timeout=300
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/capture.py
+
+$(VENV)/.packages: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -q "$(TORCH)" $(BUILD_NEEDS) $(TEST_NEEDS) $(DEMO_NEEDS) $(LINT_NEEDS)
+	touch $@
+
+# The extension is built beside the sources against the torch it will run with; the tree itself is what is imported.
+$(STAMP): $(VENV)/.packages $(SOURCES)
+	$(BIN)/cmake -S . -B $(VENV)/build -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \
+	  -DPython_EXECUTABLE=$(abspath $(BIN)/python) -DDL_IN_TREE=ON
+	$(BIN)/cmake --build $(VENV)/build -j $(JOBS)
+	$(BIN)/python -c "import site, pathlib; pathlib.Path(site.getsitepackages()[0], 'dynamo_lite.pth').write_text('$(CURDIR)\n')"
+	touch $@
+
+# The hook's and the guards' tests under AddressSanitizer and UndefinedBehaviorSanitizer.
+asan: $(STAMP)
+	$(BIN)/cmake -S . -B $(VENV)/asan -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \
+	  -DPython_EXECUTABLE=$(abspath $(BIN)/python) -DDL_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=RelWithDebInfo
+	$(BIN)/cmake --build $(VENV)/asan -j $(JOBS)
+	rm -rf $(VENV)/asan/tree && mkdir -p $(VENV)/asan/tree && cp -r dynamo_lite $(VENV)/asan/tree/
+	rm -f $(VENV)/asan/tree/dynamo_lite/_C*.so && cp $(VENV)/asan/_C*.so $(VENV)/asan/tree/dynamo_lite/
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
+	  ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=$(VENV)/asan/tree \
+	  $(BIN)/python -P -m pytest tests/test_csrc_eval_frame.py tests/test_csrc_guards.py tests/test_csrc_cache.py -q -p no:xdist
+
+lint: $(STAMP)
+	$(BIN)/ruff check dynamo_lite tests benchmarks examples
+	$(BIN)/mypy
+
+clean:
+	rm -rf build $(VENV)/build $(VENV)/asan dynamo_lite/_C*.so $(STAMP)
