@@ -218,7 +218,9 @@ bool Check::holds_of_container(PyObject* value, std::string* found) const noexce
     case CheckKind::TypeLacks:
       return PyType_Check(value) && !type_find(value, details_->key.object.get());
     case CheckKind::LacksInstanceDictItem: {
-      const Presence presence = instance_dict_find(value, details_->key.object.get(), details_->key.hash).presence;
+      const Key& key = details_->key;
+      const DictLookup lookup = of_dict_ ? find_in(value, key) : instance_dict_find(value, key.object.get(), key.hash);
+      const Presence presence = lookup.presence;
       return presence == Presence::Missing || say(found, presence_in_words(presence));
     }
     default:
@@ -274,6 +276,8 @@ Lasts Check::lasts(PyObject* value) const noexcept {
     case CheckKind::DictHas:
     case CheckKind::DictLacks:
       return Lasts::Version;
+    case CheckKind::LacksInstanceDictItem:
+      return of_dict_ ? Lasts::Version : Lasts::Now;
     case CheckKind::TypeLacks:
       return type_version(value) ? Lasts::Version : Lasts::Now;
     case CheckKind::SetItems:

@@ -63,6 +63,9 @@ class Check {
     return is_common || holds_of(value, found);
   }
 
+  // From now on a lacks_instance_dict_item is asked of the instance's __dict__ itself.
+  void ask_the_dict() noexcept { of_dict_ = true; }
+
   // How long the fact lasts that `value` meets the check.
   Lasts lasts(PyObject* value) const noexcept;
 
@@ -89,6 +92,7 @@ class Check {
   bool holds_of_container(PyObject* value, std::string* found) const noexcept;
 
   CheckKind kind_ = CheckKind::Present;
+  bool of_dict_ = false;
   PyObject* object_ = nullptr;  // type, id, equals: borrowed from held_
   Py_ssize_t number_ = 0;       // length
   std::unique_ptr<TensorFacts> facts_;  // tensor

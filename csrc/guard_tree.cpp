@@ -110,9 +110,25 @@ Py_ssize_t GuardTree::add_capture(Py_ssize_t node) {
   return index;
 }
 
+// What an instance lacks is a matter of its __dict__: where that is a node, its version answers.
+void GuardTree::move_to_instance_dict(Step& step) {
+  const auto is_dict = [this](std::uint32_t child) { return steps_[child].accessor.kind() == AccessorKind::InstanceDict; };
+  const auto dict = std::find_if(step.children.begin(), step.children.end(), is_dict);
+  if (dict == step.children.end()) return;
+  const auto stays = [](const Check& check) { return check.kind() != CheckKind::LacksInstanceDictItem; };
+  const auto moved = std::stable_partition(step.checks.begin(), step.checks.end(), stays);
+  auto& target = steps_[*dict].checks;
+  for (auto check = moved; check != step.checks.end(); ++check) {
+    check->ask_the_dict();
+    target.push_back(std::move(*check));
+  }
+  step.checks.erase(moved, step.checks.end());
+}
+
 void GuardTree::seal() {
   if (sealed_) return;
   sealed_ = true;
+  for (Step& step : steps_) move_to_instance_dict(step);
   nodes_.resize(steps_.size());
   for (std::uint32_t at = 0; at < steps_.size(); ++at) {
     Step& step = steps_[at];

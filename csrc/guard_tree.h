@@ -110,6 +110,7 @@ class GuardTree {
   bool is_node(Py_ssize_t node) const;
   bool is_open() const;
   void seal();
+  void move_to_instance_dict(Step& step);
   bool walk_sealed(Ref* captured, Miss* miss);
   bool visit(std::uint32_t at, bool same, Miss* miss);
   bool visit_known(const Node& node);

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import CodeType
 
 from .decode import decode
-from .instructions import FLAG_BITS, HAS_ARG, KIND, NAME, Handler, Instruction, show
+from .instructions import BINARY_OPS, COMPARE, FLAG_BITS, FREE, HAS_ARG, KIND, LOCAL, NAME, Handler, Instruction, show
 
 
 def disassemble(code: CodeType | Sequence[Instruction]) -> str:
@@ -30,7 +30,9 @@ def _operand(each: Instruction, order: dict[Instruction, int]) -> str:
         return f"to {order.get(each.target, 'nowhere')}"
     if each.opcode not in HAS_ARG:
         return ""
-    value = each.argval if isinstance(each.argval, str) and KIND[each.opcode] == NAME else show(each.argval)
+    if each.opname == "BINARY_OP":
+        return BINARY_OPS[each.arg or 0][0]
+    value = each.argval if KIND[each.opcode] in (NAME, LOCAL, FREE, COMPARE) else show(each.argval)
     bits = FLAG_BITS.get(each.opcode, 0)
     if bits and each.flag:
         value += " + NULL" if each.opname == "LOAD_GLOBAL" else " + self or NULL"

@@ -34,10 +34,10 @@ def _run(out: bytearray, length: int, positions: Positions | None, line: int) ->
 
 def _entry(out: bytearray, length: int, positions: Positions | None, line: int) -> int:
     """Append one entry; returns the line that the next one counts from."""
-    if positions is None or positions[0] is None:
+    start, end, column, end_column = positions or (None, None, None, None)
+    if start is None:
         _head(out, _NONE, length)
         return line
-    start, end, column, end_column = positions
     delta = start - line
     if column is None or end_column is None or end is None or end < start:
         _head(out, _NO_COLUMNS, length)

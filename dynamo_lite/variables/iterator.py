@@ -155,7 +155,22 @@ class GeneratorVariable(IteratorVariable):
         if self.finished or not self.frame.started:
             return False
         handler = self.frame.current.handler
-        return handler is not None and handler.target.opname == "PUSH_EXC_INFO"
+        if handler is None or handler.target.opname != "PUSH_EXC_INFO":
+            return False
+        return not self._lets_pass(handler.target)
+
+    def _lets_pass(self, target: Any) -> bool:
+        """Whether a handler is a row of ``except Error:`` none of which catches what closes a generator."""
+        instructions = self.frame.instructions
+        at = target.index + 1
+        while instructions[at].opname == "LOAD_GLOBAL":
+            test, jump = instructions[at + 1 : at + 3]
+            found = self.frame.scope.load(instructions[at].argval) or self.frame.attempt.builtin(instructions[at].argval)
+            kind = None if found is None else found.value  # type: ignore[attr-defined]
+            if test.opname != "CHECK_EXC_MATCH" or not isinstance(kind, type) or issubclass(GeneratorExit, kind):
+                return False
+            at = jump.target.index
+        return instructions[at].opname == "RERAISE"
 
     def python_type(self) -> type:
         return type(_ for _ in ())

@@ -277,13 +277,21 @@ class DictVariable(VariableTracker):
         cg.make_then_fill(self, new, fill)
 
     def replay(self, cg: Any) -> None:
-        cg.call(_refill_dict, [lambda: cg.load_source(self.source), lambda: self.load_items(cg)])
+        refill = _refill_ordered if self.cls is OrderedDict else _refill_dict
+        cg.call(refill, [lambda: cg.load_source(self.source), lambda: self.load_items(cg)])
         cg.pop_top()
 
 
 def _refill_dict(target: dict[Any, Any], items: dict[Any, Any]) -> None:
-    target.clear()
-    target.update(items)
+    """By dict's own methods: the target may be of a subclass that overrides them."""
+    dict.clear(target)
+    dict.update(target, items)
+
+
+def _refill_ordered(target: OrderedDict[Any, Any], items: dict[Any, Any]) -> None:
+    OrderedDict.clear(target)
+    for key, value in items.items():
+        OrderedDict.__setitem__(target, key, value)
 
 
 def _is_none(variable: VariableTracker) -> bool:

@@ -1,0 +1,160 @@
+"""Emitters: each does what it says on the running version."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from dynamo_lite.bytecode import BINARY_OPS, COMPARE_OPS, BytecodeError, assemble, decode, emit, verify_code
+
+
+def template(*args, **kwargs):
+    return args, kwargs
+
+
+def run(body, a=None, b=None, **scope):
+    """``body`` has its arguments in ``a`` and ``b``, and leaves one value."""
+    code = assemble(
+        [emit.make("RESUME", 0), *body, emit.return_value()], like=template.__code__, argnames=("a", "b"), flags=3
+    )
+    verify_code(code)
+    return types.FunctionType(code, {"__builtins__": __builtins__, **scope})(a, b)
+
+
+A, B = lambda: emit.load_fast("a"), lambda: emit.load_fast("b")
+
+
+def test_calls():
+    function = [emit.load_const(template)]
+    assert run(emit.call_function(function, [])) == ((), {})
+    assert run(emit.call_function(function, [[A()], [B()]]), 1, 2) == ((1, 2), {})
+    assert run(emit.call_function(function, [[A()], [B()]], ("k",)), 1, 2) == ((1,), {"k": 2})
+    assert run(emit.call_function([emit.load_global("f")], [[A()]]), 1, f=lambda x: x + 1) == 2
+    start = [emit.push_null(), *function]
+    assert run([*start, A(), emit.call_ex(False)], (1, 2)) == ((1, 2), {})
+    assert run([*start, A(), B(), emit.call_ex(True)], (1,), {"k": 2}) == ((1,), {"k": 2})
+
+
+@pytest.mark.parametrize("arg", sorted(BINARY_OPS))
+def test_binary_operators(arg):
+    symbol, function, inplace = BINARY_OPS[arg]
+
+    class Value:
+        def __getattribute__(self, name):
+            raise AssertionError("operators look at the type")
+
+    def method(name):
+        return lambda self, other: (name, other)
+
+    plain = {"+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "@": "matmul"}
+    plain |= {"**": "pow", "<<": "lshift", ">>": "rshift", "&": "and", "|": "or", "^": "xor"}
+    for stem in plain.values():
+        setattr(Value, f"__{stem}__", method(stem))
+        setattr(Value, f"__i{stem}__", method("i" + stem))
+    value = Value()
+    wanted = ("i" * inplace + plain[symbol.rstrip("=")], 5)
+    assert inplace == symbol.endswith("=")
+    assert run([A(), B(), emit.binary_op(symbol)], value, 5) == function(value, 5) == wanted
+
+
+@pytest.mark.parametrize("symbol", sorted(COMPARE_OPS))
+def test_comparisons(symbol):
+    for pair in ((1, 2), (2, 1), (2, 2)):
+        assert run([A(), B(), emit.compare_op(symbol)], *pair) is COMPARE_OPS[symbol](*pair)
+        assert run([A(), B(), emit.compare_op(symbol)], *pair) is eval(f"{pair[0]} {symbol} {pair[1]}")
+
+
+def test_identity_and_membership():
+    value = [1]
+    assert run([A(), B(), emit.is_op()], value, value) is True
+    assert run([A(), B(), emit.is_op(invert=True)], value, [1]) is True
+    assert run([A(), B(), emit.contains_op()], 1, value) is True
+    assert run([A(), B(), emit.contains_op(invert=True)], 1, value) is False
+
+
+def test_containers_and_items():
+    assert run([A(), B(), emit.build("TUPLE", 2)], 1, 2) == (1, 2)
+    assert run([A(), B(), emit.build("LIST", 2)], 1, 2) == [1, 2]
+    assert run([A(), B(), emit.build("SET", 2)], 1, 2) == {1, 2}
+    assert run([A(), B(), emit.build("MAP", 1)], 1, 2) == {1: 2}
+    assert run([A(), emit.unpack(2), emit.build("TUPLE", 2)], (1, 2)) == (2, 1)
+    assert run([A(), B(), emit.load_subscr()], {"k": 3}, "k") == 3
+    held = {"old": 1}
+    assert run([emit.load_const(7), A(), B(), emit.store_subscr(), A()], held, "new") == {"old": 1, "new": 7}
+    assert run([A(), B(), emit.delete_subscr(), A()], held, "old") == {"new": 7}
+
+
+def test_names_and_attributes():
+    holder = types.SimpleNamespace(x=1)
+    assert run([A(), emit.load_attr("x")], holder) == 1
+    assert run([B(), A(), emit.store_attr("y"), A(), emit.load_attr("y")], holder, 4) == 4
+    assert run([A(), emit.delete_attr("x"), A()], holder) == types.SimpleNamespace(y=4)
+    assert run([A(), emit.store_global("g"), emit.load_global("g")], 9) == 9
+    assert run([A(), emit.store_fast("t"), emit.load_fast("t")], 9) == 9
+    with pytest.raises(UnboundLocalError):
+        check = emit.make("LOAD_FAST_CHECK", "a") if _has("LOAD_FAST_CHECK") else A()
+        run([emit.delete_fast("a"), check], 9)
+
+
+def _has(opname):
+    try:
+        emit.make(opname, "a")
+    except BytecodeError:
+        return False
+    return True
+
+
+def test_the_stack():
+    def top_four(*moves):
+        loads = [emit.load_const(k) for k in "wxyz"]
+        return "".join(run([*loads, *moves, emit.build("TUPLE", 4)]))
+
+    assert top_four() == "wxyz"
+    assert top_four(emit.swap()) == "wxzy"
+    assert top_four(emit.swap(4)) == "zxyw"
+    assert top_four(*emit.rot(3)) == "wzxy"
+    assert top_four(*emit.rot(4)) == "zwxy"
+    assert emit.rot(1) == []
+    assert top_four(emit.pop_top(), emit.copy_top()) == "wxyy"
+    assert top_four(emit.pop_top(), emit.copy_top(3)) == "wxyw"
+
+
+@pytest.mark.parametrize(
+    ("jump", "taken"),
+    [
+        (emit.jump_if_true, [1, "x", [0]]),
+        (emit.jump_if_false, [0, "", None, []]),
+        (emit.jump_if_none, [None]),
+        (emit.jump_if_not_none, [0, 1, ""]),
+    ],
+)
+def test_conditional_jumps(jump, taken):
+    for value in [0, 1, None, "", "x", []]:
+        end = emit.make("NOP")
+        there = emit.load_const("jumped")
+        result = run([A(), jump(there), emit.load_const("went on"), emit.jump(end), there, end], value)
+        assert result == ("jumped" if value in taken else "went on"), value
+
+
+def test_prologue():
+    made = emit.prologue(("c", "b"), 2, ("a", "b"))
+    assert [(each.opname, each.argval) for each in made] == [
+        ("COPY_FREE_VARS", 2),
+        ("MAKE_CELL", "b"),
+        ("MAKE_CELL", "c"),
+        ("RESUME", 0),
+    ]
+    assert [each.opname for each in emit.prologue((), 0)] == ["RESUME"]
+
+
+def test_like_gives_the_place():
+    like = decode(run.__code__)[3]
+    assert emit.make("NOP", like=like).positions == like.positions is not None
+    assert emit.copy_of(like).argval == like.argval and emit.copy_of(like) is not like
+
+
+def test_what_there_is_not():
+    for wrong in (lambda: emit.make("LOAD_ROCKET"), lambda: emit.binary_op("<>"), lambda: emit.compare_op("in")):
+        with pytest.raises(BytecodeError, match="no opcode LOAD_ROCKET|no binary operator <>|no comparison in"):
+            wrong()

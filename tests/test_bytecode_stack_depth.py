@@ -1,0 +1,237 @@
+"""stack_depths, drop_unreachable and the verifiers: broken code is refused, and by what is wrong with it."""
+
+from __future__ import annotations
+
+import dis
+import sys
+
+import pytest
+
+from dynamo_lite.bytecode import (
+    BytecodeError,
+    Handler,
+    assemble,
+    copy,
+    decode,
+    drop_unreachable,
+    effect,
+    emit,
+    stack_depths,
+    successors,
+    verify,
+    verify_code,
+)
+
+PY312 = sys.version_info >= (3, 12)
+
+
+def program(xs, n=1):
+    with open(n) as file:
+        try:
+            for x in xs:
+                file.write(f"{x}", end=n)
+                if x and n:
+                    return [*xs, x]
+        except (OSError, ValueError) as error:
+            raise RuntimeError from error
+        finally:
+            del n
+
+
+def depths_of(function):
+    return stack_depths(decode(function.__code__))
+
+
+def depth_at(function, opname, which=0):
+    return [depth for each, depth in depths_of(function).items() if each.opname == opname][which]
+
+
+def body():
+    return copy(decode(program.__code__))
+
+
+def test_depths_of_a_call():
+    def f(a, b):
+        return a(b, 1, k=b)
+
+    assert max(depths_of(f).values()) == f.__code__.co_stacksize == 5
+    assert depth_at(f, "CALL") == 5, "NULL, function, two arguments and a keyword's"
+    if not PY312:
+        assert depth_at(f, "PRECALL") == 5, "PRECALL takes nothing"
+    assert depth_at(f, "RETURN_VALUE") == 1
+
+
+def test_depths_of_a_loop_and_a_handler():
+    def f(xs):
+        for x in xs:
+            try:
+                x()
+            except ValueError:
+                pass
+
+    handler = next(each.handler for each in decode(f.__code__) if each.handler)
+    assert handler.depth == 1, "the iterator"
+    assert depths_of(f)[handler.target] == 2
+    assert depth_at(f, "FOR_ITER") == 1
+    loop = next(each for each in decode(f.__code__) if each.opname == "FOR_ITER")
+    assert effect(loop, jump=False) == 1
+    assert depths_of(f)[loop.target] == (2 if PY312 else 0), "END_FOR takes what the evaluator never makes"
+
+
+def test_a_generator_starts_with_what_is_sent():
+    def f():
+        yield 1
+
+    assert depth_at(f, "RETURN_GENERATOR") == 0
+    assert depth_at(f, "POP_TOP") == 1
+
+
+def test_flags_push_one_more():
+    null = emit.make("LOAD_GLOBAL", "f", flag=True)
+    assert (effect(null, False), effect(emit.load_global("f"), False)) == (2, 1)
+    assert effect(emit.load_attr("a"), False) == 0
+    if PY312:
+        assert effect(emit.make("LOAD_ATTR", "a", flag=True), False) == 1
+        assert effect(emit.make("LOAD_SUPER_ATTR", "a", flag=True, flag2=True), False) == -1
+        assert effect(emit.make("LOAD_SUPER_ATTR", "a", flag2=True), False) == -2
+    null.flag = False
+    assert effect(null, False) == 1, "the flag counts, not the number that was decoded"
+
+
+def test_successors():
+    def f(a):
+        return 1 if a else 2
+
+    instructions = decode(f.__code__)
+    jump = next(each for each in instructions if each.target is not None)
+    after = instructions[jump.index + 1]
+    assert successors(jump, after) == [after, jump.target]
+    assert successors(instructions[-1], None) == []
+    assert successors(emit.jump(after), jump) == [after]
+
+
+def test_unreachable_instructions_are_dropped():
+    end = emit.return_value()
+    dead = [emit.load_const(1), emit.pop_top()]
+    handler = [emit.make("RERAISE", 0)]
+    live = [emit.make("RESUME", 0), emit.load_const(2), emit.jump(end)]
+    live[1].handler = Handler(handler[0], 0, False)
+    assert drop_unreachable([*live, *dead, *handler, end]) == [*live, *handler, end]
+    assert drop_unreachable([]) == []
+
+
+def test_what_is_dropped_is_dead():
+    """Everything from the loop on is kept, prologue and the block's entry are not."""
+    instructions = body()
+    loop = next(each for each in instructions if each.opname == "FOR_ITER")
+    start = [emit.load_const(print), emit.load_const(iter(())), emit.jump(loop)]
+    kept = drop_unreachable([*start, *instructions])
+    assert loop in kept and instructions[0] not in kept
+    assert "BEFORE_WITH" not in {each.opname for each in kept}
+    assert "WITH_EXCEPT_START" in {each.opname for each in kept}, "reached through the exception table"
+    verify_code(assemble(kept, like=program.__code__))
+
+
+def test_a_stack_covers_its_handlers():
+    landing = emit.make("RERAISE", 1)
+    covered = emit.make("NOP")
+    covered.handler = Handler(landing, 2, True)
+    instructions = [*map(emit.load_const, (1, 2)), covered, emit.return_value(), landing]
+    code = assemble(instructions, like=depths_of.__code__)
+    assert code.co_stacksize == 4, "two values, the offset, the exception"
+
+
+# -- broken code -----------------------------------------------------------------------------------------------
+
+
+def refused(instructions, said):
+    with pytest.raises(BytecodeError, match=said):
+        verify(instructions)
+
+
+def test_good_code_passes():
+    depths = verify(body())
+    assert max(depths.values()) == program.__code__.co_stacksize
+
+
+def test_paths_that_disagree():
+    end = emit.return_value()
+    refused(
+        [emit.load_const(1), emit.load_const(2), emit.jump_if_true(end), emit.load_const(3), end], "with 1 and with"
+    )
+    refused([emit.load_const(1), emit.load_const(2), emit.jump_if_true(end), emit.load_const(3), end], "with 2")
+
+
+def test_an_instruction_left_out():
+    instructions = body()
+    at = next(each.index for each in instructions if each.opname == "POP_TOP")
+    refused(instructions[:at] + instructions[at + 1 :], "values on the stack")
+
+
+def test_a_jump_outside():
+    instructions = body()
+    jump = next(each for each in instructions if each.target is not None)
+    jump.target = emit.make("NOP")
+    refused(instructions, "jumps to an instruction that is not there")
+
+
+def test_a_handler_outside_or_too_deep():
+    instructions = body()
+    covered = next(each for each in instructions if each.handler is not None)
+    row = covered.handler
+    covered.handler = Handler(emit.make("NOP"), row.depth, row.lasti)
+    refused(instructions, "handler that is not there")
+    covered.handler = Handler(row.target, row.depth + 5, row.lasti)
+    refused(instructions, "its handler wants|is reached with")
+
+
+def test_operands_that_do_not_fit():
+    instructions = body()
+    instructions[1].target = instructions[0]
+    refused(instructions, "can't jump")
+    wrong = emit.load_const(1)
+    wrong.opcode = dis.opmap["NOP"]
+    refused([wrong, emit.return_value()], "opcode of NOP")
+
+
+@pytest.mark.skipif(not PY312, reason="END_FOR is new in 3.12")
+def test_a_loop_that_ends_elsewhere():
+    instructions = body()
+    loop = next(each for each in instructions if each.opname == "FOR_ITER")
+    loop.target = instructions[loop.target.index + 1]
+    refused(instructions, "must jump to an END_FOR")
+
+
+def code_with(**changes):
+    return program.__code__.replace(**changes)
+
+
+def closure(n):
+    return lambda: n
+
+
+def no_first(function, opname):
+    code = function.__code__
+    instructions = copy(decode(code))
+    at = next(each.index for each in instructions if each.opname == opname)
+    return assemble(instructions[:at] + instructions[at + 1 :], like=code)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (lambda: code_with(co_stacksize=1), "needs a stack of"),
+        (lambda: code_with(co_consts=()), "out of range"),
+        (lambda: code_with(co_names=()), "out of range"),
+        (lambda: code_with(co_exceptiontable=program.__code__.co_exceptiontable[:-1]), "middle of a row"),
+        (lambda: code_with(co_exceptiontable=program.__code__.co_exceptiontable[4:] * 2), "out of order|begins at"),
+        (lambda: code_with(co_code=program.__code__.co_code[:-2]), "falls off|no instruction begins"),
+        (lambda: code_with(co_code=program.__code__.co_code + bytes((dis.opmap["JUMP_FORWARD"], 9))), "begins at"),
+        (lambda: no_first(closure(1), "COPY_FREE_VARS"), "copies 0 of 1 free variables"),
+        (lambda: no_first(closure, "MAKE_CELL"), "a cell that is never made"),
+    ],
+)
+def test_code_objects_that_would_crash(code, said):
+    made = code()
+    with pytest.raises(BytecodeError, match=said):
+        verify_code(made)
