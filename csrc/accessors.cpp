@@ -36,7 +36,17 @@ class NoTorchFunction {
   at::impl::TorchFunctionDisabledState state_;
 };
 
-bool is_name(PyObject* name, const char* text) noexcept { return PyUnicode_CompareWithASCIIString(name, text) == 0; }
+// Attributes that are read without calling their getter.
+enum Direct : Py_ssize_t { kCode, kDefaults, kKwdefaults, kClosure, kGlobals, kFunc, kSelf, kGrad, kNotDirect };
+constexpr std::array<const char*, kNotDirect> kDirectNames{
+    "__code__", "__defaults__", "__kwdefaults__", "__closure__", "__globals__", "__func__", "__self__", "grad",
+};
+
+Py_ssize_t direct_place(PyObject* name) noexcept {
+  Py_ssize_t place = 0;
+  while (place < kNotDirect && PyUnicode_CompareWithASCIIString(name, kDirectNames[place]) != 0) ++place;
+  return place;
+}
 
 Reached own(PyObject* object, Ref& owned) noexcept {  // steals
   PyErr_Clear();
@@ -54,31 +64,39 @@ Reached run_getter(PyObject* object, PyObject* name, Ref& owned) noexcept {
   return own(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(Py_TYPE(object))), owned);
 }
 
-Reached tensor_attr(PyObject* object, PyObject* name, Ref& owned) noexcept {
+Reached tensor_attr(PyObject* object, Py_ssize_t place, PyObject* name, Ref& owned) noexcept {
   NoCollection no_collection;
   NoTorchFunction no_torch_function;
-  if (is_name(name, "grad")) return own(tensor_grad(object), owned);
+  if (place == kGrad) return own(tensor_grad(object), owned);
   // A subclass with __torch_dispatch__ may answer in Python.
   return has_python_dispatch(object) ? Reached::unreadable() : run_getter(object, name, owned);
 }
 
-Reached function_attr(PyObject* object, PyObject* name, Ref& owned) noexcept {
+Reached function_attr(PyObject* object, Py_ssize_t place, PyObject* name, Ref& owned) noexcept {
   const auto* function = reinterpret_cast<PyFunctionObject*>(object);
-  if (is_name(name, "__code__")) return {function->func_code};
-  if (is_name(name, "__defaults__")) return {none_if_null(function->func_defaults)};
-  if (is_name(name, "__kwdefaults__")) return {none_if_null(function->func_kwdefaults)};
-  if (is_name(name, "__closure__")) return {none_if_null(function->func_closure)};
-  if (is_name(name, "__globals__")) return {function->func_globals};
-  return run_getter(object, name, owned);
+  switch (place) {
+    case kCode:
+      return {function->func_code};
+    case kDefaults:
+      return {none_if_null(function->func_defaults)};
+    case kKwdefaults:
+      return {none_if_null(function->func_kwdefaults)};
+    case kClosure:
+      return {none_if_null(function->func_closure)};
+    case kGlobals:
+      return {function->func_globals};
+    default:
+      return run_getter(object, name, owned);
+  }
 }
 
-Reached c_attr(PyObject* object, PyObject* name, Ref& owned) noexcept {
-  if (PyFunction_Check(object)) return function_attr(object, name, owned);
+Reached c_attr(PyObject* object, Py_ssize_t place, PyObject* name, Ref& owned) noexcept {
+  if (PyFunction_Check(object)) return function_attr(object, place, name, owned);
   if (PyMethod_Check(object)) {
-    if (is_name(name, "__func__")) return {PyMethod_GET_FUNCTION(object)};
-    if (is_name(name, "__self__")) return {PyMethod_GET_SELF(object)};
+    if (place == kFunc) return {PyMethod_GET_FUNCTION(object)};
+    if (place == kSelf) return {PyMethod_GET_SELF(object)};
   }
-  return is_tensor(object) ? tensor_attr(object, name, owned) : run_getter(object, name, owned);
+  return is_tensor(object) ? tensor_attr(object, place, name, owned) : run_getter(object, name, owned);
 }
 
 Reached read_slot(PyObject* object, PyObject* descriptor, Ref& owned) noexcept {
@@ -205,6 +223,7 @@ bool Accessor::set_name(PyObject* arg, const Liveness& liveness) {
     PyObject* name = Py_NewRef(arg);
     PyUnicode_InternInPlace(&name);  // the type's cache of lookups is by identity
     const Ref interned = Ref::steal(name);
+    index_ = direct_place(name);
     return key_.set(name, liveness);
   }
   PyErr_Format(PyExc_ValueError, "%s needs a name, not %R", kKindNames[static_cast<std::size_t>(kind_)], arg);
@@ -236,7 +255,7 @@ Reached Accessor::reach(PyObject* from, const FrameSlots& frame, Ref& owned) con
     case AccessorKind::Slot:
       return read_slot(from, object_.get(), owned);
     case AccessorKind::CAttr:
-      return c_attr(from, key_.object.get(), owned);
+      return c_attr(from, index_, key_.object.get(), owned);
     case AccessorKind::DictItem:
       return dict_item(from, key_);
     case AccessorKind::DictKey:

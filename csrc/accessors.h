@@ -83,7 +83,7 @@ class Accessor {
   bool set_name(PyObject* arg, const Liveness& liveness);
 
   AccessorKind kind_ = AccessorKind::Frame;
-  Py_ssize_t index_ = 0;  // a slot of the frame, a position
+  Py_ssize_t index_ = 0;  // a slot of the frame, a position; of c_attr the place of its name among those read directly
   Key key_;               // dict_item, type_attr, c_attr
   Held object_;           // const, slot
 };

@@ -143,6 +143,7 @@ void GuardTree::seal() {
     children_.insert(children_.end(), step.children.begin(), step.children.end());
     node.end_child = static_cast<std::uint32_t>(children_.size());
     node.end_live = node.end_dict = node.first_child;
+    node.kind = step.accessor.kind();
     node.may_stay = at == 0 || may_stay(step.accessor.kind());
     if (may_make_objects(step.accessor.kind())) makers_.push_back(at);
     step.checks.clear();
@@ -156,6 +157,7 @@ void GuardTree::seal() {
 bool GuardTree::walk(const FrameSlots& frame, Ref* captured, Miss* miss) {
   // A C getter that lets other code in must not find this tree's nodes half visited.
   if (!alive() || busy_) return false;
+  const Ref self = Ref::borrow(self_);  // what is dropped below may drop the tree
   Flag busy(busy_);
   seal();
   frame_ = &frame;
@@ -241,9 +243,14 @@ bool GuardTree::visit_anew(std::uint32_t at, Miss* miss) {
 }
 
 bool GuardTree::visit_child(const Node& parent, std::uint32_t child, Miss* miss) {
-  Step& step = steps_[child];
   Node& node = nodes_[child];
-  const Reached reached = step.accessor.reach(parent.value, *frame_, step.owned);
+  Reached reached;
+  if (node.kind == AccessorKind::InstanceDict) {  // the most common one
+    reached.value = instance_dict(parent.value);
+  } else {
+    Step& step = steps_[child];
+    reached = step.accessor.reach(parent.value, *frame_, step.owned);
+  }
   node.value = reached.value;
   if (!reached.value) return visit_nothing(child, reached.readable, miss);
   return visit(child, false, miss);

@@ -38,8 +38,11 @@ struct Miss {
 class GuardTree {
  public:
   explicit GuardTree(PyCodeObject* code);
-  // False with an exception set.
-  bool create() { return liveness_.create(); }
+  // `self`: the object that owns this. False with an exception set.
+  bool create(PyObject* self) {
+    self_ = self;
+    return liveness_.create();
+  }
 
   // Each returns -1 or false with an exception set.
   Py_ssize_t add_child(Py_ssize_t parent, const char* kind, PyObject* arg);
@@ -71,6 +74,7 @@ class GuardTree {
     std::uint32_t end_live = 0;                    // live_[first_child, end_live)
     std::uint32_t end_dict = 0;                    // dicts_[first_child, end_dict)
     Memory memory = Memory::None;
+    AccessorKind kind = AccessorKind::Frame;
     bool checks_now = false;       // some check must be made each time
     bool expects_nothing = false;  // has an `unbound` check
     bool may_stay = false;         // its parent may vouch for its value
@@ -126,6 +130,7 @@ class GuardTree {
   bool are_distinct(Relation& relation, std::string* found);
   bool capture(Ref& captured) const noexcept;
 
+  PyObject* self_ = nullptr;  // borrowed: owns this
   FrameLayout layout_;
   Liveness liveness_;
   std::vector<Step> steps_;

@@ -71,10 +71,10 @@ PyObject* tree_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     return nullptr;
   }
   auto tree = std::make_unique<GuardTree>(reinterpret_cast<PyCodeObject*>(code));
-  if (!tree->create()) return nullptr;
-  PyObject* self = type->tp_alloc(type, 0);
-  if (self) reinterpret_cast<TreeObject*>(self)->tree = tree.release();
-  return self;
+  Ref self = Ref::steal(type->tp_alloc(type, 0));
+  if (!self || !tree->create(self.get())) return nullptr;
+  reinterpret_cast<TreeObject*>(self.get())->tree = tree.release();
+  return self.release();
 }
 
 int tree_traverse(PyObject* self, visitproc visit, void* arg) {

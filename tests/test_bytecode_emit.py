@@ -126,7 +126,7 @@ def test_the_stack():
         (emit.jump_if_true, [1, "x", [0]]),
         (emit.jump_if_false, [0, "", None, []]),
         (emit.jump_if_none, [None]),
-        (emit.jump_if_not_none, [0, 1, ""]),
+        (emit.jump_if_not_none, [0, 1, "", "x", []]),
     ],
 )
 def test_conditional_jumps(jump, taken):

@@ -1,4 +1,7 @@
-"""decode and assemble together: what comes back is the same program. BYTECODE_ROUND_TRIP=all tries the whole library."""
+"""decode and assemble together: what comes back is the same program.
+
+BYTECODE_ROUND_TRIP=all in the environment tries the whole standard library instead of a sample.
+"""
 
 from __future__ import annotations
 

@@ -554,6 +554,34 @@ def test_instance_attributes_that_are_no_dict_yet() -> None:
     probe(second, look_inside)
 
 
+def test_lacking_beside_the_instance_dict_is_remembered_with_it() -> None:
+    one, other = Plain(a=1), Plain(a=1, b=2)
+    holder = [one]
+
+    def look(p: Probe) -> None:
+        item = p.at(("list_item", 0))
+        p.demand(item, "lacks_instance_dict_item", "b")
+        p.demand(p.at(("instance_dict",), ("dict_item", "a"), start=item), "equals", 1)
+        assert p.holds()
+        one.b = 1  # type: ignore[attr-defined]
+        failure = p.failure()
+        assert failure.kind == "lacks_instance_dict_item" and failure.expected == "b"
+        assert failure.found == "the key is there"
+        del one.b  # type: ignore[attr-defined]
+        assert p.holds()
+        one.a = 2  # type: ignore[attr-defined]
+        assert p.failure().kind == "equals"
+        one.a = 1  # type: ignore[attr-defined]
+        holder[0] = other
+        assert not p.holds()
+        holder[0] = one
+        assert p.holds()
+        one.__dict__ = other.__dict__
+        assert not p.holds()
+
+    probe(holder, look)
+
+
 def test_set_items() -> None:
     marker = Plain()
     expected = frozenset({1, "a", marker})

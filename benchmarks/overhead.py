@@ -1,0 +1,147 @@
+"""What a call of compiled code costs over the graph it runs: dynamo_lite beside torch.compile, in turns.
+
+    python benchmarks/overhead.py [case ...]
+
+The backend returns ``gm.forward`` for both, so the kernels are eager's.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from alternate import alternate
+from models import gpt2
+from rich.console import Console
+from rich.table import Table
+
+import dynamo_lite as dl
+
+
+def forward(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+    """The backend of these measurements."""
+    return gm.forward
+
+
+class Case:
+    """A measurement: the bare program, and the same compiled by each. Times in seconds a call."""
+
+    def __init__(self, name: str, reach: str, number: int, fns: dict[str, Callable[[], Any]]) -> None:
+        self.name = name
+        self.reach = reach
+        self.number = number
+        self.fns = fns
+
+
+def one_operator() -> Case:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    x = torch.randn(3)
+    ours, theirs = dl.compile(fn, backend=forward), torch.compile(fn, backend=forward)
+    return _case("x + 1", "0.5 us", 20000, lambda: fn(x), lambda: ours(x), lambda: theirs(x))
+
+
+def eight_entries() -> Case:
+    def fn(x: torch.Tensor, n: int) -> torch.Tensor:
+        return x + n
+
+    x = torch.randn(3)
+    ours, theirs = dl.compile(fn, backend=forward), torch.compile(fn, backend=forward, dynamic=False)
+    for n in range(8):
+        ours(x, n)
+        theirs(x, n)
+    return _case("x + n, 8 entries", "as with one", 20000, lambda: fn(x, 0), lambda: ours(x, 0), lambda: theirs(x, 0))
+
+
+def _bare_graph(fn: Callable[[], Any]) -> Callable[[], Any]:
+    """The captured graph of one call, with its inputs bound."""
+    kept: list[Callable[[], Any]] = []
+
+    def keep(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        call, inputs = gm.forward, list(example_inputs)
+        kept.append(lambda: call(*inputs))
+        return call
+
+    dl.compile(fn, backend=keep)()
+    (found,) = kept
+    return found
+
+
+def sequential() -> Case:
+    module = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(50)))
+    x = torch.randn(2, 8)
+    ours, theirs = dl.compile(module, backend=forward), torch.compile(module, backend=forward)
+    bare = _bare_graph(lambda: module(x))
+    return _case("50 Linear", "-", 500, bare, lambda: ours(x), lambda: theirs(x))
+
+
+def gpt2_12_layers() -> Case:
+    model = gpt2(layers=12, width=32)
+    module, inputs = model.module.eval(), model.inputs
+    ours, theirs = dl.compile(module, backend=forward), torch.compile(module, backend=forward)
+    bare = _bare_graph(lambda: module(**inputs))
+    return _case("GPT-2, 12 layers", "25 us", 40, bare, lambda: ours(**inputs), lambda: theirs(**inputs))
+
+
+def python_calls() -> Case:
+    def leaf(n: int) -> int:
+        return n + 1
+
+    def program() -> int:
+        total = 0
+        for n in range(20000):
+            total += leaf(n)
+        return total
+
+    def ours() -> int:
+        with dl.enable(backend=forward):
+            return program()
+
+    def theirs() -> int:
+        return hooked()
+
+    hooked = torch._dynamo.optimize(forward)(program)
+
+    return _case("20,000 Python calls", "1.5x", 3, program, ours, theirs)
+
+
+def _case(name: str, reach: str, number: int, bare: Any, ours: Any, theirs: Any) -> Case:
+    return Case(name, reach, number, {"bare": bare, "ours": ours, "torch": theirs})
+
+
+CASES = {
+    "one": one_operator,
+    "eight": eight_entries,
+    "sequential": sequential,
+    "gpt2": gpt2_12_layers,
+    "calls": python_calls,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", help=f"which of {', '.join(CASES)}; all by default")
+    chosen = parser.parse_args().cases or list(CASES)
+    unknown = [name for name in chosen if name not in CASES]
+    if unknown:
+        parser.error(f"no case {', '.join(unknown)}; there are: {', '.join(CASES)}")
+    table = Table("case", "bare us", "ours us", "torch us", "ours added us", "torch added us", "ratio", "reach")
+    with torch.no_grad():
+        for key in chosen:
+            case = CASES[key]()
+            times = {name: 1e6 * value for name, value in alternate(case.fns, number=case.number).items()}
+            ours, theirs = times["ours"] - times["bare"], times["torch"] - times["bare"]
+            numbers = [times["bare"], times["ours"], times["torch"], ours, theirs]
+            if key == "calls":
+                ratio = f"{times['ours'] / times['bare']:.2f}x, torch {times['torch'] / times['bare']:.2f}x"
+            else:
+                ratio = f"{ours / theirs:.3f}" if theirs > 0 else "-"
+            table.add_row(case.name, *(f"{number:,.2f}" for number in numbers), ratio, case.reach)
+    Console(width=140).print(table)
+
+
+if __name__ == "__main__":
+    main()
