@@ -143,7 +143,6 @@ void GuardTree::seal() {
     children_.insert(children_.end(), step.children.begin(), step.children.end());
     node.end_child = static_cast<std::uint32_t>(children_.size());
     node.end_live = node.end_dict = node.first_child;
-    node.kind = step.accessor.kind();
     node.may_stay = at == 0 || may_stay(step.accessor.kind());
     if (may_make_objects(step.accessor.kind())) makers_.push_back(at);
     step.checks.clear();
@@ -243,14 +242,9 @@ bool GuardTree::visit_anew(std::uint32_t at, Miss* miss) {
 }
 
 bool GuardTree::visit_child(const Node& parent, std::uint32_t child, Miss* miss) {
+  Step& step = steps_[child];
   Node& node = nodes_[child];
-  Reached reached;
-  if (node.kind == AccessorKind::InstanceDict) {  // the most common one
-    reached.value = instance_dict(parent.value);
-  } else {
-    Step& step = steps_[child];
-    reached = step.accessor.reach(parent.value, *frame_, step.owned);
-  }
+  const Reached reached = step.accessor.reach(parent.value, *frame_, step.owned);
   node.value = reached.value;
   if (!reached.value) return visit_nothing(child, reached.readable, miss);
   return visit(child, false, miss);

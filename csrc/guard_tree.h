@@ -74,7 +74,6 @@ class GuardTree {
     std::uint32_t end_live = 0;                    // live_[first_child, end_live)
     std::uint32_t end_dict = 0;                    // dicts_[first_child, end_dict)
     Memory memory = Memory::None;
-    AccessorKind kind = AccessorKind::Frame;
     bool checks_now = false;       // some check must be made each time
     bool expects_nothing = false;  // has an `unbound` check
     bool may_stay = false;         // its parent may vouch for its value

@@ -58,9 +58,9 @@ _TORCH_INLINED = (
 
 _PROCESS_MODULES = frozenset(
     """asyncio atexit concurrent ctypes faulthandler fcntl gc getpass http importlib io linecache logging mmap
-    multiprocessing os pathlib pdb pickle platform posixpath pprint queue random secrets select selectors shutil signal
+    multiprocessing pathlib pdb pickle platform pprint queue random secrets select selectors shutil signal
     socket ssl subprocess sys tempfile threading time timeit tokenize trace traceback tracemalloc unittest urllib uuid
-    warnings weakref zipfile _weakrefset genericpath glob datetime""".split()
+    warnings weakref zipfile _weakrefset glob datetime""".split()
 )
 """Standard modules whose functions act on the process or the world."""
 
