@@ -80,7 +80,7 @@ def sequential() -> Case:
 
 def gpt2_12_layers() -> Case:
     model = gpt2(layers=12, width=32)
-    module, inputs = model.module.eval(), model.inputs
+    module, inputs = model.module.eval(), {**model.inputs, "use_cache": False, "return_dict": False}
     ours, theirs = dl.compile(module, backend=forward), torch.compile(module, backend=forward)
     bare = _bare_graph(lambda: module(**inputs))
     return _case("GPT-2, 12 layers", "25 us", 40, bare, lambda: ours(**inputs), lambda: theirs(**inputs))
@@ -96,15 +96,7 @@ def python_calls() -> Case:
             total += leaf(n)
         return total
 
-    def ours() -> int:
-        with dl.enable(backend=forward):
-            return program()
-
-    def theirs() -> int:
-        return hooked()
-
-    hooked = torch._dynamo.optimize(forward)(program)
-
+    ours, theirs = dl.optimize(forward)(program), torch._dynamo.optimize(forward)(program)
     return _case("20,000 Python calls", "1.5x", 3, program, ours, theirs)
 
 

@@ -143,6 +143,7 @@ def test_a_comprehension_variable_of_a_free_variables_name(captured):
     function = outside()
     made = again(function)
     assert disassemble(made.__code__) == disassemble(function.__code__)
+    assert made.__code__.co_varnames == function.__code__.co_varnames, "a slot of its own"
     assert made() == outside()() == again(outside())()
 
 

@@ -126,6 +126,14 @@ def test_copies_are_private():
     assert len({id(each.handler) for each in made}) == len({id(each.handler) for each in original})
 
 
+def test_of_rows_that_overlap_the_first_counts():
+    code = (lambda x: x + 1).__code__
+    last = len(code.co_code) // 2 - 1
+    rows = [(1, 2, last, 0, True), (0, last + 1, last, 0, False)]
+    found = decode(code.replace(co_exceptiontable=exception_table.build(rows)))
+    assert [each.handler.lasti for each in found] == [False, True, *[False] * (len(found) - 2)]
+
+
 def test_padded_extended_args_are_read():
     code = (lambda: 5).__code__
     raw = bytes((dis.EXTENDED_ARG, 0)) * 2 + code.co_code

@@ -7,14 +7,13 @@ is handed to a resume function which raises it again where the handlers cover it
 
 from __future__ import annotations
 
-import dis
 import types
 import weakref
 from dataclasses import dataclass
 from typing import Any
 
 from .. import _C
-from ..bytecode import Handler, Instruction, assemble, copy_with_map, decode, drop_unreachable, emit, live_locals
+from ..bytecode import Handler, Instruction, assemble, copy_with_map, decode, drop_unreachable, effect, emit, live_locals
 from ..codegen import PyCodegen
 from ..exc import SkipFrame
 from ..skip import dynamic_scope
@@ -131,19 +130,9 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
 
 
 def _origins(code: types.CodeType, kept: list[Instruction], index_of: dict[int, int]) -> list[int | None]:
-    """Original indices in the order of the assembled code's instructions, which are ``kept`` with jumps spelt out."""
-    origins: list[int | None] = []
-    remaining = iter(kept)
-    for made in decode(code):
-        expected = next(remaining)
-        while _family(expected.opname) != _family(made.opname):
-            expected = next(remaining)
-        origins.append(index_of.get(id(expected)))
-    return origins
-
-
-def _family(opname: str) -> str:
-    return opname.replace("_FORWARD", "").replace("_BACKWARD", "")
+    """Original indices in the order of the assembled code's instructions: those given, then jumps that were added."""
+    added = len(decode(code)) - len(kept)
+    return [index_of.get(id(each)) for each in kept] + [None] * added
 
 
 def break_frame(cg: PyCodegen, root: Any) -> None:
@@ -165,6 +154,8 @@ class _Breaker:
             raise SkipFrame("the first thing it does is to break")
         if dynamic_scope(self.original):
             raise SkipFrame("it looks at its own variables by name")
+        if set(self.original.co_cellvars) & set(self.original.co_freevars):
+            raise SkipFrame("one name is a cell of its own and of the function around it")
         self.index = index
         self.source = decode(self.original)
         self.nulls = {at for at, value in enumerate(root.stack) if value is NULL}
@@ -236,7 +227,10 @@ class _Breaker:
     def run_natively(self) -> None:
         cg = self.cg
         start = len(cg.body)
-        jump_to = emit.make("NOP") if self.instruction.target is not None else None
+        target = self.source[self.index].target
+        ends_loop = target is not None and target.opname == "END_FOR"
+        # 3.12 wants FOR_ITER to jump to an END_FOR, which the evaluator steps over.
+        jump_to = None if target is None else emit.make("END_FOR" if ends_loop else "NOP")
         self._emit_native(jump_to)
         covered = cg.body[start:]
         if self.instruction.opname in _TERMINATORS:
@@ -245,13 +239,9 @@ class _Breaker:
         else:
             self._continue(self.index + 1, jump=False)
         if jump_to is not None:
-            cg.add(jump_to)
-            target = self.source[self.index].target
             assert target is not None
-            skip_end = self.source[target.index].opname == "END_FOR"
-            if skip_end:
-                cg.op("END_FOR")
-            self._continue(target.index + skip_end, jump=True)
+            cg.add(jump_to)
+            self._continue(target.index + ends_loop, jump=True)
         if self.source[self.index].handler is not None:
             self._handle(covered)
 
@@ -282,16 +272,10 @@ class _Breaker:
 
     def _depth_after(self, jump: bool) -> int:
         instruction = self.instruction
-        before = len(self.root.stack)
-        name = instruction.opname
-        if name == "CALL":
-            return before - (instruction.arg or 0) - 1
-        if name == "FOR_ITER":
-            return before - 1 if jump else before + 1
-        if name == "LOAD_METHOD":
-            return before + 1
-        arg = instruction.arg if instruction.opcode >= dis.HAVE_ARGUMENT else None
-        return before + dis.stack_effect(instruction.opcode, arg, jump=jump)
+        change = effect(instruction, jump)
+        if jump and instruction.opname == "FOR_ITER":
+            change = -1  # by the time the loop is left the iterator is gone
+        return len(self.root.stack) + change
 
     def _continue(self, index: int, jump: bool) -> None:
         """Return a continuation at an index of the program's code."""
