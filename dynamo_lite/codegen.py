@@ -160,6 +160,12 @@ class PyCodegen:
             self.copy_top()
             self.store_fast(name)
 
+    def drop_temporaries(self) -> None:
+        """Values that were kept to be loaded again: all loads are done, nothing of them is to live longer by that."""
+        for name in (*self._temps.values(), *self.outputs.values()):
+            self.load_const(None)
+            self.store_fast(name)
+
     def load_tuple(self, trackers: Sequence[VariableTracker]) -> None:
         for tracker in trackers:
             self.load(tracker)

@@ -123,6 +123,7 @@ class FrameCompiler:
         attempt.guards.storages_matter = attempt.graph.mutates_inputs
         tree = attempt.guards.build(view.code, translation.state)
         code = _assemble(view.code, instructions)
+        attempt.close()
         counters.frames += 1
         counters.trace_seconds += time.perf_counter() - started - spent
         counters.backend_seconds += spent
@@ -151,6 +152,7 @@ class FrameCompiler:
             state = _C.GlobalState()
             attempt = Attempt(view.globals, view.builtins)
             root = _root(attempt, view, break_at)
+            found = None
             try:
                 found = self._attempt(attempt, root)
             except Unsupported as error:
@@ -169,9 +171,12 @@ class FrameCompiler:
                     raise SkipFrame(reason.what()) from None
                 broken = broken or GraphBreak(reason, (root.place(),))
                 break_at = self._earlier(break_at, created)
-            else:
-                cg, positions = found
-                return Translation(attempt, cg, positions, state, broken)
+            finally:
+                root.close()
+                if found is None:
+                    attempt.close()
+            if found is not None:
+                return Translation(attempt, *found, state, broken)
         raise InternalError(f"{view.code.co_qualname} was tried {_ATTEMPTS} times without an end")
 
     def _earlier(self, before: int, now: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -45,12 +46,19 @@ class GraphBuilder:
 
     def input(self, source: Source, value: torch.Tensor) -> GraphInput:
         """A new placeholder. Its fake has the value's class, metadata and ``requires_grad``."""
-        fake = self.fake_mode.from_tensor(value, static_shapes=True)
+        fake = self._fake(value)
         node = self._placeholder(f"arg{len(self.inputs)}")
         node.meta["example_value"] = fake
         found = GraphInput(source, value, node, fake, _version(fake))
         self.inputs.append(found)
         return found
+
+    def _fake(self, value: torch.Tensor) -> torch.Tensor:
+        if not value.requires_grad or value.is_leaf:
+            return self.fake_mode.from_tensor(value, static_shapes=True)
+        with warnings.catch_warnings():  # the converter reads .grad, of which torch warns where it is no leaf's
+            warnings.simplefilter("ignore")
+            return self.fake_mode.from_tensor(value, static_shapes=True)
 
     def _placeholder(self, name: str) -> torch.fx.Node:
         graph = self.graph

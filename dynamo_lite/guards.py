@@ -71,6 +71,16 @@ class Guards:
         self.storages_matter = False
         self._tensors: dict[Source, None] = {}
 
+    def close(self) -> None:
+        """Take the tree of sources apart."""
+        for source in list(self.root.walk()):
+            source.children = {}
+            source.checks = {}
+        self._distinct.clear()
+        self._same.clear()
+        self._tensors.clear()
+        self._captures.clear()
+
     def const(self, value: Any) -> Source:
         """An object that the new code may refer to directly."""
         return self.root.child("const", value)

@@ -18,6 +18,10 @@ class SideEffects:
         self._mutated: dict[Any, None] = {}
         self._globals: dict[tuple[Any, str], Any] = {}
 
+    def close(self) -> None:
+        self._mutated.clear()
+        self._globals.clear()
+
     @property
     def empty(self) -> bool:
         return not self._mutated and not self._globals

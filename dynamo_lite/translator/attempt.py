@@ -60,6 +60,16 @@ class Attempt:
         torch._C._set_grad_enabled(self.initial_grad_mode)
         self.graph.fake_mode.__exit__(None, None, None)
 
+    def close(self) -> None:
+        """Let go of the program's objects: what is left of an attempt refers to itself and would keep them."""
+        for each in (self.memo, self.fakes, self._scopes, self._builtins, self.raised_at):
+            each.clear()
+        self.generators.clear()
+        self.contexts.clear()
+        self.graph.inputs.clear()
+        self.effects.close()
+        self.guards.close()
+
     def wrap(self, value: Any, source: Source) -> VariableTracker:
         return wrap(self, value, source)
 

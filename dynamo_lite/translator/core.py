@@ -210,6 +210,7 @@ class RootTranslator(InstructionTranslator):
         self.break_at = break_at
         self.steps = 0
         self.created: dict[VariableTracker, int] = {}
+        self.argument_names = list(self.locals)
         self.arguments = list(self.locals.values())
 
     def step(self, instruction: Any) -> None:
@@ -219,6 +220,12 @@ class RootTranslator(InstructionTranslator):
         super().step(instruction)
         if self.stack and isinstance(self.stack[-1], GeneratorVariable):
             self.created.setdefault(self.stack[-1], self.steps)
+
+    def close(self) -> None:
+        """Let go of the program's values."""
+        self.stack, self.arguments, self.locals, self.cells = [], [], {}, {}
+        self.returned = self.handled = None
+        self.created = {}
 
     def note_raise(self, observed: ObservedException) -> None:
         self.attempt.raised_at.setdefault(observed.error, self.step_to_break())

@@ -104,7 +104,7 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
         if at in point.handled:
             prologue += [emit.make("PUSH_EXC_INFO"), emit.pop_top()]
     if point.raising:
-        prologue.append(emit.load_fast(_ERROR))
+        prologue += [emit.load_fast(_ERROR), emit.make("DELETE_FAST", _ERROR)]
         again = emit.make("RERAISE", 0)
         again.handler = start.handler
         prologue.append(again)
@@ -196,7 +196,17 @@ class _Breaker:
             cg.store_fast(name)
         for name in reversed(names):
             cg.store_fast(name)
+        self._drop_arguments(names)
         self.bound = set(names) | ({_SELF} if self.first == _SELF else set())
+
+    def _drop_arguments(self, names: list[str]) -> None:
+        """What is needed no more dies now, as the program's own variables would have."""
+        kept = {*names, *self.cells.values(), _SELF}
+        for name in self.root.argument_names:
+            if name not in kept:
+                self.cg.load_const(None)
+                self.cg.store_fast(name)
+        self.cg.drop_temporaries()
 
     def _load_handled(self, at: int, value: HandledVariable) -> None:
         """Make an exception the handled one, keeping it and what was handled before."""
@@ -333,6 +343,8 @@ class _Breaker:
         arguments = point.arguments()
         for name in arguments:
             cg.load_fast(name)
+            if name == _ERROR:  # its traceback holds this frame
+                cg.op("DELETE_FAST", name)
         cg.add(*emit.call(len(arguments) + 1, ()))
         cg.add(emit.return_value())
 

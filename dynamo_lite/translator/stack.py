@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..variables.base import VariableTracker
+from ..variables.attributes import MISSING, class_lookup
+from ..variables.base import LazyVariable, VariableTracker
 from ..variables.constant import ConstantVariable
 from ..variables.function import CellVariable
 from .opcodes import opcode
@@ -24,6 +25,12 @@ class Null(VariableTracker):
 
 
 NULL = Null()
+
+
+def has_finalizer(value: VariableTracker) -> bool:
+    """Whether the program could see when the value dies."""
+    real = value.value if isinstance(value, LazyVariable) else None
+    return real is not None and class_lookup(type(real), "__del__") is not MISSING
 
 
 @opcode("NOP", "RESUME", "PRECALL", "COPY_FREE_VARS")
@@ -89,6 +96,9 @@ def store_fast(tx: Any, instruction: Any) -> None:
 
 @opcode("DELETE_FAST")
 def delete_fast(tx: Any, instruction: Any) -> None:
+    value = tx.locals.get(instruction.argval)
+    if value is not None and has_finalizer(value):
+        tx.refuse(instruction, "the object has a __del__, which runs when the last reference goes")
     if tx.locals.pop(instruction.argval, None) is None:
         name = instruction.argval
         tx.raise_error(

@@ -81,7 +81,7 @@ def generic_getattr(tx: Any, obj: VariableTracker, name: str, hook: bool = True)
             guard_class_lacks(tx, cls, "__getattr__")
         else:
             return tx.call(class_attribute(tx, cls, "__getattr__", fallback), [obj, ConstantVariable(name)], {})
-    tx.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
+    tx.raise_attribute_error(obj, name, f"{cls.__name__!r} object has no attribute {name!r}")
 
 
 def is_data_descriptor(raw: Any) -> bool:

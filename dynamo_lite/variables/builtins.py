@@ -618,7 +618,9 @@ def _reversed(tx: Any, of: VariableTracker) -> VariableTracker:
 
 @models(sorted)
 def _sorted(tx: Any, iterable: VariableTracker, key: Any = None, reverse: Any = None) -> VariableTracker:
-    return ListVariable(tx.sort(iterable.elements(tx), key, reverse is not None and tx.truth(reverse)))
+    # A set's items differ from each other, so their order makes no difference to a total order without a key.
+    items = list(iterable.items.values()) if isinstance(iterable, SetVariable) and key is None else iterable.elements(tx)
+    return ListVariable(tx.sort(items, key, reverse is not None and tx.truth(reverse)))
 
 
 @models(slice)

@@ -74,6 +74,11 @@ class ExceptionVariable(VariableTracker):
         self.args = list(args)
         return ConstantVariable(None)
 
+    def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
+        if name in ("name", "obj") and issubclass(self.cls, (AttributeError, NameError, ImportError)):
+            return ConstantVariable(None)
+        return super().slot_get(tx, name, raw)
+
     def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
         return self.attrs.get(name)
 
@@ -97,6 +102,9 @@ class ExceptionVariable(VariableTracker):
                 cg.store_attr("__cause__")
 
         def new() -> None:
+            if plainly_constructed(self.cls):
+                cg.call(self.cls, [lambda a=a: cg.load(a) for a in self.args])
+                return
             cg.call(self.cls.__new__, [lambda: cg.load_const(self.cls), *(lambda a=a: cg.load(a) for a in self.args)])
 
         cg.make_then_fill(self, new, fill)

@@ -29,8 +29,8 @@ from .constant import ConstantVariable
 from .exception import ExceptionVariable
 from .function import ClassVariable, FunctionVariable
 from .iterator import IteratorVariable
-from .mapping import DictVariable, SetVariable
-from .sequence import ListVariable, SequenceVariable, SliceVariable, TupleVariable
+from .mapping import DictVariable, DictViewVariable, SetVariable
+from .sequence import ListVariable, SequenceIterator, SequenceVariable, SliceVariable, TupleVariable
 from .tensor import TensorVariable
 from .user_object import EnumVariable, InstanceDictVariable, RealExceptionVariable, UserObjectVariable
 
@@ -130,6 +130,13 @@ class Operations:
         error.context = getattr(self, "handled", None)
         raise ObservedException(error)
 
+    def raise_attribute_error(self, owner: VariableTracker, name: str, message: str) -> NoReturn:
+        """AttributeError as attribute access raises it: it knows the object and the name."""
+        error = ExceptionVariable(AttributeError, [ConstantVariable(message)])
+        error.attrs = {"name": ConstantVariable(name), "obj": owner}
+        error.context = getattr(self, "handled", None)
+        raise ObservedException(error)
+
     def raise_stop_iteration(self, value: VariableTracker | None) -> NoReturn:
         args = [] if value is None or self.is_none(value) else [value]
         raise ObservedException(ExceptionVariable(StopIteration, args))
@@ -148,6 +155,8 @@ class Operations:
             }
         if isinstance(variable, SetVariable):
             return variable.cls(self.python_value(item) for item in variable.items.values())
+        if isinstance(variable, (IteratorVariable, SequenceIterator, DictViewVariable)):
+            return iter([self.python_value(item) for item in variable.elements(self)])
         try:
             return variable.as_constant()
         except NotConstant:
@@ -265,6 +274,8 @@ class Operations:
         """``left symbol right`` with reflected methods as the data model has them."""
         if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
             return self.make(self.fold(_BINARY[symbol], (left.value, right.value)))
+        if symbol == "|" and isinstance(left, _TYPES) and isinstance(right, _TYPES):
+            return self.make(self.fold(operator.or_, (left.as_constant(), right.as_constant())))
         if isinstance(left, ConstantVariable) and isinstance(left.value, (str, bytes)) and symbol == "%":
             return self.make(self.fold(operator.mod, (left.value, self.python_value(right))))
         kinds = left.python_type(), right.python_type()
@@ -527,6 +538,7 @@ class Operations:
         unsupported(UnsupportedAttribute(cls.describe(), name, "the class method is not modelled"))
 
 
+_TYPES = (ClassVariable, ConstantVariable)
 _COMPARED_BY_IDENTITY = frozenset({types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.CellType})
 
 

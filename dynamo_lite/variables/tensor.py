@@ -365,8 +365,6 @@ def _wrap_tensor(attempt: Any, value: torch.Tensor, source: Source) -> VariableT
         return attempt.opaque(value, source, "a tensor that is not dense")
     if torch._C._functorch.is_functorch_wrapped_tensor(value):
         return attempt.opaque(value, source, "a tensor of a torch.func transform")
-    if value.is_conj() or value.is_neg():
-        return attempt.opaque(value, source, "a tensor with a lazy conjugate or negative bit")
     attempt.guards.tensor(source, value)
     given = attempt.graph.input(source, value)
     found = TensorVariable(given.node, given.fake, type(value), source, value)

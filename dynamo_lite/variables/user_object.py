@@ -20,7 +20,7 @@ from .attributes import (
     object_delattr,
     object_setattr,
 )
-from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker, unsupported, wraps_if
+from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker, unsupported, wraps_if, wraps_type
 from .constant import ConstantVariable
 from .mapping import DictVariable, SetVariable, wrap_dict_items
 from .sequence import ListVariable, SequenceVariable, TupleVariable
@@ -575,6 +575,14 @@ def _wrap_enum(attempt: Any, value: enum.Enum, source: Source) -> VariableTracke
     if source.kind != "const":
         source.check("id", value)
     return EnumVariable(value, type(value), source)
+
+
+@wraps_type(types.UnionType, types.GenericAlias)
+def _wrap_type_expression(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    """``int | str`` and ``list[int]``."""
+    if source.kind != "const":
+        source.check("id", value)
+    return ConstantVariable(value, source)
 
 
 def _is_user_object(value: Any) -> bool:
