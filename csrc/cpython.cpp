@@ -153,7 +153,7 @@ void discard(PyThreadState* state, Frame* frame) noexcept {
 
 void release_locals(Frame* frame) noexcept {
   if constexpr (kPython312) return;
-  if (frame->frame_obj != nullptr) return;
+  if (frame->frame_obj != nullptr && Py_REFCNT(frame->frame_obj) > 1) return;  // somebody looks at it
   for (int slot = 0; slot < frame->f_code->co_nlocalsplus; ++slot) Py_CLEAR(frame->localsplus[slot]);
 }
 

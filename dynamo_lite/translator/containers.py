@@ -55,25 +55,25 @@ def build_slice(tx: Any, instruction: Any) -> None:
 @opcode("LIST_APPEND")
 def list_append(tx: Any, instruction: Any) -> None:
     item = tx.stack.pop()
-    tx.stack[-instruction.arg].realize().items.append(item)
+    tx.stack[-instruction.arg].realize().method_append(tx, item)
 
 
 @opcode("SET_ADD")
 def set_add(tx: Any, instruction: Any) -> None:
     item = tx.pop()
-    tx.stack[-instruction.arg].realize().items.setdefault(key_of(item), item)
+    tx.stack[-instruction.arg].realize().method_add(tx, item)
 
 
 @opcode("MAP_ADD")
 def map_add(tx: Any, instruction: Any) -> None:
     value, key = tx.pop(), tx.pop()
-    tx.stack[-instruction.arg].realize().put(key, value)
+    tx.stack[-instruction.arg].realize().setitem(tx, key, value)
 
 
 @opcode("LIST_EXTEND")
 def list_extend(tx: Any, instruction: Any) -> None:
     items = tx.pop()
-    tx.stack[-instruction.arg].realize().items.extend(items.elements(tx))
+    tx.stack[-instruction.arg].realize().method_extend(tx, items)
 
 
 @opcode("SET_UPDATE")

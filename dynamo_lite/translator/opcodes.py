@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Callable
 from typing import Any
 
@@ -29,7 +30,11 @@ def refuse(why: str, *names: str) -> None:
 
 
 refuse("it is part of the encoding and gone after decoding", "CACHE", "EXTENDED_ARG", "RESERVED")
-refuse("an instrumented form is never seen: code is decoded as it was compiled", "INSTRUMENTED_*")
+refuse(
+    "an instrumented form is never seen: code is decoded as it was compiled",
+    *(name for name in dis.opmap if name.startswith("INSTRUMENTED_")),
+)
+refuse("it exists in the compiler alone", *(name for name, number in dis.opmap.items() if number > 255))
 refuse("coroutines are left to CPython", "BEFORE_ASYNC_WITH", "GET_AITER", "GET_ANEXT", "GET_AWAITABLE")
 refuse("coroutines are left to CPython", "END_ASYNC_FOR", "ASYNC_GEN_WRAP", "CLEANUP_THROW", "INTERPRETER_EXIT")
 refuse("it belongs to class bodies and modules, which run once", "LOAD_NAME", "STORE_NAME", "DELETE_NAME")

@@ -1,0 +1,116 @@
+"""Guard trees built by hand over the frame of a function that is being called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dynamo_lite import _C
+
+
+class Plain:
+    shared = "class"
+
+    def __init__(self, **items: Any) -> None:
+        self.__dict__.update(items)
+
+    def method(self) -> None:
+        pass
+
+
+class Inline:
+    def __init__(self, a: Any) -> None:
+        self.a = a
+
+
+def with_defaults(a: int = 1, *, b: int = 2) -> None:
+    pass
+
+
+def on_frame(function: Callable[..., Any], look: Callable[[_C.FrameView], None], *args: Any, **kwargs: Any) -> None:
+    """Call ``function`` and show ``look`` its frame before it begins."""
+    raised: list[BaseException] = []
+    seen = 0
+    code = getattr(function, "__func__", function).__code__
+
+    def callback(view: _C.FrameView) -> Any:
+        nonlocal seen
+        if view.code is code and not seen:
+            seen += 1
+            try:
+                look(view)
+            except BaseException as error:  # re-raised below, where pytest shows it best
+                raised.append(error)
+        return _C.PASS
+
+    before = _C.set_thread_owner(_C.Owner(callback))
+    try:
+        function(*args, **kwargs)
+    finally:
+        _C.set_thread_owner(before)
+    if raised:
+        raise raised[0]
+    assert seen == 1
+
+
+def takes(x: Any) -> None:
+    pass
+
+
+Path = list[tuple[Any, ...]]
+
+
+class Probe:
+    """A tree over the argument of a frame, asked by `lookup` (which remembers) and `test` (which doesn't)."""
+
+    def __init__(self, view: _C.FrameView) -> None:
+        self.view = view
+        self.tree = _C.GuardTree(view.code)
+        self.argument = self.tree.child(0, "local", "x")
+
+    def at(self, *path: tuple[Any, ...], start: int | None = None) -> int:
+        node = self.argument if start is None else start
+        for step in path:
+            node = self.tree.child(node, *step)
+        return node
+
+    def demand(self, node: int, kind: str, arg: Any = None) -> None:
+        self.tree.check(node, kind, arg, f"reason of {kind}")
+
+    def holds(self) -> bool:
+        """Whether the tree holds: asked four times, from memory and anew."""
+        answers = [self.tree.lookup(self.view) is not None for _ in range(2)]
+        answers.append(self.tree.test(self.view) is None)
+        answers.append(self.tree.lookup(self.view) is not None)
+        assert len(set(answers)) == 1, answers
+        return answers[0]
+
+    def failure(self) -> _C.Failure:
+        failure = self.tree.test(self.view)
+        assert failure is not None
+        assert self.tree.lookup(self.view) is None
+        return failure
+
+
+def probe(x: Any, look: Callable[[Probe], None]) -> None:
+    on_frame(takes, lambda view: look(Probe(view)), x)
+
+
+def check_holds(x: Any, kind: str, arg: Any, *path: tuple[Any, ...]) -> None:
+    def look(p: Probe) -> None:
+        p.demand(p.at(*path), kind, arg)
+        assert p.holds()
+
+    probe(x, look)
+
+
+def check_fails(x: Any, kind: str, arg: Any, *path: tuple[Any, ...], found: str | None = None) -> None:
+    def look(p: Probe) -> None:
+        p.demand(p.at(*path), kind, arg)
+        failure = p.failure()
+        assert failure.reason == f"reason of {kind}"
+        assert failure.kind in (kind, "present")
+        if found is not None:
+            assert found in failure.found, failure.found
+
+    probe(x, look)

@@ -1,0 +1,103 @@
+"""GlobalState: each of torch's switches is told apart and named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from dynamo_lite import _C
+from guard_probe import Probe, probe
+
+
+def test_global_state_differences_are_named() -> None:
+    before = _C.GlobalState()
+    assert before == _C.GlobalState()
+    assert before.difference(_C.GlobalState()) == ""
+    with torch.no_grad():
+        assert before.difference(_C.GlobalState()) == "grad mode is off, was on"
+        assert before != _C.GlobalState()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert "autocast on cpu is on, was off" in before.difference(_C.GlobalState())
+    with torch.inference_mode():
+        assert "inference mode is on" in before.difference(_C.GlobalState())
+    with torch.device("meta"):
+        assert "depth of the torch function mode stack is 1, was 0" in before.difference(_C.GlobalState())
+    with torch._C.DisableTorchFunctionSubclass():
+        assert "torch function is off for subclasses, was on" in before.difference(_C.GlobalState())
+    torch.set_default_dtype(torch.float64)
+    assert before.difference(_C.GlobalState()) == "default dtype is Double, was Float"
+    torch.set_default_dtype(torch.float32)
+    torch.use_deterministic_algorithms(True)
+    assert "deterministic algorithms is on" in before.difference(_C.GlobalState())
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    assert "warn only is on" in before.difference(_C.GlobalState())
+    torch.use_deterministic_algorithms(False)
+    torch.set_float32_matmul_precision("high")
+    assert "precision is high, was highest" in before.difference(_C.GlobalState())
+    torch.set_float32_matmul_precision("highest")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads + 1)
+    assert f"number of threads is {threads + 1}, was {threads}" in before.difference(_C.GlobalState())
+    torch.set_num_threads(threads)
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        assert "flash attention is off, was on" in before.difference(_C.GlobalState())
+    assert before == _C.GlobalState()
+    with pytest.raises(TypeError):
+        before.difference(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        _C.GlobalState(3)  # type: ignore[call-arg]
+
+
+def test_global_state_inside_functorch() -> None:
+    states: list[_C.GlobalState] = []
+
+    def note(x: torch.Tensor) -> torch.Tensor:
+        states.append(_C.GlobalState())
+        return x.sum()
+
+    outside = _C.GlobalState()
+    torch.func.vmap(note)(torch.ones(2, 2))
+    torch.func.grad(note)(torch.ones(2))
+    torch.func.vmap(torch.func.vmap(note))(torch.ones(2, 2, 2))
+    torch.func.vmap(note)(torch.ones(2, 2))
+    vmap, grad, twice, again = states
+    assert "functorch" in outside.difference(vmap)
+    assert vmap != grad and vmap != twice and vmap == again
+
+
+def test_global_state_knows_which_modes_are_on_the_stack() -> None:
+    class Mode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return func(*args, **(kwargs or {}))
+
+    one, other = Mode(), Mode()
+    with one:
+        state = _C.GlobalState()
+        assert state == _C.GlobalState()
+    with other:
+        assert "other modes" in state.difference(_C.GlobalState())
+    with one:
+        assert state == _C.GlobalState()
+    with torch.device("meta"):
+        state = _C.GlobalState()
+    with torch.device("meta"):
+        assert state == _C.GlobalState()
+    with torch.device("cpu"):
+        assert state != _C.GlobalState()
+
+
+def test_global_state_as_a_check() -> None:
+    def look(p: Probe) -> None:
+        p.tree.check(0, "global_state", _C.GlobalState(), "state")
+        assert p.holds()
+        with torch.no_grad():
+            failure = p.failure()
+            assert failure.reason == "state" and failure.kind == "global_state"
+            assert failure.found == "grad mode is off, was on"
+        assert p.holds()
+        with torch.device("cpu"):
+            assert not p.holds()
+
+    probe(1, look)

@@ -1,0 +1,665 @@
+"""What a guard tree remembers must not go stale, and keeps nothing alive."""
+
+from __future__ import annotations
+
+import gc
+import random
+import sys
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from dynamo_lite import _C
+from guard_probe import Inline, Plain, Probe, on_frame, probe, takes, with_defaults
+
+
+def test_every_way_to_change_a_dict_is_seen() -> None:
+    def sub(d: dict[str, Any]) -> None:
+        d.update({"a": 2})
+
+    changes: list[Callable[[dict[str, Any]], Any]] = [
+        lambda d: d.__setitem__("a", 2),
+        lambda d: d.__delitem__("a"),
+        lambda d: d.pop("a"),
+        lambda d: d.popitem(),
+        lambda d: d.clear(),
+        lambda d: d.update(a=2),
+        lambda d: d.update({"a": 2}),
+        lambda d: d.update([("a", 2)]),
+        lambda d: d.__ior__({"a": 2}),
+        lambda d: (d.pop("a"), d.setdefault("a", 2)),
+        lambda d: (d.clear(), d.update({"a": 2})),
+        lambda d: (d.clear(), d.update({"b": 1})),
+        lambda d: dict.__init__(d, a=2),
+        sub,
+    ]
+    for change in changes:
+        for make in (dict, OrderedDict, lambda **kw: Plain(**kw).__dict__):
+            items = make(a=1)
+
+            def look(p: Probe, items: Any = items, change: Any = change) -> None:
+                p.demand(p.at(("dict_item", "a")), "equals", 1)
+                assert p.holds()
+                change(items)
+                assert not p.holds()
+                items.clear()
+                items["a"] = 1
+                assert p.holds()
+
+            probe(items, look)
+
+
+def store_attribute(target: Any, value: Any) -> None:
+    target.a = value
+
+
+def delete_attribute(target: Any) -> None:
+    del target.a
+
+
+def test_specialized_attribute_stores_are_seen() -> None:
+    """The adaptive interpreter writes straight into an instance's dict."""
+    for inline in (False, True):
+        target = Inline(1)
+        if not inline:
+            target.__dict__  # noqa: B018  made real
+
+        def look(p: Probe, target: Any = target) -> None:
+            p.demand(p.at(("instance_dict",), ("dict_item", "a")), "equals", 1)
+            for value in (2, 3, 1, 1, 5, 1) * 30:
+                store_attribute(target, value)
+                assert p.holds() == (value == 1)
+            for _ in range(30):
+                delete_attribute(target)
+                assert not p.holds()
+                store_attribute(target, 1)
+                assert p.holds()
+
+        probe(target, look)
+
+
+def test_delete_and_add_again_and_mutable_values() -> None:
+    inner = [1]
+    items = {"list": inner, "n": 1}
+
+    def look(p: Probe) -> None:
+        p.demand(p.at(("dict_item", "list")), "length", 1)
+        p.demand(p.at(("dict_item", "list"), ("list_item", 0)), "equals", 1)
+        p.demand(p.at(("dict_item", "n")), "equals", 1)
+        assert p.holds()
+        inner.append(2)  # the dict's version stays
+        assert p.failure().kind == "length"
+        inner.pop()
+        assert p.holds()
+        inner[0] = 2
+        assert p.failure().kind == "equals"
+        inner[0] = 1
+        del items["n"]
+        assert p.failure().kind == "present"
+        items["n"] = 1
+        assert p.holds()
+        items["list"] = [1]  # another list, equal
+        assert p.holds()
+        inner.append(3)  # no longer looked at
+        assert p.holds()
+        items["list"].append(3)
+        assert not p.holds()
+
+    probe(items, look)
+
+
+def test_swapped_instance_dicts() -> None:
+    one, other = Plain(a=1, b=1), Plain(a=2, b=1)
+
+    def look(p: Probe) -> None:
+        p.demand(p.at(("instance_dict",), ("dict_item", "a")), "equals", 1)
+        assert p.holds()
+        one.__dict__, other.__dict__ = other.__dict__, one.__dict__
+        assert not p.holds()
+        one.__dict__, other.__dict__ = other.__dict__, one.__dict__
+        assert p.holds()
+        one.__dict__ = dict(other.__dict__)
+        assert not p.holds()
+
+    probe(one, look)
+
+
+def test_the_same_place_holding_other_containers_by_turns() -> None:
+    """The memory of one value must not vouch for another that came by the same way."""
+    good = Plain(child=Plain(n=1), t=(1, (2, 3)))
+    bad = Plain(child=Plain(n=2), t=(1, (2, 4)))
+    broken = Plain(child=Plain())
+    holder = [good]
+
+    def look(p: Probe) -> None:
+        inside = p.at(("list_item", 0), ("instance_dict",))
+        p.demand(p.at(("dict_item", "child"), ("instance_dict",), ("dict_item", "n"), start=inside), "equals", 1)
+        pair = p.at(("dict_item", "t"), start=inside)
+        p.demand(p.at(("tuple_item", 0), start=pair), "equals", 1)
+        p.demand(p.at(("tuple_item", 1), ("tuple_item", 1), start=pair), "equals", 3)
+        p.tree.capture(pair)
+        for each in (good, bad, good, broken, good, bad, bad, good, good, broken, broken, good) * 3:
+            holder[0] = each
+            captured = p.tree.lookup(p.view)
+            assert (captured is not None) == (each is good)
+            assert captured is None or captured[0] is good.t
+            assert p.holds() == (each is good)
+            captured = p.tree.lookup(p.view)
+            assert captured is None or captured[0] is good.t
+        good.child.n = 5
+        holder[0] = good
+        assert not p.holds()
+
+    probe(holder, look)
+
+
+def test_reused_addresses_do_not_pass_for_what_was_there() -> None:
+    """Objects die and others are made where they were: same pointers, other contents."""
+    holder: list[Any] = [None]
+
+    def look(p: Probe) -> None:
+        item = p.at(("list_item", 0))
+        p.demand(p.at(("instance_dict",), ("dict_item", "n"), start=item), "equals", 1)
+        p.demand(p.at(("instance_dict",), ("dict_item", "t"), ("tuple_item", 0), start=item), "equals", 1)
+        seen: set[int] = set()
+        reused = 0
+        for turn in range(2000):
+            n, t = turn % 3 + 1, turn % 2 + 1
+            holder[0] = None
+            made = Plain()
+            made.n = n  # type: ignore[attr-defined]
+            made.t = (t,)  # type: ignore[attr-defined]
+            holder[0] = made
+            del made
+            reused += id(holder[0]) in seen
+            seen.add(id(holder[0]))
+            assert (p.tree.lookup(p.view) is not None) == (n == 1 and t == 1)
+        if not reused:
+            pytest.skip("this allocator never reused an address")
+
+    probe(holder, look)
+
+
+def test_class_attributes_that_change() -> None:
+    class Base:
+        flag = 1
+
+    class Derived(Base):
+        pass
+
+    derived = Derived()
+
+    def look(p: Probe) -> None:
+        cls = p.at(("type",))
+        p.demand(cls, "id", Derived)
+        p.demand(p.at(("type_attr", "flag"), start=cls), "equals", 1)
+        p.demand(cls, "type_lacks", "other")
+        assert p.holds()
+        Base.flag = 2
+        assert not p.holds()
+        Base.flag = 1
+        assert p.holds()
+        Derived.flag = 3
+        assert not p.holds()
+        del Derived.flag
+        assert p.holds()
+        Base.other = 1  # type: ignore[attr-defined]
+        assert p.failure().kind == "type_lacks"
+        del Base.other  # type: ignore[attr-defined]
+        assert p.holds()
+        Derived.__bases__ = (Plain,)
+        assert not p.holds()
+        Derived.__bases__ = (Base,)
+        assert p.holds()
+
+    probe(derived, look)
+
+
+def test_an_object_that_changes_its_class() -> None:
+    class One:
+        pass
+
+    class Two:
+        pass
+
+    held = One()
+    items = {"o": held}
+
+    def look(p: Probe) -> None:
+        p.demand(p.at(("dict_item", "o")), "type", One)
+        assert p.holds()
+        held.__class__ = Two  # type: ignore[assignment]
+        assert not p.holds()
+        held.__class__ = One
+        assert p.holds()
+
+    probe(items, look)
+
+
+def test_functions_that_change() -> None:
+    def make() -> Any:
+        free = 1
+
+        def function(a: int = 1) -> int:
+            return a + free
+
+        return function
+
+    function, other = make(), make()
+    namespace = {"f": function}
+
+    def look(p: Probe) -> None:
+        f = p.at(("dict_item", "f"))
+        p.demand(p.at(("c_attr", "__code__"), start=f), "id", function.__code__)
+        p.demand(p.at(("c_attr", "__defaults__"), ("tuple_item", 0), start=f), "equals", 1)
+        cell = p.at(("c_attr", "__closure__"), ("tuple_item", 0), ("cell_contents",), start=f)
+        p.demand(cell, "equals", 1)
+        assert p.holds()
+        function.__defaults__ = (2,)
+        assert not p.holds()
+        function.__defaults__ = (1,)
+        assert p.holds()
+        function.__closure__[0].cell_contents = 2
+        assert not p.holds()
+        function.__closure__[0].cell_contents = 1
+        assert p.holds()
+        namespace["f"] = other
+        assert p.holds()
+        function.__code__ = with_defaults.__code__.replace(co_freevars=("free",))
+        assert p.holds()
+        namespace["f"] = function
+        assert not p.holds()
+
+    probe(namespace, look)
+
+
+class World:
+    """A random program's data: nested instances, dicts, lists and tuples, with ways to change them at random."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.containers: list[Any] = []
+        self.classes = [type(f"C{i}", (), {"n": i, "f": takes}) for i in range(3)]
+        self.classes.append(type("Derived", (self.classes[0],), {}))
+        self.root = [self.value(4) for _ in range(4)]
+
+    def value(self, depth: int) -> Any:
+        kind = self.random.randrange(6) if depth else self.random.choice((4, 5))
+        if kind == 0:
+            made: Any = {key: self.value(depth - 1) for key in self.random.sample("abcd", 3)}
+        elif kind == 1:
+            made = [self.value(depth - 1) for _ in range(2)]
+        elif kind == 2:
+            return tuple(self.value(depth - 1) for _ in range(2))
+        elif kind == 3:
+            made = self.random.choice(self.classes)()
+            for key in self.random.sample("abcd", 2):
+                setattr(made, key, self.value(depth - 1))
+        elif kind == 4:
+            return self.random.randrange(3)
+        else:
+            return self.random.choice(["s", None, 1.0, (1, "x"), torch.float32])
+        self.containers.append(made)
+        return made
+
+    def guard(self, tree: _C.GuardTree, node: int, value: Any) -> None:
+        tree.check(node, "type", type(value), "type")
+        cls = type(value)
+        if cls is dict:
+            if self.random.random() < 0.5:
+                tree.check(node, "dict_keys", tuple(value), "keys")
+            for key, item in value.items():
+                if self.random.random() < 0.8:
+                    self.guard(tree, tree.child(node, "dict_item", key), item)
+        elif cls is list or cls is tuple:
+            tree.check(node, "length", len(value), "length")
+            for index, item in enumerate(value):
+                self.guard(tree, tree.child(node, f"{cls.__name__}_item", index), item)
+        elif cls in self.classes:
+            if self.random.random() < 0.5:
+                tree.check(node, "lacks_instance_dict_item", "e", "lacks")
+            inside = tree.child(node, "instance_dict")
+            for key, item in value.__dict__.items():
+                self.guard(tree, tree.child(inside, "dict_item", key), item)
+            kind = tree.child(node, "type")
+            tree.check(kind, "type_lacks", "m", "type_lacks")
+            self.guard(tree, tree.child(kind, "type_attr", "n"), cls.n)
+            tree.check(tree.child(kind, "type_attr", "f"), "id", cls.f, "f")
+        elif cls is int or cls is str or cls is float:
+            tree.check(node, "equals", value, "equals")
+        else:
+            tree.check(node, "id", value, "id")
+
+    def change(self) -> Callable[[], None]:
+        """Change something; returns what changes it back."""
+        target = self.random.choice([self.root, *self.containers, *self.classes])
+        new = self.value(1) if self.random.random() < 0.5 else self.random.randrange(3)
+        if isinstance(target, list):
+            before, index = list(target), self.random.randrange(len(target))
+            target[index] = new
+            return lambda: target.__setitem__(slice(None), before)
+        if isinstance(target, dict):
+            items = dict(target)
+            key = self.random.choice("abcde")
+            if self.random.random() < 0.3:
+                target.pop(key, None)
+            else:
+                target[key] = new
+            return lambda: (target.clear(), target.update(items))  # type: ignore[func-returns-value]
+        if isinstance(target, type):
+            name = self.random.choice("nmf")
+            own = target.__dict__.get(name)
+            setattr(target, name, takes if name == "f" else self.random.randrange(4))
+            return lambda: delattr(target, name) if own is None else setattr(target, name, own)
+        if self.random.random() < 0.2:
+            cls = type(target)
+            target.__class__ = self.random.choice(self.classes)
+            return lambda: setattr(target, "__class__", cls)
+        if self.random.random() < 0.2:
+            namespace = target.__dict__
+            target.__dict__ = dict(namespace)
+            return lambda: setattr(target, "__dict__", namespace)
+        state = dict(target.__dict__)
+        setattr(target, self.random.choice("abcde"), new)
+        return lambda: (target.__dict__.clear(), target.__dict__.update(state))  # type: ignore[func-returns-value]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_memory_agrees_with_a_walk_that_has_none(seed: int) -> None:
+    world = World(seed)
+
+    def look(view: _C.FrameView) -> None:
+        remembering, forgetful = _C.GuardTree(view.code), _C.GuardTree(view.code)
+        for tree in (remembering, forgetful):
+            state = world.random.getstate()
+            world.guard(tree, tree.child(0, "local", "x"), world.root)
+            world.random.setstate(state)
+        held = failed = 0
+        undo: list[Callable[[], None]] = []
+        for _ in range(400):
+            expected = forgetful.test(view) is None
+            assert (remembering.lookup(view) is not None) == expected
+            held, failed = held + expected, failed + (not expected)
+            if undo and world.random.random() < 0.6:
+                undo.pop()()
+            else:
+                undo.append(world.change())
+        while undo:
+            undo.pop()()
+            assert (remembering.lookup(view) is not None) == (forgetful.test(view) is None)
+        assert remembering.lookup(view) is not None, forgetful.test(view)
+        assert held > 10 and failed > 10
+
+    on_frame(takes, look, world.root)
+
+
+def test_a_dict_of_which_only_items_are_guarded() -> None:
+    inner = {"n": 1}
+    outer = {"inner": inner}
+
+    def look(p: Probe) -> None:
+        p.demand(p.at(("dict_item", "inner"), ("dict_item", "n")), "equals", 1)
+        assert p.holds()
+        inner["n"] = 2
+        assert not p.holds()
+        inner["n"] = 1
+        assert p.holds()
+        inner["other"] = 1
+        assert p.holds()
+        del inner["n"]
+        assert not p.holds()
+
+    probe({"outer": outer}["outer"], look)
+
+
+def test_order_of_entries_and_positions() -> None:
+    items = {"a": 1, "b": 2}
+
+    def look(p: Probe) -> None:
+        p.demand(p.argument, "dict_keys", ("a", "b"))
+        p.demand(p.at(("dict_value", 0)), "equals", 1)
+        p.demand(p.at(("dict_key", 1)), "equals", "b")
+        assert p.holds()
+        items["a"] = items.pop("a")
+        assert not p.holds()
+        items["b"] = items.pop("b")
+        assert p.holds()
+
+    probe(items, look)
+
+
+# -- who keeps what alive -------------------------------------------------------------------------------------------
+
+
+def test_dead_objects_make_a_tree_invalid() -> None:
+    for kind in ("id", "const", "type", "key"):
+
+        class Local:
+            pass
+
+        target: Any = Local if kind == "type" else Local()
+
+        def look(p: Probe, kind: str = kind) -> None:
+            nonlocal target
+            if kind == "const":
+                p.tree.child(0, "const", target)
+            elif kind == "key":
+                p.demand(p.argument, "dict_keys", (target,))
+            else:
+                p.demand(p.argument, kind, target)
+            assert p.tree.valid
+            died = weakref.ref(target)
+            target = None
+            if kind == "type":
+                nonlocal Local
+                del Local
+                gc.collect()
+            assert died() is None, "the tree keeps what it guards alive"
+            assert not p.tree.valid
+            assert p.tree.lookup(p.view) is None
+            failure = p.tree.test(p.view)
+            assert failure is not None and "died" in failure.found
+            p.tree.checks()
+
+        probe(3, look)
+
+
+def test_a_module_is_not_kept_alive_by_the_tree_that_guards_it() -> None:
+    def guarded() -> tuple[_C.GuardTree, weakref.ref[nn.Module]]:
+        model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+        trees: list[_C.GuardTree] = []
+
+        def look(view: _C.FrameView) -> None:
+            tree = _C.GuardTree(view.code)
+            const = tree.child(0, "const", model)
+            modules = tree.child(tree.child(const, "instance_dict"), "dict_item", "_modules")
+            first = tree.child(modules, "dict_item", "0")
+            tree.check(first, "type", nn.Linear, "t")
+            tree.check(tree.child(0, "local", "x"), "id", model, "i")
+            tree.capture(first)
+            assert tree.lookup(view) == (model[0],)
+            trees.append(tree)
+
+        on_frame(takes, look, model)
+        return trees[0], weakref.ref(model)
+
+    tree, model = guarded()
+    gc.collect()
+    assert model() is None
+    assert not tree.valid
+
+
+def test_trees_are_collected_with_the_cycles_through_them() -> None:
+    class Reason:
+        tree: _C.GuardTree
+
+    def cycle() -> weakref.ref[Reason]:
+        reason = Reason()
+
+        def look(p: Probe) -> None:
+            reason.tree = p.tree
+            p.tree.check(p.argument, "equals", 1, reason)
+            assert p.holds()
+
+        probe(1, look)
+        return weakref.ref(reason)
+
+    reason = cycle()
+    gc.collect()
+    assert reason() is None
+
+
+def test_nothing_leaks() -> None:
+    value = Plain(a=1, t=(1, 2), d={"k": 1}, s={1})
+    deq = deque([object()])
+    grad = torch.ones(2, requires_grad=True)
+    grad.grad = torch.zeros(2)
+
+    def look(p: Probe) -> None:
+        def build() -> _C.GuardTree:
+            tree = _C.GuardTree(p.view.code)
+            x = tree.child(0, "local", "x")
+            first = tree.child(x, "tuple_item", 0)
+            inside = tree.child(first, "instance_dict")
+            tree.check(first, "type", Plain, "r")
+            tree.check(tree.child(inside, "dict_item", "a"), "equals", 1, "r")
+            tree.check(tree.child(inside, "dict_item", "t"), "equals", (1, 2), "r")
+            tree.check(tree.child(inside, "dict_item", "d"), "dict_keys", ("k",), "r")
+            tree.check(tree.child(inside, "dict_item", "s"), "set_items", frozenset({1}), "r")
+            tree.check(tree.child(tree.child(x, "tuple_item", 1), "deque_item", 0), "id", deq[0], "r")
+            tree.capture(tree.child(tree.child(x, "tuple_item", 2), "c_attr", "grad"))
+            tree.check(0, "global_state", _C.GlobalState(), "r")
+            return tree
+
+        kept = build()
+        for _ in range(20):
+            build().lookup(p.view), kept.lookup(p.view), kept.test(p.view), kept.checks()
+        gc.collect()
+        watched = [value, deq, deq[0], grad, grad.grad, p.view.code, Plain, True, None, int]
+        before = [sys.getrefcount(each) for each in watched]
+        blocks = sys.getallocatedblocks()
+        for _ in range(500):
+            assert kept.lookup(p.view) is not None
+            assert kept.test(p.view) is None
+            kept.checks()
+            build().lookup(p.view)
+            value.a = 2  # type: ignore[attr-defined]
+            assert kept.test(p.view) is not None
+            assert kept.lookup(p.view) is None
+            value.a = 1  # type: ignore[attr-defined]
+        gc.collect()
+        after = [sys.getrefcount(each) for each in watched]
+        assert [a - b for b, a in zip(before, after, strict=True) if abs(a - b) > 20] == []
+        assert sys.getallocatedblocks() - blocks < 200
+
+    probe((value, deq, grad), look)
+
+
+def test_captured_values() -> None:
+    items = {"a": [1], "b": 2}
+
+    def look(p: Probe) -> None:
+        a, b = p.at(("dict_item", "a")), p.at(("dict_item", "b"))
+        assert p.tree.capture(b) == 0
+        assert p.tree.capture(a) == 1
+        assert p.tree.capture(b) == 0
+        captured = p.tree.lookup(p.view)
+        assert captured == (2, [1]) and captured[1] is items["a"]
+        items["a"] = [5]
+        captured = p.tree.lookup(p.view)
+        assert captured is not None and captured[1] is items["a"]
+        assert p.tree.lookup(p.view)[1] is items["a"]  # type: ignore[index]
+
+    probe(items, look)
+
+
+def test_checks_are_listed_in_the_order_they_are_made() -> None:
+    def look(p: Probe) -> None:
+        p.tree.check(0, "global_state", _C.GlobalState(), 0)
+        p.tree.check(p.argument, "type", list, 1)
+        p.tree.check(p.argument, "length", 1, 2)
+        item = p.at(("list_item", 0))
+        p.tree.check(item, "same_as", p.argument, 5)
+        p.tree.check(item, "equals", (1, "a"), 3)
+        p.tree.check(p.argument, "dict_keys", ("k", 2), 2.5)
+        p.tree.check(0, "distinct", [item, p.argument], 6)
+        p.tree.check(item, "set_items", frozenset({1}), 4)
+        listed = p.tree.checks()
+        assert [reason for reason, _, _ in listed] == [0, 1, 2, 2.5, 3, 4, 5, 6]
+        assert listed[1:] == [
+            (1, "type", list), (2, "length", 1), (2.5, "dict_keys", ("k", 2)), (3, "equals", (1, "a")),
+            (4, "set_items", frozenset({1})), (5, "same_as", p.argument), (6, "distinct", [item, p.argument]),
+        ]  # fmt: skip
+
+    probe([1], look)
+
+
+def test_the_first_failure_in_order_is_the_one_told() -> None:
+    def look(p: Probe) -> None:
+        for index in range(3):
+            p.tree.check(p.at(("list_item", index)), "equals", 0, index)
+        for items, first in (([1, 0, 0], 0), ([0, 1, 1], 1), ([0, 0, 1], 2)):
+            argument[:] = items
+            assert p.failure().reason == first
+            assert "int 1" in p.failure().found
+            assert p.failure().expected == 0
+        argument[:] = [0, 0, 0]
+        assert p.holds()
+        assert "equals" in repr(_failure_of(p, argument))
+
+    argument = [0, 0, 0]
+    probe(argument, look)
+
+
+def _failure_of(p: Probe, argument: list[int]) -> _C.Failure:
+    argument[0] = 9
+    return p.failure()
+
+
+def test_cost_is_small() -> None:
+    """A model's worth of checks is read from memory, not made one by one (a bound far above what it takes)."""
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2)) for _ in range(20)))
+
+    def look(p: Probe) -> None:
+        count = 0
+
+        def guard(node: int, module: nn.Module) -> None:
+            nonlocal count
+            p.demand(node, "type", type(module))
+            inside = p.tree.child(node, "instance_dict")
+            for hooks in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks"):
+                p.demand(p.tree.child(inside, "dict_item", hooks), "length", 0)
+            for name in ("forward", "weight_g"):
+                p.demand(inside, "dict_lacks", name)
+            p.demand(p.tree.child(inside, "dict_item", "training"), "equals", True)
+            count += 7
+            parameters = p.tree.child(inside, "dict_item", "_parameters")
+            for name, parameter in module._parameters.items():
+                child = p.tree.child(parameters, "dict_item", name)
+                p.demand(child, "type", nn.Parameter)
+                p.demand(child, "tensor", parameter)
+                p.tree.capture(child)
+                count += 2
+            modules = p.tree.child(inside, "dict_item", "_modules")
+            p.demand(modules, "dict_keys", tuple(module._modules))
+            for name, child_module in module._modules.items():
+                assert child_module is not None
+                guard(p.tree.child(modules, "dict_item", name), child_module)
+
+        guard(p.argument, model)
+        assert p.holds()
+        assert count > 500
+        assert min(p.tree.cost(p.view, 100) for _ in range(5)) < 200e-6
+        model[7][0].train(False)
+        assert p.failure().kind == "equals"
+        model[7][0].train(True)
+        assert p.holds()
+        model[3].register_forward_hook(lambda *_: None)
+        assert p.failure().kind == "length"
+
+    probe(model, look)
