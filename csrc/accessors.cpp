@@ -193,7 +193,8 @@ bool Accessor::set_frame_part(PyObject* arg, const FrameLayout& layout) {
   if (kind_ == AccessorKind::Closure) {
     if (!set_index(arg)) return false;
     if (index_ < layout.free_count) return true;
-    PyErr_Format(PyExc_ValueError, "the code has %zd free variables, there is no number %zd", layout.free_count, index_);
+    PyErr_Format(PyExc_ValueError, "the code has %zd free variables, there is no number %zd", layout.free_count,
+                 index_);
     return false;
   }
   PyObject* names = layout.slot_names.get();

@@ -315,9 +315,19 @@ OwnerSlot* make_slot(PyCodeObject* code, Owner* owner) {
   return &extra->slots.back();
 }
 
-void drop_invalid(OwnerSlot& slot) {
-  std::vector<Ref> dropped;
+void move_to_front(OwnerSlot& slot, const Entry* wanted) noexcept {
   auto& entries = slot.entries;
+  const auto found =
+      std::find_if(entries.begin(), entries.end(), [wanted](const Ref& each) { return as_entry(each) == wanted; });
+  if (found != entries.end()) std::rotate(entries.begin(), found, found + 1);
+}
+
+void drop_invalid(PyCodeObject* code, const Owner* owner) {
+  Extra* extra = extra_of(code);
+  OwnerSlot* slot = extra == nullptr ? nullptr : extra->find(owner);
+  if (slot == nullptr) return;
+  std::vector<Ref> dropped;  // dies last, when the list is whole again
+  auto& entries = slot->entries;
   for (auto at = entries.begin(); at != entries.end();) {
     if (is_valid(guard_tree(as_entry(*at)->tree))) {
       ++at;
@@ -329,18 +339,18 @@ void drop_invalid(OwnerSlot& slot) {
   }
 }
 
-bool add_entry(PyCodeObject* code, Owner* owner, PyObject* tree, PyObject* new_code) {
+Ref add_entry(PyCodeObject* code, Owner* owner, PyObject* tree, PyObject* new_code) {
   Ref made = Ref::steal(registered().entry->tp_alloc(registered().entry, 0));
-  if (!made) return false;
+  if (!made) return {};
   Entry* entry = as_entry(made);
   entry->tree = Py_NewRef(tree);
   entry->code = Py_NewRef(new_code);
   entry->owner = reinterpret_cast<PyObject*>(owner);
   entry->captured_slot = local_slot(reinterpret_cast<PyCodeObject*>(new_code), "___captured");
   OwnerSlot* slot = make_slot(code, owner);
-  if (slot == nullptr) return false;
-  slot->entries.insert(slot->entries.begin(), std::move(made));
-  return true;
+  if (slot == nullptr) return {};
+  slot->entries.insert(slot->entries.begin(), made);
+  return made;
 }
 
 Owner* off_owner() noexcept { return registered().off; }

@@ -48,6 +48,7 @@ struct Extra {
   Mark mark = Mark::None;
   std::vector<OwnerSlot> slots = {};
 
+  // Good until Python runs next: that may reset owners and add slots.
   OwnerSlot* find(const Owner* owner) noexcept {
     for (OwnerSlot& slot : slots) {
       if (slot.owner == owner) return &slot;
@@ -65,9 +66,12 @@ Extra* make_extra(PyCodeObject* code);
 // The owner's slot on the code, made if needed. Null with an exception set.
 OwnerSlot* make_slot(PyCodeObject* code, Owner* owner);
 
-// Puts an entry in front of the owner's others, and drops those that can't hold any more. False with an exception set.
-bool add_entry(PyCodeObject* code, Owner* owner, PyObject* tree, PyObject* new_code);
-void drop_invalid(OwnerSlot& slot);
+// Puts a new entry in front of the owner's others. Empty with an exception set.
+Ref add_entry(PyCodeObject* code, Owner* owner, PyObject* tree, PyObject* new_code);
+// Puts an entry in front of its owner's others, if it is still one of them.
+void move_to_front(OwnerSlot& slot, const Entry* entry) noexcept;
+// Drops the owner's entries that can't hold any more. May run Python.
+void drop_invalid(PyCodeObject* code, const Owner* owner);
 
 Owner* off_owner() noexcept;  // borrowed
 bool is_owner(PyObject* object) noexcept;

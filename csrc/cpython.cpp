@@ -9,11 +9,18 @@
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #include <internal/pycore_code.h>
 #include <internal/pycore_frame.h>
+#include <internal/pycore_interp.h>
+#if PY_VERSION_HEX >= 0x030C0000
+#include <internal/pycore_instruments.h>
+#endif
 #pragma GCC diagnostic pop
 
 namespace dynamo_lite {
 
 namespace {
+
+constexpr int kSpecialFlags = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
+constexpr int kFunctionFlags = CO_OPTIMIZED | CO_NEWLOCALS;
 
 constexpr bool kPython312 = PY_VERSION_HEX >= 0x030C0000;
 
@@ -53,6 +60,38 @@ struct StackBounds {
   }
 };
 
+const StackBounds& stack_bounds() noexcept {
+  static thread_local const StackBounds found;
+  return found;
+}
+
+int& recursion_remaining(PyThreadState* state) noexcept {
+#if PY_VERSION_HEX >= 0x030C0000
+  return state->py_recursion_remaining;
+#else
+  return state->recursion_remaining;
+#endif
+}
+
+int recursion_limit(PyThreadState* state) noexcept {
+#if PY_VERSION_HEX >= 0x030C0000
+  return state->py_recursion_limit;
+#else
+  return state->recursion_limit;
+#endif
+}
+
+#if PY_VERSION_HEX >= 0x030C0000
+// Tools of sys.monitoring other than the two that stand for sys.setprofile and sys.settrace: those two are set for
+// the whole interpreter though they concern the threads that have a function alone.
+template <std::size_t count>
+bool is_watched(const std::uint8_t (&tools)[count]) noexcept {
+  std::uint8_t all = 0;
+  for (const std::uint8_t each : tools) all |= each;
+  return (all & ((1 << PY_MONITORING_SYS_PROFILE_ID) - 1)) != 0;
+}
+#endif
+
 }  // namespace
 
 FrameSlots slots_of(Frame* frame) noexcept {
@@ -65,30 +104,52 @@ int argument_count(const PyCodeObject* code) noexcept {
 }
 
 bool is_plain(Frame* frame) noexcept {
-  constexpr int special = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
-  constexpr int function = CO_OPTIMIZED | CO_NEWLOCALS;
-  return frame->owner == FRAME_OWNED_BY_THREAD && (frame->f_code->co_flags & special) == 0 &&
-         (frame->f_code->co_flags & function) == function && frame->frame_obj == nullptr;
+  return frame->owner == FRAME_OWNED_BY_THREAD && (frame->f_code->co_flags & kSpecialFlags) == 0 &&
+         (frame->f_code->co_flags & kFunctionFlags) == kFunctionFlags && frame->frame_obj == nullptr;
 }
 
-bool is_traced(PyThreadState* state) noexcept {
+bool is_traced(PyThreadState* state, Frame* frame) noexcept {
 #if PY_VERSION_HEX >= 0x030C0000
-  return state->tracing != 0 || state->c_tracefunc != nullptr || state->c_profilefunc != nullptr;
+  if (state->tracing != 0 || state->c_tracefunc != nullptr || state->c_profilefunc != nullptr) return true;
+  if (is_watched(state->interp->monitors.tools)) return true;
+  const _PyCoMonitoringData* local = frame->f_code->_co_monitoring;
+  return local != nullptr && is_watched(local->local_monitors.tools);
 #else
+  (void)frame;
   return state->tracing != 0 || state->cframe->use_tracing != 0;
 #endif
 }
 
 bool is_deep(PyThreadState* state) noexcept {
-  thread_local const StackBounds bounds;
+  const StackBounds& bounds = stack_bounds();
   char here;
   if (bounds.left(&here) < bounds.size / 2) return true;
 #if PY_VERSION_HEX >= 0x030C0000
-  return state->c_recursion_remaining < C_RECURSION_LIMIT / 2;
+  // The limit is a constant of the interpreter that runs, which may be another than that of the headers.
+  static const int limit = state->c_recursion_remaining;
+  return state->c_recursion_remaining < limit / 2;
 #else
   (void)state;
   return false;
 #endif
+}
+
+bool is_exhausted() noexcept {
+  const StackBounds& bounds = stack_bounds();
+  char here;
+  return bounds.left(&here) < bounds.size / 16;
+}
+
+FreshRecursion::FreshRecursion(PyThreadState* state) noexcept
+    : state_(state), granted_(recursion_limit(state) - recursion_remaining(state)) {
+  recursion_remaining(state) += granted_;
+}
+
+FreshRecursion::~FreshRecursion() { recursion_remaining(state_) -= granted_; }
+
+bool can_become(const PyCodeObject* code, const PyCodeObject* replacement) noexcept {
+  return argument_count(code) == argument_count(replacement) && code->co_nfreevars == replacement->co_nfreevars &&
+         (replacement->co_flags & kSpecialFlags) == 0 && (replacement->co_flags & kFunctionFlags) == kFunctionFlags;
 }
 
 bool swap_code(PyThreadState* state, Frame* frame, PyCodeObject* code) noexcept {

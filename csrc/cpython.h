@@ -34,12 +34,32 @@ int argument_count(const PyCodeObject* code) noexcept;
 // Whether the frame is a plain function's that lives on the thread's data stack.
 bool is_plain(Frame* frame) noexcept;
 
-// Whether tracing or profiling is on for this thread, or one of their callbacks is running.
-bool is_traced(PyThreadState* state) noexcept;
+// Whether somebody watches this frame run: a trace or profile function of its thread, a tool of sys.monitoring; or
+// whether it belongs to one of their callbacks.
+bool is_traced(PyThreadState* state, Frame* frame) noexcept;
 
 // Whether calls have used up so much of the C stack (or of its counter) that they should go on without a hook, as
 // plain Python calls use none.
 bool is_deep(PyThreadState* state) noexcept;
+
+// Whether there is so little left of the C stack that another level could end the process.
+bool is_exhausted() noexcept;
+
+// As many nested Python calls as an empty stack allows, for the life of the object.
+class FreshRecursion {
+ public:
+  explicit FreshRecursion(PyThreadState* state) noexcept;
+  ~FreshRecursion();
+  FreshRecursion(const FreshRecursion&) = delete;
+  FreshRecursion& operator=(const FreshRecursion&) = delete;
+
+ private:
+  PyThreadState* state_;
+  int granted_;
+};
+
+// Whether a frame of `code` may become one of `replacement`: a plain function with as many arguments and free variables.
+bool can_become(const PyCodeObject* code, const PyCodeObject* replacement) noexcept;
 
 // Makes the frame one of `code`, in place: `code` has the same arguments and free variables. False, with the frame as
 // it was, where the data stack's chunk has no room for a larger frame.

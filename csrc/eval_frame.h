@@ -9,12 +9,21 @@
 
 namespace dynamo_lite {
 
+// A call that goes around the guards: the code's own, with its captured values. Borrowed; empty when none is due.
+struct DirectCall {
+  PyObject* code = nullptr;
+  PyObject* captured = nullptr;
+  int captured_slot = -1;
+};
+
 // What a thread is doing. `owner` is a strong reference or null: whoever the process names then.
 struct Thread {
   Owner* owner = nullptr;
-  int busy = 0;                    // guards or a callback are at work: frames run as they are
+  int busy = 0;                      // a callback is at work: frames run as they are
   PyObject* tail = nullptr;          // borrowed: the code of the continuation that the hook's loop is calling
   PyObject* continuation = nullptr;  // borrowed: that continuation
+  const Frame* passing = nullptr;    // the frame that is with another hook
+  DirectCall direct = {};
 };
 
 Thread& this_thread() noexcept;
@@ -35,14 +44,17 @@ class OwnerScope {
 // Nobody compiles on this thread for the life of the object; the hook stays as it is.
 class OffScope {
  public:
-  explicit OffScope(Thread& thread) noexcept : thread_(thread), before_(thread.owner) { thread.owner = off_owner(); }
-  ~OffScope() { thread_.owner = before_; }
+  explicit OffScope(Thread& thread) noexcept : thread_(thread), before_(thread.owner) {
+    thread.owner = off_owner();
+    Py_INCREF(thread.owner);
+  }
+  ~OffScope();
   OffScope(const OffScope&) = delete;
   OffScope& operator=(const OffScope&) = delete;
 
  private:
   Thread& thread_;
-  Owner* before_;
+  Owner* before_;  // owned
 };
 
 // The slots behind a FrameView; null with a RuntimeError set once its callback has returned, or a TypeError.

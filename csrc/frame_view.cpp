@@ -79,10 +79,9 @@ OwnerSlot* slot_of(FrameView* view) {
 PyObject* get_entries(PyObject* self, void*) {
   FrameView* view = valid(self);
   if (view == nullptr) return nullptr;
-  OwnerSlot* slot = slot_of(view);
-  if (slot == nullptr) return PyLong_FromLong(0);
-  drop_invalid(*slot);
-  return PyLong_FromSize_t(slot->entries.size());
+  drop_invalid(view->slots->code, view->owner);
+  const OwnerSlot* slot = slot_of(view);
+  return PyLong_FromSize_t(slot == nullptr ? 0 : slot->entries.size());
 }
 
 PyObject* misses(PyObject* self, PyObject*) {
@@ -159,6 +158,10 @@ void raise_internal_error(PyObject* failure) noexcept {
   const Ref module = Ref::steal(PyImport_ImportModule("dynamo_lite.exc"));
   const Ref error = module ? Ref::steal(PyObject_GetAttrString(module.get(), "InternalError")) : Ref();
   if (!error) return;
+  if (failure == nullptr) {
+    PyErr_SetString(error.get(), "a guard tree holds of a frame when it is asked why not, and does not when it is checked");
+    return;
+  }
   const Ref reason = Ref::steal(PyObject_GetAttrString(failure, "reason"));
   const Ref found = Ref::steal(PyObject_GetAttrString(failure, "found"));
   if (!reason || !found) return;

@@ -9,14 +9,6 @@
 
 namespace dynamo_lite {
 
-// A call that goes around the guards: the code's own, with its captured values. Borrowed; empty when none is due.
-struct DirectCall {
-  PyObject* code = nullptr;
-  PyObject* captured = nullptr;
-  int captured_slot = -1;
-};
-DirectCall& direct_call() noexcept;
-
 // A FrameView that is valid as long as this object lives.
 class FrameViewScope {
  public:
@@ -31,7 +23,8 @@ class FrameViewScope {
   Ref view_;
 };
 
-// Sets dynamo_lite.exc.InternalError for a guard that fails on the very frame it was made from.
+// Sets dynamo_lite.exc.InternalError for a guard that fails on the very frame it was made from. `failure` may be null:
+// a tree whose two walks disagree.
 void raise_internal_error(PyObject* failure) noexcept;
 
 bool register_frame_view(PyObject* module);

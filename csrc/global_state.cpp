@@ -291,7 +291,8 @@ void compare_autocast(Differences& differences, const Facts& facts, const Facts&
     const bool before = has_autocast(facts, kAutocastDevices[i]);
     if (now != before) differences.add(name, show_bool(now), show_bool(before));
     if (other.autocast_dtype[i] != facts.autocast_dtype[i]) {
-      differences.add("dtype of " + name, c10::toString(other.autocast_dtype[i]), c10::toString(facts.autocast_dtype[i]));
+      differences.add("dtype of " + name, c10::toString(other.autocast_dtype[i]),
+                      c10::toString(facts.autocast_dtype[i]));
     }
   }
 }
@@ -389,7 +390,8 @@ bool matches_current_state(PyObject* state, std::string* found) noexcept {
 }
 
 bool register_global_state(PyObject* module) {
-  return prepare_types() && PyModule_AddObjectRef(module, "GlobalState", reinterpret_cast<PyObject*>(types().state)) == 0;
+  return prepare_types() &&
+         PyModule_AddObjectRef(module, "GlobalState", reinterpret_cast<PyObject*>(types().state)) == 0;
 }
 
 }  // namespace dynamo_lite

@@ -112,7 +112,9 @@ Py_ssize_t GuardTree::add_capture(Py_ssize_t node) {
 
 // What an instance lacks is a matter of its __dict__: where that is a node, its version answers.
 void GuardTree::move_to_instance_dict(Step& step) {
-  const auto is_dict = [this](std::uint32_t child) { return steps_[child].accessor.kind() == AccessorKind::InstanceDict; };
+  const auto is_dict = [this](std::uint32_t child) {
+    return steps_[child].accessor.kind() == AccessorKind::InstanceDict;
+  };
   const auto dict = std::find_if(step.children.begin(), step.children.end(), is_dict);
   if (dict == step.children.end()) return;
   const auto stays = [](const Check& check) { return check.kind() != CheckKind::LacksInstanceDictItem; };
@@ -354,8 +356,8 @@ bool GuardTree::are_distinct(Relation& relation, std::string* found) {
     for (std::size_t j = 0; j < values.size(); ++j) {
       if (!same(j)) continue;
       if (found) {
-        *found = "nodes " + std::to_string(numbers[std::min(i, j)]) + " and " + std::to_string(numbers[std::max(i, j)]) +
-                 " are one object: " + in_words(values[i]);
+        *found = "nodes " + std::to_string(numbers[std::min(i, j)]) + " and " +
+                 std::to_string(numbers[std::max(i, j)]) + " are one object: " + in_words(values[i]);
       }
       return false;
     }

@@ -1,4 +1,4 @@
-// The tree behind a GuardTree object: nodes, what is remembered of them, and the one walk that serves check and explain.
+// The tree behind a GuardTree object: nodes, what is remembered of them, and the walk that serves check and explain.
 #pragma once
 
 #include <Python.h>
@@ -27,10 +27,10 @@ struct Miss {
 // Nodes are values; each but the first, the frame, is one accessor away from its parent. A walk visits parents first.
 //
 // What a walk remembers. After all of a node's checks and all below it have held once, the node remembers the object
-// and, where some of that is a matter of a dict's keys and values or of a type's attributes, its version number. As long
-// as the version is the same, that part need not be asked again, and the children's values are the objects they were:
-// they are visited only for what may change inside them (`live`, or `dicts` where that is a version alone). Three rules
-// keep this sound:
+// and, where some of that is a matter of a dict's keys and values or of a type's attributes, its version number. As
+// long as the version is the same, that part need not be asked again, and the children's values are the objects they
+// were: they are visited only for what may change inside them (`live`, or `dicts` where that is a version alone). Three
+// rules keep this sound:
 //   - A node forgets before its children are given other values, and remembers only when all below it has held.
 //   - The version numbers are never used twice, so that pointer and version stand for one state of one object.
 //   - Without a version, a node's memory counts only while its parent vouches for the object (`same`): an equal address
@@ -55,7 +55,7 @@ class GuardTree {
 
   // The checks in the order they are made.
   std::vector<const Check*> checks_in_order();
-  // What a miss is about: the check's reason, else the reason of the first check which needs the missing value; borrowed.
+  // What a miss is about: the check's reason, else that of the first check which needs the missing value; borrowed.
   PyObject* reason_of(const Miss& miss) const noexcept;
   const Accessor& accessor(std::uint32_t node) const noexcept { return steps_[node].accessor; }
 

@@ -162,7 +162,9 @@ PyObject* tree_cost(PyObject* self, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"frame", "repeats", nullptr};
   PyObject* frame;
   int repeats = 1000;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|i:cost", const_cast<char**>(names), &frame, &repeats)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|i:cost", const_cast<char**>(names), &frame, &repeats)) {
+    return nullptr;
+  }
   const FrameSlots* slots = frame_slots(frame);
   if (!slots) return nullptr;
   if (repeats < 1) return PyErr_Format(PyExc_ValueError, "cost() needs at least one repeat, not %d", repeats);
@@ -184,7 +186,7 @@ PyMethodDef tree_methods[] = {
      PyDoc_STR("child(parent, kind, arg=None)\n--\n\nThe number of a new node, one accessor from its parent. "
                "ValueError for a kind that is not there.")},
     {"check", with_keywords(tree_check), METH_VARARGS | METH_KEYWORDS,
-     PyDoc_STR("check(node, kind, arg, reason)\n--\n\nDemand something of a node's value; reason is what a Failure has.")},
+     PyDoc_STR("check(node, kind, arg, reason)\n--\n\nDemand something of a node's value; a Failure has the reason.")},
     {"capture", tree_capture, METH_O,
      PyDoc_STR("capture(node)\n--\n\nThe index of the node's value in the tuple that a hit captures.")},
     {"checks", tree_checks, METH_NOARGS,
@@ -192,7 +194,7 @@ PyMethodDef tree_methods[] = {
     {"test", tree_test, METH_O,
      PyDoc_STR("test(frame)\n--\n\nThe first Failure of a FrameView, or None. Remembers nothing.")},
     {"lookup", tree_lookup, METH_O,
-     PyDoc_STR("lookup(frame)\n--\n\nThe captured values where all holds of a FrameView, else None: what the hook does.")},
+     PyDoc_STR("lookup(frame)\n--\n\nWhat the hook does: the captured values where all holds, else None.")},
     {"cost", with_keywords(tree_cost), METH_VARARGS | METH_KEYWORDS,
      PyDoc_STR("cost(frame, repeats=1000)\n--\n\nSeconds that one lookup takes.")},
     {nullptr, nullptr, 0, nullptr},
