@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from models import MODELS, Model
+from architectures import MODELS, Model
 from rich.console import Console
 from rich.table import Table
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from alternate import alternate
-from models import gpt2
+from architectures import gpt2
 from rich.console import Console
 from rich.table import Table
 

@@ -23,7 +23,7 @@ from rich.table import Table
 import dynamo_lite as dl
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
-from models import MODELS, Model  # noqa: E402
+from architectures import MODELS, Model  # noqa: E402
 
 CONSOLE = Console(width=130)
 

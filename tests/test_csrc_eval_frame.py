@@ -20,7 +20,7 @@ def owner_of(callback):
     return _C.Owner(callback, "test")
 
 
-def replacing(new_code, **checks):
+def replacing(new_code):
     """A callback that gives every frame of a function named ``fn`` this code."""
 
     def callback(view):
@@ -29,16 +29,6 @@ def replacing(new_code, **checks):
         return _C.GuardTree(view.code), new_code
 
     return callback
-
-
-def code_returning(value, like):
-    """Code with the arguments of ``like`` that returns a value."""
-
-    def fn(x):
-        return value
-
-    made = fn.__code__.replace(co_name=like.__name__)
-    return made
 
 
 def test_pass_asks_again_and_skip_does_not():
@@ -104,37 +94,21 @@ def test_new_code_runs_in_place():
     assert not entry.valid and entry.owner is None and owner.entries(fn.__code__) == []
 
 
+def made(source):
+    """A function of no closure, from its source."""
+    scope = {}
+    exec(source, scope)
+    return next(value for value in scope.values() if isinstance(value, types.FunctionType))
+
+
 def test_new_code_larger_than_any_room_on_the_data_stack():
     """At each depth the frame may lie at the end of a chunk: the larger code must run there as well."""
-
-    def fn(x):
-        return down(x - 1) if x else 0
-
-    big = "def fn(x):\n" + "".join(f"    v{n} = x\n" for n in range(150))
-    big += "    return 1 + down(x - 1) + v149 - x if x else 0\n"
-    scope = {}
-
-    def down(x):
-        return wrapped(x)
-
-    exec(big, scope)
-    scope["fn"].__globals__["down"] = down
-    code = scope["fn"].__code__
-
-    def callback(view):
-        return (_C.GuardTree(view.code), code) if view.code.co_name == "fn" else _C.SKIP
-
-    fn = types.FunctionType(fn.__code__.replace(co_freevars=(), co_code=_global_down(fn)), {"down": down})
-    wrapped = _C.Wrapped(fn, owner_of(callback))
+    fn = made("def fn(x):\n    return down(x - 1) if x else 0\n")
+    many = "".join(f"    v{n} = x\n" for n in range(150))
+    large = made(f"def fn(x):\n{many}    return 1 + down(x - 1) + v149 - x if x else 0\n")
+    wrapped = _C.Wrapped(fn, owner_of(replacing(large.__code__)))
+    fn.__globals__["down"] = wrapped
     assert wrapped(120) == 120
-
-
-def _global_down(fn):
-    def template(x):
-        return down(x - 1) if x else 0  # noqa: F821
-
-    del fn
-    return template.__code__.co_code
 
 
 def test_guard_that_fails_at_once_is_an_internal_error():
@@ -320,25 +294,11 @@ def test_continuation_lets_go_of_its_arguments():
         def __del__(self):
             died.append(True)
 
-    def fn(x):
-        return x
-
-    def first(x):
-        return RESUME(None, [Loud()])  # noqa: F821
-
-    def rest(x):
-        x.clear()
-        return list(died)
-
-    scope = {"RESUME": _C.Resume(rest.__code__), "Loud": Loud, "died": died, "list": list}
-    function = types.FunctionType(fn.__code__, scope)
-    code = types.FunctionType(first.__code__.replace(co_freevars=()), scope).__code__ if not first.__closure__ else None
-    if code is None:
-        code = compile("def first(x):\n    return RESUME(None, [Loud()])\n", "made", "exec").co_consts[0]
-        scope["RESUME"] = _C.Resume(
-            compile("def rest(x):\n    x.clear()\n    return list(died)\n", "made", "exec").co_consts[0]
-        )
-    assert _C.Wrapped(function, owner_of(replacing(code)))(1) == [True]
+    fn = made("def fn(x):\n    return x\n")
+    first = made("def fn(x):\n    return RESUME(None, [Loud()])\n")
+    rest = made("def rest(x):\n    x.clear()\n    return list(died)\n")
+    fn.__globals__.update(RESUME=_C.Resume(rest.__code__), Loud=Loud, died=died)
+    assert _C.Wrapped(fn, owner_of(replacing(first.__code__)))(1) == [True]
 
 
 @pytest.mark.parametrize("torch_first", [True, False])
@@ -478,12 +438,7 @@ def test_trace_functions_see_the_program():
 
 
 def test_code_dies_with_its_entries_and_owner():
-    def make():
-        scope = {}
-        exec("def fn(x):\n    return x\n", scope)
-        return scope["fn"]
-
-    fn = make()
+    fn = made("def fn(x):\n    return x\n")
     owner = owner_of(replacing(fn.__code__))
     wrapped = _C.Wrapped(fn, owner)
     assert wrapped(3) == 3
@@ -495,7 +450,7 @@ def test_code_dies_with_its_entries_and_owner():
     gc.collect()
     assert code() is None and owner.codes() == []
 
-    fn = make()
+    fn = made("def fn(x):\n    return x\n")
     owner = owner_of(replacing(fn.__code__.replace(co_name="other")))
     assert _C.Wrapped(fn, owner)(3) == 3
     gone = weakref.ref(owner)

@@ -333,7 +333,7 @@ def in_set_comprehension_and_condition(x, s):
     return y * len(found), found
 
 
-@place(graphs=(0, 5), operators=(0, 10))
+@place(graphs=(0, 6), operators=(0, 10))
 def in_nested_comprehension(x, s):
     rows = [[x * i + (CUT, j)[1] for j in range(2)] for i in range(2)]
     return rows

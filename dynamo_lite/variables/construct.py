@@ -18,7 +18,7 @@ from .mapping import DictVariable, SetVariable
 from .registry import known_call, models, models_class_method, provides, record
 from .sequence import DequeVariable, ListVariable, NamedTupleVariable, TupleVariable, is_namedtuple_class
 from .tensor import record as record_operator
-from .user_object import UserObjectVariable, payload_base
+from .user_object import UserObjectVariable, c_maker, payload_base
 
 provides("record")(record_operator)
 
@@ -101,9 +101,9 @@ def class_attribute_function(tx: Any, cls: type, raw: staticmethod[Any, Any]) ->
 def new_instance(tx: Any, cls: type, args: Args, kwargs: Kwargs) -> VariableTracker:
     """``object.__new__(cls)`` or that of the builtin container it derives from; anything else in C is unknown."""
     base = payload_base(cls)
-    builtin = next(b for b in cls.__mro__ if not b.__flags__ & (1 << 9))
-    if builtin not in (object, base) or base in (defaultdict, frozenset):
-        unsupported(UnknownCall(f"{cls.__qualname__}()", f"{builtin.__name__} makes its instances in C"))
+    maker = c_maker(cls)
+    if maker is not None or base in (defaultdict, frozenset):
+        unsupported(UnknownCall(f"{cls.__qualname__}()", f"{(maker or base).__name__} makes its instances in C"))  # type: ignore[union-attr]
     if class_lookup(cls, "__del__") is not MISSING:
         unsupported(UnknownCall(f"{cls.__qualname__}()", "its instances have a __del__, which runs when they die"))
     if getattr(cls, "__abstractmethods__", None):

@@ -33,6 +33,22 @@ def payload_base(cls: type) -> type | None:
     return next((base for base in cls.__mro__ if base in PAYLOADS), None)
 
 
+def c_maker(cls: type) -> type | None:
+    """The class in C whose state the instances have, where that is not ``object`` or a builtin container."""
+    static = next((base for base in cls.__mro__ if not base.__flags__ & _HEAP_TYPE), object)
+    if static is not object and static not in PAYLOADS:
+        return static
+    if cls.__flags__ & _DISALLOW_INSTANTIATION:
+        return cls
+    new = class_lookup(cls, "__new__")
+    maker = new.__self__ if isinstance(new, types.BuiltinFunctionType) else object
+    return maker if maker is not object and maker not in PAYLOADS else None  # type: ignore[return-value]
+
+
+_HEAP_TYPE = 1 << 9
+_DISALLOW_INSTANTIATION = 1 << 7
+
+
 class UserObjectVariable(VariableTracker):
     """An object. ``attrs``: what was written inside, None for deleted; ``payload``: its items as a container."""
 
@@ -215,6 +231,8 @@ class UserObjectVariable(VariableTracker):
             return found
         if self.payload is not None:
             return self.payload.iterate(tx)
+        if class_lookup(self.cls, "__iter__") is not MISSING:
+            return super().iterate(tx)
         return tx.iterate_by_getitem(self)
 
     def next(self, tx: Any) -> VariableTracker:
@@ -613,10 +631,12 @@ def _wrap_user_object(attempt: Any, value: Any, source: Source) -> VariableTrack
     cls = type(value)
     if source.kind != "const":
         source.check("type", cls)
-    builtin = next((b for b in cls.__mro__[1:] if b is not object and not b.__flags__ & (1 << 9)), None)
+    maker = c_maker(cls)
+    if maker is not None:
+        return OpaqueVariable(value, source, f"an object of {maker.__name__}, which is written in C")
     payload = _wrap_payload(attempt, value, source)
-    if builtin is not None and payload is None:
-        return OpaqueVariable(value, source, f"derives from {builtin.__name__}")
+    if payload is None and payload_base(cls) is not None:
+        return OpaqueVariable(value, source, f"derives from {payload_base(cls).__name__}")  # type: ignore[union-attr]
     return UserObjectVariable(value, cls, source, payload)
 
 
