@@ -2,6 +2,7 @@
 
 #include <structmember.h>
 
+#include "cpython.h"
 #include "eval_frame.h"
 
 namespace dynamo_lite {
@@ -23,8 +24,22 @@ Wrapped* self_wrapped(PyObject* self) { return reinterpret_cast<Wrapped*>(self);
 
 PyObject* wrapped_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
   Wrapped* wrapped = self_wrapped(self);
-  OwnerScope scope(reinterpret_cast<Owner*>(wrapped->owner));
+  if (is_exhausted()) {
+    PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded: the C stack has no room for a compiled call");
+    return nullptr;
+  }
+  const OwnerScope scope(reinterpret_cast<Owner*>(wrapped->owner));
   return PyObject_Vectorcall(wrapped->fn, args, count, names);
+}
+
+// A new Wrapped.
+PyObject* make_wrapped(PyTypeObject* type, PyObject* fn, PyObject* owner) {
+  PyObject* self = type->tp_alloc(type, 0);
+  if (self == nullptr) return nullptr;
+  self_wrapped(self)->vectorcall = wrapped_call;
+  self_wrapped(self)->fn = Py_NewRef(fn);
+  self_wrapped(self)->owner = Py_NewRef(owner);
+  return self;
 }
 
 PyObject* wrapped_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
@@ -34,12 +49,7 @@ PyObject* wrapped_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO", const_cast<char**>(names), &fn, &owner)) return nullptr;
   if (!PyCallable_Check(fn)) return PyErr_Format(PyExc_TypeError, "%s can't be called", Py_TYPE(fn)->tp_name);
   if (!is_owner(owner)) return PyErr_Format(PyExc_TypeError, "owner must be an Owner, not %s", Py_TYPE(owner)->tp_name);
-  PyObject* self = type->tp_alloc(type, 0);
-  if (self == nullptr) return nullptr;
-  self_wrapped(self)->vectorcall = wrapped_call;
-  self_wrapped(self)->fn = Py_NewRef(fn);
-  self_wrapped(self)->owner = Py_NewRef(owner);
-  return self;
+  return make_wrapped(type, fn, owner);
 }
 
 int wrapped_traverse(PyObject* self, visitproc visit, void* arg) {
@@ -66,9 +76,17 @@ void wrapped_dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-PyObject* wrapped_get(PyObject* self, PyObject* object, PyObject*) {
-  if (object == nullptr || object == Py_None) return Py_NewRef(self);
-  return PyMethod_New(self, object);
+// Binds as `fn` does: a function becomes a method, a staticmethod what it holds, a builtin stays what it is.
+PyObject* wrapped_get(PyObject* self, PyObject* object, PyObject* type) {
+  PyObject* fn = self_wrapped(self)->fn;
+  if (PyFunction_Check(fn)) {
+    return object == nullptr || object == Py_None ? Py_NewRef(self) : PyMethod_New(self, object);
+  }
+  const descrgetfunc get = Py_TYPE(fn)->tp_descr_get;
+  if (get == nullptr) return Py_NewRef(self);
+  const Ref bound = Ref::steal(get(fn, object, type));
+  if (!bound) return nullptr;
+  return bound.get() == fn ? Py_NewRef(self) : make_wrapped(Py_TYPE(self), bound.get(), self_wrapped(self)->owner);
 }
 
 // Attributes that are not its own are the function's: __name__, __doc__, __defaults__ and so on.
@@ -79,9 +97,23 @@ PyObject* wrapped_getattro(PyObject* self, PyObject* name) {
   return PyObject_GetAttr(self_wrapped(self)->fn, name);
 }
 
+// The function's own attribute, unless the object was given another.
 PyObject* forwarded(PyObject* self, void* name) {
-  return PyObject_GetAttrString(self_wrapped(self)->fn, static_cast<const char*>(name));
+  const auto* text = static_cast<const char*>(name);
+  PyObject* dict = self_wrapped(self)->dict;
+  PyObject* own = dict == nullptr ? nullptr : PyDict_GetItemString(dict, text);
+  return own != nullptr ? Py_NewRef(own) : PyObject_GetAttrString(self_wrapped(self)->fn, text);
 }
+
+int set_forwarded(PyObject* self, PyObject* value, void* name) {
+  const auto* text = static_cast<const char*>(name);
+  const Ref dict = Ref::steal(PyObject_GenericGetDict(self, nullptr));
+  if (!dict) return -1;
+  return value == nullptr ? PyDict_DelItemString(dict.get(), text) : PyDict_SetItemString(dict.get(), text, value);
+}
+
+// Copied as a function is, by being the same; pickled by name.
+PyObject* wrapped_reduce(PyObject* self, PyObject*) { return PyObject_GetAttrString(self, "__qualname__"); }
 
 PyObject* wrapped_repr(PyObject* self) {
   return PyUnicode_FromFormat("<compiled %R>", self_wrapped(self)->fn);
@@ -89,11 +121,16 @@ PyObject* wrapped_repr(PyObject* self) {
 
 PyGetSetDef wrapped_getset[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
-    {"__doc__", forwarded, nullptr, nullptr, const_cast<char*>("__doc__")},
-    {"__module__", forwarded, nullptr, nullptr, const_cast<char*>("__module__")},
-    {"__name__", forwarded, nullptr, nullptr, const_cast<char*>("__name__")},
-    {"__qualname__", forwarded, nullptr, nullptr, const_cast<char*>("__qualname__")},
+    {"__doc__", forwarded, set_forwarded, nullptr, const_cast<char*>("__doc__")},
+    {"__module__", forwarded, set_forwarded, nullptr, const_cast<char*>("__module__")},
+    {"__name__", forwarded, set_forwarded, nullptr, const_cast<char*>("__name__")},
+    {"__qualname__", forwarded, set_forwarded, nullptr, const_cast<char*>("__qualname__")},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyMethodDef wrapped_methods[] = {
+    {"__reduce__", wrapped_reduce, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
 };
 
 PyMemberDef wrapped_members[] = {
@@ -114,6 +151,7 @@ PyType_Slot wrapped_slots[] = {
     {Py_tp_descr_get, reinterpret_cast<void*>(wrapped_get)},
     {Py_tp_getattro, reinterpret_cast<void*>(wrapped_getattro)},
     {Py_tp_repr, reinterpret_cast<void*>(wrapped_repr)},
+    {Py_tp_methods, wrapped_methods},
     {Py_tp_getset, wrapped_getset},
     {Py_tp_members, wrapped_members},
     {0, nullptr},
@@ -208,7 +246,7 @@ struct GraphCall {
 GraphCall* self_graph(PyObject* self) { return reinterpret_cast<GraphCall*>(self); }
 
 PyObject* graph_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
-  OffScope off(this_thread());
+  const OffScope off(this_thread());
   return PyObject_Vectorcall(self_graph(self)->fn, args, count, names);
 }
 
@@ -220,13 +258,15 @@ PyObject* graph_call_captured(PyObject* self, PyObject* const* args, std::size_t
   }
   const Py_ssize_t total = captured + given - 1;
   constexpr Py_ssize_t few = 64;
-  PyObject* small[few];
-  auto** values = total <= few ? small : static_cast<PyObject**>(PyMem_Malloc(sizeof(PyObject*) * total));
-  if (values == nullptr) return PyErr_NoMemory();
+  PyObject* small[few + 1];
+  auto** room = total <= few ? small : static_cast<PyObject**>(PyMem_Malloc(sizeof(PyObject*) * (total + 1)));
+  if (room == nullptr) return PyErr_NoMemory();
+  PyObject** values = room + 1;  // a bound method puts its object in front
   for (Py_ssize_t at = 0; at < captured; ++at) values[at] = PyTuple_GET_ITEM(args[0], at);
   for (Py_ssize_t at = 1; at < given; ++at) values[captured + at - 1] = args[at];
-  PyObject* result = graph_call(self, values, static_cast<std::size_t>(total), nullptr);
-  if (values != small) PyMem_Free(values);
+  PyObject* result =
+      graph_call(self, values, static_cast<std::size_t>(total) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
+  if (room != small) PyMem_Free(room);
   return result;
 }
 
@@ -384,10 +424,13 @@ PyType_Spec continuation_spec = {"dynamo_lite._C.Continuation",
 
 bool is_continuation(PyObject* object) noexcept { return Py_TYPE(object) == continuation_type(); }
 
-Ref continuation_function(PyObject* object, PyObject* globals) {
+Ref continuation_function(PyObject* object, PyObject* globals, PyObject* builtins) {
   Continuation* continuation = as_continuation(object);
   Ref function = Ref::steal(PyFunction_New(continuation->code, globals));
-  if (!function || continuation->closure == Py_None) return function;
+  if (!function) return function;
+  auto* made = reinterpret_cast<PyFunctionObject*>(function.get());
+  if (made->func_builtins != builtins) Py_SETREF(made->func_builtins, Py_NewRef(builtins));
+  if (continuation->closure == Py_None) return function;
   if (PyFunction_SetClosure(function.get(), continuation->closure) < 0) return {};
   return function;
 }

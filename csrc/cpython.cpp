@@ -9,8 +9,9 @@
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #include <internal/pycore_code.h>
 #include <internal/pycore_frame.h>
-#include <internal/pycore_interp.h>
 #if PY_VERSION_HEX >= 0x030C0000
+#undef HAVE_STD_ATOMIC  // C's <stdatomic.h> is not for C++; the compiler's own atomics have the same layout
+#include <internal/pycore_interp.h>
 #include <internal/pycore_instruments.h>
 #endif
 #pragma GCC diagnostic pop
@@ -85,9 +86,9 @@ int recursion_limit(PyThreadState* state) noexcept {
 // Tools of sys.monitoring other than the two that stand for sys.setprofile and sys.settrace: those two are set for
 // the whole interpreter though they concern the threads that have a function alone.
 template <std::size_t count>
-bool is_watched(const std::uint8_t (&tools)[count]) noexcept {
-  std::uint8_t all = 0;
-  for (const std::uint8_t each : tools) all |= each;
+bool is_watched(const uint8_t (&tools)[count]) noexcept {
+  uint8_t all = 0;
+  for (const uint8_t each : tools) all |= each;
   return (all & ((1 << PY_MONITORING_SYS_PROFILE_ID) - 1)) != 0;
 }
 #endif

@@ -1,6 +1,6 @@
 #include "eval_frame.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "callables.h"
 #include "frame_view.h"
@@ -12,10 +12,11 @@ namespace {
 
 // The hook's own state. Under the GIL.
 struct Hook {
-  Evaluator previous = nullptr;  // whoever was there before us; null for CPython's own
+  Evaluator previous = nullptr;  // what we were put on top of last; null for CPython's own
+  Evaluator below = nullptr;     // what we were put on top of when nobody passed frames to us; null for CPython's own
   int users = 0;                 // threads and the process that have an owner other than OFF
   Owner* process = nullptr;      // owned
-  bool installed = false;        // ours is the current one, or somebody has put theirs on top of it
+  bool chained = false;          // ours is the current one, or somebody who is on top of it may pass frames to it
 };
 
 Hook& hook() noexcept {
@@ -31,18 +32,23 @@ void install(PyThreadState* state) noexcept {
   Hook& our = hook();
   const Evaluator current = current_evaluator(state);
   if (current == evaluate) return;
-  // A stranger's evaluator on top of ours chains to us; putting ours on top of it again would make a circle.
-  if (our.installed && current != evaluate_default_address()) return;
   our.previous = current == evaluate_default_address() ? nullptr : current;
-  our.installed = true;
+  // Whoever was put on top of ours passes frames to us: with ours on top again, they must not get them a second time.
+  if (our.previous == nullptr || !our.chained) our.below = our.previous;
+  our.chained = true;
   set_evaluator(state, evaluate);
 }
 
+// Takes the hook out where it is on top. Under somebody else's it stays, for they hold its address; it passes frames on.
 void remove(PyThreadState* state) noexcept {
   Hook& our = hook();
-  if (current_evaluator(state) != evaluate) return;
-  set_evaluator(state, our.previous == nullptr ? evaluate_default_address() : our.previous);
-  our.installed = false;
+  const Evaluator current = current_evaluator(state);
+  if (current == evaluate) {
+    set_evaluator(state, our.previous == nullptr ? evaluate_default_address() : our.previous);
+    our.chained = our.previous != our.below;
+  } else if (current == evaluate_default_address()) {
+    our.chained = false;
+  }
 }
 
 void add_user(const Owner* owner) noexcept {
@@ -56,27 +62,55 @@ void drop_user(const Owner* owner) noexcept {
   if (--hook().users == 0) remove(PyThreadState_Get());
 }
 
+// The hook is out of the interpreter for the life of the object, where it is on top of CPython's own evaluator.
+class HookOut {
+ public:
+  HookOut(PyThreadState* state, bool wanted) noexcept
+      : state_(state), out_(wanted && hook().previous == nullptr && current_evaluator(state) == evaluate) {
+    if (out_) set_evaluator(state, evaluate_default_address());
+  }
+  ~HookOut() {
+    if (!out_ || current_evaluator(state_) != evaluate_default_address()) return;
+    if (hook().users > 0) {
+      set_evaluator(state_, evaluate);
+    } else {
+      hook().chained = false;
+    }
+  }
+  HookOut(const HookOut&) = delete;
+  HookOut& operator=(const HookOut&) = delete;
+
+ private:
+  PyThreadState* state_;
+  bool out_;
+};
+
+// Runs a frame as it is: by the hook that was there before ours, else by CPython.
 PyObject* pass_on(PyThreadState* state, Frame* frame, int throwflag) {
-  const Evaluator previous = hook().previous;
-  return previous == nullptr ? evaluate_default(state, frame, throwflag) : previous(state, frame, throwflag);
+  const Hook& our = hook();
+  if (our.previous == nullptr && our.below == nullptr) return evaluate_default(state, frame, throwflag);
+  const Evaluator next = current_evaluator(state) == evaluate ? our.previous : our.below;
+  Thread& thread = this_thread();
+  if (next == nullptr || thread.passing == frame) return evaluate_default(state, frame, throwflag);
+  const Frame* before = std::exchange(thread.passing, frame);
+  PyObject* result = next(state, frame, throwflag);
+  thread.passing = before;
+  return result;
 }
 
 // Runs a frame, and all that it calls, without any hook: as deep as plain Python goes.
 PyObject* run_unhooked(PyThreadState* state, Frame* frame) {
-  if (current_evaluator(state) != evaluate) return pass_on(state, frame, 0);
-  set_evaluator(state, evaluate_default_address());
-  PyObject* result = evaluate_default(state, frame, 0);
-  set_evaluator(state, evaluate);
-  return result;
+  const HookOut out(state, true);
+  return pass_on(state, frame, 0);
 }
 
 PyObject* run_off(PyThreadState* state, Frame* frame, Thread& thread) {
-  OffScope off(thread);
+  const OffScope off(thread);
   return pass_on(state, frame, 0);
 }
 
 // The frame's data stack has no room for the new code: it runs in a frame of its own, called with the slots.
-PyObject* run_beside(PyThreadState* state, Frame* frame, Entry* entry, Ref captured) {
+PyObject* run_beside(PyThreadState* state, Frame* frame, Entry* entry, Ref captured, Thread& thread) {
   const FrameSlots slots = slots_of(frame);
   if (entry->flat == nullptr) entry->flat = flattened(reinterpret_cast<PyCodeObject*>(entry->code)).release();
   Ref function = entry->flat == nullptr ? Ref() : Ref::steal(PyFunction_New(entry->flat, slots.globals));
@@ -84,18 +118,19 @@ PyObject* run_beside(PyThreadState* state, Frame* frame, Entry* entry, Ref captu
   if (!function || (closure != nullptr && PyFunction_SetClosure(function.get(), closure) < 0)) {
     return abandon(state, frame);
   }
-  direct_call() = {entry->flat, captured.get(), entry->captured_slot};
+  install(state);  // the call must come to us, whoever took the hook out meanwhile
+  thread.direct = {entry->flat, captured.get(), entry->captured_slot};
   PyObject* result = PyObject_Vectorcall(function.get(), slots.localsplus, argument_count(slots.code), nullptr);
-  direct_call() = {};
+  thread.direct = {};
   if (result == nullptr) return abandon(state, frame);
   discard(state, frame);
   return result;
 }
 
 // Runs the continuations that a frame's new code asks for, one after the other, in that frame's place.
-PyObject* continue_with(Ref result, PyObject* globals, Thread& thread) {
+PyObject* continue_with(Ref result, PyObject* globals, PyObject* builtins, Thread& thread) {
   while (result && is_continuation(result.get())) {
-    Ref function = continuation_function(result.get(), globals);
+    const Ref function = continuation_function(result.get(), globals, builtins);
     if (!function) return nullptr;
     const ContinuationArguments arguments = continuation_arguments(result.get());
     thread.tail = PyFunction_GET_CODE(function.get());
@@ -110,128 +145,165 @@ PyObject* continue_with(Ref result, PyObject* globals, Thread& thread) {
 PyObject* run_entry(PyThreadState* state, Frame* frame, const Ref& held, Ref captured, Thread& thread, bool tail) {
   Entry* entry = as_entry(held);
   ++entry->hits;
-  const Ref globals = Ref::borrow(slots_of(frame).globals);
+  const FrameSlots slots = slots_of(frame);
+  const Ref globals = Ref::borrow(slots.globals);
+  const Ref builtins = Ref::borrow(slots.builtins);
   Ref result;
   if (swap_code(state, frame, reinterpret_cast<PyCodeObject*>(entry->code))) {
     if (entry->captured_slot >= 0) set_slot(frame, entry->captured_slot, std::move(captured));
     result = Ref::steal(evaluate_default(state, frame, 0));
     if (result && is_continuation(result.get())) release_locals(frame);
   } else {
-    const Ref kept = held;
-    result = Ref::steal(run_beside(state, frame, entry, std::move(captured)));
+    result = Ref::steal(run_beside(state, frame, entry, std::move(captured), thread));
   }
   if (tail || !result || !is_continuation(result.get())) return result.release();
-  return continue_with(std::move(result), globals.get(), thread);
+  return continue_with(std::move(result), globals.get(), builtins.get(), thread);
 }
 
-// Asks the owner. On an entry: true, and it is first in the slot.
-enum class Answer { Entry, RunAsItIs, RunOff, Error };
+// What an owner says of a frame. `entry` is there if it is to be run, and new.
+struct Answer {
+  enum Kind { RunEntry, RunAsItIs, RunOff, Error } kind;
+  Ref entry = {};
+};
 
-Answer ask(Frame* frame, Owner* owner, PyCodeObject* code, Thread& thread) {
-  if (owner->callback == Py_None || owner->callback == nullptr) return Answer::RunAsItIs;
+// Calls the owner's callback. No frame comes to us meanwhile, nor is the program's depth held against the callback.
+Ref call_back(PyThreadState* state, const FrameSlots& slots, Owner* owner, Thread& thread) {
   const Ref callback = Ref::borrow(owner->callback);
-  const FrameSlots slots = slots_of(frame);
-  FrameViewScope view(slots, owner);
-  if (!view) return Answer::Error;
+  const FrameViewScope view(slots, owner);
+  if (!view) return {};
+  const bool alone = hook().users == 1 && !counts(hook().process);
+  const HookOut out(state, alone);
+  const FreshRecursion recursion(state);
   ++thread.busy;
-  const Ref answer = Ref::steal(PyObject_CallOneArg(callback.get(), view.get()));
+  Ref answer = Ref::steal(PyObject_CallOneArg(callback.get(), view.get()));
   --thread.busy;
-  if (!answer) return Answer::Error;
-  const Verdict verdict = verdict_of(answer.get());
-  if (verdict == Verdict::Pass) return Answer::RunAsItIs;
-  if (verdict != Verdict::None) {
-    OwnerSlot* slot = make_slot(code, owner);
-    if (slot == nullptr) return Answer::Error;
-    slot->verdict = verdict;
-    return verdict == Verdict::Freeze ? Answer::RunOff : Answer::RunAsItIs;
+  return answer;
+}
+
+// A new entry of (GuardTree, code), which must hold of the frame it was made from. Empty with an exception set.
+Ref accept(PyObject* answer, const FrameSlots& slots, Owner* owner) {
+  if (!PyTuple_Check(answer) || PyTuple_GET_SIZE(answer) != 2 || !is_guard_tree(PyTuple_GET_ITEM(answer, 0)) ||
+      !PyCode_Check(PyTuple_GET_ITEM(answer, 1))) {
+    PyErr_Format(PyExc_TypeError, "a callback returns a verdict or (GuardTree, code), not %R", answer);
+    return {};
   }
-  if (!PyTuple_Check(answer.get()) || PyTuple_GET_SIZE(answer.get()) != 2 ||
-      !is_guard_tree(PyTuple_GET_ITEM(answer.get(), 0)) || !PyCode_Check(PyTuple_GET_ITEM(answer.get(), 1))) {
-    PyErr_Format(PyExc_TypeError, "a callback returns a verdict or (GuardTree, code), not %R", answer.get());
-    return Answer::Error;
+  PyObject* tree = PyTuple_GET_ITEM(answer, 0);
+  PyObject* code = PyTuple_GET_ITEM(answer, 1);
+  if (!can_become(slots.code, reinterpret_cast<PyCodeObject*>(code))) {
+    PyErr_Format(PyExc_ValueError, "%R can't take the place of %R: it must be a function's, with as many arguments and "
+                 "free variables, and no generator's", code, slots.code);
+    return {};
   }
-  PyObject* tree = PyTuple_GET_ITEM(answer.get(), 0);
   const Ref failure = explain(guard_tree(tree), slots);
-  if (PyErr_Occurred()) return Answer::Error;
+  if (PyErr_Occurred()) return {};
   if (failure) {
     raise_internal_error(failure.get());
-    return Answer::Error;
+    return {};
   }
-  return add_entry(code, owner, tree, PyTuple_GET_ITEM(answer.get(), 1)) ? Answer::Entry : Answer::Error;
+  return add_entry(slots.code, owner, tree, code);
 }
 
-// The entry that holds, moved to the front; empty if none does.
-Ref find_entry(OwnerSlot& slot, Frame* frame, Ref& captured) {
+Answer ask(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread) {
+  if (owner->callback == Py_None || owner->callback == nullptr) return {Answer::RunAsItIs};
   const FrameSlots slots = slots_of(frame);
+  const Ref answer = call_back(state, slots, owner, thread);
+  if (!answer) return {Answer::Error};
+  const Verdict verdict = verdict_of(answer.get());
+  if (verdict == Verdict::Pass) return {Answer::RunAsItIs};
+  if (verdict != Verdict::None) {
+    OwnerSlot* slot = make_slot(slots.code, owner);
+    if (slot == nullptr) return {Answer::Error};
+    slot->verdict = verdict;
+    return {verdict == Verdict::Freeze ? Answer::RunOff : Answer::RunAsItIs};
+  }
+  Ref entry = accept(answer.get(), slots, owner);
+  return entry ? Answer{Answer::RunEntry, std::move(entry)} : Answer{Answer::Error};
+}
+
+// The entry that holds, moved to the front; empty if none does. A check may allocate, and with that run the garbage
+// collector and whatever Python it finds: the slot is looked up each time.
+Ref find_entry(PyCodeObject* code, Extra& extra, const Owner* owner, const FrameSlots& slots, Ref& captured) {
   bool stale = false;
-  for (std::size_t at = 0; at < slot.entries.size(); ++at) {
-    GuardTree& tree = guard_tree(as_entry(slot.entries[at])->tree);
+  for (std::size_t at = 0;; ++at) {
+    OwnerSlot* slot = extra.find(owner);
+    if (slot == nullptr || at >= slot->entries.size()) break;
+    Ref entry = slot->entries[at];
+    GuardTree& tree = guard_tree(as_entry(entry)->tree);
     if (check(tree, slots, captured)) {
-      if (at != 0) std::rotate(slot.entries.begin(), slot.entries.begin() + at, slot.entries.begin() + at + 1);
-      return slot.entries.front();
+      slot = at == 0 ? nullptr : extra.find(owner);
+      if (slot != nullptr) move_to_front(*slot, as_entry(entry));
+      return entry;
     }
     stale = stale || !is_valid(tree);
   }
-  if (stale) drop_invalid(slot);
+  if (stale) drop_invalid(code, owner);
   return {};
 }
 
 PyObject* run_by_answer(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail) {
-  const Ref kept = Ref::borrow(reinterpret_cast<PyObject*>(owner));
-  PyCodeObject* code = slots_of(frame).code;
-  switch (ask(frame, owner, code, thread)) {
+  const Answer answer = ask(state, frame, owner, thread);
+  switch (answer.kind) {
     case Answer::Error:
       return abandon(state, frame);
     case Answer::RunOff:
       return run_off(state, frame, thread);
     case Answer::RunAsItIs:
       return pass_on(state, frame, 0);
-    case Answer::Entry:
+    case Answer::RunEntry:
       break;
   }
-  // Another thread may have put its own in front meanwhile, so look again.
   Ref captured;
-  OwnerSlot* slot = make_slot(code, owner);
-  const Ref entry = slot == nullptr ? Ref() : find_entry(*slot, frame, captured);
-  if (!entry) return pass_on(state, frame, 0);
-  return run_entry(state, frame, entry, std::move(captured), thread, tail);
+  GuardTree& tree = guard_tree(as_entry(answer.entry)->tree);
+  if (check(tree, slots_of(frame), captured)) {
+    return run_entry(state, frame, answer.entry, std::move(captured), thread, tail);
+  }
+  const Ref failure = explain(tree, slots_of(frame));
+  if (failure) return pass_on(state, frame, 0);  // what it guards has changed since: a finalizer, another thread
+  if (!PyErr_Occurred()) raise_internal_error(nullptr);
+  return abandon(state, frame);
 }
 
 // A frame that run_beside() has called: it has new code already.
-bool take_direct(Frame* frame) {
-  DirectCall& direct = direct_call();
+bool take_direct(Frame* frame, Thread& thread) {
+  DirectCall& direct = thread.direct;
   if (direct.code == nullptr || reinterpret_cast<PyObject*>(slots_of(frame).code) != direct.code) return false;
   if (direct.captured_slot >= 0) set_slot(frame, direct.captured_slot, Ref::borrow(direct.captured));
   direct = {};
   return true;
 }
 
-PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
-  if (throwflag != 0) return pass_on(state, frame, throwflag);
-  if (is_deep(state)) return run_unhooked(state, frame);
-  Thread& thread = this_thread();
-  Owner* owner = thread.owner != nullptr ? thread.owner : hook().process;
-  if (!counts(owner) || thread.busy != 0 || !is_plain(frame)) return pass_on(state, frame, 0);
-  if (take_direct(frame)) return evaluate_default(state, frame, 0);
-  PyCodeObject* code = slots_of(frame).code;
-  const bool tail = thread.tail == reinterpret_cast<PyObject*>(code);
-  thread.tail = nullptr;
-  if (tail) drop_arguments(thread.continuation);
-  if (is_traced(state)) return pass_on(state, frame, 0);
-  Extra* extra = extra_of(code);
-  if (extra != nullptr) {
+// What is to be done with a plain function's frame on a thread whose owner is `owner`.
+PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail) {
+  const FrameSlots slots = slots_of(frame);
+  const Ref kept = Ref::borrow(reinterpret_cast<PyObject*>(owner));
+  if (Extra* extra = extra_of(slots.code)) {
     if (extra->mark == Mark::Skip) return pass_on(state, frame, 0);
     if (extra->mark == Mark::SkipRecursive) return run_off(state, frame, thread);
-    if (OwnerSlot* slot = extra->find(owner)) {
-      if (slot->verdict == Verdict::Skip) return pass_on(state, frame, 0);
-      Ref captured;
-      if (const Ref entry = find_entry(*slot, frame, captured)) {
-        return run_entry(state, frame, entry, std::move(captured), thread, tail);
-      }
-      if (slot->verdict == Verdict::Freeze) return run_off(state, frame, thread);
+    const OwnerSlot* slot = extra->find(owner);
+    const Verdict verdict = slot == nullptr ? Verdict::None : slot->verdict;
+    if (verdict == Verdict::Skip) return pass_on(state, frame, 0);
+    Ref captured;
+    if (const Ref entry = find_entry(slots.code, *extra, owner, slots, captured)) {
+      return run_entry(state, frame, entry, std::move(captured), thread, tail);
     }
+    if (verdict == Verdict::Freeze) return run_off(state, frame, thread);
   }
   return run_by_answer(state, frame, owner, thread, tail);
+}
+
+PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
+  Thread& thread = this_thread();
+  if (throwflag != 0 || thread.passing == frame) return pass_on(state, frame, throwflag);
+  if (take_direct(frame, thread)) return evaluate_default(state, frame, 0);
+  if (hook().users == 0) remove(state);  // somebody who was on top of ours has put it back
+  if (is_deep(state)) return run_unhooked(state, frame);
+  Owner* owner = thread.owner != nullptr ? thread.owner : hook().process;
+  if (!counts(owner) || thread.busy != 0 || !is_plain(frame)) return pass_on(state, frame, 0);
+  const bool tail = thread.tail == reinterpret_cast<PyObject*>(slots_of(frame).code);
+  thread.tail = nullptr;
+  if (tail) drop_arguments(thread.continuation);
+  if (is_traced(state, frame)) return pass_on(state, frame, 0);
+  return evaluate_for(state, frame, owner, thread, tail);
 }
 
 // -- functions of the module --------------------------------------------------------------------------------------------
@@ -252,10 +324,30 @@ PyObject* replace_owner(Owner*& place, Owner* owner) {
   return before == nullptr ? Py_NewRef(Py_None) : reinterpret_cast<PyObject*>(before);
 }
 
+constexpr const char* kThreadKey = "dynamo_lite.thread";
+
+// A thread that ends with an owner set lets go of it.
+void end_thread(PyObject* capsule) {
+  Thread& thread = this_thread();
+  if (PyCapsule_GetPointer(capsule, kThreadKey) != &thread) return;  // another thread tidies up after a dead one
+  Owner* owner = std::exchange(thread.owner, nullptr);
+  drop_user(owner);
+  Py_XDECREF(owner);
+}
+
+bool watch_thread_end(Thread& thread) {
+  PyObject* kept = PyThreadState_GetDict();  // borrowed
+  if (kept == nullptr) return true;
+  if (PyDict_GetItemString(kept, kThreadKey) != nullptr) return true;
+  const Ref capsule = Ref::steal(PyCapsule_New(&thread, kThreadKey, end_thread));
+  return capsule && PyDict_SetItemString(kept, kThreadKey, capsule.get()) == 0;
+}
+
 PyObject* set_thread_owner(PyObject*, PyObject* object) {
   bool ok = false;
   Owner* owner = owner_argument(object, ok);
-  return ok ? replace_owner(this_thread().owner, owner) : nullptr;
+  if (!ok || !watch_thread_end(this_thread())) return nullptr;
+  return replace_owner(this_thread().owner, owner);
 }
 
 PyObject* set_process_owner(PyObject*, PyObject* object) {
@@ -288,11 +380,6 @@ Thread& this_thread() noexcept {
   return found;
 }
 
-DirectCall& direct_call() noexcept {
-  static thread_local DirectCall found __attribute__((tls_model("initial-exec")));
-  return found;
-}
-
 OwnerScope::OwnerScope(Owner* owner) noexcept : thread_(this_thread()), before_(thread_.owner) {
   Py_INCREF(owner);
   thread_.owner = owner;
@@ -304,6 +391,13 @@ OwnerScope::~OwnerScope() {
   thread_.owner = before_;
   drop_user(mine);
   Py_XDECREF(mine);
+}
+
+OffScope::~OffScope() {
+  Owner* mine = thread_.owner;
+  thread_.owner = before_;
+  drop_user(mine);  // whoever was set inside and left there
+  Py_DECREF(mine);
 }
 
 bool register_eval_frame(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
