@@ -8,7 +8,7 @@
 
 #include "constants.h"
 #include "tensors.h"
-#include "versions.h"
+#include "cpython_lookup.h"
 
 namespace dynamo_lite {
 

@@ -6,7 +6,7 @@
 #include "constants.h"
 #include "global_state.h"
 #include "tensors.h"
-#include "versions.h"
+#include "cpython_lookup.h"
 
 namespace dynamo_lite {
 

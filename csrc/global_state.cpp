@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "refs.h"
-#include "versions.h"
+#include "cpython_lookup.h"
 
 namespace dynamo_lite {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "constants.h"
-#include "versions.h"
+#include "cpython_lookup.h"
 
 namespace dynamo_lite {
 

@@ -13,7 +13,7 @@
 #include "global_state.h"
 #include "guard_tree.h"
 #include "held.h"
-#include "versions.h"
+#include "cpython_lookup.h"
 
 namespace dynamo_lite {
 

@@ -169,6 +169,11 @@ class GuardTree:
     def checks(self) -> list[tuple[Any, str, Any]]:
         """(reason, kind, arg) in the order they are made."""
     def test(self, frame: FrameView) -> Failure | None: ...
+    valid: bool
+    def lookup(self, frame: FrameView) -> tuple[Any, ...] | None:
+        """The captured values where all holds: what the hook does."""
+    def cost(self, frame: FrameView, repeats: int = 1000) -> float:
+        """Seconds of one lookup."""
 
 CAPTURED_NAME: Final[str]
 """ '___captured' : where the code of an entry has a local variable of that name, it starts with the tuple in it."""

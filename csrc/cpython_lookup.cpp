@@ -1,4 +1,4 @@
-#include "versions.h"
+#include "cpython_lookup.h"
 
 #include <cstddef>
 
