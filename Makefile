@@ -48,7 +48,7 @@ asan: $(STAMP)
 	rm -f $(VENV)/asan/tree/dynamo_lite/_C*.so && cp $(VENV)/asan/_C*.so $(VENV)/asan/tree/dynamo_lite/
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=$(VENV)/asan/tree \
-	  $(BIN)/python -P -m pytest tests/test_csrc_eval_frame.py tests/test_csrc_guards.py tests/test_csrc_cache.py -q -p no:xdist
+	  $(BIN)/python -P -m pytest tests/test_csrc_*.py -q -p no:xdist
 
 lint: $(STAMP)
 	$(BIN)/ruff check dynamo_lite tests benchmarks examples

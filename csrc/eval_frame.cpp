@@ -12,8 +12,7 @@ namespace {
 
 // The hook's own state. Under the GIL.
 struct Hook {
-  Evaluator previous = nullptr;  // what we were put on top of last; null for CPython's own
-  Evaluator below = nullptr;     // what we were put on top of when nobody passed frames to us; null for CPython's own
+  Evaluator previous = nullptr;  // what ours was put on top of; null for CPython's own
   int users = 0;                 // threads and the process that have an owner other than OFF
   Owner* process = nullptr;      // owned
   bool chained = false;          // ours is the current one, or somebody who is on top of it may pass frames to it
@@ -32,9 +31,10 @@ void install(PyThreadState* state) noexcept {
   Hook& our = hook();
   const Evaluator current = current_evaluator(state);
   if (current == evaluate) return;
-  our.previous = current == evaluate_default_address() ? nullptr : current;
-  // Whoever was put on top of ours passes frames to us: with ours on top again, they must not get them a second time.
-  if (our.previous == nullptr || !our.chained) our.below = our.previous;
+  const bool strange = current != evaluate_default_address();
+  // Whoever was put on top of ours passes frames to us. (Not so who was there before: their leaving takes ours out.)
+  if (strange && our.chained && current != our.previous) return;
+  our.previous = strange ? current : nullptr;
   our.chained = true;
   set_evaluator(state, evaluate);
 }
@@ -45,7 +45,7 @@ void remove(PyThreadState* state) noexcept {
   const Evaluator current = current_evaluator(state);
   if (current == evaluate) {
     set_evaluator(state, our.previous == nullptr ? evaluate_default_address() : our.previous);
-    our.chained = our.previous != our.below;
+    our.chained = false;
   } else if (current == evaluate_default_address()) {
     our.chained = false;
   }
@@ -87,13 +87,12 @@ class HookOut {
 
 // Runs a frame as it is: by the hook that was there before ours, else by CPython.
 PyObject* pass_on(PyThreadState* state, Frame* frame, int throwflag) {
-  const Hook& our = hook();
-  if (our.previous == nullptr && our.below == nullptr) return evaluate_default(state, frame, throwflag);
-  const Evaluator next = current_evaluator(state) == evaluate ? our.previous : our.below;
+  const Evaluator previous = hook().previous;
+  if (previous == nullptr) return evaluate_default(state, frame, throwflag);
   Thread& thread = this_thread();
-  if (next == nullptr || thread.passing == frame) return evaluate_default(state, frame, throwflag);
+  if (thread.passing == frame) return evaluate_default(state, frame, throwflag);  // they pass frames to us in turn
   const Frame* before = std::exchange(thread.passing, frame);
-  PyObject* result = next(state, frame, throwflag);
+  PyObject* result = previous(state, frame, throwflag);
   thread.passing = before;
   return result;
 }

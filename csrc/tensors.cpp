@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <sstream>
+#include <string>
 
 namespace dynamo_lite {
 
@@ -44,15 +44,18 @@ c10::DispatchKeySet visible_difference(c10::DispatchKeySet a, c10::DispatchKeySe
   return (a ^ b) - local.included_ - local.excluded_;
 }
 
+// Text is put together of strings: a torch that brings a C++ library of its own breaks the streams of another.
 std::string dims(c10::IntArrayRef values) {
-  std::ostringstream text;
-  text << '(';
-  for (std::size_t i = 0; i < values.size(); ++i) text << (i ? ", " : "") << values[i];
-  text << ')';
-  return text.str();
+  std::string text = "(";
+  for (std::size_t i = 0; i < values.size(); ++i) text += (i ? ", " : "") + std::to_string(values[i]);
+  return text + ")";
 }
 
-std::string device_text(const std::optional<c10::Device>& device) { return device ? device->str() : "no device"; }
+std::string device_text(const std::optional<c10::Device>& device) {
+  if (!device) return "no device";
+  const std::string type = c10::DeviceTypeName(device->type(), /*lower_case=*/true);
+  return device->has_index() ? type + ":" + std::to_string(device->index()) : type;
+}
 
 }  // namespace
 
@@ -118,12 +121,9 @@ bool TensorFacts::match(PyObject* object, std::string* found) const noexcept {
 }
 
 std::string TensorFacts::difference(const TensorFacts& other) const {
-  std::ostringstream text;
-  const char* separator = "";
+  std::string text;
   const auto add = [&](bool differs, const std::string& name, const std::string& theirs, const std::string& ours) {
-    if (!differs) return;
-    text << separator << name << " " << theirs << " instead of " << ours;
-    separator = ", ";
+    if (differs) text += (text.empty() ? "" : ", ") + name + " " + theirs + " instead of " + ours;
   };
   add(dtype_ != other.dtype_, "dtype", c10::toString(other.dtype_), c10::toString(dtype_));
   add(device_ != other.device_, "device", device_text(other.device_), device_text(device_));
@@ -133,15 +133,15 @@ std::string TensorFacts::difference(const TensorFacts& other) const {
   add(!same_dims(strides_, other.strides_), "strides", dims(other.strides_), dims(strides_));
   const auto keys = visible_difference(keys_, other.keys_);
   add(!keys.empty(), "dispatch keys", c10::toString(other.keys_), c10::toString(keys_));
-  return text.str();
+  return text;
 }
 
 std::string TensorFacts::in_words() const {
-  std::ostringstream text;
-  text << c10::toString(dtype_) << " tensor on " << device_text(device_) << ", size " << dims(sizes_);
-  if (strided_) text << ", strides " << dims(strides_);
-  if (requires_grad_) text << ", requires_grad";
-  return text.str();
+  std::string text = c10::toString(dtype_);
+  text += " tensor on " + device_text(device_) + ", size " + dims(sizes_);
+  if (strided_) text += ", strides " + dims(strides_);
+  if (requires_grad_) text += ", requires_grad";
+  return text;
 }
 
 namespace {

@@ -144,7 +144,7 @@ class GuardTree:
     __globals__, methods' __func__ and __self__, partials' func/args/keywords, a tensor's grad ...: only for
     objects whose type is a built-in or extension type);
     ``dict_item`` (key), ``dict_key`` and ``dict_value`` (position in order), ``list_item``, ``tuple_item``,
-    ``deque_item`` (index), ``cell_contents``, ``weakref_target``, ``super_dict_payload`` is not needed: dict_item works on
+    ``deque_item`` (index), ``cell_contents``, ``weakref_target``. dict_item works on
     subclasses of dict by dict's own lookup, list_item and tuple_item likewise.
     An accessor that finds nothing is a failure of the child's ``present`` check, reported as such.
 
@@ -154,8 +154,8 @@ class GuardTree:
     length), ``dict_keys`` (tuple: the keys, in order; each exact str/int/... key compared by type and value, others by
     identity), ``dict_has`` and ``dict_lacks`` (key), ``type_lacks`` (name, along the MRO), ``lacks_instance_dict_item``
     (name: no such key in __dict__, or no __dict__), ``set_items`` (frozenset of constants or identities),
-    ``tensor`` (an example: dtype, device, dispatch key set, requires_grad, is leaf or not is not looked at, sizes, strides),
-    ``same_as`` (another node's number: same object), ``distinct`` (list of node numbers: this one and those are pairwise
+    ``tensor`` (an example: dtype, device, dispatch key set, requires_grad, sizes, strides; not whether it is a leaf),
+    ``same_as`` (another node's number: same object), ``distinct`` (list of node numbers: they are pairwise
     different objects), ``storages_distinct`` (list of node numbers: no two of these tensors share a storage),
     ``global_state`` (a GlobalState; on node 0), ``unbound`` (the accessor of this node found nothing)."""
 
@@ -192,7 +192,7 @@ class GraphCall:
 class Resume:
     """The rest of a frame, as code. Called in generated code with (closure or None, *args) it returns a Continuation,
     which that code must return at once: the hook then runs ``code`` as a function with the frame's globals, that
-    closure (a tuple of cells) and those arguments, *in place of* the frame that returned. So a loop that breaks the graph ten
+    closure (a tuple of cells) and those arguments, *in place of* the frame that returned. So a loop that breaks ten
     thousand times does not nest, and a traceback shows one frame, as in eager."""
 
     def __init__(self, code: CodeType) -> None: ...

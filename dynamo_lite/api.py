@@ -94,7 +94,9 @@ def compile(
     if isinstance(fn, torch.nn.Module):
         return compiled_module(fn, owner, functools.partial(compile, **settings))
     if isinstance(fn, type):
-        raise TypeError(f"dl.compile takes a function or an nn.Module, not the class {fn.__qualname__}: compile its methods")
+        raise TypeError(
+            f"dl.compile takes a function or an nn.Module, not the class {fn.__qualname__}: compile its methods"
+        )
     return _C.Wrapped(_target(fn), owner)
 
 
@@ -156,7 +158,10 @@ def run(fn: Any) -> Any:
     wrapped = fn._dl_call if isinstance(fn, CompiledModule) else fn
     if not isinstance(wrapped, _C.Wrapped):
         raise TypeError("dl.run takes what dl.compile returned")
-    frozen = wrapped.owner.callback.frozen
+    compiler = wrapped.owner.callback
+    if not isinstance(compiler, FrameCompiler):
+        raise TypeError("dl.run takes what dl.compile returned")
+    frozen = compiler.frozen
 
     @functools.wraps(fn.__call__ if isinstance(fn, torch.nn.Module) else fn)
     def run_only(*args: Any, **kwargs: Any) -> Any:

@@ -30,8 +30,8 @@ def limit_reached(view: _C.FrameView) -> str:
     listed = "".join(f"\n  {count} of {view.entries} entries: {reason}" for reason, count in failures.most_common(8))
     code = view.code
     message = (
-        f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) has {config.recompile_limit} compiled versions, "
-        f"the limit (dl.config.recompile_limit); calls that none of them fits run eager from now on. "
+        f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) has {config.recompile_limit} compiled "
+        f"versions, the limit (dl.config.recompile_limit); calls that none of them fits run eager from now on. "
         f"The guards that failed now:{listed}"
     )
     warnings.warn(message, RuntimeWarning, stacklevel=3)

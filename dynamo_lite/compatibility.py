@@ -21,8 +21,8 @@ def check() -> None:
         extension = importlib.import_module("dynamo_lite._C")
     except ImportError as error:
         raise ImportError(
-            f"dynamo_lite's extension can't be loaded ({error}); build it against the installed torch {torch.__version__} "
-            "with: pip install --no-build-isolation ."
+            f"dynamo_lite's extension can't be loaded ({error}); build it against the installed torch "
+            f"{torch.__version__} with: pip install --no-build-isolation ."
         ) from error
     if extension.TORCH_VERSION.partition("+")[0] != torch.__version__.partition("+")[0]:
         raise ImportError(

@@ -44,7 +44,9 @@ def compiled_module(module: torch.nn.Module, owner: _C.Owner, recompile: Any) ->
     cls = type(original)
     call = _C.InstanceCall(CompiledModule.__dict__["_dl_call"])
     names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__, "__call__": call}
-    made = object.__new__(types.new_class(cls.__name__, (CompiledModule, cls), {}, lambda body: body.update(names)))
+    made: Any = object.__new__(
+        types.new_class(cls.__name__, (CompiledModule, cls), {}, lambda body: body.update(names))
+    )
     made.__dict__ = original.__dict__
     call_original = _C.Wrapped(types.MethodType(cls.__call__, original), owner)
     for name, value in (("_dl_original", original), ("_dl_recompile", recompile), ("_dl_call", call_original)):

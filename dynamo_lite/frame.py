@@ -77,7 +77,9 @@ class Translation:
 class FrameCompiler:
     """The callback of an owner: asked about each frame for which it has no entry that holds."""
 
-    def __init__(self, backend: Backend, name: str, *, fullgraph: bool = False, observer: Observer | None = None) -> None:
+    def __init__(
+        self, backend: Backend, name: str, *, fullgraph: bool = False, observer: Observer | None = None
+    ) -> None:
         self.backend = backend
         self.name = name
         self.fullgraph = fullgraph
@@ -271,7 +273,8 @@ def _holds_tensors(value: Any, depth: int = 2) -> bool:
     if isinstance(value, (torch.Tensor, torch.nn.Module)):
         return True
     if depth and isinstance(value, (list, tuple, dict)):
-        items = dict.values(value) if isinstance(value, dict) else type(value).__iter__(value)
+        kind: Any = list if isinstance(value, list) else tuple
+        items = dict.values(value) if isinstance(value, dict) else kind.__iter__(value)
         return any(_holds_tensors(item, depth - 1) for item in items)
     return False
 

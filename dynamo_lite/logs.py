@@ -1,4 +1,4 @@
-"""One logger a subject, below ``dynamo_lite``: ``logging.getLogger("dynamo_lite.breaks").setLevel("INFO")`` shows breaks."""
+"""One logger a subject: ``logging.getLogger("dynamo_lite.breaks").setLevel("INFO")`` shows graph breaks."""
 
 from __future__ import annotations
 

@@ -21,7 +21,18 @@ def _check_key(kind: str, arg: Any) -> Any:
 class Source:
     """A place, reached from the frame. Interned: the same path is the same object."""
 
-    __slots__ = ("parent", "kind", "arg", "children", "checks", "captured", "related", "number", "local_rooted", "__weakref__")
+    __slots__ = (
+        "parent",
+        "kind",
+        "arg",
+        "children",
+        "checks",
+        "captured",
+        "related",
+        "number",
+        "local_rooted",
+        "__weakref__",
+    )
 
     def __init__(self, parent: Source | None = None, kind: str = FRAME, arg: Any = None) -> None:
         self.parent = parent

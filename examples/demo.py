@@ -1,6 +1,6 @@
 """The main job: six real models through dynamo_lite and Inductor, checked against eager, and one function that breaks.
 
-    python examples/demo.py [--backend NAME] [model ...]
+python examples/demo.py [--backend NAME] [model ...]
 """
 
 from __future__ import annotations
@@ -113,7 +113,9 @@ def main() -> None:
         parser.error(f"no model {', '.join(unknown)}; there are: {', '.join(MODELS)}")
     backend = options.backend
     if backend == "inductor" and not has_compiler():
-        CONSOLE.print("There is no C++ compiler for Inductor here (no g++, no clang++, no $CXX): using backend='eager'.")
+        CONSOLE.print(
+            "There is no C++ compiler for Inductor here (no g++, no clang++, no $CXX): using backend='eager'."
+        )
         backend = "eager"
     warnings.filterwarnings("ignore", module="transformers")
     right = show_models(options.models or list(MODELS), backend)

@@ -1,459 +1,617 @@
-"""The frame hook by itself: callbacks written by hand, without the translator."""
+"""The frame hook: what runs in place of a frame, and that everything else is as it is without the hook."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
-import inspect
-import pickle
 import sys
 import threading
-import types
+import traceback
 import weakref
 
 import pytest
-import torch
 
 from dynamo_lite import _C, exc
+from frames import By, define, on_thread, owned, tree
+
+LATER = sys.version_info >= (3, 12)
 
 
-def owner_of(callback):
-    return _C.Owner(callback, "test")
+def plain(x=1):
+    """Add one."""
+    return x + 1
 
 
-def replacing(new_code):
-    """A callback that gives every frame of a function named ``fn`` this code."""
+def other(x):
+    return x * 100
 
-    def callback(view):
-        if view.code.co_name != "fn":
-            return _C.SKIP
-        return _C.GuardTree(view.code), new_code
 
-    return callback
+# -- hits ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_hit_runs_the_new_code_and_asks_once():
+    owner, asked = owned({plain: other})
+    call = _C.Wrapped(plain, owner)
+    assert [call(2), call(3)] == [200, 300]
+    assert plain(2) == 3
+    assert asked.seen == ["plain"]
+    (entry,) = owner.entries(plain.__code__)
+    assert entry.hits == 2 and entry.code is other.__code__ and entry.owner is owner
+
+
+def test_every_kind_of_argument_arrives():
+    p = define(
+        """
+def fn(a, /, b, c=3, *args, d, e=5, **kwargs):
+    return None
+def new(a, /, b, c=3, *args, d, e=5, **kwargs):
+    one = two = three = four = five = six = seven = 7
+    return [a, b, c, args, d, e, kwargs, one + two + three + four + five + six + seven]
+"""
+    )
+    call = _C.Wrapped(p.fn, owned({p.fn: p.new})[0])
+    for _ in range(3):
+        assert call(1, 2, d=4) == [1, 2, 3, (), 4, 5, {}, 49]
+        assert call(1, c=0, b=9, d=4, z=8) == [1, 9, 0, (), 4, 5, {"z": 8}, 49]
+        assert call(1, 2, 3, 4, 5, d=6, e=7) == [1, 2, 3, (4, 5), 6, 7, {}, 49]
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'd'"):
+        call(1, 2)
+
+
+def test_free_variables_are_the_functions():
+    p = define(
+        """
+def make(n):
+    def fn(x):
+        return x + n
+    def new(x):
+        held = [x, n]
+        return held, lambda: (x, n)
+    return fn, new
+"""
+    )
+    (fn, new), (again, _) = p.make(1), p.make(2)
+    owner, asked = owned({fn: new})
+    held, closure = _C.Wrapped(fn, owner)(5)
+    assert (held, closure()) == ([5, 1], (5, 1))
+    held, closure = _C.Wrapped(again, owner)(6)
+    assert (held, closure()) == ([6, 2], (6, 2))
+    assert asked.seen == ["fn"]
+
+
+def test_methods_and_defaults():
+    class Thing:
+        def fn(self, x=4):
+            return x
+
+        def new(self, x=0):
+            return self, x
+
+    call = _C.Wrapped(Thing.fn, owned({Thing.fn: Thing.new})[0])
+    Thing.call = call
+    thing = Thing()
+    for _ in range(2):
+        assert thing.call() == (thing, 4)
+        assert call(thing, x=7) == (thing, 7)
+
+
+def test_the_entry_that_held_last_is_tried_first():
+    owner, _ = owned({plain: By(lambda view: (tree(view, "x", view.locals["x"]), other.__code__))})
+    call = _C.Wrapped(plain, owner)
+    for x in (1, 2, 3):
+        assert call(x) == x * 100
+    entries = owner.entries(plain.__code__)
+    assert [entry.tree.checks()[0][0] for entry in entries] == ["x == 3", "x == 2", "x == 1"]
+    call(2)
+    assert owner.entries(plain.__code__) == [entries[1], entries[0], entries[2]]
+    assert [entry.hits for entry in owner.entries(plain.__code__)] == [2, 1, 1]
+
+
+def test_captured_values_are_in_their_local():
+    p = define(
+        """
+def fn(x):
+    return x
+def new(x):
+    if x is new:
+        ___captured = None
+    return x, ___captured
+"""
+    )
+
+    def answer(view):
+        made = tree(view)
+        made.capture(made.child(made.child(0, "local", "x"), "list_item", 1))
+        made.capture(made.child(0, "local", "x"))
+        return made, p.new.__code__
+
+    call = _C.Wrapped(p.fn, owned({p.fn: By(answer)})[0])
+    for _ in range(3):
+        x = [object(), object()]
+        assert call(x) == (x, (x[1], x))
+
+
+DEEPER = """
+def fn(x, y):
+    return "eager"
+def new(x, y):
+    if x is new:
+        ___captured = None
+    a, b, c, d, e, f, g, h = range(8)
+    i, j, k, l, m, n, o, p = range(8)
+    return [[a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p], x, y, ___captured]
+def down(depth, x, y, call):
+    return call(x, y) if depth == 0 else down(depth - 1, x, y, call)
+"""
+
+
+def test_a_larger_frame_at_every_depth_of_the_data_stack():
+    """Somewhere on the way the chunk has room for the frame, and none for a larger one."""
+    p = define(DEEPER)
+
+    def answer(view):
+        made = tree(view)
+        made.capture(made.child(0, "local", "y"))
+        return made, p.new.__code__
+
+    owner, asked = owned({p.fn: By(answer)})
+    call = _C.Wrapped(p.fn, owner)
+    x, y = object(), object()
+    before = sys.getrefcount(x), sys.getrefcount(y)
+    for depth in range(600):
+        assert p.down(depth, x, y, call) == [[*range(8), *range(8)], x, y, (y,)], depth
+    assert (sys.getrefcount(x), sys.getrefcount(y)) == before
+    assert asked.seen == ["fn"]
+
+
+def test_a_larger_frame_that_raises_at_every_depth_of_the_data_stack():
+    p = define(
+        DEEPER
+        + "\ndef raises(x, y):\n    a, b, c, d, e, f, g, h = range(8)\n    raise KeyError(x, [a, [b, [c, [d, [e]]]]])"
+    )
+    call = _C.Wrapped(p.fn, owned({p.fn: p.raises})[0])
+    x = object()
+    before = sys.getrefcount(x)
+    for depth in range(600):
+        with pytest.raises(KeyError):
+            p.down(depth, x, None, call)
+    gc.collect()
+    assert sys.getrefcount(x) == before
+
+
+def test_code_that_cannot_take_the_place_is_refused():
+    p = define(
+        "def fn(x): return x\ndef two(x, y): return x\ndef gen(x): yield x\n"
+        "def free():\n    v = 1\n    return lambda x: v"
+    )
+    for wrong in (p.two, p.gen, p.free()):
+        with pytest.raises(ValueError, match="can't take the place"):
+            _C.Wrapped(p.fn, owned({p.fn: wrong})[0])(1)
+    assert p.fn(1) == 1
+
+
+# -- misses and verdicts -------------------------------------------------------------------------------------------
+
+
+def calls_down(x):
+    return plain(x)
 
 
 def test_pass_asks_again_and_skip_does_not():
-    asked = []
-
-    def callback(view):
-        asked.append(view.code.co_name)
-        return _C.PASS if view.code.co_name == "often" else _C.SKIP
-
-    def often():
-        return 1
-
-    def once():
-        return 2
-
-    owner = owner_of(callback)
-    for fn in (often, once):
-        wrapped = _C.Wrapped(fn, owner)
-        assert [wrapped(), wrapped(), wrapped()] == [fn()] * 3
-    assert asked == ["often"] * 3 + ["once"]
-    assert owner.codes() == [once.__code__]
+    for verdict, times in ((_C.PASS, 3), (_C.SKIP, 1)):
+        owner, asked = owned({calls_down: verdict, plain: other})
+        call = _C.Wrapped(calls_down, owner)
+        assert [call(1) for _ in range(3)] == [100, 100, 100]
+        assert asked.seen.count("calls_down") == times
 
 
-def test_view_shows_arguments_of_all_kinds():
-    seen = {}
+def test_freeze_keeps_entries_and_leaves_callees_alone():
+    p = define("def leaf(x): return x\ndef fn(x): return leaf(x), 'eager'\ndef new(x): return leaf(x), 'new'")
+    answers = []
 
-    def outer():
-        free = 5
+    def answer(view):
+        answers.append(view.locals["x"])
+        return (tree(view, "x", 1), p.new.__code__) if view.locals["x"] == 1 else _C.FREEZE
 
-        def fn(a, /, b, *rest, c=3, **named):
-            return free, a, b, rest, c, named
-
-        return fn
-
-    fn = outer()
-
-    def callback(view):
-        seen.update(view.locals, free=view.closure[0].cell_contents, code=view.code, func=view.func, kept=view)
-        assert view.globals is globals() and view.entries == 0 and view.misses() == []
-        return _C.SKIP
-
-    assert _C.Wrapped(fn, owner_of(callback))(1, 2, 4, d=6) == (5, 1, 2, (4,), 3, {"d": 6})
-    assert (seen["a"], seen["b"], seen["rest"], seen["c"], seen["named"], seen["free"]) == (1, 2, (4,), 3, {"d": 6}, 5)
-    assert seen["code"] is fn.__code__ and seen["func"] is fn
-    with pytest.raises(RuntimeError, match="callback has returned"):
-        _ = seen["kept"].locals
-
-
-def test_new_code_runs_in_place():
-    def fn(x):
-        return x + 1
-
-    def other(x):
-        a, b, c = x, x * 2, [x] * 3
-        return [a, b, *c], sys._getframe().f_code.co_name, sys._getframe().f_back.f_code.co_name
-
-    owner = owner_of(replacing(other.__code__))
-    result = _C.Wrapped(fn, owner)(4)
-    assert result == ([4, 8, 4, 4, 4], "other", "test_new_code_runs_in_place")
-    (entry,) = owner.entries(fn.__code__)
-    assert entry.hits == 1 and entry.valid and entry.owner is owner and entry.code is other.__code__
+    owner, asked = owned({p.fn: By(answer)})
+    call = _C.Wrapped(p.fn, owner)
+    assert call(2) == (2, "eager")
+    assert asked.seen == ["fn"]
     owner.reset()
-    assert not entry.valid and entry.owner is None and owner.entries(fn.__code__) == []
-
-
-def made(source):
-    """A function of no closure, from its source."""
-    scope = {}
-    exec(source, scope)
-    return next(value for value in scope.values() if isinstance(value, types.FunctionType))
-
-
-def test_new_code_larger_than_any_room_on_the_data_stack():
-    """At each depth the frame may lie at the end of a chunk: the larger code must run there as well."""
-    fn = made("def fn(x):\n    return down(x - 1) if x else 0\n")
-    many = "".join(f"    v{n} = x\n" for n in range(150))
-    large = made(f"def fn(x):\n{many}    return 1 + down(x - 1) + v149 - x if x else 0\n")
-    wrapped = _C.Wrapped(fn, owner_of(replacing(large.__code__)))
-    fn.__globals__["down"] = wrapped
-    assert wrapped(120) == 120
-
-
-def test_guard_that_fails_at_once_is_an_internal_error():
-    def fn(x):
-        return x
-
-    def callback(view):
-        tree = _C.GuardTree(view.code)
-        tree.check(tree.child(0, "local", "x"), "equals", 7, "x == 7")
-        return tree, view.code
-
-    with pytest.raises(exc.InternalError, match="x == 7"):
-        _C.Wrapped(fn, owner_of(callback))(6)
-
-
-def test_last_hit_is_tried_first():
-    def fn(x):
-        return x
-
-    def callback(view):
-        value = view.locals["x"]
-        tree = _C.GuardTree(view.code)
-        tree.check(tree.child(0, "local", "x"), "equals", value, f"x == {value}")
-
-        def fn(x):
-            return "new", x
-
-        return tree, fn.__code__
-
-    owner = owner_of(callback)
-    wrapped = _C.Wrapped(fn, owner)
-    for value in (1, 2, 3, 1, 1):
-        assert wrapped(value) == ("new", value)
-    assert [entry.hits for entry in owner.entries(fn.__code__)] == [3, 1, 1]
-
-
-def test_freeze_runs_below_without_the_hook():
-    asked = []
-
-    def inner():
-        return 1
-
-    def fn():
-        return inner()
-
-    def callback(view):
-        asked.append(view.code.co_name)
-        return _C.FREEZE
-
-    wrapped = _C.Wrapped(fn, owner_of(callback))
-    assert wrapped() == wrapped() == 1
-    assert asked == ["fn"]
-
-
-def test_callback_that_raises_and_one_that_returns_nonsense():
-    def fn():
-        return 1
-
-    class Mine(Exception):
-        pass
-
-    def raising(view):
-        raise Mine("here")
-
-    with pytest.raises(Mine, match="here"):
-        _C.Wrapped(fn, owner_of(raising))()
-    with pytest.raises(TypeError, match="verdict or"):
-        _C.Wrapped(fn, owner_of(lambda view: 3))()
-    assert not _C.hook_installed()
-    assert fn() == 1
-
-
-def test_exceptions_of_new_code_leave_as_they_are():
-    def fn(x):
-        return x
-
-    def other(x):
-        raise KeyError(x)
-
-    wrapped = _C.Wrapped(fn, owner_of(replacing(other.__code__)))
-    for _ in range(3):
-        with pytest.raises(KeyError) as caught:
-            wrapped(5)
-        assert caught.value.args == (5,)
-        assert [frame.name for frame in caught.traceback][-1:] == ["other"]
-
-
-def test_generators_and_coroutines_are_not_asked_about():
-    asked = []
-
-    def numbers():
-        yield 1
-        yield 2
-
-    async def later():
-        return 3
-
-    def fn():
-        coroutine = later()
-        try:
-            coroutine.send(None)
-        except StopIteration as stop:
-            return list(numbers()), stop.value
-
-    def callback(view):
-        asked.append(view.code.co_name)
-        return _C.PASS
-
-    assert _C.Wrapped(fn, owner_of(callback))() == ([1, 2], 3)
-    assert asked == ["fn"]
-
-
-def test_hook_is_there_only_while_needed():
-    seen = []
-
-    def fn():
-        seen.append(_C.hook_installed())
-
-    assert not _C.hook_installed()
-    _C.Wrapped(fn, owner_of(lambda view: _C.SKIP))()
-    assert seen == [True] and not _C.hook_installed()
-    owner = owner_of(lambda view: _C.SKIP)
-    before = _C.set_process_owner(owner)
-    try:
-        assert _C.hook_installed() and _C.current_owner() is owner
-        inside = []
-        thread = threading.Thread(target=lambda: inside.append(_C.current_owner()))
-        thread.start()
-        thread.join()
-        assert inside == [owner]
-        assert _C.set_thread_owner(_C.OFF) is None and _C.current_owner() is _C.OFF
-        assert _C.set_thread_owner(None) is _C.OFF
-    finally:
-        _C.set_process_owner(before)
-    assert not _C.hook_installed()
-
-
-def test_deep_recursion_ends_where_it_does_without_us():
-    def depth(n):
-        try:
-            return depth(n + 1)
-        except RecursionError:
-            return n
-
-    limit = sys.getrecursionlimit()
-    try:
-        for new in (1000, 20000):
-            sys.setrecursionlimit(new)
-            without = depth(0)
-            with_hook = _C.Wrapped(depth, owner_of(lambda view: _C.PASS))(0)
-            assert abs(with_hook - without) <= 0.05 * without + 30, (new, without, with_hook)
-    finally:
-        sys.setrecursionlimit(limit)
-
-
-def test_continuations_do_not_nest_and_keep_the_callers_frame():
-    def loop(n, total):
-        return total
-
-    loop_code = loop.__code__
-
-    def step(n, total):
-        if n == 0:
-            return total, len(inspect.stack(0)), sys._getframe(1).f_code.co_name
-        return RESUME(None, n - 1, total + n)  # noqa: F821
-
-    resume = _C.Resume(loop_code)
-    step = types.FunctionType(step.__code__, {**globals(), "RESUME": resume})
-
-    def callback(view):
-        return (_C.GuardTree(view.code), step.__code__) if view.code is loop_code else _C.SKIP
-
-    function = types.FunctionType(loop_code, step.__globals__)
-    total, depth, caller = _C.Wrapped(function, owner_of(callback))(20000, 0)
-    assert total == 20000 * 20001 // 2
-    assert depth == len(inspect.stack(0)) + 1 and caller == "test_continuations_do_not_nest_and_keep_the_callers_frame"
-
-
-def test_continuation_lets_go_of_its_arguments():
-    died = []
-
-    class Loud:
-        def __del__(self):
-            died.append(True)
-
-    fn = made("def fn(x):\n    return x\n")
-    first = made("def fn(x):\n    return RESUME(None, [Loud()])\n")
-    rest = made("def rest(x):\n    x.clear()\n    return list(died)\n")
-    fn.__globals__.update(RESUME=_C.Resume(rest.__code__), Loud=Loud, died=died)
-    assert _C.Wrapped(fn, owner_of(replacing(first.__code__)))(1) == [True]
-
-
-@pytest.mark.parametrize("torch_first", [True, False])
-def test_beside_torchs_hook(torch_first):
-    calls = []
-
-    def fn(x):
-        calls.append(_C.current_owner() is not None)
-        return x + 1
-
-    ours = owner_of(lambda view: _C.PASS)
-    x = torch.ones(2)
-    if torch_first:
-        compiled = torch.compile(_C.Wrapped(fn, ours), backend="eager")
-    else:
-        compiled = _C.Wrapped(torch.compile(fn, backend="eager"), ours)
-    for _ in range(3):
-        assert torch.equal(compiled(x), x + 1)
-    assert not _C.hook_installed()
-    torch._dynamo.reset()
+    assert [call(1), call(2), call(3), call(1)] == [(1, "new"), (2, "eager"), (3, "eager"), (1, "new")]
+    assert answers == [2, 1, 2]
+    assert asked.seen.count("leaf") == 1
 
 
 def test_marks():
-    asked = []
-
-    def inner():
-        return 1
-
-    def fn():
-        return inner()
-
-    def callback(view):
-        asked.append(view.code.co_name)
-        return _C.PASS
-
-    wrapped = _C.Wrapped(fn, owner_of(callback))
-    _C.mark_code(fn.__code__, _C.MARK_SKIP)
-    assert _C.get_mark(fn.__code__) == _C.MARK_SKIP
-    assert wrapped() == 1 and asked == ["inner"]
-    _C.mark_code(fn.__code__, _C.MARK_SKIP_RECURSIVE)
-    assert wrapped() == 1 and asked == ["inner"]
-    with pytest.raises(ValueError):
-        _C.mark_code(fn.__code__, 9)
+    p = define("def leaf(x): return x\ndef fn(x): return leaf(x)")
+    for mark, seen in ((_C.MARK_SKIP, ["leaf"]), (_C.MARK_SKIP_RECURSIVE, []), (_C.MARK_NONE, ["fn", "leaf"])):
+        _C.mark_code(p.fn.__code__, mark)
+        assert _C.get_mark(p.fn.__code__) == mark
+        owner, asked = owned()
+        assert _C.Wrapped(p.fn, owner)(4) == 4
+        assert asked.seen == seen
+    with pytest.raises(ValueError, match="no mark 7"):
+        _C.mark_code(p.fn.__code__, 7)
 
 
-def test_wrapped_is_like_its_function():
-    def fn(a, b=2):
-        """What it does."""
-        return a + b
-
-    owner = owner_of(lambda view: _C.SKIP)
-    wrapped = _C.Wrapped(fn, owner)
-    assert wrapped.__name__ == "fn" and wrapped.__doc__ == "What it does." and wrapped.__wrapped__ is fn
-    assert wrapped.__module__ == __name__ and wrapped.__qualname__ == fn.__qualname__ and wrapped.owner is owner
-    assert str(inspect.signature(wrapped)) == "(a, b=2)" and wrapped.__defaults__ == (2,)
-    wrapped.mine = 5
-    assert wrapped.mine == 5 and weakref.ref(wrapped)() is wrapped
-
-    class Holder:
-        method = wrapped
-
-    assert Holder().method.__self__.__class__ is Holder
-    assert _C.Wrapped(lambda self: self, owner).__get__(7)() == 7
-    with pytest.raises(TypeError, match="can't be called"):
-        _C.Wrapped(3, owner)
-    with pytest.raises(TypeError, match="must be an Owner"):
-        _C.Wrapped(fn, 3)
-    with pytest.raises(TypeError, match="missing 1 required positional argument: 'a'"):
-        wrapped()
-    with pytest.raises((TypeError, AttributeError, pickle.PicklingError)):
-        pickle.dumps(wrapped)
-
-
-def test_graph_call_hides_what_is_below_and_splices():
-    asked = []
-
-    def inner(*args):
-        return _C.current_owner() is _C.OFF, args
-
-    def callback(view):
-        asked.append(view.code.co_name)
-        return _C.PASS
-
-    call = _C.GraphCall(inner, 2)
-    assert call.fn is inner and call.captured == 2
-
-    def fn():
-        return call((1, 2, 3), 4)
-
-    assert _C.Wrapped(fn, owner_of(callback))() == (True, (1, 2, 4))
-    assert asked == ["fn"]
-    assert _C.GraphCall(inner)(1, 2)[1] == (1, 2)
-    assert _C.GraphCall(inner, 100)(tuple(range(100)), 7)[1] == (*range(100), 7)
-    with pytest.raises(TypeError, match="tuple of them first"):
-        call(3)
-
-
-def test_instance_call():
-    class Slots:
-        __slots__ = ("target",)
-
-    class Called(Slots):
-        __call__ = _C.InstanceCall(Slots.__dict__["target"])
-
-    made = Called()
-    with pytest.raises(AttributeError):
-        made(1)
-    made.target = lambda *args, **kwargs: (args, kwargs)
-    assert made(1, 2, key=3) == ((1, 2), {"key": 3})
-    assert Called.__call__(made, 1) == ((1,), {})
-
-
-def test_trace_functions_see_the_program():
-    events = []
-
-    def fn(x):
-        return x + 1
-
-    def other(x):
-        return "new"
-
-    wrapped = _C.Wrapped(fn, owner_of(replacing(other.__code__)))
-    assert wrapped(1) == "new"
-
-    def trace(frame, event, arg):
-        if frame.f_code is fn.__code__:
-            events.append(event)
-        return trace
-
-    sys.settrace(trace)
-    try:
-        assert wrapped(1) == 2
-    finally:
-        sys.settrace(None)
-    assert events == ["call", "line", "return"]
-    assert wrapped(1) == "new"
-
-
-def test_code_dies_with_its_entries_and_owner():
-    fn = made("def fn(x):\n    return x\n")
-    owner = owner_of(replacing(fn.__code__))
-    wrapped = _C.Wrapped(fn, owner)
-    assert wrapped(3) == 3
-    code = weakref.ref(fn.__code__)
-    (entry,) = owner.entries(fn.__code__)
-    owner.reset()
-    del wrapped, fn, entry
+def test_an_owner_without_callback_runs_what_is_there():
+    owner, _ = owned({plain: By(lambda view: (tree(view, "x", 1), other.__code__))})
+    call = _C.Wrapped(plain, owner)
+    assert call(1) == 100
     owner.callback = None
-    gc.collect()
-    assert code() is None and owner.codes() == []
+    assert [call(1), call(2)] == [100, 3]
 
-    fn = made("def fn(x):\n    return x\n")
-    owner = owner_of(replacing(fn.__code__.replace(co_name="other")))
-    assert _C.Wrapped(fn, owner)(3) == 3
-    gone = weakref.ref(owner)
-    del owner
+
+def test_the_view_shows_the_frame_and_no_longer():
+    views = []
+
+    def fn(a, *args, k=2, **rest):
+        return cell
+
+    cell = []
+
+    def answer(view):
+        views.append(view)
+        assert view.code is fn.__code__ and view.func is fn and view.globals is globals()
+        assert view.builtins is __builtins__ or view.builtins is __builtins__.__dict__
+        assert view.locals == {"a": 1, "args": (2, 3), "k": 2, "rest": {"z": 0}}
+        assert [c.cell_contents for c in view.closure] == [cell]
+        assert view.owner is owner and view.entries == 0 and view.misses() == []
+        return _C.PASS
+
+    owner, _ = owned({fn: By(answer)})
+    assert _C.Wrapped(fn, owner)(1, 2, 3, z=0) is cell
+    for name in ("code", "func", "globals", "builtins", "closure", "locals", "owner", "entries"):
+        with pytest.raises(RuntimeError, match="callback has returned"):
+            getattr(views[0], name)
+    with pytest.raises(RuntimeError, match="callback has returned"):
+        views[0].misses()
+
+
+def test_misses_say_why():
+    found = []
+
+    def answer(view):
+        found.append([(view.entries, str(miss.reason)) for miss in view.misses()])
+        return tree(view, "x", view.locals["x"]), other.__code__
+
+    call = _C.Wrapped(plain, owned({plain: By(answer)})[0])
+    for x in (1, 2, 3):
+        call(x)
+    assert found == [[], [(1, "x == 1")], [(2, "x == 2"), (2, "x == 1")]]
+
+
+def test_the_callback_is_not_asked_about_itself():
+    def answer(view):
+        assert plain(1) == 2
+        assert inner(1) == 2, "an owner inside of a callback has no frames either"
+        return _C.PASS
+
+    owner, asked = owned({calls_down: By(answer)}, _C.PASS)
+    inner = _C.Wrapped(plain, owned({plain: other})[0])
+    assert _C.Wrapped(calls_down, owner)(1) == 2
+    assert asked.seen == ["calls_down", "plain"]
+
+
+@pytest.mark.parametrize("raised", [KeyError("mine"), KeyboardInterrupt(), exc.InternalError("x")])
+def test_a_callback_that_raises(raised):
+    def answer(view):
+        raise raised
+
+    def caller(call):
+        token = Token()
+        held.append(weakref.ref(token))
+        call(token)
+
+    held = []
+    owner, asked = owned({plain: By(answer)})
+    for _ in range(3):
+        with pytest.raises(type(raised)) as info:
+            caller(_C.Wrapped(plain, owner))
+        assert info.value is raised
+        names = [frame.name for frame in traceback.extract_tb(raised.__traceback__)]
+        assert "caller" in names and names[-1] == "answer" and "plain" not in names
+        raised.__traceback__ = None
+        del info
     gc.collect()
-    assert gone() is None and _C.entries(fn.__code__) == []
+    assert [ref() for ref in held] == [None] * 3
+    assert asked.seen == ["plain"] * 3 and plain(1) == 2
+
+
+class Token:
+    """Something that can be watched dying."""
+
+
+@pytest.mark.parametrize("answer", [None, 3, (), (1, 2), ("a", plain.__code__)])
+def test_a_callback_that_answers_nonsense(answer):
+    with pytest.raises(TypeError, match="a verdict or"):
+        _C.Wrapped(plain, owned({plain: By(lambda view: answer)})[0])(1)
+    assert plain(1) == 2
+
+
+def test_a_guard_that_fails_at_once_is_an_internal_error():
+    owner, _ = owned({plain: By(lambda view: (tree(view, "x", 5), other.__code__))})
+    with pytest.raises(exc.InternalError, match="x == 5"):
+        _C.Wrapped(plain, owner)(1)
+    assert owner.entries(plain.__code__) == []
+
+
+# -- owners --------------------------------------------------------------------------------------------------------
+
+
+def test_owners_do_not_share_entries():
+    (one, _), (two, asked) = owned({plain: other}), owned({plain: _C.SKIP})
+    assert _C.Wrapped(plain, one)(1) == 100
+    assert _C.Wrapped(plain, two)(1) == 2
+    assert _C.Wrapped(plain, one)(1) == 100
+    assert [entry.owner for entry in _C.entries(plain.__code__)] == [one]
+    assert asked.seen == ["plain"]
+
+
+def test_the_thread_comes_before_the_process():
+    (thread, _), (process, seen) = owned({plain: other}), owned()
+    assert _C.current_owner() is None and not _C.hook_installed()
+    assert _C.set_process_owner(process) is None
+    try:
+        assert _C.current_owner() is process and _C.hook_installed()
+        with on_thread(thread):
+            assert _C.current_owner() is thread
+            assert plain(1) == 100
+            assert _C.Wrapped(lambda: (plain(1), _C.current_owner()), _C.OFF)() == (2, _C.OFF)
+        with on_thread(_C.OFF):
+            assert plain(1) == 2
+        assert "plain" not in seen.seen
+        assert plain(1) == 2 and "plain" in seen.seen
+    finally:
+        assert _C.set_process_owner(None) is process
+    assert not _C.hook_installed()
+
+
+def test_the_process_owner_is_every_threads():
+    process, _ = owned({plain: other})
+    found = []
+    before = _C.set_process_owner(process)
+    try:
+        worker = threading.Thread(target=lambda: found.append(plain(1)))
+        worker.start()
+        worker.join()
+    finally:
+        _C.set_process_owner(before)
+    assert found == [100]
+
+
+def test_the_owner_is_put_back_on_every_way_out():
+    def fails(n):
+        raise ValueError(_C.current_owner())
+
+    owner, _ = owned()
+    with on_thread(_C.OFF):
+        with pytest.raises(ValueError) as info:
+            _C.Wrapped(fails, owner)(1)
+        assert info.value.args == (owner,)
+        assert _C.current_owner() is _C.OFF
+        with pytest.raises(TypeError):
+            _C.Wrapped(fails, owner)()
+        assert _C.current_owner() is _C.OFF
+    assert _C.current_owner() is None and not _C.hook_installed()
+
+
+def test_an_owner_that_is_set_inside_of_a_call_goes_with_it():
+    owner, inner = owned()[0], owned()[0]
+    held = weakref.ref(inner)
+    references = sys.getrefcount(_C.OFF)
+    for call in (_C.GraphCall(_C.set_thread_owner), _C.Wrapped(_C.set_thread_owner, owner)):
+        call(inner)
+        assert _C.current_owner() is None and not _C.hook_installed()
+    after = sys.getrefcount(_C.OFF)
+    assert after == references
+    del inner, call
+    gc.collect()
+    assert held() is None
+
+
+def test_a_thread_that_ends_lets_go_of_its_owner():
+    owner, _ = owned()
+    held = weakref.ref(owner)
+    worker = threading.Thread(target=_C.set_thread_owner, args=(owner,))
+    worker.start()
+    worker.join()
+    assert not _C.hook_installed()
+    del owner, worker
+    gc.collect()
+    assert held() is None
+
+
+def test_wrong_owners():
+    for setter in (_C.set_thread_owner, _C.set_process_owner):
+        with pytest.raises(TypeError, match="expected an Owner or None, not int"):
+            setter(3)
+    with pytest.raises(TypeError, match="owner must be an Owner"):
+        _C.Wrapped(plain, None)
+    with pytest.raises(TypeError, match="can't be called"):
+        _C.Wrapped(3, _C.OFF)
+
+
+def test_reset_while_the_new_code_runs():
+    p = define("def fn(x): return 0\ndef new(x):\n    owner.reset()\n    gc.collect()\n    return [x, x], x", gc=gc)
+    p.new.__globals__["owner"] = owner = owned({p.fn: p.new})[0]
+    call = _C.Wrapped(p.fn, owner)
+    for _ in range(3):
+        assert call(1) == ([1, 1], 1)
+
+
+def test_reset_while_the_callback_runs():
+    def answer(view):
+        owner.reset()
+        return tree(view), other.__code__
+
+    owner, _ = owned({plain: By(answer)})
+    call = _C.Wrapped(plain, owner)
+    assert [call(1), call(2)] == [100, 200]
+
+
+# -- what is never taken -------------------------------------------------------------------------------------------
+
+
+def test_generators_coroutines_and_bodies_are_left_alone():
+    p = define(
+        """
+def gen(x):
+    got = yield x
+    yield got
+async def co(x):
+    return x
+async def agen(x):
+    yield x
+def body(x):
+    class C:
+        y = x
+    exec("z = 1", {})
+    return C.y
+"""
+    )
+    owner, asked = owned()
+
+    def program():
+        made = p.gen(1)
+        found = [next(made), made.send(2), p.body(3)]
+        with pytest.raises(KeyError):
+            made.throw(KeyError)
+
+        async def all_of():
+            return [await p.co(4), [each async for each in p.agen(5)]]
+
+        return found, asyncio.run(all_of())
+
+    with on_thread(owner):
+        assert program() == ([1, 2, 3], [4, [5]])
+    assert {"gen", "co", "agen", "C", "<module>"}.isdisjoint(asked.seen)
+    assert "body" in asked.seen
+
+
+# -- continuations -------------------------------------------------------------------------------------------------
+
+
+BREAKS = """
+def fn(x):
+    return "eager", x
+def new(x):
+    return RESUME(None, x, 1)
+def rest(x, n):
+    return "rest", x, n
+"""
+
+
+def test_a_continuation_runs_in_place():
+    p = define(BREAKS)
+    p.new.__globals__["RESUME"] = _C.Resume(p.rest.__code__)
+    owner, asked = owned({p.fn: p.new})
+    call = _C.Wrapped(p.fn, owner)
+    assert [call(1), call(2)] == [("rest", 1, 1), ("rest", 2, 1)]
+    assert asked.seen == ["fn", "rest"]
+
+
+def test_a_continuation_takes_entries_and_goes_on():
+    p = define(BREAKS + "\ndef again(x, n):\n    return END(None, x, n + 1)\ndef end(x, n):\n    return 'end', x, n")
+    p.fn.__globals__.update(RESUME=_C.Resume(p.rest.__code__), END=_C.Resume(p.end.__code__))
+    owner, asked = owned({p.fn: p.new, p.rest: p.again})
+    call = _C.Wrapped(p.fn, owner)
+    assert [call(1), call(2)] == [("end", 1, 2), ("end", 2, 2)]
+    assert asked.seen == ["fn", "rest", "end"]
+    assert [e.hits for e in owner.entries(p.rest.__code__)] == [2]
+
+
+def test_a_loop_of_continuations_does_not_nest():
+    p = define(
+        """
+def fn(x): return 0
+def new(x): return RESUME(None, x, 50_000)
+def rest(x, n): return 0
+def again(x, n):
+    x.add(len(stack()))
+    return x if n == 0 else RESUME(None, x, n - 1)
+"""
+    )
+    p.fn.__globals__.update(RESUME=_C.Resume(p.rest.__code__), stack=lambda: traceback.extract_stack(limit=3))
+    call = _C.Wrapped(p.fn, owned({p.fn: p.new, p.rest: p.again})[0])
+    depth = []
+    p.fn.__globals__["stack"] = lambda: depth
+    assert call(set()) == {0}
+
+
+def test_a_continuation_has_the_callers_frame_below_and_its_namespaces():
+    p = define(
+        """
+def fn(): return 0
+def make(v):
+    def new(): return RESUME((fn_cell,))
+    def rest(): return v, sys._getframe().f_back.f_code.co_name, len([])
+    return new, rest
+""",
+        sys=sys,
+        __builtins__={"len": lambda of: "my len", "__build_class__": __build_class__},
+    )
+    new, rest = p.make("v")
+    p.fn.__globals__.update(RESUME=_C.Resume(rest.__code__), fn_cell=rest.__closure__[0])
+
+    def caller(call):
+        return call()
+
+    assert caller(_C.Wrapped(p.fn, owned({p.fn: new})[0])) == ("v", "caller", "my len")
+
+
+def test_a_continuation_that_raises_shows_one_frame():
+    p = define(BREAKS + "\ndef fails(x, n):\n    raise KeyError(x)")
+    p.fn.__globals__["RESUME"] = _C.Resume(p.fails.__code__.replace(co_name="fn"))
+    call = _C.Wrapped(p.fn, owned({p.fn: p.new})[0])
+
+    def caller(token):
+        return call(token)
+
+    for _ in range(3):
+        token = Token()
+        held = weakref.ref(token)
+        with pytest.raises(KeyError) as info:
+            caller(token)
+        names = [frame.name for frame in traceback.extract_tb(info.tb)][1:]
+        assert names == ["caller", "fn"]
+        del token, info
+        gc.collect()
+        assert held() is None
+
+
+def test_what_a_continuation_lets_go_of_dies_at_once():
+    p = define(
+        BREAKS
+        + """
+def makes(x):
+    made = make()
+    return RESUME(None, made, 1)
+def drops(x, n):
+    del x
+    return held()
+"""
+    )
+
+    def make():
+        token = Token()
+        p.fn.__globals__["held"] = weakref.ref(token)
+        return token
+
+    p.fn.__globals__.update(RESUME=_C.Resume(p.drops.__code__), make=make)
+    call = _C.Wrapped(p.fn, owned({p.fn: p.makes})[0])
+    assert [call(0), call(0)] == [None, None]
+
+
+def test_a_resume_function_called_as_a_value_is_no_continuation_of_ours():
+    resume = _C.Resume(plain.__code__)
+    assert resume.code is plain.__code__
+    with pytest.raises(TypeError, match=r"\(closure, \*values\)"):
+        resume()
+    made = resume(None, 1)
+    assert type(made).__name__ == "Continuation"
+    with pytest.raises(TypeError):
+        type(made)()
+    with pytest.raises(TypeError):
+        _C.Resume(3)

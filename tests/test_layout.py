@@ -224,6 +224,8 @@ def test_public_names_have_docstrings():
 def test_interpreter_versions_only_in_their_place():
     wrong = [p.name for p in NATIVE if "PY_VERSION_HEX" in p.read_text() and not p.stem.startswith("cpython")]
     internals = [
-        p.name for p in NATIVE if re.search(r'#include\s+[<"]internal/', p.read_text()) and not p.stem.startswith("cpython")
+        p.name
+        for p in NATIVE
+        if re.search(r'#include\s+[<"]internal/', p.read_text()) and not p.stem.startswith("cpython")
     ]
     assert wrong == [] and internals == []

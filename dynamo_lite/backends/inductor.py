@@ -10,7 +10,11 @@ import torch
 
 
 def inductor(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str | None = None, options: dict[str, Any] | None = None
+    gm: torch.fx.GraphModule,
+    example_inputs: list[Any],
+    *,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
 ) -> Callable[..., Any]:
     """AOTAutograd and Inductor. ``mode`` and ``options`` are torch.compile's, for this graph alone.
 

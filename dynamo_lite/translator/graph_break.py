@@ -13,7 +13,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _C
-from ..bytecode import Handler, Instruction, assemble, copy_with_map, decode, drop_unreachable, effect, emit, live_locals
+from ..bytecode import (
+    Handler,
+    Instruction,
+    assemble,
+    copy_with_map,
+    decode,
+    drop_unreachable,
+    effect,
+    emit,
+    live_locals,
+)
 from ..codegen import PyCodegen
 from ..exc import SkipFrame
 from ..skip import dynamic_scope

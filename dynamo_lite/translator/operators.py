@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..bytecode import BINARY_OPS
 from ..variables.base import NotConstant, VariableTracker
 from ..variables.constant import ConstantVariable
 from ..variables.sequence import SliceVariable
-from ..bytecode import BINARY_OPS
 from .opcodes import opcode
 from .stack import NULL
 

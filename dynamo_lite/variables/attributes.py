@@ -1,4 +1,4 @@
-"""Attribute access by the descriptor protocol, once, for every traced object (Data model, *Implementing Descriptors*)."""
+"""Attribute access by the descriptor protocol, once, for every object (Data model, *Implementing Descriptors*)."""
 
 from __future__ import annotations
 
@@ -89,8 +89,10 @@ def is_data_descriptor(raw: Any) -> bool:
     return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
 
 
-def bind(tx: Any, raw: Any, name: str, obj: VariableTracker | None, cls: type, start: type | None = None) -> VariableTracker:
-    """``raw.__get__(obj, cls)`` for what was found in a class under ``name``. ``obj`` None: access through the class."""
+def bind(
+    tx: Any, raw: Any, name: str, obj: VariableTracker | None, cls: type, start: type | None = None
+) -> VariableTracker:
+    """``raw.__get__(obj, cls)`` for what a class has under ``name``. ``obj`` None: access through the class."""
     binder = _BINDERS.get(type(raw))
     owner = start or cls
     if binder is not None:

@@ -275,7 +275,7 @@ def wrap(attempt: Any, value: Any, source: Source) -> VariableTracker:
 
 
 def call_handler(handler: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:
-    """Call a model of a builtin; arguments that it doesn't take break the graph (CPython says what is wrong with them)."""
+    """Call a model of a builtin; arguments that it doesn't take break the graph (CPython says what is wrong)."""
     try:
         return handler(*args, **kwargs)
     except TypeError as error:

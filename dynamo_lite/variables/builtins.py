@@ -12,8 +12,8 @@ import typing
 from collections import defaultdict
 from typing import Any
 
-from ..reasons import DisabledCall, OutputCall, UnknownCall, UnsupportedOperation
 from .. import _C
+from ..reasons import DisabledCall, OutputCall, UnknownCall, UnsupportedOperation
 from ..source import Source
 from . import polyfills
 from .attributes import MISSING, BuiltinMethodVariable, MethodVariable, bind, bind_classmethod, class_lookup
@@ -32,7 +32,7 @@ from .constant import ConstantVariable
 from .function import ClassVariable, FunctionVariable, ModuleVariable, NestedFunctionVariable
 from .iterator import EnumerateVariable, FilterVariable, GeneratorVariable, MapVariable, ZipVariable
 from .mapping import DictIterator, DictVariable, DictViewVariable, SetVariable
-from .registry import Model, known_call, models, models_if, models_raw, record
+from .registry import Model, known_call, models, models_if, models_raw
 from .sequence import ListVariable, ReversedIterator, SequenceVariable, SliceVariable, TupleVariable
 from .tensor import TensorVariable
 from .user_object import EnumVariable, InstanceDictVariable, UserObjectVariable
@@ -93,7 +93,10 @@ class UnboundMethodVariable(BuiltinVariable):
         owner = self.value.__objclass__
         if not issubclass(args[0].python_type(), owner):
             name = args[0].python_type().__name__
-            tx.raise_error(TypeError, f"descriptor '{self.value.__name__}' requires a '{owner.__name__}' object but received '{name}'")
+            tx.raise_error(
+                TypeError,
+                f"descriptor '{self.value.__name__}' requires a '{owner.__name__}' object but received '{name}'",
+            )
         return args[0].call_method(tx, self.value.__name__, args[1:], kwargs)
 
 
@@ -619,7 +622,9 @@ def _reversed(tx: Any, of: VariableTracker) -> VariableTracker:
 @models(sorted)
 def _sorted(tx: Any, iterable: VariableTracker, key: Any = None, reverse: Any = None) -> VariableTracker:
     # A set's items differ from each other, so their order makes no difference to a total order without a key.
-    items = list(iterable.items.values()) if isinstance(iterable, SetVariable) and key is None else iterable.elements(tx)
+    items = (
+        list(iterable.items.values()) if isinstance(iterable, SetVariable) and key is None else iterable.elements(tx)
+    )
     return ListVariable(tx.sort(items, key, reverse is not None and tx.truth(reverse)))
 
 
@@ -737,7 +742,15 @@ class _DeepCopy:
 
 
 _ATOMIC = (ConstantVariable, ClassVariable, FunctionVariable, BuiltinVariable, ModuleVariable, EnumVariable)
-_COPY_HOOKS = ("__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__slots__", "__getnewargs_ex__")
+_COPY_HOOKS = (
+    "__deepcopy__",
+    "__reduce__",
+    "__reduce_ex__",
+    "__getstate__",
+    "__setstate__",
+    "__slots__",
+    "__getnewargs_ex__",
+)
 
 
 @models(inspect.isfunction)

@@ -104,7 +104,9 @@ class ConstantVariable(VariableTracker):
         cg.load_const(self.value)
 
 
-_IMPURE = frozenset({"__init__", "__setattr__", "__delattr__", "__getattribute__", "__reduce_ex__", "__init_subclass__"})
+_IMPURE = frozenset(
+    {"__init__", "__setattr__", "__delattr__", "__getattribute__", "__reduce_ex__", "__init_subclass__"}
+)
 
 
 class ConstantMethod(VariableTracker):

@@ -40,7 +40,9 @@ class ContextVariable(VariableTracker):
     def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
         if self.source is None or name not in self.value.__dict__:
             return None
-        return LazyVariable(tx.attempt, self.value.__dict__[name], self.source.child("instance_dict").child("dict_item", name))
+        return LazyVariable(
+            tx.attempt, self.value.__dict__[name], self.source.child("instance_dict").child("dict_item", name)
+        )
 
     def enter(self, tx: Any) -> None:
         raise NotImplementedError
@@ -92,7 +94,9 @@ class GradModeVariable(ContextVariable):
 
     @property
     def mode(self) -> bool:
-        return {torch.no_grad: False, torch.enable_grad: True}.get(type(self.value), self.arguments and self.arguments[0])
+        return {torch.no_grad: False, torch.enable_grad: True}.get(
+            type(self.value), self.arguments and self.arguments[0]
+        )
 
     def enter(self, tx: Any) -> None:
         if not (type(self.value) is torch.set_grad_enabled and hasattr(self, "previous")):

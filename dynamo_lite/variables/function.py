@@ -99,7 +99,7 @@ class GlobalScope:
 
 
 class FunctionVariable(VariableTracker):
-    """A Python function that exists. ``trusted``: a library's that nobody rebinds parts of (its parts aren't guarded)."""
+    """A Python function that exists. ``by_code``: known by its code and globals, not by identity."""
 
     __slots__ = ("value", "_cells", "by_code")
 
@@ -168,9 +168,7 @@ class FunctionVariable(VariableTracker):
         if self._cells is None:
             real = self.value.__closure__ or ()
             source = self._part("__closure__") or tx.guards.const(self.value).child("c_attr", "__closure__")
-            self._cells = [
-                tx.attempt.wrap(cell, source.child("tuple_item", at)) for at, cell in enumerate(real)
-            ]
+            self._cells = [tx.attempt.wrap(cell, source.child("tuple_item", at)) for at, cell in enumerate(real)]
         return self._cells
 
     def scope(self, tx: Any) -> GlobalScope:
@@ -447,7 +445,10 @@ class ClassVariable(VariableTracker):
         return self.value
 
     def truth(self, tx: Any) -> bool:
-        if class_lookup(type(self.value), "__bool__") is MISSING and class_lookup(type(self.value), "__len__") is MISSING:
+        if (
+            class_lookup(type(self.value), "__bool__") is MISSING
+            and class_lookup(type(self.value), "__len__") is MISSING
+        ):
             return True
         return tx.truth_by_protocol(self)
 

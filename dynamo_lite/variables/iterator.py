@@ -78,7 +78,9 @@ class ZipVariable(IteratorVariable):
 
     def _check_strict(self, tx: Any, at: int) -> None:
         if at:
-            tx.raise_error(ValueError, f"zip() argument {at + 1} is shorter than argument{'s 1-' if at > 1 else ' '}{at}")
+            tx.raise_error(
+                ValueError, f"zip() argument {at + 1} is shorter than argument{'s 1-' if at > 1 else ' '}{at}"
+            )
         for later in range(1, len(self.of)):
             try:
                 self.of[later].next(tx)
@@ -165,7 +167,9 @@ class GeneratorVariable(IteratorVariable):
         at = target.index + 1
         while instructions[at].opname == "LOAD_GLOBAL":
             test, jump = instructions[at + 1 : at + 3]
-            found = self.frame.scope.load(instructions[at].argval) or self.frame.attempt.builtin(instructions[at].argval)
+            found = self.frame.scope.load(instructions[at].argval) or self.frame.attempt.builtin(
+                instructions[at].argval
+            )
             kind = None if found is None else found.value  # type: ignore[attr-defined]
             if test.opname != "CHECK_EXC_MATCH" or not isinstance(kind, type) or issubclass(GeneratorExit, kind):
                 return False

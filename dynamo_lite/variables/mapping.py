@@ -9,9 +9,7 @@ from typing import Any
 from ..reasons import UnsupportedOperation, UnsupportedValue
 from ..source import Source
 from .base import (
-    Args,
     Exhausted,
-    Kwargs,
     LazyVariable,
     NotConstant,
     VariableTracker,
@@ -339,7 +337,11 @@ class DictViewVariable(VariableTracker):
         if self.kind == "values" or symbol not in _SET_OPERATORS:
             return None
         others = SetVariable.of(other.elements(tx))
-        return self._as_set(tx).binary(tx, symbol, others) if not reflected else others.binary(tx, symbol, self._as_set(tx))
+        return (
+            self._as_set(tx).binary(tx, symbol, others)
+            if not reflected
+            else others.binary(tx, symbol, self._as_set(tx))
+        )
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if self.kind == "values":

@@ -9,7 +9,7 @@ import torch
 from torch.nn.modules import module as torch_module
 
 from ..source import Source
-from .attributes import MISSING, class_attribute, class_lookup, bind, generic_getattr, object_setattr
+from .attributes import MISSING, bind, class_attribute, class_lookup, generic_getattr, object_setattr
 from .base import Args, Kwargs, LazyVariable, VariableTracker, wraps_if
 from .constant import ConstantVariable
 from .function import ClassVariable
@@ -75,7 +75,7 @@ class NNModuleVariable(UserObjectVariable):
         return None
 
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
-        """``Module.__setattr__`` of a plain value under a plain name is ``object``'s; the rest is inlined as written."""
+        """``Module.__setattr__`` of a plain value under a plain name is ``object``'s; the rest is inlined."""
         value = value.realize()
         namespace = instance_dict(self.value) or {}
         plain = not isinstance(value, (TensorVariable, NNModuleVariable)) and not isinstance(value, UserObjectVariable)

@@ -198,7 +198,11 @@ class Operations:
     def _guard_different(self, variable: VariableTracker) -> None:
         """That two places hold different objects is a fact of this call, where neither is guarded by identity."""
         source = variable.source
-        if source is not None and source.kind != "const" and not isinstance(variable, (ConstantVariable, ClassVariable)):
+        if (
+            source is not None
+            and source.kind != "const"
+            and not isinstance(variable, (ConstantVariable, ClassVariable))
+        ):
             self.guards.distinct(source)
 
     def truth(self, variable: VariableTracker) -> bool:
@@ -222,7 +226,7 @@ class Operations:
         return self.truth(self.compare("==", one, other).realize())
 
     def compare(self, symbol: str, one: VariableTracker, other: VariableTracker) -> VariableTracker:
-        """A rich comparison: the operands' own methods, the right one's first where its class derives from the left's."""
+        """A rich comparison: the operands' methods, the right one's first where its class derives from the left's."""
         if isinstance(one, ConstantVariable) and isinstance(other, ConstantVariable):
             return self.make(self.fold(_COMPARE[symbol], (one.value, other.value)))
         derived, base = other.python_type(), one.python_type()
@@ -498,7 +502,7 @@ class Operations:
         return [value]
 
     def _is_kind(self, kind: type, cls: Any) -> bool:
-        """By real ``issubclass``: metaclasses with hooks in C (ABCMeta) and torch's Python ones answer by class alone."""
+        """By real ``issubclass``: metaclasses with hooks in C (ABCMeta) and torch's own answer by class alone."""
         return bool(self.fold(issubclass, (kind, cls)))
 
     # -- calls -----------------------------------------------------------------------------------------------------
@@ -517,7 +521,10 @@ class Operations:
         """Break the graph where a Python function may not be inlined."""
         code = function.code
         why = skip.why_not_inlined(code, function.value if isinstance(function, FunctionVariable) else None)
-        if isinstance(function, FunctionVariable) and function.value.__builtins__ is not self.attempt.builtins_namespace:  # type: ignore[attr-defined]
+        if (
+            isinstance(function, FunctionVariable)
+            and function.value.__builtins__ is not self.attempt.builtins_namespace
+        ):  # type: ignore[attr-defined]
             why = "its builtins are not those of the frame"
         if why is not None:
             kind = DisabledCall if why == skip.DISABLED else UnknownCall
@@ -589,9 +596,7 @@ def bind_arguments(tx: Any, function: Any, args: Args, kwargs: Kwargs) -> dict[s
     return bound
 
 
-def _bind_keywords(
-    tx: Any, code: Any, names: Any, total: int, kwargs: Kwargs, bound: Kwargs, extra: Kwargs
-) -> None:
+def _bind_keywords(tx: Any, code: Any, names: Any, total: int, kwargs: Kwargs, bound: Kwargs, extra: Kwargs) -> None:
     keywords = names[code.co_posonlyargcount : total]
     for name, value in kwargs.items():
         if name in keywords:

@@ -11,9 +11,7 @@ import torch
 from ..reasons import UnsupportedOperation
 from ..source import Source
 from .base import (
-    Args,
     Exhausted,
-    Kwargs,
     LazyVariable,
     NotConstant,
     VariableTracker,
@@ -580,7 +578,7 @@ def _wrap_size(attempt: Any, value: torch.Size, source: Source) -> VariableTrack
 
 
 def is_namedtuple_class(cls: type) -> bool:
-    """Made by ``namedtuple`` or ``typing.NamedTuple`` (or derived from one, adding no state), or a torch struct sequence."""
+    """Made by ``namedtuple`` or ``typing.NamedTuple`` (or derived from one), or a struct sequence of torch's."""
     if not issubclass(cls, tuple) or cls is tuple:
         return False
     if cls.__module__ == "torch.return_types":

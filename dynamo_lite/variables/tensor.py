@@ -6,8 +6,11 @@ import operator
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
-from torch._subclasses.fake_tensor import UnsupportedOperatorException
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedOperatorException,
+)
 
 from ..reasons import (
     DataDependentBranch,
@@ -69,7 +72,9 @@ class TensorVariable(VariableTracker):
 
     __slots__ = ("node", "fake", "cls", "value")
 
-    def __init__(self, node: Any, fake: torch.Tensor, cls: type, source: Source | None = None, value: Any = None) -> None:
+    def __init__(
+        self, node: Any, fake: torch.Tensor, cls: type, source: Source | None = None, value: Any = None
+    ) -> None:
         self.source = source
         self.node = node
         self.fake = fake
@@ -277,7 +282,9 @@ def result(tx: Any, node: Any, fake: Any) -> VariableTracker:
         return SizeVariable([ConstantVariable(each) for each in fake])
     if isinstance(fake, _LITERAL):
         return tx.make(fake)
-    unsupported(UnsupportedValue(f"a {type(fake).__name__} returned by an operator", "only tensors and constants can be"))
+    unsupported(
+        UnsupportedValue(f"a {type(fake).__name__} returned by an operator", "only tensors and constants can be")
+    )
 
 
 def _item(tx: Any, node: Any, index: int, fake: Any) -> VariableTracker:

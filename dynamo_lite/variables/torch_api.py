@@ -17,23 +17,34 @@ from .base import Args, Kwargs, VariableTracker, unsupported, wraps_if, wraps_ty
 from .builtins import BuiltinVariable
 from .constant import ConstantVariable
 from .context import GRAD_CLASSES, make_context
+from .mapping import DictVariable
 from .registry import Model, models, models_if, models_raw
 from .sequence import ListVariable, SequenceVariable
 from .tensor import METADATA_WRITERS, VALUE_METHODS, TensorVariable, operator_name, record
-from .mapping import DictVariable
 
 _LEAF_MODULES = frozenset({"torch.functional", "torch.nn.functional", "torch._tensor"})
 """Python functions of these modules are operators: they only combine operators."""
 
 _INLINED = frozenset({torch.nn.functional.multi_head_attention_forward, torch.nn.functional._canonical_mask})
 
-_STATE_PREFIXES = ("set_", "_set", "_get", "manual_seed", "seed", "initial_seed", "get_", "init_", "_c_", "_add", "_log")
+_STATE_PREFIXES = (
+    "set_",
+    "_set",
+    "_get",
+    "manual_seed",
+    "seed",
+    "initial_seed",
+    "get_",
+    "init_",
+    "_c_",
+    "_add",
+    "_log",
+)
 _REFUSED_NAMES = frozenset(
     {"from_numpy", "frombuffer", "from_file", "save", "load", "compile", "from_dlpack", "tensor_split_", "vmap"}
     | {"as_tensor", "equal", "allclose", "is_nonzero", "autocast_increment_nesting", "autocast_decrement_nesting"}
     | {"clear_autocast_cache", "unify_type_list", "import_ir_module", "parse_ir", "fork", "wait", "_nested_tensor"}
-    | {"_assert_async", "nonzero_static", "handle_torch_function"}
-    - {"as_tensor", "nonzero_static", "_assert_async"}
+    | {"_assert_async", "nonzero_static", "handle_torch_function"} - {"as_tensor", "nonzero_static", "_assert_async"}
 )
 
 
@@ -272,7 +283,12 @@ def _check(tx: Any, condition: VariableTracker, message: Any = None) -> Variable
 
 def _context(cls: type) -> None:
     def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if len(args) == 1 and not kwargs and not isinstance(args[0], ConstantVariable) and cls is not torch.set_grad_enabled:
+        if (
+            len(args) == 1
+            and not kwargs
+            and not isinstance(args[0], ConstantVariable)
+            and cls is not torch.set_grad_enabled
+        ):
             context = make_context(tx, cls, ())
             return tx.call(context, args, {})
         named = {name: tx.python_value(value) for name, value in kwargs.items()}
@@ -297,7 +313,11 @@ def _set_grad_enabled(tx: Any, mode: VariableTracker) -> VariableTracker:
 @models_if
 def _marked(value: Any) -> Model | None:
     """Functions under torch's own marks: left out of graphs, or a wish for a break."""
-    if type(value) is types.FunctionType and value.__name__ == "graph_break" and value.__module__ == "torch._dynamo.decorators":
+    if (
+        type(value) is types.FunctionType
+        and value.__name__ == "graph_break"
+        and value.__module__ == "torch._dynamo.decorators"
+    ):
         return _graph_break
     if getattr(value, "_torchdynamo_disable", False) is True:
 

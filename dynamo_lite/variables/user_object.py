@@ -1,9 +1,10 @@
-"""Instances of the program's classes: real ones and ones constructed inside, with a builtin container's items or without."""
+"""Instances of the program's classes: real ones and ones made inside, with a container's items or without."""
 
 from __future__ import annotations
 
 import copyreg
 import enum
+import functools
 import types
 from collections import OrderedDict, defaultdict, deque
 from typing import Any
@@ -312,10 +313,11 @@ class UserObjectVariable(VariableTracker):
     def store_attributes(self, cg: Any) -> None:
         """Object on the stack: give it the attributes written inside; leave it there."""
         for name in self.deleted:
-            cg.call_with_top(object.__delattr__, [lambda: cg.load_const(name)])
+            cg.call_with_top(object.__delattr__, [functools.partial(cg.load_const, name)])
         for name, value in self.attrs.items():
             if value is not None:
-                cg.call_with_top(object.__setattr__, [lambda: cg.load_const(name), lambda: cg.load(value)])
+                loads = [functools.partial(cg.load_const, name), functools.partial(cg.load, value)]
+                cg.call_with_top(object.__setattr__, loads)
 
     def replay(self, cg: Any) -> None:
         cg.load_source(self.source)
@@ -386,12 +388,20 @@ def _object_reduce(tx: Any, obj: Any, protocol: VariableTracker) -> VariableTrac
     """``object.__reduce_ex__`` from protocol 2 on, for classes that leave pickling to it."""
     cls = obj.python_type()
     own = ("__getstate__", "__reduce__", "__getnewargs__", "__getnewargs_ex__", "__slots__")
-    if obj.payload is not None or any(class_lookup(cls, name) is not getattr(object, name, MISSING) for name in own[1:]):
+    if obj.payload is not None or any(
+        class_lookup(cls, name) is not getattr(object, name, MISSING) for name in own[1:]
+    ):
         unsupported(UnsupportedAttribute(obj.describe(), "__reduce_ex__", "its class says how it is pickled"))
     state = obj._special(tx, "__getstate__")
     if state is None:
         state = obj.namespace(tx)
-    parts = [tx.make(copyreg.__newobj__), TupleVariable([tx.make(cls)]), state, ConstantVariable(None), ConstantVariable(None)]  # type: ignore[attr-defined]
+    parts = [
+        tx.make(copyreg.__newobj__),
+        TupleVariable([tx.make(cls)]),
+        state,
+        ConstantVariable(None),
+        ConstantVariable(None),
+    ]  # type: ignore[attr-defined]
     return TupleVariable(parts)
 
 
@@ -620,7 +630,9 @@ def _wrap_payload(attempt: Any, value: Any, source: Source) -> VariableTracker |
         source.check("length", base.__len__(value))
         kind, accessor = (ListVariable, "list_item") if base is list else (TupleVariable, "tuple_item")
         values = base.__iter__(value)
-        items: list[VariableTracker] = [LazyVariable(attempt, v, source.child(accessor, i)) for i, v in enumerate(values)]
+        items: list[VariableTracker] = [
+            LazyVariable(attempt, v, source.child(accessor, i)) for i, v in enumerate(values)
+        ]
         made: SequenceVariable = kind(items, source)
         return made
     return None

@@ -60,9 +60,8 @@ def max_(*args: Any, key: Any = None, default: Any = _MISSING) -> Any:
 def reduce(function: Any, iterable: Any, initial: Any = _MISSING) -> Any:
     items = iter(iterable)
     if initial is _MISSING:
-        for initial in items:
-            break
-        else:
+        initial = next(items, _MISSING)
+        if initial is _MISSING:
             raise TypeError("reduce() of empty iterable with no initial value")
     for item in items:
         initial = function(initial, item)

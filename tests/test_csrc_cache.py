@@ -1,0 +1,274 @@
+"""Entries on code objects: whose they are, how long they live, and that nothing is leaked or freed twice."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import weakref
+
+import pytest
+
+from dynamo_lite import _C
+from frames import By, define, owned, tree
+
+
+def program():
+    """A function and what may stand in for it, that nobody else holds."""
+    return define("def fn(x): return x\ndef new(x): return [x]")
+
+
+def new_code(x):
+    return [x]
+
+
+class Token:
+    """Something that can be watched dying."""
+
+
+def test_entries_are_listed_newest_first():
+    p = program()
+    owner, _ = owned({p.fn: By(lambda view: (tree(view, "x", view.locals["x"]), p.new.__code__))})
+    call = _C.Wrapped(p.fn, owner)
+    for x in range(3):
+        call(x)
+    found = owner.entries(p.fn.__code__)
+    assert [entry.tree.checks()[0][0] for entry in found] == ["x == 2", "x == 1", "x == 0"]
+    assert _C.entries(p.fn.__code__) == found and owner.codes() == [p.fn.__code__]
+    assert all(entry.valid and entry.code is p.new.__code__ for entry in found)
+    assert owner.entries(p.new.__code__) == [] == _C.entries(p.new.__code__)
+
+
+def test_a_dropped_entry_says_so():
+    p = program()
+    owner, _ = owned({p.fn: p.new})
+    _C.Wrapped(p.fn, owner)(1)
+    (entry,) = owner.entries(p.fn.__code__)
+    owner.reset()
+    assert not entry.valid and entry.owner is None and entry.code is p.new.__code__
+    assert owner.entries(p.fn.__code__) == [] and owner.codes() == []
+    with pytest.raises(TypeError):
+        type(entry)()
+
+
+def test_reset_forgets_verdicts():
+    p = program()
+    for verdict in (_C.SKIP, _C.FREEZE):
+        owner, asked = owned({p.fn: verdict})
+        call = _C.Wrapped(p.fn, owner)
+        call(1)
+        call(1)
+        assert asked.seen == ["fn"] and owner.codes() == [p.fn.__code__]
+        owner.reset()
+        call(1)
+        assert asked.seen == ["fn", "fn"]
+
+
+def test_entries_die_with_the_code():
+    p = program()
+    owner, _ = owned({p.fn: p.new})
+    _C.Wrapped(p.fn, owner)(1)
+    (entry,) = owner.entries(p.fn.__code__)
+    code = weakref.ref(p.fn.__code__)
+    owner.callback.codes.clear()
+    del p
+    gc.collect()
+    assert code() is None
+    assert not entry.valid and entry.owner is None
+    assert owner.codes() == []
+
+
+def test_entries_die_with_the_owner():
+    p = program()
+    owner, _ = owned({p.fn: p.new})
+    _C.Wrapped(p.fn, owner)(1)
+    (entry,) = owner.entries(p.fn.__code__)
+    held = weakref.ref(owner)
+    del owner
+    gc.collect()
+    assert held() is None
+    assert not entry.valid and _C.entries(p.fn.__code__) == []
+    assert p.fn(1) == 1
+
+
+def test_new_code_that_holds_its_owner_is_collected():
+    """owner -> entry -> code -> constant -> owner."""
+    p = program()
+    owner, _ = owned()
+    backend = _C.GraphCall(lambda: owner)  # noqa: F821 (it is deleted below, which is the point)
+    held = weakref.ref(owner), weakref.ref(backend.fn)
+    constants = tuple(backend if each is None else each for each in new_code.__code__.co_consts)
+    assert backend in constants
+    code = new_code.__code__.replace(co_consts=constants)
+    owner.callback = lambda view: (tree(view), code)  # noqa: F821
+    assert _C.Wrapped(p.fn, owner)(1) == [1]
+    del backend, constants, code, owner
+    gc.collect()
+    assert [ref() for ref in held] == [None, None]
+    assert _C.entries(p.fn.__code__) == []
+
+
+def test_an_entry_whose_guard_has_lost_its_object_is_dropped():
+    p = program()
+
+    def answer(view):
+        made = tree(view)
+        made.check(made.child(0, "local", "x"), "id", view.locals["x"], "x is that object")
+        return made, p.new.__code__
+
+    owner, _ = owned({p.fn: By(answer)})
+    call = _C.Wrapped(p.fn, owner)
+    for _ in range(50):
+        token = Token()
+        assert call(token) == [token]
+        (entry,) = owner.entries(p.fn.__code__)
+        del token
+        gc.collect()
+        assert not entry.valid and owner.entries(p.fn.__code__) == []
+
+
+def test_arguments_of_owners():
+    owner = _C.Owner(None)
+    assert (owner.callback, owner.name) == (None, "")
+    assert _C.Owner(print, name="n").name == "n"
+    with pytest.raises(TypeError):
+        _C.Owner()
+    with pytest.raises(TypeError):
+        owner.entries(3)
+    for wrong in (_C.entries, _C.get_mark):
+        with pytest.raises(TypeError, match="takes a code object"):
+            wrong(3)
+    with pytest.raises(TypeError):
+        type(_C.PASS)()
+
+
+def references(*objects):
+    return [sys.getrefcount(each) for each in objects]
+
+
+@pytest.mark.parametrize(
+    "what", ["hit", "miss", "skip", "pass", "off", "raise", "continue", "callback raises", "nonsense"]
+)
+def test_ten_thousand_calls_leak_nothing(what):
+    p = define(
+        """
+def fn(x): return x
+def new(x): return [x]
+def raises(x): raise KeyError(x)
+def goes_on(x): return RESUME(None, x)
+def rest(x): return (x,)
+"""
+    )
+    p.fn.__globals__["RESUME"] = resume = _C.Resume(p.rest.__code__)
+    calls = [0]
+
+    def misses(view):
+        calls[0] += 1
+        owner.reset()
+        return tree(view), p.new.__code__
+
+    def fails(view):
+        raise KeyError(view.locals["x"])
+
+    answers = {
+        "hit": p.new,
+        "miss": By(misses),
+        "skip": _C.SKIP,
+        "pass": _C.PASS,
+        "off": _C.FREEZE,
+        "raise": p.raises,
+        "continue": p.goes_on,
+        "callback raises": By(fails),
+        "nonsense": By(lambda view: (view.locals["x"],)),
+    }
+    owner, _ = owned({p.fn: answers[what]})
+    call, token = _C.Wrapped(p.fn, owner), Token()
+
+    def run(times):
+        for _ in range(times):
+            try:
+                call(token)
+            except (KeyError, TypeError):
+                pass
+            if what == "miss":
+                owner.reset()
+
+    run(50)
+    codes = [each.__code__ for each in (p.fn, p.new, p.raises, p.goes_on, p.rest)]
+    watched = [token, owner, call, resume, p.fn.__globals__, p.fn, *codes, _C.OFF, _C.PASS, _C.SKIP, None]
+    gc.collect()
+    objects, before = len(gc.get_objects()), references(*watched)
+    run(10_000)
+    gc.collect()
+    after = references(*watched)
+    assert all(abs(a - b) < 20 for a, b in zip(after, before, strict=True)), list(zip(before, after, strict=True))
+    assert len(gc.get_objects()) - objects < 50
+
+
+def test_a_failed_swap_leaks_nothing():
+    """Deep enough for each alignment of the data stack, the new frame being larger than the old."""
+    p = define(
+        """
+def fn(x): return x
+def new(x):
+    a, b, c, d, e, f, g, h = range(8)
+    return [x, a, b, c, d, e, f, g, h]
+def down(depth, x): return call(x) if depth == 0 else down(depth - 1, x)
+"""
+    )
+    owner, _ = owned({p.fn: p.new})
+    p.fn.__globals__["call"] = _C.Wrapped(p.fn, owner)
+    token = Token()
+
+    def run():
+        for depth in range(400):
+            assert p.down(depth, token)[0] is token
+
+    run()
+    watched = [token, owner, p.fn, p.new, p.new.__code__, p.fn.__code__, p.fn.__globals__]
+    before = references(*watched)
+    for _ in range(5):
+        run()
+    assert references(*watched) == before
+
+
+def test_a_code_object_that_loses_its_function_while_it_is_looked_at():
+    p = program()
+
+    def answer(view):
+        p.fn.__code__ = p.new.__code__
+        owner.callback.codes.clear()
+        gc.collect()
+        return tree(view), new_code.__code__
+
+    owner, _ = owned({p.fn: By(answer)})
+    assert _C.Wrapped(p.fn, owner)(1) == [1]
+    gc.collect()
+    assert owner.codes() == []
+
+
+def test_the_process_ends_well_with_entries_about():
+    program = f"""
+import sys, threading
+sys.path[:0] = {sys.path!r}
+from frames import define, owned, on_thread
+from dynamo_lite import _C
+p = define("def fn(x): return x\\ndef new(x): return [x]")
+owner, _ = owned({{p.fn: p.new}})
+kept = [_C.Wrapped(p.fn, owner)]
+kept.append(kept)
+kept[0].me = kept
+assert kept[0](1) == [1]
+_C.set_process_owner(owner)
+def sleeps():
+    _C.set_thread_owner(owner)
+    threading.Event().wait()
+threading.Thread(target=sleeps, daemon=True).start()
+class Late:
+    def __del__(self):
+        p.fn(1)
+late = Late()
+print("done")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout == "done\n", done.stderr[-2000:]

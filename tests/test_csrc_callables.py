@@ -1,0 +1,162 @@
+"""The callables in C++ that stand where a function, a graph or an instance is called."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import gc
+import inspect
+import pickle
+import sys
+import weakref
+
+import pytest
+
+from dynamo_lite import _C
+from frames import on_thread, owned
+
+LATER = sys.version_info >= (3, 12)
+
+
+def plain(x=1):
+    """Add one."""
+    return x + 1
+
+
+def other(x):
+    return x * 100
+
+
+# -- GraphCall -----------------------------------------------------------------------------------------------------
+
+
+def test_a_graph_call_is_off_and_back():
+    owner, asked = owned()
+
+    def graph(*args):
+        return plain(args[0]), _C.current_owner()
+
+    call = _C.GraphCall(graph)
+    assert _C.Wrapped(lambda: (call(1), _C.current_owner()), owner)() == ((2, _C.OFF), owner)
+    assert asked.seen == ["<lambda>"]
+
+    def fails():
+        raise KeyError(1)
+
+    with on_thread(owner):
+        with pytest.raises(KeyError):
+            _C.GraphCall(fails)()
+        assert _C.current_owner() is owner
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 63, 64, 65, 200])
+def test_captured_inputs_come_first(count):
+    class Graph:
+        def forward(self, *args):
+            return args
+
+    captured, rest = tuple(object() for _ in range(count)), (object(), object())
+    for fn in (lambda *args: args, Graph().forward):
+        call = _C.GraphCall(fn, captured=count)
+        assert call.fn is fn and call.captured == count
+        assert call(*([captured] if count else []), *rest) == captured + rest
+    if count:
+        for wrong in ((), ([*captured],), (captured[1:],)):
+            with pytest.raises(TypeError, match="tuple of them first"):
+                call(*wrong)
+
+
+def test_graph_call_arguments():
+    for wrong in ((3,), (plain, -1)):
+        with pytest.raises((TypeError, ValueError)):
+            _C.GraphCall(*wrong)
+
+
+# -- Wrapped and InstanceCall --------------------------------------------------------------------------------------
+
+
+WRAPPED = _C.Wrapped(plain, _C.OFF)
+
+
+def test_wrapped_looks_like_the_function():
+    assert WRAPPED.__wrapped__ is plain and WRAPPED.owner is _C.OFF
+    assert (WRAPPED.__name__, WRAPPED.__qualname__) == ("plain", "plain")
+    assert (WRAPPED.__doc__, WRAPPED.__module__) == ("Add one.", __name__)
+    assert WRAPPED.__defaults__ == (1,) and WRAPPED.__code__ is plain.__code__
+    assert inspect.signature(WRAPPED) == inspect.signature(plain)
+    assert inspect.unwrap(WRAPPED) is plain and callable(WRAPPED)
+    assert "plain" in repr(WRAPPED)
+    with pytest.raises(AttributeError, match="nothing_like_it"):
+        _ = WRAPPED.nothing_like_it
+
+
+def test_wrapped_takes_attributes_and_names():
+    call = _C.Wrapped(plain, _C.OFF)
+    call.note = 1
+    call.__name__, call.__doc__ = "renamed", "Explained."
+    assert (call.note, call.__name__, call.__doc__, plain.__name__) == (1, "renamed", "Explained.", "plain")
+    del call.__name__
+    assert call.__name__ == "plain" and functools.wraps(call)(lambda x: x).__doc__ == "Explained."
+    assert weakref.ref(call)() is call and hash(call) == hash(call)
+    assert copy.copy(call) is call and copy.deepcopy([call])[0] is call
+
+
+def test_wrapped_is_pickled_by_name():
+    call = _C.Wrapped(plain, _C.OFF)
+    with pytest.raises(pickle.PicklingError):
+        pickle.dumps(call)
+    assert pickle.loads(pickle.dumps(WRAPPED_BY_NAME)) is WRAPPED_BY_NAME
+
+
+WRAPPED_BY_NAME = _C.Wrapped(plain, _C.OFF)
+WRAPPED_BY_NAME.__qualname__ = "WRAPPED_BY_NAME"
+
+
+def test_wrapped_binds_as_what_it_wraps():
+    def wrap(fn):
+        return _C.Wrapped(fn, _C.OFF)
+
+    class Thing:
+        method = wrap(lambda self, x: (self, x))
+        static = wrap(staticmethod(lambda x: x))
+        builtin = wrap(len)
+        twice = wrap(wrap(lambda self: self))
+        bound = wrap([1].count)
+
+    thing = Thing()
+    assert thing.method(1) == (thing, 1) and Thing.method(thing, 2) == (thing, 2)
+    assert thing.static(1) == Thing.static(1) == 1
+    assert thing.builtin([1, 2]) == 2 and thing.twice() is thing and thing.bound(1) == 1
+    assert isinstance(thing.static, _C.Wrapped)
+
+
+def test_wrapped_is_collected():
+    def make():
+        def fn():
+            return call
+
+        call = _C.Wrapped(fn, owned()[0])
+        call.me = call
+        return weakref.ref(call), weakref.ref(fn), weakref.ref(call.owner)
+
+    refs = make()
+    gc.collect()
+    assert [ref() for ref in refs] == [None] * 3
+
+
+def test_instance_call():
+    class Slotted:
+        __slots__ = ("held",)
+
+    Slotted.__call__ = _C.InstanceCall(Slotted.__dict__["held"])
+    thing = Slotted()
+    thing.held = lambda *args, **kwargs: (args, kwargs)
+    assert thing(1, 2, k=3) == ((1, 2), {"k": 3}) and thing() == ((), {})
+    assert thing.__call__(5) == Slotted.__call__(thing, 5) == ((5,), {})
+    del thing.held
+    with pytest.raises(AttributeError):
+        thing()
+    with pytest.raises(TypeError, match="needs an instance"):
+        Slotted.__dict__["__call__"]()
+    with pytest.raises(TypeError, match="no member descriptor"):
+        _C.InstanceCall(3)
