@@ -2,6 +2,8 @@
 
 #include <structmember.h>
 
+#include <utility>
+
 #include "cpython.h"
 #include "eval_frame.h"
 
@@ -240,6 +242,8 @@ struct GraphCall {
   PyObject_HEAD
   vectorcallfunc vectorcall;
   PyObject* fn;         // owned
+  PyObject* function;   // borrowed of `fn`: a bound method's function, else `fn`
+  PyObject* bound;      // borrowed of `fn`: a bound method's object, else null
   Py_ssize_t captured;  // how many items of the first argument go in front of the rest
 };
 
@@ -247,7 +251,15 @@ GraphCall* self_graph(PyObject* self) { return reinterpret_cast<GraphCall*>(self
 
 PyObject* graph_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
   const OffScope off(this_thread());
-  return PyObject_Vectorcall(self_graph(self)->fn, args, count, names);
+  const GraphCall* graph = self_graph(self);
+  if (graph->bound == nullptr || (count & PY_VECTORCALL_ARGUMENTS_OFFSET) == 0) {
+    return PyObject_Vectorcall(graph->fn, args, count, names);
+  }
+  PyObject*& first = const_cast<PyObject**>(args)[-1];  // ours to use and to leave as it was
+  PyObject* before = std::exchange(first, graph->bound);
+  PyObject* result = PyObject_Vectorcall(graph->function, &first, PyVectorcall_NARGS(count) + 1, names);
+  first = before;
+  return result;
 }
 
 PyObject* graph_call_captured(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
@@ -281,6 +293,8 @@ PyObject* graph_call_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   if (self == nullptr) return nullptr;
   self_graph(self)->vectorcall = captured == 0 ? graph_call : graph_call_captured;
   self_graph(self)->fn = Py_NewRef(fn);
+  self_graph(self)->function = PyMethod_Check(fn) ? PyMethod_GET_FUNCTION(fn) : fn;
+  self_graph(self)->bound = PyMethod_Check(fn) ? PyMethod_GET_SELF(fn) : nullptr;
   self_graph(self)->captured = captured;
   return self;
 }
@@ -292,14 +306,17 @@ int graph_call_traverse(PyObject* self, visitproc visit, void* arg) {
 }
 
 int graph_call_clear(PyObject* self) {
-  Py_CLEAR(self_graph(self)->fn);
+  GraphCall* graph = self_graph(self);
+  graph->function = Py_None;  // whoever still calls it is told that this can't be called
+  graph->bound = nullptr;
+  Py_XSETREF(graph->fn, Py_NewRef(Py_None));
   return 0;
 }
 
 void graph_call_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
-  graph_call_clear(self);
+  Py_CLEAR(self_graph(self)->fn);
   type->tp_free(self);
   Py_DECREF(type);
 }

@@ -13,12 +13,15 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "refs.h"
 #include "cpython_lookup.h"
+#include "float32_precision.h"
+#include "refs.h"
 
 namespace dynamo_lite {
 
@@ -27,26 +30,12 @@ namespace {
 std::string show_bool(std::int64_t value) { return value ? "on" : "off"; }
 std::string show_number(std::int64_t value) { return std::to_string(value); }
 std::string show_dtype(std::int64_t value) { return c10::toString(static_cast<c10::ScalarType>(value)); }
-std::string show_precision(std::int64_t value) {
-  constexpr std::array<const char*, 3> kNames{"highest", "high", "medium"};
-  return value >= 0 && value < 3 ? kNames[static_cast<std::size_t>(value)] : "set in two conflicting ways";
-}
 std::string show_torch_function(std::int64_t value) {
   constexpr std::array<const char*, 3> kNames{"on", "off for subclasses", "off"};
   return kNames.at(static_cast<std::size_t>(value));
 }
 std::string show_keys(std::int64_t value) {
   return c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, static_cast<std::uint64_t>(value)));
-}
-
-// torch refuses to read precisions that were set through its old and its new names at once.
-template <class Read>
-std::int8_t or_conflict(Read read) noexcept {
-  try {
-    return static_cast<std::int8_t>(read());
-  } catch (const c10::Error&) {
-    return -1;
-  }
 }
 
 // Of _functorch, which torch's own headers do not let be used from C++; owned for the life of the process.
@@ -79,23 +68,25 @@ constexpr std::array kAutocastDevices{
 // What is read, remembered and compared. Which devices have autocast on is a matter of `excluded`.
 struct Facts {
   std::uint64_t included = 0, excluded = 0;  // this thread's dispatch keys
+  std::uint64_t precisions = 0;
+  std::int64_t function_modes = 0, dispatch_modes = 0;  // depths of the stacks
+  std::int64_t functorch = 0;
+  std::int32_t threads = 0;
   std::array<c10::ScalarType, kAutocastDevices.size()> autocast_dtype{};
   c10::ScalarType default_dtype{};
   bool grad = false, inference = false, forward_grad = false;
   bool autocast_cache = false;
   bool deterministic = false, deterministic_warns = false, deterministic_fill = false;
   bool flash = false, memory_efficient = false, math = false, cudnn = false;  // kinds of attention
-  std::int8_t matmul_precision = 0, tf32_cublas = 0, tf32_cudnn = 0;
   std::int8_t fp16_reduction = 0, bf16_reduction = 0;
   std::int8_t torch_function = 0;
-  std::int32_t threads = 0;
-  std::int64_t function_modes = 0, dispatch_modes = 0;  // depths of the stacks
-  std::int64_t functorch = 0;
+  std::array<std::int8_t, 5> unused{};  // no padding: the bytes are compared
 
-  bool operator==(const Facts&) const = default;
+  bool operator==(const Facts& other) const noexcept { return std::memcmp(this, &other, sizeof(Facts)) == 0; }
 
   static Facts read() noexcept;
 };
+static_assert(std::has_unique_object_representations_v<Facts>);
 
 Facts Facts::read() noexcept {
   static at::Context& context = at::globalContext();
@@ -119,11 +110,9 @@ Facts Facts::read() noexcept {
   facts.memory_efficient = context.userEnabledMemEfficientSDP();
   facts.math = context.userEnabledMathSDP();
   facts.cudnn = context.userEnabledCuDNNSDP();
-  facts.matmul_precision = or_conflict([] { return context.float32MatmulPrecision(); });
+  facts.precisions = float32_precisions();
   static const bool has_cuda = at::hasCUDA();
   if (has_cuda) {
-    facts.tf32_cublas = or_conflict([] { return context.allowTF32CuBLAS(); });
-    facts.tf32_cudnn = or_conflict([] { return context.allowTF32CuDNN(); });
     facts.fp16_reduction = static_cast<std::int8_t>(context.allowFP16ReductionCuBLAS());
     facts.bf16_reduction = static_cast<std::int8_t>(context.allowBF16ReductionCuBLAS());
   }
@@ -155,9 +144,7 @@ const std::array kLines{
     DL_FACT("deterministic algorithms", deterministic, show_bool),
     DL_FACT("deterministic algorithms, warn only", deterministic_warns, show_bool),
     DL_FACT("deterministic fill of uninitialized memory", deterministic_fill, show_bool),
-    DL_FACT("float32 matmul precision", matmul_precision, show_precision),
-    DL_FACT("tf32 in cuBLAS", tf32_cublas, show_bool),
-    DL_FACT("tf32 in cuDNN", tf32_cudnn, show_bool),
+    DL_FACT("float32 precision", precisions, show_float32_precisions),
     DL_FACT("fp16 reduction in cuBLAS", fp16_reduction, show_number),
     DL_FACT("bf16 reduction in cuBLAS", bf16_reduction, show_number),
     DL_FACT("flash attention", flash, show_bool),

@@ -47,7 +47,10 @@ c10::DispatchKeySet visible_difference(c10::DispatchKeySet a, c10::DispatchKeySe
 // Text is put together of strings: a torch that brings a C++ library of its own breaks the streams of another.
 std::string dims(c10::IntArrayRef values) {
   std::string text = "(";
-  for (std::size_t i = 0; i < values.size(); ++i) text += (i ? ", " : "") + std::to_string(values[i]);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i) text += ", ";
+    text += std::to_string(values[i]);
+  }
   return text + ")";
 }
 

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from .source import Source
 
@@ -35,6 +34,8 @@ class GraphBuilder:
     """Records operators. Its fake mode is entered for the length of a translation."""
 
     def __init__(self) -> None:
+        from torch.fx.experimental.symbolic_shapes import ShapeEnv  # brings sympy, which is slow to import
+
         shape_env = ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
         self.fake_mode = FakeTensorMode(shape_env=shape_env)
         self.graph = torch.fx.Graph()

@@ -12,6 +12,7 @@ from guard_probe import Probe, probe
 
 
 def test_global_state_differences_are_named() -> None:
+    torch.set_float32_matmul_precision("highest")  # what that sets is not set at the start
     before = _C.GlobalState()
     assert before == _C.GlobalState()
     assert before.difference(_C.GlobalState()) == ""
@@ -35,8 +36,13 @@ def test_global_state_differences_are_named() -> None:
     assert "warn only is on" in before.difference(_C.GlobalState())
     torch.use_deterministic_algorithms(False)
     torch.set_float32_matmul_precision("high")
-    assert "precision is high, was highest" in before.difference(_C.GlobalState())
+    found = before.difference(_C.GlobalState())
+    assert "float32 precision is high (" in found and ", was highest (" in found
     torch.set_float32_matmul_precision("highest")
+    torch.backends.mkldnn.conv.fp32_precision = "bf16"
+    found, _, before_that = before.difference(_C.GlobalState()).partition(", was ")
+    assert "mkldnn conv bf16" in found and "mkldnn conv" not in before_that
+    torch.backends.mkldnn.conv.fp32_precision = "none"
     threads = torch.get_num_threads()
     torch.set_num_threads(threads + 1)
     assert f"number of threads is {threads + 1}, was {threads}" in before.difference(_C.GlobalState())
