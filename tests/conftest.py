@@ -17,9 +17,6 @@ if reference.MODE:
 
 import dynamo_lite as dl  # noqa: E402
 
-MODULE_METHODS = {name: getattr(torch.nn.Module, name) for name in ("__init__", "__setstate__")}
-
-
 @pytest.fixture(autouse=True)
 def clean_state() -> Iterator[None]:
     dl.reset()
@@ -28,9 +25,6 @@ def clean_state() -> Iterator[None]:
     torch.manual_seed(0)
     random.seed(0)
     yield
-    if not reference.MODE:  # torch.compile leaves its own in their place for good
-        for name, method in MODULE_METHODS.items():
-            setattr(torch.nn.Module, name, method)
     grad, default = torch.is_grad_enabled(), torch.get_default_dtype()
     torch.set_grad_enabled(True)
     torch.set_default_dtype(dtype)

@@ -452,3 +452,18 @@ def test_attention():
             return y.transpose(1, 2).reshape(b, t, c)
 
     check(seeded(Attention()), tensor(2, 5, 8), operators=11, backward=True)
+
+
+def test_modules_made_inside_after_torch_compile_has_run():
+    class Stack(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(3, 3) for _ in range(4))
+
+        def forward(self, x):
+            for layer in self.layers[1:3]:
+                x = layer(x)
+            return x
+
+    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+    check(seeded(Stack()), tensor(2, 3), operators=2)

@@ -311,6 +311,18 @@ def _set_grad_enabled(tx: Any, mode: VariableTracker) -> VariableTracker:
 
 
 @models_if
+def _notes_new_modules(value: Any) -> Model | None:
+    """Once torch.compile has run, ``nn.Module.__init__`` is a function that also puts the module down as new, for it
+    alone. A trace calls what there was before."""
+    if type(value) is not types.FunctionType or value.__module__ != "torch._dynamo.mutation_guard":
+        return None
+    if value.__code__.co_freevars not in (("init",), ("setstate",)):
+        return None
+    (before,) = value.__closure__ or ()
+    return lambda tx, args, kwargs: tx.call(tx.make(before.cell_contents), args, kwargs)
+
+
+@models_if
 def _marked(value: Any) -> Model | None:
     """Functions under torch's own marks: left out of graphs, or a wish for a break."""
     if (
