@@ -17,6 +17,7 @@ if reference.MODE:
 
 import dynamo_lite as dl  # noqa: E402
 
+
 @pytest.fixture(autouse=True)
 def clean_state() -> Iterator[None]:
     dl.reset()
