@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,27 +21,8 @@ from .variables.base import Args, Kwargs, VariableTracker, unsupported
 from .variables.constant import ConstantVariable
 from .variables.torch_api import call_operator
 
-_OWNERS: dict[int, Any] = {}
-
-
-class _Owners:
-    """Owners that are alive, for `reset`."""
-
-    def __init__(self) -> None:
-        import weakref
-
-        self._alive: weakref.WeakSet[_C.Owner] = weakref.WeakSet()
-
-    def add(self, owner: _C.Owner) -> _C.Owner:
-        self._alive.add(owner)
-        return owner
-
-    def reset(self) -> None:
-        for owner in list(self._alive):
-            owner.reset()
-
-
-_OWNERS_ALIVE = _Owners()
+_OWNERS: weakref.WeakSet[_C.Owner] = weakref.WeakSet()
+"""Those that are alive, for `reset`."""
 
 
 def _make_owner(
@@ -60,7 +42,9 @@ def _make_owner(
     if settings:
         found = functools.partial(found, **settings)
     compiler = FrameCompiler(found, name, fullgraph=fullgraph, observer=observer)
-    return _OWNERS_ALIVE.add(_C.Owner(compiler, name))
+    owner = _C.Owner(compiler, name)
+    _OWNERS.add(owner)
+    return owner
 
 
 def compile(
@@ -202,7 +186,8 @@ def disallow_in_graph(fn: Any) -> Any:
 
 def reset() -> None:
     """Drop all compiled code. What is running goes on."""
-    _OWNERS_ALIVE.reset()
+    for owner in list(_OWNERS):
+        owner.reset()
 
 
 def _trace_graph_break(tx: Any, message: VariableTracker | None = None) -> VariableTracker:

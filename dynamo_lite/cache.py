@@ -36,6 +36,3 @@ def limit_reached(view: _C.FrameView) -> str:
     )
     warnings.warn(message, RuntimeWarning, stacklevel=3)
     return message
-
-
-__all__ = ["describe", "limit_reached", "note_recompile"]

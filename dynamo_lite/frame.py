@@ -20,7 +20,6 @@ from .codegen import PyCodegen, Unreconstructable
 from .counters import counters
 from .exc import BackendCompilerFailed, InternalError, RecompileLimitExceeded, SkipFrame, Unsupported
 from .reasons import BreakReason, UncaughtException, UnreconstructableValue
-from .source import Source
 from .translator.attempt import Attempt
 from .translator.core import BreakHere, RootTranslator
 from .translator.graph_break import break_frame
@@ -306,6 +305,3 @@ def _assemble(code: types.CodeType, instructions: list[Any]) -> types.CodeType:
         cellvars=(),
         freevars=code.co_freevars,
     )
-
-
-__all__ = ["FrameCompiler", "GraphBreak", "Observer", "Source"]

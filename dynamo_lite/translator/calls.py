@@ -7,7 +7,6 @@ from typing import Any
 
 from ..reasons import UnknownCall
 from ..variables.base import LazyVariable, VariableTracker, unsupported
-from ..variables.constant import ConstantVariable
 from ..variables.function import ModuleVariable, NestedFunctionVariable
 from ..variables.mapping import DictVariable
 from .opcodes import opcode
@@ -108,6 +107,3 @@ def import_from(tx: Any, instruction: Any) -> None:
     if full not in sys.modules:
         unsupported(UnknownCall(f"from {module.value.__name__} import {name}", "the module computes it"))
     tx.stack.append(_module(tx, full))
-
-
-__all__ = ["ConstantVariable"]

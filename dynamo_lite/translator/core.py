@@ -244,6 +244,3 @@ class RootTranslator(InstructionTranslator):
             raise InternalError(
                 f"tracing {self.code.co_qualname} again did not come to step {self.break_at}, where it broke before"
             )
-
-
-__all__ = ["HANDLERS", "REFUSED", "BreakHere", "InstructionTranslator", "RootTranslator"]

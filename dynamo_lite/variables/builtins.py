@@ -20,8 +20,6 @@ from .attributes import MISSING, BuiltinMethodVariable, MethodVariable, bind, bi
 from .base import (
     Args,
     Kwargs,
-    LazyVariable,
-    NotConstant,
     ObservedException,
     VariableTracker,
     unsupported,
@@ -30,7 +28,7 @@ from .base import (
 )
 from .constant import ConstantVariable
 from .function import ClassVariable, FunctionVariable, ModuleVariable, NestedFunctionVariable
-from .iterator import EnumerateVariable, FilterVariable, GeneratorVariable, MapVariable, ZipVariable
+from .iterator import EnumerateVariable, FilterVariable, MapVariable, ZipVariable
 from .mapping import DictIterator, DictVariable, DictViewVariable, SetVariable
 from .registry import Model, known_call, models, models_if, models_raw
 from .sequence import ListVariable, ReversedIterator, SequenceVariable, SliceVariable, TupleVariable
@@ -780,6 +778,3 @@ def _lru_cached(value: Any) -> Model | None:
         return None
     wrapped = value.__wrapped__
     return lambda tx, args, kwargs: tx.call(FunctionVariable(wrapped, None), args, kwargs)
-
-
-__all__ = ["BuiltinVariable", "GeneratorVariable", "InstanceDictVariable", "LazyVariable", "NotConstant"]

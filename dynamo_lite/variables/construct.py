@@ -13,9 +13,9 @@ from .attributes import MISSING, bind, class_attribute, class_lookup
 from .base import Args, Kwargs, VariableTracker, unsupported
 from .constant import ConstantVariable
 from .exception import ExceptionVariable, makes_its_instances
-from .function import CellVariable, ClassVariable, FunctionVariable, PartialVariable
+from .function import CellVariable, ClassVariable, PartialVariable
 from .mapping import DictVariable, SetVariable
-from .registry import known_call, models, models_class_method, provides, record
+from .registry import known_call, models, models_class_method, provides
 from .sequence import DequeVariable, ListVariable, NamedTupleVariable, TupleVariable, is_namedtuple_class
 from .tensor import record as record_operator
 from .user_object import UserObjectVariable, c_maker, payload_base
@@ -58,7 +58,7 @@ def construct_plain(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> 
         return made
     init = class_lookup(value, "__init__")
     if isinstance(init, types.FunctionType):
-        result = tx.call(class_attribute(tx, _owner(value, "__init__"), "__init__", init), [made, *args], kwargs)
+        result = tx.call(class_attribute(tx, value, "__init__", init), [made, *args], kwargs)
         if not tx.is_none(result):
             tx.raise_error(TypeError, f"__init__() should return None, not '{result.realize().python_type().__name__}'")
     elif not isinstance(class_lookup(value, "__new__"), staticmethod) or getattr(made, "payload", None) is not None:
@@ -78,10 +78,6 @@ def _construct_exception(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs
     elif kwargs:
         tx.raise_error(TypeError, f"{value.__name__}() takes no keyword arguments")
     return made
-
-
-def _owner(cls: type, name: str) -> type:
-    return cls
 
 
 def _new(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -284,6 +280,3 @@ def _type_call(tx: Any, cls: ClassVariable, *args: VariableTracker, **kwargs: Va
 @models_class_method(type, "__init__")
 def _type_init(tx: Any, cls: ClassVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     unsupported(UnknownCall("type.__init__()", "it makes a class"))
-
-
-__all__ = ["FunctionVariable", "MISSING", "construct", "record"]

@@ -8,7 +8,7 @@ import sys
 import types
 from typing import Any
 
-from ..reasons import UnsupportedAttribute, UnsupportedValue
+from ..reasons import UnsupportedAttribute
 from ..source import Source
 from .attributes import MISSING, MethodVariable, bind, class_attribute, class_lookup, guard_class_lacks
 from .base import (
@@ -602,5 +602,3 @@ def module_of(namespace: dict[str, Any]) -> types.ModuleType | None:
 
 
 BUILTINS = builtins.__dict__
-
-__all__ = ["CellVariable", "ClassVariable", "FunctionVariable", "GlobalScope", "ModuleVariable", "UnsupportedValue"]

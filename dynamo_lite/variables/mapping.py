@@ -17,7 +17,7 @@ from .base import (
     wraps_type,
 )
 from .constant import ConstantVariable
-from .sequence import ListVariable, TupleVariable
+from .sequence import TupleVariable
 
 _PLAIN_KEYS = (str, int, bool, float, type(None), bytes)
 
@@ -641,6 +641,3 @@ def _wrap_set(attempt: Any, value: Any, source: Source) -> VariableTracker:
         items[item] = attempt.make(item)
     source.check("set_items", frozenset(value))
     return SetVariable(items, source, type(value))
-
-
-__all__ = ["DictVariable", "DictViewVariable", "ListVariable", "SetVariable", "key_of", "wrap_dict_items"]

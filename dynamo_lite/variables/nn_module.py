@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import types
 from typing import Any
 
 import torch
 from torch.nn.modules import module as torch_module
 
 from ..source import Source
-from .attributes import MISSING, bind, class_attribute, class_lookup, generic_getattr, object_setattr
+from .attributes import MISSING, class_lookup, generic_getattr, object_setattr
 from .base import Args, Kwargs, LazyVariable, VariableTracker, wraps_if
-from .constant import ConstantVariable
-from .function import ClassVariable
 from .tensor import TensorVariable
 from .user_object import UserObjectVariable, instance_dict
 
@@ -143,6 +140,3 @@ def _wrap_module(attempt: Any, value: torch.nn.Module, source: Source) -> Variab
         return attempt.opaque(value, source, "a module made by torch.jit or torch.fx")
     source.check("type", type(value))
     return NNModuleVariable(value, type(value), source)
-
-
-__all__ = ["NNModuleVariable", "ClassVariable", "bind", "class_attribute", "types", "ConstantVariable", "Source"]

@@ -23,8 +23,8 @@ from ..reasons import (
 )
 from ..source import Source
 from . import attributes, registry
-from .attributes import MISSING, BuiltinMethodVariable, MethodVariable, bind, class_attribute, class_lookup
-from .base import Args, Exhausted, Kwargs, LazyVariable, NotConstant, ObservedException, VariableTracker, unsupported
+from .attributes import MISSING, MethodVariable, bind, class_attribute, class_lookup
+from .base import Args, Exhausted, Kwargs, NotConstant, ObservedException, VariableTracker, unsupported
 from .constant import ConstantVariable
 from .exception import ExceptionVariable
 from .function import ClassVariable, FunctionVariable
@@ -624,6 +624,3 @@ def _bind_defaults(tx: Any, function: Any, code: Any, names: Any, positional: in
     if missing:
         quoted = ", ".join(f"'{name}'" for name in missing)
         tx.raise_error(TypeError, f"{code.co_qualname}() missing {len(missing)} required arguments: {quoted}")
-
-
-__all__ = ["BuiltinMethodVariable", "LazyVariable", "Operations", "bind_arguments"]

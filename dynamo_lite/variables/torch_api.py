@@ -19,8 +19,8 @@ from .constant import ConstantVariable
 from .context import GRAD_CLASSES, make_context
 from .mapping import DictVariable
 from .registry import Model, models, models_if, models_raw
-from .sequence import ListVariable, SequenceVariable
-from .tensor import METADATA_WRITERS, VALUE_METHODS, TensorVariable, operator_name, record
+from .sequence import SequenceVariable
+from .tensor import TensorVariable, operator_name, record
 
 _LEAF_MODULES = frozenset({"torch.functional", "torch.nn.functional", "torch._tensor"})
 """Python functions of these modules are operators: they only combine operators."""
@@ -347,6 +347,3 @@ def _graph_break(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
 @wraps_type(torch.Generator)
 def _wrap_generator(attempt: Any, value: Any, source: Source) -> VariableTracker:
     return attempt.opaque(value, source, "a generator of random numbers")
-
-
-__all__ = ["ListVariable", "METADATA_WRITERS", "VALUE_METHODS", "call_operator"]
