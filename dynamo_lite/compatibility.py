@@ -6,6 +6,7 @@ import importlib
 import sys
 
 PYTHONS = ((3, 11), (3, 12))
+OLDEST_TORCH = (2, 11)
 
 
 def check() -> None:
@@ -17,6 +18,9 @@ def check() -> None:
     if sys.implementation.name != "cpython":
         raise ImportError(f"dynamo_lite needs CPython; this is {sys.implementation.name}.")
     torch = importlib.import_module("torch")
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < OLDEST_TORCH:
+        oldest = ".".join(map(str, OLDEST_TORCH))
+        raise ImportError(f"dynamo_lite needs torch {oldest} or newer; this is torch {torch.__version__}.")
     try:
         extension = importlib.import_module("dynamo_lite._C")
     except ImportError as error:
