@@ -11,6 +11,12 @@ namespace dynamo_lite {
 
 namespace {
 
+// PyObject_Vectorcall, whose look at the result a Python function doesn't need.
+PyObject* call(PyObject* fn, PyObject* const* args, std::size_t count, PyObject* names) {
+  if (!PyFunction_Check(fn)) return PyObject_Vectorcall(fn, args, count, names);
+  return reinterpret_cast<PyFunctionObject*>(fn)->vectorcall(fn, args, count, names);
+}
+
 // -- Wrapped: what dl.compile and dl.disable return -----------------------------------------------------------------------
 
 struct Wrapped {
@@ -31,7 +37,7 @@ PyObject* wrapped_call(PyObject* self, PyObject* const* args, std::size_t count,
     return nullptr;
   }
   const OwnerScope scope(reinterpret_cast<Owner*>(wrapped->owner));
-  return PyObject_Vectorcall(wrapped->fn, args, count, names);
+  return call(wrapped->fn, args, count, names);
 }
 
 // A new Wrapped.
@@ -253,11 +259,11 @@ PyObject* graph_call(PyObject* self, PyObject* const* args, std::size_t count, P
   const OffScope off(this_thread());
   const GraphCall* graph = self_graph(self);
   if (graph->bound == nullptr || (count & PY_VECTORCALL_ARGUMENTS_OFFSET) == 0) {
-    return PyObject_Vectorcall(graph->fn, args, count, names);
+    return call(graph->fn, args, count, names);
   }
   PyObject*& first = const_cast<PyObject**>(args)[-1];  // ours to use and to leave as it was
   PyObject* before = std::exchange(first, graph->bound);
-  PyObject* result = PyObject_Vectorcall(graph->function, &first, PyVectorcall_NARGS(count) + 1, names);
+  PyObject* result = call(graph->function, &first, PyVectorcall_NARGS(count) + 1, names);
   first = before;
   return result;
 }

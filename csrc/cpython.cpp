@@ -9,9 +9,9 @@
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #include <internal/pycore_code.h>
 #include <internal/pycore_frame.h>
-#if PY_VERSION_HEX >= 0x030C0000
 #undef HAVE_STD_ATOMIC  // C's <stdatomic.h> is not for C++; the compiler's own atomics have the same layout
 #include <internal/pycore_interp.h>
+#if PY_VERSION_HEX >= 0x030C0000
 #include <internal/pycore_instruments.h>
 #endif
 #pragma GCC diagnostic pop
@@ -42,28 +42,31 @@ Py_ssize_t frame_size(const PyCodeObject* code) noexcept {
 #endif
 }
 
-// The bounds of this thread's C stack.
-struct StackBounds {
-  const char* low = nullptr;
-  std::size_t size = 0;
-
-  StackBounds() noexcept {
-    pthread_attr_t attributes;
-    if (pthread_getattr_np(pthread_self(), &attributes) != 0) return;
-    void* base = nullptr;
-    if (pthread_attr_getstack(&attributes, &base, &size) == 0) low = static_cast<const char*>(base);
-    pthread_attr_destroy(&attributes);
-  }
-
-  // Bytes left below `here`.
-  std::size_t left(const void* here) const noexcept {
-    return low == nullptr ? SIZE_MAX : static_cast<std::size_t>(static_cast<const char*>(here) - low);
-  }
+// Where on this thread's C stack it becomes deep: frames below are left alone, and below the second calls are refused.
+struct StackMarks {
+  bool known = false;
+  const char* deep = nullptr;
+  const char* exhausted = nullptr;
 };
 
-const StackBounds& stack_bounds() noexcept {
-  static thread_local const StackBounds found;
-  return found;
+StackMarks find_stack_marks() noexcept {
+  StackMarks marks{.known = true};
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return marks;
+  void* base = nullptr;
+  std::size_t size = 0;
+  if (pthread_attr_getstack(&attributes, &base, &size) == 0) {
+    marks.deep = static_cast<const char*>(base) + size / 2;
+    marks.exhausted = static_cast<const char*>(base) + size / 16;
+  }
+  pthread_attr_destroy(&attributes);
+  return marks;
+}
+
+const StackMarks& stack_marks() noexcept {
+  static thread_local StackMarks marks __attribute__((tls_model("initial-exec")));
+  if (!marks.known) marks = find_stack_marks();
+  return marks;
 }
 
 int& recursion_remaining(PyThreadState* state) noexcept {
@@ -122,9 +125,8 @@ bool is_traced(PyThreadState* state, Frame* frame) noexcept {
 }
 
 bool is_deep(PyThreadState* state) noexcept {
-  const StackBounds& bounds = stack_bounds();
-  char here;
-  if (bounds.left(&here) < bounds.size / 2) return true;
+  const char here = 0;
+  if (&here < stack_marks().deep) return true;
 #if PY_VERSION_HEX >= 0x030C0000
   // The limit is a constant of the interpreter that runs, which may be another than that of the headers.
   static const int limit = state->c_recursion_remaining;
@@ -136,9 +138,8 @@ bool is_deep(PyThreadState* state) noexcept {
 }
 
 bool is_exhausted() noexcept {
-  const StackBounds& bounds = stack_bounds();
-  char here;
-  return bounds.left(&here) < bounds.size / 16;
+  const char here = 0;
+  return &here < stack_marks().exhausted;
 }
 
 FreshRecursion::FreshRecursion(PyThreadState* state) noexcept
@@ -235,7 +236,10 @@ PyObject* evaluate_default(PyThreadState* state, Frame* frame, int throwflag) {
 
 Evaluator evaluate_default_address() noexcept { return _PyEval_EvalFrameDefault; }
 
-Evaluator current_evaluator(PyThreadState* state) noexcept { return _PyInterpreterState_GetEvalFrameFunc(state->interp); }
+Evaluator current_evaluator(PyThreadState* state) noexcept {
+  const Evaluator current = state->interp->eval_frame;
+  return current == nullptr ? _PyEval_EvalFrameDefault : current;
+}
 
 void set_evaluator(PyThreadState* state, Evaluator evaluator) noexcept {
   _PyInterpreterState_SetEvalFrameFunc(state->interp, evaluator);

@@ -5,25 +5,15 @@
 #include <array>
 #include <cstddef>
 
+#include "reveal.h"
+
 namespace dynamo_lite {
 
 namespace {
 
-// torch's accessors find each setting by hash and refuse to answer where its older and newer names disagree. The
-// settings themselves are private; naming a member in an explicit instantiation is where C++ lets anyone do that.
-template <class Tag, auto member>
-struct Reveal {
-  friend constexpr auto revealed(Tag) { return member; }
-};
-#define DL_REVEAL(tag, member)               \
-  struct tag {                               \
-    friend constexpr auto revealed(tag);     \
-  };                                         \
-  template struct Reveal<tag, &at::Context::member>
-DL_REVEAL(Settings, fp32_precision);
-DL_REVEAL(Matmul, float32_matmul_precision);
-DL_REVEAL(Cudnn, allow_tf32_cudnn);
-#undef DL_REVEAL
+DL_REVEAL(Settings, at::Context, fp32_precision);
+DL_REVEAL(Matmul, at::Context, float32_matmul_precision);
+DL_REVEAL(Cudnn, at::Context, allow_tf32_cudnn);
 
 struct Setting {
   const char* name;

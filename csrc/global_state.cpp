@@ -22,6 +22,7 @@
 #include "cpython_lookup.h"
 #include "float32_precision.h"
 #include "refs.h"
+#include "reveal.h"
 
 namespace dynamo_lite {
 
@@ -88,40 +89,73 @@ struct Facts {
 };
 static_assert(std::has_unique_object_representations_v<Facts>);
 
-Facts Facts::read() noexcept {
-  static at::Context& context = at::globalContext();
-  Facts facts;
+DL_REVEAL(Deterministic, at::Context, _deterministic_algorithms);
+DL_REVEAL(DeterministicWarns, at::Context, _deterministic_algorithms_warn_only);
+DL_REVEAL(DeterministicFill, at::Context, _deterministic_fill_uninitialized_memory);
+DL_REVEAL(Flash, at::Context, enabled_flashSDP);
+DL_REVEAL(MemoryEfficient, at::Context, enabled_mem_efficientSDP);
+DL_REVEAL(Math, at::Context, enabled_mathSDP);
+DL_REVEAL(Cudnn, at::Context, enabled_cudnnSDP);
+DL_REVEAL(Fp16Reduction, at::Context, allow_fp16_reduction_cublas);
+DL_REVEAL(Bf16Reduction, at::Context, allow_bf16_reduction_cublas);
+DL_REVEAL(FunctionState, at::impl::PythonTorchFunctionTLS, disabled_state_);
+DL_REVEAL(FunctionModes, at::impl::PythonTorchFunctionTLS, stack_);
+
+// Where torch keeps this thread's state: the same places for as long as the thread lives.
+struct ThreadPlaces {
+  const c10::AutogradState* autograd = nullptr;
+  const at::impl::PythonTorchFunctionTLS* torch_function = nullptr;
+};
+
+const ThreadPlaces& thread_places() noexcept {
+  static thread_local ThreadPlaces places __attribute__((tls_model("initial-exec")));
+  if (!places.autograd) {
+    places = {&c10::AutogradState::get_tls_state(), &at::impl::PythonTorchFunctionTLS::get_state()};
+  }
+  return places;
+}
+
+void read_context(Facts& facts) noexcept {
+  static const at::Context& context = at::globalContext();
+  facts.precisions = float32_precisions();
+  facts.deterministic = context.*revealed(Deterministic{});
+  facts.deterministic_warns = context.*revealed(DeterministicWarns{});
+  facts.deterministic_fill = context.*revealed(DeterministicFill{});
+  facts.flash = context.*revealed(Flash{});
+  facts.memory_efficient = context.*revealed(MemoryEfficient{});
+  facts.math = context.*revealed(Math{});
+  facts.cudnn = context.*revealed(Cudnn{});
+  facts.fp16_reduction = static_cast<std::int8_t>(context.*revealed(Fp16Reduction{}));
+  facts.bf16_reduction = static_cast<std::int8_t>(context.*revealed(Bf16Reduction{}));
+}
+
+void read_thread(Facts& facts) noexcept {
+  const ThreadPlaces& places = thread_places();
   const auto keys = c10::impl::tls_local_dispatch_key_set();
   facts.included = keys.included_.raw_repr();
   facts.excluded = keys.excluded_.raw_repr();
+  facts.grad = places.autograd->get_grad_mode();
+  facts.inference = places.autograd->get_inference_mode();
+  facts.forward_grad = places.autograd->get_fw_grad_mode();
+  facts.torch_function = static_cast<std::int8_t>(places.torch_function->*revealed(FunctionState{}));
+  facts.function_modes = static_cast<std::int64_t>((places.torch_function->*revealed(FunctionModes{})).size());
+  // A dispatch mode on the stack includes the key for Python, a transform the front key of its own.
+  const bool has_modes = keys.included_.has(c10::DispatchKey::Python);
+  facts.dispatch_modes = has_modes ? c10::impl::TorchDispatchModeTLS::stack_len() : 0;
+  const bool in_functorch = keys.included_.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
+  facts.functorch = in_functorch ? functorch_transforms() : 0;
+}
+
+Facts Facts::read() noexcept {
+  Facts facts;
+  read_context(facts);
+  read_thread(facts);
   for (std::size_t i = 0; i < kAutocastDevices.size(); ++i) {
     facts.autocast_dtype[i] = at::autocast::get_autocast_dtype(kAutocastDevices[i]);
   }
-  facts.default_dtype = c10::get_default_dtype_as_scalartype();
-  const c10::AutogradState& autograd = c10::AutogradState::get_tls_state();
-  facts.grad = autograd.get_grad_mode();
-  facts.inference = autograd.get_inference_mode();
-  facts.forward_grad = autograd.get_fw_grad_mode();
   facts.autocast_cache = at::autocast::is_autocast_cache_enabled();
-  facts.deterministic = context.deterministicAlgorithms();
-  facts.deterministic_warns = context.deterministicAlgorithmsWarnOnly();
-  facts.deterministic_fill = context.deterministicFillUninitializedMemory();
-  facts.flash = context.userEnabledFlashSDP();
-  facts.memory_efficient = context.userEnabledMemEfficientSDP();
-  facts.math = context.userEnabledMathSDP();
-  facts.cudnn = context.userEnabledCuDNNSDP();
-  facts.precisions = float32_precisions();
-  static const bool has_cuda = at::hasCUDA();
-  if (has_cuda) {
-    facts.fp16_reduction = static_cast<std::int8_t>(context.allowFP16ReductionCuBLAS());
-    facts.bf16_reduction = static_cast<std::int8_t>(context.allowBF16ReductionCuBLAS());
-  }
-  facts.torch_function = static_cast<std::int8_t>(at::impl::PythonTorchFunctionTLS::get_disabled_state());
+  facts.default_dtype = c10::get_default_dtype_as_scalartype();
   facts.threads = at::get_num_threads();
-  facts.function_modes = at::impl::PythonTorchFunctionTLS::stack_len();
-  facts.dispatch_modes = c10::impl::TorchDispatchModeTLS::stack_len();
-  const bool in_functorch = keys.included_.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
-  facts.functorch = in_functorch ? functorch_transforms() : 0;
   return facts;
 }
 
