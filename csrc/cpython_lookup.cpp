@@ -124,10 +124,10 @@ PyObject* managed_dict(PyObject* object) noexcept { return reinterpret_cast<PyOb
 PyObject** inline_values(PyObject* object) noexcept { return reinterpret_cast<PyObject***>(object)[kInlineValues]; }
 PyObject* own_type_dict(PyObject* type) noexcept { return reinterpret_cast<PyTypeObject*>(type)->tp_dict; }
 #else
-constexpr Py_ssize_t kDictOrValues = -3;
+constexpr Py_ssize_t kManagedDict = -3;
 
 std::uintptr_t dict_or_values(PyObject* object) noexcept {
-  return reinterpret_cast<std::uintptr_t*>(object)[kDictOrValues];
+  return reinterpret_cast<std::uintptr_t*>(object)[kManagedDict];
 }
 PyObject* managed_dict(PyObject* object) noexcept {
   const std::uintptr_t word = dict_or_values(object);
@@ -248,6 +248,14 @@ PyObject* instance_dict(PyObject* object) noexcept {
   if (!made) PyErr_Clear();
   Py_XDECREF(made);
   return made;
+}
+
+PyObject* const* instance_dict_slot(PyObject* object) noexcept {
+  if (PyType_Check(object)) return nullptr;
+  if (has_managed_dict(object)) {
+    return managed_dict(object) ? reinterpret_cast<PyObject* const*>(object) + kManagedDict : nullptr;
+  }
+  return _PyObject_GetDictPtr(object);
 }
 
 DictLookup instance_dict_find(PyObject* object, PyObject* name, Py_hash_t hash) noexcept {

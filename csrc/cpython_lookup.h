@@ -5,6 +5,8 @@
 
 #include <Python.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace dynamo_lite {
@@ -12,18 +14,27 @@ namespace dynamo_lite {
 // A number that no other state of any dict of this process has had. The dict's keys, their order (except an
 // OrderedDict's, see keeps_order) and the identity of its values are unchanged while it is; it says nothing of what is
 // inside the values.
-inline std::uint64_t dict_version(PyObject* dict) noexcept {
+inline const std::uint64_t* dict_version_at(PyObject* dict) noexcept {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // kept up to date all through 3.12
-  return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
+  return &reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
 #pragma GCC diagnostic pop
 }
+inline std::uint64_t dict_version(PyObject* dict) noexcept { return *dict_version_at(dict); }
 
 // A number that no other state of any type has had: what a lookup along the MRO finds is unchanged while it is.
 // 0 where the type has none just now.
 inline unsigned type_version(PyObject* type) noexcept {
   auto* cls = reinterpret_cast<PyTypeObject*>(type);
   return PyType_HasFeature(cls, Py_TPFLAGS_VALID_VERSION_TAG) ? cls->tp_version_tag : 0;
+}
+
+// The words of memory that are unchanged while type_version() is: of the second one half is padding.
+inline std::array<const void*, 2> type_version_at(PyObject* type) noexcept {
+  constexpr std::size_t tag = offsetof(PyTypeObject, tp_version_tag);
+  static_assert(tag % 8 == 0 && offsetof(PyTypeObject, tp_finalize) == tag + 8 && sizeof(unsigned long) == 8);
+  auto* cls = reinterpret_cast<PyTypeObject*>(type);
+  return {&cls->tp_flags, &cls->tp_version_tag};
 }
 
 enum class Presence : std::uint8_t {
@@ -72,6 +83,9 @@ PyObject* dict_value_of(PyObject* dict, PyObject* key) noexcept;
 // The instance's __dict__, whatever its class overrides; a type's is the dict under its mappingproxy. Borrowed; null
 // where it can have none. A __dict__ that exists only as inline values is made real by this, once.
 PyObject* instance_dict(PyObject* object) noexcept;
+
+// The word in the instance that points to its __dict__; null where that is kept in another way (just now).
+PyObject* const* instance_dict_slot(PyObject* object) noexcept;
 
 // The item of __dict__, without making a dict of inline values.
 DictLookup instance_dict_find(PyObject* object, PyObject* name, Py_hash_t hash) noexcept;

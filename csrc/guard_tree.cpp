@@ -169,13 +169,21 @@ bool GuardTree::walk(const FrameSlots& frame, Ref* captured, Miss* miss) {
 }
 
 bool GuardTree::walk_sealed(Ref* captured, Miss* miss) {
-  if (!visit(0, true, miss)) return false;
+  if (miss || !replay()) {
+    walks_ += walks_ < UINT32_MAX;
+    if (!visit(0, true, miss)) return false;
+    if (!miss) make_replay();
+  }
+  return relations_hold(miss) && (!captured || captures_.empty() || capture(*captured));
+}
+
+bool GuardTree::relations_hold(Miss* miss) {
   for (Relation& relation : relations_) {
     if (relation_holds(relation, miss ? &miss->found : nullptr)) continue;
     if (miss) *miss = {relation.node, &relation.check, std::move(miss->found)};
     return false;
   }
-  return !captured || captures_.empty() || capture(*captured);
+  return true;
 }
 
 inline bool GuardTree::remembers(const Node& node, bool same) noexcept {
@@ -228,6 +236,7 @@ bool GuardTree::visit_dict(DictChild& dict) {
 bool GuardTree::visit_anew(std::uint32_t at, Miss* miss) {
   Node& node = nodes_[at];
   node.memory = Memory::None;
+  node.anew = walks_;
   const bool is_dict = node.value && PyDict_Check(node.value);
   // Read before the rest: what is remembered may be older than the dict, never younger.
   if (is_dict) node.version = dict_version(node.value);
@@ -247,6 +256,7 @@ bool GuardTree::visit_child(const Node& parent, std::uint32_t child, Miss* miss)
   Step& step = steps_[child];
   Node& node = nodes_[child];
   const Reached reached = step.accessor.reach(parent.value, *frame_, step.owned);
+  if (node.value != reached.value) node.moved = walks_;
   node.value = reached.value;
   if (!reached.value) return visit_nothing(child, reached.readable, miss);
   return visit(child, false, miss);
@@ -433,6 +443,7 @@ void GuardTree::clear() noexcept {
   const auto steps = std::exchange(steps_, {});
   const auto relations = std::exchange(relations_, {});
   const auto checks = std::exchange(checks_, {});
+  replay_ = {};
   nodes_.clear();
   children_.clear();
   live_.clear();

@@ -35,6 +35,8 @@ struct Miss {
 //   - The version numbers are never used twice, so that pointer and version stand for one state of one object.
 //   - Without a version, a node's memory counts only while its parent vouches for the object (`same`): an equal address
 //     proves nothing.
+//
+// Two walks that found nothing changed leave a replay of it: see replay.cpp.
 class GuardTree {
  public:
   explicit GuardTree(PyCodeObject* code);
@@ -77,6 +79,8 @@ class GuardTree {
     bool checks_now = false;       // some check must be made each time
     bool expects_nothing = false;  // has an `unbound` check
     bool may_stay = false;         // its parent may vouch for its value
+    std::uint32_t anew = 0;        // the number of the walk that last took nothing from memory
+    std::uint32_t moved = 0;       // of a child of the frame: of the walk that last found another value
   };
 
   // What only building and the slow path need of a node.
@@ -102,6 +106,34 @@ class GuardTree {
     std::uint32_t child = 0;
   };
 
+  // What a walk reads where nothing has changed, parents before children. Values are borrowed: each is alive if all
+  // that was read before is what it was.
+  struct Replay {
+    struct Root {
+      std::uint32_t child;  // of the frame
+      PyObject* value;
+    };
+    struct Word {
+      const void* at;
+      std::uint64_t was;
+    };
+    struct Visit {
+      std::uint32_t parent;
+      Live child;
+    };
+    struct Asked {
+      const Check* check;
+      PyObject* value;
+    };
+    std::vector<Root> roots;
+    std::vector<Word> words;
+    std::vector<Visit> visits;
+    std::vector<Asked> checks;
+    bool ready = false;
+    std::uint32_t not_before = 2;  // the number of the walk that may make the next one
+    std::uint32_t patience = 1;    // walks to wait after the next failure
+  };
+
   struct Relation {
     std::uint32_t node = 0;
     Check check;
@@ -125,6 +157,14 @@ class GuardTree {
   void remember(Node& node);
   Lasts step_lasts(const Accessor& accessor, PyObject* from) const noexcept;
   static bool needs_no_visit(const Node& node, Memory memory) noexcept;
+  bool replay();
+  void make_replay();
+  void add_root(std::uint32_t child);
+  bool add_remembered(std::uint32_t at, bool same);
+  void add_checks(const Node& node, bool all);
+  void add_child_of(std::uint32_t parent, std::uint32_t child);
+  void add_word(const void* at);
+  bool relations_hold(Miss* miss);
   bool relation_holds(Relation& relation, std::string* found);
   bool are_distinct(Relation& relation, std::string* found);
   bool capture(Ref& captured) const noexcept;
@@ -145,6 +185,8 @@ class GuardTree {
   std::vector<Check> checks_;
   std::vector<Lasts> lasts_;          // the same places as checks_
   std::vector<std::uint32_t> makers_;  // nodes whose accessor may make a new object
+  Replay replay_;
+  std::uint32_t walks_ = 0;  // how many there were; none but the first has the number 1
   const FrameSlots* frame_ = nullptr;  // while a walk lasts
 };
 

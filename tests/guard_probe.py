@@ -78,8 +78,8 @@ class Probe:
         self.tree.check(node, kind, arg, f"reason of {kind}")
 
     def holds(self) -> bool:
-        """Whether the tree holds: asked four times, from memory and anew."""
-        answers = [self.tree.lookup(self.view) is not None for _ in range(2)]
+        """Whether the tree holds: asked several times, anew, from memory and replayed."""
+        answers = [self.tree.lookup(self.view) is not None for _ in range(5)]
         answers.append(self.tree.test(self.view) is None)
         answers.append(self.tree.lookup(self.view) is not None)
         assert len(set(answers)) == 1, answers

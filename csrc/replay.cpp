@@ -1,0 +1,139 @@
+// The replay of a walk: what it reads where nothing has changed, as words of memory one after the other.
+//
+// A walk goes from node to node; of a large model most of what it reads are pointers to types and dicts and the version
+// numbers of dicts. The replay has the addresses of those and what was there. It is compared in the walk's order: a
+// word lies in an object that is alive if the words before it are what they were. What is not one word (tensors, values
+// that an accessor works out) is asked afterwards, by the walk's own means. If anything differs the walk is made.
+
+#include <algorithm>
+#include <cstring>
+
+#include "cpython_lookup.h"
+#include "guard_tree.h"
+
+namespace dynamo_lite {
+
+namespace {
+
+constexpr std::uint32_t kMostPatience = 1024;
+
+std::uint64_t word_at(const void* at) noexcept {
+  std::uint64_t word;
+  std::memcpy(&word, at, sizeof(word));
+  return word;
+}
+
+}  // namespace
+
+bool GuardTree::replay() {
+  if (!replay_.ready) return false;
+  const auto holds = [this] {
+    for (const auto& [child, value] : replay_.roots) {
+      Step& step = steps_[child];
+      if (step.accessor.reach(nullptr, *frame_, step.owned).value != value) return false;
+    }
+    for (const auto& [at, was] : replay_.words) {
+      if (word_at(at) != was) return false;
+    }
+    for (const auto& [parent, child] : replay_.visits) {
+      const bool held = child.same ? visit(child.child, true, nullptr) : visit_child(nodes_[parent], child.child, nullptr);
+      if (!held) return false;
+    }
+    for (const auto& [check, value] : replay_.checks) {
+      if (!check->holds(value, nullptr)) return false;
+    }
+    return true;
+  };
+  if (holds()) {
+    replay_.patience -= replay_.patience > 1;
+    return true;
+  }
+  replay_.ready = false;
+  replay_.not_before = walks_ > UINT32_MAX - kMostPatience - 2 ? UINT32_MAX : walks_ + 1 + replay_.patience;
+  replay_.patience = std::min(2 * replay_.patience, kMostPatience);
+  return false;
+}
+
+void GuardTree::make_replay() {
+  if (walks_ < replay_.not_before || walks_ == UINT32_MAX) return;
+  replay_.roots.clear();
+  replay_.words.clear();
+  replay_.visits.clear();
+  replay_.checks.clear();
+  const Node& frame = nodes_[0];
+  add_checks(frame, true);
+  for (std::uint32_t i = frame.first_child; i < frame.end_child; ++i) add_root(children_[i]);
+  replay_.ready = true;
+}
+
+// What hangs on a value of the frame is replayed where it was the same object the last times; a leaf is as well visited.
+void GuardTree::add_root(std::uint32_t child) {
+  const Node& node = nodes_[child];
+  if (steps_[child].accessor.kind() == AccessorKind::Const) {
+    if (!add_remembered(child, true)) replay_.visits.push_back({0, {child, 1}});
+    return;
+  }
+  const bool stays = node.value && node.moved != walks_ && node.first_child != node.end_child;
+  if (!stays) {
+    replay_.visits.push_back({0, {child, 0}});
+    return;
+  }
+  replay_.roots.push_back({child, node.value});
+  if (add_remembered(child, false)) return;
+  // The address may be another object's by now: nothing that held of that one is known of this one.
+  add_checks(node, true);
+  for (std::uint32_t i = node.first_child; i < node.end_child; ++i) add_child_of(child, children_[i]);
+}
+
+// What `visit` does of a node that it remembers. False, and nothing added, if it does not.
+bool GuardTree::add_remembered(std::uint32_t at, bool same) {
+  const Node& node = nodes_[at];
+  const bool known = node.memory == Memory::Object ? same : node.memory != Memory::None;
+  if (!known || !node.value || node.container != node.value || node.anew == walks_) return false;
+  if (node.memory == Memory::Dict) add_word(dict_version_at(node.value));
+  if (node.memory == Memory::Type) {
+    for (const void* word : type_version_at(node.value)) add_word(word);
+  }
+  add_checks(node, false);
+  for (std::uint32_t i = node.first_child; i < node.end_dict; ++i) add_word(dict_version_at(dicts_[i].dict));
+  for (std::uint32_t i = node.first_child; i < node.end_live; ++i) {
+    const Live live = live_[i];
+    if (!live.same) {
+      add_child_of(at, live.child);
+    } else if (!add_remembered(live.child, true)) {
+      replay_.visits.push_back({at, live});
+    }
+  }
+  return true;
+}
+
+// `all`: also those that need not be made again of the same object.
+void GuardTree::add_checks(const Node& node, bool all) {
+  for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
+    if (!all && lasts_[i] != Lasts::Now) continue;
+    if (checks_[i].kind() == CheckKind::Type) {
+      add_word(&node.value->ob_type);
+    } else {
+      replay_.checks.push_back({&checks_[i], node.value});
+    }
+  }
+}
+
+// A child that the parent does not vouch for. An instance's dict is a word in the instance.
+void GuardTree::add_child_of(std::uint32_t parent, std::uint32_t child) {
+  PyObject* const* slot = steps_[child].accessor.kind() == AccessorKind::InstanceDict
+                              ? instance_dict_slot(nodes_[parent].value)
+                              : nullptr;
+  const std::size_t before = replay_.words.size();
+  if (slot && *slot == nodes_[child].value) {
+    add_word(slot);
+    if (add_remembered(child, false)) return;
+    replay_.words.resize(before);
+  }
+  replay_.visits.push_back({parent, {child, 0}});
+}
+
+// A word that the walk has just found to be as it should.
+void GuardTree::add_word(const void* at) { replay_.words.push_back({at, word_at(at)}); }
+
+}  // namespace dynamo_lite
