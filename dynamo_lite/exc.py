@@ -6,7 +6,7 @@ not for us* (`SkipFrame`, never seen by a user), and *we have a bug* (`InternalE
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from traceback import FrameSummary
@@ -61,8 +61,11 @@ class InternalError(RuntimeError):
 
 
 class SkipFrame(Exception):
-    """This frame is not for us: run it as it is, from now on."""
+    """This frame is not for us: run it as it is, from now on. ``loses``: that is told as a graph break."""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: str, *, loses: bool = True) -> None:
         super().__init__(why)
         self.why = why
+        self.loses = loses
+        self.cause: Any = None
+        """The `GraphBreak` that led to it, where there is one."""

@@ -19,7 +19,7 @@ from .cache import limit_reached, note_recompile
 from .codegen import PyCodegen, Unreconstructable
 from .counters import counters
 from .exc import BackendCompilerFailed, InternalError, RecompileLimitExceeded, SkipFrame, Unsupported
-from .reasons import BreakReason, UncaughtException, UnreconstructableValue
+from .reasons import BreakReason, FrameLeftAlone, UncaughtException, UnreconstructableValue
 from .translator.attempt import Attempt
 from .translator.core import BreakHere, RootTranslator
 from .translator.graph_break import break_frame
@@ -99,9 +99,7 @@ class FrameCompiler:
         try:
             return self._compile(view)
         except SkipFrame as skipped:
-            counters.skips += 1
-            logs.code.debug("%s runs as it is: %s", view.code.co_qualname, skipped.why)
-            return _C.SKIP
+            return self._leave_alone(view.code, skipped)
         except (Unsupported, BackendCompilerFailed, InternalError):
             raise
         except Exception as error:
@@ -113,6 +111,19 @@ class FrameCompiler:
         if self.fullgraph:
             raise RecompileLimitExceeded(message)
         return _C.FREEZE
+
+    def _leave_alone(self, code: types.CodeType, skipped: SkipFrame) -> Any:
+        counters.skips += 1
+        logs.code.debug("%s runs as it is: %s", code.co_qualname, skipped.why)
+        if skipped.loses:
+            cause = skipped.cause
+            first_line = FrameSummary(code.co_filename, code.co_firstlineno, code.co_qualname, lookup_line=False)
+            stack = (first_line,) if cause is None else cause.user_stack
+            reason = FrameLeftAlone(code.co_qualname, skipped.why, None if cause is None else cause.reason)
+            if self.fullgraph:
+                raise Unsupported(reason, stack)
+            self._note_break(GraphBreak(reason, stack))
+        return _C.SKIP
 
     def _compile(self, view: _C.FrameView) -> Any:
         started = time.perf_counter()
@@ -132,16 +143,18 @@ class FrameCompiler:
         return tree, code
 
     def _note(self, translation: Translation, tree: _C.GuardTree) -> None:
-        broken = translation.broken
-        if broken is not None:
-            counters.graph_breaks += 1
-            counters.break_reasons[broken.reason.what()] += 1
-            place = broken.user_stack[-1]
-            logs.breaks.info("graph break at %s:%s: %s", place.filename, place.lineno, broken.reason)
+        if translation.broken is not None:
+            self._note_break(translation.broken)
         if self.observer is not None:
-            if broken is not None:
-                self.observer.breaks.append(broken)
             self.observer.guards.extend(str(reason) for reason, _, _ in tree.checks())
+
+    def _note_break(self, broken: GraphBreak) -> None:
+        counters.graph_breaks += 1
+        counters.break_reasons[broken.reason.what()] += 1
+        place = broken.user_stack[-1]
+        logs.breaks.info("graph break at %s:%s: %s", place.filename, place.lineno, broken.reason)
+        if self.observer is not None:
+            self.observer.breaks.append(broken)
 
     # -- tracing ---------------------------------------------------------------------------------------------------
 
@@ -149,35 +162,39 @@ class FrameCompiler:
         """Attempts: each one that meets something untraceable tells the next where to break."""
         break_at = 0
         broken: GraphBreak | None = None
-        for _ in range(_ATTEMPTS):
-            state = _C.GlobalState()
-            attempt = Attempt(view.globals, view.builtins)
-            root = _root(attempt, view, break_at)
-            found = None
-            try:
-                found = self._attempt(attempt, root)
-            except Unsupported as error:
-                root.note_place(error)
-                broken = GraphBreak(error.reason, error.user_stack)
-                if self.fullgraph:
-                    raise Unsupported(error.reason, error.user_stack) from None
-                break_at = self._earlier(break_at, root.step_to_break())
-            except ObservedException as observed:
-                broken = GraphBreak(UncaughtException(observed.error.describe()), (root.place(),))
-                break_at = self._earlier(break_at, _raising_step(attempt, root, observed))
-            except Unreconstructable as error:
-                reason = UnreconstructableValue(error.tracker.describe())
-                created = root.created.get(error.tracker, 0)
-                if not created:
-                    raise SkipFrame(reason.what()) from None
-                broken = broken or GraphBreak(reason, (root.place(),))
-                break_at = self._earlier(break_at, created)
-            finally:
-                root.close()
-                if found is None:
-                    attempt.close()
-            if found is not None:
-                return Translation(attempt, *found, state, broken)
+        try:
+            for _ in range(_ATTEMPTS):
+                state = _C.GlobalState()
+                attempt = Attempt(view.globals, view.builtins)
+                root = _root(attempt, view, break_at)
+                found = None
+                try:
+                    found = self._attempt(attempt, root)
+                except Unsupported as error:
+                    root.note_place(error)
+                    broken = GraphBreak(error.reason, error.user_stack)
+                    if self.fullgraph:
+                        raise Unsupported(error.reason, error.user_stack) from None
+                    break_at = self._earlier(break_at, root.step_to_break())
+                except ObservedException as observed:
+                    broken = GraphBreak(UncaughtException(observed.error.describe()), (root.place(),))
+                    break_at = self._earlier(break_at, _raising_step(attempt, root, observed))
+                except Unreconstructable as error:
+                    reason = UnreconstructableValue(error.tracker.describe())
+                    created = root.created.get(error.tracker, 0)
+                    if not created:
+                        raise SkipFrame(reason.what()) from None
+                    broken = broken or GraphBreak(reason, (root.place(),))
+                    break_at = self._earlier(break_at, created)
+                finally:
+                    root.close()
+                    if found is None:
+                        attempt.close()
+                if found is not None:
+                    return Translation(attempt, *found, state, broken)
+        except SkipFrame as skipped:
+            skipped.cause = broken
+            raise
         raise InternalError(f"{view.code.co_qualname} was tried {_ATTEMPTS} times without an end")
 
     def _earlier(self, before: int, now: int) -> int:
@@ -194,7 +211,7 @@ class FrameCompiler:
             except BreakHere:
                 broke = True
         if not attempt.graph.operators and _nothing_here(attempt, root):
-            raise SkipFrame("there is nothing in it for a graph")
+            raise SkipFrame("there is nothing in it for a graph", loses=False)
         if any(generator.in_block for generator in attempt.generators):
             raise SkipFrame("it drops a generator that waits inside of a block")
         if attempt.graph.mutates_inputs and attempt.graph.inputs_share_memory():

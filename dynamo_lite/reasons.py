@@ -188,3 +188,19 @@ class UnreconstructableValue(BreakReason):
 
     def hint(self) -> str:
         return "use it up before the break (for example: list(generator))"
+
+
+@dataclass(frozen=True)
+class FrameLeftAlone(BreakReason):
+    name: str
+    because: str
+    cause: BreakReason | None = None
+
+    def what(self) -> str:
+        told = f"{self.name} runs as it is, without a graph: {self.because}"
+        return told if self.cause is None else f"{told} (it broke there: {self.cause.what()})"
+
+    def hint(self) -> str:
+        return "call the part that computes with tensors as a function of its own" + (
+            "" if self.cause is None else f", or mend the break: {self.cause.hint()}"
+        )

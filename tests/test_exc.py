@@ -178,6 +178,7 @@ def test_each_reason_says_what_and_what_to_do():
         reasons.InlineLimit: ("down", 60),
         reasons.UnsupportedContext: ("Manager",),
         reasons.UnreconstructableValue: ("a generator",),
+        reasons.FrameLeftAlone: ("fn", "it reads its own variables"),
     }
     classes = {c for c in vars(reasons).values() if inspect.isclass(c) and issubclass(c, reasons.BreakReason)}
     assert classes - {reasons.BreakReason} <= set(examples) | {c for c in classes if c not in examples and c.__doc__}
@@ -210,3 +211,32 @@ def test_internal_errors_are_loud(monkeypatch):
     monkeypatch.undo()
     dl.reset()
     assert torch.equal(dl.compile(lambda x: x + 1, backend="eager")(tensor(2)), tensor(2) + 1)
+
+
+def looks_at_its_variables(x):
+    y = x + 1
+    assert set(locals()) == {"x", "y"}
+    return y * 2
+
+
+def test_a_frame_that_is_left_alone_is_told_as_a_break():
+    x = torch.ones(2)
+    explanation = dl.explain(looks_at_its_variables)(x)
+    (broken,) = explanation.breaks
+    assert isinstance(broken.reason, reasons.FrameLeftAlone) and isinstance(broken.reason.cause, reasons.UnknownCall)
+    assert "looks_at_its_variables runs as it is" in str(broken.reason)
+    assert broken.lineno == looks_at_its_variables.__code__.co_firstlineno + 2
+    assert torch.equal(dl.compile(looks_at_its_variables, backend="eager")(x), (x + 1) * 2)
+    assert dl.counters.graph_breaks == 2
+
+
+def writes_into_shared_memory(x, y):
+    x.add_(1)
+    return y * 2
+
+
+def test_fullgraph_and_a_frame_that_would_be_left_alone():
+    x = torch.ones(4)
+    with pytest.raises(dl.exc.Unsupported, match="runs as it is.*writes into tensors that share memory"):
+        dl.compile(writes_into_shared_memory, backend="eager", fullgraph=True)(x, x[1:])
+    assert torch.equal(x, torch.ones(4))

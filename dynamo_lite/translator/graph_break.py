@@ -161,7 +161,7 @@ class _Breaker:
         self.instruction: Instruction = root.current
         self.original, index = origin_of(root.code, self.instruction.index)
         if index is None:
-            raise SkipFrame("the first thing it does is to break")
+            raise SkipFrame("the first thing it does is to break", loses=False)
         if dynamic_scope(self.original):
             raise SkipFrame("it looks at its own variables by name")
         if set(self.original.co_cellvars) & set(self.original.co_freevars):
@@ -255,7 +255,7 @@ class _Breaker:
         covered = cg.body[start:]
         if self.instruction.opname in _TERMINATORS:
             if self.instruction.opname == "RETURN_VALUE":
-                raise SkipFrame("it breaks where it returns")
+                raise SkipFrame("it breaks where it returns", loses=False)
         else:
             self._continue(self.index + 1, jump=False)
         if jump_to is not None:
