@@ -6,6 +6,7 @@
 
 #include "cpython.h"
 #include "eval_frame.h"
+#include "global_state.h"
 
 namespace dynamo_lite {
 
@@ -251,13 +252,13 @@ struct GraphCall {
   PyObject* function;   // borrowed of `fn`: a bound method's function, else `fn`
   PyObject* bound;      // borrowed of `fn`: a bound method's object, else null
   Py_ssize_t captured;  // how many items of the first argument go in front of the rest
+  bool keeps_state;     // it changes torch's state on its way: that is put back where it fails
 };
 
 GraphCall* self_graph(PyObject* self) { return reinterpret_cast<GraphCall*>(self); }
 
-PyObject* graph_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
+PyObject* call_graph(const GraphCall* graph, PyObject* const* args, std::size_t count, PyObject* names) {
   const OffScope off(this_thread());
-  const GraphCall* graph = self_graph(self);
   if (graph->bound == nullptr || (count & PY_VECTORCALL_ARGUMENTS_OFFSET) == 0) {
     return call(graph->fn, args, count, names);
   }
@@ -265,6 +266,15 @@ PyObject* graph_call(PyObject* self, PyObject* const* args, std::size_t count, P
   PyObject* before = std::exchange(first, graph->bound);
   PyObject* result = call(graph->function, &first, PyVectorcall_NARGS(count) + 1, names);
   first = before;
+  return result;
+}
+
+PyObject* graph_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
+  const GraphCall* graph = self_graph(self);
+  if (!graph->keeps_state) return call_graph(graph, args, count, names);
+  const KeptState state;
+  PyObject* result = call_graph(graph, args, count, names);
+  if (result == nullptr) state.restore();
   return result;
 }
 
@@ -289,10 +299,13 @@ PyObject* graph_call_captured(PyObject* self, PyObject* const* args, std::size_t
 }
 
 PyObject* graph_call_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"fn", "captured", nullptr};
+  static const char* names[] = {"fn", "captured", "keeps_state", nullptr};
   PyObject* fn = nullptr;
   Py_ssize_t captured = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|n", const_cast<char**>(names), &fn, &captured)) return nullptr;
+  int keeps_state = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|np", const_cast<char**>(names), &fn, &captured, &keeps_state)) {
+    return nullptr;
+  }
   if (!PyCallable_Check(fn)) return PyErr_Format(PyExc_TypeError, "%s can't be called", Py_TYPE(fn)->tp_name);
   if (captured < 0) return PyErr_Format(PyExc_ValueError, "captured is a number of inputs, not %zd", captured);
   PyObject* self = type->tp_alloc(type, 0);
@@ -302,6 +315,7 @@ PyObject* graph_call_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   self_graph(self)->function = PyMethod_Check(fn) ? PyMethod_GET_FUNCTION(fn) : fn;
   self_graph(self)->bound = PyMethod_Check(fn) ? PyMethod_GET_SELF(fn) : nullptr;
   self_graph(self)->captured = captured;
+  self_graph(self)->keeps_state = keeps_state != 0;
   return self;
 }
 

@@ -410,6 +410,37 @@ bool matches_current_state(PyObject* state, std::string* found) noexcept {
   return false;
 }
 
+struct KeptState::Kept {
+  c10::AutogradState autograd = c10::AutogradState::get_tls_state();
+  c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+  std::array<c10::ScalarType, kAutocastDevices.size()> autocast_dtype{};
+  bool autocast_cache = at::autocast::is_autocast_cache_enabled();
+  int nesting = 0;
+};
+
+KeptState::KeptState() : kept_(std::make_unique<Kept>()) {
+  for (std::size_t i = 0; i < kAutocastDevices.size(); ++i) {
+    kept_->autocast_dtype[i] = at::autocast::get_autocast_dtype(kAutocastDevices[i]);
+  }
+  at::autocast::increment_nesting();  // there is no other way to read it
+  kept_->nesting = at::autocast::decrement_nesting();
+}
+
+KeptState::~KeptState() = default;
+
+void KeptState::restore() const {
+  c10::AutogradState::set_tls_state(kept_->autograd);
+  c10::impl::_force_tls_local_dispatch_key_set(kept_->keys);
+  for (std::size_t i = 0; i < kAutocastDevices.size(); ++i) {
+    at::autocast::set_autocast_dtype(kAutocastDevices[i], kept_->autocast_dtype[i]);
+  }
+  at::autocast::set_autocast_cache_enabled(kept_->autocast_cache);
+  at::autocast::increment_nesting();
+  int nesting = at::autocast::decrement_nesting();
+  if (nesting > kept_->nesting && kept_->nesting == 0) at::autocast::clear_cache();
+  while (nesting > kept_->nesting) nesting = at::autocast::decrement_nesting();
+}
+
 bool register_global_state(PyObject* module) {
   return prepare_types() &&
          PyModule_AddObjectRef(module, "GlobalState", reinterpret_cast<PyObject*>(types().state)) == 0;

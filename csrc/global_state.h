@@ -3,6 +3,7 @@
 
 #include <Python.h>
 
+#include <memory>
 #include <string>
 
 namespace dynamo_lite {
@@ -12,6 +13,19 @@ bool is_global_state(PyObject* object) noexcept;
 
 // Whether this thread's state is what the GlobalState has. `found`: where not null, receives the differences.
 bool matches_current_state(PyObject* state, std::string* found) noexcept;
+
+// What a graph that fails half-way may have changed: grad and inference mode, autocast, dispatch keys.
+class KeptState {
+ public:
+  KeptState();
+  // Puts this thread's state back to what it was.
+  void restore() const;
+  ~KeptState();
+
+ private:
+  struct Kept;
+  std::unique_ptr<Kept> kept_;
+};
 
 // Adds the type GlobalState to the module. False with an exception set.
 bool register_global_state(PyObject* module);

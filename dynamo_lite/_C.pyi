@@ -182,9 +182,10 @@ CAPTURED_NAME: Final[str]
 
 class GraphCall:
     """Calls the backend's callable with the hook off for this thread. Vectorcall, nothing allocated but an argument
-    vector. ``captured``: the first argument is a tuple whose items go in front of the rest."""
+    vector. ``captured``: the first argument is a tuple whose items go in front of the rest. ``keeps_state``: where it
+    raises, grad mode, inference mode and autocast are put back to what they were."""
 
-    def __init__(self, fn: Callable[..., Any], captured: int = 0) -> None: ...
+    def __init__(self, fn: Callable[..., Any], captured: int = 0, keeps_state: bool = False) -> None: ...
     fn: Callable[..., Any]
     captured: int
     def __call__(self, *args: Any) -> Any: ...

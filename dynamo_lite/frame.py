@@ -255,7 +255,7 @@ class FrameCompiler:
             wrong = TypeError(f"it returned {type(compiled).__name__}, which can't be called")
             raise BackendCompilerFailed(self.name, wrong) from wrong
         captured = sum(each.source.kind != "local" for each in attempt.graph.inputs)
-        return _C.GraphCall(compiled, captured), time.perf_counter() - started
+        return _C.GraphCall(compiled, captured, attempt.graph.changes_state), time.perf_counter() - started
 
 
 def _raising_step(attempt: Attempt, root: RootTranslator, observed: ObservedException) -> int:

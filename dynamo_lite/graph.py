@@ -11,8 +11,14 @@ from typing import Any
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.amp import autocast_mode
+from torch.autograd import grad_mode
 
 from .source import Source
+
+_STATE_CHANGERS = frozenset(
+    {torch._C._set_grad_enabled, autocast_mode._enter_autocast, grad_mode._enter_inference_mode}
+)
 
 
 @dataclass
@@ -95,6 +101,11 @@ class GraphBuilder:
     def mutates_inputs(self) -> bool:
         """Whether an operator wrote into an input."""
         return any(_version(each.fake) != each.version for each in self.inputs)
+
+    @property
+    def changes_state(self) -> bool:
+        """Whether the graph changes grad mode, inference mode or autocast on its way."""
+        return any(node.target in _STATE_CHANGERS for node in self.graph.nodes if node.op == "call_function")
 
     def inputs_share_memory(self) -> bool:
         """Whether two inputs are views of one storage."""

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from dynamo_lite import reasons
+from dynamo_lite import _C, reasons
 from programs import tensor
 
 
@@ -240,3 +240,26 @@ def test_fullgraph_and_a_frame_that_would_be_left_alone():
     with pytest.raises(dl.exc.Unsupported, match="runs as it is.*writes into tensors that share memory"):
         dl.compile(writes_into_shared_memory, backend="eager", fullgraph=True)(x, x[1:])
     assert torch.equal(x, torch.ones(4))
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, lambda: torch.autocast("cpu"), torch.inference_mode])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_graph_that_fails_on_the_data_leaves_torchs_state_alone(context, backend):
+    def fn(x, index):
+        with context():
+            return x.index_select(0, index) * 2
+
+    x = torch.ones(4)
+    compiled = dl.compile(fn, backend=backend, fullgraph=True)
+    compiled(x, torch.tensor([1]))
+    before = _C.GlobalState()
+    for _ in range(2):
+        with pytest.raises(IndexError):
+            compiled(x, torch.tensor([9]))
+        assert before.difference(_C.GlobalState()) == ""
+    with torch.autocast("cpu"), torch.no_grad():
+        inside = _C.GlobalState()
+        with pytest.raises(IndexError):
+            compiled(x, torch.tensor([9]))
+        assert inside.difference(_C.GlobalState()) == ""
+    assert before.difference(_C.GlobalState()) == ""
