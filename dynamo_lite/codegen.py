@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from . import _C
-from .bytecode import Instruction, emit
+from .bytecode import Handler, Instruction, emit
 from .exc import InternalError
 from .source import Source
 from .variables.base import LazyVariable, NotConstant, VariableTracker
@@ -218,14 +218,24 @@ class PyCodegen:
 
     # -- the whole -------------------------------------------------------------------------------------------------
 
-    def finish(self, graph_call: _C.GraphCall | None, tensors: list[Source], positions: Any) -> list[Instruction]:
-        """The new code: prologue, graph call with its results in locals, body."""
+    def finish(
+        self, graph_call: _C.GraphCall | None, tensors: list[Source], positions: Any, failed: list[Instruction]
+    ) -> list[Instruction]:
+        """The new code: prologue, graph call with its results in locals, body. ``failed``: where the call raises to;
+        if empty, out of the frame."""
         code = [*emit.prologue((), len(self.code.co_freevars))]
         if graph_call is not None:
-            code.extend(self._graph_call(graph_call, tensors))
+            call = self._graph_call(graph_call, tensors)
+            if failed:
+                handler = Handler(failed[0], 0, False)
+                for instruction in call:
+                    instruction.handler = handler
+            code.extend(call)
         elif self.outputs:
             raise InternalError("the new code uses results of a graph that is empty")
         code.extend(self.body)
+        if graph_call is not None:
+            code.extend(failed)
         for instruction in code:
             if instruction.positions is None:
                 instruction.positions = positions

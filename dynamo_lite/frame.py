@@ -20,6 +20,7 @@ from .codegen import PyCodegen, Unreconstructable
 from .counters import counters
 from .exc import BackendCompilerFailed, InternalError, RecompileLimitExceeded, SkipFrame, Unsupported
 from .reasons import BreakReason, FrameLeftAlone, UncaughtException, UnreconstructableValue
+from .rerun import rerun
 from .translator.attempt import Attempt
 from .translator.core import BreakHere, RootTranslator
 from .translator.graph_break import break_frame
@@ -131,7 +132,8 @@ class FrameCompiler:
         attempt = translation.attempt
         graph_call, spent = self._run_backend(translation)
         tensors = [each.source for each in attempt.graph.inputs] if graph_call is not None else []
-        instructions = translation.cg.finish(graph_call, tensors, translation.positions)
+        failed = rerun(view.code) if attempt.shows_failures else []
+        instructions = translation.cg.finish(graph_call, tensors, translation.positions, failed)
         attempt.guards.storages_matter = attempt.graph.mutates_inputs
         tree = attempt.guards.build(view.code, translation.state)
         code = _assemble(view.code, instructions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import traceback
 
 import pytest
 import torch
@@ -504,3 +505,96 @@ def test_star_import_names_and_odd_code():
     source = "def fn(x):\n    a = 1; b = 2; c = a if b else x\n    return (lambda: (yield))().gi_code.co_name, x + c\n"
     exec(source, scope)
     check(scope["fn"], tensor(2), graphs=(0, 2))
+
+
+class Cleans:
+    def __init__(self, log):
+        self.log = log
+
+    def __enter__(self):
+        self.log.append("in")
+
+    def __exit__(self, kind, error, traceback):
+        self.log.append(kind and kind.__name__)
+        return self.log[0] == "swallow"
+
+
+def catches(x, index, log, *more, scale=2.0, **named):
+    log.append("before")
+    try:
+        y = x.index_select(0, index) * scale
+    except (IndexError, RuntimeError):
+        log.append("caught")
+        y = x * 0
+    return y, more, named
+
+
+def cleans_up(x, index, log):
+    try:
+        return x.index_select(0, index)
+    finally:
+        log.append("finally")
+
+
+def in_a_callee(x, index, log):
+    def inner(at):
+        log.append(total)
+        return x.index_select(0, at)
+
+    total = 3
+    try:
+        return inner(index)
+    except IndexError:
+        total = 4
+        return inner(index * 0) + total
+
+
+def under_a_context(x, index, log):
+    with Cleans(log):
+        return x.index_select(0, index)
+
+
+def swallowed(x, index, log):
+    log.append("swallow")
+    with Cleans(log):
+        return x.index_select(0, index)
+    return x + 1
+
+
+def after_a_break(x, index, log):
+    log.append("one")
+    dl.graph_break()
+    try:
+        y = x.index_select(0, index)
+    except IndexError:
+        y = x - 1
+    log.append("two")
+    return y
+
+
+FAILING = [
+    (catches, {}),
+    (catches, {"scale": 3.0, "extra": 1}),
+    (cleans_up, {}),
+    (in_a_callee, {}),
+    (under_a_context, {}),
+    (swallowed, {}),
+    (after_a_break, {}),
+]
+
+
+@pytest.mark.parametrize("fn, more", FAILING)
+def test_operators_that_fail_on_the_data_fail_where_the_program_has_them(fn, more):
+    compiled = dl.compile(fn, backend=Recorder())
+    x = torch.arange(4.0)
+    for at in (1, 9, 2, 9):
+        seen = []
+        for each in (fn, compiled):
+            log = []
+            try:
+                result = each(x, torch.tensor([at]), log, **more)
+            except Exception as error:
+                frames = traceback.extract_tb(error.__traceback__)
+                result = type(error), [(frame.name, frame.lineno) for frame in frames[1:]]
+            seen.append((str(result), log))
+        assert seen[0] == seen[1]

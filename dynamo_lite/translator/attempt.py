@@ -43,10 +43,18 @@ class Attempt:
         """Contexts that are entered for real while tracing, outermost first."""
         self.generators: list[Any] = []
         """Generators that were made inside."""
+        self.has_handlers = False
+        """Whether code that was traced has exception handlers."""
         self.initial_grad_mode = torch.is_grad_enabled()
         self.final_grad_mode = self.initial_grad_mode
         self.raised_at: dict[VariableTracker, int] = {}
         """An exception of the program -> the root's step that raised it first."""
+
+    @property
+    def shows_failures(self) -> bool:
+        """Whether the program may tell a graph that raises from an operator that raises at its own place. (It can't be
+        run again where the graph writes into what the program has.)"""
+        return (self.has_handlers or not self.effects.empty) and not self.graph.mutates_inputs
 
     def __enter__(self) -> Attempt:
         self.graph.fake_mode.__enter__()

@@ -55,6 +55,7 @@ class InstructionTranslator(Operations):
         self.effects = attempt.effects
         self.code = code
         self.instructions = decode(code)
+        attempt.has_handlers = attempt.has_handlers or bool(code.co_exceptiontable)
         self.scope = scope
         self.locals = locals_
         self.cells: dict[str, CellVariable] = dict(zip(code.co_freevars, closure))
