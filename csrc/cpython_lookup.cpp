@@ -116,16 +116,15 @@ bool has_builtin_equality(PyTypeObject* type) noexcept {
          compare == PyBytes_Type.tp_richcompare || compare == PyComplex_Type.tp_richcompare;
 }
 
+constexpr Py_ssize_t kManagedDict = -3;  // in words before the object
+
 #if PY_VERSION_HEX < 0x030C0000
-constexpr Py_ssize_t kManagedDict = -3;
 constexpr Py_ssize_t kInlineValues = -4;
 
 PyObject* managed_dict(PyObject* object) noexcept { return reinterpret_cast<PyObject**>(object)[kManagedDict]; }
 PyObject** inline_values(PyObject* object) noexcept { return reinterpret_cast<PyObject***>(object)[kInlineValues]; }
 PyObject* own_type_dict(PyObject* type) noexcept { return reinterpret_cast<PyTypeObject*>(type)->tp_dict; }
 #else
-constexpr Py_ssize_t kManagedDict = -3;
-
 std::uintptr_t dict_or_values(PyObject* object) noexcept {
   return reinterpret_cast<std::uintptr_t*>(object)[kManagedDict];
 }
