@@ -2,148 +2,21 @@
 
 from __future__ import annotations
 
-import copy
-import functools
-import inspect
-import math
-import operator
 import types
-import typing
-from collections import defaultdict
 from typing import Any
 
-from .. import _C
-from ..reasons import DisabledCall, OutputCall, UnknownCall, UnsupportedOperation
-from ..source import Source
+from ..reasons import OutputCall, UnknownCall, UnsupportedOperation
 from . import polyfills
-from .attributes import MISSING, BuiltinMethodVariable, MethodVariable, bind, bind_classmethod, class_lookup
-from .base import (
-    Args,
-    Kwargs,
-    ObservedException,
-    VariableTracker,
-    unsupported,
-    wraps_if,
-    wraps_type,
-)
+from .attributes import MISSING, BuiltinMethodVariable, bind, bind_classmethod, class_lookup
+from .base import Args, Kwargs, ObservedException, VariableTracker, unsupported
 from .constant import ConstantVariable
-from .function import ClassVariable, FunctionVariable, ModuleVariable, NestedFunctionVariable
+from .function import ClassVariable, FunctionVariable
 from .iterator import EnumerateVariable, FilterVariable, MapVariable, ZipVariable
 from .mapping import DictIterator, DictVariable, DictViewVariable, SetVariable
-from .registry import Model, known_call, models, models_if, models_raw
+from .registry import models, models_raw
 from .sequence import ListVariable, ReversedIterator, SequenceVariable, SliceVariable, TupleVariable
 from .tensor import TensorVariable
-from .user_object import EnumVariable, InstanceDictVariable, UserObjectVariable
-
-
-class BuiltinVariable(VariableTracker):
-    """A callable in C."""
-
-    __slots__ = ("value",)
-    immortal = True
-
-    def __init__(self, value: Any, source: Source | None = None) -> None:
-        self.source = source
-        self.value = value
-
-    def python_type(self) -> type:
-        return type(self.value)
-
-    def as_constant(self) -> Any:
-        return self.value
-
-    def truth(self, tx: Any) -> bool:
-        return True
-
-    def describe(self) -> str:
-        module = getattr(self.value, "__module__", None)
-        name = getattr(self.value, "__qualname__", None) or getattr(self.value, "__name__", repr(type(self.value)))
-        return f"{module}.{name}" if isinstance(module, str) and module != "builtins" else name
-
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
-        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
-            return tx.make(getattr(self.value, name, None))
-        if name == "__class__":
-            return tx.make(type(self.value))
-        return super().getattr(tx, name)
-
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        model = known_call(self.value)
-        if model is None:
-            unsupported(UnknownCall(f"{self.describe()}()"))
-        return model(tx, args, kwargs)
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.load_const(self.value)
-
-
-class UnboundMethodVariable(BuiltinVariable):
-    """A method in C that is reached through its class: ``list.append``."""
-
-    __slots__ = ()
-
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        model = known_call(self.value)
-        if model is not None:
-            return model(tx, args, kwargs)
-        if not args:
-            tx.raise_error(TypeError, f"unbound method {self.value.__name__}() needs an argument")
-        owner = self.value.__objclass__
-        if not issubclass(args[0].python_type(), owner):
-            name = args[0].python_type().__name__
-            tx.raise_error(
-                TypeError,
-                f"descriptor '{self.value.__name__}' requires a '{owner.__name__}' object but received '{name}'",
-            )
-        return args[0].call_method(tx, self.value.__name__, args[1:], kwargs)
-
-
-@wraps_type(types.MethodDescriptorType, types.WrapperDescriptorType)
-def _wrap_unbound(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    if source.kind != "const":
-        source.check("id", value)
-    return UnboundMethodVariable(value, source)
-
-
-def _is_c_callable(value: Any) -> bool:
-    return callable(value) and not type(value).__flags__ & (1 << 9)
-
-
-@wraps_if(_is_c_callable, order=60)
-def _wrap_builtin(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    receiver = getattr(value, "__self__", None)
-    if receiver is not None and not isinstance(receiver, (types.ModuleType, type)) and known_call(value) is None:
-        if not isinstance(value, types.BuiltinFunctionType) or getattr(value, "__name__", None) is None:
-            return attempt.opaque(value, source, "a bound method in C")
-        if source.kind == "const":
-            return attempt.opaque(value, source, "a bound method in C")
-        source.check("type", type(value))
-        inner = attempt.wrap(receiver, source.child("c_attr", "__self__"))
-        source.child("c_attr", "__name__").check("equals", value.__name__)
-        found = BuiltinMethodVariable(inner, value.__name__)
-        found.source = source
-        return found
-    if source.kind != "const":
-        source.check("id", value)
-    return BuiltinVariable(value, source)
-
-
-@wraps_type(_C.Wrapped)
-def _wrap_wrapped(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    """A function that ``dl.compile`` or ``dl.disable`` made: the first is inlined, the second is left out."""
-    if source.kind != "const":
-        source.check("id", value)
-    return WrappedVariable(value, source)
-
-
-class WrappedVariable(BuiltinVariable):
-    __slots__ = ()
-
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if self.value.owner is _C.OFF:
-            unsupported(DisabledCall(f"{self.value.__wrapped__!r}"))
-        return tx.call(tx.make(self.value.__wrapped__), args, kwargs)
-
+from .user_object import UserObjectVariable
 
 # -- polyfills ---------------------------------------------------------------------------------------------------------
 
@@ -176,9 +49,9 @@ def _numeric(real: Any, replacement: Any) -> None:
     models_raw(real, model)
 
 
-_numeric(sum, polyfills.sum_)
-_numeric(min, polyfills.min_)
-_numeric(max, polyfills.max_)
+_numeric(sum, polyfills.TABLE[sum])
+_numeric(min, polyfills.TABLE[min])
+_numeric(max, polyfills.TABLE[max])
 
 
 # -- functions of one value --------------------------------------------------------------------------------------------
@@ -189,39 +62,14 @@ def _len(tx: Any, of: VariableTracker) -> VariableTracker:
     return ConstantVariable(of.length(tx))
 
 
-@models(operator.length_hint)
-def _length_hint(tx: Any, of: VariableTracker, default: Any = None) -> VariableTracker:
-    return ConstantVariable(of.length(tx))
-
-
-@models(bool, operator.truth)
+@models(bool)
 def _bool(tx: Any, of: VariableTracker | None = None) -> VariableTracker:
     return ConstantVariable(False if of is None else tx.truth(of))
 
 
-@models(operator.not_)
-def _not(tx: Any, of: VariableTracker) -> VariableTracker:
-    return ConstantVariable(not tx.truth(of))
-
-
-@models(abs, operator.abs)
+@models(abs)
 def _abs(tx: Any, of: VariableTracker) -> VariableTracker:
     return tx.unary("abs", of)
-
-
-@models(operator.neg)
-def _neg(tx: Any, of: VariableTracker) -> VariableTracker:
-    return tx.unary("-", of)
-
-
-@models(operator.pos)
-def _pos(tx: Any, of: VariableTracker) -> VariableTracker:
-    return tx.unary("+", of)
-
-
-@models(operator.invert, operator.inv)
-def _invert(tx: Any, of: VariableTracker) -> VariableTracker:
-    return tx.unary("~", of)
 
 
 def _number(kind: type) -> None:
@@ -292,36 +140,6 @@ def _id(tx: Any, of: VariableTracker) -> VariableTracker:
     return IdVariable(of)
 
 
-class SignatureVariable(VariableTracker):
-    """What ``inspect.signature`` returns for a known function."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: inspect.Signature) -> None:
-        self.source = None
-        self.value = value
-
-    def python_type(self) -> type:
-        return inspect.Signature
-
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
-        if name == "parameters":
-            return DictVariable({key: tx.make(parameter) for key, parameter in self.value.parameters.items()})
-        return super().getattr(tx, name)
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.load_const(self.value)
-
-
-@models(inspect.signature)
-def _signature(tx: Any, of: VariableTracker) -> VariableTracker:
-    if isinstance(of, MethodVariable):
-        value = tx.fold(inspect.signature, (types.MethodType(tx.python_value(of.function), object()),))
-    else:
-        value = tx.fold(inspect.signature, (tx.python_value(of),))
-    return SignatureVariable(value)
-
-
 @models(hash)
 def _hash(tx: Any, of: VariableTracker) -> VariableTracker:
     if isinstance(of, UserObjectVariable):
@@ -338,113 +156,12 @@ def _callable(tx: Any, of: VariableTracker) -> VariableTracker:
     return ConstantVariable(isinstance(of, ClassVariable) or class_lookup(of.python_type(), "__call__") is not MISSING)
 
 
-_PURE: tuple[Any, ...] = (
-    *(value for name, value in vars(math).items() if isinstance(value, types.BuiltinFunctionType)),
-    *(round, divmod, pow, chr, ord, bin, hex, oct, ascii, bytes, bytearray.fromhex),
-    *(str.maketrans, int.from_bytes, float.fromhex, dict.fromkeys),
-)
-
-
-def _pure(value: Any) -> None:
-    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if any(isinstance(arg, TensorVariable) for arg in args):
-            return _pure_of_tensor(tx, value, args, kwargs)
-        if args and isinstance(args[0], UserObjectVariable) and not args[0].is_constant():
-            method = args[0].special(tx, f"__{value.__name__}__")
-            if method is not None:
-                return tx.call(method, args[1:], kwargs)
-        named = {name: tx.python_value(item) for name, item in kwargs.items()}
-        return tx.make(tx.fold(value, [tx.python_value(arg) for arg in args], named))
-
-    models_raw(value, model)
-
-
-def _pure_of_tensor(tx: Any, value: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-    if value is pow and len(args) == 2:
-        return tx.binary("**", *args)
-    unsupported(UnsupportedOperation(f"{value.__name__}()", "a tensor"))
-
-
-for _value in _PURE:
-    _pure(_value)
-
-
 @models(dict.fromkeys)
 def _fromkeys(tx: Any, keys: VariableTracker, value: VariableTracker | None = None) -> VariableTracker:
     made = DictVariable({})
     for key in keys.elements(tx):
         made.put(key, value or ConstantVariable(None))
     return made
-
-
-# -- operators as functions --------------------------------------------------------------------------------------------
-
-
-def _operator_models() -> None:
-    for symbol, name in (
-        *(("+", "add"), ("-", "sub"), ("*", "mul"), ("/", "truediv"), ("//", "floordiv"), ("%", "mod"), ("**", "pow")),
-        *(("@", "matmul"), ("&", "and_"), ("|", "or_"), ("^", "xor"), ("<<", "lshift"), (">>", "rshift")),
-    ):
-        models(getattr(operator, name))(lambda tx, a, b, symbol=symbol: tx.binary(symbol, a, b))
-        inplace = getattr(operator, "i" + name.rstrip("_"))
-        models(inplace)(lambda tx, a, b, symbol=symbol: tx.inplace(symbol, a, b))
-    for symbol, name in (("==", "eq"), ("!=", "ne"), ("<", "lt"), ("<=", "le"), (">", "gt"), (">=", "ge")):
-        models(getattr(operator, name))(lambda tx, a, b, symbol=symbol: tx.compare(symbol, a, b))
-
-
-_operator_models()
-models(operator.is_)(lambda tx, a, b: ConstantVariable(tx.identical(a, b)))
-models(operator.is_not)(lambda tx, a, b: ConstantVariable(not tx.identical(a, b)))
-models(operator.contains)(lambda tx, a, b: ConstantVariable(a.contains(tx, b)))
-models(operator.getitem)(lambda tx, a, b: tx.getitem(a, b))
-models(operator.index)(lambda tx, a: tx.make(a.as_constant() if a.is_constant() else tx.index_value(a)))
-
-
-@models(operator.setitem)
-def _setitem(tx: Any, container: VariableTracker, key: VariableTracker, value: VariableTracker) -> VariableTracker:
-    container.setitem(tx, key, value)
-    return ConstantVariable(None)
-
-
-class GetterVariable(VariableTracker):
-    """``operator.itemgetter`` and ``attrgetter`` made inside."""
-
-    __slots__ = ("kind", "names")
-
-    def __init__(self, kind: Any, names: tuple[Any, ...]) -> None:
-        self.source = None
-        self.kind = kind
-        self.names = names
-
-    def python_type(self) -> type:
-        return self.kind
-
-    def truth(self, tx: Any) -> bool:
-        return True
-
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        found = [self._get(tx, args[0], name) for name in self.names]
-        return found[0] if len(found) == 1 else TupleVariable(found)
-
-    def _get(self, tx: Any, of: VariableTracker, name: Any) -> VariableTracker:
-        if self.kind is operator.itemgetter:
-            return tx.getitem(of, tx.make(name))
-        for part in name.split("."):
-            of = of.getattr(tx, part).realize()
-        return of
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.call(self.kind, [lambda name=name: cg.load_const(name) for name in self.names])
-
-
-@models(operator.itemgetter)
-def _itemgetter(tx: Any, *names: VariableTracker) -> VariableTracker:
-    return GetterVariable(operator.itemgetter, tuple(tx.python_value(name) for name in names))
-
-
-@models(operator.attrgetter)
-def _attrgetter(tx: Any, *names: VariableTracker) -> VariableTracker:
-    return GetterVariable(operator.attrgetter, tuple(tx.python_value(name) for name in names))
 
 
 # -- attributes and classes --------------------------------------------------------------------------------------------
@@ -638,124 +355,6 @@ def _range(tx: Any, *parts: VariableTracker) -> VariableTracker:
     return tx.make(tx.fold(range, [p.as_constant() if p.is_constant() else tx.index_value(p) for p in parts]))
 
 
-# -- the rest ----------------------------------------------------------------------------------------------------------
-
-
-@models(functools.wraps)
-def _wraps(tx: Any, wrapped: VariableTracker, *args: Any, **kwargs: Any) -> VariableTracker:
-    return WrapsVariable(wrapped)
-
-
-class WrapsVariable(VariableTracker):
-    """``functools.wraps(f)``: the decorator."""
-
-    __slots__ = ("wrapped",)
-
-    def __init__(self, wrapped: VariableTracker) -> None:
-        self.source = None
-        self.wrapped = wrapped
-
-    def python_type(self) -> type:
-        return functools.partial
-
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        function = args[0]
-        if not isinstance(function, NestedFunctionVariable):
-            unsupported(UnsupportedOperation("functools.wraps()", function.describe()))
-        for name in ("__name__", "__qualname__", "__module__", "__doc__"):
-            if tx.has_attribute(self.wrapped, name):
-                function.attrs[name] = self.wrapped.getattr(tx, name)
-        function.attrs["__wrapped__"] = self.wrapped
-        return function
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.call(functools.wraps, [lambda: cg.load(self.wrapped)])
-
-
-@models(typing.cast)
-def _cast(tx: Any, kind: VariableTracker, value: VariableTracker) -> VariableTracker:
-    return value
-
-
-@models(copy.copy)
-def _copy(tx: Any, of: VariableTracker) -> VariableTracker:
-    if isinstance(of, (ListVariable, DictVariable, SetVariable)):
-        return of.method_copy(tx)
-    if isinstance(of, (ConstantVariable, TupleVariable, ClassVariable, FunctionVariable)):
-        return of
-    unsupported(UnsupportedOperation("copy.copy()", of.describe()))
-
-
-@models(copy.deepcopy)
-def _deepcopy(tx: Any, of: VariableTracker, memo: VariableTracker | None = None) -> VariableTracker:
-    if memo is not None:
-        unsupported(UnsupportedOperation("copy.deepcopy() with a memo", of.describe()))
-    return _DeepCopy(tx).copy(of)
-
-
-class _DeepCopy:
-    """``copy.deepcopy``: each object once."""
-
-    def __init__(self, tx: Any) -> None:
-        self._tx = tx
-        self._done: dict[VariableTracker, VariableTracker] = {}
-
-    def copy(self, of: VariableTracker) -> VariableTracker:
-        of = of.realize()
-        if isinstance(of, _ATOMIC):
-            return of
-        found = self._done.get(of)
-        if found is None:
-            found = self._done[of] = self._copy(of)
-        return found
-
-    def _copy(self, of: VariableTracker) -> VariableTracker:
-        if type(of) is ListVariable or type(of) is TupleVariable:
-            made: Any = type(of)([])
-            self._done[of] = made
-            made.items.extend(self.copy(item) for item in of.items)  # type: ignore[attr-defined]
-            same = isinstance(of, TupleVariable) and all(a is b.realize() for a, b in zip(made.items, of.items))
-            return of if same else made
-        if isinstance(of, DictVariable) and of.cls is not defaultdict:
-            made = self._done[of] = DictVariable({}, None, None, of.cls)
-            for key, value in of.items.items():
-                made.put(self.copy(of.key_variable(key)), self.copy(value))
-            return made
-        if isinstance(of, InstanceDictVariable):
-            return self._copy(of.of.namespace(self._tx))
-        if isinstance(of, SetVariable):
-            return SetVariable({key: self.copy(item) for key, item in of.items.items()}, None, of.cls)
-        if type(of) is UserObjectVariable and of.payload is None:
-            return self._copy_object(of)
-        unsupported(UnsupportedOperation("copy.deepcopy()", of.describe()))
-
-    def _copy_object(self, of: UserObjectVariable) -> VariableTracker:
-        for name in _COPY_HOOKS:
-            if class_lookup(of.cls, name) is not getattr(object, name, MISSING):
-                unsupported(UnsupportedOperation(f"copy.deepcopy() by {name}", of.describe()))
-        made = self._done[of] = UserObjectVariable(None, of.cls)
-        for name, value in of.namespace(self._tx).items.items():
-            made.attrs[name] = self.copy(value)
-        return made
-
-
-_ATOMIC = (ConstantVariable, ClassVariable, FunctionVariable, BuiltinVariable, ModuleVariable, EnumVariable)
-_COPY_HOOKS = (
-    "__deepcopy__",
-    "__reduce__",
-    "__reduce_ex__",
-    "__getstate__",
-    "__setstate__",
-    "__slots__",
-    "__getnewargs_ex__",
-)
-
-
-@models(inspect.isfunction)
-def _isfunction(tx: Any, of: VariableTracker) -> VariableTracker:
-    return ConstantVariable(of.python_type() is types.FunctionType)
-
-
 @models(object.__new__)
 def _object_new(tx: Any, cls: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     return UserObjectVariable(None, cls.as_constant())
@@ -769,12 +368,3 @@ def _print(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> Variab
 @models(input)
 def _input(tx: Any, *args: VariableTracker) -> VariableTracker:
     unsupported(OutputCall("input"))
-
-
-@models_if
-def _lru_cached(value: Any) -> Model | None:
-    """A cached function is inlined: for equal arguments it would have returned what it computes."""
-    if type(value) is not functools._lru_cache_wrapper:
-        return None
-    wrapped = value.__wrapped__
-    return lambda tx, args, kwargs: tx.call(FunctionVariable(wrapped, None), args, kwargs)

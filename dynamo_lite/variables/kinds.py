@@ -2,12 +2,14 @@
 
 from . import (
     builtins,
+    c_callable,
     constant,
     construct,
     context,
     exception,
     function,
     iterator,
+    library,
     mapping,
     nn_module,
     sequence,
@@ -17,6 +19,6 @@ from . import (
 )
 
 ALL = (
-    *(builtins, constant, construct, context, exception, function, iterator, mapping),
-    *(nn_module, sequence, tensor, torch_api, user_object),
+    *(builtins, c_callable, constant, construct, context, exception, function, iterator, library),
+    *(mapping, nn_module, sequence, tensor, torch_api, user_object),
 )

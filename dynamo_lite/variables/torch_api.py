@@ -14,7 +14,7 @@ from torch import _jit_internal
 from ..reasons import DisabledCall, UnknownCall, UserGraphBreak
 from ..source import Source
 from .base import Args, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type
-from .builtins import BuiltinVariable
+from .c_callable import BuiltinVariable
 from .constant import ConstantVariable
 from .context import GRAD_CLASSES, make_context
 from .mapping import DictVariable

@@ -1,0 +1,122 @@
+"""Functions, methods and classes' methods in C: what a call of one does is a row of `registry`."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from .. import _C
+from ..reasons import DisabledCall, UnknownCall
+from ..source import Source
+from .attributes import BuiltinMethodVariable
+from .base import Args, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type
+from .registry import known_call
+
+
+class BuiltinVariable(VariableTracker):
+    """A callable in C."""
+
+    __slots__ = ("value",)
+    immortal = True
+
+    def __init__(self, value: Any, source: Source | None = None) -> None:
+        self.source = source
+        self.value = value
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def as_constant(self) -> Any:
+        return self.value
+
+    def truth(self, tx: Any) -> bool:
+        return True
+
+    def describe(self) -> str:
+        module = getattr(self.value, "__module__", None)
+        name = getattr(self.value, "__qualname__", None) or getattr(self.value, "__name__", repr(type(self.value)))
+        return f"{module}.{name}" if isinstance(module, str) and module != "builtins" else name
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            return tx.make(getattr(self.value, name, None))
+        if name == "__class__":
+            return tx.make(type(self.value))
+        return super().getattr(tx, name)
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        model = known_call(self.value)
+        if model is None:
+            unsupported(UnknownCall(f"{self.describe()}()"))
+        return model(tx, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_const(self.value)
+
+
+class UnboundMethodVariable(BuiltinVariable):
+    """A method in C that is reached through its class: ``list.append``."""
+
+    __slots__ = ()
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        model = known_call(self.value)
+        if model is not None:
+            return model(tx, args, kwargs)
+        if not args:
+            tx.raise_error(TypeError, f"unbound method {self.value.__name__}() needs an argument")
+        owner = self.value.__objclass__
+        if not issubclass(args[0].python_type(), owner):
+            name = args[0].python_type().__name__
+            tx.raise_error(
+                TypeError,
+                f"descriptor '{self.value.__name__}' requires a '{owner.__name__}' object but received '{name}'",
+            )
+        return args[0].call_method(tx, self.value.__name__, args[1:], kwargs)
+
+
+@wraps_type(types.MethodDescriptorType, types.WrapperDescriptorType)
+def _wrap_unbound(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    if source.kind != "const":
+        source.check("id", value)
+    return UnboundMethodVariable(value, source)
+
+
+def _is_c_callable(value: Any) -> bool:
+    return callable(value) and not type(value).__flags__ & (1 << 9)
+
+
+@wraps_if(_is_c_callable, order=60)
+def _wrap_builtin(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    receiver = getattr(value, "__self__", None)
+    if receiver is not None and not isinstance(receiver, (types.ModuleType, type)) and known_call(value) is None:
+        if not isinstance(value, types.BuiltinFunctionType) or getattr(value, "__name__", None) is None:
+            return attempt.opaque(value, source, "a bound method in C")
+        if source.kind == "const":
+            return attempt.opaque(value, source, "a bound method in C")
+        source.check("type", type(value))
+        inner = attempt.wrap(receiver, source.child("c_attr", "__self__"))
+        source.child("c_attr", "__name__").check("equals", value.__name__)
+        found = BuiltinMethodVariable(inner, value.__name__)
+        found.source = source
+        return found
+    if source.kind != "const":
+        source.check("id", value)
+    return BuiltinVariable(value, source)
+
+
+@wraps_type(_C.Wrapped)
+def _wrap_wrapped(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    """A function that ``dl.compile`` or ``dl.disable`` made: the first is inlined, the second is left out."""
+    if source.kind != "const":
+        source.check("id", value)
+    return WrappedVariable(value, source)
+
+
+class WrappedVariable(BuiltinVariable):
+    __slots__ = ()
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if self.value.owner is _C.OFF:
+            unsupported(DisabledCall(f"{self.value.__wrapped__!r}"))
+        return tx.call(tx.make(self.value.__wrapped__), args, kwargs)
