@@ -18,10 +18,10 @@ struct CheckDetails {
 
 namespace {
 
-constexpr std::array<const char*, 17> kKindNames{
+constexpr std::array<const char*, 18> kKindNames{
     "type",       "id",        "equals",     "length",                   "dict_keys",
     "dict_has",   "dict_lacks", "type_lacks", "lacks_instance_dict_item", "set_items",
-    "tensor",     "present",   "unbound",    "global_state",             "same_as",
+    "tensor",     "storage_offset", "present",   "unbound",    "global_state",             "same_as",
     "distinct",   "storages_distinct",
 };
 
@@ -120,6 +120,9 @@ bool Check::set_argument(PyObject* arg, Py_ssize_t node_count, const Liveness& l
     case CheckKind::Tensor:
       facts_ = TensorFacts::of(arg);
       return facts_ != nullptr;
+    case CheckKind::StorageOffset:
+      number_ = PyLong_Check(arg) ? PyLong_AsSsize_t(arg) : -1;
+      return number_ >= 0 || (PyErr_Clear(), wrong("a number of elements"));
     case CheckKind::SameAs:
     case CheckKind::Distinct:
     case CheckKind::StoragesDistinct:
@@ -246,6 +249,10 @@ bool Check::holds_of(PyObject* value, std::string* found) const noexcept {
       return length == number_ ||
              say(found, !found ? "" : length < 0 ? in_words(value) : "length " + std::to_string(length));
     }
+    case CheckKind::StorageOffset: {
+      const std::int64_t offset = storage_offset(value);
+      return offset == number_ || say(found, found ? "storage offset " + std::to_string(offset) : std::string());
+    }
     case CheckKind::GlobalState:
       return matches_current_state(object_, found);
     case CheckKind::Present:
@@ -299,6 +306,7 @@ Ref Check::argument() const {
     case CheckKind::GlobalState:
       return held_.share();
     case CheckKind::Length:
+    case CheckKind::StorageOffset:
       return Ref::steal(PyLong_FromSsize_t(number_));
     case CheckKind::TypeLacks:
     case CheckKind::LacksInstanceDictItem:

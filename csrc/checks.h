@@ -27,6 +27,7 @@ enum class CheckKind : std::uint8_t {
   LacksInstanceDictItem,
   SetItems,
   Tensor,
+  StorageOffset,
   Present,
   Unbound,
   GlobalState,
@@ -94,7 +95,7 @@ class Check {
   CheckKind kind_ = CheckKind::Present;
   bool of_dict_ = false;
   PyObject* object_ = nullptr;  // type, id, equals: borrowed from held_
-  Py_ssize_t number_ = 0;       // length
+  Py_ssize_t number_ = 0;       // length, storage_offset
   std::unique_ptr<TensorFacts> facts_;  // tensor
   std::unique_ptr<CheckDetails> details_;
   Held held_;

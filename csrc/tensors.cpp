@@ -19,6 +19,7 @@ struct Fields : c10::TensorImpl {
   static const c10::impl::SizesAndStrides& sizes_and_strides(const c10::TensorImpl& impl) {
     return impl.*(&Fields::sizes_and_strides_);
   }
+  static std::int64_t storage_offset(const c10::TensorImpl& impl) { return impl.*(&Fields::storage_offset_); }
 };
 
 const c10::TensorImpl& impl_of(PyObject* tensor) noexcept {
@@ -76,6 +77,12 @@ PyObject* tensor_grad(PyObject* object) noexcept {
     PyErr_Clear();
     return nullptr;
   }
+}
+
+std::int64_t storage_offset(PyObject* object) noexcept {
+  if (!is_tensor(object)) return -1;
+  const c10::TensorImpl& impl = impl_of(object);
+  return impl.has_symbolic_sizes_strides() ? -1 : Fields::storage_offset(impl);
 }
 
 TensorFacts TensorFacts::read(const c10::TensorImpl& impl) {

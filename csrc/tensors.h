@@ -8,6 +8,7 @@
 #include <c10/core/ScalarType.h>
 #include <c10/util/DimVector.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,9 @@ bool has_python_dispatch(PyObject* tensor) noexcept;
 // The tensor's .grad, or None; a new reference, null (no exception set) where it has no Python object and none can be
 // made. `object` is a tensor.
 PyObject* tensor_grad(PyObject* object) noexcept;
+
+// Where in its storage a tensor begins, in elements; -1 where the object is no tensor or has no such place.
+std::int64_t storage_offset(PyObject* object) noexcept;
 
 // The facts that a graph is specialised to: dtype, device, dispatch keys, requires_grad, sizes and strides as the
 // TensorImpl keeps them. What a subclass computes in Python (__torch_dispatch__ sizes) is not asked.

@@ -92,7 +92,7 @@ class FrameCompiler:
         if why is not None:
             counters.skips += 1
             return _C.FREEZE if skip.runs_alone(view.code) else _C.SKIP
-        if getattr(self.frozen, "on", False) or _modes_active():
+        if getattr(self.frozen, "on", False) or _python_watches_tensors():
             return _C.PASS
         if view.entries >= config.recompile_limit:
             return self._past_limit(view)
@@ -272,8 +272,11 @@ def _load_contexts_before(cg: PyCodegen, root: RootTranslator) -> None:
         cg.set_grad_mode(root.attempt.final_grad_mode)
 
 
-def _modes_active() -> bool:
-    return bool(torch._C._len_torch_function_stack() or torch._C._len_torch_dispatch_stack())
+def _python_watches_tensors() -> bool:
+    """Whether some Python would see the operators on fakes: a mode of torch's, or hooks on what autograd saves."""
+    if torch._C._len_torch_function_stack() or torch._C._len_torch_dispatch_stack():
+        return True
+    return torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
 
 
 def _nothing_here(attempt: Attempt, root: RootTranslator) -> bool:

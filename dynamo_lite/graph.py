@@ -29,11 +29,6 @@ class GraphInput:
     value: torch.Tensor
     node: torch.fx.Node
     fake: torch.Tensor
-    version: int
-
-
-def _version(fake: torch.Tensor) -> int:
-    return 0 if fake.is_inference() else fake._version
 
 
 class GraphBuilder:
@@ -49,6 +44,8 @@ class GraphBuilder:
         self._last_placeholder: torch.fx.Node | None = None
         self.operators = 0
         """Nodes that are calls."""
+        self.mutates_inputs = False
+        """Whether an operator wrote, or may have written, into an input."""
         self._initial_grad_mode = self._grad_mode = torch.is_grad_enabled()
 
     def input(self, source: Source, value: torch.Tensor) -> GraphInput:
@@ -56,7 +53,7 @@ class GraphBuilder:
         fake = self._fake(value)
         node = self._placeholder(f"arg{len(self.inputs)}")
         node.meta["example_value"] = fake
-        found = GraphInput(source, value, node, fake, _version(fake))
+        found = GraphInput(source, value, node, fake)
         self.inputs.append(found)
         return found
 
@@ -97,10 +94,15 @@ class GraphBuilder:
         found.meta["example_value"] = fake
         return found
 
-    @property
-    def mutates_inputs(self) -> bool:
-        """Whether an operator wrote into an input."""
-        return any(_version(each.fake) != each.version for each in self.inputs)
+    def inputs_in_storage(self, fake: torch.Tensor) -> list[GraphInput]:
+        """The inputs that share a tensor's memory."""
+        storage = fake.untyped_storage()._cdata
+        return [each for each in self.inputs if each.fake.untyped_storage()._cdata == storage]
+
+    def note_writes(self, fakes: list[torch.Tensor]) -> None:
+        """These were written into, or may have been."""
+        if not self.mutates_inputs:
+            self.mutates_inputs = any(self.inputs_in_storage(fake) for fake in fakes)
 
     @property
     def changes_state(self) -> bool:

@@ -54,6 +54,7 @@ _SENTENCES = {
     "same_as": "is {arg}",
     "distinct": "are different objects",
     "storages_distinct": "share no memory",
+    "storage_offset": "begins at element {arg} of its storage",
     "global_state": "grad mode, autocast, default dtype and the like are as they were",
     "unbound": "is not bound",
     "present": "is there",

@@ -32,6 +32,10 @@ class SideEffects:
             self._mutated[tracker] = None
             self._guards.distinct(tracker.source)
 
+    def decorate(self, tracker: Any) -> None:
+        """Attributes are given to ``tracker``, which the graph may have made: then it is a result of the graph."""
+        self._mutated.setdefault(tracker)
+
     def write_global(self, scope: Any, name: str, value: Any) -> None:
         """Store a global; None deletes it."""
         scope.writes[name] = value

@@ -534,6 +534,13 @@ def test_tensor_facts() -> None:
     check_fails(torch.ones(2, 1)[:, :1], "tensor", torch.ones(2, 5)[:, :1])
 
 
+def test_storage_offset() -> None:
+    base = torch.zeros(6)
+    check_holds(base[2:], "storage_offset", 2)
+    check_fails(base[1:], "storage_offset", 2, found="storage offset 1")
+    check_fails(3, "storage_offset", 0)
+
+
 def test_a_parameter_that_changes_in_place_is_seen() -> None:
     layer = nn.Linear(2, 3)
 

@@ -21,7 +21,7 @@ from ..reasons import (
     UnsupportedValue,
 )
 from ..source import Source
-from .attributes import MISSING, class_lookup
+from .attributes import MISSING, class_lookup, guard_class_lacks
 from .base import (
     Args,
     Kwargs,
@@ -42,12 +42,15 @@ VALUE_METHODS = frozenset(
 
 METADATA_WRITERS = frozenset(
     {"resize_", "resize_as_", "set_", "t_", "transpose_", "squeeze_", "unsqueeze_", "swapdims_", "swapaxes_"}
-    | {"as_strided_", "detach_", "requires_grad_", "rename_", "share_memory_", "retain_grad", "register_hook"}
+    | {"as_strided_", "detach_", "rename_", "share_memory_", "retain_grad", "register_hook"}
     | {"register_post_accumulate_grad_hook", "backward", "untyped_storage", "storage", "data_ptr", "apply_", "map_"}
     | {"__reduce_ex__", "__deepcopy__", "__setstate__", "names", "storage_offset_", "__dlpack__", "module_load"}
-    | {"cuda", "pin_memory", "to_sparse", "refine_names", "align_to", "unflatten_names"} - {"cuda"}
+    | {"pin_memory", "to_sparse", "refine_names", "align_to", "unflatten_names"}
+    | {"const_data_ptr", "is_set_to", "is_shared", "is_pinned", "storage_type", "is_alias_of"}
+    | {"_is_view", "_use_count", "_typed_storage", "_fix_weakref"}
 )
-"""Methods whose effect is on the tensor object rather than on its data, or that leave the graph."""
+"""Methods whose effect is on the tensor object rather than on its data, that leave the graph, or that tell what no
+guard fixes."""
 
 RESHAPERS = frozenset(
     {"t_", "transpose_", "squeeze_", "unsqueeze_", "swapdims_", "swapaxes_", "as_strided_", "resize_", "resize_as_"}
@@ -70,7 +73,7 @@ _LITERAL = (*CONSTANT_TYPES, type)
 class TensorVariable(VariableTracker):
     """A tensor. ``fake`` has its dtype, device, sizes, strides and ``requires_grad``; ``cls`` is its Python class."""
 
-    __slots__ = ("node", "fake", "cls", "value")
+    __slots__ = ("node", "fake", "cls", "value", "attrs")
 
     def __init__(
         self, node: Any, fake: torch.Tensor, cls: type, source: Source | None = None, value: Any = None
@@ -80,6 +83,8 @@ class TensorVariable(VariableTracker):
         self.fake = fake
         self.cls = cls
         self.value = value
+        self.attrs: dict[str, VariableTracker | None] = {}
+        """What was written to its attributes inside, None for deleted."""
 
     def python_type(self) -> type:
         return self.cls
@@ -112,6 +117,8 @@ class TensorVariable(VariableTracker):
         unsupported(UnsupportedAttribute(self.describe(), name))
 
     def _instance_attribute(self, tx: Any, name: str) -> VariableTracker | None:
+        if name in self.attrs:
+            return self.attrs[name]
         if self.value is None or self.source is None:
             return None
         namespace = self.value.__dict__
@@ -146,7 +153,37 @@ class TensorVariable(VariableTracker):
         record(tx, "call_function", operator.setitem, [self, key, value], {})
 
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
-        unsupported(UnsupportedAttribute(self.describe(), name, "writing a tensor's attribute is not modelled"))
+        if name == "grad":
+            _set_grad(tx, self, value)
+        elif name == "requires_grad":
+            _set_requires_grad(tx, self, value)
+        elif class_lookup(self.cls, name) is MISSING and class_lookup(self.cls, "__setattr__") is object.__setattr__:
+            guard_class_lacks(tx, self.cls, name)
+            self._write(tx, name, value)
+        else:
+            unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
+
+    def delattr(self, tx: Any, name: str) -> None:
+        if name == "grad":
+            _set_grad(tx, self, ConstantVariable(None))
+        elif self.attrs.get(name) is not None or self._instance_attribute(tx, name) is not None:
+            self._write(tx, name, None)
+        else:
+            unsupported(UnsupportedAttribute(self.describe(), name, "deleting it is not modelled"))
+
+    def _write(self, tx: Any, name: str, value: VariableTracker | None) -> None:
+        tx.effects.decorate(self)
+        self.attrs[name] = value
+
+    def replay(self, cg: Any) -> None:
+        for name, value in self.attrs.items():
+            if value is not None:
+                cg.load(value)
+                cg.load(self)
+                cg.store_attr(name)
+            elif self.value is not None and name in self.value.__dict__:
+                cg.load(self)
+                cg.delete_attr(name)
 
     def length(self, tx: Any) -> int:
         if self.fake.ndim == 0:
@@ -223,9 +260,39 @@ class TensorMethod(VariableTracker):
 
 
 def _grad(tx: Any, tensor: TensorVariable) -> VariableTracker:
+    written = tensor.attrs.get("grad")
+    if written is not None:
+        return written
     if tensor.source is not None and tensor.value is not None and tensor.value.is_leaf:
         return tx.attempt.wrap(tensor.value.grad, tensor.source.child("c_attr", "grad"))
     unsupported(UnsupportedAttribute(tensor.describe(), "grad"))
+
+
+def _set_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) -> None:
+    """``tensor.grad = value``: replayed after the graph. What doesn't fit is refused by CPython."""
+    if tensor.value is None or not tensor.value.is_leaf:
+        unsupported(UnsupportedAttribute(tensor.describe(), "grad", "writing it is modelled for leaves alone"))
+    _is_leaf(tx, tensor)
+    if isinstance(value, TensorVariable):
+        fits = value.fake.shape == tensor.fake.shape and value.fake.dtype is tensor.fake.dtype
+        if not fits or value.fake.device != tensor.fake.device or value is tensor:
+            unsupported(UnsupportedAttribute(tensor.describe(), "grad", f"{value.describe()} does not fit"))
+    elif not tx.is_none(value):
+        unsupported(UnsupportedAttribute(tensor.describe(), "grad", f"{value.describe()} does not fit"))
+    tensor._write(tx, "grad", value)
+
+
+def _set_requires_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) -> VariableTracker:
+    """Where it is what it was already; else the tensor object changes."""
+    wanted = tx.truth(value)
+    leaves_it = wanted or not tensor.fake.requires_grad
+    if not leaves_it or wanted is not tensor.fake.requires_grad:
+        unsupported(UnsupportedAttribute(tensor.describe(), "requires_grad", "it changes the tensor object"))
+    return tensor
+
+
+def _requires_grad_(tx: Any, tensor: TensorVariable, requires_grad: VariableTracker | None = None) -> VariableTracker:
+    return _set_requires_grad(tx, tensor, requires_grad or ConstantVariable(True))
 
 
 def _is_leaf(tx: Any, tensor: TensorVariable) -> VariableTracker:
@@ -254,7 +321,16 @@ def _size(tx: Any, tensor: TensorVariable, dim: VariableTracker | None = None) -
     return tx.make(tx.fold(tensor.fake.size, (dim.as_constant(),)))
 
 
+def _storage_offset(tx: Any, tensor: TensorVariable) -> VariableTracker:
+    """A view's place follows from that of the argument that it is a view of."""
+    for given in tx.graph.inputs_in_storage(tensor.fake):
+        given.source.check("storage_offset", given.value.storage_offset())
+    return ConstantVariable(tensor.fake.storage_offset())
+
+
 _METHODS: dict[str, Any] = {
+    "storage_offset": _storage_offset,
+    "requires_grad_": _requires_grad_,
     "size": _size,
     "dim": lambda tx, tensor: ConstantVariable(tensor.fake.dim()),
     "__len__": lambda tx, tensor: ConstantVariable(tensor.length(tx)),
@@ -299,33 +375,56 @@ def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> Varia
     named = {name: value.as_fx() for name, value in kwargs.items()}
     fakes = [pair[1] for pair in pairs]
     fake_kwargs = {name: pair[1] for name, pair in named.items()}
-    written_to = [*fakes, *fake_kwargs.values()]
-    versions = _versions(written_to)
+    given: list[torch.Tensor] = []
+    _tensors_in(fakes, given)
+    _tensors_in(fake_kwargs.values(), given)
+    versions = [_version(each) for each in given]
     fake = compute(kind, target, fakes, fake_kwargs)
-    unchanged = versions == _versions(written_to)
+    written = [each for each, before in zip(given, versions) if before < 0 or each._version != before]
     known = tx.attempt.fakes.get(id(fake))
-    if unchanged and (known is not None or (isinstance(fake, _LITERAL) and fake is not None)):
+    if not written and (known is not None or (isinstance(fake, _LITERAL) and fake is not None)):
         return known if known is not None else tx.make(fake)
-    if fake is None and unchanged:
+    if fake is None and not written:
         unsupported(UnsupportedOperation(f"{operator_name(target)}, which returns nothing,", "tensors"))
-    if isinstance(fake, torch.Size) or (unchanged and _only_facts(fake)):
+    if isinstance(fake, torch.Size) or (not written and _only_facts(fake)):
         return tx.make(fake)
+    if written:
+        _check_written(tx, target, written)
     node = tx.graph.call(kind, target, tuple(pair[0] for pair in pairs), {k: p[0] for k, p in named.items()}, fake)
     return result(tx, node, fake) if fake is not None else ConstantVariable(None)
 
 
+def _tensors_in(values: Any, found: list[torch.Tensor]) -> None:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif type(value) in (list, tuple):
+            _tensors_in(value, found)
+
+
+def _version(fake: torch.Tensor) -> int:
+    """The count of writes; an inference tensor has none, and may have been written to by any operator."""
+    return -1 if fake.is_inference() else fake._version
+
+
+def _check_written(tx: Any, target: Any, written: list[torch.Tensor]) -> None:
+    """What an operator may write into, as the real ones would see it."""
+    for fake in written:
+        if torch._debug_has_internal_overlap(fake) == _OVERLAPS and not fake.is_inference():
+            unsupported(OperatorFailed(operator_name(target), "it writes into a tensor whose elements share memory"))
+        tracker = tx.attempt.fakes.get(id(fake))
+        real = None if tracker is None else tracker.value
+        if real is not None and (real.shape != fake.shape or real.stride() != fake.stride()):
+            unsupported(OperatorFailed(operator_name(target), "it resizes a tensor that was given"))
+    tx.graph.note_writes(written)
+
+
+_OVERLAPS = 1
+"""MemOverlap::Yes"""
+
+
 def _only_facts(fake: Any) -> bool:
     return type(fake) is tuple and all(isinstance(each, (int, bool, float, str)) for each in fake)
-
-
-def _versions(fakes: list[Any]) -> list[int]:
-    found = []
-    for fake in fakes:
-        if isinstance(fake, torch.Tensor):
-            found.append(0 if fake.is_inference() else fake._version)
-        elif type(fake) in (list, tuple):
-            found.extend(_versions(fake))  # type: ignore[arg-type]
-    return found
 
 
 def operator_name(target: Any) -> str:

@@ -1,0 +1,553 @@
+"""Views and in-place operators on arguments, aliasing between arguments and results, strides, resizing."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from programs import check, ints, tensor
+
+VIEWS = {
+    "view": lambda x: x.view(6, 2),
+    "reshape": lambda x: x.reshape(2, 6),
+    "transpose": lambda x: x.transpose(0, 1),
+    "t": lambda x: x.t(),
+    "T": lambda x: x.T,
+    "mT": lambda x: x.mT,
+    "permute": lambda x: x.permute(1, 0),
+    "narrow": lambda x: x.narrow(1, 1, 2),
+    "select": lambda x: x.select(0, 1),
+    "index": lambda x: x[1],
+    "slice": lambda x: x[:, ::2],
+    "ellipsis": lambda x: x[..., -1],
+    "none": lambda x: x[:, None],
+    "squeeze": lambda x: x[:1].squeeze(0),
+    "unsqueeze": lambda x: x.unsqueeze(-1),
+    "expand": lambda x: x[:, :1].expand(3, 2),
+    "diagonal": lambda x: x.diagonal(),
+    "unfold": lambda x: x.unfold(1, 2, 1),
+    "unbind": lambda x: x.unbind(0)[2],
+    "split": lambda x: x.split(2, 1)[1],
+    "chunk": lambda x: torch.chunk(x, 2, 1)[0],
+    "as_strided": lambda x: x.as_strided((2, 2), (1, 2), 1),
+    "view_dtype": lambda x: x.view(torch.int32),
+    "detach": lambda x: x.detach(),
+    "data": lambda x: x.data,
+    "alias": lambda x: torch.ops.aten.alias(x),
+    "movedim": lambda x: x.movedim(0, 1),
+    "flatten": lambda x: x.flatten(),
+    "unflatten": lambda x: x.unflatten(1, (2, 2)),
+    "view_as": lambda x: x.view_as(torch.empty(4, 3)),
+    "expand_as": lambda x: x[:1].expand_as(x),
+    "tensor_split": lambda x: x.tensor_split(3)[1],
+    "hsplit": lambda x: torch.hsplit(x, 2)[0],
+    "ravel": lambda x: x.ravel(),
+    "real": lambda x: x.real,
+    "to_same": lambda x: x.to(torch.float32),
+    "contiguous": lambda x: x.contiguous(),
+    "positive": lambda x: +x,
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_is_returned_beside_its_base_and_written_through(name):
+    view = VIEWS[name]
+
+    def fn(x):
+        y = view(x)
+        z = x + 1
+        return y, z
+
+    check(fn, tensor(3, 4), others=[(tensor(3, 4, seed=1),)])
+
+
+@pytest.mark.parametrize("name", sorted(set(VIEWS) - {"expand", "expand_as", "unfold"}))
+def test_writing_into_a_view_of_an_argument(name):
+    view = VIEWS[name]
+
+    def fn(x):
+        y = view(x)
+        y.mul_(2)
+        return x.sum(), y
+
+    check(fn, tensor(3, 4), others=[(tensor(3, 4, seed=1),)])
+
+
+@pytest.mark.parametrize("name", sorted(set(VIEWS) - {"expand", "expand_as", "unfold", "detach", "data", "view_dtype"}))
+def test_gradients_through_a_view_of_a_result_that_is_written(name):
+    view = VIEWS[name]
+
+    def fn(x):
+        base = x * 1
+        part = view(base)
+        part *= 3
+        return base
+
+    split = name in ("chunk", "split", "unbind")  # autograd refuses to write into these
+    check(fn, tensor(3, 4, grad=True), backward=True, breaks=int(split))
+
+
+def test_write_after_break_into_a_view_made_before():
+    def fn(x):
+        y = x.view(-1)
+        print("between")
+        y[0] = 5
+        return x + 1, y
+
+    check(fn, tensor(2, 2), graphs=(1, 2), breaks=None)
+
+
+def test_write_before_and_read_after_break():
+    def fn(x):
+        x.add_(1)
+        v = x[0]
+        print(v.shape)
+        x.mul_(2)
+        return v
+
+    check(fn, tensor(2, 2), graphs=2, breaks=1)
+
+
+def test_argument_and_a_view_of_it_both_given():
+    def fn(x, y):
+        x.add_(1)
+        return y * 2
+
+    base = tensor(4)
+    check(fn, base, base[1:3], graphs=(0, 1), breaks=None)
+    check(fn, tensor(4), tensor(2), others=[(base, base[1:3])])
+
+
+def test_argument_given_twice_then_apart():
+    def fn(x, y):
+        x.add_(1)
+        y.mul_(3)
+        return x - y
+
+    one = tensor(3)
+    check(fn, one, one, others=[(one, tensor(3)), (tensor(3), one), (one, one)])
+
+
+def test_overlapping_views_in_a_list():
+    def fn(parts):
+        for part in parts:
+            part.add_(1)
+        return parts[0] + parts[-1]
+
+    base = torch.arange(6.0)
+    check(fn, [base[:3], base[1:4], base[3:]], graphs=(0, 1), breaks=None)
+
+
+def test_result_is_the_argument_where_nothing_changes():
+    def fn(x):
+        return x.to(torch.float32), x.contiguous(), x.requires_grad_(False) is x, x.float(), x.expand(3, 4)
+
+    check(fn, tensor(3, 4), graphs=(0, 2), breaks=None)
+
+
+def test_contiguous_copies_only_where_it_must():
+    def fn(x):
+        y = x.contiguous()
+        y.add_(1)
+        return x, y
+
+    check(fn, tensor(3, 4), others=[(tensor(4, 3).t(),), (tensor(3, 8)[:, ::2],)], all_graphs=3)
+
+
+def test_strides_change_between_calls():
+    def fn(x):
+        return x.is_contiguous(), x.stride(), x + 1, x.reshape(-1)
+
+    check(fn, tensor(3, 4), others=[(tensor(4, 3).t(),), (tensor(3, 1).expand(3, 4),)], all_graphs=3)
+
+
+def test_storage_offset_changes_between_calls():
+    def fn(x):
+        return x.storage_offset(), x * 2
+
+    base = tensor(8)
+    check(fn, base[:3], others=[(base[2:5],), (base[:3],)], all_graphs=(1, 2))
+
+
+def test_as_strided_depends_on_the_offset():
+    def fn(x):
+        return x.as_strided((2,), (1,), 0) + x.as_strided((2,), (1,))
+
+    base = torch.arange(8.0)
+    check(fn, base[2:5], others=[(base[4:7],)], all_graphs=(1, 2))
+
+
+def test_shape_changes_between_calls():
+    def fn(x):
+        return x.view(-1, 2) + x.shape[0]
+
+    check(fn, tensor(2, 2), others=[(tensor(4),), (tensor(2, 2, 2),)], all_graphs=3)
+
+
+def test_dtype_and_requires_grad_change_between_calls():
+    def fn(x):
+        return x * 2, x.dtype, x.requires_grad
+
+    check(fn, tensor(2), others=[(tensor(2, dtype=torch.float64),), (tensor(2, grad=True),), (ints(2),)], all_graphs=4)
+
+
+def test_argument_resized_inside():
+    def fn(x):
+        x.resize_(2, 2)
+        return x.shape
+
+    check(fn, torch.zeros(4), graphs=(0, 1), breaks=None)
+
+
+def test_argument_transposed_in_place():
+    def fn(x):
+        y = x + 1
+        x.t_()
+        return y, x * 2, x.shape
+
+    check(fn, tensor(2, 3), graphs=2, breaks=1, recompiles=True)
+
+
+def test_intermediate_transposed_squeezed_and_unsqueezed_in_place():
+    def fn(x):
+        y = x * 2
+        y.t_()
+        y.unsqueeze_(0).squeeze_()
+        y.transpose_(0, 1).swapdims_(0, 1)
+        return y, y.shape, y.stride()
+
+    check(fn, tensor(2, 3))
+
+
+def test_view_of_an_argument_transposed_in_place():
+    def fn(x):
+        y = x.view(3, 4)
+        y.t_()
+        y[0] = 0
+        return x, y
+
+    check(fn, tensor(12))
+
+
+def test_out_argument():
+    def fn(x, out):
+        found = torch.add(x, 1, out=out)
+        return found is out, found
+
+    check(fn, tensor(3), torch.empty(3))
+
+
+def test_out_of_a_tensor_made_inside():
+    def fn(x):
+        out = torch.zeros(3)
+        torch.mul(x, x, out=out)
+        torch.neg(out, out=out)
+        return out
+
+    check(fn, tensor(3))
+
+
+def test_out_is_a_view_of_an_argument():
+    def fn(x, y):
+        torch.mul(x[0], 2, out=y[1])
+        return y.sum()
+
+    check(fn, tensor(2, 3), tensor(2, 3, seed=1))
+
+
+def test_out_that_is_resized():
+    def fn(x):
+        out = torch.empty(0)
+        torch.exp(x, out=out)
+        return out, out.shape
+
+    check(fn, tensor(3), graphs=(0, 1), breaks=None)
+
+
+def test_out_argument_that_is_resized():
+    def fn(x, out):
+        torch.exp(x, out=out)
+        return out + 1
+
+    check(fn, tensor(3), torch.empty(0), graphs=(0, 2), breaks=None, recompiles=True)
+
+
+def test_out_of_several_results():
+    def fn(x, values, indices):
+        torch.max(x, 1, out=(values, indices))
+        return torch.sort(x, out=(torch.empty(2, 3), torch.empty(2, 3, dtype=torch.int64)))
+
+    check(fn, tensor(2, 3), torch.empty(2), torch.empty(2, dtype=torch.int64))
+
+
+def test_out_aliases_the_input():
+    def fn(x):
+        torch.add(x, 1, out=x)
+        torch.cumsum(x, 0, out=x)
+        return x * 2
+
+    check(fn, tensor(4))
+
+
+def test_setitem_with_all_kinds_of_keys():
+    def fn(x, mask, index):
+        x[0] = 1
+        x[:, 1] = x[:, 2]
+        x[1, 1:] += 3
+        x[mask] = 0
+        x[index] = -x[index]
+        x[..., -1] = torch.arange(4.0)
+        x[index, 0] *= 2
+        x[None, 2] = 7
+        return x.sum()
+
+    check(fn, tensor(4, 4), ints(4, 4) > 5, torch.tensor([0, 3]))
+
+
+def test_index_assignment_with_a_tensor_of_no_dimension():
+    def fn(x, i):
+        x[i] = 5
+        return x[i] + x[i - 1]
+
+    check(fn, tensor(4), torch.tensor(2), graphs=(1, 2), breaks=None)
+
+
+def test_deletion_of_an_item_raises():
+    def fn(x):
+        del x[0]
+
+    check(fn, tensor(4), graphs=None, breaks=None)
+
+
+def test_copy_between_overlapping_slices():
+    def fn(x):
+        x[1:] = x[:-1].clone()
+        x[:2].copy_(x[3:])
+        return x
+
+    check(fn, tensor(5))
+
+
+def test_inplace_results_are_the_objects():
+    def fn(x):
+        y = x.add_(1)
+        z = torch.relu_(y)
+        w = z.copy_(torch.ones(3)).fill_(2).zero_()
+        return x is y, y is z, w is x, w
+
+    check(fn, tensor(3))
+
+
+def test_inplace_operators_on_names_and_items():
+    def fn(x, d):
+        x += 1
+        x -= d["y"]
+        d["y"] *= 2
+        d["y"] //= 1
+        x **= 2
+        return x
+
+    check(fn, tensor(3), {"y": tensor(3, seed=1)})
+
+
+def test_inplace_promotes_nothing():
+    def fn(x):
+        x += 1.5
+
+    check(fn, ints(3), graphs=None, breaks=None)
+
+
+def test_inplace_broadcast_of_the_argument_is_refused():
+    def fn(x, y):
+        try:
+            x += y
+        except RuntimeError:
+            return x * 0
+        return x
+
+    check(fn, tensor(3), tensor(2, 3), graphs=(1, 2), breaks=None)
+
+
+def test_writing_into_an_expanded_tensor_is_refused():
+    def fn(x):
+        y = x.expand(3, 2)
+        y.add_(1)
+        return y
+
+    check(fn, tensor(1, 2), graphs=None, breaks=None)
+
+
+def test_writing_into_a_leaf_that_needs_gradients():
+    def fn(x):
+        with torch.no_grad():
+            x.add_(1)
+            x[0] = 0
+        return x * 2
+
+    check(fn, tensor(3, grad=True), backward=True)
+
+
+def test_writing_into_a_view_of_a_leaf_that_needs_gradients():
+    def fn(x):
+        x[0].mul_(2)
+        return x
+
+    check(fn, tensor(3, 2, grad=True), graphs=None, breaks=None)
+
+
+def test_views_made_without_gradients_and_written_with():
+    def fn(x):
+        y = x * 1
+        with torch.no_grad():
+            v = y.view(-1)
+        try:
+            v.mul_(2)
+        except RuntimeError:
+            return y + 1
+        return y
+
+    check(fn, tensor(2, 2, grad=True), graphs=None, breaks=None)
+
+
+def test_data_is_written_past_the_version_counter():
+    def fn(x):
+        version = x._version
+        x.data.add_(1)
+        x.data[0] = 3
+        return x * 2, version
+
+    check(fn, tensor(3), graphs=(1, 2), breaks=None)
+
+
+def test_data_of_a_parameter():
+    def fn(p, g):
+        p.data.add_(g, alpha=-0.1)
+        p.data = p.data * 2
+        return p.sum()
+
+    check(fn, torch.nn.Parameter(tensor(3)), tensor(3, seed=1), graphs=(1, 3), breaks=None)
+
+
+def test_data_written_where_arguments_share_memory():
+    def fn(x, y):
+        x.data.add_(1)
+        return y * 2
+
+    base = tensor(4)
+    check(fn, tensor(4), tensor(2), others=[(base, base[1:3])], graphs=(1, 2), breaks=None)
+
+
+def test_detached_written_where_arguments_share_memory():
+    def fn(x, y):
+        x.detach()[1:].add_(1)
+        return y * 2
+
+    base = tensor(4)
+    check(fn, tensor(4), tensor(2), others=[(base, base[1:3])])
+
+
+def test_version_counter_is_read():
+    def fn(x):
+        before = x._version
+        x.add_(1)
+        return before, x._version
+
+    check(fn, tensor(3), graphs=(0, 2), breaks=None)
+
+
+def test_identity_of_views():
+    def fn(x):
+        return x.view(3, 1) is x, x[:] is x, x.T is x.T, x._base is None, x[:] + 0
+
+    check(fn, tensor(3, 1), graphs=(1, 2), breaks=None)
+
+
+def test_is_set_to_and_storage_sharing():
+    def fn(x, y):
+        z = x + 1
+        return x.is_set_to(y), x.is_same_size(y), z
+
+    one = tensor(3)
+    check(fn, one, one, graphs=(1, 2), breaks=None, others=[(one, tensor(3))])
+
+
+def test_data_pointers():
+    def fn(x):
+        y = x.view(-1)
+        return x.data_ptr() == y.data_ptr(), (x + 1).data_ptr() == x.data_ptr(), x + 1
+
+    check(fn, tensor(3), graphs=(0, 9), breaks=None, recompiles=True)
+
+
+def test_set_and_swap_of_storages():
+    def fn(x, y):
+        x.set_(y)
+        x.add_(1)
+        return x
+
+    check(fn, tensor(3), tensor(3, seed=1), graphs=(0, 2), breaks=None)
+
+
+def test_mutated_argument_in_a_list_that_is_returned():
+    def fn(xs):
+        xs[0].add_(1)
+        xs.append(xs[0].view(-1))
+        return xs
+
+    check(fn, [tensor(2, 2), tensor(2)])
+
+
+def test_nested_views_written_at_every_level():
+    def fn(x):
+        a = x[1:]
+        b = a.t()
+        c = b[0]
+        c += 1
+        a *= 2
+        x -= 1
+        b.zero_()
+        return c, b, a
+
+    check(fn, tensor(3, 4))
+
+
+def test_a_view_outlives_a_write_to_its_base_after_a_break():
+    def fn(x):
+        a = (x + 1).view(-1)
+        base = a._base is not None
+        print(base)
+        a.add_(1)
+        return a
+
+    check(fn, tensor(2, 2), graphs=(0, 2), breaks=None)
+
+
+def test_chain_of_writes_with_a_branch_on_the_shape():
+    def fn(x):
+        for i in range(x.shape[0]):
+            x[i] = x[i - 1] * 2 if i % 2 else x[i]
+        return x
+
+    check(fn, tensor(5), others=[(tensor(3),)])
+
+
+def test_masked_and_scattered_writes():
+    def fn(x, m, i):
+        x.masked_fill_(m, 0).masked_scatter_(m, torch.ones(16))
+        x.scatter_(1, i, 2.0).scatter_add_(1, i, torch.ones(4, 4))
+        x.index_add_(0, torch.tensor([0, 1]), torch.ones(2, 4))
+        x.index_copy_(1, torch.tensor([2]), torch.zeros(4, 1))
+        x.index_fill_(0, torch.tensor([3]), 9)
+        x.put_(torch.tensor([0]), torch.tensor([4.0]))
+        return x.take(torch.tensor([0, 5])), x.index_put_((torch.tensor([1]),), torch.tensor(8.0))
+
+    check(fn, tensor(4, 4), ints(4, 4) > 4, ints(4, 4, high=4))
+
+
+def test_foreach_writes_lists_of_tensors():
+    def fn(xs, ys):
+        torch._foreach_add_(xs, ys, alpha=2)
+        torch._foreach_mul_(xs, 3.0)
+        return torch._foreach_norm(xs)
+
+    check(fn, [tensor(2), tensor(3)], [tensor(2, seed=1), tensor(3, seed=1)])
