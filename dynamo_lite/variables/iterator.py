@@ -116,7 +116,11 @@ class MapVariable(IteratorVariable):
 
 
 class FilterVariable(IteratorVariable):
+    """``keeps``: the items that it keeps have this truth."""
+
     __slots__ = ("function", "of")
+    kind: type = filter
+    keeps = True
 
     def __init__(self, function: VariableTracker, of: VariableTracker) -> None:
         self.source = None
@@ -124,7 +128,7 @@ class FilterVariable(IteratorVariable):
         self.of = of
 
     def python_type(self) -> type:
-        return filter
+        return self.kind
 
     def next(self, tx: Any) -> VariableTracker:
         while True:
@@ -132,11 +136,11 @@ class FilterVariable(IteratorVariable):
             kept = item
             if not (isinstance(self.function, ConstantVariable) and self.function.value is None):
                 kept = tx.call(self.function, [item], {}).realize()
-            if tx.truth(kept):
+            if tx.truth(kept) is self.keeps:
                 return item
 
     def reconstruct(self, cg: Any) -> None:
-        cg.call(filter, [lambda: cg.load(self.function), lambda: cg.load(self.of)])
+        cg.call(self.kind, [lambda: cg.load(self.function), lambda: cg.load(self.of)])
 
 
 class GeneratorVariable(IteratorVariable):

@@ -497,6 +497,9 @@ class SequenceIterator(VariableTracker):
         self.at += 1
         return self.of.items[self.at - 1].realize()
 
+    def method___length_hint__(self, tx: Any) -> VariableTracker:
+        return ConstantVariable(0 if self.of is None else max(len(self.of.items) - self.at, 0))
+
     def truth(self, tx: Any) -> bool:
         return True
 
@@ -529,6 +532,9 @@ class ReversedIterator(SequenceIterator):
             raise Exhausted
         self.at -= 1
         return self.of.items[self.at + 1].realize()
+
+    def method___length_hint__(self, tx: Any) -> VariableTracker:
+        return ConstantVariable(0 if self.of is None else self.at + 1)
 
     def reconstruct(self, cg: Any) -> None:
         if self.of is None:

@@ -5,15 +5,25 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from ..base import Args, Kwargs, VariableTracker
+from ...reasons import UnsupportedOperation
+from ..attributes import MISSING, class_lookup
+from ..base import Args, Kwargs, VariableTracker, unsupported
 from ..constant import ConstantVariable
 from ..registry import models
 from ..sequence import TupleVariable
+from ..user_object import UserObjectVariable
 
 
 @models(operator.length_hint)
-def _length_hint(tx: Any, of: VariableTracker, default: Any = None) -> VariableTracker:
-    return ConstantVariable(of.length(tx))
+def _length_hint(tx: Any, of: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
+    kind = of.python_type()
+    if class_lookup(kind, "__len__") is not MISSING:
+        return ConstantVariable(of.length(tx))
+    if class_lookup(kind, "__length_hint__") is MISSING:
+        return default or ConstantVariable(0)
+    if isinstance(of, UserObjectVariable):
+        unsupported(UnsupportedOperation("operator.length_hint()", of.describe()))
+    return of.call_method(tx, "__length_hint__", [], {})
 
 
 @models(operator.truth)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import builtins, functools, itertools
+from . import builtins, functools
 
-TABLE: dict[Any, Any] = {**builtins.TABLE, **functools.TABLE, **itertools.TABLE}
+TABLE: dict[Any, Any] = {**builtins.TABLE, **functools.TABLE}
 """The real callable -> what is inlined for it."""

@@ -1,0 +1,454 @@
+"""The module itertools: laziness, shared iterators, functions with state, errors in the middle."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+
+import pytest
+
+from programs import tensor
+from table import Table
+
+programs = Table()
+
+
+class Log:
+    """A function that notes what it is called with."""
+
+    def __init__(self, fn):
+        self.fn = fn
+        self.seen = []
+
+    def __call__(self, *args):
+        self.seen.append(args)
+        return self.fn(*args)
+
+
+@programs(tensor(2), 3, others=[(tensor(2), 4)])
+def chain_is_lazy(x, n):
+    log = Log(lambda v: v * n)
+    it = itertools.chain(map(log, [1, 2]), map(log, [3]))
+    first = next(it)
+    seen = list(log.seen)
+    return x * first, seen, list(it), log.seen
+
+
+@programs(tensor(2), [[1], [2, 3]], others=[(tensor(2), [[], [4]])])
+def chain_from_iterable_of_an_argument(x, rows):
+    flat = list(itertools.chain.from_iterable(rows))
+    return x * sum(flat), flat
+
+
+@programs(tensor(2), 2)
+def one_iterator_under_two_names(x, n):
+    it = iter(range(6))
+    a, b = itertools.islice(it, n), it
+    got = [next(b), next(a), next(b), *a]
+    return x * got[0], got, list(b)
+
+
+@programs(tensor(2), 3, others=[(tensor(2), 5)])
+def chain_of_one_iterator_twice(x, n):
+    it = iter(range(n))
+    return x + n, [next(it)], list(itertools.chain(it, [9], it))
+
+
+@programs(tensor(2))
+def zip_takes_from_the_first_when_the_second_ends(x):
+    a, b = iter([1, 2, 3]), iter([1])
+    pairs = list(zip(a, b))
+    return x + len(pairs), pairs, next(a, None), next(b, None)
+
+
+@programs(tensor(2))
+def zip_longest_is_lazy(x):
+    a, b = iter([1, 2, 3]), iter("ab")
+    it = itertools.zip_longest(a, b, fillvalue=x)
+    first = next(it)
+    rest_of_a = next(a)
+    return x + 1, first, rest_of_a, list(it)
+
+
+@programs(tensor(2))
+def zip_longest_of_nothing_and_of_unequal(x):
+    a = list(itertools.zip_longest())
+    b = list(itertools.zip_longest([], [1], [2, 3]))
+    return x + len(b), a, b
+
+
+@programs(tensor(2), 4)
+def count_goes_on_forever(x, n):
+    it = itertools.count(n, 3)
+    found = [next(it) for _ in range(3)]
+    return x * found[-1], found, list(itertools.islice(it, 2)), next(itertools.count())
+
+
+@programs(tensor(2))
+def count_with_fractions(x):
+    it = itertools.count(0.5, 0.25)
+    return x * next(it), next(it), list(zip("ab", it))
+
+
+@programs(tensor(2))
+def count_of_tensors(x):
+    it = itertools.count(x, 2)
+    next(it)
+    return next(it), next(it)
+
+
+@programs(tensor(2), ["a", "b", "c"])
+def cycle_keeps_going(x, names):
+    it = itertools.cycle(names)
+    found = [next(it) for _ in range(7)]
+    return x * len(found), found
+
+
+@programs(tensor(2))
+def cycle_is_lazy_the_first_time_round(x):
+    log = Log(lambda v: v + 1)
+    it = itertools.cycle(map(log, [1, 2, 3]))
+    a = next(it), next(it)
+    n = len(log.seen)
+    b = [next(it) for _ in range(4)]
+    return x * n, a, b, len(log.seen)
+
+
+@programs(tensor(2))
+def cycle_of_nothing(x):
+    return x + 1, list(itertools.cycle([]))
+
+
+@programs(tensor(2), [1, 2])
+def cycle_saves_items_not_the_list(x, items):
+    it = itertools.cycle(items)
+    a = [next(it), next(it)]
+    b = next(it)
+    items[0] = 50
+    return x + b, a, [next(it) for _ in range(3)], items
+
+
+@programs(tensor(2), 3)
+def repeat_in_every_form(x, n):
+    a = list(itertools.repeat(x, 2))
+    it = itertools.repeat(n)
+    b = [next(it), next(it)]
+    c = list(map(pow, range(4), itertools.repeat(2)))
+    d = list(itertools.repeat(1, 0)), list(itertools.repeat(1, -2)), list(itertools.repeat(object=7, times=1))
+    return a[0] + a[1], a[0] is x, b, c, d
+
+
+@programs(tensor(2))
+def repeat_knows_what_is_left(x):
+    it = itertools.repeat("v", 3)
+    next(it)
+    return (
+        x + operator.length_hint(it),
+        list(it),
+        operator.length_hint([1]),
+        operator.length_hint(iter([1, 2])),
+        operator.length_hint(3, 7),
+    )
+
+
+@programs(tensor(2), [1, 2, 3, 4])
+def accumulate_in_every_form(x, items):
+    a = list(itertools.accumulate(items))
+    b = list(itertools.accumulate(items, operator.mul))
+    c = list(itertools.accumulate(items, max, initial=3))
+    d = list(itertools.accumulate([x, x, x]))
+    e = list(itertools.accumulate(items, func=lambda p, q: p - q, initial=None))
+    f = list(itertools.accumulate([])), list(itertools.accumulate([], initial=5))
+    return d[2], d[0] is x, a, b, c, e, f
+
+
+@programs(tensor(2))
+def accumulate_with_none_as_items(x):
+    a = list(itertools.accumulate([None, 1, 2], lambda p, q: q))
+    return x + a[2], a
+
+
+@programs(tensor(2))
+def accumulate_of_lists_makes_new_ones(x):
+    rows = [[1], [2], [3]]
+    found = list(itertools.accumulate(rows))
+    return x + len(found), found, rows, found[0] is rows[0]
+
+
+@programs(tensor(2), 10)
+def islice_in_every_form(x, n):
+    a = list(itertools.islice(range(n), 3))
+    b = list(itertools.islice(range(n), 2, 5))
+    c = list(itertools.islice(range(n), 1, None, 3))
+    d = list(itertools.islice(range(n), None)), list(itertools.islice(range(n), 0)), list(itertools.islice("abc", 5, 9))
+    return x + len(a), a, b, c, len(d[0]), d[1:]
+
+
+@programs(tensor(2))
+def islice_takes_no_more_than_it_must(x):
+    it = iter(range(10))
+    a = list(itertools.islice(it, 2))
+    b = next(it)
+    c = list(itertools.islice(it, 1, 2))
+    d = next(it)
+    e = list(itertools.islice(it, 0, 3, 2))
+    return x + b, a, b, c, d, e, list(it)
+
+
+@programs(tensor(2))
+def islice_skips_on_to_stop(x):
+    it = iter(range(10))
+    a = list(itertools.islice(it, 3, 2))
+    b = list(it)
+    it = iter(range(10))
+    c = list(itertools.islice(it, 0, 5, 10))
+    return x + len(a), a, b, c, list(it)
+
+
+@programs(tensor(2))
+def islice_with_wrong_arguments(x):
+    found = []
+    for args in [(-1,), (0, -1), (0, 1, 0), ("a",)]:
+        try:
+            itertools.islice([1], *args)
+        except ValueError as error:
+            found.append(str(error))
+    return x + len(found), found
+
+
+@programs(tensor(2), (1, 2), others=[(tensor(2), (3,))])
+def product_in_every_form(x, pool):
+    a = list(itertools.product(pool, "ab"))
+    b = list(itertools.product(pool, repeat=2))
+    c = list(itertools.product()), list(itertools.product(pool, [])), list(itertools.product(pool, repeat=0))
+    return x + len(a), a, b, c
+
+
+@programs(tensor(2))
+def product_of_tensors(x):
+    total = 0
+    for a, b in itertools.product([x, x + 1], [1, 2]):
+        total = total + a * b
+    return total
+
+
+@programs(tensor(2), [3, 1, 2])
+def permutations_and_combinations(x, items):
+    a = list(itertools.permutations(items))
+    b = list(itertools.permutations(items, 2))
+    c = list(itertools.combinations(items, 2))
+    d = list(itertools.combinations_with_replacement(items, 2))
+    e = list(itertools.permutations(items, 4)), list(itertools.combinations(items, 0)), list(itertools.permutations([]))
+    return x + len(a), a, b, c, d, e
+
+
+@programs(tensor(2))
+def permutations_of_equal_items(x):
+    a = list(itertools.permutations([x, x, x + 1], 2))
+    b = list(itertools.combinations_with_replacement("ab", 3))
+    return a[0][0] + a[1][1], len(a), b
+
+
+@programs(tensor(2))
+def negative_sizes_are_errors(x):
+    found = []
+    for fn in (itertools.combinations, itertools.permutations, itertools.combinations_with_replacement):
+        try:
+            fn([1, 2], -1)
+        except ValueError as error:
+            found.append(str(error))
+    return x + len(found), found
+
+
+@programs(tensor(2))
+def groupby_shares_its_iterator(x):
+    groups = []
+    for key, group in itertools.groupby([1, 1, 2, 3, 3], key=lambda v: v % 2):
+        groups.append((key, list(group)))
+    late = [group for _, group in itertools.groupby("aab")]
+    return x + len(groups), groups, [list(group) for group in late]
+
+
+@programs(tensor(2))
+def groupby_skips_what_a_group_left(x):
+    it = itertools.groupby([1, 1, 1, 2, 2])
+    key, group = next(it)
+    first = next(group)
+    key2, group2 = next(it)
+    return x + key2, key, first, list(group), list(group2), list(it)
+
+
+@programs(tensor(2))
+def groupby_of_pairs_with_tensors(x):
+    rows = [("a", x), ("a", x + 1), ("b", x * 2)]
+    return {key: sum(v for _, v in group) for key, group in itertools.groupby(rows, key=operator.itemgetter(0))}
+
+
+@programs(tensor(2))
+def tee_of_one_iterator(x):
+    it = iter(range(4))
+    a, b = itertools.tee(it)
+    got = [next(a), next(a), next(b)]
+    return x + got[1], got, list(a), list(b), list(it)
+
+
+@programs(tensor(2))
+def tee_of_three_and_a_tee_of_a_tee(x):
+    log = Log(lambda v: v * 2)
+    a, b, c = itertools.tee(map(log, [1, 2]), 3)
+    d, e = itertools.tee(a)
+    next(d)
+    return x + len(log.seen), list(d), list(b), list(c), list(e), log.seen
+
+
+@programs(tensor(2), [5, 1, 4, 2])
+def takewhile_and_dropwhile(x, items):
+    it = iter(items)
+    a = list(itertools.takewhile(lambda v: v != 4, it))
+    b = list(it)
+    c = list(itertools.dropwhile(lambda v: v > 1, items))
+    d = list(itertools.filterfalse(lambda v: v % 2, items)), list(itertools.filterfalse(None, [0, 1, "", x is None]))
+    return x + len(a), a, b, c, d
+
+
+@programs(tensor(2))
+def takewhile_stays_ended(x):
+    it = itertools.takewhile(lambda v: v < 3, iter([1, 5, 2]))
+    return x + 1, list(it), list(it), next(it, "end")
+
+
+@programs(tensor(2), [1, 0, 1])
+def compress_and_pairwise(x, flags):
+    a = list(itertools.compress("abc", flags))
+    b = list(itertools.pairwise([x, x + 1, x + 2]))
+    c = list(itertools.pairwise([1])), list(itertools.compress([], [1]))
+    return b[1][1], b[0][1] is b[1][0], a, c
+
+
+@programs(tensor(2))
+def starmap_with_state(x):
+    log = Log(lambda a, b=10: a + b)
+    it = itertools.starmap(log, [(1, 2), (3,), [4, 5]])
+    a = next(it)
+    seen = len(log.seen)
+    return x * a, seen, list(it), log.seen
+
+
+@programs(tensor(2))
+def starmap_of_a_builtin(x):
+    return sum(itertools.starmap(operator.mul, [(x, 2), (x, 3)])), list(itertools.starmap(pow, [(2, 3), (3, 2)]))
+
+
+@programs(tensor(2))
+def an_error_in_the_middle(x):
+    it = map(lambda v: 6 // v, [1, 0, 3])
+    found = [next(it)]
+    try:
+        next(it)
+    except ZeroDivisionError as error:
+        found.append(str(error))
+    return x * found[0], found, list(it)
+
+
+@programs(tensor(2), graphs=None)
+def an_error_that_leaves(x):
+    y = x + 1
+    return y, list(itertools.chain([1], map(lambda v: 1 // v, [1, 0])))
+
+
+@programs(tensor(2), {"a": 1}, graphs=None)
+def a_dict_changes_under_chain(x, table):
+    for key in itertools.chain(table):
+        table[key + "b"] = x
+    return table
+
+
+@programs(tensor(2), [1, 2, 3])
+def a_list_changes_under_islice(x, items):
+    for item in itertools.islice(items, 5):
+        if len(items) < 5:
+            items.append(item * 10)
+    return x + len(items), items
+
+
+@programs(tensor(2))
+def iterators_are_their_own_iterators(x):
+    kinds = [
+        itertools.chain([1]),
+        itertools.islice([1], 1),
+        itertools.repeat(1, 1),
+        itertools.count(),
+        zip(),
+        map(abs, []),
+    ]
+    return x + 1, [iter(each) is each for each in kinds], [type(each).__name__ for each in kinds]
+
+
+@programs(tensor(2))
+def iterators_in_boolean_tests(x):
+    it = itertools.chain()
+    return x + (1 if it else 2), bool(itertools.repeat(1, 0)), 3 in itertools.chain([1, 2], [3, 4])
+
+
+@programs(tensor(2), graphs=(0, 1))
+def iterators_leave_the_program(x):
+    y = x + 1
+    return y, itertools.chain([1, 2], [3]), itertools.count(3)
+
+
+class Feed:
+    def __init__(self, items):
+        self.it = itertools.cycle(items)
+
+    def draw(self):
+        return next(self.it)
+
+
+@programs(tensor(2))
+def an_iterator_in_an_object(x):
+    feed = Feed([1, 2])
+    return x * feed.draw(), [feed.draw() for _ in range(3)]
+
+
+@programs(tensor(4))
+def windows_over_a_tensor(x):
+    pairs = [a + b for a, b in itertools.pairwise(x)]
+    runs = list(itertools.accumulate(x))
+    return pairs, runs[-1]
+
+
+@programs(tensor(2), 3)
+def enumerate_of_islice_of_count(x, n):
+    for at, v in enumerate(itertools.islice(itertools.count(10, n), 3), start=1):
+        x = x + at * v
+    return x
+
+
+@programs(tensor(2))
+def the_recipes(x):
+    def take(n, iterable):
+        return list(itertools.islice(iterable, n))
+
+    def grouper(iterable, n, fill=None):
+        return itertools.zip_longest(*[iter(iterable)] * n, fillvalue=fill)
+
+    def roundrobin(*iterables):
+        pending = len(iterables)
+        nexts = itertools.cycle(iter(it).__next__ for it in iterables)
+        while pending:
+            try:
+                for each in nexts:
+                    yield each()
+            except StopIteration:
+                pending -= 1
+                nexts = itertools.cycle(itertools.islice(nexts, pending))
+
+    a = take(2, itertools.count())
+    b = list(grouper("abcde", 2, "-"))
+    c = list(roundrobin("abc", "d", "ef"))
+    return x + a[1], b, c
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_itertools(case):
+    case.run()
