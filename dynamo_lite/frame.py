@@ -164,10 +164,11 @@ class FrameCompiler:
         """Attempts: each one that meets something untraceable tells the next where to break."""
         break_at = 0
         broken: GraphBreak | None = None
+        ran_early: list[tuple[Any, Any]] = []
         try:
             for _ in range(_ATTEMPTS):
                 state = _C.GlobalState()
-                attempt = Attempt(view.globals, view.builtins)
+                attempt = Attempt(view.globals, view.builtins, ran_early)
                 root = _root(attempt, view, break_at)
                 found = None
                 try:

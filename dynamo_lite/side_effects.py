@@ -17,8 +17,10 @@ class SideEffects:
         self._guards = guards
         self._mutated: dict[Any, None] = {}
         self._globals: dict[tuple[Any, str], Any] = {}
+        self._notes: list[Any] = []
 
     def close(self) -> None:
+        self._notes.clear()
         self._mutated.clear()
         self._globals.clear()
 
@@ -36,6 +38,10 @@ class SideEffects:
         """Attributes are given to ``tracker``, which the graph may have made: then it is a result of the graph."""
         self._mutated.setdefault(tracker)
 
+    def note(self, event: Any) -> None:
+        """Replay this too. It changes nothing that the trace reads, so it is no effect to be ordered."""
+        self._notes.append(event)
+
     def write_global(self, scope: Any, name: str, value: Any) -> None:
         """Store a global; None deletes it."""
         scope.writes[name] = value
@@ -51,3 +57,5 @@ class SideEffects:
             else:
                 cg.load(value)
                 cg.store_into(scope.namespace, name)
+        for event in self._notes:
+            event.replay(cg)

@@ -26,7 +26,12 @@ _CONSTANTS = frozenset(CONSTANT_TYPES)
 class Attempt:
     """Graph, guards, side effects and the trackers known so far. Dropped whole when an attempt is given up."""
 
-    def __init__(self, namespace: dict[str, Any], builtins_namespace: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        namespace: dict[str, Any],
+        builtins_namespace: dict[str, Any],
+        ran_early: list[tuple[Any, Any]] | None = None,
+    ) -> None:
         self.guards = Guards()
         self.graph = GraphBuilder()
         self.effects = SideEffects(self.guards)
@@ -43,6 +48,10 @@ class Attempt:
         """Contexts that are entered for real while tracing, outermost first."""
         self.generators: list[Any] = []
         """Generators that were made inside."""
+        self.ran_early = [] if ran_early is None else ran_early
+        """Cached functions, with their keys, that this and earlier attempts at the frame ran to fill their caches."""
+        self.counted: list[tuple[Any, Any]] = []
+        """Those of them that this attempt came to."""
         self.has_handlers = False
         """Whether code that was traced has exception handlers."""
         self.initial_grad_mode = torch.is_grad_enabled()
@@ -73,6 +82,7 @@ class Attempt:
         for each in (self.memo, self.fakes, self._scopes, self._builtins, self.raised_at):
             each.clear()
         self.generators.clear()
+        self.counted.clear()
         self.contexts.clear()
         self.graph.inputs.clear()
         self.effects.close()

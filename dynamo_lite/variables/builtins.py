@@ -336,11 +336,11 @@ def _reversed(tx: Any, of: VariableTracker) -> VariableTracker:
 
 @models(sorted)
 def _sorted(tx: Any, iterable: VariableTracker, key: Any = None, reverse: Any = None) -> VariableTracker:
-    # A set's items differ from each other, so their order makes no difference to a total order without a key.
-    items = (
-        list(iterable.items.values()) if isinstance(iterable, SetVariable) and key is None else iterable.elements(tx)
-    )
-    return ListVariable(tx.sort(items, key, reverse is not None and tx.truth(reverse)))
+    # A set's items differ from each other, so where they have a total order theirs makes no difference.
+    ordered = key is None and isinstance(iterable, SetVariable) and {*map(type, iterable.items)} in ({int}, {str})
+    items = list(iterable.items.values()) if ordered else iterable.elements(tx)
+    tx.sort(items, key, reverse is not None and tx.truth(reverse))
+    return ListVariable(items)
 
 
 @models(slice)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import functools
 import types
 from collections import OrderedDict, defaultdict, deque
 from typing import Any
@@ -13,7 +12,7 @@ from .attributes import MISSING, bind, class_attribute, class_lookup
 from .base import Args, Kwargs, VariableTracker, unsupported
 from .constant import ConstantVariable
 from .exception import ExceptionVariable, makes_its_instances
-from .function import CellVariable, ClassVariable, PartialVariable
+from .function import CellVariable, ClassVariable
 from .mapping import DictVariable, SetVariable
 from .registry import known_call, models, models_class_method, provides
 from .sequence import DequeVariable, ListVariable, NamedTupleVariable, TupleVariable, is_namedtuple_class
@@ -226,13 +225,6 @@ def _deque(tx: Any, items: VariableTracker | None = None, maxlen: VariableTracke
     if items is not None:
         made.method_extend(tx, items)
     return made
-
-
-@models(functools.partial)
-def _partial(tx: Any, function: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    if isinstance(function, PartialVariable):
-        return PartialVariable(function.function, [*function.args, *args], {**function.keywords, **kwargs})
-    return PartialVariable(function, list(args), kwargs)
 
 
 @models(types.MethodType)

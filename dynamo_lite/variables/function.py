@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import functools
 import sys
 import types
 from typing import Any
@@ -22,8 +21,9 @@ from .base import (
     wraps_type,
 )
 from .constant import ConstantVariable
-from .mapping import DictVariable
+from .mapping import DictVariable, wrap_dict_items
 from .sequence import TupleVariable
+from .user_object import InstanceDictVariable
 
 
 class CellVariable(VariableTracker):
@@ -98,16 +98,26 @@ class GlobalScope:
         self.attempt.effects.write_global(self, name, value)
 
 
-class FunctionVariable(VariableTracker):
-    """A Python function that exists. ``by_code``: known by its code and globals, not by identity."""
+_MEMBERS = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__annotations__", "__type_params__"})
+"""Attributes of a function that are kept beside its ``__dict__`` and say nothing of what it does."""
+if sys.version_info < (3, 12):
+    _MEMBERS -= {"__type_params__"}
+_FIXED = frozenset({"__code__", "__defaults__", "__kwdefaults__", "__globals__", "__closure__", "__builtins__"})
+"""Attributes of a function that say what it does."""
 
-    __slots__ = ("value", "_cells", "by_code")
+
+class FunctionVariable(VariableTracker):
+    """A Python function that exists. ``by_code``: known by its code and globals, not by identity. ``attrs``: attributes
+    that were written inside, None for deleted."""
+
+    __slots__ = ("value", "_cells", "by_code", "attrs")
 
     def __init__(self, value: types.FunctionType, source: Source | None, by_code: bool = False) -> None:
         self.source = source
         self.value = value
         self.by_code = by_code
         self._cells: list[CellVariable] | None = None
+        self.attrs: dict[str, VariableTracker | None] = {}
 
     def python_type(self) -> type:
         return types.FunctionType
@@ -178,8 +188,13 @@ class FunctionVariable(VariableTracker):
         return tx.call_function(self, args, kwargs)
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name in self.attrs and name in _MEMBERS:
+            return self.attrs[name] or ConstantVariable(None)
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
             return tx.make(getattr(self.value, name))
+        if name in _MEMBERS:
+            found = self._part(name) or tx.guards.const(self.value).child("c_attr", name)
+            return LazyVariable(tx.attempt, getattr(self.value, name), found)
         if name == "__code__":
             return tx.make(self.value.__code__)
         if name == "__class__":
@@ -191,16 +206,66 @@ class FunctionVariable(VariableTracker):
             return TupleVariable(values) if values else ConstantVariable(None)
         if name == "__call__":
             return self
+        if name == "__dict__":
+            return InstanceDictVariable(self)
+        own = self.instance_get(tx, name)
+        if own is not None:
+            return own
+        if class_lookup(types.FunctionType, name) is MISSING:
+            tx.raise_attribute_error(self, name, f"'function' object has no attribute {name!r}")
+        unsupported(UnsupportedAttribute(self.describe(), name))
+
+    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+        """What its ``__dict__`` has."""
+        if name in self.attrs:
+            return self.attrs[name]
         own = self.value.__dict__.get(name, MISSING)
         if own is MISSING:
             if self.source is not None:
                 self.source.child("instance_dict").check("dict_lacks", name)
-            if class_lookup(types.FunctionType, name) is MISSING:
-                tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
-            unsupported(UnsupportedAttribute(self.describe(), name))
+            return None
         if self.source is None:
             return tx.make(own)
         return LazyVariable(tx.attempt, own, self.source.child("instance_dict").child("dict_item", name))
+
+    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+        if name in _FIXED or name == "__dict__":
+            unsupported(UnsupportedAttribute(self.describe(), name, "changing what a function does is not modelled"))
+        self.instance_set(tx, name, value)
+
+    def delattr(self, tx: Any, name: str) -> None:
+        if name in _MEMBERS or name in _FIXED:
+            unsupported(UnsupportedAttribute(self.describe(), name, "changing what a function does is not modelled"))
+        if self.instance_get(tx, name) is None:
+            tx.raise_attribute_error(self, name, f"'function' object has no attribute {name!r}")
+        self.instance_delete(tx, name)
+
+    def instance_set(self, tx: Any, name: str, value: VariableTracker) -> None:
+        if self.source is None:
+            self.source = tx.guards.const(self.value)
+        tx.effects.mutate(self)
+        self.attrs[name] = value
+
+    def instance_delete(self, tx: Any, name: str) -> None:
+        self.instance_set(tx, name, None)  # type: ignore[arg-type]
+
+    def namespace(self, tx: Any) -> DictVariable:
+        """A copy of its ``__dict__`` with its keys guarded."""
+        source = self.source or tx.guards.const(self.value)
+        items = wrap_dict_items(tx.attempt, self.value.__dict__, source.child("instance_dict"))[0]
+        for name, value in self.attrs.items():
+            if value is None:
+                items.pop(name, None)
+            elif name not in _MEMBERS:
+                items[name] = value
+        return DictVariable(items)
+
+    def replay(self, cg: Any) -> None:
+        for name, value in self.attrs.items():
+            if value is not None:
+                cg.load(value)
+            cg.load_source(self.source)
+            (cg.delete_attr if value is None else cg.store_attr)(name)
 
     def reconstruct(self, cg: Any) -> None:
         cg.load_const(self.value)
@@ -227,7 +292,7 @@ class FunctionGetVariable(VariableTracker):
 class NestedFunctionVariable(VariableTracker):
     """A function made inside (``MAKE_FUNCTION``)."""
 
-    __slots__ = ("code", "_defaults", "_keyword_defaults", "_cells", "_scope", "attrs", "annotations")
+    __slots__ = ("code", "_defaults", "_keyword_defaults", "_cells", "_scope", "attrs", "members", "annotations")
 
     def __init__(
         self,
@@ -246,6 +311,9 @@ class NestedFunctionVariable(VariableTracker):
         self._cells = cells
         self.annotations = annotations
         self.attrs: dict[str, VariableTracker] = {}
+        """Its ``__dict__``."""
+        self.members: dict[str, VariableTracker] = {}
+        """Those of `_MEMBERS` that were written or asked for."""
 
     def python_type(self) -> type:
         return types.FunctionType
@@ -279,31 +347,71 @@ class NestedFunctionVariable(VariableTracker):
         return tx.call_function(self, args, kwargs)
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name in _MEMBERS:
+            found = self.members.get(name)
+            if found is None:
+                found = self.members[name] = self._member(tx, name)
+            return found
         if name in self.attrs:
             return self.attrs[name]
+        if name == "__get__":
+            return FunctionGetVariable(self)
+        if name == "__call__":
+            return self
+        if name in ("__code__", "__class__"):
+            return tx.make(self.code if name == "__code__" else types.FunctionType)
+        if name == "__dict__":
+            return InstanceDictVariable(self)
+        if class_lookup(types.FunctionType, name) is MISSING:
+            tx.raise_attribute_error(self, name, f"'function' object has no attribute {name!r}")
+        return super().getattr(tx, name)
+
+    def _member(self, tx: Any, name: str) -> VariableTracker:
+        """As ``MAKE_FUNCTION`` leaves it."""
         if name == "__name__":
             return ConstantVariable(self.code.co_name)
         if name == "__qualname__":
             return ConstantVariable(self.name)
         if name == "__module__":
             return self._scope.load("__name__") or ConstantVariable(None)
-        if name == "__doc__":
-            doc = self.code.co_consts[0] if self.code.co_consts else None
-            return ConstantVariable(doc if isinstance(doc, str) else None)
-        if name == "__get__":
-            return FunctionGetVariable(self)
-        if name in ("__code__", "__class__"):
-            return tx.make(self.code if name == "__code__" else types.FunctionType)
-        if name == "__dict__":
-            return DictVariable(dict(self.attrs))
-        if class_lookup(types.FunctionType, name) is MISSING:
-            tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
-        return super().getattr(tx, name)
+        if name == "__annotations__":
+            return self._annotations(tx)
+        if name == "__type_params__":
+            return TupleVariable([])
+        doc = self.code.co_consts[0] if self.code.co_consts else None
+        return ConstantVariable(doc if isinstance(doc, str) else None)
+
+    def _annotations(self, tx: Any) -> VariableTracker:
+        made = DictVariable({})
+        if isinstance(self.annotations, TupleVariable):
+            pairs = [each.realize() for each in self.annotations.items]
+            for name, value in zip(pairs[::2], pairs[1::2]):
+                made.put(name, value)
+        elif self.annotations is not None:
+            return self.annotations
+        return made
+
+    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+        return self.attrs.get(name)
+
+    def instance_set(self, tx: Any, name: str, value: VariableTracker) -> None:
+        self.attrs[name] = value
+
+    def instance_delete(self, tx: Any, name: str) -> None:
+        del self.attrs[name]
+
+    def namespace(self, tx: Any) -> DictVariable:
+        return DictVariable(dict(self.attrs))
 
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
-        if name in ("__code__", "__defaults__", "__kwdefaults__"):
+        if name in _FIXED or name == "__dict__":
             unsupported(UnsupportedAttribute(self.describe(), name, "changing what a function does is not modelled"))
-        self.attrs[name] = value
+        (self.members if name in _MEMBERS else self.attrs)[name] = value
+
+    def delattr(self, tx: Any, name: str) -> None:
+        if name not in self.attrs:
+            super().delattr(tx, name)
+        del self.attrs[name]
 
     def reconstruct(self, cg: Any) -> None:
         def new() -> None:
@@ -320,7 +428,7 @@ class NestedFunctionVariable(VariableTracker):
             )
 
         def fill(cg: Any) -> None:
-            for name, value in self.attrs.items():
+            for name, value in [*self.members.items(), *self.attrs.items()]:
                 cg.copy_top()
                 cg.load(value)
                 cg.swap()
@@ -345,48 +453,6 @@ def make_function(
         pairs = annotations if isinstance(annotations, dict) else dict(zip(annotations[::2], annotations[1::2]))
         function.__annotations__ = pairs
     return function
-
-
-class PartialVariable(VariableTracker):
-    """``functools.partial``."""
-
-    __slots__ = ("function", "args", "keywords")
-
-    def __init__(self, function: VariableTracker, args: Args, keywords: Kwargs, source: Source | None = None) -> None:
-        self.source = source
-        self.function = function
-        self.args = args
-        self.keywords = keywords
-
-    def python_type(self) -> type:
-        return functools.partial
-
-    def truth(self, tx: Any) -> bool:
-        return True
-
-    def key(self) -> Any:
-        return self
-
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        bound = [arg.realize() for arg in self.args]
-        named = {name: value.realize() for name, value in self.keywords.items()}
-        return tx.call(self.function.realize(), [*bound, *args], {**named, **kwargs})
-
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
-        if name == "func":
-            return self.function
-        if name == "args":
-            return TupleVariable(list(self.args))
-        if name == "keywords":
-            return DictVariable(dict(self.keywords))
-        return tx.generic_getattr(self, name)
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.call_named(
-            functools.partial,
-            [lambda: cg.load(self.function), *(lambda arg=arg: cg.load(arg) for arg in self.args)],
-            {name: (lambda value=value: cg.load(value)) for name, value in self.keywords.items()},
-        )
 
 
 class ModuleVariable(VariableTracker):
@@ -567,18 +633,6 @@ def _wrap_method(attempt: Any, value: types.MethodType, source: Source) -> Varia
     source.check("type", types.MethodType)
     function = attempt.wrap(value.__func__, source.child("c_attr", "__func__"))
     return MethodVariable(function, attempt.wrap(value.__self__, source.child("c_attr", "__self__")), source)
-
-
-@wraps_type(functools.partial)
-def _wrap_partial(attempt: Any, value: functools.partial[Any], source: Source) -> VariableTracker:
-    source.check("type", functools.partial)
-    function = LazyVariable(attempt, value.func, source.child("c_attr", "func"))
-    parts, named = source.child("c_attr", "args"), source.child("c_attr", "keywords")
-    parts.check("length", len(value.args))
-    named.check("dict_keys", tuple(value.keywords))
-    args: Args = [LazyVariable(attempt, v, parts.child("tuple_item", at)) for at, v in enumerate(value.args)]
-    keywords: Kwargs = {k: LazyVariable(attempt, v, named.child("dict_item", k)) for k, v in value.keywords.items()}
-    return PartialVariable(function, args, keywords, source)
 
 
 @wraps_if(lambda value: isinstance(value, types.ModuleType), order=20)

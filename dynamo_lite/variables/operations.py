@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 import types
 from collections.abc import Callable
@@ -397,15 +396,16 @@ class Operations:
             made.put(key, variable.getitem(self, key))
         return made
 
-    def sort(self, items: list[VariableTracker], key: VariableTracker | None, reverse: bool) -> list[VariableTracker]:
-        """What ``sorted`` gives: stable, by ``<`` of the keys."""
+    def sort(self, items: list[VariableTracker], key: VariableTracker | None, reverse: bool) -> None:
+        """Sort in place as ``list.sort`` does: by its comparisons, in their order, and as far as they went where one
+        raises."""
         plain = key is None or self.is_none(key)
         keys = items if plain else [self.call(key, [item], {}).realize() for item in items]
-        compare = functools.cmp_to_key(
-            lambda a, b: -1 if self.truth(self.compare("<", a, b)) else int(self.truth(self.compare("<", b, a)))
-        )
-        order = sorted(range(len(items)), key=lambda at: compare(keys[at]), reverse=reverse)
-        return [items[at] for at in order]
+        rows = [_Row(self, one, item) for one, item in zip(keys, items)]
+        try:
+            rows.sort(reverse=reverse)
+        finally:
+            items[:] = [row.item for row in rows]
 
     def format(self, value: VariableTracker, spec: VariableTracker) -> VariableTracker:
         """``format(value, spec)``."""
@@ -547,6 +547,20 @@ class Operations:
 
 _TYPES = (ClassVariable, ConstantVariable)
 _COMPARED_BY_IDENTITY = frozenset({types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.CellType})
+
+
+class _Row:
+    """An item and what it is sorted by."""
+
+    __slots__ = ("tx", "key", "item")
+
+    def __init__(self, tx: Any, key: VariableTracker, item: VariableTracker) -> None:
+        self.tx = tx
+        self.key = key
+        self.item = item
+
+    def __lt__(self, other: _Row) -> bool:
+        return self.tx.truth(self.tx.compare("<", self.key, other.key).realize())
 
 
 class GetItemIterator(IteratorVariable):

@@ -328,9 +328,16 @@ class ListVariable(MutableSequence):
     kind = list
 
     def method_sort(self, tx: Any, key: Any = None, reverse: Any = None) -> VariableTracker:
-        ordered = tx.sort(self.elements(tx), key, reverse is not None and reverse.truth(tx))
+        """The list is empty while it is sorted."""
         self._changed(tx)
-        self.items[:] = ordered
+        items = self.elements(tx)
+        self.items.clear()
+        try:
+            tx.sort(items, key, reverse is not None and reverse.truth(tx))
+            if self.items:
+                tx.raise_error(ValueError, "list modified during sort")
+        finally:
+            self.items[:] = items
         return ConstantVariable(None)
 
     def method___init__(self, tx: Any, items: VariableTracker | None = None) -> VariableTracker:

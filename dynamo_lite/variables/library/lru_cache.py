@@ -1,0 +1,236 @@
+"""``functools.lru_cache``: what a cached function returns is what its cache holds, found without running it.
+
+Of a cache that exists the entry is read and guarded, so that a result is the same object as in eager, and one that was
+evicted or cleared is missed. Where there is no entry yet the function runs while tracing, once, as it would have run.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+from collections import OrderedDict
+from typing import Any
+
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+from ...reasons import UnknownCall, UnsupportedOperation
+from ...source import Source
+from ..attributes import MethodVariable, binds, class_attribute, class_lookup
+from ..base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker, unsupported, wraps_type
+from ..constant import ConstantVariable
+from ..function import ClassVariable, FunctionVariable
+from ..mapping import key_of
+from ..registry import models
+from ..sequence import NamedTupleVariable, TupleVariable
+from ..user_object import EnumVariable, UserObjectVariable
+
+WRAPPER: type = functools._lru_cache_wrapper
+
+
+def _cache_of(wrapper: Any) -> dict[Any, Any]:
+    """The dict in which a cache holds its entries (links of a list, where its size is limited)."""
+    attributes = wrapper.__dict__
+    return next(each for each in gc.get_referents(wrapper) if type(each) is dict and each is not attributes)
+
+
+def _keyword_mark() -> Any:
+    """What stands between the positional and the keyword arguments of a key."""
+
+    @functools.lru_cache(None)
+    def probe(**named: Any) -> None:
+        return None
+
+    probe(a=1)
+    return next(iter(_cache_of(probe)))[0]
+
+
+_MARK = _keyword_mark()
+
+
+def make_key(args: list[Any], named: dict[str, Any], kinds: list[type] | None) -> Any:
+    """The key of a call. ``kinds``: the arguments' types, where the cache tells them apart."""
+    if kinds is None and not named and len(args) == 1 and type(args[0]) in (int, str):
+        return args[0]
+    parts = [*args]
+    if named:
+        parts.append(_MARK)
+        for name, value in named.items():
+            parts += [name, value]
+    return tuple([*parts, *(kinds or ())])
+
+
+def _result_of(wrapper: Any, key: Any, link: Any) -> Any:
+    """What a link of a cache of limited size holds; calling the function would count as a hit."""
+    held = gc.get_referents(wrapper)
+    at = next(at for at, each in enumerate(held) if each is key and held[at + 2] is type(link))
+    return held[at + 1]
+
+
+class CachedVariable(UserObjectVariable):
+    """A cached function that exists."""
+
+    __slots__ = ()
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        values = [_hashable(tx, arg) for arg in args]
+        named = {name: _hashable(tx, value) for name, value in kwargs.items()}
+        if not hasattr(self.value, "cache_parameters"):
+            unsupported(UnknownCall(self.describe(), "its cache is not one of functools.lru_cache"))
+        parameters = self.value.cache_parameters()
+        kinds = [type(each) for each in [*values, *named.values()]] if parameters["typed"] else None
+        cache, key = _cache_of(self.value), make_key(values, named, kinds)
+        early = self.value, key
+        if key not in cache:
+            self._run(tx, values, named, len(cache) == parameters["maxsize"])
+            if key not in cache:
+                unsupported(UnknownCall(self.describe(), "its cache keeps nothing"))
+            tx.attempt.ran_early.append(early)
+        counted = early in tx.attempt.ran_early and early not in tx.attempt.counted
+        tx.attempt.counted.append(early)
+        tx.effects.note(CacheHit(self.value, tuple(values), named, counted))
+        key = next(each for each in cache if each == key)  # its own object: a guard finds it without comparing
+        place = tx.guards.const(cache).child("dict_item", key)
+        if parameters["maxsize"] is None:
+            return LazyVariable(tx.attempt, cache[key], place).realize()
+        place.check("id", cache[key])
+        return tx.make(_result_of(self.value, key, cache[key]))
+
+    def _run(self, tx: Any, args: list[Any], named: dict[str, Any], full: bool) -> None:
+        """Fill the cache: nothing that the trace has put off may have to happen before."""
+        if full:
+            unsupported(UnknownCall(self.describe(), "it has to run, and its cache is full"))
+        if not tx.effects.empty or tx.graph.mutates_inputs:
+            unsupported(UnknownCall(self.describe(), "it has to run for its cache, after what the program did before"))
+        try:
+            with unset_fake_temporarily():
+                self.value(*args, **named)
+        except Exception as error:
+            unsupported(UnknownCall(self.describe(), f"it raised {type(error).__name__}"))
+
+    def describe(self) -> str:
+        return f"the cached function {getattr(self.value, '__qualname__', 'of a cache')}"
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        unsupported(UnsupportedOperation(f"{name}()", self.describe()))
+
+
+class CacheHit:
+    """A call that the program makes each time: it counts as a hit, and the entry is evicted later for it.
+    ``counted``: the first one was made while tracing."""
+
+    def __init__(self, wrapper: Any, args: tuple[Any, ...], named: dict[str, Any], counted: bool) -> None:
+        self.call: Any = functools.partial(wrapper, *args, **named)
+        if counted:
+            self.call = _AllButFirst(self.call)
+
+    def replay(self, cg: Any) -> None:
+        cg.call(self.call, [])
+        cg.pop_top()
+
+
+class _AllButFirst:
+    def __init__(self, call: Any) -> None:
+        self._call = call
+        self._first = True
+
+    def __call__(self) -> None:
+        if self._first:
+            self._first = False
+        else:
+            self._call()
+
+
+def _hashable(tx: Any, variable: VariableTracker) -> Any:
+    """The value of an argument, where its hash and equality are C code's."""
+    if isinstance(variable, TupleVariable) and variable.python_type() is tuple:
+        return tuple(_hashable(tx, item.realize()) for item in variable.items)
+    if type(variable) is UserObjectVariable and not variable.is_new and variable.source is not None:
+        cls = variable.cls
+        if class_lookup(cls, "__hash__") is object.__hash__ and class_lookup(cls, "__eq__") is object.__eq__:
+            if variable.source.kind != "const":
+                variable.source.check("id", variable.value)
+            return variable.value
+    if isinstance(variable, (ConstantVariable, ClassVariable, FunctionVariable)) and variable.is_constant():
+        if not isinstance(variable, EnumVariable):
+            return variable.as_constant()
+    unsupported(UnsupportedOperation("a cached function's call with an argument", variable.describe()))
+
+
+@wraps_type(WRAPPER)
+def _wrap_cached(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    if source.kind != "const":
+        source.check("id", value)
+    return CachedVariable(value, WRAPPER, source)
+
+
+@binds(WRAPPER)
+def _bind_cached(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+    function = class_attribute(tx, owner, name, raw)
+    return function if obj is None else MethodVariable(function, obj)
+
+
+# -- made inside -------------------------------------------------------------------------------------------------------
+
+
+class NewCacheVariable(UserObjectVariable):
+    """A cached function that was made inside. ``entries``: oldest first."""
+
+    __slots__ = ("function", "maxsize", "typed", "entries", "hits", "misses")
+
+    def __init__(self, function: VariableTracker, maxsize: int | None, typed: bool) -> None:
+        super().__init__(None, WRAPPER)
+        self.function = function
+        self.maxsize = maxsize
+        self.typed = typed
+        self.clear()
+
+    def clear(self) -> None:
+        self.entries: OrderedDict[Any, VariableTracker] = OrderedDict()
+        self.hits = self.misses = 0
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        trackers = [*args, *kwargs.values()]
+        kinds = [each.python_type() for each in trackers] if self.typed else None
+        key = make_key([key_of(arg) for arg in args], {name: key_of(each) for name, each in kwargs.items()}, kinds)
+        found = self.entries.get(key)
+        if found is not None:
+            self.hits += 1
+            self.entries.move_to_end(key)
+            return found
+        self.misses += 1
+        found = tx.call(self.function, args, kwargs).realize()
+        if key not in self.entries and self.maxsize != 0:
+            if self.maxsize is not None and len(self.entries) >= self.maxsize:
+                self.entries.popitem(last=False)
+            self.entries[key] = found
+        return found
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name == "cache_clear" and not args:
+            self.clear()
+            return ConstantVariable(None)
+        if name == "cache_info" and not args:
+            facts = (self.hits, self.misses, self.maxsize, len(self.entries))
+            return NamedTupleVariable([ConstantVariable(each) for each in facts], functools._CacheInfo)
+        return super().call_method(tx, name, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.hits or self.misses:
+            raise NotConstant("a cached function that was made and called inside")
+
+        def new() -> None:
+            facts = (self.maxsize, self.typed, functools._CacheInfo)
+            cg.call(
+                WRAPPER, [lambda: cg.load(self.function), *(lambda each=each: cg.load_const(each) for each in facts)]
+            )
+
+        cg.make_then_fill(self, new, self.store_attributes)
+
+
+@models(WRAPPER)
+def _new_cache(
+    tx: Any, function: VariableTracker, maxsize: VariableTracker, typed: VariableTracker, info: VariableTracker
+) -> VariableTracker:
+    if info.as_constant() is not functools._CacheInfo:
+        unsupported(UnsupportedOperation("functools.lru_cache()", "these arguments"))
+    return NewCacheVariable(function, maxsize.as_constant(), tx.truth(typed))

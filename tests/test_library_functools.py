@@ -1,0 +1,576 @@
+"""The module functools: partials, caches, dispatch, decorators with state."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import operator
+
+import pytest
+import torch
+
+from programs import check, tensor
+from table import Table
+
+programs = Table()
+
+
+def scale(x, n=2, *, plus=0):
+    return x * n + plus
+
+
+outer_partial = functools.partial(scale, n=3)
+nested_partial = functools.partial(functools.partial(scale, plus=1), n=4)
+
+
+@programs(tensor(2), 3, others=[(tensor(2), 5)])
+def partial_in_every_form(x, n):
+    a = functools.partial(scale)(x)
+    b = functools.partial(scale, x)(n)
+    c = functools.partial(scale, plus=1)(x, n=n)
+    d = functools.partial(scale, n=n)(x, n=7, plus=2)
+    return a, b, c, d
+
+
+@programs(tensor(2), operators=4)
+def partial_from_outside(x):
+    return (
+        outer_partial(x),
+        nested_partial(x),
+        nested_partial.func is scale,
+        nested_partial.keywords,
+        nested_partial.args,
+    )
+
+
+@programs(tensor(2))
+def partial_of_partial_is_flat(x):
+    p = functools.partial(functools.partial(scale, x, n=2), n=3, plus=1)
+    return p(), p.func is scale, p.keywords, len(p.args)
+
+
+@programs(tensor(2))
+def partial_returned_and_called(x):
+    p = functools.partial(scale, plus=x)
+    return p, p(x)
+
+
+@programs(tensor(2), functools.partial(scale, n=3), others=[(tensor(2), functools.partial(scale, n=4, plus=1))])
+def partial_as_an_argument(x, p):
+    return p(x), p.keywords
+
+
+class Shift:
+    def __init__(self, by, twice=False):
+        self.by = by * 2 if twice else by
+
+    def apply(self, v, sign=1):
+        return v + self.by * sign
+
+
+@programs(tensor(2))
+def partial_of_methods_builtins_and_classes(x):
+    made = functools.partial(Shift, twice=True)(3)
+    a = functools.partial(made.apply, sign=-1)(x)
+    b = functools.partial(Shift.apply, made)(x)
+    c = functools.partial(max, 3)(2, 5), functools.partial(int, base=2)("101")
+    d = functools.partial(torch.add, alpha=2)(x, x)
+    return a, b, c, d
+
+
+@programs(tensor(2))
+def partial_with_attributes(x):
+    p = functools.partial(scale, n=3)
+    p.note = "kept"
+    p.calls = 0
+    p.calls += 1
+    return p(x), p.note, p.calls, p.__dict__
+
+
+@programs(tensor(2), recompiles=True)
+def partial_in_containers_and_comparisons(x):
+    p, q = functools.partial(scale, n=2), functools.partial(scale, n=2)
+    table = {p: 1, q: 2}
+    return x * table[p], p == q, p is p, len(table), callable(p), bool(p)
+
+
+@programs(tensor(2))
+def partial_keywords_can_be_changed(x):
+    p = functools.partial(scale, n=3)
+    p.keywords["plus"] = 10
+    return p(x)
+
+
+class WithPartialMethod:
+    def __init__(self, base):
+        self.base = base
+
+    def set(self, x, value, *, double=False):
+        return x * (self.base + value) * (2 if double else 1)
+
+    set_one = functools.partialmethod(set, value=1)
+    set_two = functools.partialmethod(set, value=2, double=True)
+
+
+@programs(tensor(2), 3)
+def partialmethod_binds(x, n):
+    made = WithPartialMethod(n)
+    return made.set_one(x), made.set_two(x), WithPartialMethod.set_one(made, x)
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def partialmethod_in_a_local_class(x):
+    class Cell:
+        alive = False
+
+        def set_state(self, state):
+            self.alive = state
+
+        set_alive = functools.partialmethod(set_state, True)
+
+    cell = Cell()
+    cell.set_alive()
+    return x + 1, cell.alive
+
+
+@programs(tensor(2), [1, 2, 3])
+def reduce_in_every_form(x, items):
+    a = functools.reduce(operator.add, items)
+    b = functools.reduce(lambda p, q: p * q, items, x)
+    c = functools.reduce(lambda p, q: {**p, q: len(p)}, "ab", {})
+    d = functools.reduce(operator.add, [], 5), functools.reduce(operator.add, [7])
+    return b, a, c, d
+
+
+@programs(tensor(2))
+def reduce_of_nothing_is_an_error(x):
+    try:
+        functools.reduce(operator.add, [])
+    except TypeError as error:
+        return x + 1, str(error)
+
+
+@programs(tensor(2))
+def reduce_with_state(x):
+    calls = []
+
+    def step(total, item):
+        calls.append((total is x, item))
+        return total + item
+
+    return functools.reduce(step, iter([1, 2]), x), calls
+
+
+def logged(fn):
+    @functools.wraps(fn)
+    def wrapper(*args, **kwargs):
+        wrapper.calls += 1
+        return fn(*args, **kwargs)
+
+    wrapper.calls = 0
+    return wrapper
+
+
+@logged
+def doubled(x):
+    """Twice."""
+    return x * 2
+
+
+@programs(tensor(2), recompiles=True, watch=[(doubled, "calls")], all_graphs=None)
+def a_decorated_function_counts_its_calls(x):
+    return doubled(doubled(x)), doubled.__name__, doubled.__doc__, doubled.__wrapped__ is not doubled
+
+
+@programs(tensor(2))
+def wraps_copies_what_a_function_has(x):
+    def base(v: int) -> int:
+        """Base."""
+        return v
+
+    base.mark = 5
+
+    @functools.wraps(base)
+    def outer(v):
+        return base(v) * 2
+
+    return outer(x), outer.__name__, outer.__doc__, outer.mark, outer.__wrapped__ is base, outer.__qualname__
+
+
+@programs(tensor(2))
+def wraps_with_chosen_attributes(x):
+    def base(v):
+        """Base."""
+        return v
+
+    base.mark = 5
+
+    @functools.wraps(base, assigned=("__doc__",), updated=())
+    def outer(v):
+        return base(v) * 2
+
+    return outer(x), outer.__name__, outer.__doc__, hasattr(outer, "mark")
+
+
+@programs(tensor(2))
+def update_wrapper_by_hand(x):
+    def base(v):
+        return v + 1
+
+    def outer(v):
+        return base(v) * 2
+
+    same = functools.update_wrapper(outer, base)
+    return outer(x), same is outer, outer.__name__
+
+
+class Call:
+    def __call__(self, v):
+        return v + 1
+
+
+@programs(tensor(2))
+def wraps_around_a_callable_object(x):
+    call = Call()
+
+    @functools.wraps(call)
+    def outer(v):
+        return call(v)
+
+    return outer(x), outer.__wrapped__ is call
+
+
+@functools.lru_cache(maxsize=None)
+def table_of(n):
+    return [n, n + 1]
+
+
+@functools.cache
+def fibonacci(n):
+    return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+
+@programs(tensor(2), 3, others=[(tensor(2), 4)])
+def a_cached_function_is_called(x, n):
+    return x * table_of(n)[0], fibonacci(n + 2)
+
+
+@programs(tensor(2), graphs=(0, 1))
+def a_cache_gives_the_same_object(x):
+    return x + 1, table_of(50) is table_of(50)
+
+
+@programs(tensor(2), graphs=(0, 1), recompiles=True)
+def a_cached_result_is_returned_and_changed(x):
+    table_of.cache_clear()
+    first = table_of(70)
+    first.append(9)
+    return x + 1, table_of(70)
+
+
+def test_a_cache_keeps_what_was_changed_between_calls():
+    @functools.cache
+    def row(n):
+        return [n]
+
+    def fn(x):
+        return x * row(1)[0]
+
+    def program(x, n):
+        row(1)[0] = n
+        return fn(x)
+
+    check(program, tensor(2), 3, graphs=None, others=[(tensor(2), 4), (tensor(2), 3)])
+
+
+def test_a_cached_function_with_an_effect_runs_it_once():
+    def build():
+        calls = []
+
+        @functools.cache
+        def noisy(n):
+            calls.append(n)
+            return n * 2
+
+        def fn(x):
+            return x * noisy(3) + noisy(3), list(calls)
+
+        return fn
+
+    check(build, tensor(2), build=True, graphs=(0, 2), recompiles=True)
+
+
+def test_a_cache_counts_its_hits():
+    def build():
+        @functools.lru_cache(maxsize=2)
+        def double(n):
+            return n * 2
+
+        def fn(x):
+            return x * double(2) + double(3) + double(2), tuple(double.cache_info())
+
+        return fn
+
+    check(build, tensor(2), build=True, graphs=None, recompiles=True)
+
+
+def test_a_cache_of_tensors_gives_the_same_tensor():
+    def build():
+        @functools.cache
+        def ones(n):
+            return torch.ones(n)
+
+        def fn(x):
+            return x + ones(2), ones(2) is ones(2), ones(2)
+
+        return fn
+
+    check(build, tensor(2), build=True, graphs=None, recompiles=True)
+
+
+def test_a_cached_method():
+    def build():
+        class Model:
+            def __init__(self):
+                self.built = 0
+
+            @functools.cache
+            def mask(self, n):
+                self.built += 1
+                return n * 2
+
+            def run(self, x):
+                return x * self.mask(3) + self.mask(3), self.built
+
+        return Model().run
+
+    check(build, tensor(2), build=True, graphs=None, recompiles=True)
+
+
+@programs(tensor(2), recompiles=True)
+def a_cache_made_inside(x):
+    calls = []
+
+    @functools.lru_cache(maxsize=None)
+    def square(n):
+        calls.append(n)
+        return n * n
+
+    total = x * square(2) + square(3) + square(2)
+    return total, calls
+
+
+@programs(tensor(2), recompiles=True)
+def a_cache_made_inside_and_its_attributes(x):
+    @functools.cache
+    def square(n):
+        """Squared."""
+        return n * n
+
+    square(2)
+    square(2)
+    info = square.cache_info()
+    square.cache_clear()
+    return x * square(3), info.hits, info.misses, square.__wrapped__(4), square.__name__, square.__doc__
+
+
+@programs(tensor(2), recompiles=True)
+def a_small_cache_forgets(x):
+    calls = []
+
+    @functools.lru_cache(maxsize=1)
+    def square(n):
+        calls.append(n)
+        return n * n
+
+    return x * square(2) + square(3) + square(2), calls
+
+
+@programs(tensor(2), recompiles=True)
+def a_typed_cache(x):
+    calls = []
+
+    @functools.lru_cache(typed=True)
+    def show(n):
+        calls.append(n)
+        return str(n)
+
+    found = show(1), show(1.0), show(True), show(1)
+    return x + 1, found, calls
+
+
+class Lazy:
+    def __init__(self, n):
+        self.n = n
+        self.built = 0
+
+    @functools.cached_property
+    def weight(self):
+        self.built += 1
+        return torch.full((2,), float(self.n))
+
+    @functools.cached_property
+    def doubled(self):
+        return self.weight * 2
+
+
+@programs(tensor(2), 3)
+def cached_property_of_an_object_made_inside(x, n):
+    lazy = Lazy(n)
+    a = x + lazy.weight + lazy.doubled
+    return a, lazy.built, lazy.weight is lazy.weight, sorted(lazy.__dict__)
+
+
+@programs(tensor(2), Lazy(3))
+def cached_property_of_an_argument(x, lazy):
+    return x + lazy.doubled, lazy.built, lazy
+
+
+@programs(tensor(2), Lazy(3))
+def cached_property_deleted_and_set(x, lazy):
+    a = x + lazy.weight
+    del lazy.weight
+    b = a + lazy.weight
+    lazy.weight = x
+    return b, lazy.built, lazy.weight is x
+
+
+@functools.singledispatch
+def describe(value, x):
+    return x + 0
+
+
+@describe.register
+def _(value: int, x):
+    return x + value
+
+
+@describe.register(list)
+def _(value, x):
+    for each in value:
+        x = describe(each, x)
+    return x * 2
+
+
+@describe.register(torch.Tensor)
+def _(value, x):
+    return x - value
+
+
+@programs(tensor(2), [1, "a", [True]])
+def singledispatch_by_type(x, value):
+    return describe(value, x), describe(x, x), describe.dispatch(bool) is describe.dispatch(int)
+
+
+@programs(tensor(2), collections.OrderedDict(a=1))
+def singledispatch_by_base_class(x, value):
+    return describe(value, x), describe(1, x)
+
+
+class Dispatching:
+    @functools.singledispatchmethod
+    def apply(self, value, x):
+        return x
+
+    @apply.register
+    def _(self, value: int, x):
+        return x * value
+
+    @apply.register
+    def _(self, value: str, x):
+        return x + len(value)
+
+
+@programs(tensor(2))
+def singledispatchmethod_by_type(x):
+    made = Dispatching()
+    return made.apply(3, x), made.apply("ab", x), made.apply(None, x) is x
+
+
+@programs(tensor(2), [3, 1, 2])
+def cmp_to_key_sorts(x, items):
+    down = functools.cmp_to_key(lambda a, b: b - a)
+    a = sorted(items, key=down)
+    b = max(items, key=down), min(items, key=down)
+    c = down(1) < down(2), down(1) == down(1)
+    return x + a[0], a, b, c
+
+
+@programs(tensor(2))
+def cmp_to_key_with_state(x):
+    calls = []
+
+    def compare(a, b):
+        calls.append((a, b))
+        return (a > b) - (a < b)
+
+    return x + 1, sorted([3, 1, 2], key=functools.cmp_to_key(compare)), len(calls)
+
+
+@functools.total_ordering
+class Version:
+    def __init__(self, *parts):
+        self.parts = parts
+
+    def __eq__(self, other):
+        return self.parts == other.parts if isinstance(other, Version) else NotImplemented
+
+    def __lt__(self, other):
+        return self.parts < other.parts if isinstance(other, Version) else NotImplemented
+
+    def __hash__(self):
+        return hash(self.parts)
+
+
+@programs(tensor(2))
+def total_ordering_fills_in(x):
+    a, b = Version(1, 2), Version(1, 10)
+    facts = a < b, a <= b, a > b, a >= b, a == b, a != b, a <= Version(1, 2), max(a, b).parts
+    return x + 1, facts, sorted([b, a])[0] is a
+
+
+@programs(tensor(2), graphs=None)
+def total_ordering_with_another_type(x):
+    return x + 1, Version(1) <= 3
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def total_ordering_of_a_class_made_inside(x):
+    @functools.total_ordering
+    class Number:
+        def __init__(self, n):
+            self.n = n
+
+        def __eq__(self, other):
+            return self.n == other.n
+
+        def __gt__(self, other):
+            return self.n > other.n
+
+    return x + 1, Number(1) < Number(2), Number(1) <= Number(1)
+
+
+@programs(tensor(2))
+def decorators_with_arguments(x):
+    def repeat(times):
+        def decorate(fn):
+            @functools.wraps(fn)
+            def wrapper(v):
+                for _ in range(times):
+                    v = fn(v)
+                return v
+
+            return wrapper
+
+        return decorate
+
+    @repeat(3)
+    def inc(v):
+        return v + 1
+
+    return inc(x), inc.__name__
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_functools(case):
+    case.run()
