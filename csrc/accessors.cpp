@@ -20,8 +20,6 @@ constexpr std::array<const char*, 20> kKindNames{
     "dict_value", "list_item",    "tuple_item", "deque_item", "cell_contents", "weakref_target",
 };
 
-PyObject* none_if_null(PyObject* object) noexcept { return object ? object : Py_None; }
-
 // Keeps __torch_function__, of modes and subclasses, out of a tensor's C getters.
 class NoTorchFunction {
  public:
@@ -72,41 +70,48 @@ Reached tensor_attr(PyObject* object, Py_ssize_t place, PyObject* name, Ref& own
   return has_python_dispatch(object) ? Reached::unreadable() : run_getter(object, name, owned);
 }
 
-Reached function_attr(PyObject* object, Py_ssize_t place, PyObject* name, Ref& owned) noexcept {
-  const auto* function = reinterpret_cast<PyFunctionObject*>(object);
-  switch (place) {
-    case kCode:
-      return {function->func_code};
-    case kDefaults:
-      return {none_if_null(function->func_defaults)};
-    case kKwdefaults:
-      return {none_if_null(function->func_kwdefaults)};
-    case kClosure:
-      return {none_if_null(function->func_closure)};
-    case kGlobals:
-      return {function->func_globals};
-    default:
-      return run_getter(object, name, owned);
+// Where a function or a method keeps the attribute; null in the word stands for None.
+PyObject* const* c_attr_word(PyObject* object, Py_ssize_t place) noexcept {
+  if (PyFunction_Check(object)) {
+    const auto* function = reinterpret_cast<PyFunctionObject*>(object);
+    switch (place) {
+      case kCode:
+        return &function->func_code;
+      case kDefaults:
+        return &function->func_defaults;
+      case kKwdefaults:
+        return &function->func_kwdefaults;
+      case kClosure:
+        return &function->func_closure;
+      case kGlobals:
+        return &function->func_globals;
+      default:
+        return nullptr;
+    }
   }
+  if (!PyMethod_Check(object)) return nullptr;
+  const auto* method = reinterpret_cast<PyMethodObject*>(object);
+  return place == kFunc ? &method->im_func : place == kSelf ? &method->im_self : nullptr;
 }
 
 Reached c_attr(PyObject* object, Py_ssize_t place, PyObject* name, Ref& owned) noexcept {
-  if (PyFunction_Check(object)) return function_attr(object, place, name, owned);
-  if (PyMethod_Check(object)) {
-    if (place == kFunc) return {PyMethod_GET_FUNCTION(object)};
-    if (place == kSelf) return {PyMethod_GET_SELF(object)};
-  }
+  if (PyObject* const* word = c_attr_word(object, place)) return {*word ? *word : Py_None};
   return is_tensor(object) ? tensor_attr(object, place, name, owned) : run_getter(object, name, owned);
 }
 
+PyObject* const* slot_word(PyObject* object, PyObject* descriptor) noexcept {
+  const auto* member = reinterpret_cast<PyMemberDescrObject*>(descriptor);
+  const bool is_word = member->d_member->type == T_OBJECT_EX && PyObject_TypeCheck(object, member->d_common.d_type);
+  const char* at = reinterpret_cast<const char*>(object) + member->d_member->offset;
+  return is_word ? reinterpret_cast<PyObject* const*>(at) : nullptr;
+}
+
 Reached read_slot(PyObject* object, PyObject* descriptor, Ref& owned) noexcept {
+  if (PyObject* const* word = slot_word(object, descriptor)) return {*word};
   auto* member = reinterpret_cast<PyMemberDescrObject*>(descriptor);
   if (!PyObject_TypeCheck(object, member->d_common.d_type)) return Reached::unreadable();
-  if (member->d_member->type != T_OBJECT_EX) {
-    NoCollection no_collection;
-    return own(PyMember_GetOne(reinterpret_cast<char*>(object), member->d_member), owned);
-  }
-  return {*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + member->d_member->offset)};
+  NoCollection no_collection;
+  return own(PyMember_GetOne(reinterpret_cast<char*>(object), member->d_member), owned);
 }
 
 Reached dict_entry(PyObject* dict, Py_ssize_t position, bool value) noexcept {
@@ -275,6 +280,23 @@ Reached Accessor::reach(PyObject* from, const FrameSlots& frame, Ref& owned) con
       return referent(from);
   }
   return Reached::unreadable();
+}
+
+PyObject* const* Accessor::word(PyObject* from) const noexcept {
+  switch (kind_) {
+    case AccessorKind::InstanceDict:
+      return instance_dict_slot(from);
+    case AccessorKind::Slot:
+      return slot_word(from, object_.get());
+    case AccessorKind::CAttr:
+      return c_attr_word(from, index_);
+    case AccessorKind::TupleItem:
+      return PyTuple_Check(from) && index_ < PyTuple_GET_SIZE(from) ? &PyTuple_GET_ITEM(from, index_) : nullptr;
+    case AccessorKind::CellContents:
+      return PyCell_Check(from) ? &reinterpret_cast<PyCellObject*>(from)->ob_ref : nullptr;
+    default:
+      return nullptr;
+  }
 }
 
 std::string Accessor::in_words() const {

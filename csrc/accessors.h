@@ -71,6 +71,10 @@ class Accessor {
   // it. Runs no Python, leaves no exception set.
   Reached reach(PyObject* from, const FrameSlots& frame, Ref& owned) const noexcept;
 
+  // The word of `from` that the value lies in; null where it lies elsewhere or has to be worked out. Where it is depends
+  // on the type of `from`, and on how many items it has. Null in the word is nothing there, or None.
+  PyObject* const* word(PyObject* from) const noexcept;
+
   AccessorKind kind() const noexcept { return kind_; }
   // The step in words, as `dict_item 'x'`.
   std::string in_words() const;

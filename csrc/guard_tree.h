@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -160,6 +161,8 @@ class GuardTree {
   bool replay();
   void make_replay();
   void add_root(std::uint32_t child);
+  void add_anew(std::uint32_t at);
+  bool remembered(std::uint32_t at, bool same) const noexcept;
   bool add_remembered(std::uint32_t at, bool same);
   void add_checks(const Node& node, bool all);
   void add_child_of(std::uint32_t parent, std::uint32_t child);
@@ -186,6 +189,7 @@ class GuardTree {
   std::vector<Lasts> lasts_;          // the same places as checks_
   std::vector<std::uint32_t> makers_;  // nodes whose accessor may make a new object
   Replay replay_;
+  std::unordered_set<const void*> added_;  // the replay's words, while it is made
   std::uint32_t walks_ = 0;  // how many there were; none but the first has the number 1
   const FrameSlots* frame_ = nullptr;  // while a walk lasts
 };

@@ -64,6 +64,7 @@ void GuardTree::make_replay() {
   add_checks(frame, true);
   for (std::uint32_t i = frame.first_child; i < frame.end_child; ++i) add_root(children_[i]);
   replay_.ready = true;
+  added_.clear();
 }
 
 // What hangs on a value of the frame is replayed where it was the same object the last times; a leaf is as well visited.
@@ -79,17 +80,20 @@ void GuardTree::add_root(std::uint32_t child) {
     return;
   }
   replay_.roots.push_back({child, node.value});
-  if (add_remembered(child, false)) return;
-  // The address may be another object's by now: nothing that held of that one is known of this one.
-  add_checks(node, true);
-  for (std::uint32_t i = node.first_child; i < node.end_child; ++i) add_child_of(child, children_[i]);
+  if (!add_remembered(child, false)) add_anew(child);
+}
+
+// Whether a walk took from memory what it could of a node.
+bool GuardTree::remembered(std::uint32_t at, bool same) const noexcept {
+  const Node& node = nodes_[at];
+  const bool known = node.memory == Memory::Object ? same : node.memory != Memory::None;
+  return known && node.value && node.container == node.value && node.anew != walks_;
 }
 
 // What `visit` does of a node that it remembers. False, and nothing added, if it does not.
 bool GuardTree::add_remembered(std::uint32_t at, bool same) {
+  if (!remembered(at, same)) return false;
   const Node& node = nodes_[at];
-  const bool known = node.memory == Memory::Object ? same : node.memory != Memory::None;
-  if (!known || !node.value || node.container != node.value || node.anew == walks_) return false;
   if (node.memory == Memory::Dict) add_word(dict_version_at(node.value));
   if (node.memory == Memory::Type) {
     for (const void* word : type_version_at(node.value)) add_word(word);
@@ -107,33 +111,52 @@ bool GuardTree::add_remembered(std::uint32_t at, bool same) {
   return true;
 }
 
+// What `visit` does of a node whose value is at the address that it was, maybe as another object: nothing that held of
+// that one is known of this one.
+void GuardTree::add_anew(std::uint32_t at) {
+  const Node& node = nodes_[at];
+  add_checks(node, true);
+  for (std::uint32_t i = node.first_child; i < node.end_child; ++i) add_child_of(at, children_[i]);
+}
+
 // `all`: also those that need not be made again of the same object.
 void GuardTree::add_checks(const Node& node, bool all) {
+  std::vector<const void*> scratch;
   for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
     if (!all && lasts_[i] != Lasts::Now) continue;
-    if (checks_[i].kind() == CheckKind::Type) {
+    const CheckKind kind = checks_[i].kind();
+    if (kind == CheckKind::Id) continue;  // the address is known already
+    if (kind == CheckKind::Type) {
       add_word(&node.value->ob_type);
+    } else if (kind == CheckKind::Tensor && TensorFacts::words(node.value, scratch)) {
+      for (const void* word : scratch) add_word(word);
+      scratch.clear();
     } else {
       replay_.checks.push_back({&checks_[i], node.value});
     }
   }
 }
 
-// A child that the parent does not vouch for. An instance's dict is a word in the instance.
+// A child that the parent does not vouch for: replayed where it is a word of the parent that stays, else visited.
 void GuardTree::add_child_of(std::uint32_t parent, std::uint32_t child) {
-  PyObject* const* slot = steps_[child].accessor.kind() == AccessorKind::InstanceDict
-                              ? instance_dict_slot(nodes_[parent].value)
-                              : nullptr;
-  const std::size_t before = replay_.words.size();
-  if (slot && *slot == nodes_[child].value) {
-    add_word(slot);
-    if (add_remembered(child, false)) return;
-    replay_.words.resize(before);
+  PyObject* const from = nodes_[parent].value;
+  const Node& node = nodes_[child];
+  PyObject* const* word = node.value && node.moved != walks_ ? steps_[child].accessor.word(from) : nullptr;
+  const bool may_be_remembered = node.value && (PyDict_Check(node.value) || PyType_Check(node.value));
+  if (!word || (*word ? *word : Py_None) != node.value || (may_be_remembered && !remembered(child, false))) {
+    replay_.visits.push_back({parent, {child, 0}});
+    return;
   }
-  replay_.visits.push_back({parent, {child, 0}});
+  // Where the word is depends on the type, and on the number of items.
+  add_word(&from->ob_type);
+  if (Py_TYPE(from)->tp_itemsize != 0) add_word(&reinterpret_cast<PyVarObject*>(from)->ob_size);
+  add_word(word);
+  if (!add_remembered(child, false)) add_anew(child);
 }
 
 // A word that the walk has just found to be as it should.
-void GuardTree::add_word(const void* at) { replay_.words.push_back({at, word_at(at)}); }
+void GuardTree::add_word(const void* at) {
+  if (added_.insert(at).second) replay_.words.push_back({at, word_at(at)});
+}
 
 }  // namespace dynamo_lite

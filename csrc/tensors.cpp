@@ -9,9 +9,13 @@
 #include <cstring>
 #include <string>
 
+#include "reveal.h"
+
 namespace dynamo_lite {
 
 namespace {
+
+DL_REVEAL(AutogradMetaOf, c10::TensorImpl, autograd_meta_);
 
 // Grants sight of the fields that TensorImpl's virtual accessors would hide behind Python for some subclasses.
 struct Fields : c10::TensorImpl {
@@ -20,6 +24,10 @@ struct Fields : c10::TensorImpl {
     return impl.*(&Fields::sizes_and_strides_);
   }
   static std::int64_t storage_offset(const c10::TensorImpl& impl) { return impl.*(&Fields::storage_offset_); }
+  // The first and the last of the words that hold dtype, device, flags and dispatch keys.
+  static std::pair<const void*, const void*> kind(const c10::TensorImpl& impl) {
+    return {&(impl.*(&Fields::data_type_)), &(impl.*(&Fields::key_set_))};
+  }
 };
 
 const c10::TensorImpl& impl_of(PyObject* tensor) noexcept {
@@ -128,6 +136,35 @@ bool TensorFacts::match(PyObject* object, std::string* found) const noexcept {
     *found = impl.has_symbolic_sizes_strides() ? "a tensor with symbolic sizes" : difference(read(impl));
   }
   return matches;
+}
+
+bool TensorFacts::words(PyObject* object, std::vector<const void*>& words) {
+  const auto add = [&words](const void* first, const void* last) {
+    auto at = reinterpret_cast<std::uintptr_t>(first) & ~std::uintptr_t{7};
+    for (; at <= reinterpret_cast<std::uintptr_t>(last); at += 8) words.push_back(reinterpret_cast<const void*>(at));
+  };
+  const auto* start = reinterpret_cast<const char*>(object);
+  const auto* tensor = reinterpret_cast<const char*>(&THPVariable_Unpack(object));
+  if (tensor < start || tensor >= start + sizeof(THPVariable)) return false;
+  const c10::TensorImpl& impl = impl_of(object);
+  add(&object->ob_type, tensor);
+  const auto& [first, last] = Fields::kind(impl);
+  add(first, last);
+  const auto& shape = Fields::sizes_and_strides(impl);
+  // Before the numbers is how many there are, then the address of those that do not lie within.
+  const auto* numbers = reinterpret_cast<const std::int64_t*>(&shape);
+  add(numbers, numbers + 1);
+  if (shape.size() != 0) {
+    add(shape.sizes_data(), shape.sizes_data() + shape.size() - 1);
+    add(shape.strides_data(), shape.strides_data() + shape.size() - 1);
+  }
+  const auto& autograd = impl.*revealed(AutogradMetaOf{});
+  add(&autograd, &autograd);
+  if (const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(autograd.get())) {
+    add(&meta->requires_grad_, &meta->requires_grad_);
+    add(&meta->grad_fn_, &meta->grad_fn_);
+  }
+  return true;
 }
 
 std::string TensorFacts::difference(const TensorFacts& other) const {

@@ -46,6 +46,10 @@ class TensorFacts {
   bool match(PyObject* object, std::string* found) const noexcept;
   std::string in_words() const;
 
+  // Appends the addresses of the words that `match` depends on (and maybe of some that it does not), each in memory
+  // that is alive if the words before it are what they were. False where they cannot be told.
+  static bool words(PyObject* tensor, std::vector<const void*>& words);
+
  private:
   static TensorFacts read(const c10::TensorImpl& impl);
   std::string difference(const TensorFacts& other) const;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 import sys
+import types
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -278,6 +279,37 @@ def test_functions_that_change() -> None:
     probe(namespace, look)
 
 
+class Slotted:
+    __slots__ = ("a",)
+
+
+TENSORS: list[Callable[[], torch.Tensor]] = [
+    lambda: torch.zeros(2, 3),
+    lambda: torch.zeros(4, 6)[::2, ::2],
+    lambda: torch.zeros(8, 6)[::4, ::2],
+    lambda: torch.zeros(3, 2).t(),
+    lambda: torch.zeros(2, 3).double(),
+    lambda: torch.zeros((1,) * 7),
+    lambda: torch.zeros((1,) * 6 + (2,)),
+]
+
+
+def change_tensor(tensor: torch.Tensor, other: Callable[[], torch.Tensor] | None) -> Callable[[], None]:
+    """Give it other data, or change whether it requires a gradient; returns what changes it back."""
+    state, requires_grad = tensor.data, tensor.requires_grad
+
+    def put(data: torch.Tensor, requires_grad: bool) -> None:
+        tensor.requires_grad_(False)
+        tensor.data = data
+        tensor.requires_grad_(requires_grad)
+
+    if other is None:
+        tensor.requires_grad_(not requires_grad)
+    else:
+        put(other(), requires_grad)
+    return lambda: put(state, requires_grad)
+
+
 class World:
     """A random program's data: nested instances, dicts, lists and tuples, with ways to change them at random."""
 
@@ -293,7 +325,7 @@ class World:
                 setattr(self.root, key, item)
 
     def value(self, depth: int) -> Any:
-        kind = self.random.randrange(6) if depth else self.random.choice((4, 5))
+        kind = self.random.randrange(10) if depth else self.random.choice((4, 5))
         if kind == 0:
             made: Any = {key: self.value(depth - 1) for key in self.random.sample("abcd", 3)}
         elif kind == 1:
@@ -306,8 +338,18 @@ class World:
                 setattr(made, key, self.value(depth - 1))
         elif kind == 4:
             return self.random.randrange(3)
-        else:
+        elif kind == 5:
             return self.random.choice(["s", None, 1.0, (1, "x"), torch.float32])
+        elif kind == 6:
+            made = self.random.choice(TENSORS)()
+        elif kind == 7:
+            made = types.CellType(self.value(depth - 1))
+        elif kind == 8:
+            made = Slotted()
+            made.a = self.value(depth - 1)
+        else:
+            made = types.FunctionType(takes.__code__, {})
+            made.__defaults__ = (self.value(depth - 1),)
         self.containers.append(made)
         return made
 
@@ -334,6 +376,15 @@ class World:
             tree.check(kind, "type_lacks", "m", "type_lacks")
             self.guard(tree, tree.child(kind, "type_attr", "n"), cls.n)
             tree.check(tree.child(kind, "type_attr", "f"), "id", cls.f, "f")
+        elif cls is torch.Tensor:
+            tree.check(node, "tensor", value, "tensor")
+        elif cls is types.CellType:
+            self.guard(tree, tree.child(node, "cell_contents"), value.cell_contents)
+        elif cls is Slotted:
+            self.guard(tree, tree.child(node, "slot", Slotted.__dict__["a"]), value.a)
+        elif cls is types.FunctionType:
+            self.guard(tree, tree.child(node, "c_attr", "__code__"), value.__code__)
+            self.guard(tree, tree.child(node, "c_attr", "__defaults__"), value.__defaults__)
         elif cls is int or cls is str or cls is float:
             tree.check(node, "equals", value, "equals")
         else:
@@ -343,6 +394,18 @@ class World:
         """Change something; returns what changes it back."""
         target = self.random.choice([self.root, *self.containers, *self.classes])
         new = self.value(1) if self.random.random() < 0.5 else self.random.randrange(3)
+        if isinstance(target, torch.Tensor):
+            return change_tensor(target, self.random.choice([None, *TENSORS]))
+        if isinstance(target, (types.CellType, Slotted)):
+            name = "a" if isinstance(target, Slotted) else "cell_contents"
+            was = getattr(target, name)
+            setattr(target, name, new)
+            return lambda: setattr(target, name, was)
+        if isinstance(target, types.FunctionType):
+            code, defaults = target.__code__, target.__defaults__
+            target.__code__ = self.random.choice((code, with_defaults.__code__))
+            target.__defaults__ = self.random.choice((None, (new,), defaults))
+            return lambda: (setattr(target, "__code__", code), setattr(target, "__defaults__", defaults))  # type: ignore[func-returns-value]
         if isinstance(target, list):
             before, index = list(target), self.random.randrange(len(target))
             target[index] = new
