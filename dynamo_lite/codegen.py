@@ -11,6 +11,7 @@ import torch
 from . import _C
 from .bytecode import Handler, Instruction, emit
 from .exc import InternalError
+from .reasons import BreakReason, UnreconstructableValue
 from .source import Source
 from .variables.base import LazyVariable, NotConstant, VariableTracker
 from .variables.constant import ConstantVariable
@@ -23,6 +24,7 @@ class Unreconstructable(Exception):
 
     def __init__(self, tracker: VariableTracker) -> None:
         self.tracker = tracker
+        self.reason: BreakReason = UnreconstructableValue(tracker.describe())
 
 
 class PyCodegen:
@@ -149,6 +151,10 @@ class PyCodegen:
             self.load_source(tracker.source)
         else:
             self._make(tracker)
+
+    def has_made(self, tracker: VariableTracker) -> bool:
+        """Whether the code so far makes the object and keeps it."""
+        return tracker in self._temps
 
     def _make(self, tracker: VariableTracker) -> None:
         try:

@@ -19,7 +19,7 @@ from .cache import limit_reached, note_recompile
 from .codegen import PyCodegen, Unreconstructable
 from .counters import counters
 from .exc import BackendCompilerFailed, InternalError, RecompileLimitExceeded, SkipFrame, Unsupported
-from .reasons import BreakReason, FrameLeftAlone, UncaughtException, UnreconstructableValue
+from .reasons import BreakReason, DroppedGenerator, FrameLeftAlone, UncaughtException
 from .rerun import rerun
 from .translator.attempt import Attempt
 from .translator.core import BreakHere, RootTranslator
@@ -182,13 +182,11 @@ class FrameCompiler:
                 except ObservedException as observed:
                     broken = GraphBreak(UncaughtException(observed.error.describe()), (root.place(),))
                     break_at = self._earlier(break_at, _raising_step(attempt, root, observed))
-                except Unreconstructable as error:
-                    reason = UnreconstructableValue(error.tracker.describe())
-                    created = root.created.get(error.tracker, 0)
-                    if not created:
-                        raise SkipFrame(reason.what()) from None
-                    broken = broken or GraphBreak(reason, (root.place(),))
-                    break_at = self._earlier(break_at, created)
+                except (Unreconstructable, Dropped) as error:
+                    broken = broken or GraphBreak(error.reason, (root.place(),))
+                    if self.fullgraph:
+                        raise Unsupported(error.reason, broken.user_stack) from None
+                    break_at = self._earlier(break_at, _step_that_made(attempt, error))
                 finally:
                     root.close()
                     if found is None:
@@ -215,8 +213,6 @@ class FrameCompiler:
                 broke = True
         if not attempt.graph.operators and _nothing_here(attempt, root):
             raise SkipFrame("there is nothing in it for a graph", loses=False)
-        if any(generator.in_block for generator in attempt.generators):
-            raise SkipFrame("it drops a generator that waits inside of a block")
         if attempt.graph.mutates_inputs and attempt.graph.inputs_share_memory():
             raise SkipFrame("it writes into tensors that share memory")
         _order_inputs(attempt)
@@ -234,6 +230,9 @@ class FrameCompiler:
             assert root.returned is not None
             cg.load(root.returned)
             cg.op("RETURN_VALUE")
+        for generator in attempt.generators:
+            if generator.in_block and not cg.has_made(generator):
+                raise Dropped(generator)
         return cg, root.current.positions
 
     # -- the backend -----------------------------------------------------------------------------------------------
@@ -259,6 +258,22 @@ class FrameCompiler:
             raise BackendCompilerFailed(self.name, wrong) from wrong
         captured = sum(each.source.kind != "local" for each in attempt.graph.inputs)
         return _C.GraphCall(compiled, captured, attempt.graph.changes_state), time.perf_counter() - started
+
+
+class Dropped(Exception):
+    """A generator was dropped inside of the trace while it waited in a block: leaving the block is for CPython."""
+
+    def __init__(self, tracker: VariableTracker) -> None:
+        self.tracker = tracker
+        self.reason: BreakReason = DroppedGenerator(tracker.describe())
+
+
+def _step_that_made(attempt: Attempt, error: Unreconstructable | Dropped) -> int:
+    """The root's step at which CPython is to make a value that the trace can't make (or keep alive)."""
+    step = attempt.generators.get(error.tracker, 0)
+    if not step:
+        raise SkipFrame(error.reason.what()) from None
+    return step
 
 
 def _raising_step(attempt: Attempt, root: RootTranslator, observed: ObservedException) -> int:

@@ -191,6 +191,17 @@ class UnreconstructableValue(BreakReason):
 
 
 @dataclass(frozen=True)
+class DroppedGenerator(BreakReason):
+    value: str
+
+    def what(self) -> str:
+        return f"{self.value} is dropped while it waits inside of a block, which CPython leaves when the generator dies"
+
+    def hint(self) -> str:
+        return "use it up, or close() it"
+
+
+@dataclass(frozen=True)
 class FrameLeftAlone(BreakReason):
     name: str
     because: str

@@ -27,6 +27,8 @@ KINDS = {
     "tolist": "s.tolist()",
     "unknown_c": "zlib.crc32(b'cut')",
 }
+WHOLE = "whole"
+"""Nothing where the hole is: the program in one piece."""
 NAMES = {"dl": dl, "zlib": zlib, "s": tensor(1, seed=5).sum()}
 
 
@@ -84,7 +86,7 @@ def fill(fn: Callable[..., Any], kind: str) -> Callable[..., Any]:
     program = tree.body[0]
     assert isinstance(program, ast.FunctionDef)
     program.decorator_list = []
-    filler = _Fill(KINDS[kind])
+    filler = _Fill("None" if kind == WHOLE else KINDS[kind])
     filler.visit(tree)
     assert filler.filled, f"{fn.__name__} has no CUT"
     ast.increment_lineno(tree, first - 1)
@@ -110,3 +112,39 @@ def run_place(place: Place, kind: str) -> None:
         operators=place.operators,
         **options,
     )
+
+
+class Programs(Places):
+    """Programs of ``x`` (a tensor) and ``n`` (a number), checked whole and, where they have a hole, with breaks in it.
+
+    ``graphs``, ``breaks`` and ``operators`` are of the whole program; ``cut`` is how many graphs it has with a break.
+    """
+
+    def __call__(
+        self,
+        graphs: int | tuple[int, int] | None = 1,
+        breaks: int | tuple[int, int] | None = None,
+        operators: int | tuple[int, int] | None = None,
+        **options: Any,
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        return super().__call__(graphs, breaks, operators, **options)
+
+    def parameters(self) -> list[Any]:
+        found = []
+        for place in self:
+            kinds = (WHOLE, "graph_break", "print") if "CUT" in place.fn.__code__.co_names else (WHOLE,)
+            found += [pytest.param(place, kind, id=f"{place.fn.__name__}-{kind}") for kind in kinds]
+        return found
+
+
+def run_program(place: Place, kind: str) -> None:
+    """Check one program: twice on its inputs, then on others, in one piece or with one kind of break."""
+    options = dict(place.options)
+    inputs = options.pop("inputs", (tensor(3), 3))
+    options.setdefault("others", [(tensor(5, seed=1), 4)])
+    cut = options.pop("cut", None)
+    fn = place.fn if kind == WHOLE and "CUT" not in place.fn.__code__.co_names else fill(place.fn, kind)
+    if kind == WHOLE:
+        check(fn, *inputs, graphs=place.graphs, breaks=place.breaks, operators=place.operators, **options)
+    else:
+        check(fn, *inputs, graphs=cut, breaks=None, **options)

@@ -153,6 +153,22 @@ def test_loop_too_long_to_unroll_still_runs():
         assert torch.equal(dl.compile(fn, backend="eager")(tensor(2)), fn(tensor(2)))
 
 
+def test_generator_dropped_inside_of_a_block():
+    log = []
+
+    def values(x):
+        try:
+            yield x * 2
+        finally:
+            log.append("left")
+
+    def fn(x):
+        return next(values(x + 1)) - 1
+
+    assert isinstance(only_reason(fn, tensor(2)).reason, reasons.DroppedGenerator)
+    assert log == ["left"]
+
+
 def test_random_module_is_run_by_python():
     def fn(x):
         return x + random.random()
@@ -178,6 +194,7 @@ def test_each_reason_says_what_and_what_to_do():
         reasons.InlineLimit: ("down", 60),
         reasons.UnsupportedContext: ("Manager",),
         reasons.UnreconstructableValue: ("a generator",),
+        reasons.DroppedGenerator: ("a generator",),
         reasons.FrameLeftAlone: ("fn", "it reads its own variables"),
     }
     classes = {c for c in vars(reasons).values() if inspect.isclass(c) and issubclass(c, reasons.BreakReason)}

@@ -46,8 +46,10 @@ class Attempt:
         self.steps = 0
         self.contexts: list[Any] = []
         """Contexts that are entered for real while tracing, outermost first."""
-        self.generators: list[Any] = []
-        """Generators that were made inside."""
+        self.root_step = 0
+        """The step that the root frame is at."""
+        self.generators: dict[Any, int] = {}
+        """Generators that were made inside -> the root's step that made them."""
         self.ran_early = [] if ran_early is None else ran_early
         """Cached functions, with their keys, that this and earlier attempts at the frame ran to fill their caches."""
         self.counted: list[tuple[Any, Any]] = []

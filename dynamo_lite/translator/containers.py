@@ -110,7 +110,7 @@ def list_to_tuple(tx: Any, instruction: Any) -> None:
 def unpack_sequence(tx: Any, instruction: Any) -> None:
     value = tx.pop()
     wanted = instruction.arg
-    items = tx.unpack(value)
+    items = tx.unpack(value, wanted + 1)
     if len(items) != wanted:
         few = len(items) < wanted
         message = f"not enough values to unpack (expected {wanted}, got {len(items)})"

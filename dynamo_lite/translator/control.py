@@ -138,7 +138,7 @@ def send(tx: Any, instruction: Any) -> None:
         elif tx.is_none(value):
             item = receiver.next(tx)
         else:
-            item = tx.call(receiver.getattr(tx, "send"), [value], {})
+            item = tx.next_by_call(receiver.getattr(tx, "send"), [value])
     except Exhausted as end:
         result = end.value if end.value is not None else ConstantVariable(None)
         if tx.keeps_sent_iterator:

@@ -9,18 +9,20 @@ from typing import Any, NoReturn
 
 from .. import config
 from ..bytecode import decode
+from ..codegen import PyCodegen
 from ..exc import InternalError, Unsupported
 from ..reasons import InlineLimit, UnsupportedOpcode, UnsupportedOperation
 from ..variables import kinds  # noqa: F401  (registers them)
+from ..variables.arguments import bind_arguments
 from ..variables.base import Args, Exhausted, Kwargs, NotConstant, ObservedException, VariableTracker, unsupported
 from ..variables.constant import ConstantVariable
 from ..variables.exception import ExceptionVariable, HandledVariable
 from ..variables.function import CellVariable, GlobalScope
-from ..variables.iterator import GeneratorVariable
-from ..variables.operations import Operations, bind_arguments
+from ..variables.operations import Operations
 from . import calls, containers, control, exceptions, operators, stack  # noqa: F401  (they register the handlers)
 from .attempt import Attempt
 from .opcodes import HANDLERS, REFUSED
+from .suspended import rebuild
 
 CO_GENERATOR = 0x20
 CO_COROUTINE_LIKE = 0x80 | 0x200
@@ -161,19 +163,27 @@ class InstructionTranslator(Operations):
         assert callee.returned is not None
         return callee.returned
 
-    def resume_generator(self, tx: InstructionTranslator, value: VariableTracker) -> VariableTracker:
-        """Run this generator's frame to its next yield. Raises `Exhausted` with what it returns."""
+    def resume_generator(
+        self, tx: InstructionTranslator, value: VariableTracker, error: VariableTracker | None = None
+    ) -> VariableTracker:
+        """Run this generator's frame to its next yield, where ``error`` is given by raising it where it waits.
+
+        Raises `Exhausted` with what it returns."""
         self.parent = tx
         self.depth = tx.depth + 1
         if self.depth >= config.inline_limit:
             unsupported(InlineLimit(self.code.co_qualname, config.inline_limit))
-        self.stack.append(value)
-        self.started = True
+        self._enter_handled_state(tx)
         self.yielded = None
         try:
-            self.run()
-        except Unsupported as error:
-            self.note_place(error)
+            if error is None:
+                self.stack.append(value)
+                self.started = True
+                self.run()
+            else:
+                self._throw(error)
+        except Unsupported as broken:
+            self.note_place(broken)
             raise
         except ObservedException as observed:
             self._check_generator_error(observed)
@@ -182,9 +192,57 @@ class InstructionTranslator(Operations):
             raise Exhausted(self.returned)
         return self.yielded.realize()
 
+    def _enter_handled_state(self, tx: InstructionTranslator) -> None:
+        """What is handled where the generator handles nothing itself is what its caller handles now."""
+        own = next((value for value in self.stack if isinstance(value, HandledVariable)), None)
+        if own is None:
+            self.handled = tx.handled
+        else:
+            own.previous = tx.handled
+
+    def _throw(self, error: VariableTracker) -> None:
+        inner = self._delegate()
+        if inner is not None:
+            try:
+                if issubclass(error.python_type(), GeneratorExit):
+                    self.close_iterator(inner)
+                elif self.can_throw(inner):
+                    self.yielded = self.throw_to(inner, error)
+                    return
+            except Exhausted as end:
+                self._end_delegation(end)
+                self.run()
+                return
+            except ObservedException as observed:
+                error = observed.error
+        self.unwind(self.current, ObservedException(error))
+        self.run()
+
+    def _delegate(self) -> VariableTracker | None:
+        """What ``yield from`` waits for, if it is that where the frame waits."""
+        resume = self.instructions[self.pc]
+        return self.stack[-1].realize() if resume.opname == "RESUME" and resume.arg & 3 >= 2 else None
+
+    def _end_delegation(self, end: Exhausted) -> None:
+        send = self.instructions[self.pc + 1].target
+        result = end.value if end.value is not None else ConstantVariable(None)
+        if self.keeps_sent_iterator:
+            self.stack.append(result)
+        else:
+            self.stack[-1] = result
+        self.pc = send.target.index
+
+    def rebuild_generator(self, cg: PyCodegen, generator: VariableTracker) -> None:
+        """Emit code that makes the generator whose frame this is."""
+        rebuild(cg, self, generator)
+
     def _check_generator_error(self, observed: ObservedException) -> None:
+        """PEP 479, where the bytecode doesn't do it."""
         if issubclass(observed.error.python_type(), StopIteration):
-            self.raise_error(RuntimeError, "generator raised StopIteration")
+            found = ExceptionVariable(RuntimeError, [ConstantVariable("generator raised StopIteration")])
+            found.cause = found.context = observed.error
+            found.suppress = True
+            raise ObservedException(found)
 
     def note_place(self, error: Unsupported) -> None:
         """Put this frame in front of the user's stack of an error that leaves it."""
@@ -210,7 +268,6 @@ class RootTranslator(InstructionTranslator):
         super().__init__(*args)
         self.break_at = break_at
         self.steps = 0
-        self.created: dict[VariableTracker, int] = {}
         self.argument_names = list(self.locals)
         self.arguments = list(self.locals.values())
 
@@ -218,15 +275,13 @@ class RootTranslator(InstructionTranslator):
         self.steps += 1
         if self.steps == self.break_at:
             raise BreakHere
+        self.attempt.root_step = self.steps
         super().step(instruction)
-        if self.stack and isinstance(self.stack[-1], GeneratorVariable):
-            self.created.setdefault(self.stack[-1], self.steps)
 
     def close(self) -> None:
         """Let go of the program's values."""
         self.stack, self.arguments, self.locals, self.cells = [], [], {}, {}
         self.returned = self.handled = None
-        self.created = {}
 
     def note_raise(self, observed: ObservedException) -> None:
         self.attempt.raised_at.setdefault(observed.error, self.step_to_break())

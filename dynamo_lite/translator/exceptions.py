@@ -6,9 +6,11 @@ from typing import Any
 
 from ..variables.base import ObservedException, VariableTracker
 from ..variables.constant import ConstantVariable
-from ..variables.exception import ExceptionVariable, HandledVariable
+from ..variables.exception import ExceptionVariable, HandledVariable, TracebackVariable
 from ..variables.function import ClassVariable
+from ..variables.polyfills import exception_groups
 from ..variables.sequence import TupleVariable
+from ..variables.user_object import RealExceptionVariable
 from .opcodes import opcode
 
 
@@ -30,14 +32,28 @@ def raise_varargs(tx: Any, instruction: Any) -> None:
     cause = tx.pop() if instruction.arg == 2 else None
     error = _exception(tx, tx.pop())
     if cause is not None:
-        if not isinstance(error, ExceptionVariable):
-            tx.refuse(instruction, "the cause of an exception made outside")
         if not tx.is_none(cause):
-            error.cause = _exception(tx, cause)
-        error.suppress = True
-    if isinstance(error, ExceptionVariable) and tx.handled is not None and error is not tx.handled:
-        error.context = tx.handled
+            cause = _exception(tx, cause)
+        error.setattr(tx, "__cause__", cause)
+    set_context(tx, error)
     raise ObservedException(error)
+
+
+def set_context(tx: Any, error: VariableTracker) -> None:
+    """Raising an exception while another is handled makes that its context. The chain stays free of cycles."""
+    handled = tx.handled
+    if handled is None or error is handled:
+        return
+    above = handled
+    while True:
+        next_ = above.getattr(tx, "__context__").realize()
+        if tx.is_none(next_):
+            break
+        if next_ is error:
+            above.setattr(tx, "__context__", ConstantVariable(None))
+            break
+        above = next_
+    error.setattr(tx, "__context__", handled)
 
 
 @opcode("RERAISE")
@@ -52,7 +68,7 @@ def load_assertion_error(tx: Any, instruction: Any) -> None:
 
 @opcode("PUSH_EXC_INFO")
 def push_exc_info(tx: Any, instruction: Any) -> None:
-    error = tx.stack.pop()
+    error = tx.pop()
     tx.stack.append(HandledVariable(tx.handled, error))
     tx.stack.append(error)
     tx.handled = error
@@ -81,7 +97,52 @@ def check_exc_match(tx: Any, instruction: Any) -> None:
 def with_except_start(tx: Any, instruction: Any) -> None:
     error, leave = tx.stack[-1].realize(), tx.stack[-4].realize()
     kind = tx.make(error.python_type())
-    tx.stack.append(tx.call(leave, [kind, error, ConstantVariable(None)], {}))
+    if isinstance(error, RealExceptionVariable):
+        traceback = error.getattr(tx, "__traceback__")
+    else:
+        traceback = TracebackVariable()
+    tx.stack.append(tx.call(leave, [kind, error, traceback], {}))
+
+
+@opcode("CHECK_EG_MATCH")
+def check_eg_match(tx: Any, instruction: Any) -> None:
+    kinds, error = tx.pop(), tx.pop()
+    taken, rest = tx.call(tx.make(exception_groups.match), [error, kinds], {}).realize().items
+    tx.stack += [rest, taken]
+    if not tx.is_none(taken):
+        _handle_instead(tx, error, taken.realize())
+
+
+def _handle_instead(tx: Any, error: VariableTracker, part: VariableTracker) -> None:
+    """In an ``except*`` clause its part of the group is what is handled."""
+    tx.handled = part
+    kept = next(value for value in reversed(tx.stack) if isinstance(value, HandledVariable))
+    kept.error = part
+    raised_at = tx.attempt.raised_at
+    raised_at.setdefault(part, raised_at.get(error, tx.attempt.root_step))
+
+
+@opcode("PREP_RERAISE_STAR")
+def prep_reraise_star(tx: Any, instruction: Any) -> None:
+    errors, original = tx.pop(), tx.pop()
+    tx.stack.append(tx.call(tx.make(exception_groups.reraised), [original, errors], {}))
+
+
+@opcode("CALL_INTRINSIC_2")
+def call_intrinsic_2(tx: Any, instruction: Any) -> None:
+    if instruction.arg != 1:
+        tx.refuse(instruction, f"intrinsic {instruction.arg} is not modelled")
+    prep_reraise_star(tx, instruction)
+
+
+@opcode("CLEANUP_THROW")
+def cleanup_throw(tx: Any, instruction: Any) -> None:
+    """What was thrown into ``yield from`` has come out of the inner iterator."""
+    error = tx.pop()
+    if not issubclass(error.python_type(), StopIteration):
+        raise ObservedException(error)
+    del tx.stack[-2:]
+    tx.stack += [ConstantVariable(None), error.getattr(tx, "value")]
 
 
 @opcode("CALL_INTRINSIC_1")

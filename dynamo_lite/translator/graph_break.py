@@ -37,6 +37,7 @@ _PREVIOUS = "___previous{}"
 """What was handled before a handler of the frame was entered."""
 _SELF = "___self"
 _ERROR = "___error"
+NEW, WAITING = "new", "waiting"
 _VARARGS = 0x04
 _VARKEYWORDS = 0x08
 
@@ -53,6 +54,8 @@ class ResumePoint:
     handled: tuple[int, ...] = ()
     """Where on the stack handlers keep what was handled before; the argument is the exception that is handled."""
     raising: bool = False
+    generator: str = ""
+    """`NEW` or `WAITING`, where the function makes a generator that goes on from here."""
 
     def arguments(self) -> list[str]:
         """Parameters: what ``super()`` takes for self, the stack, the error, the locals."""
@@ -106,6 +109,8 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
     freevars = (*original.co_cellvars, *original.co_freevars)
     start = body[point.index]
     prologue: list[Instruction] = list(emit.prologue((), len(freevars)))
+    if point.generator:
+        prologue[-1:-1] = [emit.make("RETURN_GENERATOR"), emit.pop_top()]
     for at in range(point.depth):
         if at in point.nulls:
             prologue.append(emit.push_null())
@@ -119,6 +124,9 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
         again.handler = start.handler
         prologue.append(again)
     else:
+        if point.generator == WAITING:  # at a yield with the same handlers, so that throw() and close() find them
+            waits, goes_on = map(emit.copy_of, body[point.index - 2 : point.index])
+            prologue += [emit.load_const(None), waits, goes_on]
         prologue.append(emit.jump(start))
     for instruction in prologue:
         instruction.positions = start.positions
@@ -207,6 +215,7 @@ class _Breaker:
         for name in reversed(names):
             cg.store_fast(name)
         self._drop_arguments(names)
+        cg.set_grad_mode(root.attempt.final_grad_mode)
         self.bound = set(names) | ({_SELF} if self.first == _SELF else set())
 
     def _drop_arguments(self, names: list[str]) -> None:

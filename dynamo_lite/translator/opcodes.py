@@ -39,10 +39,9 @@ refuse(
     *(name for name, number in dis.opmap.items() if number > 255 and name != "LOAD_METHOD"),
 )
 refuse("coroutines are left to CPython", "BEFORE_ASYNC_WITH", "GET_AITER", "GET_ANEXT", "GET_AWAITABLE")
-refuse("coroutines are left to CPython", "END_ASYNC_FOR", "ASYNC_GEN_WRAP", "CLEANUP_THROW", "INTERPRETER_EXIT")
+refuse("coroutines are left to CPython", "END_ASYNC_FOR", "ASYNC_GEN_WRAP", "INTERPRETER_EXIT")
 refuse("it belongs to class bodies and modules, which run once", "LOAD_NAME", "STORE_NAME", "DELETE_NAME")
 refuse("it belongs to class bodies and modules, which run once", "SETUP_ANNOTATIONS", "LOAD_CLASSDEREF", "LOAD_LOCALS")
 refuse(
     "it belongs to class bodies", "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS", "IMPORT_STAR", "PRINT_EXPR"
 )
-refuse("exception groups are left to CPython", "PREP_RERAISE_STAR", "CHECK_EG_MATCH", "CALL_INTRINSIC_2")

@@ -13,6 +13,7 @@ from ..reasons import UnsupportedContext
 from ..source import Source
 from .base import Args, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_type
 from .constant import ConstantVariable
+from .registry import models
 
 GRAD_CLASSES = (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)
 
@@ -105,6 +106,34 @@ class GradModeVariable(ContextVariable):
 
     def exit(self, tx: Any) -> None:
         torch._C._set_grad_enabled(self.previous)
+
+    def reconstruct(self, cg: Any) -> None:
+        super().reconstruct(cg)
+        if type(self.value) is not torch.set_grad_enabled and hasattr(self, "previous"):
+            cg.copy_top()
+            cg.load_const(self.previous)
+            cg.swap()
+            cg.store_attr("prev")
+
+
+@models(torch.no_grad.__enter__, torch.enable_grad.__enter__)
+def _enter_grad_mode(tx: Any, manager: VariableTracker) -> VariableTracker:
+    """The method called by hand, as `contextlib.ExitStack` does."""
+    if not isinstance(manager, GradModeVariable) or manager.source is not None:
+        unsupported(UnsupportedContext(f"{manager.describe()} (entered by an explicit call)"))
+    manager.enter(tx)
+    return ConstantVariable(None)
+
+
+@models(torch.no_grad.__exit__, torch.enable_grad.__exit__)
+def _exit_grad_mode(tx: Any, manager: VariableTracker, *error: VariableTracker) -> VariableTracker:
+    if isinstance(manager, GradModeVariable) and manager.source is not None:
+        torch._C._set_grad_enabled(tx.python_value(manager.getattr(tx, "prev")))
+    elif isinstance(manager, GradModeVariable) and hasattr(manager, "previous"):
+        manager.exit(tx)
+    else:
+        unsupported(UnsupportedContext(f"{manager.describe()} (left by an explicit call)"))
+    return ConstantVariable(None)
 
 
 class GraphContextVariable(ContextVariable):

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from typing import Any
 
 from ..reasons import UnsupportedAttribute
 from .attributes import MISSING, class_lookup, is_data_descriptor, object_setattr
 from .base import NotConstant, VariableTracker, unsupported
 from .constant import ConstantVariable
-from .sequence import TupleVariable
+from .polyfills import exception_groups
+from .registry import models
+from .sequence import ListVariable, TupleVariable
 
 
 class ExceptionVariable(VariableTracker):
     """An instance of an exception class that adds nothing to ``BaseException``'s construction."""
 
-    __slots__ = ("cls", "args", "cause", "context", "attrs", "suppress", "args_tuple")
+    __slots__ = ("cls", "args", "cause", "context", "attrs", "suppress", "args_tuple", "members")
 
     def __init__(self, cls: type[BaseException], args: list[VariableTracker]) -> None:
         self.source = None
@@ -24,6 +28,8 @@ class ExceptionVariable(VariableTracker):
         self.context: VariableTracker | None = None
         self.suppress = False
         self.args_tuple: TupleVariable | None = None
+        self.members: TupleVariable | None = None
+        """What an exception group holds."""
         self.attrs: dict[str, VariableTracker] = {}
 
     def python_type(self) -> type:
@@ -58,17 +64,40 @@ class ExceptionVariable(VariableTracker):
             return tx.make(self.cls)
         if name == "__suppress_context__":
             return ConstantVariable(self.suppress)
+        if issubclass(self.cls, BaseExceptionGroup) and name in ("message", "exceptions"):
+            return self.args[0] if name == "message" else self.group(tx)
         return tx.generic_getattr(self, name)
 
+    def group(self, tx: Any) -> TupleVariable:
+        """``exceptions`` of an exception group."""
+        if self.members is None:
+            self.members = TupleVariable(self.args[1].realize().elements(tx))
+        return self.members
+
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+        if name in _CHAIN:
+            self._link(tx, name, value)
+            return
+        if name == "__traceback__" and isinstance(value.realize(), TracebackVariable):
+            return
         raw = class_lookup(self.cls, name)
         if raw is not MISSING and is_data_descriptor(raw) and not isinstance(raw, property):
             unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
         object_setattr(tx, self, name, value)
 
-    def text(self, tx: Any, function: Any) -> VariableTracker:
-        """``str`` or ``repr`` of it, where the class leaves that to BaseException."""
-        return tx.make(tx.fold(function, (self.cls(*(arg.realize().as_constant() for arg in self.args)),)))
+    def _link(self, tx: Any, name: str, value: VariableTracker) -> None:
+        """Set ``__cause__`` or ``__context__``."""
+        value = value.realize()
+        none = tx.is_none(value)
+        if not none and not issubclass(value.python_type(), BaseException):
+            what = name.strip("_")
+            tx.raise_error(TypeError, f"exception {what} must be None or derive from BaseException")
+        if name == "__cause__":
+            self.cause, self.suppress = (None if none else value), True
+        elif name == "__context__":
+            self.context = None if none else value
+        else:
+            self.suppress = tx.truth(value)
 
     def method___init__(self, tx: Any, *args: VariableTracker) -> VariableTracker:
         self.args = list(args)
@@ -77,6 +106,8 @@ class ExceptionVariable(VariableTracker):
     def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
         if name in ("name", "obj") and issubclass(self.cls, (AttributeError, NameError, ImportError)):
             return ConstantVariable(None)
+        if isinstance(raw, types.MemberDescriptorType) and not raw.__objclass__.__flags__ & (1 << 9):
+            return self.c_member(tx, name)
         return super().slot_get(tx, name, raw)
 
     def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
@@ -85,8 +116,31 @@ class ExceptionVariable(VariableTracker):
     def instance_set(self, tx: Any, name: str, value: VariableTracker) -> None:
         self.attrs[name] = value
 
+    def c_member(self, tx: Any, name: str) -> VariableTracker:
+        """What a class in C computes of the arguments: ``OSError.errno``."""
+        made = tx.fold(self.cls, [tx.python_value(arg) for arg in self.args])
+        return tx.make(tx.fold(getattr, (made, name)))
+
     def method_add_note(self, tx: Any, note: VariableTracker) -> VariableTracker:
-        unsupported(UnsupportedAttribute(self.describe(), "add_note"))
+        if not issubclass(note.python_type(), str):
+            tx.raise_error(TypeError, f"note must be a str, not '{note.python_type().__name__}'")
+        notes = self.attrs.setdefault("__notes__", ListVariable([]))
+        notes.realize().call_method(tx, "append", [note], {})
+        return ConstantVariable(None)
+
+    def method_with_traceback(self, tx: Any, traceback: VariableTracker) -> VariableTracker:
+        if not tx.is_none(traceback) and not isinstance(traceback, TracebackVariable):
+            unsupported(UnsupportedAttribute(self.describe(), "with_traceback"))
+        return self
+
+    def method_derive(self, tx: Any, errors: VariableTracker) -> VariableTracker:
+        return tx.call(tx.make(BaseExceptionGroup), [self.args[0].realize(), errors], {}).realize()
+
+    def method_split(self, tx: Any, condition: VariableTracker) -> VariableTracker:
+        return tx.call(tx.make(exception_groups.split), [self, condition], {}).realize()
+
+    def method_subgroup(self, tx: Any, condition: VariableTracker) -> VariableTracker:
+        return tx.call(tx.make(exception_groups.subgroup), [self, condition], {}).realize()
 
     def reconstruct(self, cg: Any) -> None:
         def fill(cg: Any) -> None:
@@ -100,6 +154,11 @@ class ExceptionVariable(VariableTracker):
                 cg.load(self.cause or ConstantVariable(None))
                 cg.swap()
                 cg.store_attr("__cause__")
+            if self.context is not None:
+                cg.copy_top()
+                cg.load(self.context)
+                cg.swap()
+                cg.store_attr("__context__")
 
         def new() -> None:
             if plainly_constructed(self.cls):
@@ -108,6 +167,38 @@ class ExceptionVariable(VariableTracker):
             cg.call(self.cls.__new__, [lambda: cg.load_const(self.cls), *(lambda a=a: cg.load(a) for a in self.args)])
 
         cg.make_then_fill(self, new, fill)
+
+
+_CHAIN = ("__cause__", "__context__", "__suppress_context__")
+
+
+class TracebackVariable(VariableTracker):
+    """The traceback of an exception that was raised inside: it can be passed on, not looked into."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.source = None
+
+    def python_type(self) -> type:
+        return types.TracebackType
+
+    def truth(self, tx: Any) -> bool:
+        return True
+
+    def describe(self) -> str:
+        return "the traceback of an exception raised inside"
+
+    def reconstruct(self, cg: Any) -> None:
+        raise NotConstant(self.describe())
+
+
+@models(sys.exc_info)
+def _exc_info(tx: Any) -> VariableTracker:
+    error = tx.handled
+    if error is None:
+        return TupleVariable([ConstantVariable(None)] * 3)
+    return TupleVariable([tx.make(error.python_type()), error, TracebackVariable()])
 
 
 class HandledVariable(VariableTracker):

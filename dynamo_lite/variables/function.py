@@ -325,11 +325,12 @@ class NestedFunctionVariable(VariableTracker):
         return self
 
     def describe(self) -> str:
-        return f"the function {self.name}"
+        return f"the function {self.code.co_qualname}"
 
     @property
     def name(self) -> str:
-        return self.code.co_qualname
+        name = self.attrs.get("__qualname__")
+        return self.code.co_qualname if name is None else name.realize().as_constant()
 
     def defaults(self, tx: Any) -> list[VariableTracker]:
         return self._defaults
@@ -371,7 +372,7 @@ class NestedFunctionVariable(VariableTracker):
         if name == "__name__":
             return ConstantVariable(self.code.co_name)
         if name == "__qualname__":
-            return ConstantVariable(self.name)
+            return ConstantVariable(self.code.co_qualname)
         if name == "__module__":
             return self._scope.load("__name__") or ConstantVariable(None)
         if name == "__annotations__":

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..reasons import UnreconstructableValue
-from .base import Exhausted, NotConstant, VariableTracker, unsupported
+from .base import Exhausted, ObservedException, VariableTracker
 from .constant import ConstantVariable
 from .sequence import TupleVariable
 
@@ -153,7 +152,7 @@ class GeneratorVariable(IteratorVariable):
         self.frame = frame
         self.finished = False
         self.running = False
-        frame.attempt.generators.append(self)
+        frame.attempt.generators[self] = frame.attempt.root_step
 
     @property
     def in_block(self) -> bool:
@@ -189,22 +188,50 @@ class GeneratorVariable(IteratorVariable):
     def next(self, tx: Any) -> VariableTracker:
         return self.send(tx, ConstantVariable(None))
 
-    def send(self, tx: Any, value: VariableTracker) -> VariableTracker:
-        if self.finished:
-            raise Exhausted
-        if self.running:
-            tx.raise_error(ValueError, "generator already executing")
+    def _resume(self, tx: Any, value: VariableTracker, error: VariableTracker | None = None) -> VariableTracker:
         self.running = True
         try:
-            return self.frame.resume_generator(tx, value)
-        except Exhausted:
-            self.finished = True
-            raise
+            return self.frame.resume_generator(tx, value, error)
         except BaseException:
             self.finished = True
             raise
         finally:
             self.running = False
+
+    def _check_not_running(self, tx: Any) -> None:
+        if self.running:
+            tx.raise_error(ValueError, "generator already executing")
+
+    def send(self, tx: Any, value: VariableTracker) -> VariableTracker:
+        self._check_not_running(tx)
+        if self.finished:
+            raise Exhausted
+        if not self.frame.started and not tx.is_none(value):
+            tx.raise_error(TypeError, "can't send non-None value to a just-started generator")
+        return self._resume(tx, value)
+
+    def throw(self, tx: Any, error: VariableTracker) -> VariableTracker:
+        """Raise in it where it waits."""
+        self._check_not_running(tx)
+        if self.finished or not self.frame.started:
+            self.finished = True
+            raise ObservedException(error)
+        return self._resume(tx, ConstantVariable(None), error)
+
+    def close(self, tx: Any) -> None:
+        self._check_not_running(tx)
+        if self.finished or not self.frame.started:
+            self.finished = True
+            return
+        try:
+            self.throw(tx, tx.call(tx.make(GeneratorExit), [], {}).realize())
+        except Exhausted:
+            return
+        except ObservedException as observed:
+            if issubclass(observed.error.python_type(), (GeneratorExit, StopIteration)):
+                return
+            raise
+        tx.raise_error(RuntimeError, "generator ignored GeneratorExit")
 
     def method_send(self, tx: Any, value: VariableTracker) -> VariableTracker:
         try:
@@ -212,17 +239,21 @@ class GeneratorVariable(IteratorVariable):
         except Exhausted as end:
             tx.raise_stop_iteration(end.value)
 
+    def method_throw(self, tx: Any, kind: VariableTracker, value: Any = None, traceback: Any = None) -> VariableTracker:
+        try:
+            return self.throw(tx, tx.thrown(kind, value))
+        except Exhausted as end:
+            tx.raise_stop_iteration(end.value)
+
     def method_close(self, tx: Any) -> VariableTracker:
-        if not self.finished and self.frame.started:
-            unsupported(UnreconstructableValue("closing " + self.describe()))
-        self.finished = True
+        self.close(tx)
         return ConstantVariable(None)
 
     def reconstruct(self, cg: Any) -> None:
         if self.finished:
             cg.call(_finished_generator, [])
-            return
-        raise NotConstant("generator")
+        else:
+            self.frame.rebuild_generator(cg, self)
 
 
 def _finished_generator() -> Any:

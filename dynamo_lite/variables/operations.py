@@ -21,13 +21,13 @@ from ..reasons import (
     UnsupportedValue,
 )
 from ..source import Source
-from . import attributes, registry
+from . import attributes, registry, text
 from .attributes import MISSING, MethodVariable, bind, class_attribute, class_lookup
 from .base import Args, Exhausted, Kwargs, NotConstant, ObservedException, VariableTracker, unsupported
 from .constant import ConstantVariable
 from .exception import ExceptionVariable
 from .function import ClassVariable, FunctionVariable
-from .iterator import IteratorVariable
+from .iterator import GeneratorVariable, IteratorVariable
 from .mapping import DictVariable, DictViewVariable, SetVariable
 from .sequence import ListVariable, SequenceIterator, SequenceVariable, SliceVariable, TupleVariable
 from .tensor import TensorVariable
@@ -363,21 +363,61 @@ class Operations:
         except Exhausted as end:
             self.raise_stop_iteration(end.value)
 
-    def next_by_call(self, method: VariableTracker) -> VariableTracker:
+    def next_by_call(self, method: VariableTracker, args: Args | None = None) -> VariableTracker:
         """The next item of an object whose ``__next__`` is ``method``; its StopIteration is the end."""
         try:
-            return self.call(method, [], {}).realize()
+            return self.call(method, args or [], {}).realize()
         except ObservedException as observed:
             if not issubclass(observed.error.python_type(), StopIteration):
                 raise
-            value = observed.error.args[0] if getattr(observed.error, "args", None) else None
-            raise Exhausted(value) from None
+            raise Exhausted(observed.error.getattr(self, "value")) from None
 
-    def unpack(self, variable: VariableTracker) -> list[VariableTracker]:
-        """The items for an assignment to several targets."""
+    def thrown(self, kind: VariableTracker, value: VariableTracker | None) -> VariableTracker:
+        """The exception that ``throw(kind, value)`` raises."""
+        if isinstance(kind, ClassVariable) and issubclass(kind.value, BaseException):
+            if value is not None and isinstance(value, (ExceptionVariable, RealExceptionVariable)):
+                return value
+            args = [] if value is None or self.is_none(value) else [value]
+            return self.call(kind, args, {}).realize()
+        if not issubclass(kind.python_type(), BaseException):
+            name = kind.python_type().__name__
+            what = f"exceptions must be classes or instances deriving from BaseException, not {name}"
+            self.raise_error(TypeError, what)
+        if value is not None and not self.is_none(value):
+            self.raise_error(TypeError, "instance exception may not have a separate value")
+        return kind
+
+    def can_throw(self, iterator: VariableTracker) -> bool:
+        """Whether a generator that delegates to this iterator passes exceptions on to it."""
+        return isinstance(iterator, GeneratorVariable) or self.has_attribute(iterator, "throw")
+
+    def throw_to(self, iterator: VariableTracker, error: VariableTracker) -> VariableTracker:
+        if isinstance(iterator, GeneratorVariable):
+            return iterator.throw(self, error)
+        return self.next_by_call(iterator.getattr(self, "throw"), [error])
+
+    def close_iterator(self, iterator: VariableTracker) -> None:
+        """What closing a generator does to what it delegates to."""
+        if isinstance(iterator, GeneratorVariable):
+            iterator.close(self)
+        elif self.has_attribute(iterator, "close"):
+            self.call(iterator.getattr(self, "close"), [], {})
+
+    def unpack(self, variable: VariableTracker, enough: int | None = None) -> list[VariableTracker]:
+        """The items for an assignment to several targets: not more than ``enough`` are taken."""
         if isinstance(variable, SequenceVariable):
             return list(variable.items)
-        return variable.elements(self)
+        kind = variable.python_type()
+        if all(class_lookup(kind, name) in (MISSING, None) for name in ("__iter__", "__getitem__")):
+            self.raise_error(TypeError, f"cannot unpack non-iterable {kind.__name__} object")
+        iterator = self.iterate(variable)
+        found: list[VariableTracker] = []
+        while enough is None or len(found) < enough:
+            try:
+                found.append(iterator.next(self))
+            except Exhausted:
+                break
+        return found
 
     def realized_elements(self, variable: VariableTracker) -> list[VariableTracker]:
         return variable.realize().elements(self)
@@ -409,37 +449,11 @@ class Operations:
 
     def format(self, value: VariableTracker, spec: VariableTracker) -> VariableTracker:
         """``format(value, spec)``."""
-        if isinstance(value, UserObjectVariable) and not isinstance(value, EnumVariable):
-            method = value.special(self, "__format__")
-            if method is not None:
-                return self.call(method, [spec], {})
-            if self.truth(spec):
-                unsupported(UnsupportedOperation("format()", value.describe()))
-            return self.string(value, "__str__")
-        if isinstance(value, ExceptionVariable) and not self.truth(spec):
-            return self.string(value, "__str__")
-        if isinstance(value, (TensorVariable, ListVariable, TupleVariable)) and not value.is_constant():
-            return self.make(self.fold(format, (self.python_value(value), self.python_value(spec))))
-        return self.make(self.fold(format, (self.python_value(value), self.python_value(spec))))
+        return text.formatted(self, value, spec)
 
     def string(self, value: VariableTracker, name: str) -> VariableTracker:
         """``str`` or ``repr``."""
-        function = str if name == "__str__" else repr
-        if isinstance(value, RealExceptionVariable) and value.special(self, name) is None:
-            return value.text(self, function)
-        if isinstance(value, UserObjectVariable) and not isinstance(value, EnumVariable):
-            method = value.special(self, name)
-            if method is None and name == "__str__" and class_lookup(value.cls, "__str__") is object.__str__:
-                method = value.special(self, "__repr__")
-            if method is None:
-                unsupported(UnsupportedOperation(f"{function.__name__}()", value.describe()))
-            return self.call(method, [], {})
-        if isinstance(value, ExceptionVariable):
-            raw = class_lookup(value.cls, name)
-            if isinstance(raw, types.FunctionType):
-                return self.call(bind(self, raw, name, value, value.cls), [], {})
-            return value.text(self, function)
-        return self.make(self.fold(function, (self.python_value(value),)))
+        return text.string(self, value, name)
 
     # -- attributes ------------------------------------------------------------------------------------------------
 
@@ -585,56 +599,3 @@ class GetItemIterator(IteratorVariable):
             raise
         self.at += 1
         return item.realize()
-
-
-def bind_arguments(tx: Any, function: Any, args: Args, kwargs: Kwargs) -> dict[str, VariableTracker]:
-    """Arguments to parameters, as a call of ``function`` does. Raises the program's TypeError."""
-    code = function.code
-    names = code.co_varnames
-    positional = code.co_argcount
-    bound: dict[str, VariableTracker] = dict(zip(names[:positional], args))
-    if len(args) > positional:
-        if not code.co_flags & 0x04:
-            given = f"{positional} positional argument{'s' if positional != 1 else ''} but {len(args)} were given"
-            tx.raise_error(TypeError, f"{code.co_qualname}() takes {given}")
-    total = positional + code.co_kwonlyargcount
-    if code.co_flags & 0x04:
-        bound[names[total]] = TupleVariable(list(args[positional:]))
-    extra: dict[str, VariableTracker] = {}
-    _bind_keywords(tx, code, names, total, kwargs, bound, extra)
-    if code.co_flags & 0x08:
-        made = DictVariable({})
-        made.items.update(extra)
-        bound[names[total + bool(code.co_flags & 0x04)]] = made
-    _bind_defaults(tx, function, code, names, positional, total, bound)
-    return bound
-
-
-def _bind_keywords(tx: Any, code: Any, names: Any, total: int, kwargs: Kwargs, bound: Kwargs, extra: Kwargs) -> None:
-    keywords = names[code.co_posonlyargcount : total]
-    for name, value in kwargs.items():
-        if name in keywords:
-            if name in bound:
-                tx.raise_error(TypeError, f"{code.co_qualname}() got multiple values for argument '{name}'")
-            bound[name] = value
-        elif code.co_flags & 0x08:
-            extra[name] = value
-        else:
-            tx.raise_error(TypeError, f"{code.co_qualname}() got an unexpected keyword argument '{name}'")
-
-
-def _bind_defaults(tx: Any, function: Any, code: Any, names: Any, positional: int, total: int, bound: Kwargs) -> None:
-    missing = [name for name in names[:positional] if name not in bound]
-    if missing:
-        defaults = function.defaults(tx)
-        for name, value in zip(names[positional - len(defaults) : positional], defaults):
-            bound.setdefault(name, value)
-        missing = [name for name in missing if name not in bound]
-    lacking = [name for name in names[positional:total] if name not in bound]
-    if lacking:
-        for name, value in function.keyword_defaults(tx).items():
-            bound.setdefault(name, value)
-        missing += [name for name in lacking if name not in bound]
-    if missing:
-        quoted = ", ".join(f"'{name}'" for name in missing)
-        tx.raise_error(TypeError, f"{code.co_qualname}() missing {len(missing)} required arguments: {quoted}")

@@ -24,6 +24,7 @@ from .attributes import (
 from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker, unsupported, wraps_if, wraps_type
 from .constant import ConstantVariable
 from .mapping import DictVariable, SetVariable, wrap_dict_items
+from .polyfills import exception_groups
 from .sequence import ListVariable, SequenceVariable, TupleVariable
 
 PAYLOADS: tuple[type, ...] = (defaultdict, OrderedDict, dict, list, tuple, set, frozenset, deque)
@@ -570,10 +571,32 @@ class RealExceptionVariable(UserObjectVariable):
     __slots__ = ()
 
     def c_attribute(self, tx: Any, name: str) -> VariableTracker:
-        if name == "args":
+        if name in self.attrs:
+            return self.attrs[name]  # type: ignore[return-value]
+        if name in ("args", "__context__", "__cause__", "__traceback__"):
             assert self.source is not None
-            return tx.attempt.wrap(self.value.args, self.source.child("c_attr", "args"))
+            return tx.attempt.wrap(getattr(self.value, name), self.source.child("c_attr", name))
         return super().c_attribute(tx, name)
+
+    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+        if name in ("__context__", "__cause__"):
+            self.instance_set(tx, name, value)
+        elif name != "__traceback__" or value.realize() is not self.c_attribute(tx, name):
+            super().setattr(tx, name, value)
+
+    def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
+        if name in self.attrs or raw.__objclass__.__flags__ & _HEAP_TYPE:
+            return super().slot_get(tx, name, raw)
+        assert self.source is not None
+        return tx.attempt.wrap(getattr(self.value, name), self.source.child("c_attr", name))
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name in ("split", "subgroup") and issubclass(self.cls, BaseExceptionGroup):
+            return tx.call(tx.make(getattr(exception_groups, name)), [self, *args], kwargs).realize()
+        if name == "derive" and issubclass(self.cls, BaseExceptionGroup):
+            message = self.slot_get(tx, "message", BaseExceptionGroup.__dict__["message"])
+            return tx.call(tx.make(BaseExceptionGroup), [message, *args], kwargs).realize()
+        return super().call_method(tx, name, args, kwargs)
 
     def text(self, tx: Any, function: Any) -> VariableTracker:
         """``str`` or ``repr``, where that is BaseException's: a matter of the arguments."""
