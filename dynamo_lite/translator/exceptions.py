@@ -79,6 +79,7 @@ def pop_except(tx: Any, instruction: Any) -> None:
     kept = tx.stack.pop()
     if not isinstance(kept, HandledVariable):
         tx.refuse(instruction, "the handler was entered outside of the trace")
+    kept.over = True
     tx.handled = kept.previous
 
 

@@ -177,7 +177,7 @@ class _Breaker:
         self.index = index
         self.source = decode(self.original)
         self.nulls = {at for at, value in enumerate(root.stack) if value is NULL}
-        self.handled = {at for at, value in enumerate(root.stack) if isinstance(value, HandledVariable)}
+        self.handled = {at for at, value in enumerate(root.stack) if _in_force(value)}
         self.cells = {name: f"___cell_{name}" for name in root.cells if name not in root.code.co_freevars}
         self.first = self._first_argument()
 
@@ -195,7 +195,7 @@ class _Breaker:
         cg, root = self.cg, self.root
         handler = self.source[self.index].handler
         for at, value in enumerate(root.stack):
-            if isinstance(value, HandledVariable):
+            if at in self.handled:
                 self._load_handled(at, value)
                 continue
             cg.load(value)
@@ -223,8 +223,7 @@ class _Breaker:
         kept = {*names, *self.cells.values(), _SELF}
         for name in self.root.argument_names:
             if name not in kept:
-                self.cg.load_const(None)
-                self.cg.store_fast(name)
+                self.cg.op("DELETE_FAST", name)
         self.cg.drop_temporaries()
 
     def _load_handled(self, at: int, value: HandledVariable) -> None:
@@ -380,6 +379,10 @@ class _Breaker:
             else:
                 cg.load_fast(self.cells[name])
         cg.build("TUPLE", len(names))
+
+
+def _in_force(value: Any) -> bool:
+    return isinstance(value, HandledVariable) and not value.over
 
 
 _TERMINATORS = frozenset({"RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "RETURN_CONST"})

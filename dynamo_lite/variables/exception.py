@@ -204,15 +204,17 @@ def _exc_info(tx: Any) -> VariableTracker:
 class HandledVariable(VariableTracker):
     """What a handler keeps on the stack: the exception that was being handled before ``error`` was caught.
 
-    Loading it in generated code makes ``error`` the one that is handled there; `graph_break` undoes that."""
+    Loading it in generated code makes ``error`` the one that is handled there; `graph_break` undoes that. ``over``: the
+    handler was left, though this is on the stack still (a handler that raises leaves first, by a copy)."""
 
-    __slots__ = ("previous", "error")
+    __slots__ = ("previous", "error", "over")
     unshared = True
 
     def __init__(self, previous: VariableTracker | None, error: VariableTracker) -> None:
         self.source = None
         self.previous = previous
         self.error = error
+        self.over = False
 
     def python_type(self) -> type:
         return BaseException
@@ -221,6 +223,9 @@ class HandledVariable(VariableTracker):
         return "a handled exception"
 
     def reconstruct(self, cg: Any) -> None:
+        if self.over:
+            cg.load(self.previous or ConstantVariable(None))
+            return
         cg.load(self.error)
         cg.op("PUSH_EXC_INFO")
         cg.pop_top()
