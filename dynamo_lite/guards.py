@@ -137,6 +137,8 @@ class Guards:
             return
         assert source.parent is not None
         source.number = tree.child(source.parent.number, source.kind, source.arg)
+        if source.expected and not source.checks:
+            source.check("present")
         if source.checks:
             place = str(source)
             for kind, arg, _ in source.checks.values():

@@ -28,6 +28,7 @@ class Source:
         "children",
         "checks",
         "captured",
+        "expected",
         "related",
         "number",
         "local_rooted",
@@ -42,6 +43,8 @@ class Source:
         self.checks: dict[Any, tuple[str, Any, Any]] = {}
         """(kind, argument, user's place) by a key that tells equal ones."""
         self.captured = False
+        self.expected = False
+        """The program saw that there is something here, if not what."""
         self.related = False
         """A check that relates several places names this one."""
         self.number = -1
@@ -63,9 +66,18 @@ class Source:
         if key not in self.checks:
             self.checks[key] = (kind, arg, None)
 
+    def instance_item(self, name: str) -> Source:
+        """What the object here has in its ``__dict__`` under a name."""
+        return self.child("instance_dict").child("dict_item", name).expect()
+
+    def expect(self) -> Source:
+        """Assume that there is something in this place. Returns the place."""
+        self.expected = True
+        return self
+
     @property
     def needed(self) -> bool:
-        return bool(self.checks) or self.captured or self.related
+        return bool(self.checks) or self.captured or self.related or self.expected
 
     def walk(self) -> Iterator[Source]:
         """This and all below it, parents first."""

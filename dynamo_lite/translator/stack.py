@@ -119,7 +119,7 @@ def load_closure(tx: Any, instruction: Any) -> None:
 
 @opcode("LOAD_DEREF")
 def load_deref(tx: Any, instruction: Any) -> None:
-    content = tx.cells[instruction.argval].content
+    content = tx.cells[instruction.argval].load()
     if content is None:
         _unbound_cell(tx, instruction.argval)
     tx.stack.append(content)
@@ -143,7 +143,7 @@ def store_deref(tx: Any, instruction: Any) -> None:
 @opcode("DELETE_DEREF")
 def delete_deref(tx: Any, instruction: Any) -> None:
     cell = tx.cells[instruction.argval]
-    if cell.content is None:
+    if cell.load() is None:
         _unbound_cell(tx, instruction.argval)
     cell.set(tx, None)
 

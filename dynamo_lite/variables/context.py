@@ -41,9 +41,7 @@ class ContextVariable(VariableTracker):
     def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
         if self.source is None or name not in self.value.__dict__:
             return None
-        return LazyVariable(
-            tx.attempt, self.value.__dict__[name], self.source.child("instance_dict").child("dict_item", name)
-        )
+        return LazyVariable(tx.attempt, self.value.__dict__[name], self.source.instance_item(name))
 
     def enter(self, tx: Any) -> None:
         raise NotImplementedError

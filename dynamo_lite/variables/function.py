@@ -39,15 +39,24 @@ class CellVariable(VariableTracker):
     def python_type(self) -> type:
         return types.CellType
 
+    def load(self) -> VariableTracker | None:
+        """The content, which the program is about to use; None if the cell is empty."""
+        content = self.content
+        if isinstance(content, LazyVariable):
+            assert content.source is not None
+            content.source.expect()
+        return content
+
     def set(self, tx: Any, value: VariableTracker | None) -> None:
         tx.effects.mutate(self)
         self.content = value
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         if name == "cell_contents":
-            if self.content is None:
+            content = self.load()
+            if content is None:
                 tx.raise_error(ValueError, "Cell is empty")
-            return self.content
+            return content
         return super().getattr(tx, name)
 
     def reconstruct(self, cg: Any) -> None:
@@ -91,7 +100,7 @@ class GlobalScope:
         if value is MISSING:
             self.source.check("dict_lacks", name)
             return None
-        found = self._seen[name] = LazyVariable(self.attempt, value, self.source.child("dict_item", name))
+        found = self._seen[name] = LazyVariable(self.attempt, value, self.source.child("dict_item", name).expect())
         return found
 
     def store(self, name: str, value: VariableTracker | None) -> None:
@@ -226,7 +235,7 @@ class FunctionVariable(VariableTracker):
             return None
         if self.source is None:
             return tx.make(own)
-        return LazyVariable(tx.attempt, own, self.source.child("instance_dict").child("dict_item", name))
+        return LazyVariable(tx.attempt, own, self.source.instance_item(name))
 
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
         if name in _FIXED or name == "__dict__":

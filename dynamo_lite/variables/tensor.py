@@ -126,7 +126,7 @@ class TensorVariable(VariableTracker):
             if class_lookup(self.cls, name) is MISSING:
                 self.source.check("lacks_instance_dict_item", name)
             return None
-        return LazyVariable(tx.attempt, namespace[name], self.source.child("instance_dict").child("dict_item", name))
+        return LazyVariable(tx.attempt, namespace[name], self.source.instance_item(name))
 
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name in METADATA_WRITERS and not (name in RESHAPERS and self.source is None):

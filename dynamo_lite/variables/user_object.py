@@ -94,7 +94,7 @@ class UserObjectVariable(VariableTracker):
         if namespace is None or name not in namespace:
             self.source.check("lacks_instance_dict_item", name)
             return None
-        return LazyVariable(tx.attempt, namespace[name], self.source.child("instance_dict").child("dict_item", name))
+        return LazyVariable(tx.attempt, namespace[name], self.source.instance_item(name))
 
     def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
         if name in self.attrs:
@@ -108,7 +108,7 @@ class UserObjectVariable(VariableTracker):
         except AttributeError:
             place.check("unbound")
             return None
-        return LazyVariable(tx.attempt, value, place)
+        return LazyVariable(tx.attempt, value, place.expect())
 
     def instance_set(self, tx: Any, name: str, value: VariableTracker) -> None:
         tx.effects.mutate(self)
