@@ -41,6 +41,8 @@ class PyCodegen:
         self.outputs: dict[Any, str] = {}
         """Tensors that the graph must return -> the local they are kept in."""
         self._temps: dict[VariableTracker, str] = {}
+        self._filled: set[VariableTracker] = set()
+        """Those made by `make_then_fill`."""
         self._count = 0
         self.grad_mode: bool | None = None
 
@@ -161,7 +163,11 @@ class PyCodegen:
             tracker.reconstruct(self)
         except NotConstant as error:
             raise Unreconstructable(tracker) from error
-        if tracker not in self._temps and tracker not in self.outputs and not tracker.unshared and not tracker.immortal:
+        if tracker in self._temps:
+            if tracker not in self._filled:  # it is a part of its own parts, which have made it meanwhile
+                self.pop_top()
+                self.load_fast(self._temps[tracker])
+        elif tracker not in self.outputs and not tracker.unshared and not tracker.immortal:
             name = self._temps[tracker] = self.temp()
             self.copy_top()
             self.store_fast(name)
@@ -181,7 +187,12 @@ class PyCodegen:
         """Make an empty object, keep it, then fill it: so it may contain itself."""
         name = self.temp()
         new()
+        if tracker in self._temps:  # it is a part of the parts it is made from, which have made it meanwhile
+            self.pop_top()
+            self.load_fast(self._temps[tracker])
+            return
         self._temps[tracker] = name
+        self._filled.add(tracker)
         self.copy_top()
         self.store_fast(name)
         fill(self)

@@ -7,7 +7,7 @@ What a kind doesn't model it refuses with `unsupported`, which breaks the graph 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from ..exc import Unsupported
@@ -155,13 +155,17 @@ class VariableTracker:
 
     def elements(self, tx: Any) -> list[VariableTracker]:
         """All that iteration gives, now."""
+        return list(self.each(tx))
+
+    def each(self, tx: Any) -> Iterator[VariableTracker]:
+        """What iteration gives, one by one: the program may see what is done with one before there is another."""
         iterator = self.iterate(tx)
-        found = []
         while True:
             try:
-                found.append(iterator.next(tx))
+                item = iterator.next(tx)
             except Exhausted:
-                return found
+                return
+            yield item
 
     def length(self, tx: Any) -> int:
         unsupported(UnsupportedOperation("len()", self.describe()))

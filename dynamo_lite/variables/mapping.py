@@ -192,7 +192,7 @@ class DictVariable(VariableTracker):
             if mapping is not None:
                 self._merge(mapping)
                 continue
-            for pair in other.elements(tx):
+            for pair in other.each(tx):
                 key, value = pair.realize().elements(tx)
                 self.put(key, value)
         for name, value in named.items():
@@ -380,6 +380,8 @@ class DictIterator(VariableTracker):
         if len(self.of.items) != self.size:
             tx.raise_error(RuntimeError, "dictionary changed size during iteration")
         if self.at >= self.size:
+            if self._changed:
+                unsupported(UnsupportedOperation("changing the keys during iteration", self.of.describe()))
             raise Exhausted
         raw = self.order[self.at]
         self.at += 1
@@ -390,8 +392,12 @@ class DictIterator(VariableTracker):
     def truth(self, tx: Any) -> bool:
         return True
 
+    @property
+    def _changed(self) -> bool:
+        return len(self.of.items) != self.size or any(raw not in self.of.items for raw in self.order)
+
     def reconstruct(self, cg: Any) -> None:
-        if len(self.of.items) != self.size:
+        if self._changed:
             raise NotConstant("an iterator over a dict that changed")
 
         def load() -> None:
@@ -405,6 +411,43 @@ def _skip_items(view: Any, count: int) -> Any:
     for _ in range(count):
         next(iterator)
     return iterator
+
+
+class SetIterator(VariableTracker):
+    """An iterator over a set, whose order is known."""
+
+    __slots__ = ("of", "order", "keys", "at")
+
+    def __init__(self, of: SetVariable, order: list[VariableTracker]) -> None:
+        self.source = None
+        self.of = of
+        self.order = order
+        self.keys = set(of.items)
+        self.at = 0
+
+    def python_type(self) -> type:
+        return type(iter(set()))
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        return self
+
+    def next(self, tx: Any) -> VariableTracker:
+        if len(self.of.items) != len(self.keys):
+            tx.raise_error(RuntimeError, "Set changed size during iteration")
+        if self.of.items.keys() != self.keys:
+            unsupported(UnsupportedOperation("changing the items during iteration", self.of.describe()))
+        if self.at >= len(self.order):
+            raise Exhausted
+        self.at += 1
+        return self.order[self.at - 1]
+
+    def truth(self, tx: Any) -> bool:
+        return True
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.of.items.keys() != self.keys:
+            raise NotConstant("an iterator over a set that changed")
+        cg.call(_skip_items, [lambda: cg.load(self.of), lambda: cg.load_const(self.at)])
 
 
 _SET_OPERATORS = frozenset("&|-^")
@@ -453,7 +496,7 @@ class SetVariable(VariableTracker):
         return key_of(item) in self.items
 
     def iterate(self, tx: Any) -> VariableTracker:
-        return TupleVariable(self.elements(tx)).iterate(tx)
+        return SetIterator(self, self.elements(tx))
 
     def elements(self, tx: Any) -> list[VariableTracker]:
         """In the order that a real set has which got the same plain keys one after the other."""
@@ -530,8 +573,13 @@ class SetVariable(VariableTracker):
     def method_update(self, tx: Any, *others: VariableTracker) -> VariableTracker:
         tx.effects.mutate(self)
         for other in others:
-            for raw, item in self._other(tx, other).items.items():
-                self.items.setdefault(raw, item)
+            if isinstance(other, SetVariable):
+                self.grown = False  # they come in the other one's order
+                for raw, item in other.items.items():
+                    self.items.setdefault(raw, item)
+            else:
+                for item in other.each(tx):
+                    self.items.setdefault(key_of(item), item)
         return ConstantVariable(None)
 
     def method_copy(self, tx: Any) -> VariableTracker:
@@ -597,9 +645,9 @@ class SetVariable(VariableTracker):
 
 def _refill_set(target: set[Any], items: tuple[Any, ...]) -> None:
     """Only what changed: a set that keeps its items keeps its order of iteration."""
-    wanted = set(items)
-    target.intersection_update(wanted)
-    target.update(items)
+    for gone in target.difference(items):
+        set.discard(target, gone)
+    set.update(target, items)
 
 
 def wrap_dict_items(attempt: Any, value: Any, source: Source) -> tuple[dict[Any, Any], dict[Any, Any]]:

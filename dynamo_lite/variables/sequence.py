@@ -249,6 +249,8 @@ class MutableSequence(SequenceVariable):
             self.items[index] = tx.realized_elements(value) if isinstance(index, slice) else value
         except IndexError:
             tx.raise_error(IndexError, f"{self.python_type().__name__} assignment index out of range")
+        except ValueError as error:  # an extended slice of another size
+            tx.raise_error(ValueError, str(error))
 
     def delitem(self, tx: Any, key: VariableTracker) -> None:
         index = self._index(tx, key)
@@ -275,16 +277,20 @@ class MutableSequence(SequenceVariable):
 
     def method_extend(self, tx: Any, items: VariableTracker) -> VariableTracker:
         self._changed(tx)
-        self.items.extend(items.elements(tx) if not isinstance(items, SequenceVariable) else list(items.items))
+        if isinstance(items, SequenceVariable):
+            self.items.extend(list(items.items))
+        else:
+            for item in items.each(tx):
+                self.items.append(item)
         return ConstantVariable(None)
 
     def method_insert(self, tx: Any, at: VariableTracker, item: VariableTracker) -> VariableTracker:
         self._changed(tx)
-        self.items.insert(at.as_constant(), item)
+        self.items.insert(tx.fold(operator.index, (at.as_constant(),)), item)
         return ConstantVariable(None)
 
     def method_pop(self, tx: Any, at: VariableTracker | None = None) -> VariableTracker:
-        index = -1 if at is None else at.as_constant()
+        index = -1 if at is None else tx.fold(operator.index, (at.as_constant(),))
         if not self.items:
             tx.raise_error(IndexError, "pop from empty list")
         self._changed(tx)
@@ -341,9 +347,8 @@ class ListVariable(MutableSequence):
         return ConstantVariable(None)
 
     def method___init__(self, tx: Any, items: VariableTracker | None = None) -> VariableTracker:
-        self._changed(tx)
-        self.items[:] = [] if items is None else items.elements(tx)
-        return ConstantVariable(None)
+        self.method_clear(tx)
+        return ConstantVariable(None) if items is None else self.method_extend(tx, items)
 
     def reconstruct(self, cg: Any) -> None:
         cg.make_then_fill(self, lambda: cg.build("LIST", 0), self._fill)
@@ -402,7 +407,7 @@ class DequeVariable(MutableSequence):
         return self.items.pop(0)
 
     def method_rotate(self, tx: Any, by: VariableTracker | None = None) -> VariableTracker:
-        steps = 1 if by is None else by.as_constant()
+        steps = 1 if by is None else tx.fold(operator.index, (by.as_constant(),))
         if self.items:
             self._changed(tx)
             steps %= len(self.items)

@@ -1,0 +1,173 @@
+"""Programs about containers that came out wrong once."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+
+import dynamo_lite as dl
+from programs import check, tensor
+
+
+@pytest.mark.parametrize("kind", [list, deque])
+def test_extend_by_a_generator_that_extends_as_well(kind):
+    def fn(x, items):
+        def produce():
+            yield x + 1
+            items.append(1)
+            yield x + 2
+
+        items.extend(produce())
+        return x * 2
+
+    check(fn, tensor(2), kind([0]))
+
+
+@pytest.mark.parametrize("kind", [list, deque])
+def test_extend_by_a_generator_that_raises(kind):
+    def fn(x, items):
+        def produce():
+            yield x + 1
+            raise ValueError(len(items))
+
+        try:
+            items.extend(produce())
+        except ValueError as error:
+            items.append(error.args)
+        return x * 2
+
+    check(fn, tensor(2), kind([0]))
+
+
+def test_update_a_dict_by_pairs_that_raise():
+    def fn(x, table):
+        def produce():
+            yield "a", x + 1
+            raise ValueError(len(table))
+
+        try:
+            table.update(produce())
+        except ValueError as error:
+            table["error"] = error.args
+        return x * 2
+
+    check(fn, tensor(2), {})
+
+
+def test_update_a_set_by_a_generator_that_raises():
+    def fn(x, seen):
+        def produce():
+            yield 1
+            raise ValueError(len(seen))
+
+        try:
+            seen.update(produce())
+        except ValueError as error:
+            seen.add(error.args)
+        return x * 2
+
+    check(fn, tensor(2), {0})
+
+
+def test_iterate_over_a_set_that_another_set_went_into():
+    def fn(x):
+        one, other = {16}, {1, 8, 0}
+        one.update(other)
+        return [x * n for n in one]
+
+    check(fn, tensor(2), graphs=None)
+
+
+@pytest.mark.parametrize("change", [lambda seen: seen.discard(7), lambda seen: seen.add(9)], ids=["discard", "add"])
+def test_set_that_changes_its_size_during_iteration(change):
+    def fn(x, n):
+        seen = {n, 7}
+        found = []
+        try:
+            for each in seen:
+                change(seen)
+                found.append(x * each)
+        except RuntimeError as error:
+            found.append(str(error))
+        return found
+
+    check(fn, tensor(2), 1, graphs=None)
+
+
+def test_set_that_changes_its_items_during_iteration():
+    def fn(x, n):
+        seen = {n, 7}
+        found = []
+        for each in seen:
+            if each != 9:
+                seen.discard(each)
+                seen.add(9)
+            found.append(x * each)
+            if len(found) > 5:
+                break
+        return found
+
+    check(fn, tensor(2), 1, graphs=None)
+
+
+def test_dict_that_changes_its_keys_during_iteration():
+    def fn(x, n):
+        table = {n: x}
+        found = []
+        try:
+            for each in table:
+                del table[each]
+                table[each + 1] = x * 2
+                found.append(each)
+        except RuntimeError as error:
+            found.append(str(error))
+        return found, table
+
+    check(fn, tensor(2), 1, graphs=None)
+
+
+@pytest.mark.parametrize("name", ["insert", "pop"])
+def test_index_that_is_no_integer(name):
+    def fn(x, items):
+        try:
+            getattr(items, name)(*((1.0, x) if name == "insert" else (1.0,)))
+        except TypeError as error:
+            return x + 1, str(error)
+        return x
+
+    check(fn, tensor(2), [1, 2])
+
+
+def test_set_that_was_given_another_item_keeps_its_order():
+    def fn(x, seen):
+        seen.add(24)
+        return x + 1
+
+    given = {16, 8, 0}
+    given.discard(16)
+    compiled = dl.compile(fn, backend="eager")
+    eager, found = set(given), set(given)
+    fn(tensor(2), eager)
+    compiled(tensor(2), found)
+    assert list(found) == list(eager)
+
+
+def test_tuple_in_its_own_list():
+    def fn(x):
+        parts = []
+        made = (x + 1, parts)
+        parts.append(made)
+        return made
+
+    check(fn, tensor(2))
+
+
+def test_function_in_its_own_closure():
+    def fn(x):
+        def again(n):
+            return x if n == 0 else again(n - 1) + 1
+
+        return again, again(2)
+
+    check(fn, tensor(2))
