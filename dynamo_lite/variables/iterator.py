@@ -234,6 +234,9 @@ class GeneratorVariable(IteratorVariable):
         tx.raise_error(RuntimeError, "generator ignored GeneratorExit")
 
     def method_send(self, tx: Any, value: VariableTracker) -> VariableTracker:
+        fresh = not (self.finished or self.running or self.frame.started)
+        if fresh and not tx.is_none(value):
+            tx.raise_error(TypeError, "can't send non-None value to a just-started generator")
         try:
             return self.send(tx, value)
         except Exhausted as end:

@@ -1,0 +1,231 @@
+"""Programs about exceptions, handlers and unbound names that came out wrong once."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import dynamo_lite as dl
+from programs import check, tensor
+
+
+class Manager:
+    def __init__(self, log):
+        self.log = log
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self.log.append("exit" if kind is None else kind.__name__)
+
+
+def test_extended_slice_of_another_size():
+    def fn(x, items):
+        y = x + 1
+        items[::2] = [y, 1, 2]
+        return y
+
+    check(fn, tensor(2), [1, 2, 3], graphs=None)
+
+
+def test_extended_slice_of_another_size_in_try():
+    def fn(x, items):
+        try:
+            items[::2] = [x + 1]
+        except ValueError as error:
+            items.append(str(error))
+        return x * 2
+
+    check(fn, tensor(2), [1, 2, 3])
+
+
+def test_no_exception_is_handled_after_one_left_a_with():
+    def fn(x, log):
+        y = x * 2
+        with Manager(log):
+            y += x[:, :1].t()
+        return y
+
+    check(fn, tensor(2, 3), [], graphs=None)
+    assert sys.exc_info()[0] is None
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_no_exception_is_handled_after_a_handler_raised(depth):
+    def fn(x, log, depth):
+        y = x * 2
+        try:
+            try:
+                dl.graph_break()
+                raise ValueError(1)
+            finally:
+                log.append(y.sum())
+                dl.graph_break()
+        except ValueError as error:
+            if depth > 1:
+                raise KeyError(2) from error
+            dl.graph_break()
+            raise
+
+    check(fn, tensor(2, 3), [], depth, graphs=None)
+    assert sys.exc_info()[0] is None
+
+
+def test_argument_that_was_deleted_stays_unbound():
+    def fn(x, other):
+        y = x + 1
+        del other
+        dl.graph_break()
+        return y, other  # noqa: F821
+
+    check(fn, tensor(2), [1], graphs=None)
+
+
+def test_argument_that_was_deleted_is_unbound_where_it_breaks():
+    def fn(x, other):
+        try:
+            del other
+        finally:
+            x = [(x, k) for k in other]  # noqa: F821
+        return x
+
+    check(fn, tensor(2), [1], graphs=None)
+
+
+def test_global_that_was_deleted_in_a_handler():
+    def fn(x, log):
+        try:
+            raise KeyError("k")
+        except KeyError as error:
+            log.append(error.args)
+        log.append(x.sum())
+        return error  # noqa: F821
+
+    check(fn, tensor(2), [], graphs=None)
+
+
+def test_send_to_a_generator_that_has_not_started():
+    def fn(x):
+        def produce():
+            got = yield x
+            yield got
+
+        generator = produce()
+        try:
+            generator.send(x * 2)
+        except TypeError as error:
+            return str(error), x + 1, list(generator)
+        return x
+
+    check(fn, tensor(2), graphs=None)
+
+
+def test_send_none_to_a_generator_that_has_not_started():
+    def fn(x):
+        def produce():
+            got = yield x
+            yield got * 2
+
+        generator = produce()
+        return generator.send(None), generator.send(x + 1)
+
+    check(fn, tensor(2))
+
+
+def test_delete_an_item_that_is_not_there_another_time():
+    def fn(x, table):
+        y = x * 2
+        del table["k"]
+        return y
+
+    check(fn, tensor(2), {"k": 1}, others=[(tensor(2), {})])
+
+
+def test_delete_an_attribute_that_is_not_there_another_time():
+    class Thing:
+        pass
+
+    def fn(x, thing):
+        y = x * 2
+        del thing.k
+        return y
+
+    full = Thing()
+    full.k = 1
+    check(fn, tensor(2), full, others=[(tensor(2), Thing())])
+
+
+COUNT = 0
+
+
+def test_delete_a_global_twice():
+    def fn(x):
+        global COUNT
+        del COUNT
+        return x + 1
+
+    check(fn, tensor(2), watch=["COUNT"], recompiles=True)
+
+
+class Thing:
+    pass
+
+
+class Slotted:
+    __slots__ = ("k",)
+
+
+def filled(cls):
+    made = cls()
+    made.k = 1
+    return made
+
+
+@pytest.mark.parametrize("cls", [Thing, Slotted])
+def test_attribute_is_looked_up_to_see_if_it_is_there(cls):
+    def fn(x, thing):
+        try:
+            thing.k
+        except AttributeError:
+            return x - 1
+        return x + 1
+
+    check(fn, tensor(2), filled(cls), others=[(tensor(2), cls()), (tensor(2), filled(cls))], all_graphs=2)
+
+
+LIMIT = 0
+
+
+def test_global_is_looked_up_to_see_if_it_is_there():
+    def fn(x, remove):
+        global LIMIT
+        try:
+            LIMIT  # noqa: B018
+        except NameError:
+            return x - 1
+        if remove:
+            del LIMIT
+        return x + 1
+
+    check(fn, tensor(2), False, others=[(tensor(2), True), (tensor(2), False)], watch=["LIMIT"], all_graphs=3)
+
+
+def test_closure_is_looked_up_to_see_if_it_is_there():
+    def make():
+        value = 1
+
+        def fn(x, remove):
+            nonlocal value
+            try:
+                value  # noqa: B018
+            except NameError:
+                return x - 1
+            if remove:
+                del value
+            return x + 1
+
+        return fn
+
+    check(make, tensor(2), False, others=[(tensor(2), True), (tensor(2), False)], build=True, all_graphs=3)
