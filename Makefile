@@ -14,13 +14,18 @@ TEST_NEEDS := "pytest>=8,<10" "pytest-timeout>=2.3,<3" "pytest-xdist>=3.5,<4" "h
 DEMO_NEEDS := "transformers>=5,<6" "rich>=13,<15" "tqdm>=4.60,<5"
 LINT_NEEDS := "ruff>=0.5,<1" "mypy>=1.10,<3"
 
-.PHONY: demo test asan lint bench clean
+.PHONY: demo test fuzz asan lint bench clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
 
 test: $(STAMP)
 	$(BIN)/python -m pytest tests -q -n $(JOBS) --timeout=300
+
+# Programs made by a grammar, from a random seed: make fuzz N=10000
+N ?= 2000
+fuzz: $(STAMP)
+	$(BIN)/python tests/fuzz.py $(N)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/overhead.py

@@ -48,11 +48,31 @@ class Difference(AssertionError):
     """Two runs can be told apart."""
 
 
+def drain(iterator: Any) -> list[Any]:
+    """What an iterator gives, and what it raises."""
+    items: list[Any] = []
+    try:
+        items.extend(itertools.islice(iterator, 1000))
+    except Exception as error:  # whatever the program's iterator raises is what it gives
+        items.append(error)
+    return items
+
+
+def drain_all(values: Any) -> dict[int, list[Any]]:
+    """What the iterators among some values give, by the iterator's id."""
+    found: dict[int, list[Any]] = {}
+    for each in values if isinstance(values, (tuple, list)) else (values,):
+        if isinstance(each, ITERATORS) and id(each) not in found:
+            found[id(each)] = drain(each)
+    return found
+
+
 class Pairing:
     """Walks two structures side by side. Objects that one run shares must be shared in the other, and only those."""
 
-    def __init__(self, exact: bool = True) -> None:
+    def __init__(self, exact: bool = True, drained: dict[int, list[Any]] | None = None) -> None:
         self.exact = exact
+        self.drained = drained or {}
         self.there: dict[int, int] = {}
         self.back: dict[int, int] = {}
         self.storages: dict[int, int] = {}
@@ -109,7 +129,9 @@ class Pairing:
             # The tuple itself is made anew by pickling and by some constructors; its items are the program's.
             self.compare([*one.args], [*other.args], f"{where}.args")
         elif isinstance(one, ITERATORS):
-            self.compare(list(itertools.islice(one, 1000)), list(itertools.islice(other, 1000)), f"{where} (items)")
+            self.compare(
+                *(self.drained.get(id(each), None) or drain(each) for each in (one, other)), f"{where} (items)"
+            )
         else:
             self._containers(one, other, where)
         self._attributes(one, other, where)

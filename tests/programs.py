@@ -24,10 +24,10 @@ import torch.fx
 
 import dynamo_lite as dl
 import reference
-from equality import Difference, Pairing
+from equality import Difference, Pairing, drain_all
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-HARNESS = ("programs.py", "conftest.py", "equality.py", "reference.py")
+HARNESS = ("programs.py", "conftest.py", "equality.py", "reference.py", "fuzz.py", "test_fuzz.py", "grammar.py")
 # Calls in a graph that set torch's state, or say that a feature was used; they compute nothing.
 STATE_CALLS = (
     "_set_grad_enabled",
@@ -99,6 +99,7 @@ class Outcome:
     """What can be seen of one call from outside."""
 
     result: Any = None
+    drained: dict[int, list[Any]] = field(default_factory=dict)
     error: BaseException | None = None
     args: Any = None
     watched: Any = None
@@ -150,6 +151,7 @@ def observe(fn: Callable[..., Any], args: Any, kwargs: Any, watch: Callable[[], 
         except Exception as error:  # whatever the program raises is part of its outcome
             outcome.error = error
         outcome.modes = torch_modes()
+        outcome.drained = drain_all(outcome.result)  # here, where globals are still this run's
     if backward:
         _backward(outcome.result)
     outcome.args = (args, kwargs)
@@ -181,7 +183,7 @@ def _compare_errors(eager: BaseException, compiled: BaseException, pairing: Pair
 
 def compare(eager: Outcome, compiled: Outcome, exact: bool = True) -> None:
     """Raise `Difference` where two outcomes can be told apart."""
-    pairing = Pairing(exact)
+    pairing = Pairing(exact, {**eager.drained, **compiled.drained})
     if (eager.error is None) != (compiled.error is None):
         raise Difference(
             f"eager: {eager.error or 'returned'!r}; compiled: {compiled.error or 'returned'!r}"
@@ -246,7 +248,7 @@ class Program:
         return outcomes
 
     def _see(self) -> Any:
-        return [getattr(owner, name) for owner, name in self._watched]
+        return [getattr(owner, name, "deleted") for owner, name in self._watched]
 
 
 def _copy_modules(inputs: Any, memo: dict[int, Any]) -> None:

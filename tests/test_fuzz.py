@@ -1,0 +1,18 @@
+"""Programs that a grammar made, from a fixed seed; ``make fuzz N=10000`` runs others."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from fuzz import Totals, searching
+
+PROGRAMS = 500
+
+
+def test_made_programs_do_the_same_compiled():
+    totals: Totals = Counter()
+    searching(PROGRAMS, totals, derandomize=True)()
+    assert totals["programs"] > 0.8 * PROGRAMS, totals
+    assert totals["with graphs"] > 0.5 * totals["programs"], "the programs are to be captured"
+    assert totals["with breaks"] > 0.2 * totals["programs"], "the programs are to break"
+    assert totals["whole"] > 0.05 * totals["programs"], "some programs are to be one graph"
