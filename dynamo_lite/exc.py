@@ -20,12 +20,14 @@ class Unsupported(RuntimeError):
     Attributes:
         reason: what happened and what to do about it.
         user_stack: the user's frames, outermost first, down to the place.
+        path: the steps of the inlined frames, outermost first, where the graph may break inside of them.
     """
 
     def __init__(self, reason: BreakReason, user_stack: tuple[FrameSummary, ...] = ()) -> None:
         super().__init__(reason)
         self.reason = reason
         self.user_stack = user_stack
+        self.path: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         where = "".join(

@@ -24,6 +24,7 @@ from .rerun import rerun
 from .translator.attempt import Attempt
 from .translator.core import BreakHere, RootTranslator
 from .translator.graph_break import break_frame
+from .translator.nested_break import break_inside
 from .variables.base import LazyVariable, ObservedException, VariableTracker
 from .variables.context import ExitVariable, GraphContextVariable
 from .variables.exception import ExceptionVariable
@@ -162,7 +163,7 @@ class FrameCompiler:
 
     def _translate(self, view: _C.FrameView) -> Translation:
         """Attempts: each one that meets something untraceable tells the next where to break."""
-        break_at = 0
+        break_at: tuple[int, ...] = ()
         broken: GraphBreak | None = None
         ran_early: list[tuple[Any, Any]] = []
         try:
@@ -178,15 +179,20 @@ class FrameCompiler:
                     broken = GraphBreak(error.reason, error.user_stack)
                     if self.fullgraph:
                         raise Unsupported(error.reason, error.user_stack) from None
-                    break_at = self._earlier(break_at, root.step_to_break())
+                    step = root.step_to_break()
+                    path = (step, *error.path) if step == root.steps else (step,)
+                    break_at = self._earlier(break_at, path)
                 except ObservedException as observed:
                     broken = GraphBreak(UncaughtException(observed.error.describe()), (root.place(),))
-                    break_at = self._earlier(break_at, _raising_step(attempt, root, observed))
+                    break_at = self._earlier(break_at, (_raising_step(attempt, root, observed),))
                 except (Unreconstructable, Dropped) as error:
                     broken = broken or GraphBreak(error.reason, (root.place(),))
                     if self.fullgraph:
                         raise Unsupported(error.reason, broken.user_stack) from None
-                    break_at = self._earlier(break_at, _step_that_made(attempt, error))
+                    if len(break_at) > 1:  # it may be something that only the callee has
+                        break_at = break_at[:1]
+                    else:
+                        break_at = self._earlier(break_at, (_step_that_made(attempt, error),))
                 finally:
                     root.close()
                     if found is None:
@@ -198,7 +204,7 @@ class FrameCompiler:
             raise
         raise InternalError(f"{view.code.co_qualname} was tried {_ATTEMPTS} times without an end")
 
-    def _earlier(self, before: int, now: int) -> int:
+    def _earlier(self, before: tuple[int, ...], now: tuple[int, ...]) -> tuple[int, ...]:
         if before and now >= before:
             raise SkipFrame("what its break needs can't be made")
         return now
@@ -224,7 +230,7 @@ class FrameCompiler:
                     value.of.leave_graph(attempt.graph)
             cg.grad_mode = attempt.initial_grad_mode
             _load_contexts_before(cg, root)
-            break_frame(cg, root)
+            (break_frame if root.callee is None else break_inside)(cg, root)
         else:
             cg.set_grad_mode(attempt.final_grad_mode)
             assert root.returned is not None
@@ -324,7 +330,7 @@ def _order_inputs(attempt: Attempt) -> None:
     attempt.guards.capture_all(each.source for each in attempt.graph.inputs if each.source.kind != "local")
 
 
-def _root(attempt: Attempt, view: _C.FrameView, break_at: int) -> RootTranslator:
+def _root(attempt: Attempt, view: _C.FrameView, break_at: tuple[int, ...]) -> RootTranslator:
     sources = attempt.guards.root
     locals_: dict[str, VariableTracker] = {
         name: LazyVariable(attempt, value, sources.child("local", name)) for name, value in view.locals.items()

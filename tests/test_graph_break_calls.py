@@ -23,7 +23,7 @@ def number(value):
     return len(str(value))
 
 
-@place(graphs=4, breaks=2, operators=4)
+@place(graphs=2, operators=4)
 def in_a_callee(x, s):
     def callee(v):
         w = v * 2
@@ -35,7 +35,7 @@ def in_a_callee(x, s):
     return z - 4
 
 
-@place(graphs=(4, 6), breaks=3, operators=(4, 6))
+@place(graphs=3, breaks=2, operators=6)
 def in_a_callee_called_twice(x, s):
     def callee(v):
         w = v * 2
@@ -48,7 +48,7 @@ def in_a_callee_called_twice(x, s):
     return z - 4
 
 
-@place(graphs=6, breaks=3, operators=6)
+@place(graphs=2, operators=6)
 def in_a_callee_of_a_callee(x, s):
     def inner(v):
         w = v * 2
@@ -107,7 +107,7 @@ def in_a_callee_whose_exception_leaves(x, s):
     return callee(y)
 
 
-@place(graphs=4, breaks=2, operators=4, build=True)
+@place(graphs=2, operators=4, build=True)
 def in_a_method():
     class Thing:
         def __init__(self, n):
@@ -193,7 +193,7 @@ def in_getattr_of_a_class():
     return program
 
 
-@place(graphs=(3, 4), breaks=(2, 3), operators=4, build=True)
+@place(graphs=2, operators=4, build=True)
 def in_super_method():
     class Base:
         def apply(self, v):

@@ -32,7 +32,7 @@ def call(tx: Any, instruction: Any) -> None:
     if names:
         kwargs = dict(zip(names, args[-len(names) :]))
         del args[-len(names) :]
-    tx.stack.append(tx.call(function, args, kwargs))
+    tx.stack.append(tx.call_for(function, args, kwargs))
 
 
 @opcode("CALL_FUNCTION_EX")
@@ -51,7 +51,7 @@ def call_function_ex(tx: Any, instruction: Any) -> None:
     function = tx.pop()
     if tx.stack and tx.stack[-1] is NULL:
         tx.stack.pop()
-    tx.stack.append(tx.call(function, args, kwargs))
+    tx.stack.append(tx.call_for(function, args, kwargs))
 
 
 @opcode("MAKE_FUNCTION")

@@ -21,6 +21,8 @@ from ..variables.function import CellVariable, GlobalScope
 from ..variables.operations import Operations
 from . import calls, containers, control, exceptions, operators, stack  # noqa: F401  (they register the handlers)
 from .attempt import Attempt
+from .graph_break import goes_on_inside
+from .nested_break import can_break_inside
 from .opcodes import HANDLERS, REFUSED
 from .suspended import rebuild
 
@@ -68,6 +70,10 @@ class InstructionTranslator(Operations):
         self.current: Any = None
         self.kw_names: tuple[str, ...] = ()
         self.handled: VariableTracker | None = None if parent is None else parent.handled
+        self.steps = 0
+        """How many instructions it came to."""
+        self._tail: tuple[int, Any] = (0, None)
+        """A step, and the function whose result is that of the call which the step makes."""
         self.done = False
         self.started = False
         self.returned: VariableTracker | None = None
@@ -106,6 +112,7 @@ class InstructionTranslator(Operations):
             instruction = self.current = instructions[self.pc]
             self.pc += 1
             attempt.steps += 1
+            self.steps += 1
             if attempt.steps > limit:
                 unsupported(UnsupportedOpcode(instruction.opname, f"more than {limit} bytecodes were traced"))
             self.step(instruction)
@@ -142,8 +149,19 @@ class InstructionTranslator(Operations):
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
+    def call_for(self, function: VariableTracker, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """Make the call that the current instruction is."""
+        self._tail = self.steps, function
+        return self.call(function, args, kwargs)
+
+    def delegate(self, caller: VariableTracker, function: VariableTracker) -> None:
+        """What is called calls something else in its place: the same arguments or more, the same result."""
+        if self._tail[1] is caller:
+            self._tail = self._tail[0], function.realize()
+
     def call_function(self, function: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         """Inline a call of a Python function."""
+        is_tail, self._tail = self._tail == (self.steps, function), (0, None)
         known = self.known_call(function)
         if known is not None:
             return known(self, args, kwargs)
@@ -152,16 +170,21 @@ class InstructionTranslator(Operations):
         if self.depth >= config.inline_limit:
             unsupported(InlineLimit(function.describe(), config.inline_limit))
         bound = bind_arguments(self, function, args, kwargs)
-        callee = InstructionTranslator(
-            self.attempt, code, function.scope(self), bound, function.cells(self), parent=self
-        )
+        callee = self.inlined(is_tail, code, function.scope(self), bound, function.cells(self))
+        before = self.graph.operators
         try:
             callee.run()
         except Unsupported as error:
             callee.note_place(error)
+            enters = is_tail and (self.graph.operators > before or goes_on_inside(self))
+            error.path = (callee.steps, *error.path) if enters and can_break_inside(callee, error.path) else ()
             raise
         assert callee.returned is not None
         return callee.returned
+
+    def inlined(self, is_tail: bool, *frame: Any) -> InstructionTranslator:
+        """The translator of a frame that this one calls. ``is_tail``: what it returns is the current call's result."""
+        return InstructionTranslator(self.attempt, *frame, parent=self)
 
     def resume_generator(
         self, tx: InstructionTranslator, value: VariableTracker, error: VariableTracker | None = None
@@ -261,20 +284,44 @@ class InstructionTranslator(Operations):
         return found
 
 
-class RootTranslator(InstructionTranslator):
-    """The frame that is being compiled. ``break_at``: the step before which to stop, 0 for none."""
+class StoppingTranslator(InstructionTranslator):
+    """Stops where the graph is to be broken. ``break_at``: the step before which to stop; if there are more, the step
+    whose callee is to stop likewise."""
 
-    def __init__(self, *args: Any, break_at: int = 0) -> None:
-        super().__init__(*args)
+    def __init__(self, *args: Any, break_at: tuple[int, ...] = (), parent: InstructionTranslator | None = None) -> None:
+        super().__init__(*args, parent=parent)
         self.break_at = break_at
-        self.steps = 0
+        self.callee: InstructionTranslator | None = None
+        """The inlined frame that stops."""
+
+    def step(self, instruction: Any) -> None:
+        if self.break_at and self.steps == self.break_at[0] and len(self.break_at) == 1:
+            raise BreakHere
+        super().step(instruction)
+
+    def inlined(self, is_tail: bool, *frame: Any) -> InstructionTranslator:
+        if not (is_tail and self.break_at and self.steps == self.break_at[0]):
+            return super().inlined(is_tail, *frame)
+        self.callee = StoppingTranslator(self.attempt, *frame, break_at=self.break_at[1:], parent=self)
+        return self.callee
+
+    def run(self) -> None:
+        super().run()
+        if self.break_at:
+            raise InternalError(
+                f"tracing {self.code.co_qualname} again did not come to step {self.break_at[0]}, where it broke before"
+            )
+
+
+class RootTranslator(StoppingTranslator):
+    """The frame that is being compiled."""
+
+    def __init__(self, *args: Any, break_at: tuple[int, ...] = ()) -> None:
+        super().__init__(*args, break_at=break_at)
         self.argument_names = list(self.locals)
         self.arguments = list(self.locals.values())
 
     def step(self, instruction: Any) -> None:
-        self.steps += 1
-        if self.steps == self.break_at:
-            raise BreakHere
         self.attempt.root_step = self.steps
         super().step(instruction)
 
@@ -282,6 +329,7 @@ class RootTranslator(InstructionTranslator):
         """Let go of the program's values."""
         self.stack, self.arguments, self.locals, self.cells = [], [], {}, {}
         self.returned = self.handled = None
+        self.callee = None
 
     def note_raise(self, observed: ObservedException) -> None:
         self.attempt.raised_at.setdefault(observed.error, self.step_to_break())
@@ -293,10 +341,3 @@ class RootTranslator(InstructionTranslator):
             if isinstance(value, HandledVariable) and isinstance(value.error, ExceptionVariable):
                 return self.attempt.raised_at[value.error]
         return self.steps
-
-    def run(self) -> None:
-        super().run()
-        if self.break_at:
-            raise InternalError(
-                f"tracing {self.code.co_qualname} again did not come to step {self.break_at}, where it broke before"
-            )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import types
 import weakref
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,15 +29,19 @@ from ..codegen import PyCodegen
 from ..exc import SkipFrame
 from ..skip import dynamic_scope
 from ..variables.exception import HandledVariable
+from ..variables.function import ResumeFunction
 from .stack import NULL
 
-_STACK = "___stack{}"
+STACK = "___stack{}"
 _KEPT = "___kept{}"
 """Stack values that a handler wants, kept while the instruction runs."""
 _PREVIOUS = "___previous{}"
 """What was handled before a handler of the frame was entered."""
-_SELF = "___self"
+SELF = "___self"
 _ERROR = "___error"
+CLOSURE = "___closure"
+ARGUMENTS = "___arguments"
+"""Those of the resume function that the call under way is to return from."""
 NEW, WAITING = "new", "waiting"
 _VARARGS = 0x04
 _VARKEYWORDS = 0x08
@@ -56,21 +61,27 @@ class ResumePoint:
     raising: bool = False
     generator: str = ""
     """`NEW` or `WAITING`, where the function makes a generator that goes on from here."""
+    callee: ResumeFunction | None = None
+    """What a call goes on in, for one that is under way: the frame goes on at the next instruction, with its result."""
 
     def arguments(self) -> list[str]:
-        """Parameters: what ``super()`` takes for self, the stack, the error, the locals."""
-        stack = [_STACK.format(at) for at in range(self.depth) if at not in self.nulls]
+        """Parameters: what ``super()`` takes for self, the stack, the error, the callee's, the locals."""
+        stack = [STACK.format(at) for at in range(self.depth) if at not in self.nulls]
         first = [] if self.first is None else [self.first]
         rest = [name for name in self.names if name != self.first]
-        return [*first, *stack, *([_ERROR] if self.raising else []), *rest]
+        error = [_ERROR] if self.raising else []
+        callee = [CLOSURE, ARGUMENTS] if self.callee is not None else []
+        return [*first, *stack, *error, *callee, *rest]
 
 
 @dataclass
 class ResumeInfo:
-    """What is known of a resume function's code. ``origin``: original index by its own, None in its prologue."""
+    """What is known of a resume function's code. ``origin``: original index by its own, None in its prologue.
+    ``call``: its own index of the call that was under way, -1 if none was."""
 
     original: types.CodeType
     origin: list[int | None]
+    call: int = -1
 
 
 class ResumeCodes:
@@ -87,9 +98,9 @@ class ResumeCodes:
         key = (id(original), point)
         found = self._codes.get(key)
         if found is None:
-            found, origin = _resume_code(original, point)
+            found, info = _resume_code(original, point)
             self._codes[key] = found
-            self._infos[id(found)] = ResumeInfo(original, origin)
+            self._infos[id(found)] = info
             weakref.finalize(found, self._infos.pop, id(found), None)
         return found
 
@@ -103,7 +114,13 @@ def origin_of(code: types.CodeType, index: int) -> tuple[types.CodeType, int | N
     return (code, index) if info is None else (info.original, info.origin[index])
 
 
-def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.CodeType, list[int | None]]:
+def goes_on_inside(tx: Any) -> bool:
+    """Whether the current instruction makes a call that was under way when the graph was broken inside of it."""
+    info = RESUME_CODES.info(tx.code)
+    return info is not None and info.call == tx.current.index
+
+
+def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.CodeType, ResumeInfo]:
     source = decode(original)
     body, mapping = copy_with_map(source)
     freevars = (*original.co_cellvars, *original.co_freevars)
@@ -115,7 +132,7 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
         if at in point.nulls:
             prologue.append(emit.push_null())
         else:
-            prologue += [emit.load_fast(_STACK.format(at)), emit.make("DELETE_FAST", _STACK.format(at))]
+            prologue += [emit.load_fast(STACK.format(at)), emit.make("DELETE_FAST", STACK.format(at))]
         if at in point.handled:
             prologue += [emit.make("PUSH_EXC_INFO"), emit.pop_top()]
     if point.raising:
@@ -123,6 +140,12 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
         again = emit.make("RERAISE", 0)
         again.handler = start.handler
         prologue.append(again)
+    elif point.callee is not None:
+        calls = _callee_call(point.callee)
+        again = calls[-1]
+        for instruction in calls:
+            instruction.handler = start.handler
+        prologue += [*calls, emit.jump(body[point.index + 1])]
     else:
         if point.generator == WAITING:  # at a yield with the same handlers, so that throw() and close() find them
             waits, goes_on = map(emit.copy_of, body[point.index - 2 : point.index])
@@ -144,7 +167,19 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
         freevars=freevars,
     )
     index_of = {id(copied): each.index for each, copied in mapping.items()}
-    return code, _origins(code, kept, index_of)
+    call = -1
+    if point.callee is not None:
+        index_of[id(again)] = point.index
+        call = kept.index(again)
+    return code, ResumeInfo(original, _origins(code, kept, index_of), call)
+
+
+def _callee_call(callee: ResumeFunction) -> list[Instruction]:
+    """Call the callee's resume function in the place of the call that was under way."""
+    make = emit.call_function([emit.load_const(callee)], [[emit.load_fast(CLOSURE)]])
+    found = [emit.push_null(), *make, emit.load_fast(ARGUMENTS)]
+    found += [emit.make("DELETE_FAST", name) for name in (CLOSURE, ARGUMENTS)]
+    return [*found, emit.make("CALL_FUNCTION_EX", 0)]
 
 
 def _origins(code: types.CodeType, kept: list[Instruction], index_of: dict[int, int]) -> list[int | None]:
@@ -155,30 +190,37 @@ def _origins(code: types.CodeType, kept: list[Instruction], index_of: dict[int, 
 
 def break_frame(cg: PyCodegen, root: Any) -> None:
     """Emit the native instruction at the root's program counter and what comes after it."""
-    breaker = _Breaker(cg, root)
+    breaker = FrameBreaker(cg, root)
     breaker.restore()
     breaker.run_natively()
 
 
-class _Breaker:
-    """State of one break: the program's code and index, the names that live on, the cells."""
+def why_unbroken(code: types.CodeType, index: int | None) -> str | None:
+    """Why a frame can't be broken there, None if it can. ``code``: the program's own."""
+    if index is None:
+        return "the first thing it does is to break"
+    if dynamic_scope(code):
+        return "it looks at its own variables by name"
+    if set(code.co_cellvars) & set(code.co_freevars):
+        return "one name is a cell of its own and of the function around it"
+    return None
 
-    def __init__(self, cg: PyCodegen, root: Any) -> None:
-        self.cg = cg
-        self.root = root
-        self.instruction: Instruction = root.current
-        self.original, index = origin_of(root.code, self.instruction.index)
-        if index is None:
-            raise SkipFrame("the first thing it does is to break", loses=False)
-        if dynamic_scope(self.original):
-            raise SkipFrame("it looks at its own variables by name")
-        if set(self.original.co_cellvars) & set(self.original.co_freevars):
-            raise SkipFrame("one name is a cell of its own and of the function around it")
+
+class BrokenFrame:
+    """A frame at the instruction where it is broken: the program's code and index, the stack, the names."""
+
+    def __init__(self, tx: Any) -> None:
+        self.tx = tx
+        self.instruction: Instruction = tx.current
+        self.original, index = origin_of(tx.code, self.instruction.index)
+        why = why_unbroken(self.original, index)
+        if why is not None:
+            raise SkipFrame(why, loses=index is not None)
+        assert index is not None
         self.index = index
         self.source = decode(self.original)
-        self.nulls = {at for at, value in enumerate(root.stack) if value is NULL}
-        self.handled = {at for at, value in enumerate(root.stack) if _in_force(value)}
-        self.cells = {name: f"___cell_{name}" for name in root.cells if name not in root.code.co_freevars}
+        self.nulls = {at for at, value in enumerate(tx.stack) if value is NULL}
+        self.handled = {at for at, value in enumerate(tx.stack) if _in_force(value)}
         self.first = self._first_argument()
 
     def _first_argument(self) -> str | None:
@@ -186,56 +228,11 @@ class _Breaker:
         if "__class__" not in self.original.co_freevars or not self.original.co_argcount:
             return None
         name = self.original.co_varnames[0]
-        if name in self.root.cells:
-            return _SELF
-        return name if name in self.root.locals else (_SELF if _SELF in self.root.locals else None)
+        if name in self.tx.cells:
+            return SELF
+        return name if name in self.tx.locals else (SELF if SELF in self.tx.locals else None)
 
-    def restore(self) -> None:
-        """Stack, then locals: everything is loaded before anything is stored, for loads read the arguments."""
-        cg, root = self.cg, self.root
-        handler = self.source[self.index].handler
-        for at, value in enumerate(root.stack):
-            if at in self.handled:
-                self._load_handled(at, value)
-                continue
-            cg.load(value)
-            if handler is not None and at < handler.depth and at not in self.nulls:
-                cg.copy_top()
-                cg.store_fast(_KEPT.format(at))
-        names = [name for name in root.locals if name in self._live() or name == self.first]
-        for name in names:
-            cg.load(root.locals[name])
-        for name in self.cells:
-            cg.load(root.cells[name])
-        if self.first == _SELF and _SELF not in root.locals:
-            cg.load(root.cells[self.original.co_varnames[0]].content)
-            cg.store_fast(_SELF)
-        for name in reversed(list(self.cells.values())):
-            cg.store_fast(name)
-        for name in reversed(names):
-            cg.store_fast(name)
-        self._drop_arguments(names)
-        cg.set_grad_mode(root.attempt.final_grad_mode)
-        self.bound = set(names) | ({_SELF} if self.first == _SELF else set())
-
-    def _drop_arguments(self, names: list[str]) -> None:
-        """What is needed no more dies now, as the program's own variables would have."""
-        kept = {*names, *self.cells.values(), _SELF}
-        for name in self.root.argument_names:
-            if name not in kept:
-                self.cg.op("DELETE_FAST", name)
-        self.cg.drop_temporaries()
-
-    def _load_handled(self, at: int, value: HandledVariable) -> None:
-        """Make an exception the handled one, keeping it and what was handled before."""
-        cg = self.cg
-        cg.load(value.error)
-        cg.store_fast(_KEPT.format(at))
-        cg.load(value)
-        cg.copy_top()
-        cg.store_fast(_PREVIOUS.format(at))
-
-    def _live(self) -> frozenset[str]:
+    def live(self) -> frozenset[str]:
         live = live_locals(self.original)
         handler = self.source[self.index].handler
         after = [live[at] for at in self._successor_indices()]
@@ -249,6 +246,91 @@ class _Breaker:
         if instruction.target is not None:
             found.append(instruction.target.index)
         return found
+
+    def resume_point(
+        self,
+        index: int,
+        depth: int,
+        nulls: set[int],
+        bound: set[str],
+        raising: bool = False,
+        callee: ResumeFunction | None = None,
+    ) -> ResumePoint:
+        """Where it goes on, with those of the names in ``bound`` that live on."""
+        lives = live_locals(self.original)
+        live = lives[index + 1] if callee is not None else lives[index]
+        handler = self.source[index].handler
+        if handler is not None and (raising or callee is not None):
+            live = lives[handler.target.index] | live
+        names = tuple(sorted(name for name in live if name in bound))
+        handled = tuple(sorted(at for at in self.handled if at < depth))
+        lower = tuple(sorted(at for at in nulls if at < depth))
+        return ResumePoint(index, depth, lower, names, self.first, handled, raising, callee=callee)
+
+    def operands(self) -> int:
+        """How many of the stack's values the instruction takes away that may be NULL."""
+        name, arg = self.instruction.opname, self.instruction.arg or 0
+        if name == "CALL":
+            return arg + 2
+        return 3 + (arg & 1) if name == "CALL_FUNCTION_EX" else 0
+
+    def pushes_null(self) -> bool:
+        name = self.instruction.opname
+        return name == "LOAD_METHOD" or (name in ("LOAD_ATTR", "LOAD_SUPER_ATTR") and self.instruction.flag)
+
+
+class FrameBreaker(BrokenFrame):
+    """Emits the break of the root's frame."""
+
+    def __init__(self, cg: PyCodegen, root: Any) -> None:
+        super().__init__(root)
+        self.cg = cg
+        self.cells = {name: f"___cell_{name}" for name in root.cells if name not in root.code.co_freevars}
+
+    def restore(self) -> None:
+        """Stack, then locals: everything is loaded before anything is stored, for loads read the arguments."""
+        cg, tx = self.cg, self.tx
+        handler = self.source[self.index].handler
+        for at, value in enumerate(tx.stack):
+            if at in self.handled:
+                self._load_handled(at, value)
+                continue
+            cg.load(value)
+            if handler is not None and at < handler.depth and at not in self.nulls:
+                cg.copy_top()
+                cg.store_fast(_KEPT.format(at))
+        names = [name for name in tx.locals if name in self.live() or name == self.first]
+        for name in names:
+            cg.load(tx.locals[name])
+        for name in self.cells:
+            cg.load(tx.cells[name])
+        if self.first == SELF and SELF not in tx.locals:
+            cg.load(tx.cells[self.original.co_varnames[0]].content)
+            cg.store_fast(SELF)
+        for name in reversed(list(self.cells.values())):
+            cg.store_fast(name)
+        for name in reversed(names):
+            cg.store_fast(name)
+        self._drop_arguments(names)
+        cg.set_grad_mode(tx.attempt.final_grad_mode)
+        self.bound = set(names) | ({SELF} if self.first == SELF else set())
+
+    def _drop_arguments(self, names: list[str]) -> None:
+        """What is needed no more dies now, as the program's own variables would have."""
+        kept = {*names, *self.cells.values(), SELF}
+        for name in self.tx.argument_names:
+            if name not in kept:
+                self.cg.op("DELETE_FAST", name)
+        self.cg.drop_temporaries()
+
+    def _load_handled(self, at: int, value: HandledVariable) -> None:
+        """Make an exception the handled one, keeping it and what was handled before."""
+        cg = self.cg
+        cg.load(value.error)
+        cg.store_fast(_KEPT.format(at))
+        cg.load(value)
+        cg.copy_top()
+        cg.store_fast(_PREVIOUS.format(at))
 
     # -- the instruction -------------------------------------------------------------------------------------------
 
@@ -270,14 +352,13 @@ class _Breaker:
             assert target is not None
             cg.add(jump_to)
             self._continue(target.index + ends_loop, jump=True)
-        if self.source[self.index].handler is not None:
-            self._handle(covered)
+        self.handle(covered)
 
     def _emit_native(self, jump_to: Instruction | None) -> None:
         cg, instruction = self.cg, self.instruction
         name = instruction.opname
         if name == "CALL":
-            cg.add(*emit.call(instruction.arg or 0, self.root.kw_names))
+            cg.add(*emit.call(instruction.arg or 0, self.tx.kw_names))
         elif name == "RERAISE":
             cg.add(emit.make("RERAISE", 0))  # the offset on the stack is the original's
         elif name == "LOAD_METHOD" or (name in ("LOAD_ATTR", "LOAD_SUPER_ATTR") and instruction.flag):
@@ -291,43 +372,43 @@ class _Breaker:
             native.handler = None
             cg.add(native)
 
-    def _operands(self) -> int:
-        """How many of the stack's values the instruction takes away that may be NULL."""
-        name, arg = self.instruction.opname, self.instruction.arg or 0
-        if name == "CALL":
-            return arg + 2
-        return 3 + (arg & 1) if name == "CALL_FUNCTION_EX" else 0
-
     def _depth_after(self, jump: bool) -> int:
         instruction = self.instruction
         change = effect(instruction, jump)
         if jump and instruction.opname == "FOR_ITER":
             change = -1  # by the time the loop is left the iterator is gone
-        return len(self.root.stack) + change
+        return len(self.tx.stack) + change
 
     def _continue(self, index: int, jump: bool) -> None:
         """Return a continuation at an index of the program's code."""
-        cg = self.cg
         depth = self._depth_after(jump)
-        kept = len(self.root.stack) - self._operands()
+        kept = len(self.tx.stack) - self.operands()
         nulls = {at for at in self.nulls if at < min(kept, depth)}
-        if self._pushes_null():
+        if self.pushes_null():
             nulls.add(depth - 2)
+        self._put_stack_away(depth)
+        self._return_resume(index, depth, nulls, raising=False)
+
+    def _put_stack_away(self, depth: int) -> None:
+        cg = self.cg
         for at in reversed(range(depth)):
             if at in self.handled:
                 cg.op("POP_EXCEPT")
                 cg.load_fast(_KEPT.format(at))
-            cg.store_fast(_STACK.format(at))
-        self._return_resume(index, depth, tuple(sorted(nulls)), raising=False)
+            cg.store_fast(STACK.format(at))
 
-    def _pushes_null(self) -> bool:
-        name = self.instruction.opname
-        return name == "LOAD_METHOD" or (name in ("LOAD_ATTR", "LOAD_SUPER_ATTR") and self.instruction.flag)
+    def return_call(self, callee: ResumeFunction, loads: Mapping[str, Callable[[], None]]) -> None:
+        """Return a continuation that makes the call which is under way."""
+        depth = len(self.tx.stack)
+        self._put_stack_away(depth)
+        bound = self.bound - set(self.cells)
+        self.return_resume(self.resume_point(self.index, depth, self.nulls, bound, callee=callee), loads)
 
-    def _handle(self, covered: list[Instruction]) -> None:
+    def handle(self, covered: list[Instruction]) -> None:
         """Where the instruction raises into a handler of the program: go on in a function that raises it again."""
         handler = self.source[self.index].handler
-        assert handler is not None
+        if handler is None:
+            return
         landing = emit.store_fast(_ERROR)
         shared = Handler(landing, 0, False)
         for instruction in covered:
@@ -340,26 +421,23 @@ class _Breaker:
         for at in range(depth):
             if at not in self.nulls:
                 self.cg.load_fast(_KEPT.format(at))
-                self.cg.store_fast(_STACK.format(at))
-        nulls = tuple(sorted(at for at in self.nulls if at < depth))
-        self._return_resume(self.index, depth, nulls, raising=True)
+                self.cg.store_fast(STACK.format(at))
+        self._return_resume(self.index, depth, self.nulls, raising=True)
 
-    def _return_resume(self, index: int, depth: int, nulls: tuple[int, ...], raising: bool) -> None:
+    def _return_resume(self, index: int, depth: int, nulls: set[int], raising: bool) -> None:
+        self.return_resume(self.resume_point(index, depth, nulls, self.bound - set(self.cells), raising))
+
+    def return_resume(self, point: ResumePoint, loads: Mapping[str, Callable[[], None]] | None = None) -> None:
+        """Return a continuation. ``loads``: what leaves an argument on the stack, for those that are no locals."""
         cg = self.cg
-        live = live_locals(self.original)[index]
-        if raising:
-            handler = self.source[index].handler
-            assert handler is not None
-            live = live_locals(self.original)[handler.target.index] | live
-        names = tuple(sorted(name for name in live if name in self.bound and name not in self.cells))
-        handled = tuple(sorted(at for at in self.handled if at < depth))
-        point = ResumePoint(index, depth, nulls, names, self.first, handled, raising)
-        resume = _C.Resume(RESUME_CODES.get(self.original, point))
         cg.push_null()
-        cg.load_const(resume)
+        cg.load_const(_C.Resume(RESUME_CODES.get(self.original, point)))
         self._load_closure()
         arguments = point.arguments()
         for name in arguments:
+            if loads is not None and name in loads:
+                loads[name]()
+                continue
             cg.load_fast(name)
             if name == _ERROR:  # its traceback holds this frame
                 cg.op("DELETE_FAST", name)
@@ -368,13 +446,13 @@ class _Breaker:
 
     def _load_closure(self) -> None:
         """The cells that the resume function's code has free: the original's own, then those it was given."""
-        cg, root = self.cg, self.root
+        cg, tx = self.cg, self.tx
         names = (*self.original.co_cellvars, *self.original.co_freevars)
         if not names:
             cg.load_const(None)
             return
         for name in names:
-            if name in root.code.co_freevars:
+            if name in tx.code.co_freevars:
                 cg.add(emit.load_closure(name))
             else:
                 cg.load_fast(self.cells[name])

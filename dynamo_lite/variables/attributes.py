@@ -271,6 +271,7 @@ class MethodVariable(VariableTracker):
         return f"method {self.function.describe()}"
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        tx.delegate(self, self.function)
         return tx.call(self.function, [self.receiver, *args], kwargs)
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:

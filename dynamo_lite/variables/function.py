@@ -465,6 +465,47 @@ def make_function(
     return function
 
 
+class ResumeFunction:
+    """What makes the resume functions of one code object: called with a closure's cells."""
+
+    __slots__ = ("code", "namespace")
+
+    def __init__(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
+        self.code = code
+        self.namespace = namespace
+
+    def __call__(self, cells: tuple[Any, ...]) -> types.FunctionType:
+        return make_function(self.code, self.namespace, (), {}, cells, None)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ResumeFunction) and self.code is other.code and self.namespace is other.namespace
+
+    def __hash__(self) -> int:
+        return hash((id(self.code), id(self.namespace)))
+
+
+class ResumeFunctionVariable(VariableTracker):
+    """A constant of generated code."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: ResumeFunction, source: Source) -> None:
+        self.source = source
+        self.value = value
+
+    def python_type(self) -> type:
+        return ResumeFunction
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        cells: Any = args[0].elements(tx)
+        return NestedFunctionVariable(self.value.code, tx.attempt.scope(self.value.namespace), [], {}, cells, None)
+
+
+@wraps_type(ResumeFunction)
+def _wrap_resume_function(attempt: Any, value: ResumeFunction, source: Source) -> VariableTracker:
+    return ResumeFunctionVariable(value, source)
+
+
 class ModuleVariable(VariableTracker):
     """An imported module."""
 

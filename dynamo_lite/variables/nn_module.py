@@ -91,7 +91,9 @@ class NNModuleVariable(UserObjectVariable):
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         if self._plain_call(tx):
-            return tx.call(self.getattr(tx, "forward"), args, kwargs)
+            forward = self.getattr(tx, "forward").realize()
+            tx.delegate(self, forward)
+            return tx.call(forward, args, kwargs)
         return super().call(tx, args, kwargs)
 
     def _plain_call(self, tx: Any) -> bool:

@@ -195,6 +195,7 @@ class UserObjectVariable(VariableTracker):
         method = self.special(tx, "__call__")
         if method is None:
             return super().call(tx, args, kwargs)
+        tx.delegate(self, method)
         return tx.call(method, args, kwargs)
 
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
