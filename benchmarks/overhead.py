@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import argparse
 import functools
+import statistics
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from alternate import alternate
+from alternate import added, alternate
 from architectures import gpt2
 from rich.console import Console
 from rich.table import Table
@@ -40,12 +41,13 @@ def recall(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[...,
 
 
 class Case:
-    """A measurement: the bare program, and the same compiled by each. Times in seconds a call."""
+    """A measurement: the bare program, and the same compiled by each, ``rounds`` times ``number`` calls in turns."""
 
-    def __init__(self, name: str, reach: str, number: int, fns: dict[str, Callable[[], Any]]) -> None:
+    def __init__(self, name: str, reach: str, number: int, rounds: int, fns: dict[str, Callable[[], Any]]) -> None:
         self.name = name
         self.reach = reach
         self.number = number
+        self.rounds = rounds
         self.fns = fns
 
 
@@ -92,12 +94,12 @@ def sequential() -> Case:
     return _case("50 Linear", "-", 500, bare, lambda: ours(x), lambda: theirs(x))
 
 
-def gpt2_12_layers(name: str, number: int, backend: Callable[..., Any]) -> Case:
+def gpt2_12_layers(name: str, number: int, rounds: int, backend: Callable[..., Any]) -> Case:
     model = gpt2(layers=12, width=32)
     module, inputs = model.module.eval(), {**model.inputs, "use_cache": False, "return_dict": False}
     ours, theirs = dl.compile(module, backend=backend), torch.compile(module, backend=backend)
     bare = _bare_graph(lambda: module(**inputs), backend)
-    return _case(name, "25 us", number, bare, lambda: ours(**inputs), lambda: theirs(**inputs))
+    return _case(name, "25 us", number, bare, lambda: ours(**inputs), lambda: theirs(**inputs), rounds)
 
 
 def python_calls() -> Case:
@@ -114,16 +116,16 @@ def python_calls() -> Case:
     return _case("20,000 Python calls", "1.5x", 3, program, ours, theirs)
 
 
-def _case(name: str, reach: str, number: int, bare: Any, ours: Any, theirs: Any) -> Case:
-    return Case(name, reach, number, {"bare": bare, "ours": ours, "torch": theirs})
+def _case(name: str, reach: str, number: int, bare: Any, ours: Any, theirs: Any, rounds: int = 15) -> Case:
+    return Case(name, reach, number, rounds, {"bare": bare, "ours": ours, "torch": theirs})
 
 
 CASES = {
     "one": one_operator,
     "eight": eight_entries,
     "sequential": sequential,
-    "gpt2": functools.partial(gpt2_12_layers, "GPT-2, 12 layers", 40, forward),
-    "gpt2-guards": functools.partial(gpt2_12_layers, "the same, no kernels", 500, recall),
+    "gpt2": functools.partial(gpt2_12_layers, "GPT-2, 12 layers", 3, 200, forward),
+    "gpt2-guards": functools.partial(gpt2_12_layers, "the same, no kernels", 500, 15, recall),
     "calls": python_calls,
 }
 
@@ -139,8 +141,9 @@ def main() -> None:
     with torch.no_grad():
         for key in chosen:
             case = CASES[key]()
-            times = {name: 1e6 * value for name, value in alternate(case.fns, number=case.number).items()}
-            ours, theirs = times["ours"] - times["bare"], times["torch"] - times["bare"]
+            turns = alternate(case.fns, number=case.number, rounds=case.rounds)
+            times = {name: 1e6 * statistics.median(seconds) for name, seconds in turns.items()}
+            ours, theirs = (1e6 * added(turns[name], turns["bare"]) for name in ("ours", "torch"))
             numbers = [times["bare"], times["ours"], times["torch"], ours, theirs]
             if key == "calls":
                 ratio = f"{times['ours'] / times['bare']:.2f}x, torch {times['torch'] / times['bare']:.2f}x"
