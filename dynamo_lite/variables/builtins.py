@@ -7,11 +7,12 @@ from typing import Any
 
 from ..reasons import OutputCall, UnknownCall, UnsupportedOperation
 from . import polyfills
-from .attributes import MISSING, BuiltinMethodVariable, bind, bind_classmethod, class_lookup
-from .base import Args, Kwargs, ObservedException, VariableTracker, unsupported
+from .attributes import MISSING, BuiltinMethodVariable, bind, bind_classmethod, class_lookup, is_heap_type
+from .base import Args, Exhausted, Kwargs, ObservedException, VariableTracker, unsupported
 from .constant import ConstantVariable
 from .function import ClassVariable, FunctionVariable
-from .iterator import EnumerateVariable, FilterVariable, MapVariable, ZipVariable
+from .iterator import CallableIterator, EnumerateVariable, FilterVariable, MapVariable, ZipVariable
+from .library.pure import number
 from .mapping import DictIterator, DictVariable, DictViewVariable, SetVariable
 from .registry import models, models_raw
 from .sequence import ListVariable, ReversedIterator, SequenceVariable, SliceVariable, TupleVariable
@@ -29,29 +30,55 @@ def _inline_polyfill(real: Any, replacement: Any) -> None:
 
 
 for _real, _replacement in polyfills.TABLE.items():
-    if _real in (sum, min, max):
+    if _real in (min, max):
         continue
     _inline_polyfill(_real, _replacement)
 
 
-def _numeric(real: Any, replacement: Any) -> None:
-    """Over known numbers the builtin itself; else the polyfill."""
+def _best_of(real: Any) -> None:
+    """Over known values the builtin itself; else the polyfill."""
+    replacement = polyfills.TABLE[real]
 
     def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        items = args
-        if len(args) == 1 and isinstance(args[0], SequenceVariable) or real is sum and args:
-            items = args[0].elements(tx)
-            args = [TupleVariable(items), *args[1:]]
-        if not kwargs and all(isinstance(each, ConstantVariable) for each in [*items, *args[1:]]):
+        items = args[0].items if len(args) == 1 and isinstance(args[0], SequenceVariable) else args
+        if not kwargs and all(isinstance(each.realize(), ConstantVariable) for each in items):
             return tx.make(tx.fold(real, [tx.python_value(arg) for arg in args]))
         return tx.call(FunctionVariable(replacement, None), args, kwargs)
 
     models_raw(real, model)
 
 
-_numeric(sum, polyfills.TABLE[sum])
-_numeric(min, polyfills.TABLE[min])
-_numeric(max, polyfills.TABLE[max])
+_best_of(min)
+_best_of(max)
+
+
+@models(sum)
+def _sum(tx: Any, iterable: VariableTracker, start: VariableTracker | None = None) -> VariableTracker:
+    """Known numbers at the beginning are added by the builtin: it adds floats more exactly than one by one."""
+    iterator = tx.iterate(iterable)
+    total: VariableTracker = start or ConstantVariable(0)
+    known: list[Any] = []
+    first: VariableTracker | None = None
+    try:
+        while isinstance(total, ConstantVariable) and first is None:
+            item = iterator.next(tx)
+            if isinstance(item, ConstantVariable):
+                known.append(item.value)
+            else:
+                first = item
+    except Exhausted:
+        pass
+    if isinstance(total, ConstantVariable):
+        total = tx.make(tx.fold(sum, (known, total.value)))
+        if first is None:
+            return total
+        total = tx.binary("+", total, first).realize()
+    while True:
+        try:
+            item = iterator.next(tx)
+        except Exhausted:
+            return total
+        total = tx.binary("+", total, item).realize()
 
 
 # -- functions of one value --------------------------------------------------------------------------------------------
@@ -78,9 +105,8 @@ def _number(kind: type) -> None:
         if args and isinstance(args[0], TensorVariable):
             return args[0]._value(tx, f"__{kind.__name__}__", [])
         if args and isinstance(args[0], UserObjectVariable) and not args[0].is_constant():
-            method = args[0].special(tx, f"__{kind.__name__}__") or args[0].special(tx, "__index__")
-            if method is not None:
-                return tx.call(method, [], {})
+            methods = (f"__{kind.__name__}__", *(("__float__",) if kind is complex else ()), "__index__")
+            return tx.make(tx.fold(kind, [number(tx, args[0], *methods), *map(tx.python_value, args[1:])]))
         named = {name: tx.python_value(value) for name, value in kwargs.items()}
         return tx.make(tx.fold(kind, [tx.python_value(arg) for arg in args], named))
 
@@ -148,6 +174,8 @@ def _hash(tx: Any, of: VariableTracker) -> VariableTracker:
             return tx.call(method, [], {})
     if isinstance(of, (ConstantVariable, TupleVariable)):
         return tx.make(tx.fold(hash, (tx.python_value(of),)))
+    if of.python_type().__hash__ is None:
+        tx.raise_error(TypeError, f"unhashable type: {of.python_type().__name__!r}")
     unsupported(UnsupportedOperation("hash()", of.describe()))
 
 
@@ -216,6 +244,26 @@ def _vars(tx: Any, of: VariableTracker) -> VariableTracker:
     return of.getattr(tx, "__dict__")
 
 
+@models(dir)
+def _dir(tx: Any, of: VariableTracker | None = None) -> VariableTracker:
+    if of is None:
+        unsupported(UnsupportedOperation("dir() without an argument", "the frame"))
+    cls = of.python_type()
+    if isinstance(of, UserObjectVariable):
+        method = of.special(tx, "__dir__")
+        if method is not None:
+            return tx.call(tx.make(sorted), [tx.call(method, [], {}).realize()], {})
+        own = of.namespace(tx).items if cls.__dictoffset__ else {}
+    elif isinstance(of, (ConstantVariable, SequenceVariable, DictVariable, SetVariable)):
+        own = {}
+    else:
+        unsupported(UnsupportedOperation("dir()", of.describe()))
+    for base in cls.__mro__:
+        if is_heap_type(base):
+            tx.guards.const(base).child("instance_dict").check("dict_keys", tuple(base.__dict__))
+    return tx.make(sorted({*own, *(name for base in cls.__mro__ for name in base.__dict__)}))
+
+
 class SuperVariable(VariableTracker):
     """``super(cls, receiver)``."""
 
@@ -282,8 +330,8 @@ def _type(tx: Any, of: VariableTracker, *rest: VariableTracker, **kwargs: Variab
 
 
 @models(iter)
-def _iter(tx: Any, of: VariableTracker) -> VariableTracker:
-    return tx.iterate(of)
+def _iter(tx: Any, of: VariableTracker, sentinel: VariableTracker | None = None) -> VariableTracker:
+    return tx.iterate(of) if sentinel is None else CallableIterator(of, sentinel)
 
 
 @models(next)
@@ -323,6 +371,8 @@ def _reversed(tx: Any, of: VariableTracker) -> VariableTracker:
     if isinstance(of, (DictVariable, DictViewVariable)):
         kind = of.kind if isinstance(of, DictViewVariable) else "keys"
         return DictIterator(of.of if isinstance(of, DictViewVariable) else of, kind, reverse=True)
+    if isinstance(of, TensorVariable):
+        return of if not of.fake.ndim else tx.call(of.getattr(tx, "flip"), [ConstantVariable(0)], {})
     if isinstance(of, ConstantVariable):
         return tx.make(tuple(tx.fold(reversed, (of.value,)))).iterate(tx)
     if isinstance(of, UserObjectVariable):

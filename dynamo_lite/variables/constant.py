@@ -79,7 +79,9 @@ class ConstantVariable(VariableTracker):
         return tx.make(found)
 
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name == "__format__" or name == "format" or name == "join" or name not in _IMPURE:
+        if name == "format" and type(self.value) is str and not all(map(tx.is_plain, [*args, *kwargs.values()])):
+            return tx.format_text(self.value, args, kwargs)
+        if name not in _IMPURE:
             values = [tx.python_value(arg) for arg in args]
             named = {key: tx.python_value(arg) for key, arg in kwargs.items()}
             return tx.make(tx.fold(getattr(self.value, name), values, named))

@@ -233,6 +233,8 @@ def _set(tx: Any, items: VariableTracker | None = None) -> VariableTracker:
 
 @models(frozenset)
 def _frozenset(tx: Any, items: VariableTracker | None = None) -> VariableTracker:
+    if isinstance(items, SetVariable) and items.cls is frozenset:
+        return items
     return SetVariable.of([] if items is None else _unordered(tx, items), frozenset)
 
 

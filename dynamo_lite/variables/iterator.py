@@ -142,6 +142,46 @@ class FilterVariable(IteratorVariable):
         cg.call(self.kind, [lambda: cg.load(self.function), lambda: cg.load(self.of)])
 
 
+class CallableIterator(IteratorVariable):
+    """``iter(function, sentinel)``. ``function`` None: it came to its end."""
+
+    __slots__ = ("function", "sentinel")
+
+    def __init__(self, function: VariableTracker, sentinel: VariableTracker) -> None:
+        self.source = None
+        self.function: VariableTracker | None = function
+        self.sentinel = sentinel
+
+    def python_type(self) -> type:
+        return _CALLABLE_ITERATOR
+
+    def next(self, tx: Any) -> VariableTracker:
+        if self.function is None:
+            raise Exhausted
+        try:
+            item = tx.call(self.function, [], {}).realize()
+        except ObservedException as observed:
+            if not issubclass(observed.error.python_type(), StopIteration):
+                raise
+            self.function = None
+            raise Exhausted from None
+        if self.function is not None and tx.same_or_equal(self.sentinel, item):
+            self.function = None
+        if self.function is None:
+            raise Exhausted
+        return item
+
+    def reconstruct(self, cg: Any) -> None:
+        function = self.function
+        if function is None:
+            cg.call(iter, [lambda: cg.load_const(int), lambda: cg.load_const(0)])
+        else:
+            cg.call(iter, [lambda: cg.load(function), lambda: cg.load(self.sentinel)])
+
+
+_CALLABLE_ITERATOR: type = type(iter(int, 0))
+
+
 class GeneratorVariable(IteratorVariable):
     """A generator that was made inside: a translator of its frame, suspended between two items."""
 

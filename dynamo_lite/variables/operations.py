@@ -161,6 +161,21 @@ class Operations:
         except NotConstant:
             unsupported(UnsupportedValue(variable.describe(), "its value would have to be known here"))
 
+    def is_plain(self, variable: VariableTracker) -> bool:
+        """Whether it is a known constant, or a builtin container of such alone."""
+        variable = variable.realize()
+        if isinstance(variable, SequenceVariable):
+            return all(map(self.is_plain, variable.items))
+        if isinstance(variable, DictVariable):
+            return not variable.keys and all(map(self.is_plain, variable.items.values()))
+        return variable.is_constant() and (
+            isinstance(variable, EnumVariable) or not isinstance(variable, UserObjectVariable)
+        )
+
+    def format_text(self, template: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """``template.format(...)``."""
+        return text.format_text(self, template, args, kwargs)
+
     def is_none(self, variable: VariableTracker) -> bool:
         variable = variable.realize()
         return isinstance(variable, ConstantVariable) and variable.value is None
@@ -280,6 +295,8 @@ class Operations:
         if symbol == "|" and isinstance(left, _TYPES) and isinstance(right, _TYPES):
             return self.make(self.fold(operator.or_, (left.as_constant(), right.as_constant())))
         if isinstance(left, ConstantVariable) and isinstance(left.value, (str, bytes)) and symbol == "%":
+            if isinstance(left.value, str) and not self.is_plain(right):
+                return text.percent(self, left.value, right)
             return self.make(self.fold(operator.mod, (left.value, self.python_value(right))))
         kinds = left.python_type(), right.python_type()
         reflected_first = kinds[0] is not kinds[1] and issubclass(kinds[1], kinds[0])
@@ -293,11 +310,23 @@ class Operations:
         if isinstance(left, EnumVariable) or isinstance(right, EnumVariable):
             if left.is_constant() and right.is_constant():
                 return self.make(self.fold(_BINARY[symbol], (left.as_constant(), right.as_constant())))
+        if symbol == "*":
+            repeated = self._repeat(left, right) or self._repeat(right, left)
+            if repeated is not None:
+                return repeated
         if self._knows_comparison(left) and self._knows_comparison(right):
             self._check_no_protocol(symbol, left, right)
             names = f"{kinds[0].__name__!r} and {kinds[1].__name__!r}"
             self.raise_error(TypeError, f"unsupported operand type(s) for {symbol}: {names}")
         unsupported(UnsupportedOperation(f"`{symbol}`", f"{left.describe()} and {right.describe()}"))
+
+    def _repeat(self, sequence: VariableTracker, count: VariableTracker) -> VariableTracker | None:
+        """``sequence * count`` for an object that says what integer it is."""
+        if not isinstance(count, UserObjectVariable) or class_lookup(count.cls, "__index__") is MISSING:
+            return None
+        if not issubclass(sequence.python_type(), (str, bytes, list, tuple)):
+            return None
+        return self.binary("*", sequence, ConstantVariable(self.index_value(count)))
 
     def _check_no_protocol(self, symbol: str, left: VariableTracker, right: VariableTracker) -> None:
         """A TypeError is certain only where neither type has the operator at all."""
@@ -499,9 +528,19 @@ class Operations:
                     return True
             elif type(cls) is type(torch.FloatTensor):
                 unsupported(UnsupportedOperation("isinstance() by a legacy tensor type", variable.describe()))
+            elif not isinstance(cls, type) and not self._is_classinfo(cls):
+                self.fold(isinstance, (None, cls))
             elif self._is_kind(kind, cls):
                 return True
         return False
+
+    def _is_classinfo(self, value: Any) -> bool:
+        """Whether ``isinstance`` takes it, though it is no class."""
+        try:
+            isinstance(None, value)
+        except TypeError:
+            return False
+        return True
 
     def is_subclass(self, variable: VariableTracker, classinfo: VariableTracker) -> bool:
         """``issubclass``."""
@@ -556,9 +595,15 @@ class Operations:
         raw = class_lookup(cls.value, name)
         if raw is not MISSING and args and not isinstance(raw, types.ClassMethodDescriptorType):
             return args[0].call_method(self, name, args[1:], kwargs)
+        if cls.value in _NUMBERS_AND_TEXT:
+            values = [self.python_value(arg) for arg in args]
+            named = {key: self.python_value(value) for key, value in kwargs.items()}
+            return self.make(self.fold(getattr(cls.value, name), values, named))
         unsupported(UnsupportedAttribute(cls.describe(), name, "the class method is not modelled"))
 
 
+_NUMBERS_AND_TEXT = frozenset({int, float, complex, bool, str, bytes})
+"""Classes whose class methods are pure."""
 _TYPES = (ClassVariable, ConstantVariable)
 _COMPARED_BY_IDENTITY = frozenset({types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.CellType})
 

@@ -477,6 +477,11 @@ class SliceVariable(VariableTracker):
     def truth(self, tx: Any) -> bool:
         return True
 
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if not isinstance(other, SliceVariable):
+            return None
+        return TupleVariable(self.parts).compare(tx, symbol, TupleVariable(other.parts))
+
     def method_indices(self, tx: Any, length: VariableTracker) -> VariableTracker:
         return tx.make(tx.fold(self.as_constant().indices, (length.as_constant(),)))
 

@@ -1,17 +1,24 @@
-"""``str``, ``repr`` and ``format`` of traced values."""
+"""``str``, ``repr`` and ``format`` of traced values, ``%`` and ``str.format`` with values that aren't all constants.
+
+What is asked of an object is asked as CPython asks it: ``__str__``, ``__repr__``, ``__format__``, attributes and items.
+"""
 
 from __future__ import annotations
 
+import _string
+import re
 import types
+from string import Formatter
 from typing import Any
 
 from ..reasons import UnsupportedOperation
 from .attributes import bind, class_lookup
-from .base import VariableTracker, unsupported
+from .base import Args, Kwargs, VariableTracker, unsupported
 from .constant import ConstantVariable
 from .exception import ExceptionVariable
-from .mapping import DictVariable
-from .sequence import ListVariable, TupleVariable
+from .iterator import IteratorVariable
+from .mapping import DictVariable, DictViewVariable
+from .sequence import ListVariable, SequenceIterator, TupleVariable
 from .tensor import TensorVariable
 from .user_object import EnumVariable, RealExceptionVariable, UserObjectVariable
 
@@ -52,6 +59,8 @@ def string(tx: Any, value: VariableTracker, name: str) -> VariableTracker:
         return value.text(tx, function)
     if isinstance(value, UserObjectVariable) and not isinstance(value, EnumVariable):
         return _of_object(tx, value, name)
+    if isinstance(value, (IteratorVariable, SequenceIterator, DictViewVariable)):
+        unsupported(UnsupportedOperation(f"{function.__name__}()", value.describe()))
     if isinstance(value, tuple(_BRACKETS)) and not value.is_constant():
         return ConstantVariable(_of_container(tx, value))
     return tx.make(tx.fold(function, (tx.python_value(value),)))
@@ -119,3 +128,90 @@ def _item(tx: Any, item: VariableTracker, outer: tuple[Any, ...]) -> str:
     if isinstance(item, tuple(_BRACKETS)) and item.python_type() in (list, tuple, dict):
         return _of_container(tx, item, outer)
     return _repr(tx, item)
+
+
+# -- templates ---------------------------------------------------------------------------------------------------------
+
+_SPEC = re.compile(r"%(?:\((?P<key>[^()]*)\))?[-+ #0]*\d*(?:\.\d*)?(?P<kind>.)")
+_TEXTS = {"s": "__str__", "r": "__repr__"}
+
+
+def text_of(tx: Any, value: VariableTracker, name: str) -> str:
+    """The known result of ``str`` or ``repr``."""
+    return tx.python_value(string(tx, value.realize(), name).realize())
+
+
+def percent(tx: Any, template: str, values: VariableTracker) -> VariableTracker:
+    """``template % values``, where some of these aren't known constants."""
+    if any(spec["key"] is not None for spec in _SPEC.finditer(template)) or "*" in template:
+        unsupported(UnsupportedOperation("`%`", f"{template!r} and objects"))
+    items = values.elements(tx) if isinstance(values, TupleVariable) else [values]
+    known: list[Any] = []
+    kinds = [spec["kind"] for spec in _SPEC.finditer(template) if spec["kind"] != "%"]
+    for kind, item in zip(kinds, items):
+        known.append(text_of(tx, item, _TEXTS[kind]) if kind in _TEXTS else tx.python_value(item))
+    known.extend(None for _ in items[len(kinds) :])
+    return tx.make(tx.fold(str.__mod__, (re.sub(_SPEC, _as_text, template), tuple(known))))
+
+
+def _as_text(spec: re.Match[str]) -> str:
+    """``%r`` of what is text already."""
+    return spec[0][:-1] + "s" if spec["kind"] == "r" else spec[0]
+
+
+def format_text(tx: Any, template: str, args: Args, named: Kwargs) -> VariableTracker:
+    """``template.format(*args, **named)``."""
+    return ConstantVariable(_Formatter(tx, args, named).format(template))
+
+
+class _Formatter:
+    def __init__(self, tx: Any, args: Args, named: Kwargs) -> None:
+        self._tx = tx
+        self._args = args
+        self._named = named
+        self._next: int | None = 0
+        """The place that ``{}`` takes; None: places are numbered."""
+
+    def format(self, template: str, depth: int = 2) -> str:
+        tx = self._tx
+        if not depth:
+            tx.raise_error(ValueError, "Max string recursion exceeded")
+        parts = []
+        for literal, field, spec, conversion in tx.fold(lambda: [*Formatter().parse(template)]):
+            parts.append(literal)
+            if field is None:
+                continue
+            value = self._field(field)
+            if conversion in ("s", "r"):
+                value = tx.string(value, _TEXTS[conversion])
+            elif conversion:
+                unsupported(UnsupportedOperation(f"the conversion !{conversion}", value.describe()))
+            found = tx.format(value.realize(), ConstantVariable(self.format(spec, depth - 1) if spec else ""))
+            parts.append(tx.python_value(found.realize()))
+        return "".join(parts)
+
+    def _field(self, field: str) -> VariableTracker:
+        tx = self._tx
+        first, rest = tx.fold(_string.formatter_field_name_split, (field,))
+        if first == "":
+            if self._next is None:
+                tx.raise_error(ValueError, "cannot switch from manual field specification to automatic field numbering")
+            first, self._next = self._next, self._next + 1
+        elif isinstance(first, int):
+            if self._next:
+                tx.raise_error(ValueError, "cannot switch from automatic field numbering to manual field specification")
+            self._next = None
+        found = self._argument(first)
+        for is_attribute, name in rest:
+            found = (found.getattr(tx, name) if is_attribute else tx.getitem(found, tx.make(name))).realize()
+        return found
+
+    def _argument(self, name: Any) -> VariableTracker:
+        if isinstance(name, int):
+            if name >= len(self._args):
+                message = f"Replacement index {name} out of range for positional args tuple"
+                self._tx.raise_error(IndexError, message)
+            return self._args[name]
+        if name not in self._named:
+            self._tx.raise_error(KeyError, name)
+        return self._named[name]

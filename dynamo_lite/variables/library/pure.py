@@ -1,4 +1,4 @@
-"""Functions of numbers and strings: called on known values."""
+"""Functions of numbers and strings: called on known values, on objects by the methods that say what number they are."""
 
 from __future__ import annotations
 
@@ -8,36 +8,82 @@ from typing import Any
 
 from ...reasons import UnsupportedOperation
 from ..base import Args, Kwargs, VariableTracker, unsupported
-from ..registry import models_raw
+from ..constant import ConstantVariable
+from ..registry import models, models_raw
 from ..tensor import TensorVariable
-from ..user_object import UserObjectVariable
+from ..user_object import UserObjectVariable, not_implemented_is_none
 
 _PURE: tuple[Any, ...] = (
     *(value for name, value in vars(math).items() if isinstance(value, types.BuiltinFunctionType)),
-    *(round, divmod, pow, chr, ord, bin, hex, oct, ascii, bytes, bytearray.fromhex),
-    *(str.maketrans, int.from_bytes, float.fromhex),
+    *(round, chr, ord, bin, hex, oct, bytes, str.maketrans),
+)
+_OWN_METHOD: dict[Any, str] = {
+    round: "__round__",
+    math.floor: "__floor__",
+    math.ceil: "__ceil__",
+    math.trunc: "__trunc__",
+    bytes: "__bytes__",
+}
+"""Functions for which a class may have a method."""
+_OF_INTEGERS = frozenset(
+    {chr, bin, hex, oct, bytes, math.factorial, math.gcd, math.lcm, math.comb, math.perm, math.isqrt}
 )
 
 
+def number(tx: Any, variable: VariableTracker, *methods: str) -> Any:
+    """The known value of an argument; of an object, what the first of these methods that it has returns."""
+    if isinstance(variable, UserObjectVariable) and not variable.is_constant():
+        for name in methods:
+            method = variable.special(tx, name)
+            if method is not None:
+                return tx.python_value(tx.call(method, [], {}).realize())
+    return tx.python_value(variable)
+
+
 def _pure(value: Any) -> None:
+    own = _OWN_METHOD.get(value)
+    methods = ("__index__",) if value in _OF_INTEGERS else ("__float__", "__index__")
+
     def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         if any(isinstance(arg, TensorVariable) for arg in args):
-            return _pure_of_tensor(tx, value, args, kwargs)
-        if args and isinstance(args[0], UserObjectVariable) and not args[0].is_constant():
-            method = args[0].special(tx, f"__{value.__name__}__")
+            unsupported(UnsupportedOperation(f"{value.__name__}()", "a tensor"))
+        if own is not None and args and isinstance(args[0], UserObjectVariable) and not args[0].is_constant():
+            method = args[0].special(tx, own)
             if method is not None:
                 return tx.call(method, args[1:], kwargs)
         named = {name: tx.python_value(item) for name, item in kwargs.items()}
-        return tx.make(tx.fold(value, [tx.python_value(arg) for arg in args], named))
+        return tx.make(tx.fold(value, [number(tx, arg, *methods) for arg in args], named))
 
     models_raw(value, model)
 
 
-def _pure_of_tensor(tx: Any, value: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-    if value is pow and len(args) == 2:
-        return tx.binary("**", *args)
-    unsupported(UnsupportedOperation(f"{value.__name__}()", "a tensor"))
-
-
 for _value in _PURE:
     _pure(_value)
+
+
+@models(ascii)
+def _ascii(tx: Any, of: VariableTracker) -> VariableTracker:
+    text = tx.python_value(tx.string(of, "__repr__").realize())
+    return ConstantVariable(text.encode("ascii", "backslashreplace").decode("ascii"))
+
+
+@models(divmod)
+def _divmod(tx: Any, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+    for one, name, other in ((left, "__divmod__", right), (right, "__rdivmod__", left)):
+        if isinstance(one, UserObjectVariable) and not one.is_constant():
+            method = one.special(tx, name)
+            found = None if method is None else not_implemented_is_none(tx.call(method, [other], {}).realize())
+            if found is not None:
+                return found
+    return tx.make(tx.fold(divmod, (tx.python_value(left), tx.python_value(right))))
+
+
+@models(pow)
+def _pow(tx: Any, base: VariableTracker, exp: VariableTracker, mod: VariableTracker | None = None) -> VariableTracker:
+    if mod is None or tx.is_none(mod):
+        return tx.binary("**", base, exp)
+    if isinstance(base, UserObjectVariable) and not base.is_constant():
+        method = base.special(tx, "__pow__")
+        if method is not None:
+            return tx.call(method, [exp, mod], {})
+    return tx.make(tx.fold(pow, [tx.python_value(each) for each in (base, exp, mod)]))

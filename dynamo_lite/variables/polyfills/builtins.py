@@ -21,12 +21,6 @@ def any_(iterable: Any) -> bool:
     return False
 
 
-def sum_(iterable: Any, start: Any = 0) -> Any:
-    for item in iterable:
-        start = start + item
-    return start
-
-
 def _pick(better: Any, name: str, args: Any, key: Any, default: Any) -> Any:
     items = iter(args[0] if len(args) == 1 else args)
     best = _MISSING
@@ -50,4 +44,4 @@ def max_(*args: Any, key: Any = None, default: Any = _MISSING) -> Any:
     return _pick(lambda a, b: a > b, "max", args, key, default)
 
 
-TABLE: dict[Any, Any] = {all: all_, any: any_, sum: sum_, min: min_, max: max_}
+TABLE: dict[Any, Any] = {all: all_, any: any_, min: min_, max: max_}
