@@ -71,11 +71,11 @@ class ConstantVariable(VariableTracker):
         return repr(self.value)
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
-        kind = type(self.value)
         found = tx.fold(getattr, (self.value, name))
         if callable(found) and not isinstance(found, type):
             return ConstantMethod(self, name)
-        del kind
+        if type(found) is tuple:  # the constant's own, the same object each time
+            return tx.attempt.wrap(found, tx.guards.const(found))
         return tx.make(found)
 
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:

@@ -213,6 +213,9 @@ class FunctionVariable(VariableTracker):
         if name == "__defaults__":
             values = self.defaults(tx)
             return TupleVariable(values) if values else ConstantVariable(None)
+        if name == "__kwdefaults__":
+            place = self._part(name) or tx.guards.const(self.value).child("c_attr", name)
+            return LazyVariable(tx.attempt, self.value.__kwdefaults__, place)
         if name == "__call__":
             return self
         if name == "__dict__":
@@ -595,6 +598,9 @@ class ClassVariable(VariableTracker):
         tx.raise_error(AttributeError, f"type object {cls.__name__!r} has no attribute {name!r}")
 
     def c_attribute(self, tx: Any, name: str) -> VariableTracker:
+        return tx.make(getattr(self.value, name))
+
+    def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
         return tx.make(getattr(self.value, name))
 
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:

@@ -121,6 +121,8 @@ class Operations:
         try:
             return function(*args, **(kwargs or {}))
         except skip.FOLDED_ERRORS as error:
+            if type(error).__module__ != "builtins":
+                unsupported(UnsupportedOperation("a call", f"known values, which raises {type(error).__name__}"))
             self.raise_error(type(error), *error.args)
 
     def raise_error(self, cls: type[BaseException], *args: Any) -> NoReturn:

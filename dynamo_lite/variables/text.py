@@ -17,6 +17,7 @@ from .base import Args, Kwargs, VariableTracker, unsupported
 from .constant import ConstantVariable
 from .exception import ExceptionVariable
 from .iterator import IteratorVariable
+from .library.types import NamespaceVariable
 from .mapping import DictVariable, DictViewVariable
 from .sequence import ListVariable, SequenceIterator, TupleVariable
 from .tensor import TensorVariable
@@ -55,7 +56,7 @@ def string(tx: Any, value: VariableTracker, name: str) -> VariableTracker:
         if isinstance(raw, types.FunctionType):
             return _checked(tx, tx.call(bind(tx, raw, name, value, value.cls), [], {}), name + _WRONG)
         return ConstantVariable(_of_exception(tx, value, raw, function))
-    if isinstance(value, RealExceptionVariable) and value.special(tx, name) is None:
+    if isinstance(value, (RealExceptionVariable, NamespaceVariable)) and value.special(tx, name) is None:
         return value.text(tx, function)
     if isinstance(value, UserObjectVariable) and not isinstance(value, EnumVariable):
         return _of_object(tx, value, name)

@@ -1,7 +1,8 @@
-"""Functions of numbers and strings: called on known values, on objects by the methods that say what number they are."""
+"""Functions without effects: called on known values, on objects by the methods that say what number they are."""
 
 from __future__ import annotations
 
+import json
 import math
 import types
 from typing import Any
@@ -87,3 +88,20 @@ def _pow(tx: Any, base: VariableTracker, exp: VariableTracker, mod: VariableTrac
         if method is not None:
             return tx.call(method, [exp, mod], {})
     return tx.make(tx.fold(pow, [tx.python_value(each) for each in (base, exp, mod)]))
+
+
+def _of_plain(function: Any) -> None:
+    """A function in Python that would call an object's methods: for constants and containers of such."""
+
+    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if not all(map(tx.is_plain, [*args, *kwargs.values()])):
+            name = f"{function.__module__}.{function.__name__}()"
+            unsupported(UnsupportedOperation(name, "values that are not known"))
+        named = {name: tx.python_value(value) for name, value in kwargs.items()}
+        return tx.make(tx.fold(function, [tx.python_value(arg) for arg in args], named))
+
+    models_raw(function, model)
+
+
+for _value in (json.dumps, json.loads):
+    _of_plain(_value)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import builtins, functools
+from . import builtins, functools, re
 
 TABLE: dict[Any, Any] = {**builtins.TABLE, **functools.TABLE}
 """The real callable -> what is inlined for it."""
+
+__all__ = ["TABLE", "re"]

@@ -1,0 +1,163 @@
+"""The module ``re`` on known text. Functions that it calls are inlined."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ...reasons import UnsupportedAttribute, UnsupportedOperation
+from ...source import Source
+from .. import polyfills
+from ..attributes import BuiltinMethodVariable
+from ..base import Args, Exhausted, Kwargs, VariableTracker, unsupported, wraps_type
+from ..constant import ConstantVariable
+from ..iterator import IteratorVariable
+from ..registry import models
+
+
+class PatternVariable(VariableTracker):
+    """A compiled pattern: a constant."""
+
+    __slots__ = ("value",)
+    immortal = True
+
+    def __init__(self, value: re.Pattern[Any], source: Source | None = None) -> None:
+        self.source = source
+        self.value = value
+
+    def python_type(self) -> type:
+        return re.Pattern
+
+    def as_constant(self) -> Any:
+        return self.value
+
+    def identity(self) -> Any:
+        return self.value
+
+    def truth(self, tx: Any) -> bool:
+        return True
+
+    def describe(self) -> str:
+        return f"the pattern {self.value.pattern!r}"
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        found = tx.fold(getattr, (self.value, name))
+        return BuiltinMethodVariable(self, name) if callable(found) else tx.make(found)
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name in ("sub", "subn"):
+            repl = args[0] if args else kwargs.get("repl", ConstantVariable(None))
+            if not tx.is_plain(repl):
+                substitute = tx.make(polyfills.re.substitute)
+                found = tx.call(substitute, [self, *args], kwargs).realize()
+                return found if name == "subn" else found.getitem(tx, ConstantVariable(0))
+        if name == "scanner" or not all(map(tx.is_plain, [*args, *kwargs.values()])):
+            unsupported(UnsupportedAttribute(self.describe(), name, "its arguments are not known"))
+        values = [tx.python_value(arg) for arg in args]
+        named = {key: tx.python_value(value) for key, value in kwargs.items()}
+        found = tx.fold(getattr(self.value, name), values, named)
+        if name == "finditer":
+            matches = [
+                MatchVariable(m, _nth_match, (self.value, tuple(values), named, at)) for at, m in enumerate(found)
+            ]
+            return MatchIterator(self.value, values, named, matches)
+        if isinstance(found, re.Match):
+            return MatchVariable(found, _match, (self.value, name, tuple(values), named))
+        return tx.make(found)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_const(self.value)
+
+
+class MatchVariable(VariableTracker):
+    """A match in known text. It is made again by ``make(*args)``."""
+
+    __slots__ = ("value", "make", "args")
+
+    def __init__(self, value: re.Match[Any], make: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        self.source = None
+        self.value = value
+        self.make = make
+        self.args = args
+
+    def python_type(self) -> type:
+        return re.Match
+
+    def truth(self, tx: Any) -> bool:
+        return True
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        found = tx.fold(getattr, (self.value, name))
+        return BuiltinMethodVariable(self, name) if callable(found) else tx.make(found)
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        named = {key: tx.python_value(value) for key, value in kwargs.items()}
+        return tx.make(tx.fold(getattr(self.value, name), [tx.python_value(arg) for arg in args], named))
+
+    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        return tx.make(tx.fold(self.value.__getitem__, (tx.python_value(key),)))
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(self.make, [lambda each=each: cg.load_const(each) for each in self.args])
+
+
+def _match(pattern: Any, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    return getattr(pattern, name)(*args, **named)
+
+
+def _nth_match(pattern: Any, args: tuple[Any, ...], named: dict[str, Any], at: int) -> Any:
+    return list(pattern.finditer(*args, **named))[at]
+
+
+class MatchIterator(IteratorVariable):
+    """What ``finditer`` returns."""
+
+    __slots__ = ("pattern", "args", "named", "matches", "at")
+
+    def __init__(self, pattern: Any, args: list[Any], named: dict[str, Any], matches: list[MatchVariable]) -> None:
+        self.source = None
+        self.pattern = pattern
+        self.args = args
+        self.named = named
+        self.matches = matches
+        self.at = 0
+
+    def python_type(self) -> type:
+        return _MATCH_ITERATOR
+
+    def next(self, tx: Any) -> VariableTracker:
+        if self.at == len(self.matches):
+            raise Exhausted
+        self.at += 1
+        return self.matches[self.at - 1]
+
+    def reconstruct(self, cg: Any) -> None:
+        parts = (self.pattern, tuple(self.args), self.named, self.at)
+        cg.call(_matches_from, [lambda each=each: cg.load_const(each) for each in parts])
+
+
+_MATCH_ITERATOR: type = type(re.finditer("", ""))
+
+
+def _matches_from(pattern: Any, args: tuple[Any, ...], named: dict[str, Any], at: int) -> Any:
+    iterator = pattern.finditer(*args, **named)
+    for _ in range(at):
+        next(iterator)
+    return iterator
+
+
+@wraps_type(re.Pattern)
+def _wrap_pattern(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    if source.kind != "const":
+        source.check("id", value)
+    return PatternVariable(value, source)
+
+
+@models(re._compile)  # type: ignore[attr-defined]
+def _compile(tx: Any, pattern: VariableTracker, flags: VariableTracker) -> VariableTracker:
+    values = tx.python_value(pattern), tx.python_value(flags)
+    try:
+        return tx.make(re._compile(*values))  # type: ignore[attr-defined]
+    except (re.error, TypeError, ValueError):
+        unsupported(UnsupportedOperation("re.compile()", "a pattern that is wrong"))

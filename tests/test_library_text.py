@@ -1,0 +1,362 @@
+"""Text: methods of str and bytes, the modules string, re, textwrap, json on known values."""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+import textwrap
+
+import pytest
+
+from programs import check, tensor
+from table import Table
+
+programs = Table()
+
+WORD = re.compile(r"(?P<head>[a-z]+)(\d*)")
+SPLIT = re.compile(r"[,;]\s*")
+
+
+@programs(tensor(2), "layer.12.weight", others=[(tensor(2), "layer.3.bias")])
+def a_name_is_taken_apart(x, name):
+    parts = name.split(".")
+    number = int(parts[1])
+    return (
+        x * number,
+        parts,
+        name.startswith("layer"),
+        name.endswith(("weight", "w")),
+        name.rpartition("."),
+        ".".join(parts[::2]),
+    )
+
+
+@programs(tensor(2), "Hello, World")
+def methods_that_change_case_and_form(x, s):
+    a = (
+        s.upper(),
+        s.lower(),
+        s.swapcase(),
+        s.title(),
+        s.capitalize(),
+        s.casefold(),
+        s.center(20, "*"),
+        s.ljust(14),
+        s.rjust(14),
+    )
+    b = (
+        s.zfill(15),
+        s.strip("Hd"),
+        s.lstrip("H"),
+        s.rstrip("d"),
+        s.expandtabs(),
+        s.removeprefix("He"),
+        s.removesuffix("ld"),
+    )
+    return x + len(s), a, b
+
+
+@programs(tensor(2), "a,b,,c")
+def methods_that_take_apart(x, s):
+    a = (
+        s.split(","),
+        s.split(",", 1),
+        s.rsplit(",", 1),
+        s.partition(","),
+        s.rpartition(","),
+        " a  b ".split(),
+        "a\nb\r\nc".splitlines(True),
+    )
+    b = s.find("b"), s.rfind(","), s.index("c"), s.count(","), s.replace(",", "-", 2), list(s), s[1:3], s[::-1]
+    return x + a[0].index("c"), a, b
+
+
+@programs(tensor(2))
+def methods_that_ask(x):
+    words = "abc", "ABC", "123", "a1", " ", "", "Ab", "é", "½"
+    facts = [
+        (
+            w.isalpha(),
+            w.isupper(),
+            w.isdigit(),
+            w.isalnum(),
+            w.isspace(),
+            w.istitle(),
+            w.isascii(),
+            w.isnumeric(),
+            w.isidentifier(),
+            w.isprintable(),
+        )
+        for w in words
+    ]
+    return x + 1, facts
+
+
+@programs(tensor(2))
+def methods_that_fail(x):
+    found = []
+    for call in (
+        lambda: "abc".index("z"),
+        lambda: "a".join([1]),
+        lambda: "a" + 1,
+        lambda: "abc"[9],
+        lambda: "a".nothing,
+        lambda: "é".encode("ascii"),
+    ):
+        try:
+            call()
+        except (ValueError, TypeError, IndexError, AttributeError) as error:
+            found.append((type(error).__name__, str(error)))
+    return x + len(found), found
+
+
+@programs(tensor(2), ["a", "b"])
+def join_of_many_things(x, names):
+    a = (
+        "-".join(names),
+        "".join(n.upper() for n in names),
+        ", ".join(map(str, [1, 2])),
+        "".join(sorted({"b", "a"})),
+        "|".join({"k": 1, "l": 2}),
+    )
+    return x + len(a), a, "-".join("abc"), "-".join(reversed(names)), ",".join(())
+
+
+@programs(tensor(2), "a")
+def text_compared_and_multiplied(x, s):
+    return (
+        x + 1,
+        s * 3,
+        2 * s,
+        s + "b",
+        s < "b",
+        s == "a",
+        s != "a",
+        "a" in s,
+        "z" not in s,
+        max(s, "c"),
+        s >= "B",
+        bool(""),
+        bool(s),
+    )
+
+
+@programs(tensor(2), "key", 3, others=[(tensor(2), "other", 4)])
+def f_strings(x, name, n):
+    width = 8
+    a = (
+        f"{name}={n}",
+        f"{n:>{width}}",
+        f"{n:0{width}.{2}f}",
+        f"{name!r:^10}",
+        f"{n + 1=}",
+        f"{{{n}}}",
+        f"{n:x}{n:#b}{n:e}{n:%}",
+    )
+    table = {f"{name}.{i}": x * i for i in range(n)}
+    return table, a, f"{x.shape[0]}x{tuple(x.shape)} {x.dtype} {x.device}", f"{None} {True} {1.5} {[n]} {name:s}"
+
+
+@programs(tensor(2))
+def translate_and_templates(x):
+    table = str.maketrans({"a": "1", "b": None})
+    a = (
+        "abc".translate(table),
+        "abc".translate(str.maketrans("ac", "xy", "b")),
+        string.ascii_lowercase[:3],
+        string.digits,
+    )
+    b = (
+        string.Template("$who likes ${what}").substitute(who="a", what="b"),
+        string.capwords("a bc d"),
+        string.Template("$x $y").safe_substitute(x=1),
+    )
+    return x + 1, a, b
+
+
+@programs(tensor(2))
+def a_formatter_object(x):
+    return (
+        x + 1,
+        string.Formatter().format("{0}-{name:>4}-{1!r}", 1, "b", name="n"),
+        [*string.Formatter().parse("a{b!r:c}")],
+    )
+
+
+@programs(tensor(2), b"abc")
+def methods_of_bytes(x, data):
+    a = (
+        data.upper(),
+        data.decode(),
+        data[0],
+        data[1:],
+        data + b"d",
+        data * 2,
+        data.find(b"c"),
+        data.hex(),
+        list(data),
+        b"b" in data,
+    )
+    b = (
+        "é".encode(),
+        "é".encode("latin-1"),
+        data.split(b"b"),
+        data.startswith(b"a"),
+        b"-".join([b"a", b"b"]),
+        b"%d" % 3,
+        data == b"abc",
+    )
+    return x + data[0], a, b
+
+
+@programs(tensor(2), graphs=None)
+def bytes_that_fail(x):
+    try:
+        b"\xff".decode("utf8")
+    except UnicodeDecodeError as error:
+        return x + 1, str(error), error.start
+
+
+@programs(tensor(2), "abc12 d3", others=[(tensor(2), "x9")])
+def a_pattern_from_outside(x, text):
+    found = WORD.match(text)
+    return (
+        x + len(found.group()),
+        found.group(1),
+        found["head"],
+        found.groups(),
+        found.groupdict(),
+        found.span(),
+        found.start(2),
+        found.end(),
+    )
+
+
+@programs(tensor(2), "nothing", graphs=1)
+def a_pattern_that_does_not_match(x, text):
+    found = re.match(r"\d", text)
+    return x + (1 if found is None else 2), found, bool(re.search("o", text)), re.fullmatch("x*", text)
+
+
+@programs(tensor(2), "a1,b2; c3")
+def the_functions_of_re(x, text):
+    a = (
+        re.findall(r"[a-z]\d", text),
+        re.split(r"[,;]", text),
+        re.sub(r"\d", "#", text),
+        re.subn(r"\d", "#", text, count=2),
+        re.escape("a.b"),
+    )
+    b = (
+        [m.group() for m in re.finditer(r"\d", text)],
+        SPLIT.split(text),
+        WORD.findall(text),
+        WORD.pattern,
+        WORD.flags,
+        WORD.groups,
+    )
+    return x + len(a[0]), a, b
+
+
+@programs(tensor(2), "a1b22")
+def sub_with_a_function(x, text):
+    calls = []
+
+    def double(match):
+        calls.append(match.group())
+        return str(int(match.group()) * 2)
+
+    return x + 1, re.sub(r"\d+", double, text), calls
+
+
+@programs(tensor(2), "K=V")
+def a_pattern_made_inside(x, text):
+    pattern = re.compile("(k)=(v)", re.IGNORECASE)
+    found = pattern.search(text)
+    if (again := pattern.match(text)) is not None:
+        x = x + again.end()
+    return x, found.expand(r"\2-\1"), found.lastindex, found.re is pattern, found.string, pattern
+
+
+@programs(tensor(2), {"encoder.layer.0.weight": 1, "encoder.layer.11.bias": 2, "head": 3})
+def names_are_filtered_by_a_pattern(x, table):
+    chosen = {int(m[1]): v for k, v in table.items() if (m := re.search(r"layer\.(\d+)\.", k))}
+    return x * sum(chosen), chosen
+
+
+@programs(tensor(2), graphs=None)
+def a_wrong_pattern(x):
+    try:
+        re.compile("(")
+    except re.error as error:
+        return x + 1, str(error)
+
+
+@programs(tensor(2), {"a": [1, 2.5, None, True], "b": {"c": "d"}})
+def json_there_and_back(x, table):
+    text = json.dumps(table, sort_keys=True)
+    return x + len(text), text, json.loads('{"k": [1, 2]}')["k"], json.loads(text) == table
+
+
+@programs(tensor(2))
+def text_is_wrapped(x):
+    return x + 1, textwrap.dedent("  a\n  b"), textwrap.indent("a\nb", "> "), textwrap.shorten("hello world foo", 11)
+
+
+@programs(tensor(2), "mean", others=[(tensor(2), "sum"), (tensor(2), "max")])
+def text_chooses_an_operation(x, how):
+    match how:
+        case "mean":
+            return x.mean()
+        case "sum" | "total":
+            return x.sum()
+    return getattr(torch_like, how)(x) if how in dir(torch_like) else x.max()
+
+
+class torch_like:
+    pass
+
+
+class Name(str):
+    def __new__(cls, text, tag=None):
+        made = super().__new__(cls, text)
+        made.tag = tag
+        return made
+
+    def shout(self):
+        return self.upper() + "!"
+
+
+@programs(tensor(2), Name("ab", 3), graphs=None)
+def a_subclass_of_str(x, name):
+    return (
+        x + len(name),
+        name.shout(),
+        name.tag,
+        name == "ab",
+        f"{name}-",
+        name + "c",
+        {name: 1}["ab"],
+        isinstance(name, str),
+    )
+
+
+def test_text_that_is_equal_but_another_object():
+    def fn(x, key, table):
+        return x * table[key], key in table, key == "long key"
+
+    check(
+        fn,
+        tensor(2),
+        "long key",
+        {"long key": 2},
+        operators=1,
+        others=[(tensor(2), "long " + "".join("key"), {"long key": 2})],
+        all_graphs=1,
+    )
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_text(case):
+    case.run()
