@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from ..reasons import OutputCall, UnknownCall, UnsupportedOperation
+from ..reasons import UnknownCall, UnsupportedOperation
 from . import polyfills
 from .attributes import MISSING, BuiltinMethodVariable, bind, bind_classmethod, class_lookup, is_heap_type
 from .base import Args, Exhausted, Kwargs, ObservedException, VariableTracker, unsupported
@@ -130,40 +130,6 @@ def _repr(tx: Any, of: VariableTracker) -> VariableTracker:
 @models(format)
 def _format(tx: Any, of: VariableTracker, spec: VariableTracker | None = None) -> VariableTracker:
     return tx.format(of, spec or ConstantVariable(""))
-
-
-class IdVariable(VariableTracker):
-    """``id(x)``: good as a key and for equality; its number is that of each call."""
-
-    __slots__ = ("of",)
-
-    def __init__(self, of: VariableTracker) -> None:
-        self.source = None
-        self.of = of
-
-    def python_type(self) -> type:
-        return int
-
-    def truth(self, tx: Any) -> bool:
-        return True
-
-    def key(self) -> Any:
-        return IdVariable, self.of.identity()
-
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if symbol in ("==", "!=") and isinstance(other, IdVariable):
-            return ConstantVariable(tx.identical(self.of, other.of) == (symbol == "=="))
-        return None
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.call(id, [lambda: cg.load(self.of)])
-
-
-@models(id)
-def _id(tx: Any, of: VariableTracker) -> VariableTracker:
-    if isinstance(of, ConstantVariable) and of.identity() is of:
-        unsupported(UnsupportedOperation("id()", of.describe()))
-    return IdVariable(of)
 
 
 @models(hash)
@@ -408,13 +374,3 @@ def _range(tx: Any, *parts: VariableTracker) -> VariableTracker:
 @models(object.__new__)
 def _object_new(tx: Any, cls: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     return UserObjectVariable(None, cls.as_constant())
-
-
-@models(print)
-def _print(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    unsupported(OutputCall("print"))
-
-
-@models(input)
-def _input(tx: Any, *args: VariableTracker) -> VariableTracker:
-    unsupported(OutputCall("input"))

@@ -8,6 +8,7 @@ from . import (
     context,
     exception,
     function,
+    identity,
     iterator,
     library,
     mapping,
@@ -19,6 +20,6 @@ from . import (
 )
 
 ALL = (
-    *(builtins, c_callable, constant, construct, context, exception, function, iterator, library),
+    *(builtins, c_callable, constant, construct, context, exception, function, identity, iterator, library),
     *(mapping, nn_module, sequence, tensor, torch_api, user_object),
 )

@@ -389,22 +389,28 @@ def _object_eq(tx: Any, obj: Any, other: VariableTracker) -> VariableTracker:
 def _object_reduce(tx: Any, obj: Any, protocol: VariableTracker) -> VariableTracker:
     """``object.__reduce_ex__`` from protocol 2 on, for classes that leave pickling to it."""
     cls = obj.python_type()
-    own = ("__getstate__", "__reduce__", "__getnewargs__", "__getnewargs_ex__", "__slots__")
-    if obj.payload is not None or any(
-        class_lookup(cls, name) is not getattr(object, name, MISSING) for name in own[1:]
-    ):
+    own = ("__reduce__", "__getnewargs__", "__getnewargs_ex__")
+    if obj.payload is not None or any(class_lookup(cls, name) is not getattr(object, name, MISSING) for name in own):
         unsupported(UnsupportedAttribute(obj.describe(), "__reduce_ex__", "its class says how it is pickled"))
     state = obj._special(tx, "__getstate__")
     if state is None:
-        state = obj.namespace(tx)
-    parts = [
-        tx.make(copyreg.__newobj__),
-        TupleVariable([tx.make(cls)]),
-        state,
-        ConstantVariable(None),
-        ConstantVariable(None),
-    ]  # type: ignore[attr-defined]
-    return TupleVariable(parts)
+        state = _object_state(tx, obj)
+    parts = [tx.make(copyreg.__newobj__), TupleVariable([tx.make(cls)]), state]  # type: ignore[attr-defined]
+    return TupleVariable([*parts, ConstantVariable(None), ConstantVariable(None)])
+
+
+def _object_state(tx: Any, obj: Any) -> VariableTracker:
+    """``object.__getstate__``: the attributes, those in slots apart."""
+    cls = obj.python_type()
+    own: VariableTracker = obj.namespace(tx) if cls.__dictoffset__ else ConstantVariable(None)
+    if isinstance(own, DictVariable) and not own.items:
+        own = ConstantVariable(None)
+    slots = DictVariable({})
+    for name in copyreg._slotnames(cls):  # type: ignore[attr-defined]
+        value = obj.slot_get(tx, name, class_lookup(cls, name))
+        if value is not None:
+            slots.put(ConstantVariable(name), value)
+    return TupleVariable([own, slots]) if slots.items else own
 
 
 _OBJECT_METHODS: dict[str, Any] = {

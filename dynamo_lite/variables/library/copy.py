@@ -1,64 +1,88 @@
-"""The module ``copy``: each object once."""
+"""The module ``copy``: containers natively, each object once; objects as their classes say."""
 
 from __future__ import annotations
 
 import copy
-from collections import defaultdict
 from typing import Any
 
 from ...reasons import UnsupportedOperation
-from ..attributes import MISSING, class_lookup
+from .. import polyfills
+from ..attributes import MISSING, MethodVariable, class_lookup
 from ..base import VariableTracker, unsupported
 from ..c_callable import BuiltinVariable
 from ..constant import ConstantVariable
-from ..function import ClassVariable, FunctionVariable, ModuleVariable
-from ..mapping import DictVariable, SetVariable
+from ..function import ClassVariable, FunctionVariable, ModuleVariable, NestedFunctionVariable
+from ..identity import IdVariable
+from ..mapping import DictVariable, SetVariable, key_of
 from ..registry import models
-from ..sequence import ListVariable, TupleVariable
+from ..sequence import DequeVariable, ListVariable, NamedTupleVariable, TupleVariable
 from ..user_object import EnumVariable, InstanceDictVariable, UserObjectVariable
+
+_ATOMIC = (
+    *(ConstantVariable, ClassVariable, FunctionVariable, NestedFunctionVariable, BuiltinVariable),
+    *(ModuleVariable, EnumVariable),
+)
 
 
 @models(copy.copy)
 def _copy(tx: Any, of: VariableTracker) -> VariableTracker:
-    if isinstance(of, (ListVariable, DictVariable, SetVariable)):
+    if isinstance(of, (ListVariable, DictVariable, SetVariable, DequeVariable)):
         return of.method_copy(tx)
-    if isinstance(of, (ConstantVariable, TupleVariable, ClassVariable, FunctionVariable)):
+    if isinstance(of, NamedTupleVariable):
+        return NamedTupleVariable(list(of.items), of.cls)
+    if isinstance(of, (*_ATOMIC, TupleVariable)):
         return of
+    if isinstance(of, InstanceDictVariable):
+        return of.of.namespace(tx)
+    if type(of) is UserObjectVariable:
+        return tx.call(tx.make(polyfills.copy.copy_object), [of], {})
     unsupported(UnsupportedOperation("copy.copy()", of.describe()))
+
+
+class MemoVariable(DictVariable):
+    """The memo of a deep copy under way: id of what is copied -> its copy."""
+
+    __slots__ = ()
 
 
 @models(copy.deepcopy)
 def _deepcopy(tx: Any, of: VariableTracker, memo: VariableTracker | None = None) -> VariableTracker:
-    if memo is not None:
+    if memo is None or tx.is_none(memo):
+        memo = MemoVariable({})
+    if not isinstance(memo, MemoVariable):
         unsupported(UnsupportedOperation("copy.deepcopy() with a memo", of.describe()))
-    return _DeepCopy(tx).copy(of)
+    return _DeepCopy(tx, memo).copy(of)
 
 
 class _DeepCopy:
-    """``copy.deepcopy``: each object once."""
-
-    def __init__(self, tx: Any) -> None:
+    def __init__(self, tx: Any, memo: MemoVariable) -> None:
         self._tx = tx
-        self._done: dict[VariableTracker, VariableTracker] = {}
+        self._memo = memo
 
     def copy(self, of: VariableTracker) -> VariableTracker:
         of = of.realize()
         if isinstance(of, _ATOMIC):
             return of
-        found = self._done.get(of)
-        if found is None:
-            found = self._done[of] = self._copy(of)
-        return found
+        found = self._memo.items.get(key_of(IdVariable(of)))
+        return found.realize() if found is not None else self._note(of, self._copy(of))
+
+    def _note(self, of: VariableTracker, made: Any) -> Any:
+        if made is not of:
+            self._memo.put(IdVariable(of), made)
+        return made
 
     def _copy(self, of: VariableTracker) -> VariableTracker:
-        if type(of) is ListVariable or type(of) is TupleVariable:
-            made: Any = type(of)([])
-            self._done[of] = made
-            made.items.extend(self.copy(item) for item in of.items)  # type: ignore[attr-defined]
-            same = isinstance(of, TupleVariable) and all(a is b.realize() for a, b in zip(made.items, of.items))
-            return of if same else made
-        if isinstance(of, DictVariable) and of.cls is not defaultdict:
-            made = self._done[of] = DictVariable({}, None, None, of.cls)
+        if type(of) in (ListVariable, TupleVariable):
+            return self._copy_sequence(of)
+        if isinstance(of, NamedTupleVariable) and type(of) is NamedTupleVariable:
+            return NamedTupleVariable([self.copy(item) for item in of.items], of.cls)
+        if isinstance(of, DequeVariable):
+            made: Any = self._note(of, DequeVariable([], None, of.maxlen))
+            made.items.extend(self.copy(item) for item in of.items)
+            return made
+        if isinstance(of, DictVariable):
+            factory = None if of.factory is None else self.copy(of.factory)
+            made = self._note(of, DictVariable({}, None, None, of.cls, factory))
             for key, value in of.items.items():
                 made.put(self.copy(of.key_variable(key)), self.copy(value))
             return made
@@ -66,27 +90,32 @@ class _DeepCopy:
             return self._copy(of.of.namespace(self._tx))
         if isinstance(of, SetVariable):
             return SetVariable({key: self.copy(item) for key, item in of.items.items()}, None, of.cls)
-        if type(of) is UserObjectVariable and of.payload is None:
+        if isinstance(of, MethodVariable):
+            return MethodVariable(of.function, self.copy(of.receiver))
+        if type(of) is UserObjectVariable:
             return self._copy_object(of)
         unsupported(UnsupportedOperation("copy.deepcopy()", of.describe()))
 
+    def _copy_sequence(self, of: Any) -> VariableTracker:
+        made: Any = type(of)([])
+        self._note(of, made)
+        made.items.extend(self.copy(item) for item in of.items)
+        if isinstance(of, TupleVariable) and all(a is b.realize() for a, b in zip(made.items, of.items)):
+            return of
+        return made
+
     def _copy_object(self, of: UserObjectVariable) -> VariableTracker:
-        for name in _COPY_HOOKS:
-            if class_lookup(of.cls, name) is not getattr(object, name, MISSING):
-                unsupported(UnsupportedOperation(f"copy.deepcopy() by {name}", of.describe()))
-        made = self._done[of] = UserObjectVariable(None, of.cls)
+        plain = all(class_lookup(of.cls, name) is getattr(object, name, MISSING) for name in _HOOKS)
+        if not plain or of.payload is not None:
+            return self._tx.call(self._tx.make(polyfills.copy.deepcopy_object), [of, self._memo], {}).realize()
+        made = self._note(of, UserObjectVariable(None, of.cls))
         for name, value in of.namespace(self._tx).items.items():
             made.attrs[name] = self.copy(value)
         return made
 
 
-_ATOMIC = (ConstantVariable, ClassVariable, FunctionVariable, BuiltinVariable, ModuleVariable, EnumVariable)
-_COPY_HOOKS = (
-    "__deepcopy__",
-    "__reduce__",
-    "__reduce_ex__",
-    "__getstate__",
-    "__setstate__",
-    "__slots__",
-    "__getnewargs_ex__",
+_HOOKS = (
+    *("__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__slots__"),
+    *("__getnewargs__", "__getnewargs_ex__", "__new__"),
 )
+"""What a class may have to say how its instances are copied."""

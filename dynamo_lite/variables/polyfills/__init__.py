@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import builtins, functools, re
+from . import builtins, copy, functools, logging, re
 
-TABLE: dict[Any, Any] = {**builtins.TABLE, **functools.TABLE}
+TABLE: dict[Any, Any] = {**builtins.TABLE, **functools.TABLE, **logging.TABLE}
 """The real callable -> what is inlined for it."""
 
-__all__ = ["TABLE", "re"]
+__all__ = ["TABLE", "copy", "re"]

@@ -1,0 +1,284 @@
+"""Copies: copy, dataclasses' asdict and replace, objects that say how they are copied."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import dataclasses
+import enum
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+
+from programs import tensor
+from table import Table
+
+programs = Table()
+
+
+@programs(tensor(2), [1, [2, 3], {"a": 4}])
+def shallow_copies_share_what_is_inside(x, items):
+    a = copy.copy(items)
+    a[1].append(5)
+    a.append(6)
+    b = (
+        copy.copy({"k": items}),
+        copy.copy((1, items)),
+        copy.copy({1, 2}),
+        copy.copy(range(3)),
+        copy.copy("a"),
+        copy.copy(None),
+    )
+    return x + len(a), a, items, b, b[0]["k"] is items, copy.copy((1, 2))
+
+
+@programs(tensor(2), [1, [2, 3], {"a": [4]}])
+def deep_copies_share_nothing(x, items):
+    a = copy.deepcopy(items)
+    a[1].append(5)
+    a[2]["a"].append(6)
+    return x + len(a), a, items
+
+
+@programs(tensor(2))
+def deep_copies_keep_what_is_shared(x):
+    inner = [1]
+    a = copy.deepcopy([inner, inner, {"k": inner}])
+    a[0].append(2)
+    loop = [1]
+    loop.append(loop)
+    b = copy.deepcopy(loop)
+    return x + len(a), a, a[0] is a[1], a[2]["k"] is a[0], inner, b[1] is b, b is not loop
+
+
+@programs(tensor(2))
+def copies_of_other_containers(x):
+    d = collections.defaultdict(list, {"a": [1]})
+    q = collections.deque([1, [2]], maxlen=3)
+    o = collections.OrderedDict(a=[1])
+    a, b, c = copy.copy(d), copy.copy(q), copy.copy(o)
+    a["z"].append(1)
+    b.append(3)
+    e, f, g = copy.deepcopy(d), copy.deepcopy(q), copy.deepcopy(o)
+    e["y"].append(2)
+    f[1].append(9)
+    g["a"].append(3)
+    return x + 1, a, b, c, d, q, o, e, f, g
+
+
+class Plain:
+    def __init__(self, n, items):
+        self.n = n
+        self.items = items
+
+
+@programs(tensor(2), Plain(3, [1]))
+def copies_of_objects(x, thing):
+    a, b = copy.copy(thing), copy.deepcopy(thing)
+    a.n = 4
+    a.items.append(2)
+    b.items.append(3)
+    return x * a.n + b.n, a, b, thing, type(b) is Plain
+
+
+@programs(tensor(2))
+def copies_of_objects_made_inside(x):
+    thing = Plain(2, [1])
+    thing.me = thing
+    a, b = copy.copy(thing), copy.deepcopy(thing)
+    return x * a.n, a.items is thing.items, b.items is thing.items, b.me is b, a.me is thing, b.items
+
+
+class SaysHow:
+    def __init__(self, n):
+        self.n = n
+        self.log = []
+
+    def __copy__(self):
+        made = type(self)(self.n + 10)
+        made.log.append("copied")
+        return made
+
+    def __deepcopy__(self, memo):
+        made = type(self)(self.n + 100)
+        memo[id(self)] = made
+        made.log.append(len(memo) > 0)
+        return made
+
+
+@programs(tensor(2), SaysHow(1))
+def objects_say_how_they_are_copied(x, thing):
+    a, b = copy.copy(thing), copy.deepcopy([thing, thing])
+    return x * a.n + b[0].n, a.log, b[0] is b[1], b[0].log
+
+
+class Keeps:
+    def __init__(self):
+        self.kept = 1
+        self.dropped = [1]
+
+    def __getstate__(self):
+        return {"kept": self.kept}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state, restored=True)
+
+
+@programs(tensor(2), graphs=(1, 3))
+def objects_with_a_state(x):
+    a = copy.copy(Keeps())
+    b = copy.deepcopy(Keeps())
+    return x + a.kept, a.restored, hasattr(b, "dropped")
+
+
+class Slotted:
+    __slots__ = ("a", "b")
+
+    def __init__(self, a):
+        self.a = a
+
+
+@programs(tensor(2), graphs=(1, 3))
+def objects_with_slots(x):
+    a = copy.copy(Slotted([1]))
+    b = copy.deepcopy(a)
+    b.a.append(2)
+    return x + len(a.a), a.a, b.a, hasattr(b, "b")
+
+
+class Color(enum.Enum):
+    RED = 1
+
+
+@programs(tensor(2))
+def what_is_never_copied(x):
+    things = [
+        1,
+        "a",
+        None,
+        (1, 2),
+        Color.RED,
+        len,
+        Plain,
+        torch.float32,
+        what_is_never_copied,
+        ...,
+        range(3),
+        frozenset([1]),
+    ]
+    return (
+        x + 1,
+        [copy.deepcopy(t) is t for t in things[:3]],
+        copy.deepcopy(Color.RED) is Color.RED,
+        copy.deepcopy(len) is len,
+        copy.copy(Plain) is Plain,
+    )
+
+
+@programs(tensor(2), [tensor(2, seed=1)], graphs=None)
+def copies_of_tensors(x, parts):
+    a, b = copy.copy(parts), copy.deepcopy(parts)
+    a[0].add_(1)
+    b[0].mul_(2)
+    return x + parts[0], b[0] is parts[0], a[0] is parts[0], b
+
+
+@programs(tensor(2), graphs=None)
+def a_deepcopy_with_a_memo(x):
+    inner = [1]
+    memo = {id(inner): "seen"}
+    return x + 1, copy.deepcopy([inner], memo)
+
+
+@dataclasses.dataclass
+class Config:
+    n: int = 2
+    names: list = dataclasses.field(default_factory=list)
+    inner: Any = None
+    hidden: int = dataclasses.field(default=5, repr=False, compare=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    n: int = 2
+    inner: Any = None
+
+
+@programs(tensor(2), Config(3, ["a"], Config(4)))
+def a_dataclass_as_a_dict(x, config):
+    table = dataclasses.asdict(config)
+    table["names"].append("b")
+    return x * table["n"] + table["inner"]["n"], table, config, dataclasses.astuple(Frozen(1, Frozen(2)))
+
+
+@programs(tensor(2), Config(3, ["a"]))
+def a_dataclass_replaced(x, config):
+    a = dataclasses.replace(config, n=7)
+    b = dataclasses.replace(Frozen(1), inner=x)
+    return b.inner * a.n, a, a.names is config.names, b.n
+
+
+@programs(tensor(2), Config(3))
+def the_fields_of_a_dataclass(x, config):
+    names = [f.name for f in dataclasses.fields(config)]
+    shown = {f.name: getattr(config, f.name) for f in dataclasses.fields(Config) if f.repr}
+    return (
+        x + len(names),
+        names,
+        shown,
+        dataclasses.is_dataclass(config),
+        dataclasses.is_dataclass(Config),
+        dataclasses.is_dataclass(3),
+    )
+
+
+@programs(tensor(2), Config(3, ["a"]))
+def dataclasses_compared_and_shown(x, config):
+    a, b = Config(1), Config(1, hidden=9)
+    return (
+        x + 1,
+        a == b,
+        a != Config(2),
+        repr(config),
+        Frozen(1) == Frozen(1),
+        hash(Frozen(1)) == hash(Frozen(1)),
+        a == 3,
+    )
+
+
+@programs(tensor(2))
+def a_frozen_dataclass_refuses(x):
+    made = Frozen(3)
+    try:
+        made.n = 4
+    except dataclasses.FrozenInstanceError as error:
+        return x * made.n, str(error)
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
+@programs(tensor(2))
+def copies_of_named_tuples(x):
+    p = Pair([1], x)
+    a, b = copy.copy(p), copy.deepcopy(Pair([1], (2, [3])))
+    b.a.append(2)
+    return p.b + 1, a.a is p.a, b, type(b) is Pair, type(a) is Pair
+
+
+@programs(tensor(2))
+def copies_by_methods(x):
+    items, table, group = [1, [2]], {"a": [1]}, {1, 2}
+    a, b, c, d = items.copy(), table.copy(), group.copy(), items[:]
+    a.append(3)
+    b["b"] = 2
+    c.add(3)
+    return x + 1, a, b, c, d, items, table, group, a[1] is items[1]
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_copy(case):
+    case.run()

@@ -1,0 +1,366 @@
+"""What goes out of the program, and contexts that catch it: print, warnings, logging, contextlib."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import sys
+import warnings
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from programs import check, tensor
+from table import Table
+
+programs = Table()
+silent = logging.getLogger("tests.silent")
+silent.setLevel(logging.ERROR)
+silent.propagate = False
+
+
+class Collect(logging.Handler):
+    def __init__(self):
+        super().__init__()
+        self.lines = []
+
+    def emit(self, record):
+        self.lines.append(record.getMessage())
+
+
+heard = Collect()
+loud = logging.getLogger("tests.loud")
+loud.setLevel(logging.INFO)
+loud.propagate = False
+loud.addHandler(heard)
+
+
+@programs(tensor(2), 3, graphs=2, breaks=1)
+def print_in_the_middle(x, n):
+    y = x * n
+    print("n is", n, sep="=", end="!\n")
+    return y + 1
+
+
+@programs(tensor(2), graphs=(1, 2))
+def print_to_a_stream(x):
+    y = x + 1
+    stream = io.StringIO()
+    print("a", 1, file=stream)
+    return y * 2, stream.getvalue()
+
+
+@programs(tensor(2), graphs=2, breaks=1)
+def print_of_what_is_computed(x):
+    y = x + 1
+    print(y.shape, y)
+    return y * 2
+
+
+@programs(tensor(2), graphs=(2, 4))
+def print_in_a_loop(x):
+    for i in range(3):
+        x = x + i
+        print(i)
+    return x
+
+
+@programs(tensor(2), graphs=(2, 3))
+def print_in_a_callee(x):
+    def noisy(v):
+        print("callee")
+        return v * 2
+
+    return noisy(x + 1) + 1
+
+
+@programs(tensor(2), graphs=None)
+def write_to_stdout(x):
+    y = x + 1
+    sys.stdout.write("text\n")
+    sys.stdout.flush()
+    return y
+
+
+@programs(tensor(2), graphs=1)
+def print_while_not_compiling(x):
+    if not dl.is_compiling():
+        pass
+    return x + 1
+
+
+@programs(tensor(2), graphs=None, cut=False)
+def a_warning(x):
+    y = x + 1
+    warnings.warn("careful", UserWarning, stacklevel=1)
+    return y * 2
+
+
+@programs(tensor(2), graphs=None, cut=False)
+def a_warning_of_the_callers_line(x):
+    def old(v):
+        warnings.warn("old() is old", DeprecationWarning, stacklevel=2)
+        return v + 1
+
+    return old(x) * 2
+
+
+_warned = False
+
+
+def warn_once(message):
+    global _warned
+    if not _warned:
+        _warned = True
+        warnings.warn(message, stacklevel=2)
+
+
+def test_a_warning_is_given_once():
+    def fn(x):
+        warn_once("once")
+        return x + 1
+
+    check(fn, tensor(2), graphs=None, recompiles=True, watch=[(sys.modules[__name__], "_warned")])
+
+
+_seen: set = set()
+
+
+def test_a_warning_is_given_once_for_each_message():
+    def fn(x, n):
+        y = x * n
+        if n not in _seen:
+            _seen.add(n)
+            warnings.warn(f"first {n}", stacklevel=1)
+        return y + 1
+
+    check(
+        fn,
+        tensor(2),
+        1,
+        graphs=None,
+        recompiles=True,
+        others=[(tensor(2), 2), (tensor(2), 1)],
+        watch=[(sys.modules[__name__], "_seen")],
+    )
+
+
+@programs(tensor(2), graphs=None, cut=False)
+def warnings_are_caught(x):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        y = x + 1
+        warnings.warn("inside", stacklevel=1)
+    return y, [str(each.message) for each in caught]
+
+
+@programs(tensor(2), graphs=None, cut=False)
+def warnings_are_ignored(x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        y = torch.sin(x)
+        warnings.warn("unheard", stacklevel=1)
+    return y + 1
+
+
+@programs(tensor(2))
+def a_logger_that_is_off(x):
+    y = x + 1
+    silent.debug("nobody hears %s", y.shape)
+    silent.info("nor this")
+    if silent.isEnabledFor(logging.DEBUG):
+        y = y * 100
+    return y * 2
+
+
+@programs(tensor(2), graphs=2, breaks=1, cut=False)
+def a_logger_that_is_on(x):
+    y = x + 1
+    loud.info("heard %d", 3)
+    return y * 2
+
+
+def test_what_a_logger_hears():
+    def fn(x):
+        y = x + 1
+        loud.warning("one")
+        loud.debug("not this")
+        loud.error("two %s", "words")
+        return y * 2
+
+    check(fn, tensor(2), graphs=None, watch=[(heard, "lines")])
+
+
+def test_a_logger_is_turned_on_between_calls():
+    def fn(x):
+        loud.debug("debugged")
+        return x + 1
+
+    def program(x, level):
+        loud.setLevel(level)
+        try:
+            return fn(x)
+        finally:
+            loud.setLevel(logging.INFO)
+
+    check(
+        program,
+        tensor(2),
+        logging.INFO,
+        graphs=None,
+        others=[(tensor(2), logging.DEBUG), (tensor(2), logging.INFO)],
+        watch=[(heard, "lines")],
+    )
+
+
+@programs(tensor(2))
+def the_level_of_a_logger(x):
+    return x + 1, silent.level, silent.name, logging.DEBUG
+
+
+@programs(tensor(2))
+def nullcontext_in_every_form(x):
+    with contextlib.nullcontext():
+        x = x + 1
+    with contextlib.nullcontext(5) as n:
+        x = x * n
+    context = contextlib.nullcontext() if n == 5 else torch.no_grad()
+    with context as nothing:
+        x = x - 1
+    return x, nothing
+
+
+@programs(tensor(2))
+def suppress_swallows_only_its_own(x):
+    log = []
+    with contextlib.suppress(KeyError, ValueError):
+        log.append(1)
+        {}["a"]
+        log.append(2)
+    try:
+        with contextlib.suppress(KeyError):
+            raise ZeroDivisionError("z")
+    except ZeroDivisionError as error:
+        log.append(str(error))
+    with contextlib.suppress():  # noqa: B022
+        log.append(3)
+    return x + len(log), log
+
+
+@programs(tensor(2))
+def suppress_in_a_function(x):
+    def find(table, key):
+        with contextlib.suppress(KeyError):
+            return table[key]
+        return 7
+
+    return x * find({"a": 2}, "a") + find({}, "b")
+
+
+class Door:
+    def __init__(self):
+        self.log = []
+
+    def close(self):
+        self.log.append("closed")
+
+
+@programs(tensor(2), Door())
+def closing_closes(x, door):
+    with contextlib.closing(door) as d:
+        y = x + 1
+        d.log.append("in")
+    try:
+        with contextlib.closing(door):
+            raise ValueError
+    except ValueError:
+        pass
+    return y, door.log
+
+
+@programs(tensor(2), graphs=None)
+def output_is_redirected(x):
+    stream = io.StringIO()
+    with contextlib.redirect_stdout(stream):
+        y = x + 1
+        print("inside")
+    print("outside")
+    return y * 2, stream.getvalue()
+
+
+@programs(tensor(2), graphs=None)
+def errors_are_redirected(x):
+    stream = io.StringIO()
+    with contextlib.redirect_stderr(stream):
+        y = x + 1
+        print("inside", file=sys.stderr)
+    return y * 2, stream.getvalue()
+
+
+@programs(tensor(2))
+def a_context_as_a_decorator(x):
+    log = []
+
+    @contextlib.contextmanager
+    def noted(name):
+        log.append("in " + name)
+        try:
+            yield name
+        finally:
+            log.append("out " + name)
+
+    @noted("f")
+    def f(v):
+        log.append("body")
+        return v + 1
+
+    with noted("w") as name:
+        y = f(x)
+    return f(y), log, name
+
+
+class Timer(contextlib.ContextDecorator):
+    def __init__(self):
+        self.entered = 0
+
+    def __enter__(self):
+        self.entered += 1
+        return self
+
+    def __exit__(self, *error):
+        return False
+
+
+timer = Timer()
+
+
+@programs(tensor(2), recompiles=True, watch=[(timer, "entered")], all_graphs=None)
+def a_context_decorator(x):
+    @timer
+    def f(v):
+        return v * 2
+
+    with timer as t:
+        y = f(x)
+    return y + 1, t.entered
+
+
+@programs(tensor(2), graphs=None)
+def a_stream_of_text(x):
+    stream = io.StringIO("a\nb")
+    lines = [line for line in stream]
+    return x + len(lines), lines
+
+
+@programs(tensor(2), graphs=None)
+def a_stream_of_bytes(x):
+    stream = io.BytesIO()
+    stream.write(b"abc")
+    return x + stream.tell(), stream.getvalue()
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_output(case):
+    case.run()

@@ -1,0 +1,296 @@
+"""What a program asks of the process and the world: random numbers, time, environment, files, identifiers."""
+
+from __future__ import annotations
+
+import datetime
+import gc
+import os
+import pathlib
+import platform
+import random
+import secrets
+import sys
+import tempfile
+import threading
+import time
+import uuid
+import weakref
+
+import numpy
+import pytest
+import torch
+
+from programs import check, tensor
+from table import Table
+
+programs = Table()
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def random_numbers_of_python(x):
+    a = random.random()
+    b = random.randint(1, 6), random.choice("abc"), random.uniform(0, 1), random.gauss(0, 1), random.sample(range(9), 3)
+    return x * a, b
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def random_numbers_in_turn(x):
+    y = x + random.random()
+    z = y * random.random()
+    items = [1, 2, 3, 4]
+    random.shuffle(items)
+    return z + random.randrange(5), items
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def random_numbers_with_a_seed(x):
+    random.seed(7)
+    a = random.random()
+    state = random.getstate()
+    b = random.random()
+    random.setstate(state)
+    return x + a, b == random.random()
+
+
+@programs(tensor(2), graphs=None)
+def a_generator_of_random_numbers(x):
+    own = random.Random(3)
+    return x * own.random(), own.randint(1, 9), own.choice([1, 2])
+
+
+shared = random.Random(5)
+
+
+def test_a_generator_held_outside_goes_on():
+    def build():
+        own = random.Random(3)
+
+        def fn(x):
+            return x * own.random(), own.randint(1, 100)
+
+        return fn
+
+    check(build, tensor(2), build=True, graphs=None, calls=3, recompiles=True)
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def a_random_branch(x):
+    if random.random() < 0.5:
+        return x + 1
+    return x - 1
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def random_numbers_in_a_loop(x):
+    for _ in range(3):
+        if random.random() > 0.3:
+            x = x + 1
+        x = x * 2
+    return x
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def random_numbers_of_numpy(x):
+    numpy.random.seed(3)
+    a = numpy.random.rand()
+    rng = numpy.random.default_rng(1)
+    return x * a, rng.integers(5), numpy.random.randint(0, 9)
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def random_numbers_of_all_kinds(x):
+    y = torch.rand(2) + random.random()
+    z = torch.randn(2) * y
+    return x + z, random.random(), torch.rand(1)
+
+
+@programs(tensor(2), graphs=None)
+def time_goes_on(x):
+    start = time.perf_counter()
+    y = x + 1
+    took = time.perf_counter() - start
+    return y, took >= 0, time.time() > 0, time.monotonic() > 0
+
+
+@programs(tensor(2), graphs=None)
+def time_is_asked_each_time(x):
+    a = time.time_ns()
+    y = x * 2
+    time.sleep(0.001)
+    return y, time.time_ns() > a
+
+
+@programs(tensor(2), graphs=None)
+def dates(x):
+    day = datetime.date(2024, 2, 28) + datetime.timedelta(days=2)
+    now = datetime.datetime.now()
+    return x + day.day, day.isoformat(), now.year > 2000
+
+
+@programs(tensor(2), graphs=None)
+def identifiers(x):
+    a, b = uuid.uuid4(), secrets.token_hex(4)
+    return x + 1, a != uuid.uuid4(), len(b), str(uuid.UUID(int=5))
+
+
+def test_the_environment():
+    def fn(x):
+        scale = int(os.environ.get("DL_TEST_SCALE", "2"))
+        return x * scale, "DL_TEST_SCALE" in os.environ, os.getenv("DL_TEST_OTHER")
+
+    def program(x, value):
+        if value:
+            os.environ["DL_TEST_SCALE"] = value
+        try:
+            return fn(x)
+        finally:
+            os.environ.pop("DL_TEST_SCALE", None)
+
+    check(program, tensor(2), "3", graphs=None, others=[(tensor(2), ""), (tensor(2), "5"), (tensor(2), "3")])
+
+
+def test_the_environment_is_read_in_a_graph():
+    def fn(x):
+        return x * int(os.environ.get("DL_TEST_SCALE", "2"))
+
+    check(fn, tensor(2), graphs=1)
+
+
+@programs(tensor(2), graphs=None)
+def the_environment_is_written(x):
+    os.environ["DL_TEST_X"] = "1"
+    y = x + 1
+    del os.environ["DL_TEST_X"]
+    return y, "DL_TEST_X" in os.environ
+
+
+@programs(tensor(2), graphs=(1, 2))
+def paths_as_text(x):
+    a = (
+        os.path.join("a", "b.txt"),
+        os.path.splitext("a/b.txt"),
+        os.path.basename("a/b"),
+        os.sep,
+        os.path.dirname("a/b"),
+        os.path.normpath("a/../b"),
+    )
+    return x + len(a), a
+
+
+@programs(tensor(2), graphs=None)
+def paths_as_objects(x):
+    p = pathlib.PurePosixPath("a") / "b.txt"
+    return x + len(p.parts), str(p), p.suffix, p.stem, p.with_suffix(".c").name, pathlib.Path("/").exists()
+
+
+@programs(tensor(2), graphs=None)
+def files(x):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "file")
+        with open(path, "w") as file:
+            file.write("12")
+        y = x + 1
+        with open(path) as file:
+            n = int(file.read())
+        there = os.path.exists(path)
+    return y * n, there, os.path.exists(path)
+
+
+@programs(tensor(2), graphs=None)
+def tensors_in_a_file(x):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "t.pt")
+        torch.save({"x": x + 1}, path)
+        return torch.load(path)["x"] * 2
+
+
+@programs(tensor(2))
+def facts_of_the_interpreter(x):
+    newer = sys.version_info >= (3, 8)
+    return (
+        x + 1,
+        newer,
+        sys.maxsize > 2**31,
+        sys.platform,
+        sys.byteorder,
+        sys.version_info[:2],
+        sys.version_info.major,
+        os.name,
+    )
+
+
+@programs(tensor(2), graphs=None)
+def facts_that_calls_tell(x):
+    return (
+        x + 1,
+        sys.getrecursionlimit() > 0,
+        platform.system() == "",
+        os.getpid() == os.getpid(),
+        os.cpu_count() is None,
+        sys.getsizeof([]) > 0,
+    )
+
+
+@programs(tensor(2))
+def modules_by_name(x):
+    return x + 1, "torch" in sys.modules, sys.modules["math"].pi, sys.modules[__name__].tensor is tensor
+
+
+@programs(tensor(2), graphs=None)
+def garbage_is_collected(x):
+    y = x + 1
+    gc.collect()
+    return y * 2, gc.isenabled()
+
+
+class Thing:
+    pass
+
+
+@programs(tensor(2), graphs=None)
+def weak_references(x):
+    thing = Thing()
+    ref = weakref.ref(thing)
+    same = ref() is thing
+    del thing
+    return x + 1, same
+
+
+@programs(tensor(2), graphs=None)
+def threads(x):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(x + 1))
+    thread.start()
+    thread.join()
+    return found[0] * 2, threading.current_thread() is threading.main_thread()
+
+
+@programs(tensor(2), graphs=None)
+def a_lock_is_held(x):
+    lock = threading.Lock()
+    with lock:
+        y = x + 1
+        held = lock.locked()
+    return y * 2, held, lock.locked()
+
+
+local = threading.local()
+
+
+@programs(tensor(2), graphs=None)
+def a_value_of_a_thread(x):
+    local.n = getattr(local, "n", 1) * 0 + 3
+    return x * local.n
+
+
+@programs(tensor(2), graphs=None)
+def an_exit_is_an_exception(x):
+    try:
+        sys.exit(3)
+    except SystemExit as stop:
+        return x + stop.code
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_process(case):
+    case.run()
