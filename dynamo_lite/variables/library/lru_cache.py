@@ -21,7 +21,7 @@ from ..constant import ConstantVariable
 from ..function import ClassVariable, FunctionVariable
 from ..mapping import key_of
 from ..registry import models
-from ..sequence import NamedTupleVariable, TupleVariable
+from ..sequence import NamedTupleVariable, SizeVariable, TupleVariable
 from ..user_object import EnumVariable, UserObjectVariable
 
 WRAPPER: type = functools._lru_cache_wrapper
@@ -144,6 +144,8 @@ def _hashable(tx: Any, variable: VariableTracker) -> Any:
     """The value of an argument, where its hash and equality are C code's."""
     if isinstance(variable, TupleVariable) and variable.python_type() is tuple:
         return tuple(_hashable(tx, item.realize()) for item in variable.items)
+    if isinstance(variable, SizeVariable):
+        return variable.as_constant()
     if type(variable) is UserObjectVariable and not variable.is_new and variable.source is not None:
         cls = variable.cls
         if class_lookup(cls, "__hash__") is object.__hash__ and class_lookup(cls, "__eq__") is object.__eq__:
