@@ -11,6 +11,7 @@ import torch
 from . import _C
 from .bytecode import Handler, Instruction, emit
 from .exc import InternalError
+from .graph import GraphInput
 from .reasons import BreakReason, UnreconstructableValue
 from .source import Source
 from .variables.base import LazyVariable, NotConstant, VariableTracker
@@ -236,7 +237,7 @@ class PyCodegen:
     # -- the whole -------------------------------------------------------------------------------------------------
 
     def finish(
-        self, graph_call: _C.GraphCall | None, tensors: list[Source], positions: Any, failed: list[Instruction]
+        self, graph_call: _C.GraphCall | None, tensors: list[GraphInput], positions: Any, failed: list[Instruction]
     ) -> list[Instruction]:
         """The new code: prologue, graph call with its results in locals, body. ``failed``: where the call raises to;
         if empty, out of the frame."""
@@ -258,14 +259,24 @@ class PyCodegen:
                 instruction.positions = positions
         return code
 
-    def _graph_call(self, graph_call: _C.GraphCall, tensors: list[Source]) -> list[Instruction]:
+    def _load_input(self, given: GraphInput) -> list[Instruction]:
+        if given.source.kind == "local":
+            load = [emit.load_fast(given.source.arg)]
+        else:
+            index = self.attempt.guards.capture(given.source)
+            load = [emit.load_fast(_C.CAPTURED_NAME), emit.load_const(index), emit.make("BINARY_SUBSCR")]
+        if given.convert is None:
+            return load
+        return [emit.push_null(), emit.load_const(given.convert), *load, *emit.call(1, ())]
+
+    def _graph_call(self, graph_call: _C.GraphCall, tensors: list[GraphInput]) -> list[Instruction]:
         captured = graph_call.captured
         found = [emit.push_null(), emit.load_const(graph_call)]
         if captured:
             found.append(emit.load_fast(_C.CAPTURED_NAME))
-        local = [source.arg for source in tensors[captured:]]
-        found.extend(emit.load_fast(name) for name in local)
-        found.extend(emit.call(len(local) + bool(captured), ()))
+        for each in tensors[captured:]:
+            found.extend(self._load_input(each))
+        found.extend(emit.call(len(tensors) - captured + bool(captured), ()))
         if not self.outputs:
             return [*found, emit.pop_top()]
         found.append(emit.unpack(len(self.outputs)))

@@ -132,7 +132,7 @@ class FrameCompiler:
         translation = self._translate(view)
         attempt = translation.attempt
         graph_call, spent = self._run_backend(translation)
-        tensors = [each.source for each in attempt.graph.inputs] if graph_call is not None else []
+        tensors = attempt.graph.inputs if graph_call is not None else []
         failed = rerun(view.code) if attempt.shows_failures else []
         instructions = translation.cg.finish(graph_call, tensors, translation.positions, failed)
         attempt.guards.storages_matter = attempt.graph.mutates_inputs
@@ -262,7 +262,7 @@ class FrameCompiler:
         if not callable(compiled):
             wrong = TypeError(f"it returned {type(compiled).__name__}, which can't be called")
             raise BackendCompilerFailed(self.name, wrong) from wrong
-        captured = sum(each.source.kind != "local" for each in attempt.graph.inputs)
+        captured = sum(each.captured for each in attempt.graph.inputs)
         return _C.GraphCall(compiled, captured, attempt.graph.changes_state), time.perf_counter() - started
 
 
@@ -326,8 +326,8 @@ def _order_inputs(attempt: Attempt) -> None:
     """Inputs that the guard check captures come first, in order; then those that are arguments of the frame."""
     if not attempt.graph.operators:
         return
-    attempt.graph.order_inputs(lambda each: each.source.kind == "local")
-    attempt.guards.capture_all(each.source for each in attempt.graph.inputs if each.source.kind != "local")
+    attempt.graph.order_inputs(lambda each: not each.captured)
+    attempt.guards.capture_all(each.source for each in attempt.graph.inputs if each.captured)
 
 
 def _root(attempt: Attempt, view: _C.FrameView, break_at: tuple[int, ...]) -> RootTranslator:

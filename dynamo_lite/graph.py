@@ -29,6 +29,13 @@ class GraphInput:
     value: torch.Tensor
     node: torch.fx.Node
     fake: torch.Tensor
+    convert: Callable[[Any], torch.Tensor] | None = None
+    """Makes the tensor of what is found at the source; None: that is the tensor."""
+
+    @property
+    def captured(self) -> bool:
+        """Whether the call takes it as the guard check captured it."""
+        return self.source.kind != "local" and self.convert is None
 
 
 class GraphBuilder:
@@ -48,12 +55,14 @@ class GraphBuilder:
         """Whether an operator wrote, or may have written, into an input."""
         self._initial_grad_mode = self._grad_mode = torch.is_grad_enabled()
 
-    def input(self, source: Source, value: torch.Tensor) -> GraphInput:
+    def input(
+        self, source: Source, value: torch.Tensor, convert: Callable[[Any], torch.Tensor] | None = None
+    ) -> GraphInput:
         """A new placeholder. Its fake has the value's class, metadata and ``requires_grad``."""
         fake = self._fake(value)
         node = self._placeholder(f"arg{len(self.inputs)}")
         node.meta["example_value"] = fake
-        found = GraphInput(source, value, node, fake)
+        found = GraphInput(source, value, node, fake, convert)
         self.inputs.append(found)
         return found
 
@@ -110,7 +119,9 @@ class GraphBuilder:
         return any(node.target in _STATE_CHANGERS for node in self.graph.nodes if node.op == "call_function")
 
     def inputs_share_memory(self) -> bool:
-        """Whether two inputs are views of one storage."""
+        """Whether two inputs are views of one storage, or may be, where one is converted."""
+        if len(self.inputs) > 1 and any(each.convert is not None for each in self.inputs):
+            return True
         storages = [each.value.untyped_storage()._cdata for each in self.inputs]
         return len(set(storages)) < len(storages)
 

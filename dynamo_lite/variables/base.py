@@ -180,6 +180,10 @@ class VariableTracker:
         """``self symbol other`` (or ``other symbol self``); None where this kind leaves it to the other operand."""
         return None
 
+    def unary(self, tx: Any, function: Any) -> VariableTracker | None:
+        """One of ``operator.neg``, ``pos``, ``invert`` and ``abs``; None: as for a constant."""
+        return None
+
     def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         """``self symbol= other``; None: like the plain operator."""
         return None

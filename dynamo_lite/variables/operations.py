@@ -350,6 +350,9 @@ class Operations:
             method = operand.special(self, name)
             if method is not None:
                 return self.call(method, [], {})
+        found = operand.unary(self, function)
+        if found is not None:
+            return found
         if operand.is_constant():
             return self.make(self.fold(function, (operand.as_constant(),)))
         unsupported(UnsupportedOperation(f"unary `{symbol}`", operand.describe()))

@@ -95,3 +95,9 @@ def construct(tx: Any, cls: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
 def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     """Record an operator."""
     return _HOOKS["record"](tx, kind, target, args, kwargs)
+
+
+def to_array(tx: Any, tensor: Any) -> VariableTracker | None:
+    """``tensor.numpy()``; None where numpy is not modelled."""
+    hook = _HOOKS.get("to_array")
+    return None if hook is None else hook(tx, tensor)

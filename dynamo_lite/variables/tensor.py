@@ -32,6 +32,7 @@ from .base import (
     wraps_type,
 )
 from .constant import CONSTANT_TYPES, ConstantVariable
+from .registry import to_array
 from .sequence import ListVariable, NamedTupleVariable, SizeVariable, TupleVariable, is_namedtuple_class
 
 VALUE_METHODS = frozenset(
@@ -139,6 +140,10 @@ class TensorVariable(VariableTracker):
         return record(tx, "call_method", name, [self, *args], kwargs)
 
     def _value(self, tx: Any, name: str, args: Args) -> VariableTracker:
+        if name == "numpy" and not args:
+            found = to_array(tx, self)
+            if found is not None:
+                return found
         if args or name in ("numpy", "__array__", "__repr__", "__str__", "__format__"):
             unsupported(DataDependentValue(f"Tensor.{name}()"))
         try:

@@ -1,5 +1,10 @@
 """Models of functions of the standard library, one file a module; importing this registers them."""
 
+from importlib.util import find_spec
+
 from . import copy, functools, inspect, itertools, lru_cache, operator, output, pure, re, string, sys, types
 
 ALL = (copy, functools, inspect, itertools, lru_cache, operator, output, pure, re, string, sys, types)
+
+if find_spec("numpy") is not None:
+    from . import numpy  # noqa: F401

@@ -1,0 +1,518 @@
+"""numpy: scalars as constants, arrays as tensors of the graph whose operations are those of ``torch._numpy``.
+
+What torch computes for an array is taken where numpy's own function, called on an array of ones of the same shape and
+type, gives a result of the same type, shape and layout that shares memory with the same arguments. Else the graph
+breaks, and numpy computes it. Values may differ in their last bits, as sums may be taken in another order.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy
+import torch
+import torch._numpy
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+from ...reasons import DataDependentValue, OperatorFailed, UnsupportedOperation
+from ...source import Source
+from ..attributes import BuiltinMethodVariable, class_lookup
+from ..base import Args, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type
+from ..c_callable import BuiltinVariable
+from ..constant import ConstantVariable
+from ..function import ClassVariable
+from ..registry import Model, models, models_raw, provides, record
+from ..sequence import ListVariable, SliceVariable, TupleVariable
+from ..tensor import TensorVariable
+
+SCALARS: tuple[type, ...] = tuple({numpy.dtype(code).type for code in "?bBhHiIlLqQefdFD"})
+_LARGEST = 1 << 24  # elements of an array that a trial is made on
+
+
+class NumpyScalarVariable(VariableTracker):
+    """A known numpy scalar: it computes as numpy does, and is a plain number to torch."""
+
+    __slots__ = ("value",)
+    immortal = True
+
+    def __init__(self, value: Any, source: Source | None = None) -> None:
+        self.source = source
+        self.value = value
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def as_constant(self) -> Any:
+        return self.value
+
+    def as_fx(self) -> tuple[Any, Any]:
+        return self.value.item(), self.value.item()
+
+    def describe(self) -> str:
+        return repr(self.value)
+
+    def truth(self, tx: Any) -> bool:
+        return bool(self.value)
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        found = tx.fold(getattr, (self.value, name))
+        return BuiltinMethodVariable(self, name) if callable(found) else tx.make(found)
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        named = {key: tx.python_value(value) for key, value in kwargs.items()}
+        return quietly(tx, getattr(self.value, name), [tx.python_value(arg) for arg in args], named)
+
+    def _with(self, tx: Any, function: Any, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        if isinstance(other, TensorVariable):
+            number = ConstantVariable(self.value.item())
+            return record(tx, "call_function", function, [other, number] if reflected else [number, other], {})
+        if not isinstance(other, (ConstantVariable, NumpyScalarVariable)):
+            return None
+        pair = [self.value, other.as_constant()]
+        return quietly(tx, function, pair[::-1] if reflected else pair, {})
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        return self._with(tx, tx.operator(symbol), other, reflected)
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        return self._with(tx, tx.comparison(symbol), other, False)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_const(self.value)
+
+
+def quietly(tx: Any, function: Any, args: list[Any], named: dict[str, Any]) -> VariableTracker:
+    """Call numpy on known values; what it would warn of each time breaks the graph."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = tx.fold(function, args, named)
+    except Warning as warning:
+        unsupported(UnsupportedOperation("a call", f"known values, of which numpy warns: {warning}"))
+    if isinstance(found, numpy.ndarray):
+        unsupported(UnsupportedOperation("a call", "known values, which makes an array"))
+    return tx.make(found)
+
+
+@wraps_type(*SCALARS)
+def _wrap_scalar(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    """Known by identity; one that is an argument of its own would be another object in each call."""
+    if source.kind == "local":
+        return attempt.opaque(value, source, "a numpy scalar")
+    if source.kind != "const":
+        source.check("id", value)
+    return NumpyScalarVariable(value, source)
+
+
+class DtypeVariable(ConstantVariable):
+    """A numpy.dtype, which equals classes and names too."""
+
+    __slots__ = ()
+
+    def identity(self) -> Any:
+        return self.value
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if not other.is_constant():
+            return None
+        return tx.make(tx.fold(tx.comparison(symbol), (self.value, other.as_constant())))
+
+
+@wraps_if(lambda value: isinstance(value, numpy.dtype), order=5)
+def _wrap_dtype(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    if source.kind != "const":
+        source.check("id", value)
+    return DtypeVariable(value, source)
+
+
+# -- arrays ------------------------------------------------------------------------------------------------------------
+
+
+class NdarrayVariable(VariableTracker):
+    """An array whose data is a tensor of the graph. ``scalar``: it is a numpy scalar."""
+
+    __slots__ = ("tensor", "scalar")
+
+    def __init__(self, tensor: TensorVariable, scalar: bool = False, source: Source | None = None) -> None:
+        self.source = source
+        self.tensor = tensor
+        self.scalar = scalar
+
+    def python_type(self) -> type:
+        return numpy_dtype(self.tensor.fake.dtype).type if self.scalar else numpy.ndarray
+
+    def describe(self) -> str:
+        return f"a numpy array of shape {tuple(self.tensor.fake.shape)}"
+
+    def as_fx(self) -> tuple[Any, Any]:
+        return self.tensor.as_fx()
+
+    def truth(self, tx: Any) -> bool:
+        unsupported(DataDependentValue("the truth of a numpy array"))
+
+    def length(self, tx: Any) -> int:
+        if not self.tensor.fake.ndim:
+            tx.raise_error(TypeError, "len() of unsized object")
+        return self.tensor.fake.shape[0]
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        return TupleVariable([self.getitem(tx, ConstantVariable(at)) for at in range(self.length(tx))]).iterate(tx)
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        fake = self.tensor.fake
+        facts = {
+            "shape": tuple(fake.shape),
+            "ndim": fake.ndim,
+            "size": fake.numel(),
+            "itemsize": fake.itemsize,
+            "nbytes": fake.nbytes,
+            "dtype": numpy_dtype(fake.dtype),
+        }
+        if name in facts:
+            return tx.make(facts[name])
+        if name in ("T", "real", "imag"):
+            return call(tx, attribute(name), functools.partial(_read, name), [self], {})
+        if callable(class_lookup(numpy.ndarray, name)) and not name.startswith("__"):
+            return BuiltinMethodVariable(self, name)
+        return super().getattr(tx, name)
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name not in _METHODS:
+            unsupported(DataDependentValue(f"numpy.ndarray.{name}()"))
+        return call(tx, method(name), functools.partial(_call_method, name), [self, *args], kwargs)
+
+    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        return call(tx, _PYTHON["getitem"], operator.getitem, [self, key], {})
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        return self._with(tx, tx.operator(symbol), other, reflected)
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        return self._with(tx, tx.comparison(symbol), other, False)
+
+    def _with(self, tx: Any, function: Any, other: VariableTracker, reflected: bool) -> VariableTracker:
+        if not isinstance(other, (NdarrayVariable, ConstantVariable, NumpyScalarVariable)):
+            unsupported(UnsupportedOperation(f"{function.__name__}()", f"an array and {other.describe()}"))
+        args: Args = [other, self] if reflected else [self, other]
+        return call(tx, _PYTHON[function.__name__], function, args, {})
+
+    def unary(self, tx: Any, function: Any) -> VariableTracker:
+        return call(tx, _PYTHON[function.__name__], function, [self], {})
+
+    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if self.scalar:
+            return None
+        unsupported(UnsupportedOperation(f"`{symbol}=`", "a numpy array"))
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(_scalar_of if self.scalar else _array_of, [lambda: cg.load(self.tensor)])
+
+
+def _array_of(tensor: torch.Tensor) -> Any:
+    return tensor.numpy()
+
+
+def _scalar_of(tensor: torch.Tensor) -> Any:
+    return tensor.numpy()[()]
+
+
+@functools.cache
+def numpy_dtype(dtype: torch.dtype) -> Any:
+    """numpy's name for a dtype of torch's."""
+    return numpy.dtype(str(dtype).removeprefix("torch."))
+
+
+_METHODS = frozenset(
+    {"all", "any", "argmax", "argmin", "argsort", "astype", "clip", "conj", "copy", "cumprod", "cumsum", "diagonal"}
+    | {"dot", "flatten", "max", "mean", "min", "prod", "ravel", "repeat", "reshape", "round", "squeeze", "std", "sum"}
+    | {"swapaxes", "take", "trace", "transpose", "var"}
+)
+"""Methods that compute a new array or a view."""
+
+
+def _operator(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of tensors that does what ``function`` does to torch's arrays: the target of a node."""
+
+    def target(*args: Any, **named: Any) -> Any:
+        return _tensors(function(*_arrays(args), **_arrays(named)))
+
+    target.__name__ = target.__qualname__ = f"numpy_{name}"
+    return target
+
+
+def _arrays(values: Any) -> Any:
+    if isinstance(values, torch.Tensor):
+        return torch._numpy.ndarray(values)
+    if isinstance(values, (list, tuple)):
+        return type(values)(map(_arrays, values))
+    return {name: _arrays(value) for name, value in values.items()} if isinstance(values, dict) else values
+
+
+def _tensors(values: Any) -> Any:
+    if isinstance(values, torch._numpy.ndarray):
+        return values.tensor
+    return type(values)(map(_tensors, values)) if isinstance(values, (list, tuple)) else values
+
+
+@functools.cache
+def method(name: str) -> Callable[..., Any]:
+    return _operator(name, functools.partial(_call_method, name))
+
+
+@functools.cache
+def attribute(name: str) -> Callable[..., Any]:
+    return _operator(name, functools.partial(_read, name))
+
+
+@functools.cache
+def function_of_torch(name: str) -> Callable[..., Any] | None:
+    """torch's version of one of numpy's functions."""
+    found = getattr(torch._numpy, name, None)
+    return _operator(name, found) if isinstance(found, types.FunctionType) else None
+
+
+def _call_method(name: str, array: Any, *args: Any, **named: Any) -> Any:
+    return getattr(array, name)(*args, **named)
+
+
+def _read(name: str, array: Any) -> Any:
+    return getattr(array, name)
+
+
+_PYTHON = {
+    each.__name__: _operator(each.__name__, each)
+    for each in (
+        *(operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow),
+        *(operator.matmul, operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift),
+        *(operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge),
+        *(operator.neg, operator.pos, operator.invert, operator.abs, operator.getitem),
+    )
+}
+"""Python's operators over arrays, by their names in the module operator."""
+
+
+# -- recording ---------------------------------------------------------------------------------------------------------
+
+
+def call(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwargs) -> VariableTracker:
+    """Record ``target``, which stands for numpy's ``real``, if a trial shows that it is the same."""
+    if "out" in kwargs or "where" in kwargs:
+        unsupported(UnsupportedOperation("a numpy function with out= or where=", "arrays"))
+    tried: list[tuple[NdarrayVariable, Any]] = []
+    trial_args = [_trial(tx, arg, tried) for arg in args]
+    trial_named = {name: _trial(tx, value, tried) for name, value in kwargs.items()}
+    try:
+        with warnings.catch_warnings(), numpy.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            expected = real(*trial_args, **trial_named)
+    except Exception as error:
+        unsupported(OperatorFailed(getattr(target, "__name__", "numpy"), f"{type(error).__name__}: {error}"))
+    for variable, trial in tried:
+        if expected is trial:
+            return variable
+    named = {name: _for_graph(value) for name, value in kwargs.items()}
+    found = record(tx, "call_function", target, [_for_graph(arg) for arg in args], named)
+    return _paired(tx, expected, found, tried)
+
+
+def _trial(tx: Any, variable: VariableTracker, tried: list[tuple[NdarrayVariable, Any]]) -> Any:
+    """A real value like this one: ones where the data isn't known."""
+    variable = variable.realize()
+    if isinstance(variable, NdarrayVariable):
+        made = _ones_like(variable)
+        tried.append((variable, made))
+        return made
+    if isinstance(variable, (ListVariable, TupleVariable)):
+        return variable._build([_trial(tx, item, tried) for item in variable.items])
+    return tx.python_value(variable)
+
+
+def _ones_like(variable: NdarrayVariable) -> Any:
+    fake = variable.tensor.fake
+    dtype = numpy_dtype(fake.dtype)
+    if variable.scalar:
+        return dtype.type(1)
+    if fake.numel() > _LARGEST:
+        unsupported(UnsupportedOperation("a numpy function", "an array as large as this"))
+    if not fake.numel():
+        return numpy.ones(tuple(fake.shape), dtype)
+    reach = 1 + sum((size - 1) * stride for size, stride in zip(fake.shape, fake.stride()))
+    strides = tuple(stride * dtype.itemsize for stride in fake.stride())
+    return numpy.ndarray(tuple(fake.shape), dtype, numpy.ones(reach, dtype), 0, strides)
+
+
+def _for_graph(variable: VariableTracker) -> VariableTracker:
+    """Types of items by name."""
+    variable = variable.realize()
+    if isinstance(variable, DtypeVariable):
+        return ConstantVariable(variable.value.name)
+    if isinstance(variable, ClassVariable) and variable.value in (int, float, bool, complex, *SCALARS):
+        return ConstantVariable(numpy.dtype(variable.value).name)
+    return variable
+
+
+def _paired(
+    tx: Any, expected: Any, found: VariableTracker, tried: list[tuple[NdarrayVariable, Any]]
+) -> VariableTracker:
+    """What was recorded as what numpy returns."""
+    found = found.realize()
+    if isinstance(found, TensorVariable) and isinstance(expected, SCALARS):
+        _check_form(expected, found)
+        return NdarrayVariable(found, True)
+    if isinstance(found, TensorVariable) and type(expected) is numpy.ndarray:
+        return _paired_array(tx, expected, found, tried)
+    if isinstance(found, (TupleVariable, ListVariable)) and type(expected) is found.python_type():
+        if len(expected) == len(found.items):
+            return type(found)([_paired(tx, one, item, tried) for one, item in zip(expected, found.items)])
+    if isinstance(found, ConstantVariable) and type(expected) is type(found.value) and expected == found.value:
+        return found
+    _in_another_form(f"{found.describe()} for {type(expected).__name__}")
+
+
+def _paired_array(
+    tx: Any, expected: Any, found: TensorVariable, tried: list[tuple[NdarrayVariable, Any]]
+) -> VariableTracker:
+    sources = [(variable.tensor.fake, trial) for variable, trial in tried if isinstance(trial, numpy.ndarray)]
+    storage = found.fake.untyped_storage()._cdata
+    shared = [
+        (numpy.shares_memory(expected, trial), fake.untyped_storage()._cdata == storage) for fake, trial in sources
+    ]
+    if any(theirs and not ours for ours, theirs in shared):
+        found = record(tx, "call_method", "clone", [found], {})  # type: ignore[assignment]
+    if any(ours and not theirs for ours, theirs in shared):
+        _in_another_form("a copy for a view")
+    _check_form(expected, found)
+    layout = [stride * found.fake.itemsize for size, stride in zip(found.fake.shape, found.fake.stride()) if size > 1]
+    wanted = [stride for size, stride in zip(expected.shape, expected.strides) if size > 1]
+    if layout != wanted and found.fake.numel():
+        _in_another_form(f"strides {layout} for {wanted}")
+    return NdarrayVariable(found)
+
+
+def _check_form(expected: Any, found: TensorVariable) -> None:
+    fake = found.fake
+    if numpy_dtype(fake.dtype) != expected.dtype or tuple(fake.shape) != expected.shape:
+        _in_another_form(f"{fake.dtype} of {tuple(fake.shape)} for {expected.dtype} of {expected.shape}")
+
+
+def _in_another_form(how: str) -> NoReturn:
+    unsupported(UnsupportedOperation("a numpy function", f"arrays, for which torch's version gives {how},"))
+
+
+# -- functions ---------------------------------------------------------------------------------------------------------
+
+
+class NumpyFunctionVariable(BuiltinVariable):
+    """A function of numpy's."""
+
+    __slots__ = ()
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return call_function(tx, self.value, args, kwargs)
+
+
+def call_function(tx: Any, function: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """One of numpy's functions: on known values numpy's own, on arrays torch's."""
+    everything = [*args, *kwargs.values()]
+    arrays = any(map(_holds_array, everything))
+    if not arrays and all(map(_is_known, everything)) and function not in _CREATORS:
+        named = {name: tx.python_value(value) for name, value in kwargs.items()}
+        return quietly(tx, function, [tx.python_value(arg) for arg in args], named)
+    target = function_of_torch(function.__name__) if getattr(numpy, function.__name__, None) is function else None
+    if target is None or not (arrays or function in _CREATORS):
+        unsupported(UnsupportedOperation(f"numpy.{function.__name__}()", "these arguments"))
+    return call(tx, target, function, args, kwargs)
+
+
+_CREATORS = frozenset(
+    {numpy.array, numpy.asarray, numpy.zeros, numpy.ones, numpy.full, numpy.arange, numpy.linspace, numpy.eye}
+)
+
+
+def _holds_array(variable: VariableTracker) -> bool:
+    variable = variable.realize()
+    if isinstance(variable, (ListVariable, TupleVariable)):
+        return any(map(_holds_array, variable.items))
+    return isinstance(variable, NdarrayVariable)
+
+
+def _is_known(variable: VariableTracker) -> bool:
+    variable = variable.realize()
+    if isinstance(variable, (ListVariable, TupleVariable)):
+        return all(map(_is_known, variable.items))
+    if isinstance(variable, SliceVariable):
+        return all(map(_is_known, variable.parts))
+    return isinstance(variable, (ConstantVariable, NumpyScalarVariable, ClassVariable))
+
+
+@wraps_type(numpy.ufunc, type(numpy.sum))
+def _wrap_function(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    if source.kind != "const":
+        source.check("id", value)
+    return NumpyFunctionVariable(value, source)
+
+
+def _model(function: Any) -> Model:
+    return lambda tx, args, kwargs: call_function(tx, function, args, kwargs)
+
+
+for _function in (*_CREATORS, *SCALARS, numpy.dtype):
+    models_raw(_function, _model(_function))
+
+
+# -- arrays from outside -----------------------------------------------------------------------------------------------
+
+
+@wraps_type(numpy.ndarray)
+def _wrap_array(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    """An input of the graph, as the tensor that shares its memory."""
+    if source.kind == "const" or not _has_tensor(value):
+        return attempt.opaque(value, source, "a numpy array that no tensor can stand for")
+    source.check("type", numpy.ndarray)
+    source.child("c_attr", "dtype").check("id", value.dtype)
+    for name in ("shape", "strides"):
+        source.child("c_attr", name).check("equals", getattr(value, name))
+    source.child("c_attr", "flags").child("c_attr", "writeable").check("equals", True)
+    given = attempt.graph.input(source, torch.from_numpy(value), torch.from_numpy)
+    tensor = TensorVariable(given.node, given.fake, torch.Tensor)
+    attempt.fakes[id(given.fake)] = tensor
+    return NdarrayVariable(tensor, False, source)
+
+
+def _has_tensor(value: Any) -> bool:
+    if not value.flags.writeable or not value.flags.aligned or min(value.strides, default=0) < 0:
+        return False
+    try:
+        with unset_fake_temporarily():
+            torch.from_numpy(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+# -- from and to tensors -----------------------------------------------------------------------------------------------
+
+
+@models(torch.from_numpy)
+def _from_numpy(tx: Any, array: VariableTracker) -> VariableTracker:
+    if not isinstance(array, NdarrayVariable) or array.scalar:
+        unsupported(UnsupportedOperation("torch.from_numpy()", array.describe()))
+    return record(tx, "call_method", "detach", [array.tensor], {})
+
+
+@provides("to_array")
+def array_of(tx: Any, tensor: TensorVariable) -> VariableTracker:
+    """``tensor.numpy()``."""
+    fake = tensor.fake
+    if fake.requires_grad or fake.device.type != "cpu" or fake.is_conj() or fake.is_neg() or fake.is_inference():
+        unsupported(DataDependentValue("Tensor.numpy() of such a tensor"))
+    try:
+        numpy_dtype(fake.dtype)
+    except TypeError:
+        unsupported(DataDependentValue(f"Tensor.numpy() of {fake.dtype}"))
+    return NdarrayVariable(tensor)

@@ -1,0 +1,366 @@
+"""numpy: scalars and functions of known values, arrays made from tensors and given as arguments."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from programs import check, ints, tensor
+from table import Table
+
+np = pytest.importorskip("numpy")
+programs = Table()
+
+SCALE = np.float32(0.5)
+COUNT = np.int64(3)
+
+
+class Settings:
+    def __init__(self):
+        self.rate = np.float64(0.25)
+        self.kind = np.dtype("float32")
+
+
+@programs(tensor(2, 3))
+def functions_of_known_numbers(x):
+    n = np.prod(x.shape)
+    return (
+        x / np.sqrt(x.shape[-1]),
+        n,
+        np.sqrt(4),
+        np.log2(8),
+        np.ceil(2.5),
+        np.maximum(2, 3),
+        np.pi,
+        np.inf,
+        np.exp(0.0),
+        int(n),
+    )
+
+
+@programs(tensor(2))
+def scalars_compute_as_numpy_does(x):
+    a = (
+        np.float32(1) / np.float32(3),
+        np.int64(7) // 2,
+        np.float64(2) ** 3,
+        -np.int32(3),
+        abs(np.float32(-1)),
+        np.int8(100) + 1,
+    )
+    b = np.float64(1) < 2, np.int64(1) == 1, np.bool_(True), 2 * np.float32(3), np.float64(0.1) + 0.2, np.uint8(3) % 2
+    return x + a[1], a, b, type(b[0]) is np.bool_
+
+
+@programs(tensor(2))
+def scalars_beside_tensors(x):
+    return (
+        x * SCALE,
+        SCALE * x,
+        x + COUNT,
+        COUNT - x,
+        x / np.float64(3),
+        x > np.float32(0),
+        torch.zeros(COUNT),
+        x.sum(np.int64(0)),
+    )
+
+
+@programs(tensor(4), Settings(), recompiles=True)
+def scalars_as_attributes(x, settings):
+    return (
+        x * settings.rate,
+        settings.rate * 2,
+        settings.kind == np.float32,
+        x[: int(COUNT)],
+        x[np.int64(1)],
+        [5, 6, 7, 8][COUNT],
+    )
+
+
+@programs(tensor(2), np.float64(0.5), graphs=None, others=[(tensor(2), np.float64(1.5))], recompiles=True)
+def scalars_as_arguments(x, rate):
+    return x * rate + 1, rate * 2
+
+
+@programs(tensor(2))
+def facts_of_types(x):
+    d = np.dtype(np.float32)
+    return (
+        x + d.itemsize,
+        d.name,
+        d.kind,
+        d == "float32",
+        np.float32 == d,
+        np.dtype("int64") == np.int64,
+        isinstance(np.float64(1), float),
+    )
+
+
+@programs(tensor(2))
+def numbers_converted(x):
+    a = np.float64(1.5)
+    return (
+        x + int(a),
+        float(a),
+        a.item(),
+        math.floor(a),
+        f"{a:.2f}",
+        round(a),
+        bool(np.int64(0)),
+        str(np.int64(3)),
+        np.float32(a),
+        {a: 1}[1.5],
+    )
+
+
+@programs(tensor(2), graphs=None)
+def what_numpy_warns_of(x):
+    with np.errstate(divide="ignore"):
+        return x + 1, np.float64(1) / np.float64(0)
+
+
+@programs(tensor(3, 4), exact=False)
+def a_tensor_as_an_array(x):
+    a = x.numpy()
+    b = a + 1
+    c = np.sin(b) * 2 - a / 3
+    return c, b.shape, b.dtype, b.ndim, b.size, a
+
+
+@programs(tensor(3, 4), exact=False)
+def reductions_give_scalars(x):
+    a = x.detach().cpu().numpy()
+    return (
+        a.sum(),
+        a.mean(axis=0),
+        np.max(a),
+        a.argmax(),
+        a.std(),
+        a.min(axis=1, keepdims=True),
+        (a > 0).any(),
+        a.sum() + 1,
+    )
+
+
+@programs(tensor(3, 4))
+def shapes_of_arrays(x):
+    a = (x * 2).numpy()
+    return (
+        a.reshape(4, 3),
+        a.T,
+        a.transpose(1, 0),
+        a.ravel(),
+        a.flatten(),
+        np.expand_dims(a, 0),
+        a[None],
+        a.swapaxes(0, 1),
+        a.squeeze(),
+    )
+
+
+@programs(tensor(3, 4))
+def views_share_memory(x):
+    a = x.numpy()
+    b = a[1:]
+    c = a.T
+    d = a.copy()
+    e = np.asarray(a)
+    return x + 1, a, b, c, d, e is a, a.reshape(-1)
+
+
+@programs(tensor(3, 4))
+def items_of_arrays(x):
+    a = (x + 1).numpy()
+    return a[0], a[1, 2], a[:, 1:3], a[-1], a[..., 0], a[1:, None], len(a), [row for row in a][1]
+
+
+@programs(tensor(3, 4), exact=False)
+def several_arrays(x):
+    a, b = x.numpy(), (x + 1).numpy()
+    return (
+        np.concatenate([a, b]),
+        np.stack([a, b], axis=1),
+        np.where(a > 0, a, b),
+        a @ b.T,
+        np.maximum(a, b),
+        np.dot(a, b.T),
+        np.clip(a, 0, 1),
+    )
+
+
+@programs(tensor(3))
+def arrays_back_to_tensors(x):
+    a = (x * 2).numpy()
+    y = torch.from_numpy(a + 1)
+    return y * 3, y
+
+
+@programs(tensor(3), graphs=None)
+def tensors_made_of_arrays(x):
+    a = (x * 2).numpy()
+    return torch.as_tensor(a) + 1, torch.tensor(a) * 2, torch.from_numpy(a)
+
+
+@programs(tensor(3), exact=False)
+def arrays_made_inside(x):
+    a = np.arange(3) * 2.0
+    b = np.array([1.0, 2.0, 3.0])
+    c = np.ones(3, dtype=np.float32) + np.zeros(3, np.float32)
+    d = np.linspace(0, 1, 3)
+    return x + torch.from_numpy(c), a, b, d + b, np.eye(2), np.full((2, 2), 7)
+
+
+@programs(tensor(3, 4))
+def arrays_of_other_types(x):
+    a = x.numpy()
+    b = a.astype(np.float64)
+    c = (a > 0).astype(np.int64)
+    return b * 2, c.sum(), b.dtype == np.float64, c.dtype, a.astype("float32"), (a > 0) & (a < 1), ~(a > 0)
+
+
+@programs(ints(5))
+def arrays_of_integers(x):
+    a = x.numpy()
+    return a + 1, a // 2, a % 3, a * 2.5, -a, a**2, a == 3, a << 1
+
+
+@programs(ints(5), graphs=None)
+def fractions_of_integers(x):
+    a = x.numpy()
+    return a / 2, np.sqrt(a), a.mean(), a.var()
+
+
+@programs(tensor(3), graphs=None)
+def arrays_are_changed(x):
+    y = x + 1
+    a = y.numpy()
+    a[0] = 5
+    a += 1
+    np.add(a, 1, out=a)
+    return y, a * 2
+
+
+@programs(tensor(3), graphs=None)
+def arrays_with_known_data(x):
+    a = (x + 1).numpy()
+    if a[0] > 100:
+        return a
+    return a.tolist(), float(a[0]), a.item(1), np.allclose(a, a), np.nonzero(a > 0)
+
+
+@programs(tensor(3, grad=True), graphs=None)
+def an_array_of_what_needs_a_gradient(x):
+    y = x * 2
+    try:
+        return y.numpy()
+    except RuntimeError as error:
+        return y.detach().numpy(), "grad" in str(error)
+
+
+@programs(tensor(3), graphs=None)
+def functions_of_tensors(x):
+    return np.sin(x), np.sum(x), np.asarray(x), np.array([1, 2]) + 1
+
+
+@programs(tensor(2, 3), np.arange(6.0).reshape(2, 3), exact=False, graphs=1)
+def an_array_as_an_argument(x, a):
+    b = a * 2 + 1
+    return x * torch.from_numpy(b), b, a.sum(), a
+
+
+@programs(tensor(2, 3), np.arange(6.0).reshape(2, 3), graphs=None)
+def an_array_argument_is_changed(x, a):
+    a[0, 0] = 100
+    y = torch.from_numpy(a)
+    y.add_(1)
+    return x + y, a
+
+
+@programs(np.arange(6.0).reshape(2, 3), graphs=1)
+def an_array_alone(a):
+    return a + 1, (a * 2).sum(axis=0), a.shape
+
+
+@programs(np.arange(3.0), graphs=(0, 1))
+def an_array_argument_is_changed_through_a_tensor(a):
+    y = torch.from_numpy(a)
+    y.add_(1)
+    return a, y * 2
+
+
+@programs(np.arange(3.0), tensor(3), graphs=(0, 2))
+def an_array_argument_and_a_tensor_are_changed(a, x):
+    torch.from_numpy(a).add_(1)
+    x.mul_(2)
+    return a + 1, x + 1
+
+
+@programs(np.arange(6.0)[::-1], graphs=None)
+def an_array_with_negative_strides(a):
+    return a + 1
+
+
+@programs(np.arange(6.0).reshape(2, 3).T, exact=False, graphs=None)
+def an_array_laid_out_by_columns(a):
+    return a + 1, a.copy().strides, a.sum(axis=1)
+
+
+def test_an_array_that_shares_memory_with_a_tensor():
+    def fn(x):
+        a = x.numpy()
+        return inner(x, a)
+
+    def inner(x, a):
+        x.add_(1)
+        return a + 1, x
+
+    def program(x):
+        a = x.numpy()
+        return inner(x, a), fn(x)
+
+    check(program, tensor(3), graphs=None)
+
+
+def test_one_array_under_two_names():
+    def fn(a, b):
+        return a + b, a is b
+
+    a = np.ones(3)
+    check(fn, a, a, graphs=None, others=[(np.ones(3), np.zeros(3))])
+
+
+def test_an_array_in_an_object():
+    class Holder:
+        def __init__(self):
+            self.grid = np.linspace(0, 1, 4)
+
+    def fn(x, holder):
+        return x * torch.from_numpy(holder.grid * 2), holder.grid.max()
+
+    check(fn, tensor(4), Holder(), graphs=1, exact=False)
+
+
+@programs(tensor(2), {"mean": np.float32(0.5), "grid": np.ones(2)}, graphs=None)
+def arrays_in_a_container(x, table):
+    return x - table["mean"], table["grid"] * 2, x + torch.as_tensor(table["grid"])
+
+
+@programs(tensor(2), np.array(["a", "b"]), graphs=None)
+def an_array_of_text(x, names):
+    return x + len(names), names[0], names == "a"
+
+
+def test_an_array_of_another_shape_or_type():
+    def fn(x, a):
+        return x + torch.from_numpy(a * 2)
+
+    others = [(tensor(3), np.ones(3)), (tensor(2), np.ones(2, np.float32)), (tensor(2), np.ones((2, 4))[:, 0])]
+    check(fn, tensor(2), np.ones(2), graphs=None, others=others)
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_numpy(case):
+    case.run()
