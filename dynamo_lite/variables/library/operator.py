@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import Any
 
 from ...reasons import UnsupportedOperation
+from ...source import Source
 from ..attributes import MISSING, class_lookup
-from ..base import Args, Kwargs, VariableTracker, unsupported
+from ..base import Args, Kwargs, VariableTracker, unsupported, wraps_type
 from ..constant import ConstantVariable
 from ..registry import models
 from ..sequence import TupleVariable
 from ..user_object import UserObjectVariable
+from .pure import number
 
 
 @models(operator.length_hint)
@@ -73,7 +76,7 @@ models(operator.is_)(lambda tx, a, b: ConstantVariable(tx.identical(a, b)))
 models(operator.is_not)(lambda tx, a, b: ConstantVariable(not tx.identical(a, b)))
 models(operator.contains)(lambda tx, a, b: ConstantVariable(a.contains(tx, b)))
 models(operator.getitem)(lambda tx, a, b: tx.getitem(a, b))
-models(operator.index)(lambda tx, a: tx.make(a.as_constant() if a.is_constant() else tx.index_value(a)))
+models(operator.index)(lambda tx, a: tx.make(tx.fold(operator.index, (number(tx, a, "__index__"),))))
 
 
 @models(operator.setitem)
@@ -83,12 +86,12 @@ def _setitem(tx: Any, container: VariableTracker, key: VariableTracker, value: V
 
 
 class GetterVariable(VariableTracker):
-    """``operator.itemgetter`` and ``attrgetter`` made inside."""
+    """``operator.itemgetter`` and ``attrgetter``."""
 
     __slots__ = ("kind", "names")
 
-    def __init__(self, kind: Any, names: tuple[Any, ...]) -> None:
-        self.source = None
+    def __init__(self, kind: Any, names: tuple[Any, ...], source: Source | None = None) -> None:
+        self.source = source
         self.kind = kind
         self.names = names
 
@@ -99,12 +102,14 @@ class GetterVariable(VariableTracker):
         return True
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if len(args) != 1 or kwargs:
+            unsupported(UnsupportedOperation("a call with these arguments", f"an operator.{self.kind.__name__}"))
         found = [self._get(tx, args[0], name) for name in self.names]
         return found[0] if len(found) == 1 else TupleVariable(found)
 
     def _get(self, tx: Any, of: VariableTracker, name: Any) -> VariableTracker:
         if self.kind is operator.itemgetter:
-            return tx.getitem(of, tx.make(name))
+            return tx.getitem(of, tx.make(name)).realize()
         for part in name.split("."):
             of = of.getattr(tx, part).realize()
         return of
@@ -120,4 +125,54 @@ def _itemgetter(tx: Any, *names: VariableTracker) -> VariableTracker:
 
 @models(operator.attrgetter)
 def _attrgetter(tx: Any, *names: VariableTracker) -> VariableTracker:
-    return GetterVariable(operator.attrgetter, tuple(tx.python_value(name) for name in names))
+    values = tuple(tx.python_value(name) for name in names)
+    tx.fold(operator.attrgetter, values)
+    return GetterVariable(operator.attrgetter, values)
+
+
+class MethodCallerVariable(VariableTracker):
+    """``operator.methodcaller``."""
+
+    __slots__ = ("name", "args", "named")
+
+    def __init__(self, name: str, args: Args, named: Kwargs, source: Source | None = None) -> None:
+        self.source = source
+        self.name = name
+        self.args = args
+        self.named = named
+
+    def python_type(self) -> type:
+        return operator.methodcaller
+
+    def truth(self, tx: Any) -> bool:
+        return True
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if len(args) != 1 or kwargs:
+            unsupported(UnsupportedOperation("a call with these arguments", "an operator.methodcaller"))
+        return tx.call(args[0].getattr(tx, self.name), self.args, self.named)
+
+    def reconstruct(self, cg: Any) -> None:
+        loads = [lambda: cg.load_const(self.name), *(lambda arg=arg: cg.load(arg) for arg in self.args)]
+        named = {name: (lambda value=value: cg.load(value)) for name, value in self.named.items()}
+        cg.call_named(operator.methodcaller, loads, named)
+
+
+@models(operator.methodcaller)
+def _methodcaller(tx: Any, name: VariableTracker, *args: VariableTracker, **named: VariableTracker) -> VariableTracker:
+    return MethodCallerVariable(tx.python_value(name), list(args), named)
+
+
+@wraps_type(operator.itemgetter, operator.attrgetter, operator.methodcaller)
+def _wrap_getter(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    """What it was made with, as pickling tells it."""
+    if source.kind != "const":
+        source.check("id", value)
+    made, parts = value.__reduce__()
+    if not isinstance(value, operator.methodcaller):
+        return GetterVariable(type(value), parts, source)
+    named = {}
+    if isinstance(made, functools.partial):
+        parts, named = (*made.args, *parts), made.keywords
+    args = [attempt.make(each) for each in parts[1:]]
+    return MethodCallerVariable(parts[0], args, {key: attempt.make(each) for key, each in named.items()}, source)

@@ -8,9 +8,11 @@ import types
 from typing import Any
 
 from ...reasons import UnsupportedOperation
+from .. import polyfills
 from ..base import Args, Kwargs, VariableTracker, unsupported
 from ..constant import ConstantVariable
 from ..registry import models, models_raw
+from ..sequence import TupleVariable
 from ..tensor import TensorVariable
 from ..user_object import UserObjectVariable, not_implemented_is_none
 
@@ -60,6 +62,17 @@ def _pure(value: Any) -> None:
 
 for _value in _PURE:
     _pure(_value)
+
+
+@models(math.prod)
+def _prod(tx: Any, iterable: VariableTracker, start: VariableTracker | None = None) -> VariableTracker:
+    """Of known numbers the function itself, of others one after the other."""
+    items = TupleVariable(iterable.elements(tx))
+    named = {} if start is None else {"start": start}
+    if all(map(tx.is_plain, [items, *named.values()])):
+        values = {name: tx.python_value(value) for name, value in named.items()}
+        return tx.make(tx.fold(math.prod, (tx.python_value(items),), values))
+    return tx.call(tx.make(polyfills.operator.prod), [items], named)
 
 
 @models(ascii)

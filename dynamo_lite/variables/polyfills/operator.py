@@ -1,0 +1,58 @@
+"""The module ``operator``: what is written in C and is no operator of Python's."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+
+def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    return function(*args, **kwargs)
+
+
+def concat(a: Any, b: Any, /) -> Any:
+    if not hasattr(a, "__getitem__"):
+        raise TypeError(f"'{type(a).__name__}' object can't be concatenated")
+    return a + b
+
+
+def iconcat(a: Any, b: Any, /) -> Any:
+    if not hasattr(a, "__getitem__"):
+        raise TypeError(f"'{type(a).__name__}' object can't be concatenated")
+    a += b
+    return a
+
+
+def count_of(a: Any, b: Any, /) -> int:
+    count = 0
+    for item in a:
+        if item is b or item == b:
+            count += 1
+    return count
+
+
+def index_of(a: Any, b: Any, /) -> int:
+    for at, item in enumerate(a):
+        if item is b or item == b:
+            return at
+    raise ValueError("sequence.index(x): x not in sequence")
+
+
+def delitem(a: Any, b: Any, /) -> None:
+    del a[b]
+
+
+def prod(iterable: Any, /, *, start: Any = 1) -> Any:
+    for item in iterable:
+        start = start * item
+    return start
+
+
+TABLE: dict[Any, Any] = {
+    operator.call: call,
+    operator.concat: concat,
+    operator.iconcat: iconcat,
+    operator.countOf: count_of,
+    operator.indexOf: index_of,
+    operator.delitem: delitem,
+}

@@ -1,0 +1,296 @@
+"""The modules operator and math: every function of them, on numbers, containers, tensors and objects."""
+
+from __future__ import annotations
+
+import math
+import operator
+
+import pytest
+import torch
+
+from programs import tensor
+from table import Table
+
+programs = Table()
+
+
+@programs(tensor(2), 7, 2)
+def operators_on_numbers(x, a, b):
+    o = operator
+    c = (
+        o.add(a, b),
+        o.sub(a, b),
+        o.mul(a, b),
+        o.truediv(a, b),
+        o.floordiv(a, b),
+        o.mod(a, b),
+        o.pow(a, b),
+        o.neg(a),
+        o.pos(a),
+        o.abs(-a),
+    )
+    d = (
+        o.and_(a, b),
+        o.or_(a, b),
+        o.xor(a, b),
+        o.invert(a),
+        o.inv(a),
+        o.lshift(a, b),
+        o.rshift(a, b),
+        o.index(a),
+        o.truth(a),
+        o.not_(a),
+    )
+    e = o.lt(a, b), o.le(a, b), o.eq(a, b), o.ne(a, b), o.gt(a, b), o.ge(a, b), o.is_(a, a), o.is_not(a, None)
+    return x + c[0], c, d, e
+
+
+@programs(tensor(2), tensor(2, seed=1))
+def operators_on_tensors(x, y):
+    o = operator
+    return (
+        o.add(x, y),
+        o.matmul(x, y),
+        o.pow(x, 2),
+        o.neg(x),
+        o.lt(x, y),
+        o.getitem(x, 0),
+        o.truediv(1, x),
+        o.abs(x),
+        o.eq(x, x),
+        o.index(x.shape[0]),
+    )
+
+
+@programs(tensor(2), [1, 2, 1])
+def operators_on_containers(x, items):
+    o = operator
+    a = (
+        o.concat(items, [3]),
+        o.contains(items, 2),
+        o.countOf(items, 1),
+        o.indexOf(items, 2),
+        o.getitem(items, slice(0, 2)),
+        o.length_hint(items),
+    )
+    o.setitem(items, 0, 9)
+    o.delitem(items, 1)
+    b = o.iadd(items, [4]), o.iconcat(items, [5]) is items
+    return x + a[2], a, b, items
+
+
+@programs(tensor(2), 5)
+def operators_in_place(x, n):
+    o = operator
+    y = x + 0
+    z = o.iadd(y, 1)
+    a = (
+        o.iadd(n, 1),
+        o.isub(n, 1),
+        o.imul(n, 2),
+        o.ifloordiv(n, 2),
+        o.ipow(n, 2),
+        o.iand(n, 4),
+        o.ior(n, 2),
+        o.ixor(n, 1),
+        o.ilshift(n, 1),
+        o.irshift(n, 1),
+        o.imod(n, 3),
+        o.itruediv(n, 2),
+    )
+    return y, z is y, a
+
+
+class Item:
+    def __init__(self, n, inner=None):
+        self.n = n
+        self.inner = inner
+
+    def scaled(self, x, by=1, *, plus=0):
+        return x * self.n * by + plus
+
+    def __getitem__(self, key):
+        return (key, self.n)
+
+
+@programs(tensor(2), Item(3, Item(4)), recompiles=True)
+def getters_and_callers(x, item):
+    names = operator.attrgetter("n"), operator.attrgetter("inner.n", "n")
+    keys = (
+        operator.itemgetter(0),
+        operator.itemgetter(1, -1),
+        operator.itemgetter(slice(1, 3)),
+        operator.itemgetter("k"),
+    )
+    call = operator.methodcaller("scaled", x, 2, plus=1)
+    a = (
+        names[0](item),
+        names[1](item),
+        keys[0]([5]),
+        keys[1]([1, 2, 3]),
+        keys[2]("abcd"),
+        keys[3]({"k": x}) is x,
+        keys[3](item),
+    )
+    return call(item), a, operator.call(item.scaled, x, by=3)
+
+
+second, name, upper = operator.itemgetter(1), operator.attrgetter("n"), operator.methodcaller("upper")
+scaled = operator.methodcaller("scaled", 2, plus=1)
+
+
+@programs(tensor(2))
+def getters_from_outside(x):
+    return x * second([1, 2]) + name(Item(5)), upper("ab"), scaled(Item(3))
+
+
+@programs(tensor(2))
+def getters_that_fail(x):
+    found = []
+    for call in (
+        lambda: operator.attrgetter("z")(Item(1)),
+        lambda: operator.itemgetter(5)([1]),
+        lambda: operator.indexOf([1], 2),
+        lambda: operator.index(1.5),
+    ):
+        try:
+            call()
+        except (AttributeError, IndexError, ValueError, TypeError) as error:
+            found.append((type(error).__name__, str(error)))
+    return x + len(found), found
+
+
+@programs(tensor(2), [{"n": 2, "k": "b"}, {"n": 1, "k": "a"}])
+def getters_sort_and_group(x, rows):
+    a = sorted(rows, key=operator.itemgetter("n", "k")), max(rows, key=operator.itemgetter("k"))["n"]
+    return x + a[1], a, list(map(operator.itemgetter("k"), rows)), sum(map(operator.mul, [1, 2], [3, 4]))
+
+
+@programs(tensor(2), 2.5, others=[(tensor(2), -0.5)])
+def mathematics_of_one_number(x, v):
+    a = (
+        math.ceil(v),
+        math.floor(v),
+        math.trunc(v),
+        math.fabs(v),
+        math.exp(v),
+        math.sin(v),
+        math.atan(v),
+        math.erf(v),
+        math.degrees(v),
+        math.frexp(v),
+        math.modf(v),
+    )
+    b = (
+        math.isnan(v),
+        math.isinf(v),
+        math.isfinite(v),
+        math.cbrt(v),
+        math.expm1(v),
+        math.tanh(v),
+        math.gamma(v + 1),
+        math.ulp(1.0),
+        math.exp2(v),
+    )
+    return x * a[0], a, b
+
+
+@programs(tensor(2))
+def mathematics_of_several_numbers(x):
+    a = (
+        math.gcd(12, 18),
+        math.lcm(4, 6),
+        math.comb(5, 2),
+        math.perm(5, 2),
+        math.factorial(5),
+        math.isqrt(17),
+        math.prod([1, 2, 3]),
+        math.fsum([0.1] * 10),
+    )
+    b = (
+        math.hypot(3, 4),
+        math.dist((0, 0), (3, 4)),
+        math.atan2(1, 2),
+        math.fmod(7, 3),
+        math.copysign(1, -0.0),
+        math.ldexp(1.5, 3),
+        math.log(8, 2),
+        math.pow(2, 3),
+        math.remainder(7, 4),
+        math.nextafter(1, 2),
+        math.isclose(1, 1 + 1e-12, rel_tol=1e-9),
+    )
+    return x + a[0], a, b, math.pi, math.e, math.tau, math.inf, math.nan
+
+
+@programs(tensor(2))
+def mathematics_that_fails(x):
+    found = []
+    for fn, args in (
+        (math.sqrt, (-1,)),
+        (math.log, (0,)),
+        (math.factorial, (-1,)),
+        (math.exp, (1000,)),
+        (math.gcd, (1.5,)),
+        (math.sin, ("a",)),
+        (math.acos, (2,)),
+    ):
+        try:
+            fn(*args)
+        except (ValueError, OverflowError, TypeError) as error:
+            found.append((type(error).__name__, str(error)))
+    return x + len(found), found
+
+
+class Angle:
+    def __init__(self, v):
+        self.v = v
+
+    def __float__(self):
+        return float(self.v)
+
+    def __ceil__(self):
+        return "ceil"
+
+    def __index__(self):
+        return int(self.v)
+
+
+@programs(tensor(2), 3)
+def mathematics_of_objects(x, v):
+    a = Angle(v)
+    return (
+        x + math.sqrt(a),
+        math.ceil(a),
+        math.floor(a),
+        math.factorial(a),
+        math.gcd(a, 6),
+        math.pow(a, 2),
+        math.trunc(2.5),
+        operator.index(a),
+        [1, 2, 3, 4][a],
+    )
+
+
+@programs(tensor(2, 3))
+def mathematics_of_sizes(x):
+    d = x.size(-1)
+    return (
+        x / math.sqrt(d),
+        math.prod(x.shape),
+        math.ceil(x.shape[0] / 4),
+        math.log(x.numel()),
+        int(math.log2(d)),
+        math.prod([x, 2, x]),
+    )
+
+
+@programs(tensor(1), graphs=None)
+def mathematics_of_data(x):
+    y = x.abs() + 1
+    return math.sqrt(y), math.floor(y), torch.tensor(math.exp(y.item()))
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_operator(case):
+    case.run()
