@@ -399,6 +399,30 @@ def a_typed_cache(x):
     return x + 1, found, calls
 
 
+@functools.lru_cache
+def options_of(n, *, k=2):
+    return {"v": n * k}
+
+
+@programs(tensor(2), 3, others=[(tensor(2), 4), (tensor(2), 3)])
+def a_cache_of_dicts_by_keywords(x, n):
+    a, b, c = options_of(n), options_of(n, k=2), options_of(n=n)
+    return x * a["v"], a is b, a is options_of(n), a is c, c
+
+
+@functools.lru_cache(maxsize=2)
+def pair_of(n):
+    return [n, n]
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def a_cache_that_is_full_evicts(x):
+    pair_of.cache_clear()
+    a, b, c = pair_of(1), pair_of(2), pair_of(3)
+    d = pair_of(1)
+    return x + 1, a is d, pair_of(3) is c, b, tuple(pair_of.cache_info())
+
+
 class Lazy:
     def __init__(self, n):
         self.n = n

@@ -28,9 +28,11 @@ WRAPPER: type = functools._lru_cache_wrapper
 
 
 def _cache_of(wrapper: Any) -> dict[Any, Any]:
-    """The dict in which a cache holds its entries (links of a list, where its size is limited)."""
+    """The dict in which a cache holds its entries (links of a list, where its size is limited). Cached results, which
+    may be dicts too, come before it."""
     attributes = wrapper.__dict__
-    return next(each for each in gc.get_referents(wrapper) if type(each) is dict and each is not attributes)
+    held = reversed(gc.get_referents(wrapper))
+    return next(each for each in held if type(each) is dict and each is not attributes)
 
 
 def _keyword_mark() -> Any:
@@ -93,7 +95,8 @@ class CachedVariable(UserObjectVariable):
         if parameters["maxsize"] is None:
             return LazyVariable(tx.attempt, cache[key], place).realize()
         place.check("id", cache[key])
-        return tx.make(_result_of(self.value, key, cache[key]))
+        result = _result_of(self.value, key, cache[key])
+        return tx.attempt.wrap(result, tx.guards.const(result))  # the object itself, containers too
 
     def _run(self, tx: Any, args: list[Any], named: dict[str, Any], full: bool) -> None:
         """Fill the cache: nothing that the trace has put off may have to happen before."""
