@@ -133,7 +133,10 @@ class InstructionTranslator(Operations):
         found = instruction.handler
         self.note_raise(observed)
         if found is None:
-            raise observed
+            try:
+                raise observed
+            finally:
+                del observed  # its traceback holds this frame: they would keep each other
         del self.stack[found.depth :]
         if found.lasti:
             self.stack.append(ConstantVariable(instruction.index))
