@@ -16,7 +16,11 @@ inline_limit: int = 60
 unroll_limit: int = 200_000
 """Bytecodes one attempt may interpret before it gives the frame up (a loop that never ends would hang the tracer)."""
 
-_SETTINGS = ("recompile_limit", "inline_limit", "unroll_limit")
+translate_library: bool = False
+"""Whether frames of the standard library that are called from outside of a trace are looked at. They hold nothing for
+a graph, as a rule; it shows that looking at any frame at all does no harm."""
+
+_SETTINGS = ("recompile_limit", "inline_limit", "unroll_limit", "translate_library")
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import threading
 import time
 import types
@@ -93,7 +94,7 @@ class FrameCompiler:
         if why is not None:
             counters.skips += 1
             return _C.FREEZE if skip.runs_alone(view.code) else _C.SKIP
-        if getattr(self.frozen, "on", False) or _python_watches_tensors():
+        if getattr(self.frozen, "on", False) or _python_watches_tensors() or not _builtins_are_there():
             return _C.PASS
         if view.entries >= config.recompile_limit:
             return self._past_limit(view)
@@ -102,6 +103,8 @@ class FrameCompiler:
             return self._compile(view)
         except SkipFrame as skipped:
             return self._leave_alone(view.code, skipped)
+        except (RecursionError, MemoryError) as error:  # the program's own limits, which translating it meets first
+            return self._leave_alone(view.code, SkipFrame(f"translating it raised {type(error).__name__}"))
         except (Unsupported, BackendCompilerFailed, InternalError):
             raise
         except Exception as error:
@@ -294,6 +297,16 @@ def _load_contexts_before(cg: PyCodegen, root: RootTranslator) -> None:
         cg.set_grad_mode(root.attempt.final_grad_mode)
 
 
+_REPLACEABLE = frozenset("print open input help exit quit license credits copyright breakpoint __import__".split())
+_BUILTINS = [(name, value) for name, value in vars(builtins).items() if name not in _REPLACEABLE]
+
+
+def _builtins_are_there() -> bool:
+    """Programs may change builtins, which the translator runs on as well."""
+    now = vars(builtins)
+    return all(now.get(name, now) is value for name, value in _BUILTINS)
+
+
 def _python_watches_tensors() -> bool:
     """Whether some Python would see the operators on fakes: a mode of torch's, or hooks on what autograd saves."""
     if torch._C._len_torch_function_stack() or torch._C._len_torch_dispatch_stack():
@@ -313,11 +326,11 @@ def _nothing_here(attempt: Attempt, root: RootTranslator) -> bool:
 
 def _holds_tensors(value: Any, depth: int = 2) -> bool:
     """Whether a real value is, or has in it, a tensor or module."""
-    if isinstance(value, (torch.Tensor, torch.nn.Module)):
+    if issubclass(type(value), (torch.Tensor, torch.nn.Module)):
         return True
-    if depth and isinstance(value, (list, tuple, dict)):
-        kind: Any = list if isinstance(value, list) else tuple
-        items = dict.values(value) if isinstance(value, dict) else kind.__iter__(value)
+    if depth and issubclass(type(value), (list, tuple, dict)):
+        kind: Any = list if issubclass(type(value), list) else tuple
+        items = dict.values(value) if issubclass(type(value), dict) else kind.__iter__(value)
         return any(_holds_tensors(item, depth - 1) for item in items)
     return False
 

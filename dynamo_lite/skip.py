@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from . import config
+
 DISABLED = "it is marked to be left out of graphs"
 
 FOLDED_ERRORS = (ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
@@ -90,7 +92,7 @@ def skips_frame(code: types.CodeType) -> str | None:
         return "dynamo_lite's own code"
     if filename.startswith(_TORCH):
         return None if filename.startswith(_TORCH_USER_CODE) else "torch's own machinery"
-    if _stdlib_module(filename) is not None:
+    if _stdlib_module(filename) is not None and not config.translate_library:
         return "the standard library"
     return None
 

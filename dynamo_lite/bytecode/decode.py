@@ -66,7 +66,8 @@ def slot_names(code: CodeType) -> tuple[str, ...]:
 
 def _decode(code: CodeType) -> tuple[Instruction, ...]:
     raw, opnames = code.co_code, dis.opname
-    positions = list(code.co_positions())
+    positions = [*code.co_positions()]
+    positions += [(None, None, None, None)] * (len(raw) // 2 - len(positions))  # a code's table may be another's
     found: list[Instruction] = []
     starts: list[int] = []
     """Unit -> index of the instruction that begins there, with its EXTENDED_ARGs; -1: none does."""
