@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..reasons import UnsupportedAttribute
-from .base import Args, Kwargs, LazyVariable, VariableTracker, unsupported
+from .base import Args, Kwargs, LazyVariable, VariableTracker, mro, own_namespace, unsupported
 from .constant import ConstantVariable
 
 MISSING = object()
@@ -25,8 +25,8 @@ C_METHODS = (
 
 def class_lookup(cls: type, name: str) -> Any:
     """The raw attribute along the MRO, no descriptor called; `MISSING` if there is none."""
-    for base in cls.__mro__:
-        found = base.__dict__.get(name, MISSING)
+    for base in mro(cls):
+        found = own_namespace(base).get(name, MISSING)
         if found is not MISSING:
             return found
     return MISSING
@@ -197,9 +197,9 @@ def _bind_cached_property(tx: Any, raw: Any, name: str, obj: Any, cls: type, own
 
 @binds(*C_METHODS)
 def _bind_c_method(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
-    if isinstance(raw, types.BuiltinFunctionType):
+    if issubclass(type(raw), types.BuiltinFunctionType):
         return class_attribute(tx, owner, name, raw)
-    if isinstance(raw, types.ClassMethodDescriptorType):
+    if issubclass(type(raw), types.ClassMethodDescriptorType):
         return BuiltinMethodVariable(tx.make(cls), name)
     if obj is None:
         return class_attribute(tx, owner, name, raw)
@@ -211,12 +211,12 @@ def object_setattr(tx: Any, obj: Any, name: str, value: VariableTracker) -> None
     cls = obj.python_type()
     raw = class_lookup(cls, name)
     if raw is not MISSING and is_data_descriptor(raw):
-        if isinstance(raw, property):
+        if issubclass(type(raw), property):
             if raw.fset is None:
                 tx.raise_error(AttributeError, f"property {name!r} of {cls.__name__!r} object has no setter")
             tx.call(_inner(tx, raw, name, cls, "fset"), [obj, value], {})
             return
-        if isinstance(raw, types.MemberDescriptorType):
+        if issubclass(type(raw), types.MemberDescriptorType):
             _guard_class_has(tx, cls, name, raw)
             obj.instance_set(tx, name, value)
             return
@@ -237,12 +237,12 @@ def object_delattr(tx: Any, obj: Any, name: str) -> None:
     """``object.__delattr__``."""
     cls = obj.python_type()
     raw = class_lookup(cls, name)
-    if raw is not MISSING and is_data_descriptor(raw) and not isinstance(raw, types.MemberDescriptorType):
-        if isinstance(raw, property) and raw.fdel is not None:
+    if raw is not MISSING and is_data_descriptor(raw) and not issubclass(type(raw), types.MemberDescriptorType):
+        if issubclass(type(raw), property) and raw.fdel is not None:
             tx.call(_inner(tx, raw, name, cls, "fdel"), [obj], {})
             return
         unsupported(UnsupportedAttribute(obj.describe(), name, f"deleting a {type(raw).__name__} is not modelled"))
-    if isinstance(raw, types.MemberDescriptorType):
+    if issubclass(type(raw), types.MemberDescriptorType):
         present = obj.slot_get(tx, name, raw)
     else:
         present = obj.instance_get(tx, name)

@@ -7,7 +7,7 @@ What a kind doesn't model it refuses with `unsupported`, which breaks the graph 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from ..exc import Unsupported
@@ -16,6 +16,20 @@ from ..source import Source
 
 Args = list["VariableTracker"]
 Kwargs = dict[str, "VariableTracker"]
+
+
+_MRO = type.__dict__["__mro__"].__get__
+_NAMESPACE = type.__dict__["__dict__"].__get__
+
+
+def mro(cls: type) -> tuple[type, ...]:
+    """The MRO as it is, whatever the metaclass says of it; of a class under construction, itself."""
+    return _MRO(cls) or (cls,)
+
+
+def own_namespace(cls: type) -> Mapping[str, Any]:
+    """A class's ``__dict__``, whatever the metaclass says of it."""
+    return _NAMESPACE(cls)
 
 
 class NotConstant(Exception):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from ..reasons import UnknownCall, UnsupportedOperation
+from ..reasons import UnknownCall, UnsupportedAttribute, UnsupportedOperation
 from . import polyfills
 from .attributes import MISSING, BuiltinMethodVariable, bind, bind_classmethod, class_lookup, is_heap_type
-from .base import Args, Exhausted, Kwargs, ObservedException, VariableTracker, unsupported
+from .base import Args, Exhausted, Kwargs, ObservedException, VariableTracker, mro, own_namespace, unsupported
 from .constant import ConstantVariable
 from .function import ClassVariable, FunctionVariable
 from .iterator import CallableIterator, EnumerateVariable, FilterVariable, MapVariable, ZipVariable
@@ -101,7 +101,7 @@ def _abs(tx: Any, of: VariableTracker) -> VariableTracker:
 
 def _number(kind: type) -> None:
     @models(kind)
-    def convert(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    def convert(tx: Any, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
         if args and isinstance(args[0], TensorVariable):
             return args[0]._value(tx, f"__{kind.__name__}__", [])
         if args and isinstance(args[0], UserObjectVariable) and not args[0].is_constant():
@@ -248,22 +248,24 @@ class SuperVariable(VariableTracker):
             return tx.make(super)
         by_class = isinstance(self.receiver, ClassVariable) and issubclass(self.receiver.value, self.cls)
         kind = self.receiver.value if by_class else self.receiver.python_type()
-        mro = kind.__mro__
-        for base in mro[mro.index(self.cls) + 1 :]:
-            raw = base.__dict__.get(name, MISSING)
+        bases = mro(kind)
+        if self.cls not in bases:
+            unsupported(UnsupportedAttribute("super()", name, "the class of the object is another than it says"))
+        for base in bases[bases.index(self.cls) + 1 :]:
+            raw = own_namespace(base).get(name, MISSING)
             if raw is not MISSING:
                 return self._bind(tx, raw, name, base, kind, by_class)
         tx.raise_error(AttributeError, f"'super' object has no attribute {name!r}")
 
     def _bind(self, tx: Any, raw: Any, name: str, base: type, kind: type, by_class: bool) -> VariableTracker:
-        if isinstance(raw, staticmethod) and name == "__new__" or raw is object.__new__:
-            return tx.make(raw.__func__ if isinstance(raw, staticmethod) else raw)
-        if isinstance(raw, classmethod):
+        if issubclass(type(raw), staticmethod) and name == "__new__" or raw is object.__new__:
+            return tx.make(raw.__func__ if issubclass(type(raw), staticmethod) else raw)
+        if issubclass(type(raw), classmethod):
             receiver = self.receiver if by_class else tx.make(kind)
             return bind_classmethod(tx, raw, name, receiver, base)
         if by_class:
             return bind(tx, raw, name, None, kind, base)
-        if isinstance(raw, types.WrapperDescriptorType) and isinstance(self.receiver, UserObjectVariable):
+        if issubclass(type(raw), types.WrapperDescriptorType) and isinstance(self.receiver, UserObjectVariable):
             return BuiltinMethodVariable(self.receiver, name)
         return bind(tx, raw, name, self.receiver, kind, base)
 
@@ -274,19 +276,24 @@ class SuperVariable(VariableTracker):
 @models(super)
 def _super(tx: Any, cls: VariableTracker | None = None, receiver: VariableTracker | None = None) -> VariableTracker:
     if cls is None:
+        if not tx.code.co_argcount:
+            tx.raise_error(RuntimeError, "super(): no arguments")
         cell = tx.cells.get("__class__")
         if cell is None or cell.content is None:
             tx.raise_error(RuntimeError, "super(): __class__ cell not found")
         cls = cell.content.realize()
         first = tx.code.co_varnames[0]
-        receiver = (tx.cells[first].content if first in tx.cells else tx.locals[first]).realize()
+        found = tx.cells[first].content if first in tx.cells else tx.locals.get(first)
+        if found is None:
+            tx.raise_error(RuntimeError, "super(): arg[0] deleted")
+        receiver = found.realize()
     if not isinstance(cls, ClassVariable) or receiver is None:
         unsupported(UnsupportedOperation("super()", "these arguments"))
     return SuperVariable(cls.value, receiver)
 
 
 @models(type)
-def _type(tx: Any, of: VariableTracker, *rest: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+def _type(tx: Any, of: VariableTracker, /, *rest: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     if rest or kwargs:
         unsupported(UnknownCall("type()", "it makes a class"))
     return tx.make(of.python_type())
@@ -372,5 +379,5 @@ def _range(tx: Any, *parts: VariableTracker) -> VariableTracker:
 
 
 @models(object.__new__)
-def _object_new(tx: Any, cls: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+def _object_new(tx: Any, cls: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     return UserObjectVariable(None, cls.as_constant())

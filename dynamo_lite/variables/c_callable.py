@@ -90,7 +90,7 @@ def _is_c_callable(value: Any) -> bool:
 def _wrap_builtin(attempt: Any, value: Any, source: Source) -> VariableTracker:
     receiver = getattr(value, "__self__", None)
     if receiver is not None and not isinstance(receiver, (types.ModuleType, type)) and known_call(value) is None:
-        if not isinstance(value, types.BuiltinFunctionType) or getattr(value, "__name__", None) is None:
+        if not issubclass(type(value), types.BuiltinFunctionType) or getattr(value, "__name__", None) is None:
             return attempt.opaque(value, source, "a bound method in C")
         if source.kind == "const":
             return attempt.opaque(value, source, "a bound method in C")

@@ -84,7 +84,7 @@ class ConstantVariable(VariableTracker):
         if name not in _IMPURE:
             values = [tx.python_value(arg) for arg in args]
             named = {key: tx.python_value(arg) for key, arg in kwargs.items()}
-            return tx.make(tx.fold(getattr(self.value, name), values, named))
+            return tx.make(tx.fold(tx.fold(getattr, (self.value, name)), values, named))
         unsupported(UnsupportedOperation(f"{name}()", self.describe()))
 
     def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:

@@ -103,7 +103,7 @@ def _group_class(tx: Any, cls: type[BaseException], args: Args) -> type[BaseExce
 def _new(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     value = cls.value
     raw = class_lookup(value, "__new__")
-    if isinstance(raw, staticmethod):
+    if issubclass(type(raw), staticmethod):
         function = class_attribute_function(tx, value, raw)
         return tx.call(function, [cls, *args], kwargs).realize()
     return new_instance(tx, value, args, kwargs)
@@ -195,7 +195,7 @@ def _tuple_new(tx: Any, cls: VariableTracker, items: VariableTracker | None = No
 
 def _container_new(kind: type) -> None:
     @models(kind.__new__)
-    def new(tx: Any, cls: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    def new(tx: Any, cls: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
         return new_instance(tx, cls.as_constant(), list(args), kwargs)
 
 
@@ -204,14 +204,14 @@ for _kind in (dict, OrderedDict, list, set):
 
 
 @models(dict)
-def _dict(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+def _dict(tx: Any, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     made = DictVariable({})
     made.method_update(tx, *args, **kwargs)
     return made
 
 
 @models(OrderedDict)
-def _ordered_dict(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+def _ordered_dict(tx: Any, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     made = DictVariable({}, None, None, OrderedDict)
     made.method_update(tx, *args, **kwargs)
     return made
@@ -219,7 +219,7 @@ def _ordered_dict(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) ->
 
 @models(defaultdict)
 def _defaultdict(
-    tx: Any, factory: VariableTracker | None = None, *args: VariableTracker, **kwargs: VariableTracker
+    tx: Any, factory: VariableTracker | None = None, /, *args: VariableTracker, **kwargs: VariableTracker
 ) -> VariableTracker:
     made = DictVariable({}, None, None, defaultdict, factory or ConstantVariable(None))
     made.method_update(tx, *args, **kwargs)
@@ -266,7 +266,7 @@ def _cell(tx: Any, *content: VariableTracker) -> VariableTracker:
 
 @models_class_method(type, "mro")
 def _mro(tx: Any, cls: ClassVariable) -> VariableTracker:
-    return tx.make(list(cls.value.__mro__))
+    return tx.make(tx.fold(type.mro, (cls.value,)))
 
 
 @models_class_method(dict, "fromkeys")
@@ -288,10 +288,10 @@ def _instancecheck(tx: Any, cls: ClassVariable, other: VariableTracker) -> Varia
 
 
 @models_class_method(type, "__call__")
-def _type_call(tx: Any, cls: ClassVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+def _type_call(tx: Any, cls: ClassVariable, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     return construct_plain(tx, cls, list(args), kwargs)
 
 
 @models_class_method(type, "__init__")
-def _type_init(tx: Any, cls: ClassVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+def _type_init(tx: Any, cls: ClassVariable, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     unsupported(UnknownCall("type.__init__()", "it makes a class"))

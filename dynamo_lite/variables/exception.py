@@ -8,7 +8,7 @@ from typing import Any
 
 from ..reasons import UnsupportedAttribute
 from .attributes import MISSING, class_lookup, is_data_descriptor, object_setattr
-from .base import NotConstant, VariableTracker, unsupported
+from .base import NotConstant, VariableTracker, mro, unsupported
 from .constant import ConstantVariable
 from .polyfills import exception_groups
 from .registry import models
@@ -81,7 +81,7 @@ class ExceptionVariable(VariableTracker):
         if name == "__traceback__" and isinstance(value.realize(), TracebackVariable):
             return
         raw = class_lookup(self.cls, name)
-        if raw is not MISSING and is_data_descriptor(raw) and not isinstance(raw, property):
+        if raw is not MISSING and is_data_descriptor(raw) and not issubclass(type(raw), property):
             unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
         object_setattr(tx, self, name, value)
 
@@ -106,7 +106,7 @@ class ExceptionVariable(VariableTracker):
     def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
         if name in ("name", "obj") and issubclass(self.cls, (AttributeError, NameError, ImportError)):
             return ConstantVariable(None)
-        if isinstance(raw, types.MemberDescriptorType) and not raw.__objclass__.__flags__ & (1 << 9):
+        if issubclass(type(raw), types.MemberDescriptorType) and not raw.__objclass__.__flags__ & (1 << 9):
             return self.c_member(tx, name)
         return super().slot_get(tx, name, raw)
 
@@ -242,4 +242,4 @@ def makes_its_instances(cls: type) -> bool:
 
 
 def _written_in_python(cls: type) -> list[type]:
-    return [base for base in cls.__mro__ if base.__flags__ & (1 << 9)]
+    return [base for base in mro(cls) if base.__flags__ & (1 << 9)]

@@ -529,15 +529,19 @@ class ModuleVariable(VariableTracker):
         return self.value
 
     def describe(self) -> str:
-        return f"module {self.value.__name__}"
+        return f"module {self.name}"
+
+    @property
+    def name(self) -> Any:
+        return self.value.__dict__.get("__name__")
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         found = tx.attempt.scope(self.value.__dict__).load(name)
         if found is not None:
             return found
-        if hasattr(self.value, name):
+        if "__getattr__" in self.value.__dict__ or class_lookup(type(self.value), name) is not MISSING:
             unsupported(UnsupportedAttribute(self.describe(), name, "the module computes it"))
-        tx.raise_error(AttributeError, f"module {self.value.__name__!r} has no attribute {name!r}")
+        tx.raise_error(AttributeError, f"module {self.name!r} has no attribute {name!r}")
 
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
         if type(self.value) is not types.ModuleType:
@@ -598,7 +602,7 @@ class ClassVariable(VariableTracker):
         tx.raise_error(AttributeError, f"type object {cls.__name__!r} has no attribute {name!r}")
 
     def c_attribute(self, tx: Any, name: str) -> VariableTracker:
-        return tx.make(getattr(self.value, name))
+        return tx.make(tx.fold(getattr, (self.value, name)))
 
     def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
         return tx.make(getattr(self.value, name))
@@ -636,10 +640,10 @@ class CodeVariable(VariableTracker):
         return self.value
 
     def c_attribute(self, tx: Any, name: str) -> VariableTracker:
-        return tx.make(getattr(self.value, name))
+        return tx.make(tx.fold(getattr, (self.value, name)))
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
-        return tx.make(getattr(self.value, name))
+        return tx.make(tx.fold(getattr, (self.value, name)))
 
     def reconstruct(self, cg: Any) -> None:
         cg.load_const(self.value)
@@ -692,14 +696,20 @@ def _wrap_method(attempt: Any, value: types.MethodType, source: Source) -> Varia
     return MethodVariable(function, attempt.wrap(value.__self__, source.child("c_attr", "__self__")), source)
 
 
-@wraps_if(lambda value: isinstance(value, types.ModuleType), order=20)
+def _is_module(value: Any) -> bool:
+    """A module that finds its attributes as modules do."""
+    plain = types.ModuleType.__getattribute__
+    return issubclass(type(value), types.ModuleType) and class_lookup(type(value), "__getattribute__") is plain
+
+
+@wraps_if(_is_module, order=20)
 def _wrap_module(attempt: Any, value: types.ModuleType, source: Source) -> VariableTracker:
     if source.kind != "const":
         source.check("id", value)
     return ModuleVariable(value, source)
 
 
-@wraps_if(lambda value: isinstance(value, type), order=5)
+@wraps_if(lambda value: issubclass(type(value), type), order=5)
 def _wrap_class(attempt: Any, value: type, source: Source) -> VariableTracker:
     if source.kind != "const":
         source.check("id", value)

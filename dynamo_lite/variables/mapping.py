@@ -182,7 +182,7 @@ class DictVariable(VariableTracker):
             self.items = {raw: value, **self.items}
         return ConstantVariable(None)
 
-    def method_update(self, tx: Any, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
+    def method_update(self, tx: Any, /, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
         tx.effects.mutate(self)
         for other in others:
             if isinstance(other, DictVariable):
@@ -237,7 +237,7 @@ class DictVariable(VariableTracker):
     def method___iter__(self, tx: Any) -> VariableTracker:
         return self.iterate(tx)
 
-    def method___init__(self, tx: Any, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
+    def method___init__(self, tx: Any, /, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
         if others or named:
             self.method_update(tx, *others, **named)
         return ConstantVariable(None)
@@ -652,12 +652,14 @@ def _refill_set(target: set[Any], items: tuple[Any, ...]) -> None:
 
 def wrap_dict_items(attempt: Any, value: Any, source: Source) -> tuple[dict[Any, Any], dict[Any, Any]]:
     """Guard a dict's keys and wrap its values lazily: (items, trackers of the keys that are no plain constants)."""
-    source.check("dict_keys", tuple(value))
+    base = OrderedDict if issubclass(type(value), OrderedDict) else dict  # whatever the program's own class does
+    order = tuple(base.__iter__(value))
+    source.check("dict_keys", order)
     items: dict[Any, VariableTracker] = {}
     keys: dict[Any, VariableTracker] = {}
-    for position, key in enumerate(value):
+    for position, key in enumerate(order):
         if type(key) in _PLAIN_KEYS:
-            items[key] = LazyVariable(attempt, value[key], source.child("dict_item", key))
+            items[key] = LazyVariable(attempt, dict.__getitem__(value, key), source.child("dict_item", key))
         else:
             variable = LazyVariable(attempt, key, source.child("dict_key", position)).realize()
             raw = key_of(variable)
@@ -684,7 +686,7 @@ def _wrap_set(attempt: Any, value: Any, source: Source) -> VariableTracker:
     source.check("type", type(value))
     items: dict[Any, VariableTracker] = {}
     for item in value:
-        if type(item) not in _PLAIN_KEYS and not isinstance(item, type):
+        if type(item) not in _PLAIN_KEYS and not issubclass(type(item), type):
             return attempt.opaque(value, source, "a set of other things than numbers, strings and classes")
         items[item] = attempt.make(item)
     source.check("set_items", frozenset(value))

@@ -136,9 +136,9 @@ def module_class_getattr(tx: Any, module: NNModuleVariable, name: str) -> Variab
     return generic_getattr(tx, module, name)
 
 
-@wraps_if(lambda value: isinstance(value, Module), order=2)
+@wraps_if(lambda value: issubclass(type(value), Module), order=2)
 def _wrap_module(attempt: Any, value: torch.nn.Module, source: Source) -> VariableTracker:
-    if isinstance(value, (torch.jit.ScriptModule, torch.fx.GraphModule)):
+    if issubclass(type(value), (torch.jit.ScriptModule, torch.fx.GraphModule)):
         return attempt.opaque(value, source, "a module made by torch.jit or torch.fx")
     source.check("type", type(value))
     return NNModuleVariable(value, type(value), source)

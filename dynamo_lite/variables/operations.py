@@ -189,7 +189,10 @@ class Operations:
         if isinstance(variable, UserObjectVariable):
             method = variable.special(self, "__index__")
             if method is not None:
-                return self.call(method, [], {}).realize().as_constant()
+                found = self.call(method, [], {}).realize()
+                if not issubclass(found.python_type(), int):
+                    self.raise_error(TypeError, f"__index__ returned non-int (type {found.python_type().__name__})")
+                return found.as_constant()
         self.raise_error(TypeError, f"indices must be integers or slices, not {variable.python_type().__name__}")
 
     # -- identity, truth, comparison -------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .base import Args, Kwargs, VariableTracker, call_handler
+from .base import Args, Kwargs, VariableTracker, call_handler, mro
 
 Model = Callable[[Any, Args, Kwargs], VariableTracker]
 
@@ -70,7 +70,7 @@ def known_call(value: Any) -> Model | None:
 
 def class_method(cls: type, name: str) -> Callable[..., VariableTracker] | None:
     """The model of a class method in C, looked up along the MRO."""
-    for base in cls.__mro__:
+    for base in mro(cls):
         found = _CLASS_METHODS.get((base, name))
         if found is not None:
             return found

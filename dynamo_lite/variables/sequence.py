@@ -76,6 +76,9 @@ class SequenceVariable(VariableTracker):
             return tx.index_value(key)
         if isinstance(index, slice):
             return index
+        if not hasattr(type(index), "__index__"):
+            kinds = f"{self.python_type().__name__} indices must be integers or slices"
+            tx.raise_error(TypeError, f"{kinds}, not {type(index).__name__}")
         return tx.fold(operator.index, (index,))
 
     def contains(self, tx: Any, item: VariableTracker) -> bool:
@@ -609,12 +612,12 @@ def is_namedtuple_class(cls: type) -> bool:
     return isinstance(getattr(cls, "_fields", None), tuple) and cls.__new__ is not tuple.__new__
 
 
-@wraps_if(lambda value: isinstance(value, tuple) and is_namedtuple_class(type(value)), order=10)
+@wraps_if(lambda value: issubclass(type(value), tuple) and is_namedtuple_class(type(value)), order=10)
 def _wrap_namedtuple(attempt: Any, value: Any, source: Source) -> VariableTracker:
     source.check("type", type(value))
-    source.check("length", len(value))
+    source.check("length", tuple.__len__(value))
     items: list[VariableTracker] = [
-        LazyVariable(attempt, v, source.child("tuple_item", i)) for i, v in enumerate(value)
+        LazyVariable(attempt, v, source.child("tuple_item", i)) for i, v in enumerate(tuple.__iter__(value))
     ]
     return NamedTupleVariable(items, type(value), source)
 

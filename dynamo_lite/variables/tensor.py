@@ -483,7 +483,7 @@ def _wrap_tensor(attempt: Any, value: torch.Tensor, source: Source) -> VariableT
     return found
 
 
-@wraps_if(lambda value: isinstance(value, torch.Tensor), order=3)
+@wraps_if(lambda value: issubclass(type(value), torch.Tensor), order=3)
 def _wrap_tensor_subclass(attempt: Any, value: torch.Tensor, source: Source) -> VariableTracker:
     if type(value) is torch.nn.Buffer:
         return _wrap_tensor(attempt, value, source)

@@ -138,7 +138,7 @@ def _function_leaf(value: Any) -> Model:
     return model
 
 
-@wraps_if(lambda value: isinstance(value, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)), order=8)
+@wraps_if(lambda value: issubclass(type(value), (torch._ops.OpOverload, torch._ops.OpOverloadPacket)), order=8)
 def _wrap_op(attempt: Any, value: Any, source: Source) -> VariableTracker:
     if source.kind != "const":
         source.check("id", value)
@@ -165,7 +165,7 @@ class OpNamespaceVariable(BuiltinVariable):
         return tx.make(tx.fold(getattr, (self.value, name)))
 
 
-@wraps_if(lambda value: isinstance(value, (torch._ops._OpNamespace, torch._ops._Ops)), order=7)
+@wraps_if(lambda value: issubclass(type(value), (torch._ops._OpNamespace, torch._ops._Ops)), order=7)
 def _wrap_namespace(attempt: Any, value: Any, source: Source) -> VariableTracker:
     if source.kind != "const":
         source.check("id", value)

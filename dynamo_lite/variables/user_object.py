@@ -21,7 +21,7 @@ from .attributes import (
     object_delattr,
     object_setattr,
 )
-from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker, unsupported, wraps_if, wraps_type
+from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker, mro, unsupported, wraps_if, wraps_type
 from .constant import ConstantVariable
 from .mapping import DictVariable, SetVariable, wrap_dict_items
 from .polyfills import exception_groups
@@ -32,12 +32,12 @@ PAYLOADS: tuple[type, ...] = (defaultdict, OrderedDict, dict, list, tuple, set, 
 
 def payload_base(cls: type) -> type | None:
     """The builtin container that a class derives from, None if it doesn't."""
-    return next((base for base in cls.__mro__ if base in PAYLOADS), None)
+    return next((base for base in mro(cls) if base in PAYLOADS), None)
 
 
 def c_maker(cls: type) -> type | None:
     """The class in C whose state the instances have, where that is not ``object`` or a builtin container."""
-    static = next((base for base in cls.__mro__ if not base.__flags__ & _HEAP_TYPE), object)
+    static = next((base for base in mro(cls) if not base.__flags__ & _HEAP_TYPE), object)
     if static is not object and static not in PAYLOADS:
         return static
     if cls.__flags__ & _DISALLOW_INSTANTIATION:
@@ -49,6 +49,14 @@ def c_maker(cls: type) -> type | None:
 
 _HEAP_TYPE = 1 << 9
 _DISALLOW_INSTANTIATION = 1 << 7
+
+
+def slot_is_bound(raw: types.MemberDescriptorType, value: Any) -> bool:
+    try:
+        raw.__get__(value)
+    except AttributeError:
+        return False
+    return True
 
 
 class UserObjectVariable(VariableTracker):
@@ -129,7 +137,7 @@ class UserObjectVariable(VariableTracker):
         if namespace is not None and name in namespace:
             return True
         raw = class_lookup(self.cls, name)
-        return isinstance(raw, types.MemberDescriptorType) and hasattr(self.value, name)
+        return issubclass(type(raw), types.MemberDescriptorType) and slot_is_bound(raw, self.value)
 
     def namespace(self, tx: Any) -> DictVariable:
         """A copy of ``__dict__`` with its keys guarded."""
@@ -180,7 +188,7 @@ class UserObjectVariable(VariableTracker):
     def special(self, tx: Any, name: str) -> VariableTracker | None:
         """The bound special method of the class where it is written in Python; None where it is C's or absent."""
         raw = class_lookup(self.cls, name)
-        if isinstance(raw, (types.FunctionType, classmethod, staticmethod)):
+        if issubclass(type(raw), (types.FunctionType, classmethod, staticmethod)):
             return bind(tx, raw, name, self, self.cls)
         guard_class_attribute(tx, self.cls, name, raw)
         if raw is None:
@@ -376,7 +384,7 @@ def _object_delattr(tx: Any, obj: Any, name: VariableTracker) -> VariableTracker
     return ConstantVariable(None)
 
 
-def _object_init(tx: Any, obj: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+def _object_init(tx: Any, obj: Any, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     if (args or kwargs) and class_lookup(obj.python_type(), "__new__") is object.__new__:
         tx.raise_error(TypeError, f"{obj.python_type().__name__}() takes no arguments")
     return ConstantVariable(None)
@@ -484,7 +492,7 @@ class InstanceDictVariable(VariableTracker):
         self.of.instance_delete(tx, self._name(key))
         return found
 
-    def method_update(self, tx: Any, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
+    def method_update(self, tx: Any, /, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
         staged = DictVariable({})
         staged.method_update(tx, *others, **named)
         for name, value in staged.items.items():
@@ -614,7 +622,7 @@ class RealExceptionVariable(UserObjectVariable):
         return tx.make(tx.fold(function, (self.value,)))
 
 
-@wraps_if(lambda value: isinstance(value, BaseException), order=6)
+@wraps_if(lambda value: issubclass(type(value), BaseException), order=6)
 def _wrap_exception(attempt: Any, value: BaseException, source: Source) -> VariableTracker:
     if source.kind != "const":
         source.check("type", type(value))
@@ -628,7 +636,7 @@ def wrap_opaque(attempt: Any, value: Any, source: Source, why: str) -> VariableT
     return OpaqueVariable(value, source, why)
 
 
-@wraps_if(lambda value: isinstance(value, enum.Enum), order=4)
+@wraps_if(lambda value: issubclass(type(value), enum.Enum), order=4)
 def _wrap_enum(attempt: Any, value: enum.Enum, source: Source) -> VariableTracker:
     if source.kind != "const":
         source.check("id", value)
@@ -676,6 +684,8 @@ def _wrap_user_object(attempt: Any, value: Any, source: Source) -> VariableTrack
     maker = c_maker(cls)
     if maker is not None:
         return OpaqueVariable(value, source, f"an object of {maker.__name__}, which is written in C")
+    if type(class_lookup(cls, "__dict__")) not in (types.GetSetDescriptorType, object):
+        return OpaqueVariable(value, source, "its class has a __dict__ of its own")
     payload = _wrap_payload(attempt, value, source)
     if payload is None and payload_base(cls) is not None:
         return OpaqueVariable(value, source, f"derives from {payload_base(cls).__name__}")  # type: ignore[union-attr]

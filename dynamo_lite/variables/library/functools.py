@@ -62,7 +62,9 @@ def _fill_partial(made: functools.partial[Any], function: Any, args: tuple[Any, 
 
 
 @models(functools.partial)
-def _partial(tx: Any, function: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+def _partial(
+    tx: Any, function: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker
+) -> VariableTracker:
     keywords = DictVariable(dict(kwargs))
     if isinstance(function, PartialVariable) and not function.has_attributes:
         before = function.keywords.realize()

@@ -1,0 +1,354 @@
+"""Programs about classes, modules and code objects that came out wrong once."""
+
+from __future__ import annotations
+
+import abc
+import builtins
+import collections
+import functools
+import operator
+import sys
+import types
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from programs import check, tensor
+
+LOG: list[str] = []
+
+
+class Watched:
+    """Says who looks at it."""
+
+    __slots__ = ("x",)
+
+    def __getattribute__(self, name):
+        LOG.append(name)
+        return object.__getattribute__(self, name)
+
+    def __getattr__(self, name):
+        LOG.append(f"missing {name}")
+        raise AttributeError(name)
+
+
+def quiet(fn, *args):
+    """What a compiled call makes the argument say."""
+    LOG.clear()
+    dl.compile(fn, backend="eager")(*args)
+    return [name for name in LOG if name != "__class__"], LOG.count("__class__")
+
+
+@pytest.mark.parametrize("wrap", [lambda each: each, lambda each: [each], lambda each: {"k": each}], ids=str)
+def test_nobody_looks_at_what_is_passed_along(wrap):
+    assert quiet(lambda x, each: (x + 1, each), tensor(2), wrap(Watched())) == ([], 0)
+
+
+def test_nobody_looks_at_what_is_compared():
+    assert quiet(lambda x, each: x + 1 if each is None else x - 1, tensor(2), Watched()) == ([], 0)
+
+
+def test_nobody_looks_at_a_frame_without_tensors():
+    assert quiet(lambda each: each, Watched()) == ([], 0)
+
+
+def test_slot_that_is_bound_while_traced():
+    def fn(x, each):
+        each.x = x + 1
+        return each.x
+
+    assert quiet(fn, tensor(2), Watched()) == (["x"], 0)
+
+
+def test_getattribute_that_is_a_descriptor():
+    class Counts:
+        count = 0
+
+        def __get__(self, owner, cls):
+            Counts.count += 1
+            return lambda name: name
+
+    class Owner:
+        __getattribute__ = Counts()
+
+    dl.compile(lambda x, owner: (x + 1, owner), backend="eager")(tensor(2), Owner())
+    assert Counts.count == 0
+
+
+def test_module_with_getattr_is_not_asked_while_traced(monkeypatch):
+    made = types.ModuleType("asked")
+    asked = []
+    made.__getattr__ = lambda name: asked.append(name) or 3
+    monkeypatch.setitem(globals(), "ASKED", made)
+
+    def fn(x):
+        return x * ASKED.some  # noqa: F821
+
+    assert torch.equal(dl.compile(fn, backend="eager")(torch.ones(2)), torch.full((2,), 3.0))
+    assert asked == ["some"]
+
+
+class Module(types.ModuleType):
+    def __getattribute__(self, name):
+        if name == "__name__":
+            raise AttributeError("no name")
+        return types.ModuleType.__getattribute__(self, name)
+
+
+def test_module_that_finds_its_attributes_another_way():
+    def fn(x, module):
+        module.y = x + 1
+        return module.y * 2
+
+    assert torch.equal(dl.compile(fn, backend="eager")(torch.ones(2), Module("m")), torch.full((2,), 4.0))
+
+
+class BadIndex:
+    def __index__(self):
+        return None
+
+
+def test_index_that_is_no_int():
+    def fn(x, items, at):
+        try:
+            return items[at]
+        except TypeError as error:
+            return x + 1, str(error)
+
+    check(fn, tensor(2), [1, 2], BadIndex())
+
+
+def test_attribute_that_a_code_object_lacks():
+    def fn(x):
+        return x + hasattr(fn.__code__, "__func__"), getattr(fn.__code__, "co_argcount", 0)
+
+    check(fn, tensor(2), graphs=None)
+
+
+def test_attribute_that_a_class_has_not_set():
+    class Plain:
+        pass
+
+    class Abstract(abc.ABC):
+        @abc.abstractmethod
+        def go(self): ...
+
+    def fn(x, cls):
+        return x + 1, hasattr(cls, "__abstractmethods__")
+
+    check(fn, tensor(2), Plain, others=[(tensor(2), Abstract)], graphs=None)
+
+
+@pytest.mark.parametrize("update", [False, True])
+def test_keyword_that_is_called_self(update):
+    def fn(x, update):
+        table = dict(self=x + 1, tx=2)
+        if update:
+            table.update(self=x * 2, others=3)
+        return table
+
+    check(fn, tensor(2), update)
+
+
+def test_keywords_of_a_constructor_that_our_models_use_too():
+    class Thing:
+        def __init__(self, **named):
+            self.__dict__.update(named)
+
+    def fn(x):
+        thing = Thing(cls=x, tx=1, obj=2, args=3)
+        named = functools.partial(dict, function=x + 1, tx=thing.tx)(factory=2)
+        return thing.__dict__, named, collections.defaultdict(list, factory=x)
+
+    check(fn, tensor(2), graphs=None)
+
+
+def test_super_of_what_says_it_is_another_class():
+    class Base:
+        def go(self, x):
+            return x + 1
+
+    class Child(Base):
+        def go(self, x):
+            return super().go(x) * 2
+
+    class Proxy:
+        def __init__(self, of):
+            self.of = of
+
+        @property
+        def __class__(self):
+            return Child
+
+        def __getattr__(self, name):
+            return getattr(self.of, name)
+
+    found = dl.compile(lambda x, proxy: Child.go(proxy, x), backend="eager")(torch.ones(2), Proxy(Child()))
+    assert torch.equal(found, torch.full((2,), 4.0))
+
+
+def test_super_without_its_arguments():
+    class Thing:
+        def bare():
+            super()
+
+        def gone(self):
+            del self
+            super()
+
+    def fn(x, name):
+        try:
+            getattr(Thing, name)(*([x] if name == "gone" else []))
+        except RuntimeError as error:
+            return x + 1, str(error)
+
+    check(fn, tensor(2), "bare", others=[(tensor(2), "gone")], graphs=None)
+
+
+def test_method_of_a_class_that_is_being_made():
+    with dl.enable("eager"):
+
+        class Meta(type):
+            def mro(cls):
+                assert cls.__mro__ is None or cls in cls.__mro__
+                return type.mro(cls)
+
+        class Made(metaclass=Meta):
+            pass
+
+    assert Made.__mro__ == (Made, object)
+
+
+def foreign(x, y):
+    return x[y]
+
+
+def test_code_with_the_positions_of_other_code():
+    def longer(x, y):
+        try:
+            z = x[y]
+            z = z + 1
+        except IndexError:
+            return None
+        return z
+
+    made = types.FunctionType(foreign.__code__.replace(co_code=longer.__code__.co_code * 1), globals())
+    given = {"co_consts", "co_names", "co_varnames", "co_nlocals", "co_stacksize", "co_exceptiontable"}
+    made.__code__ = made.__code__.replace(**{name: getattr(longer.__code__, name) for name in given})
+    found = dl.compile(made, backend="eager")([torch.ones(2)], 0)
+    assert torch.equal(found, torch.full((2,), 2.0))
+
+
+@pytest.mark.parametrize("name", ["len", "isinstance", "iter"])
+def test_builtins_that_the_program_changed(name):
+    def fn(x, items):
+        return x + len(items)
+
+    compiled = dl.compile(fn, backend="eager")
+    before = getattr(builtins, name)
+    try:
+        if name == "len":
+            builtins.len = lambda items: 7
+        else:
+            delattr(builtins, name)
+        found = compiled(torch.ones(2), [1])
+    finally:
+        setattr(builtins, name, before)
+    assert torch.equal(found, torch.ones(2) + (7 if name == "len" else 1))
+    assert torch.equal(compiled(torch.ones(2), [1]), torch.full((2,), 2.0))
+
+
+def test_more_memory_than_there_is():
+    def fn(x, n):
+        try:
+            return [0] * n
+        except MemoryError:
+            return x + 1
+
+    check(fn, tensor(2), sys.maxsize // 16, graphs=None)
+
+
+def test_deeper_than_the_recursion_limit():
+    def down(x, n):
+        return down(x, n + 1) if n < sys.maxsize else x
+
+    compiled = dl.compile(down, backend="eager")
+    with pytest.raises(RecursionError):
+        compiled(torch.ones(2), 0)
+    assert operator.eq(sys.exc_info()[0], None)
+
+
+class Counted(collections.OrderedDict):
+    """Moves what is read to its end."""
+
+    def __getitem__(self, key):
+        LOG.append("getitem")
+        value = super().__getitem__(key)
+        self.move_to_end(key)
+        return value
+
+    def __iter__(self):
+        LOG.append("iter")
+        return super().__iter__()
+
+
+def test_dict_that_is_read_by_its_own_methods_alone():
+    LOG.clear()
+    table = Counted(a=1, b=2, c=3)
+    dl.compile(lambda x, table: (x + len(table), table), backend="eager")(tensor(2), table)
+    assert LOG == []
+    assert list(collections.OrderedDict.keys(table)) == ["a", "b", "c"]
+
+
+class Pair(collections.namedtuple("Pair", "a b")):
+    def __iter__(self):
+        LOG.append("iter")
+        return iter(())
+
+
+def test_namedtuple_that_is_read_by_its_own_methods_alone():
+    LOG.clear()
+    dl.compile(lambda x, pair: x + pair.a, backend="eager")(tensor(2), Pair(1, 2))
+    assert LOG == []
+
+
+def test_namespaces_that_classes_make_up():
+    class Meta(type):
+        @property
+        def __dict__(cls):
+            return None
+
+    class Made(metaclass=Meta):
+        factor = 3
+
+        @property
+        def __dict__(self):
+            LOG.append("dict")
+            return {}
+
+    LOG.clear()
+    fn = dl.compile(lambda x, made: x * made.factor, backend="eager")
+    assert torch.equal(fn(torch.ones(2), Made()), torch.full((2,), 3.0))
+    assert LOG == []
+
+
+def test_method_that_a_constant_lacks():
+    def fn(x):
+        try:
+            "text".nothing()
+        except AttributeError as error:
+            return x + 1, str(error)
+
+    check(fn, tensor(2), graphs=None)
+
+
+@pytest.mark.parametrize("key", ["a", None])
+def test_subscript_that_a_list_does_not_take(key):
+    def fn(x, items, key):
+        try:
+            return items[key]
+        except TypeError as error:
+            return x + 1, str(error)
+
+    check(fn, tensor(2), [1, 2], key)
