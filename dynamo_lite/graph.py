@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import linecache
 import operator
 import warnings
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -139,4 +141,13 @@ class GraphBuilder:
         """Close the graph. It returns a tuple of ``outputs`` and leaves the grad mode as it found it."""
         self._follow_grad_mode(self._initial_grad_mode)
         self.graph.output(tuple(outputs))
-        return torch.fx.GraphModule(torch.nn.Module(), self.graph, "GraphModule")
+        made = torch.fx.GraphModule(torch.nn.Module(), self.graph, "GraphModule")
+        _forget_source_with(made)
+        return made
+
+
+def _forget_source_with(made: torch.fx.GraphModule) -> None:
+    """torch keeps the source of every graph for tracebacks, for ever; this one's goes with it."""
+    filename = type(made).forward.__code__.co_filename
+    for kept in (linecache.cache, torch.fx.graph_module._loader.eval_cache):
+        weakref.finalize(made, kept.pop, filename, None).atexit = False
