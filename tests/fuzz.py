@@ -26,6 +26,7 @@ from programs import HERE, check, tensor
 
 FILENAME = os.path.join(HERE, "made_program.py")
 MODULE = "made_program"
+ALIASES = ("none", "same", "view")
 
 Totals = Counter[str]
 """How many programs ran, and in how many there was a graph, a break, an exception."""
@@ -50,10 +51,14 @@ def arguments(module: types.ModuleType, alias: str, grad: bool, n: int) -> dict[
 
 
 def run(made: grammar.Made, alias: str, grad: bool, totals: Totals | None = None) -> None:
-    """Hold the program compiled against the program as it is: twice with the same inputs, once with others."""
+    """Hold the program compiled against the program as it is: twice with the same inputs, once with others that share
+    memory another way."""
     module = load(made)
     names = [name for name in ("LOG", "COUNT", "STATE") if hasattr(module, name)]
-    given, other = (tuple(arguments(module, alias, grad, n)[name] for name in made.parameters) for n in (1, 2))
+    ways = (alias, ALIASES[ALIASES.index(alias) - 1])
+    given, other = (
+        tuple(arguments(module, way, grad, n)[name] for name in made.parameters) for n, way in enumerate(ways, 1)
+    )
     dl.counters.graph_breaks = 0
     recorder = check(
         module.fn,
@@ -78,7 +83,7 @@ def searching(count: int, totals: Totals, keep: str | None = None, **changes: An
     chosen = {"phases": (Phase.generate, Phase.shrink), "print_blob": False, **changes}
 
     @settings(max_examples=count, deadline=None, database=None, suppress_health_check=list(HealthCheck), **chosen)
-    @given(made=grammar.programs(), alias=st.sampled_from(["none", "same", "view"]), grad=st.booleans())
+    @given(made=grammar.programs(), alias=st.sampled_from(ALIASES), grad=st.booleans())
     def search(made: grammar.Made, alias: str, grad: bool) -> None:
         if keep is not None:
             pathlib.Path(keep).write_text(f"{made.source}\n# alias: {alias}, grad: {grad}\n")
