@@ -40,7 +40,9 @@ def quiet(fn, *args):
     return [name for name in LOG if name != "__class__"], LOG.count("__class__")
 
 
-@pytest.mark.parametrize("wrap", [lambda each: each, lambda each: [each], lambda each: {"k": each}], ids=str)
+@pytest.mark.parametrize(
+    "wrap", [lambda each: each, lambda each: [each], lambda each: {"k": each}], ids=["alone", "list", "dict"]
+)
 def test_nobody_looks_at_what_is_passed_along(wrap):
     assert quiet(lambda x, each: (x + 1, each), tensor(2), wrap(Watched())) == ([], 0)
 

@@ -123,7 +123,7 @@ class DtypeVariable(ConstantVariable):
         return tx.make(tx.fold(tx.comparison(symbol), (self.value, other.as_constant())))
 
 
-@wraps_if(lambda value: isinstance(value, numpy.dtype), order=5)
+@wraps_if(lambda value: issubclass(type(value), numpy.dtype), order=5)
 def _wrap_dtype(attempt: Any, value: Any, source: Source) -> VariableTracker:
     if source.kind != "const":
         source.check("id", value)
