@@ -339,6 +339,7 @@ def _order_inputs(attempt: Attempt) -> None:
     """Inputs that the guard check captures come first, in order; then those that are arguments of the frame."""
     if not attempt.graph.operators:
         return
+    attempt.graph.drop_unused_inputs()
     attempt.graph.order_inputs(lambda each: not each.captured)
     attempt.guards.capture_all(each.source for each in attempt.graph.inputs if each.captured)
 

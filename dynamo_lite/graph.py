@@ -127,6 +127,13 @@ class GraphBuilder:
         storages = [each.value.untyped_storage()._cdata for each in self.inputs]
         return len(set(storages)) < len(storages)
 
+    def drop_unused_inputs(self) -> None:
+        """Forget the inputs that no operator takes: of those only facts were asked."""
+        for each in self.inputs:
+            if not each.node.users:
+                self.graph.erase_node(each.node)
+        self.inputs = [each for each in self.inputs if each.node.users]
+
     def order_inputs(self, key: Callable[[GraphInput], Any]) -> None:
         """Sort the placeholders (and the list of inputs) by ``key``, stably."""
         self.inputs.sort(key=key)

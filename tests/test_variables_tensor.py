@@ -461,3 +461,11 @@ def test_dead_arguments_do_not_matter():
         return x + 1
 
     check(fn, tensor(2), tensor(3), tensor(4), operators=1, others=[(tensor(2), "text", None)])
+
+
+def test_tensor_of_which_only_facts_are_asked_is_no_input():
+    def program(x, s):
+        return x * s.shape[0] * s.dtype.itemsize
+
+    graph = check(program, tensor(3), tensor(2), operators=2).graphs[0].graph
+    assert sum(node.op == "placeholder" for node in graph.nodes) == 1
