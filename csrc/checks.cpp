@@ -12,15 +12,15 @@ namespace dynamo_lite {
 
 struct CheckDetails {
   Key key;                           // dict_has, dict_lacks, type_lacks, lacks_instance_dict_item
-  std::vector<Key> keys;             // dict_keys in order, set_items
+  std::vector<Key> keys;             // dict_keys and set_order in order, set_items
   std::vector<std::uint32_t> nodes;  // same_as, distinct, storages_distinct
 };
 
 namespace {
 
-constexpr std::array<const char*, 18> kKindNames{
+constexpr std::array<const char*, 20> kKindNames{
     "type",       "id",        "equals",     "length",                   "dict_keys",
-    "dict_has",   "dict_lacks", "type_lacks", "lacks_instance_dict_item", "set_items",
+    "dict_has",   "dict_lacks", "type_lacks", "lacks_instance_dict_item", "set_items",  "set_order",  "payload",
     "tensor",     "storage_offset", "present",   "unbound",    "global_state",             "same_as",
     "distinct",   "storages_distinct",
 };
@@ -97,6 +97,7 @@ bool Check::set_argument(PyObject* arg, Py_ssize_t node_count, const Liveness& l
       if (!PyType_Check(arg)) return wrong("a type");
       break;
     case CheckKind::Equals:
+    case CheckKind::Payload:
       if (!is_constant(arg)) return wrong("a constant (use id for other objects)");
       break;
     case CheckKind::GlobalState:
@@ -114,6 +115,7 @@ bool Check::set_argument(PyObject* arg, Py_ssize_t node_count, const Liveness& l
       details_ = std::make_unique<CheckDetails>();
       return details_->key.set(arg, liveness);
     case CheckKind::DictKeys:
+    case CheckKind::SetOrder:
       return PyTuple_Check(arg) ? set_keys(arg, liveness) : wrong("a tuple of keys");
     case CheckKind::SetItems:
       return PyAnySet_Check(arg) ? set_set(arg, liveness) : wrong("a frozenset");
@@ -205,12 +207,24 @@ bool Check::set_matches(PyObject* set) const noexcept {
   return true;
 }
 
+bool Check::order_matches(PyObject* set) const noexcept {
+  Py_ssize_t position = 0;
+  PyObject* item;
+  Py_hash_t hash;
+  for (const Key& key : details_->keys) {
+    if (!_PySet_NextEntry(set, &position, &item, &hash) || !is_key(key, item)) return false;
+  }
+  return !_PySet_NextEntry(set, &position, &item, &hash);
+}
+
 bool Check::holds_of_container(PyObject* value, std::string* found) const noexcept {
   switch (kind_) {
     case CheckKind::DictKeys:
       return PyDict_Check(value) && keys_match(value);
     case CheckKind::SetItems:
       return PyAnySet_Check(value) && set_matches(value);
+    case CheckKind::SetOrder:
+      return PyAnySet_Check(value) && order_matches(value);
     case CheckKind::DictHas:
     case CheckKind::DictLacks: {
       if (!PyDict_Check(value)) return false;
@@ -242,6 +256,9 @@ bool Check::holds_of(PyObject* value, std::string* found) const noexcept {
     case CheckKind::Equals:
       held = same_constant(object_, value);
       break;
+    case CheckKind::Payload:
+      held = same_payload(object_, value);
+      break;
     case CheckKind::Tensor:
       return facts_->match(value, found);
     case CheckKind::Length: {
@@ -271,6 +288,7 @@ Lasts Check::lasts(PyObject* value) const noexcept {
   switch (kind_) {
     case CheckKind::Id:
     case CheckKind::Equals:
+    case CheckKind::Payload:
     case CheckKind::Present:
       return Lasts::Forever;
     case CheckKind::Type:
@@ -288,6 +306,7 @@ Lasts Check::lasts(PyObject* value) const noexcept {
     case CheckKind::TypeLacks:
       return type_version(value) ? Lasts::Version : Lasts::Now;
     case CheckKind::SetItems:
+    case CheckKind::SetOrder:
       return PyFrozenSet_Check(value) ? Lasts::Forever : Lasts::Now;
     default:
       return Lasts::Now;
@@ -303,6 +322,7 @@ Ref Check::argument() const {
     case CheckKind::Type:
     case CheckKind::Id:
     case CheckKind::Equals:
+    case CheckKind::Payload:
     case CheckKind::GlobalState:
       return held_.share();
     case CheckKind::Length:
@@ -332,7 +352,7 @@ Ref Check::argument() const {
     const Ref number = Ref::steal(PyLong_FromUnsignedLong(node));
     if (!number || PyList_Append(list.get(), number.get()) < 0) return {};
   }
-  if (kind_ == CheckKind::DictKeys) return Ref::steal(PyList_AsTuple(list.get()));
+  if (kind_ == CheckKind::DictKeys || kind_ == CheckKind::SetOrder) return Ref::steal(PyList_AsTuple(list.get()));
   return kind_ == CheckKind::SetItems ? Ref::steal(PyFrozenSet_New(list.get())) : list;
 }
 

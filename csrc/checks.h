@@ -26,6 +26,8 @@ enum class CheckKind : std::uint8_t {
   TypeLacks,
   LacksInstanceDictItem,
   SetItems,
+  SetOrder,
+  Payload,
   Tensor,
   StorageOffset,
   Present,
@@ -89,6 +91,7 @@ class Check {
   bool set_argument(PyObject* arg, Py_ssize_t node_count, const Liveness& liveness);
   bool keys_match(PyObject* dict) const noexcept;
   bool set_matches(PyObject* set) const noexcept;
+  bool order_matches(PyObject* set) const noexcept;
   bool holds_of(PyObject* value, std::string* found) const noexcept;
   bool holds_of_container(PyObject* value, std::string* found) const noexcept;
 

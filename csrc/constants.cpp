@@ -11,6 +11,8 @@
 #include <array>
 #include <cstring>
 
+#include "refs.h"
+
 namespace dynamo_lite {
 
 namespace {
@@ -172,6 +174,21 @@ bool same_constant(PyObject* expected, PyObject* found) noexcept {
     return reinterpret_cast<THPDTypeInfo*>(expected)->type == reinterpret_cast<THPDTypeInfo*>(found)->type;
   }
   return false;
+}
+
+bool same_payload(PyObject* expected, PyObject* found) noexcept {
+  PyTypeObject* type = Py_TYPE(expected);
+  if (!PyObject_TypeCheck(found, type)) return false;
+  if (type == &PyUnicode_Type) return PyUnicode_Compare(expected, found) == 0;
+  if (type == &PyLong_Type) {  // int's own comparison, not the one of the class
+    return Ref::steal(PyLong_Type.tp_richcompare(expected, found, Py_EQ)).get() == Py_True;
+  }
+  if (type == &PyFloat_Type) return same_bits(PyFloat_AS_DOUBLE(expected), PyFloat_AS_DOUBLE(found));
+  if (type == &PyComplex_Type) {
+    return same_bits(reinterpret_cast<PyComplexObject*>(expected)->cval,
+                     reinterpret_cast<PyComplexObject*>(found)->cval);
+  }
+  return type == &PyBytes_Type && same_bytes(expected, found);
 }
 
 std::string in_words(PyObject* object) {

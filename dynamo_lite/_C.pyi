@@ -154,6 +154,8 @@ class GuardTree:
     length), ``dict_keys`` (tuple: the keys, in order; each exact str/int/... key compared by type and value, others by
     identity), ``dict_has`` and ``dict_lacks`` (key), ``type_lacks`` (name, along the MRO), ``lacks_instance_dict_item``
     (name: no such key in __dict__, or no __dict__), ``set_items`` (frozenset of constants or identities),
+    ``set_order`` (tuple: the same in the order of iteration), ``payload`` (a number, string or bytes: the value of an
+    object of a class that derives from its type),
     ``tensor`` (an example: dtype, device, dispatch key set, requires_grad, sizes, strides; not whether it is a leaf),
     ``same_as`` (another node's number: same object), ``distinct`` (list of node numbers: they are pairwise
     different objects), ``storages_distinct`` (list of node numbers: no two of these tensors share a storage),

@@ -62,6 +62,14 @@ class PyCodegen:
     def load_const(self, value: Any) -> None:
         self.add(emit.load_const(value))
 
+    def load_class(self, cls: type) -> None:
+        """A class, which may be one that was made inside."""
+        made = self.attempt.classes.get(cls)
+        if made is None:
+            self.load_const(cls)
+        else:
+            self.load(made)
+
     def load_fast(self, name: str) -> None:
         self.add(emit.load_fast(name))
 
@@ -108,6 +116,12 @@ class PyCodegen:
         for load in (*args, *kwargs.values()):
             load()
         self._call(len(args) + len(kwargs), tuple(kwargs))
+
+    def finish_call(self, args: Sequence[Load]) -> None:
+        """NULL and a function are on the stack: call it."""
+        for load in args:
+            load()
+        self._call(len(args))
 
     def call_with_top(self, function: Any, args: Sequence[Load]) -> None:
         """``function(top, *args)`` for its effect; the top of the stack stays."""

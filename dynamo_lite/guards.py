@@ -51,6 +51,8 @@ _SENTENCES = {
     "type_lacks": "has no attribute {arg!r}",
     "lacks_instance_dict_item": "has no instance attribute {arg!r}",
     "set_items": "holds the same items",
+    "set_order": "holds the same items in the same order",
+    "payload": "has the value {arg!r}",
     "same_as": "is {arg}",
     "distinct": "are different objects",
     "storages_distinct": "share no memory",

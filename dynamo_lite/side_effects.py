@@ -18,6 +18,8 @@ class SideEffects:
         self._mutated: dict[Any, None] = {}
         self._globals: dict[tuple[Any, str], Any] = {}
         self._notes: list[Any] = []
+        self.count = 0
+        """How many there were so far, of objects made inside too."""
 
     def close(self) -> None:
         self._notes.clear()
@@ -30,9 +32,14 @@ class SideEffects:
 
     def mutate(self, tracker: Any) -> None:
         """``tracker`` is about to change. Its place is one of its own: no other known place may hold the object."""
+        self.count += 1
         if tracker.source is not None and tracker not in self._mutated:
             self._mutated[tracker] = None
             self._guards.distinct(tracker.source)
+
+    def changed(self, source: Any) -> bool:
+        """Whether what is at a place was changed inside."""
+        return any(tracker.source is source for tracker in self._mutated)
 
     def decorate(self, tracker: Any) -> None:
         """Attributes are given to ``tracker``, which the graph may have made: then it is a result of the graph."""
@@ -44,6 +51,7 @@ class SideEffects:
 
     def write_global(self, scope: Any, name: str, value: Any) -> None:
         """Store a global; None deletes it."""
+        self.count += 1
         scope.writes[name] = value
         self._globals[scope, name] = value
 

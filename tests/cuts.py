@@ -117,8 +117,13 @@ def run_place(place: Place, kind: str) -> None:
 class Programs(Places):
     """Programs of ``x`` (a tensor) and ``n`` (a number), checked whole and, where they have a hole, with breaks in it.
 
-    ``graphs``, ``breaks`` and ``operators`` are of the whole program; ``cut`` is how many graphs it has with a break.
+    ``graphs``, ``breaks`` and ``operators`` are of the whole program; ``cut`` is how many graphs it has with a break,
+    and ``cut_recompiles`` whether it then compiles anew in each call.
     """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.options = options
 
     def __call__(
         self,
@@ -127,7 +132,7 @@ class Programs(Places):
         operators: int | tuple[int, int] | None = None,
         **options: Any,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        return super().__call__(graphs, breaks, operators, **options)
+        return super().__call__(graphs, breaks, operators, **{**self.options, **options})
 
     def parameters(self) -> list[Any]:
         found = []
@@ -143,6 +148,8 @@ def run_program(place: Place, kind: str) -> None:
     inputs = options.pop("inputs", (tensor(3), 3))
     options.setdefault("others", [(tensor(5, seed=1), 4)])
     cut = options.pop("cut", None)
+    if options.pop("cut_recompiles", False) and kind != WHOLE:
+        options["recompiles"] = True
     fn = place.fn if kind == WHOLE and "CUT" not in place.fn.__code__.co_names else fill(place.fn, kind)
     if kind == WHOLE:
         check(fn, *inputs, graphs=place.graphs, breaks=place.breaks, operators=place.operators, **options)

@@ -481,6 +481,38 @@ def test_lacking_beside_the_instance_dict_is_remembered_with_it() -> None:
     probe(holder, look)
 
 
+def test_set_order() -> None:
+    marker = Plain()
+    items = {1, "a", marker}
+    check_holds(items, "set_order", tuple(items))
+    check_fails(items, "set_order", tuple(reversed(tuple(items))))
+    check_fails(items, "set_order", tuple(items)[:2])
+    check_fails({1, "a"}, "set_order", tuple(items))
+    check_fails([1], "set_order", (1,))
+    check_holds(frozenset(), "set_order", ())
+    check_fails({True}, "set_order", (1,))
+
+
+class Number(int):
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("a guard runs no Python")
+
+    __hash__ = int.__hash__
+
+
+def test_payload() -> None:
+    text, real, raw = (type(base.__name__, (base,), {}) for base in (str, float, bytes))
+    check_holds(Number(5), "payload", 5)
+    check_fails(Number(6), "payload", 5)
+    check_holds(text("a"), "payload", "a")
+    check_fails(text("b"), "payload", "a")
+    check_holds(real(0.0), "payload", 0.0)
+    check_fails(real(-0.0), "payload", 0.0)
+    check_holds(raw(b"x"), "payload", b"x")
+    check_fails(5.0, "payload", 5)
+    check_fails([], "payload", 5)
+
+
 def test_set_items() -> None:
     marker = Plain()
     expected = frozenset({1, "a", marker})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import types
 from collections import OrderedDict
 from typing import Any
@@ -11,16 +12,23 @@ import torch
 
 from ..graph import GraphBuilder
 from ..guards import Guards
+from ..reasons import UnsupportedOperation
 from ..side_effects import SideEffects
 from ..source import Source
-from ..variables.base import LazyVariable, VariableTracker, wrap
+from ..variables.attributes import is_heap_type
+from ..variables.base import LazyVariable, NotConstant, VariableTracker, unsupported, wrap
 from ..variables.constant import CONSTANT_TYPES, ConstantVariable
 from ..variables.function import ClassVariable, FunctionVariable, GlobalScope, ModuleVariable, module_of
-from ..variables.mapping import DictVariable, SetVariable
+from ..variables.mapping import DictVariable
 from ..variables.sequence import ListVariable, SizeVariable, SliceVariable, TupleVariable
+from ..variables.sets import set_of_constants
 from ..variables.user_object import EnumVariable, wrap_opaque
 
 _CONSTANTS = frozenset(CONSTANT_TYPES)
+
+
+class _Forgotten:
+    """The base of stand-ins that are needed no more."""
 
 
 class Attempt:
@@ -54,6 +62,8 @@ class Attempt:
         """Cached functions, with their keys, that this and earlier attempts at the frame ran to fill their caches."""
         self.counted: list[tuple[Any, Any]] = []
         """Those of them that this attempt came to."""
+        self.classes: dict[type, Any] = {}
+        """Stand-in of a class that was made inside -> its tracker."""
         self.has_handlers = False
         """Whether code that was traced has exception handlers."""
         self.initial_grad_mode = torch.is_grad_enabled()
@@ -84,11 +94,25 @@ class Attempt:
         for each in (self.memo, self.fakes, self._scopes, self._builtins, self.raised_at):
             each.clear()
         self.generators.clear()
+        self._forget_classes()
         self.counted.clear()
         self.contexts.clear()
         self.graph.inputs.clear()
         self.effects.close()
         self.guards.close()
+
+    def add_class(self, made: Any) -> None:
+        """A class was made inside."""
+        self.classes[made.value] = made
+        self.memo[id(made.value)] = (made.value, made)
+
+    def _forget_classes(self) -> None:
+        """Nobody's ``__subclasses__()`` is to show a stand-in."""
+        for stand_in in self.classes:
+            if any(is_heap_type(base) for base in stand_in.__bases__):
+                with contextlib.suppress(TypeError):  # of another layout than its bases: it goes when it is collected
+                    stand_in.__bases__ = (_Forgotten,)
+        self.classes.clear()
 
     def wrap(self, value: Any, source: Source) -> VariableTracker:
         return wrap(self, value, source)
@@ -117,6 +141,15 @@ class Attempt:
         if maker is not None:
             return maker(self, value)
         return wrap(self, value, self.guards.const(value))
+
+    def key_of(self, variable: VariableTracker) -> Any:
+        """What stands for a key of a dict that was found; its hash must be known without running the program's code."""
+        try:
+            key = variable.key()
+            hash(key)
+        except (NotConstant, TypeError):
+            unsupported(UnsupportedOperation("use as a dict's or set's key", variable.describe()))
+        return key
 
     def opaque(self, value: Any, source: Source, why: str) -> VariableTracker:
         return wrap_opaque(self, value, source, why)
@@ -155,13 +188,7 @@ class Attempt:
 def _make_dict(attempt: Attempt, value: dict[Any, Any]) -> VariableTracker:
     made = DictVariable({}, None, None, type(value))
     for key, item in value.items():
-        made.put(attempt.make(key), attempt.make(item))
-    return made
-
-
-def _make_set(attempt: Attempt, value: Any) -> VariableTracker:
-    made = SetVariable.of([attempt.make(item) for item in value], type(value))
-    made.grown = False
+        made.put(attempt, attempt.make(key), attempt.make(item))
     return made
 
 
@@ -172,8 +199,8 @@ _MAKERS: dict[type, Any] = {
     slice: lambda attempt, value: SliceVariable([attempt.make(p) for p in (value.start, value.stop, value.step)]),
     dict: _make_dict,
     OrderedDict: _make_dict,
-    set: _make_set,
-    frozenset: _make_set,
+    set: set_of_constants,
+    frozenset: set_of_constants,
 }
 
 STANDARD_BUILTINS = builtins.__dict__

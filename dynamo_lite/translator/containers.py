@@ -7,8 +7,10 @@ from typing import Any
 
 from ..variables.base import VariableTracker
 from ..variables.constant import ConstantVariable
-from ..variables.mapping import DictVariable, SetVariable, key_of
+from ..variables.keys import key_of
+from ..variables.mapping import DictVariable
 from ..variables.sequence import ListVariable, SliceVariable, TupleVariable
+from ..variables.sets import SetVariable
 from .opcodes import opcode
 
 
@@ -24,7 +26,7 @@ def build_list(tx: Any, instruction: Any) -> None:
 
 @opcode("BUILD_SET")
 def build_set(tx: Any, instruction: Any) -> None:
-    tx.stack.append(SetVariable.of(tx.popn(instruction.arg)))
+    tx.stack.append(SetVariable.of(tx, tx.popn(instruction.arg)))
 
 
 @opcode("BUILD_MAP")
@@ -32,7 +34,7 @@ def build_map(tx: Any, instruction: Any) -> None:
     parts = tx.take(2 * instruction.arg)
     made = DictVariable({})
     for key, value in zip(parts[::2], parts[1::2]):
-        made.put(key.realize(), value)
+        made.put(tx, key.realize(), value)
     tx.stack.append(made)
 
 
@@ -42,7 +44,7 @@ def build_const_key_map(tx: Any, instruction: Any) -> None:
     values = tx.take(instruction.arg)
     made = DictVariable({})
     for key, value in zip(keys.items, values):
-        made.put(key.realize(), value)
+        made.put(tx, key.realize(), value)
     tx.stack.append(made)
 
 
@@ -73,6 +75,7 @@ def map_add(tx: Any, instruction: Any) -> None:
 @opcode("LIST_EXTEND")
 def list_extend(tx: Any, instruction: Any) -> None:
     items = tx.pop()
+    tx.check_iterable(items, f"Value after * must be an iterable, not {items.python_type().__name__}")
     tx.stack[-instruction.arg].realize().method_extend(tx, items)
 
 
@@ -85,7 +88,10 @@ def set_update(tx: Any, instruction: Any) -> None:
 @opcode("DICT_UPDATE")
 def dict_update(tx: Any, instruction: Any) -> None:
     other = tx.pop()
-    tx.stack[-instruction.arg].realize().method_update(tx, other)
+    mapping = tx.as_dict(other)
+    if mapping is None:
+        tx.raise_error(TypeError, f"'{other.python_type().__name__}' object is not a mapping")
+    tx.stack[-instruction.arg].realize().method_update(tx, mapping)
 
 
 @opcode("DICT_MERGE")
@@ -148,7 +154,7 @@ def match_keys(tx: Any, instruction: Any) -> None:
     keys, subject = tx.stack[-1].realize(), tx.stack[-2].realize()
     if not isinstance(subject, DictVariable):
         tx.refuse(instruction, "the subject is no dict")
-    wanted = [key_of(key) for key in keys.items]
+    wanted = [key_of(tx, key) for key in keys.items]
     if all(key in subject.items for key in wanted):
         tx.stack.append(TupleVariable([subject.items[key] for key in wanted]))
     else:

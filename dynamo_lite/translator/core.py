@@ -19,7 +19,7 @@ from ..variables.constant import ConstantVariable
 from ..variables.exception import ExceptionVariable, HandledVariable
 from ..variables.function import CellVariable, GlobalScope
 from ..variables.operations import Operations
-from . import calls, containers, control, exceptions, operators, stack  # noqa: F401  (they register the handlers)
+from . import calls, class_body, containers, control, exceptions, operators, stack  # noqa: F401  (they register the handlers)
 from .attempt import Attempt
 from .graph_break import goes_on_inside
 from .nested_break import can_break_inside
@@ -64,6 +64,8 @@ class InstructionTranslator(Operations):
         self.locals = locals_
         self.cells: dict[str, CellVariable] = dict(zip(code.co_freevars, closure))
         self.parent = parent
+        self.namespace: VariableTracker | None = None
+        """What a class body binds its names in."""
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.stack: list[VariableTracker] = []
         self.pc = 0
@@ -189,6 +191,23 @@ class InstructionTranslator(Operations):
         """The translator of a frame that this one calls. ``is_tail``: what it returns is the current call's result."""
         return InstructionTranslator(self.attempt, *frame, parent=self)
 
+    def run_class_body(self, function: Any, namespace: VariableTracker) -> VariableTracker:
+        """Run a class statement's body, which binds its names in ``namespace``."""
+        if self.depth >= config.inline_limit:
+            unsupported(InlineLimit(function.describe(), config.inline_limit))
+        body = InstructionTranslator(
+            self.attempt, function.code, function.scope(self), {}, function.cells(self), parent=self
+        )
+        body.namespace = namespace
+        try:
+            body.run()
+        except Unsupported as error:
+            body.note_place(error)
+            error.path = ()  # not to be entered
+            raise
+        assert body.returned is not None
+        return body.returned.realize()
+
     def resume_generator(
         self, tx: InstructionTranslator, value: VariableTracker, error: VariableTracker | None = None
     ) -> VariableTracker:
@@ -210,6 +229,7 @@ class InstructionTranslator(Operations):
                 self._throw(error)
         except Unsupported as broken:
             self.note_place(broken)
+            broken.path = ()  # CPython runs the rest of a generator
             raise
         except ObservedException as observed:
             self._check_generator_error(observed)

@@ -152,13 +152,17 @@ def delete_deref(tx: Any, instruction: Any) -> None:
 def load_global(tx: Any, instruction: Any) -> None:
     if instruction.flag:
         tx.stack.append(NULL)
-    name = instruction.argval
+    tx.stack.append(load_global_name(tx, instruction.argval))
+
+
+def load_global_name(tx: Any, name: str) -> VariableTracker:
+    """A global, or else a builtin."""
     found = tx.scope.load(name)
     if found is None:
         found = tx.attempt.builtin(name)
         if found is None:
             tx.raise_error(NameError, f"name '{name}' is not defined")
-    tx.stack.append(found)
+    return found
 
 
 @opcode("STORE_GLOBAL")

@@ -10,8 +10,8 @@ from typing import Any
 from ..reasons import UnsupportedAttribute
 from .base import Args, Kwargs, LazyVariable, VariableTracker, mro, own_namespace, unsupported
 from .constant import ConstantVariable
+from .lookup import MISSING, class_lookup, type_name
 
-MISSING = object()
 _HEAP_TYPE = 1 << 9
 
 C_METHODS = (
@@ -23,22 +23,37 @@ C_METHODS = (
 )
 
 
-def class_lookup(cls: type, name: str) -> Any:
-    """The raw attribute along the MRO, no descriptor called; `MISSING` if there is none."""
-    for base in mro(cls):
-        found = own_namespace(base).get(name, MISSING)
-        if found is not MISSING:
-            return found
-    return MISSING
-
-
 def is_heap_type(cls: type) -> bool:
     """Made by a class statement (and so mutable), not a static C type."""
     return bool(cls.__flags__ & _HEAP_TYPE)
 
 
+def owner_of(cls: type, name: str) -> type:
+    """The class of the MRO that has the name."""
+    return next((base for base in mro(cls) if name in own_namespace(base)), cls)
+
+
+def made_attribute(tx: Any, cls: type, name: str) -> VariableTracker | None:
+    """What a class that was made inside has under a name; None where the class is real, or its base has it."""
+    if not tx.attempt.classes:
+        return None
+    made = tx.attempt.classes.get(owner_of(cls, name))
+    return None if made is None else made.own(name)
+
+
+def real_class(tx: Any, cls: type, name: str) -> type:
+    """The class to guard for what is found under a name: a real one."""
+    return owner_of(cls, name) if cls in tx.attempt.classes else cls
+
+
 def class_attribute(tx: Any, cls: type, name: str, raw: Any) -> VariableTracker:
     """The tracker of a raw class attribute, guarded where the class can change."""
+    made = made_attribute(tx, cls, name)
+    if made is not None:
+        return made.realize()
+    cls = real_class(tx, cls, name)
+    if cls in tx.attempt.classes:  # a slot, or what `type` put there
+        return tx.make(raw)
     source = tx.guards.const(cls)
     if is_heap_type(cls):
         return LazyVariable(tx.attempt, raw, source.child("type_attr", name)).realize()
@@ -46,7 +61,10 @@ def class_attribute(tx: Any, cls: type, name: str, raw: Any) -> VariableTracker:
 
 
 def guard_class_lacks(tx: Any, cls: type, name: str) -> None:
-    if is_heap_type(cls):
+    if cls in tx.attempt.classes:
+        for base in cls.__bases__:
+            guard_class_lacks(tx, base, name)
+    elif is_heap_type(cls):
         tx.guards.const(cls).check("type_lacks", name)
 
 
@@ -59,7 +77,8 @@ def guard_class_attribute(tx: Any, cls: type, name: str, raw: Any) -> None:
 
 
 def _guard_class_has(tx: Any, cls: type, name: str, raw: Any) -> None:
-    if is_heap_type(cls):
+    cls = real_class(tx, cls, name)
+    if is_heap_type(cls) and cls not in tx.attempt.classes:
         tx.guards.const(cls).child("type_attr", name).check("id", raw)
 
 
@@ -81,7 +100,7 @@ def generic_getattr(tx: Any, obj: VariableTracker, name: str, hook: bool = True)
             guard_class_lacks(tx, cls, "__getattr__")
         else:
             return tx.call(class_attribute(tx, cls, "__getattr__", fallback), [obj, ConstantVariable(name)], {})
-    tx.raise_attribute_error(obj, name, f"{cls.__name__!r} object has no attribute {name!r}")
+    tx.raise_attribute_error(obj, name, f"{type_name(cls)!r} object has no attribute {name!r}")
 
 
 def is_data_descriptor(raw: Any) -> bool:
@@ -148,6 +167,10 @@ def _bind_staticmethod(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner:
 
 def _inner(tx: Any, raw: Any, name: str, owner: type, inner: str) -> VariableTracker:
     """The function inside of a classmethod, staticmethod or property object."""
+    made = made_attribute(tx, owner, name)
+    if made is not None:
+        return made.getattr(tx, inner).realize()
+    owner = real_class(tx, owner, name)
     value = getattr(raw, inner)
     if not is_heap_type(owner):
         return tx.make(value)
@@ -187,9 +210,14 @@ def _bind_getset(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type)
 def _bind_cached_property(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
     if obj is None:
         return class_attribute(tx, owner, name, raw)
-    _guard_class_has(tx, owner, name, raw)
-    source = tx.guards.const(owner).child("type_attr", name).child("instance_dict").child("dict_item", "func")
-    function = LazyVariable(tx.attempt, raw.func, source).realize()
+    made = made_attribute(tx, owner, name)
+    if made is not None:
+        function = made.getattr(tx, "func").realize()
+    else:
+        owner = real_class(tx, owner, name)
+        _guard_class_has(tx, owner, name, raw)
+        source = tx.guards.const(owner).child("type_attr", name).child("instance_dict").child("dict_item", "func")
+        function = LazyVariable(tx.attempt, raw.func, source).realize()
     value = tx.call(function, [obj], {})
     obj.instance_set(tx, raw.attrname, value)
     return value
@@ -221,6 +249,8 @@ def object_setattr(tx: Any, obj: Any, name: str, value: VariableTracker) -> None
             obj.instance_set(tx, name, value)
             return
         setter = class_lookup(type(raw), "__set__")
+        if setter is MISSING:
+            tx.raise_error(AttributeError, "__set__")
         if isinstance(setter, types.FunctionType):
             descriptor = class_attribute(tx, cls, name, raw)
             tx.call(class_attribute(tx, type(raw), "__set__", setter), [descriptor, obj, value], {})
@@ -230,6 +260,9 @@ def object_setattr(tx: Any, obj: Any, name: str, value: VariableTracker) -> None
         guard_class_lacks(tx, cls, name)
     else:
         _guard_class_has(tx, cls, name, raw)
+    if not cls.__dictoffset__:
+        problem = f"object has no attribute {name!r}" if raw is MISSING else f"object attribute {name!r} is read-only"
+        tx.raise_attribute_error(obj, name, f"{cls.__name__!r} {problem}")
     obj.instance_set(tx, name, value)
 
 
@@ -240,6 +273,11 @@ def object_delattr(tx: Any, obj: Any, name: str) -> None:
     if raw is not MISSING and is_data_descriptor(raw) and not issubclass(type(raw), types.MemberDescriptorType):
         if issubclass(type(raw), property) and raw.fdel is not None:
             tx.call(_inner(tx, raw, name, cls, "fdel"), [obj], {})
+            return
+        deleter = class_lookup(type(raw), "__delete__")
+        if isinstance(deleter, types.FunctionType):
+            descriptor = class_attribute(tx, cls, name, raw)
+            tx.call(class_attribute(tx, type(raw), "__delete__", deleter), [descriptor, obj], {})
             return
         unsupported(UnsupportedAttribute(obj.describe(), name, f"deleting a {type(raw).__name__} is not modelled"))
     if issubclass(type(raw), types.MemberDescriptorType):

@@ -7,6 +7,7 @@ What a kind doesn't model it refuses with `unsupported`, which breaks the graph 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
@@ -141,31 +142,33 @@ class VariableTracker:
         unsupported(UnsupportedAttribute(self.describe(), name, "deleting it is not modelled"))
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        unsupported(UnsupportedOperation("a call", self.describe()))
+        tx.refuse_operands("a call", operator.call, self)
 
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         """Call the method that the value's type has under ``name`` (never an instance attribute)."""
         handler = getattr(self, "method_" + name, None)
         if handler is None:
+            if name in ("__repr__", "__str__") and not args:
+                return tx.string(self, name)
             unsupported(UnsupportedAttribute(self.describe(), name, "the method is not modelled"))
         return call_handler(handler, (tx, *args), kwargs, f"{self.python_type().__name__}.{name}")
 
     def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
-        unsupported(UnsupportedOperation("indexing", self.describe()))
+        tx.refuse_operands("indexing", operator.getitem, self, key)
 
     def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
-        unsupported(UnsupportedOperation("item assignment", self.describe()))
+        tx.refuse_operands("item assignment", operator.setitem, self, key, key)
 
     def delitem(self, tx: Any, key: VariableTracker) -> None:
-        unsupported(UnsupportedOperation("item deletion", self.describe()))
+        tx.refuse_operands("item deletion", operator.delitem, self, key)
 
     def iterate(self, tx: Any) -> VariableTracker:
         """``iter(self)``: something with `next`."""
-        unsupported(UnsupportedOperation("iteration", self.describe()))
+        tx.refuse_operands("iteration", iter, self)
 
     def next(self, tx: Any) -> VariableTracker:
         """``next(self)``. Raises `Exhausted` at the end."""
-        unsupported(UnsupportedOperation("next()", self.describe()))
+        tx.refuse_operands("next()", next, self)
 
     def elements(self, tx: Any) -> list[VariableTracker]:
         """All that iteration gives, now."""
@@ -182,13 +185,13 @@ class VariableTracker:
             yield item
 
     def length(self, tx: Any) -> int:
-        unsupported(UnsupportedOperation("len()", self.describe()))
+        tx.refuse_operands("len()", len, self)
 
     def truth(self, tx: Any) -> bool:
         unsupported(UnsupportedOperation("truth", self.describe()))
 
     def contains(self, tx: Any, item: VariableTracker) -> bool:
-        unsupported(UnsupportedOperation("`in`", self.describe()))
+        tx.refuse_operands("`in`", operator.contains, self, item)
 
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
         """``self symbol other`` (or ``other symbol self``); None where this kind leaves it to the other operand."""

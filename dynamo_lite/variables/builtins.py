@@ -5,17 +5,20 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from ..reasons import UnknownCall, UnsupportedAttribute, UnsupportedOperation
+from ..reasons import UnsupportedAttribute, UnsupportedOperation
 from . import polyfills
 from .attributes import MISSING, BuiltinMethodVariable, bind, bind_classmethod, class_lookup, is_heap_type
 from .base import Args, Exhausted, Kwargs, ObservedException, VariableTracker, mro, own_namespace, unsupported
+from .class_statement import make_class
 from .constant import ConstantVariable
 from .function import ClassVariable, FunctionVariable
 from .iterator import CallableIterator, EnumerateVariable, FilterVariable, MapVariable, ZipVariable
+from .keys import key_of, same_in_every_call, slot_hash
 from .library.pure import number
-from .mapping import DictIterator, DictVariable, DictViewVariable, SetVariable
-from .registry import models, models_raw
+from .mapping import DictIterator, DictVariable, DictViewVariable
+from .registry import models, models_raw, provides
 from .sequence import ListVariable, ReversedIterator, SequenceVariable, SliceVariable, TupleVariable
+from .sets import SetVariable
 from .tensor import TensorVariable
 from .user_object import UserObjectVariable
 
@@ -62,7 +65,7 @@ def _sum(tx: Any, iterable: VariableTracker, start: VariableTracker | None = Non
     try:
         while isinstance(total, ConstantVariable) and first is None:
             item = iterator.next(tx)
-            if isinstance(item, ConstantVariable):
+            if isinstance(item, ConstantVariable) and isinstance(item.value, (int, float, complex)):
                 known.append(item.value)
             else:
                 first = item
@@ -134,15 +137,15 @@ def _format(tx: Any, of: VariableTracker, spec: VariableTracker | None = None) -
 
 @models(hash)
 def _hash(tx: Any, of: VariableTracker) -> VariableTracker:
-    if isinstance(of, UserObjectVariable):
+    if isinstance(of, (UserObjectVariable, ClassVariable)):
         method = of.special(tx, "__hash__")
         if method is not None:
-            return tx.call(method, [], {})
-    if isinstance(of, (ConstantVariable, TupleVariable)):
-        return tx.make(tx.fold(hash, (tx.python_value(of),)))
-    if of.python_type().__hash__ is None:
-        tx.raise_error(TypeError, f"unhashable type: {of.python_type().__name__!r}")
-    unsupported(UnsupportedOperation("hash()", of.describe()))
+            found = tx.call(method, [], {}).realize()
+            return ConstantVariable(slot_hash(tx.index_value(found, "__hash__ method should return an integer")))
+    key = key_of(tx, of)
+    if not same_in_every_call(key):
+        unsupported(UnsupportedOperation("hash()", of.describe()))
+    return ConstantVariable(hash(key))
 
 
 @models(callable)
@@ -154,7 +157,7 @@ def _callable(tx: Any, of: VariableTracker) -> VariableTracker:
 def _fromkeys(tx: Any, keys: VariableTracker, value: VariableTracker | None = None) -> VariableTracker:
     made = DictVariable({})
     for key in keys.elements(tx):
-        made.put(key, value or ConstantVariable(None))
+        made.put(tx, key, value or ConstantVariable(None))
     return made
 
 
@@ -207,6 +210,8 @@ def _issubclass(tx: Any, of: VariableTracker, classinfo: VariableTracker) -> Var
 
 @models(vars)
 def _vars(tx: Any, of: VariableTracker) -> VariableTracker:
+    if not tx.has_attribute(of, "__dict__"):
+        tx.raise_error(TypeError, "vars() argument must have __dict__ attribute")
     return of.getattr(tx, "__dict__")
 
 
@@ -270,7 +275,12 @@ class SuperVariable(VariableTracker):
         return bind(tx, raw, name, self.receiver, kind, base)
 
     def reconstruct(self, cg: Any) -> None:
-        cg.call(super, [lambda: cg.load_const(self.cls), lambda: cg.load(self.receiver)])
+        cg.call(super, [lambda: cg.load_class(self.cls), lambda: cg.load(self.receiver)])
+
+
+@provides("super")
+def _super_of(cls: type, receiver: VariableTracker) -> VariableTracker:
+    return SuperVariable(cls, receiver)
 
 
 @models(super)
@@ -295,7 +305,7 @@ def _super(tx: Any, cls: VariableTracker | None = None, receiver: VariableTracke
 @models(type)
 def _type(tx: Any, of: VariableTracker, /, *rest: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     if rest or kwargs:
-        unsupported(UnknownCall("type()", "it makes a class"))
+        return make_class(tx, tx.make(type), of, *rest, **kwargs)
     return tx.make(of.python_type())
 
 

@@ -68,10 +68,10 @@ class UnboundMethodVariable(BuiltinVariable):
         owner = self.value.__objclass__
         if not issubclass(args[0].python_type(), owner):
             name = args[0].python_type().__name__
-            tx.raise_error(
-                TypeError,
-                f"descriptor '{self.value.__name__}' requires a '{owner.__name__}' object but received '{name}'",
-            )
+            what = f"'{self.value.__name__}' requires a '{owner.__name__}' object but received a '{name}'"
+            if isinstance(self.value, types.MethodDescriptorType):
+                what = f"'{self.value.__name__}' for '{owner.__name__}' objects doesn't apply to a '{name}' object"
+            tx.raise_error(TypeError, "descriptor " + what)
         return args[0].call_method(tx, self.value.__name__, args[1:], kwargs)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import operator
+import types
 from typing import Any
 
 import torch
@@ -18,6 +20,7 @@ from .base import (
     unsupported,
     wraps_type,
 )
+from .lookup import class_lookup
 
 CONSTANT_TYPES: tuple[type, ...] = (
     int,
@@ -82,13 +85,18 @@ class ConstantVariable(VariableTracker):
         if name == "format" and type(self.value) is str and not all(map(tx.is_plain, [*args, *kwargs.values()])):
             return tx.format_text(self.value, args, kwargs)
         if name not in _IMPURE:
-            values = [tx.python_value(arg) for arg in args]
+            values = [tx.python_value(arg, drain=name == "join") for arg in args]
             named = {key: tx.python_value(arg) for key, arg in kwargs.items()}
+            raw = class_lookup(type(self.value), name)
+            if isinstance(raw, types.MethodDescriptorType):  # as a call of a method does it, errors included
+                return tx.make(tx.fold(raw, [self.value, *values], named))
             return tx.make(tx.fold(tx.fold(getattr, (self.value, name)), values, named))
         unsupported(UnsupportedOperation(f"{name}()", self.describe()))
 
     def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
-        return tx.make(tx.fold(lambda value, index: value[index], (self.value, tx.python_value(key))))
+        if isinstance(self.value, (str, bytes, range)) and not key.is_constant():
+            key = ConstantVariable(tx.subscript_value(key, _WANT_INDEX[type(self.value)]))
+        return tx.make(tx.fold(operator.getitem, (self.value, tx.python_value(key))))
 
     def iterate(self, tx: Any) -> VariableTracker:
         return ConstantIterator(tx.fold(iter, (self.value,)), self.value)
@@ -106,6 +114,11 @@ class ConstantVariable(VariableTracker):
         cg.load_const(self.value)
 
 
+_WANT_INDEX = {
+    str: "string indices must be integers, not '{}'",
+    bytes: "byte indices must be integers or slices, not {}",
+    range: "range indices must be integers or slices, not {}",
+}
 _IMPURE = frozenset(
     {"__init__", "__setattr__", "__delattr__", "__getattribute__", "__reduce_ex__", "__init_subclass__"}
 )

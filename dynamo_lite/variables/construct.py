@@ -13,11 +13,12 @@ from .base import Args, Kwargs, VariableTracker, unsupported
 from .constant import ConstantVariable
 from .exception import ExceptionVariable, makes_its_instances
 from .function import CellVariable, ClassVariable
-from .mapping import DictVariable, SetVariable
+from .mapping import DictVariable, MappingProxyVariable
 from .registry import known_call, models, models_class_method, provides
 from .sequence import DequeVariable, ListVariable, NamedTupleVariable, TupleVariable, is_namedtuple_class
+from .sets import SetVariable
 from .tensor import record as record_operator
-from .user_object import UserObjectVariable, c_maker, payload_base
+from .user_object import PLAIN, UserObjectVariable, c_maker, payload_base
 
 provides("record")(record_operator)
 
@@ -123,9 +124,13 @@ def new_instance(tx: Any, cls: type, args: Args, kwargs: Kwargs) -> VariableTrac
     if class_lookup(cls, "__del__") is not MISSING:
         unsupported(UnknownCall(f"{cls.__qualname__}()", "its instances have a __del__, which runs when they die"))
     if getattr(cls, "__abstractmethods__", None):
-        names = ", ".join(sorted(cls.__abstractmethods__))  # type: ignore[attr-defined]
-        tx.raise_error(TypeError, f"Can't instantiate abstract class {cls.__name__} with abstract methods {names}")
-    return UserObjectVariable(None, cls, None, _empty_payload(tx, base, args))
+        tx.fold(object.__new__, (cls,))
+    if base in PLAIN:
+        named = {name: tx.python_value(value) for name, value in kwargs.items()}
+        payload: VariableTracker | None = ConstantVariable(tx.fold(base, [tx.python_value(a) for a in args], named))
+    else:
+        payload = _empty_payload(tx, base, args)
+    return UserObjectVariable(None, cls, None, payload)
 
 
 def _empty_payload(tx: Any, base: type | None, args: Args) -> VariableTracker | None:
@@ -135,7 +140,7 @@ def _empty_payload(tx: Any, base: type | None, args: Args) -> VariableTracker | 
         return DictVariable({}, None, None, base)
     if base is tuple:
         return TupleVariable(args[0].elements(tx) if args else [])
-    return {list: lambda: ListVariable([]), set: lambda: SetVariable({}), deque: lambda: DequeVariable([])}[base]()
+    return {list: lambda: ListVariable([]), set: SetVariable.empty, deque: lambda: DequeVariable([])}[base]()
 
 
 def _generated_new(cls: type) -> bool:
@@ -199,7 +204,7 @@ def _container_new(kind: type) -> None:
         return new_instance(tx, cls.as_constant(), list(args), kwargs)
 
 
-for _kind in (dict, OrderedDict, list, set):
+for _kind in (dict, OrderedDict, list, set, *PLAIN):
     _container_new(_kind)
 
 
@@ -226,20 +231,21 @@ def _defaultdict(
     return made
 
 
+@models(types.MappingProxyType)
+def _mapping_proxy(tx: Any, mapping: VariableTracker) -> VariableTracker:
+    if not isinstance(mapping, DictVariable):
+        unsupported(UnknownCall("types.MappingProxyType()", "what it shows is no dict"))
+    return MappingProxyVariable(mapping)
+
+
 @models(set)
 def _set(tx: Any, items: VariableTracker | None = None) -> VariableTracker:
-    return SetVariable.of([] if items is None else _unordered(tx, items))
+    return SetVariable.empty() if items is None else SetVariable.of(tx, items)
 
 
 @models(frozenset)
 def _frozenset(tx: Any, items: VariableTracker | None = None) -> VariableTracker:
-    if isinstance(items, SetVariable) and items.cls is frozenset:
-        return items
-    return SetVariable.of([] if items is None else _unordered(tx, items), frozenset)
-
-
-def _unordered(tx: Any, items: VariableTracker) -> list[VariableTracker]:
-    return list(items.items.values()) if isinstance(items, SetVariable) else items.elements(tx)
+    return tx.make(frozenset()) if items is None else SetVariable.of(tx, items, frozenset)
 
 
 @models(deque)
@@ -273,7 +279,7 @@ def _mro(tx: Any, cls: ClassVariable) -> VariableTracker:
 def _fromkeys(tx: Any, cls: ClassVariable, keys: VariableTracker, value: Any = None) -> VariableTracker:
     made = DictVariable({}, None, None, cls.value)
     for key in keys.elements(tx):
-        made.put(key, value or ConstantVariable(None))
+        made.put(tx, key, value or ConstantVariable(None))
     return made
 
 
@@ -290,8 +296,3 @@ def _instancecheck(tx: Any, cls: ClassVariable, other: VariableTracker) -> Varia
 @models_class_method(type, "__call__")
 def _type_call(tx: Any, cls: ClassVariable, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     return construct_plain(tx, cls, list(args), kwargs)
-
-
-@models_class_method(type, "__init__")
-def _type_init(tx: Any, cls: ClassVariable, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    unsupported(UnknownCall("type.__init__()", "it makes a class"))

@@ -162,9 +162,11 @@ class ExceptionVariable(VariableTracker):
 
         def new() -> None:
             if plainly_constructed(self.cls):
-                cg.call(self.cls, [lambda a=a: cg.load(a) for a in self.args])
+                cg.push_null()
+                cg.load_class(self.cls)
+                cg.finish_call([lambda a=a: cg.load(a) for a in self.args])
                 return
-            cg.call(self.cls.__new__, [lambda: cg.load_const(self.cls), *(lambda a=a: cg.load(a) for a in self.args)])
+            cg.call(self.cls.__new__, [lambda: cg.load_class(self.cls), *(lambda a=a: cg.load(a) for a in self.args)])
 
         cg.make_then_fill(self, new, fill)
 

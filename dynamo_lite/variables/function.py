@@ -341,7 +341,7 @@ class NestedFunctionVariable(VariableTracker):
 
     @property
     def name(self) -> str:
-        name = self.attrs.get("__qualname__")
+        name = self.members.get("__qualname__")
         return self.code.co_qualname if name is None else name.realize().as_constant()
 
     def defaults(self, tx: Any) -> list[VariableTracker]:
@@ -399,7 +399,7 @@ class NestedFunctionVariable(VariableTracker):
         if isinstance(self.annotations, TupleVariable):
             pairs = [each.realize() for each in self.annotations.items]
             for name, value in zip(pairs[::2], pairs[1::2]):
-                made.put(name, value)
+                made.put(tx, name, value)
         elif self.annotations is not None:
             return self.annotations
         return made
@@ -568,13 +568,46 @@ class ClassVariable(VariableTracker):
     def as_constant(self) -> Any:
         return self.value
 
+    def special(self, tx: Any, name: str) -> VariableTracker | None:
+        """A special method that the metaclass has of its own, bound to the class."""
+        meta = type(self.value)
+        raw = class_lookup(meta, name)
+        if raw is MISSING or raw is class_lookup(type, name):
+            if raw is MISSING:
+                guard_class_lacks(tx, meta, name)
+            return None
+        return bind(tx, raw, name, self, meta)
+
+    def _special(self, tx: Any, name: str, *args: VariableTracker) -> VariableTracker | None:
+        method = self.special(tx, name)
+        return None if method is None else tx.call(method, list(args), {}).realize()
+
     def truth(self, tx: Any) -> bool:
-        if (
-            class_lookup(type(self.value), "__bool__") is MISSING
-            and class_lookup(type(self.value), "__len__") is MISSING
-        ):
-            return True
-        return tx.truth_by_protocol(self)
+        found = self._special(tx, "__bool__")
+        if found is not None:
+            return tx.truth(found)
+        return class_lookup(type(self.value), "__len__") is MISSING or self.length(tx) != 0
+
+    def length(self, tx: Any) -> int:
+        found = self._special(tx, "__len__")
+        return tx.index_value(found) if found is not None else super().length(tx)
+
+    def contains(self, tx: Any, item: VariableTracker) -> bool:
+        found = self._special(tx, "__contains__", item)
+        if found is not None:
+            return tx.truth(found)
+        tx.check_iterable(self, f"argument of type '{type(self.value).__name__}' is not iterable")
+        return any(tx.same_or_equal(each, item) for each in self.elements(tx))
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        return tx.unless_refused(self._special(tx, tx.special_name(symbol, "r" if reflected else ""), other))
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        found = tx.unless_refused(self._special(tx, tx.comparison_name(symbol), other))
+        if found is None and symbol == "!=":
+            equal = tx.unless_refused(self._special(tx, "__eq__", other))
+            return None if equal is None else ConstantVariable(not tx.truth(equal))
+        return found
 
     def describe(self) -> str:
         return f"class {self.value.__qualname__}"

@@ -3,6 +3,7 @@
 from . import (
     builtins,
     c_callable,
+    class_statement,
     constant,
     construct,
     context,
@@ -14,12 +15,14 @@ from . import (
     mapping,
     nn_module,
     sequence,
+    sets,
     tensor,
     torch_api,
     user_object,
 )
 
 ALL = (
-    *(builtins, c_callable, constant, construct, context, exception, function, identity, iterator, library),
-    *(mapping, nn_module, sequence, tensor, torch_api, user_object),
+    *(builtins, c_callable, class_statement, constant, construct, context, exception, function),
+    *(identity, iterator, library, mapping, nn_module, sequence, sets, tensor),
+    *(torch_api, user_object),
 )

@@ -9,7 +9,9 @@ from typing import Any
 from ..reasons import UnsupportedOperation, UnsupportedValue
 from ..source import Source
 from .base import (
+    Args,
     Exhausted,
+    Kwargs,
     LazyVariable,
     NotConstant,
     VariableTracker,
@@ -17,19 +19,8 @@ from .base import (
     wraps_type,
 )
 from .constant import ConstantVariable
+from .keys import PLAIN_KEYS, key_of, raise_key_error
 from .sequence import TupleVariable
-
-_PLAIN_KEYS = (str, int, bool, float, type(None), bytes)
-
-
-def key_of(variable: VariableTracker) -> Any:
-    """A hashable that stands for the value as a key; breaks the graph where its equality isn't known."""
-    try:
-        key = variable.realize().key()
-        hash(key)
-    except (NotConstant, TypeError):
-        unsupported(UnsupportedOperation("use as a dict's or set's key", variable.describe()))
-    return key
 
 
 class DictVariable(VariableTracker):
@@ -61,10 +52,10 @@ class DictVariable(VariableTracker):
         found = self.keys.get(key)
         return found if found is not None else ConstantVariable(key)
 
-    def put(self, key: VariableTracker, value: VariableTracker) -> None:
+    def put(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
         """Set an item without a record of it: for making new dicts."""
-        raw = key_of(key)
-        if raw not in self.items and type(raw) not in _PLAIN_KEYS:
+        raw = key_of(tx, key)
+        if raw not in self.items and not (type(raw) in PLAIN_KEYS and isinstance(key, ConstantVariable)):
             self.keys[raw] = key
         self.items[raw] = value
 
@@ -81,13 +72,13 @@ class DictVariable(VariableTracker):
         return bool(self.items)
 
     def contains(self, tx: Any, item: VariableTracker) -> bool:
-        return key_of(item) in self.items
+        return key_of(tx, item) in self.items
 
     def iterate(self, tx: Any) -> VariableTracker:
         return DictIterator(self, "keys")
 
     def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
-        raw = key_of(key)
+        raw = key_of(tx, key)
         found = self.items.get(raw)
         if found is not None:
             return found
@@ -95,16 +86,16 @@ class DictVariable(VariableTracker):
             made = tx.call(self.factory, [], {})
             self.setitem(tx, key, made)
             return made
-        tx.raise_error(KeyError, raw if type(raw) in _PLAIN_KEYS else key.describe())
+        raise_key_error(tx, key)
 
     def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
         tx.effects.mutate(self)
-        self.put(key, value)
+        self.put(tx, key, value)
 
     def delitem(self, tx: Any, key: VariableTracker) -> None:
-        raw = key_of(key)
+        raw = key_of(tx, key)
         if raw not in self.items:
-            tx.raise_error(KeyError, raw if type(raw) in _PLAIN_KEYS else key.describe())
+            raise_key_error(tx, key)
         tx.effects.mutate(self)
         self._drop(raw)
 
@@ -123,9 +114,9 @@ class DictVariable(VariableTracker):
         return ConstantVariable(equal == (symbol == "=="))
 
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
-        if symbol == "|" and isinstance(other, DictVariable) and not reflected:
+        if symbol == "|" and issubclass(other.python_type(), dict) and not reflected:
             merged = self.method_copy(tx)
-            merged._merge(other)
+            merged._merge(tx.as_dict(other))
             return merged
         return None
 
@@ -144,25 +135,27 @@ class DictVariable(VariableTracker):
     # -- methods ---------------------------------------------------------------------------------------------------
 
     def method_get(self, tx: Any, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
-        found = self.items.get(key_of(key))
+        found = self.items.get(key_of(tx, key))
         return found if found is not None else (default if default is not None else ConstantVariable(None))
 
     def method_setdefault(self, tx: Any, key: VariableTracker, default: Any = None) -> VariableTracker:
-        raw = key_of(key)
+        raw = key_of(tx, key)
         if raw not in self.items:
             self.setitem(tx, key, default if default is not None else ConstantVariable(None))
         return self.items[raw]
 
     def method_pop(self, tx: Any, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
-        raw = key_of(key)
+        raw = key_of(tx, key)
         if raw in self.items:
             tx.effects.mutate(self)
             return self._drop(raw)
         if default is None:
-            tx.raise_error(KeyError, raw if type(raw) in _PLAIN_KEYS else key.describe())
+            raise_key_error(tx, key)
         return default
 
     def method_popitem(self, tx: Any, last: VariableTracker | None = None) -> VariableTracker:
+        if last is not None and self.cls is not OrderedDict:
+            tx.raise_error(TypeError, "dict.popitem() takes no arguments (1 given)")
         if not self.items:
             tx.raise_error(KeyError, "popitem(): dictionary is empty")
         raw = next(reversed(self.items)) if last is None or last.truth(tx) else next(iter(self.items))
@@ -171,9 +164,9 @@ class DictVariable(VariableTracker):
         return TupleVariable([key, self._drop(raw)])
 
     def method_move_to_end(self, tx: Any, key: VariableTracker, last: VariableTracker | None = None) -> VariableTracker:
-        raw = key_of(key)
+        raw = key_of(tx, key)
         if raw not in self.items:
-            tx.raise_error(KeyError, raw)
+            raise_key_error(tx, key)
         tx.effects.mutate(self)
         value = self.items.pop(raw)
         if last is None or last.truth(tx):
@@ -183,6 +176,8 @@ class DictVariable(VariableTracker):
         return ConstantVariable(None)
 
     def method_update(self, tx: Any, /, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
+        if len(others) > 1:
+            tx.raise_error(TypeError, f"update expected at most 1 argument, got {len(others)}")
         tx.effects.mutate(self)
         for other in others:
             if isinstance(other, DictVariable):
@@ -192,9 +187,17 @@ class DictVariable(VariableTracker):
             if mapping is not None:
                 self._merge(mapping)
                 continue
-            for pair in other.each(tx):
-                key, value = pair.realize().elements(tx)
-                self.put(key, value)
+            for at, pair in enumerate(other.each(tx)):
+                pair = pair.realize()
+                tx.check_iterable(pair, f"cannot convert dictionary update sequence element #{at} to a sequence")
+                parts = pair.elements(tx)
+                if len(parts) != 2 and self.cls is OrderedDict:
+                    few = f"need more than {len(parts)} value{'s' * (len(parts) != 1)} to unpack"
+                    tx.raise_error(ValueError, few if len(parts) < 2 else "too many values to unpack (expected 2)")
+                if len(parts) != 2:
+                    what = f"element #{at} has length {len(parts)}; 2 is required"
+                    tx.raise_error(ValueError, f"dictionary update sequence {what}")
+                self.put(tx, *parts)
         for name, value in named.items():
             self.items[name] = value
         return ConstantVariable(None)
@@ -229,7 +232,7 @@ class DictVariable(VariableTracker):
         return ConstantVariable(None)
 
     def method___contains__(self, tx: Any, key: VariableTracker) -> VariableTracker:
-        return ConstantVariable(key_of(key) in self.items)
+        return ConstantVariable(key_of(tx, key) in self.items)
 
     def method___len__(self, tx: Any) -> VariableTracker:
         return ConstantVariable(len(self.items))
@@ -296,6 +299,54 @@ def _is_none(variable: VariableTracker) -> bool:
     return isinstance(variable, ConstantVariable) and variable.value is None
 
 
+class MappingProxyVariable(VariableTracker):
+    """A ``types.MappingProxyType`` made inside: a view of a dict that can't be written through."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: DictVariable) -> None:
+        self.source = None
+        self.of = of
+
+    def python_type(self) -> type:
+        return MappingProxyType
+
+    def truth(self, tx: Any) -> bool:
+        return self.of.truth(tx)
+
+    def length(self, tx: Any) -> int:
+        return self.of.length(tx)
+
+    def contains(self, tx: Any, item: VariableTracker) -> bool:
+        return self.of.contains(tx, item)
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        return self.of.iterate(tx)
+
+    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        return self.of.getitem(tx, key)
+
+    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+        tx.raise_error(TypeError, "'mappingproxy' object does not support item assignment")
+
+    def delitem(self, tx: Any, key: VariableTracker) -> None:
+        tx.raise_error(TypeError, "'mappingproxy' object does not support item deletion")
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        theirs = other.of if isinstance(other, MappingProxyVariable) else other
+        return self.of.compare(tx, symbol, theirs)
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        theirs = other.of if isinstance(other, MappingProxyVariable) else other
+        return tx.binary(symbol, *((theirs, self.of) if reflected else (self.of, theirs)))
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return self.of.call_method(tx, name, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(MappingProxyType, [lambda: cg.load(self.of)])
+
+
 class DictViewVariable(VariableTracker):
     """``keys()``, ``values()`` or ``items()`` of a dict; sees later changes."""
 
@@ -330,28 +381,21 @@ class DictViewVariable(VariableTracker):
             return self.of.contains(tx, item)
         return any(tx.same_or_equal(self.item(raw), item) for raw in self.of.items)
 
-    def _as_set(self, tx: Any) -> SetVariable:
-        return SetVariable.of(self.elements(tx))
-
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
-        if self.kind == "values" or symbol not in _SET_OPERATORS:
+        if self.kind == "values" or symbol not in "&|-^":
             return None
-        others = SetVariable.of(other.elements(tx))
-        return (
-            self._as_set(tx).binary(tx, symbol, others)
-            if not reflected
-            else others.binary(tx, symbol, self._as_set(tx))
-        )
+        pair = (other, self) if reflected else (self, other)
+        return tx.combine_views(symbol, *pair)
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if self.kind == "values":
             return None
         if isinstance(other, DictViewVariable):
-            other = other._as_set(tx)
-        return self._as_set(tx).compare(tx, symbol, other)
+            other = tx.make_set(other.elements(tx))
+        return tx.make_set(self.elements(tx)).compare(tx, symbol, other)
 
     def method_isdisjoint(self, tx: Any, other: VariableTracker) -> VariableTracker:
-        return self._as_set(tx).method_isdisjoint(tx, other)
+        return tx.make_set(self.elements(tx)).method_isdisjoint(tx, other)
 
     def reconstruct(self, cg: Any) -> None:
         cg.call(getattr(self.of.cls, self.kind), [lambda: cg.load(self.of)])
@@ -360,18 +404,20 @@ class DictViewVariable(VariableTracker):
 class DictIterator(VariableTracker):
     """An iterator over a dict or view. A change of size while it runs is the RuntimeError that Python raises."""
 
-    __slots__ = ("of", "kind", "size", "at", "order")
+    __slots__ = ("of", "kind", "size", "at", "order", "reverse")
 
     def __init__(self, of: DictVariable, kind: str, reverse: bool = False) -> None:
         self.source = None
         self.of = of
+        self.reverse = reverse
         self.kind = kind
         self.size = len(of.items)
         self.order = list(reversed(of.items)) if reverse else list(of.items)
         self.at = 0
 
     def python_type(self) -> type:
-        return type(iter(getattr({}, self.kind)()))
+        view = getattr({}, self.kind)()
+        return type(reversed(view) if self.reverse else iter(view))
 
     def iterate(self, tx: Any) -> VariableTracker:
         return self
@@ -403,7 +449,14 @@ class DictIterator(VariableTracker):
         def load() -> None:
             cg.call(getattr(self.of.cls, self.kind), [lambda: cg.load(self.of)])
 
-        cg.call(_skip_items, [load, lambda: cg.load_const(self.at)])
+        cg.call(_skip_from_the_end if self.reverse else _skip_items, [load, lambda: cg.load_const(self.at)])
+
+
+def _skip_from_the_end(view: Any, count: int) -> Any:
+    iterator = reversed(view)
+    for _ in range(count):
+        next(iterator)
+    return iterator
 
 
 def _skip_items(view: Any, count: int) -> Any:
@@ -411,243 +464,6 @@ def _skip_items(view: Any, count: int) -> Any:
     for _ in range(count):
         next(iterator)
     return iterator
-
-
-class SetIterator(VariableTracker):
-    """An iterator over a set, whose order is known."""
-
-    __slots__ = ("of", "order", "keys", "at")
-
-    def __init__(self, of: SetVariable, order: list[VariableTracker]) -> None:
-        self.source = None
-        self.of = of
-        self.order = order
-        self.keys = set(of.items)
-        self.at = 0
-
-    def python_type(self) -> type:
-        return type(iter(set()))
-
-    def iterate(self, tx: Any) -> VariableTracker:
-        return self
-
-    def next(self, tx: Any) -> VariableTracker:
-        if len(self.of.items) != len(self.keys):
-            tx.raise_error(RuntimeError, "Set changed size during iteration")
-        if self.of.items.keys() != self.keys:
-            unsupported(UnsupportedOperation("changing the items during iteration", self.of.describe()))
-        if self.at >= len(self.order):
-            raise Exhausted
-        self.at += 1
-        return self.order[self.at - 1]
-
-    def truth(self, tx: Any) -> bool:
-        return True
-
-    def reconstruct(self, cg: Any) -> None:
-        if self.of.items.keys() != self.keys:
-            raise NotConstant("an iterator over a set that changed")
-        cg.call(_skip_items, [lambda: cg.load(self.of), lambda: cg.load_const(self.at)])
-
-
-_SET_OPERATORS = frozenset("&|-^")
-
-
-class SetVariable(VariableTracker):
-    """A set or frozenset. ``items``: key -> the item's tracker; ``grown``: made inside, by additions alone."""
-
-    __slots__ = ("items", "cls", "grown")
-
-    def __init__(self, items: dict[Any, VariableTracker], source: Source | None = None, cls: type = set) -> None:
-        self.source = source
-        self.grown = False
-        self.items = items
-        self.cls = cls
-
-    @classmethod
-    def of(cls, items: list[VariableTracker], kind: type = set) -> SetVariable:
-        found: dict[Any, VariableTracker] = {}
-        for item in items:
-            found.setdefault(key_of(item), item)
-        made = cls(found, None, kind)
-        made.grown = True
-        return made
-
-    def python_type(self) -> type:
-        return self.cls
-
-    def as_constant(self) -> Any:
-        if self.cls is not frozenset:
-            raise NotConstant("set")
-        return frozenset(item.as_constant() for item in self.items.values())
-
-    def key(self) -> Any:
-        if self.cls is not frozenset:
-            raise NotConstant("set")
-        return frozenset(self.items)
-
-    def length(self, tx: Any) -> int:
-        return len(self.items)
-
-    def truth(self, tx: Any) -> bool:
-        return bool(self.items)
-
-    def contains(self, tx: Any, item: VariableTracker) -> bool:
-        return key_of(item) in self.items
-
-    def iterate(self, tx: Any) -> VariableTracker:
-        return SetIterator(self, self.elements(tx))
-
-    def elements(self, tx: Any) -> list[VariableTracker]:
-        """In the order that a real set has which got the same plain keys one after the other."""
-        if len(self.items) <= 1:
-            return list(self.items.values())
-        if not self.grown or any(type(key) not in _PLAIN_KEYS for key in self.items):
-            unsupported(UnsupportedOperation("iteration in a set's order", self.describe()))
-        order: set[Any] = set()
-        for key in self.items:
-            order.add(key)
-        return [self.items[key] for key in order]
-
-    def _with(self, keys: set[Any], other: SetVariable) -> SetVariable:
-        both = {**other.items, **self.items}
-        return SetVariable({key: both[key] for key in both if key in keys}, None, self.cls)
-
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
-        if symbol not in _SET_OPERATORS or reflected or not isinstance(other, SetVariable):
-            return None
-        mine, others = set(self.items), set(other.items)
-        keys = {"&": mine & others, "|": mine | others, "-": mine - others, "^": mine ^ others}[symbol]
-        return self._with(keys, other)
-
-    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        result = self.binary(tx, symbol, other)
-        if self.cls is frozenset or not isinstance(result, SetVariable):
-            return None
-        tx.effects.mutate(self)
-        self.items = result.items
-        self.grown = False
-        return self
-
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if not isinstance(other, SetVariable):
-            return None
-        mine, others = set(self.items), set(other.items)
-        outcome = {
-            "==": mine == others,
-            "!=": mine != others,
-            "<": mine < others,
-            "<=": mine <= others,
-            ">": mine > others,
-            ">=": mine >= others,
-        }
-        return ConstantVariable(outcome[symbol])
-
-    def _other(self, tx: Any, other: VariableTracker) -> SetVariable:
-        return other if isinstance(other, SetVariable) else SetVariable.of(other.elements(tx))
-
-    def method_add(self, tx: Any, item: VariableTracker) -> VariableTracker:
-        raw = key_of(item)
-        if raw not in self.items:
-            tx.effects.mutate(self)
-            self.items[raw] = item
-        return ConstantVariable(None)
-
-    def method_discard(self, tx: Any, item: VariableTracker) -> VariableTracker:
-        if key_of(item) in self.items:
-            tx.effects.mutate(self)
-            del self.items[key_of(item)]
-            self.grown = False
-        return ConstantVariable(None)
-
-    def method_remove(self, tx: Any, item: VariableTracker) -> VariableTracker:
-        if key_of(item) not in self.items:
-            tx.raise_error(KeyError, key_of(item))
-        return self.method_discard(tx, item)
-
-    def method_clear(self, tx: Any) -> VariableTracker:
-        tx.effects.mutate(self)
-        self.items = {}
-        return ConstantVariable(None)
-
-    def method_update(self, tx: Any, *others: VariableTracker) -> VariableTracker:
-        tx.effects.mutate(self)
-        for other in others:
-            if isinstance(other, SetVariable):
-                self.grown = False  # they come in the other one's order
-                for raw, item in other.items.items():
-                    self.items.setdefault(raw, item)
-            else:
-                for item in other.each(tx):
-                    self.items.setdefault(key_of(item), item)
-        return ConstantVariable(None)
-
-    def method_copy(self, tx: Any) -> VariableTracker:
-        return SetVariable(dict(self.items), None, self.cls)
-
-    def method_union(self, tx: Any, *others: VariableTracker) -> VariableTracker:
-        found = SetVariable(dict(self.items), None, self.cls)
-        for other in others:
-            for raw, item in self._other(tx, other).items.items():
-                found.items.setdefault(raw, item)
-        return found
-
-    def _reduce(self, tx: Any, symbol: str, others: tuple[VariableTracker, ...]) -> VariableTracker:
-        found: VariableTracker = SetVariable(dict(self.items), None, self.cls)
-        for other in others:
-            found = found.binary(tx, symbol, self._other(tx, other))  # type: ignore[assignment]
-        return found
-
-    def method_intersection(self, tx: Any, *others: VariableTracker) -> VariableTracker:
-        return self._reduce(tx, "&", others)
-
-    def method_difference(self, tx: Any, *others: VariableTracker) -> VariableTracker:
-        return self._reduce(tx, "-", others)
-
-    def method_symmetric_difference(self, tx: Any, other: VariableTracker) -> VariableTracker:
-        return self._reduce(tx, "^", (other,))
-
-    def method_issubset(self, tx: Any, other: VariableTracker) -> VariableTracker:
-        return ConstantVariable(set(self.items) <= set(self._other(tx, other).items))
-
-    def method_issuperset(self, tx: Any, other: VariableTracker) -> VariableTracker:
-        return ConstantVariable(set(self.items) >= set(self._other(tx, other).items))
-
-    def method_isdisjoint(self, tx: Any, other: VariableTracker) -> VariableTracker:
-        return ConstantVariable(set(self.items).isdisjoint(self._other(tx, other).items))
-
-    def method___contains__(self, tx: Any, item: VariableTracker) -> VariableTracker:
-        return ConstantVariable(self.contains(tx, item))
-
-    def method___len__(self, tx: Any) -> VariableTracker:
-        return ConstantVariable(len(self.items))
-
-    def _load_items(self, cg: Any) -> None:
-        for item in self.items.values():
-            cg.load(item)
-        cg.build("TUPLE", len(self.items))
-
-    def reconstruct(self, cg: Any) -> None:
-        if self.cls is frozenset:
-            cg.call(frozenset, [lambda: self._load_items(cg)])
-            return
-
-        def fill(cg: Any) -> None:
-            if self.items:
-                cg.call_with_top(set.update, [lambda: self._load_items(cg)])
-
-        cg.make_then_fill(self, lambda: cg.build("SET", 0), fill)
-
-    def replay(self, cg: Any) -> None:
-        cg.call(_refill_set, [lambda: cg.load_source(self.source), lambda: self._load_items(cg)])
-        cg.pop_top()
-
-
-def _refill_set(target: set[Any], items: tuple[Any, ...]) -> None:
-    """Only what changed: a set that keeps its items keeps its order of iteration."""
-    for gone in target.difference(items):
-        set.discard(target, gone)
-    set.update(target, items)
 
 
 def wrap_dict_items(attempt: Any, value: Any, source: Source) -> tuple[dict[Any, Any], dict[Any, Any]]:
@@ -658,11 +474,11 @@ def wrap_dict_items(attempt: Any, value: Any, source: Source) -> tuple[dict[Any,
     items: dict[Any, VariableTracker] = {}
     keys: dict[Any, VariableTracker] = {}
     for position, key in enumerate(order):
-        if type(key) in _PLAIN_KEYS:
+        if type(key) in PLAIN_KEYS:
             items[key] = LazyVariable(attempt, dict.__getitem__(value, key), source.child("dict_item", key))
         else:
             variable = LazyVariable(attempt, key, source.child("dict_key", position)).realize()
-            raw = key_of(variable)
+            raw = attempt.key_of(variable)
             keys[raw] = variable
             items[raw] = LazyVariable(attempt, dict.__getitem__(value, key), source.child("dict_value", position))
     return items, keys
@@ -679,15 +495,3 @@ def _wrap_defaultdict(attempt: Any, value: defaultdict[Any, Any], source: Source
     source.check("type", defaultdict)
     factory = LazyVariable(attempt, value.default_factory, source.child("c_attr", "default_factory")).realize()
     return DictVariable(*wrap_dict_items(attempt, value, source), source, defaultdict, factory)
-
-
-@wraps_type(set, frozenset)
-def _wrap_set(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    source.check("type", type(value))
-    items: dict[Any, VariableTracker] = {}
-    for item in value:
-        if type(item) not in _PLAIN_KEYS and not issubclass(type(item), type):
-            return attempt.opaque(value, source, "a set of other things than numbers, strings and classes")
-        items[item] = attempt.make(item)
-    source.check("set_items", frozenset(value))
-    return SetVariable(items, source, type(value))

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import enum
 import operator
 import types
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -28,10 +30,18 @@ from .constant import ConstantVariable
 from .exception import ExceptionVariable
 from .function import ClassVariable, FunctionVariable
 from .iterator import GeneratorVariable, IteratorVariable
-from .mapping import DictVariable, DictViewVariable, SetVariable
+from .mapping import DictVariable, DictViewVariable
 from .sequence import ListVariable, SequenceIterator, SequenceVariable, SliceVariable, TupleVariable
+from .sets import SetIterator, SetVariable, combine_views
 from .tensor import TensorVariable
-from .user_object import EnumVariable, InstanceDictVariable, RealExceptionVariable, UserObjectVariable
+from .user_object import (
+    COMPARISON_NAMES,
+    EnumVariable,
+    InstanceDictVariable,
+    RealExceptionVariable,
+    UserObjectVariable,
+    not_implemented_is_none,
+)
 
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
@@ -93,6 +103,8 @@ _UNARY: dict[str, tuple[Callable[[Any], Any], str]] = {
     "~": (operator.invert, "__invert__"),
     "abs": (operator.abs, "__abs__"),
 }
+_NO_INTEGER = "'{}' object cannot be interpreted as an integer"
+_NO_SLICE_INDEX = "slice indices must be integers or None or have an __index__ method"
 
 
 class Operations:
@@ -131,6 +143,19 @@ class Operations:
         error.context = getattr(self, "handled", None)
         raise ObservedException(error)
 
+    def raise_with(self, cls: type[BaseException], args: Args) -> NoReturn:
+        """Raise in the traced program, with arguments that are traced values."""
+        error = ExceptionVariable(cls, args)
+        error.context = getattr(self, "handled", None)
+        raise ObservedException(error)
+
+    def make_set(self, items: list[VariableTracker]) -> SetVariable:
+        return SetVariable.of(self, items)
+
+    def combine_views(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+        """An operator of a dict's keys or items."""
+        return combine_views(self, symbol, left, right)
+
     def raise_attribute_error(self, owner: VariableTracker, name: str, message: str) -> NoReturn:
         """AttributeError as attribute access raises it: it knows the object and the name."""
         error = ExceptionVariable(AttributeError, [ConstantVariable(message)])
@@ -142,23 +167,31 @@ class Operations:
         args = [] if value is None or self.is_none(value) else [value]
         raise ObservedException(ExceptionVariable(StopIteration, args))
 
-    def python_value(self, variable: VariableTracker) -> Any:
-        """The Python value of something all whose parts are known, containers included (a fresh one).
+    def python_value(self, variable: VariableTracker, drain: bool = False) -> Any:
+        """The Python value of something all whose parts are known, containers included (a fresh one). ``drain``: what
+        asks goes over the items of an iterator and does nothing else with it.
 
         Raises Unsupported where a part isn't."""
         variable = variable.realize()
+        if drain and isinstance(variable, (IteratorVariable, SequenceIterator, SetIterator)):
+            return iter([self.python_value(item) for item in variable.elements(self)])
+        if isinstance(variable, DictViewVariable):
+            return self._view_value(variable)
         if isinstance(variable, (ListVariable, TupleVariable)):
             return variable._build([self.python_value(item) for item in variable.items])
         if isinstance(variable, DictVariable):
-            return {
+            found = {
                 self.python_value(variable.key_variable(key)): self.python_value(value)
                 for key, value in variable.items.items()
             }
+            if variable.cls is defaultdict:
+                return defaultdict(None if variable.factory is None else self.python_value(variable.factory), found)
+            return found if variable.cls is dict else variable.cls(found)
         if isinstance(variable, SetVariable):
-            return variable.cls(self.python_value(item) for item in variable.items.values())
-        if isinstance(variable, (IteratorVariable, SequenceIterator, DictViewVariable)):
-            return iter([self.python_value(item) for item in variable.elements(self)])
+            return variable.cls(self.python_value(item) for item in variable.elements(self))
         try:
+            if type(variable) is UserObjectVariable:
+                return variable.plain_value(self)
             return variable.as_constant()
         except NotConstant:
             unsupported(UnsupportedValue(variable.describe(), "its value would have to be known here"))
@@ -178,22 +211,55 @@ class Operations:
         """``template.format(...)``."""
         return text.format_text(self, template, args, kwargs)
 
+    def _view_value(self, view: DictViewVariable) -> Any:
+        items = [self.python_value(item) for item in view.elements(self)]
+        kind = OrderedDict if view.of.cls is OrderedDict else dict
+        if view.kind == "keys":
+            return kind.fromkeys(items).keys()
+        return kind(items).items() if view.kind == "items" else kind(enumerate(items)).values()
+
     def is_none(self, variable: VariableTracker) -> bool:
         variable = variable.realize()
         return isinstance(variable, ConstantVariable) and variable.value is None
 
-    def index_value(self, variable: VariableTracker) -> Any:
-        """What ``__index__`` gives, for something that is no constant."""
+    def index_value(self, variable: VariableTracker, message: str = _NO_INTEGER) -> Any:
+        """What ``__index__`` gives. ``message``: of the TypeError where there is none."""
+        if variable.is_constant() and hasattr(type(variable.as_constant()), "__index__"):
+            return operator.index(variable.as_constant())
         if isinstance(variable, TensorVariable):
-            return variable._value(self, "__index__", []).as_constant()
+            try:
+                return variable._value(self, "__index__", []).as_constant()
+            except TypeError as error:
+                self.raise_error(TypeError, *error.args)
         if isinstance(variable, UserObjectVariable):
             method = variable.special(self, "__index__")
             if method is not None:
                 found = self.call(method, [], {}).realize()
                 if not issubclass(found.python_type(), int):
-                    self.raise_error(TypeError, f"__index__ returned non-int (type {found.python_type().__name__})")
-                return found.as_constant()
-        self.raise_error(TypeError, f"indices must be integers or slices, not {variable.python_type().__name__}")
+                    name = found.python_type().__name__
+                    self.raise_error(TypeError, f"__index__ returned non-int (type {name})")
+                return self.python_value(found)
+            if isinstance(variable.payload, ConstantVariable) and isinstance(variable.payload.value, int):
+                return variable.payload.value
+        self.raise_error(TypeError, message.format(variable.python_type().__name__))
+
+    def is_index(self, variable: VariableTracker) -> bool:
+        """Whether it is an integer or stands for one."""
+        return class_lookup(variable.python_type(), "__index__") is not MISSING
+
+    def check_iterable(self, variable: VariableTracker, message: str) -> None:
+        kind = variable.python_type()
+        if all(class_lookup(kind, name) in (MISSING, None) for name in ("__iter__", "__getitem__")):
+            self.raise_error(TypeError, message)
+
+    def subscript_value(self, key: VariableTracker, message: str) -> Any:
+        """The integer or slice by which a sequence is indexed."""
+        return self.slice_value(key) if isinstance(key, SliceVariable) else self.index_value(key, message)
+
+    def slice_value(self, variable: SliceVariable) -> slice:
+        """A slice by known numbers."""
+        parts = [part.realize() for part in variable.parts]
+        return slice(*(None if self.is_none(part) else self.index_value(part, _NO_SLICE_INDEX) for part in parts))
 
     # -- identity, truth, comparison -------------------------------------------------------------------------------
 
@@ -231,9 +297,6 @@ class Operations:
             return bool(variable.value)  # type: ignore[attr-defined]
         return variable.realize().truth(self)
 
-    def truth_by_protocol(self, variable: VariableTracker) -> bool:
-        unsupported(UnsupportedOperation("truth by a metaclass's method", variable.describe()))
-
     def same_or_equal(self, one: VariableTracker, other: VariableTracker) -> bool:
         """What containers use: ``one is other or one == other``."""
         one, other = one.realize(), other.realize()
@@ -259,10 +322,7 @@ class Operations:
         if symbol in ("==", "!="):
             self._check_default_equality(one, other)
             return ConstantVariable(self.identical(one, other) == (symbol == "=="))
-        if self._knows_comparison(one) and self._knows_comparison(other):
-            names = (one.python_type().__name__, other.python_type().__name__)
-            self.raise_error(TypeError, f"'{symbol}' not supported between instances of {names[0]!r} and {names[1]!r}")
-        unsupported(UnsupportedOperation(f"`{symbol}`", f"{one.describe()} and {other.describe()}"))
+        self.refuse_operands(f"`{symbol}`", _COMPARE[symbol], one, other)
 
     def _check_default_equality(self, one: VariableTracker, other: VariableTracker) -> None:
         """Equality by identity is right only where neither class says otherwise, or the kinds can't be equal."""
@@ -276,8 +336,25 @@ class Operations:
                 continue
             unsupported(UnsupportedOperation("`==`", f"{left.describe()} and {right.describe()}"))
 
-    def _knows_comparison(self, variable: VariableTracker) -> bool:
-        return isinstance(variable, (ConstantVariable, SequenceVariable, DictVariable, UserObjectVariable))
+    def _overloads_reflected(self, symbol: str, left: type, right: type) -> bool:
+        """Whether the right operand is asked first: its class derives from the left's and has a reflected method of
+        its own."""
+        if not issubclass(right, left):
+            return False
+        name = self.special_name(symbol, "r")
+        return class_lookup(right, name) not in (MISSING, class_lookup(left, name))
+
+    def refuse_operands(self, operation: str, function: Callable[..., Any], *operands: VariableTracker) -> NoReturn:
+        """No operand's methods took the operation: raise what CPython raises for operands of their types."""
+        stand_ins = [stand_in(operand) for operand in operands]
+        if all(each is not MISSING for each in stand_ins):
+            try:
+                function(*stand_ins)
+            except TypeError as refused:
+                self.raise_error(TypeError, *refused.args)
+            except skip.FOLDED_ERRORS:  # of the stand-in, which is empty
+                pass
+        unsupported(UnsupportedOperation(operation, " and ".join(operand.describe() for operand in operands)))
 
     # -- arithmetic ------------------------------------------------------------------------------------------------
 
@@ -290,13 +367,26 @@ class Operations:
     def comparison(self, symbol: str) -> Callable[[Any, Any], Any]:
         return _COMPARE[symbol]
 
+    def comparison_name(self, symbol: str) -> str:
+        return COMPARISON_NAMES[symbol]
+
+    def unless_refused(self, found: VariableTracker | None) -> VariableTracker | None:
+        """What a special method returned, None where it left the operation to the other operand."""
+        return not_implemented_is_none(found)
+
     def special_name(self, symbol: str, prefix: str) -> str:
         return f"__{prefix}{_NAMES[symbol]}__"
 
-    def binary(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+    def binary(
+        self,
+        symbol: str,
+        left: VariableTracker,
+        right: VariableTracker,
+        inplace: Callable[[Any, Any], Any] | None = None,
+    ) -> VariableTracker:
         """``left symbol right`` with reflected methods as the data model has them."""
         if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
-            return self.make(self.fold(_BINARY[symbol], (left.value, right.value)))
+            return self.make(self.fold(inplace or _BINARY[symbol], (left.value, right.value)))
         if symbol == "|" and isinstance(left, _TYPES) and isinstance(right, _TYPES):
             return self.make(self.fold(operator.or_, (left.as_constant(), right.as_constant())))
         if isinstance(left, ConstantVariable) and isinstance(left.value, (str, bytes)) and symbol == "%":
@@ -304,10 +394,9 @@ class Operations:
                 return text.percent(self, left.value, right)
             return self.make(self.fold(operator.mod, (left.value, self.python_value(right))))
         kinds = left.python_type(), right.python_type()
-        reflected_first = kinds[0] is not kinds[1] and issubclass(kinds[1], kinds[0])
-        order = [(right, left, True), (left, right, False)] if reflected_first else [(left, right, False)]
-        if not reflected_first:
-            order.append((right, left, True))
+        order = [(left, right, False)]
+        if kinds[0] is not kinds[1]:
+            order.insert(0 if self._overloads_reflected(symbol, *kinds) else 1, (right, left, True))
         for one, other, reflected in order:
             found = one.binary(self, symbol, other, reflected)
             if found is not None:
@@ -319,11 +408,7 @@ class Operations:
             repeated = self._repeat(left, right) or self._repeat(right, left)
             if repeated is not None:
                 return repeated
-        if self._knows_comparison(left) and self._knows_comparison(right):
-            self._check_no_protocol(symbol, left, right)
-            names = f"{kinds[0].__name__!r} and {kinds[1].__name__!r}"
-            self.raise_error(TypeError, f"unsupported operand type(s) for {symbol}: {names}")
-        unsupported(UnsupportedOperation(f"`{symbol}`", f"{left.describe()} and {right.describe()}"))
+        self.refuse_operands(f"`{symbol}`", _BINARY[symbol] if inplace is None else inplace, left, right)
 
     def _repeat(self, sequence: VariableTracker, count: VariableTracker) -> VariableTracker | None:
         """``sequence * count`` for an object that says what integer it is."""
@@ -333,17 +418,10 @@ class Operations:
             return None
         return self.binary("*", sequence, ConstantVariable(self.index_value(count)))
 
-    def _check_no_protocol(self, symbol: str, left: VariableTracker, right: VariableTracker) -> None:
-        """A TypeError is certain only where neither type has the operator at all."""
-        for one, prefix in ((left, ""), (right, "r")):
-            if class_lookup(one.python_type(), self.special_name(symbol, prefix)) is not MISSING:
-                if not isinstance(one, ConstantVariable):
-                    unsupported(UnsupportedOperation(f"`{symbol}`", f"{left.describe()} and {right.describe()}"))
-
     def inplace(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
         """``left symbol= right``: what is bound to the left side after it."""
         found = left.inplace(self, symbol, right)
-        return found if found is not None else self.binary(symbol, left, right)
+        return found if found is not None else self.binary(symbol, left, right, _INPLACE[symbol])
 
     def unary(self, symbol: str, operand: VariableTracker) -> VariableTracker:
         function, name = _UNARY[symbol]
@@ -353,12 +431,14 @@ class Operations:
             method = operand.special(self, name)
             if method is not None:
                 return self.call(method, [], {})
+            if isinstance(operand.payload, ConstantVariable):
+                return self.make(self.fold(function, (operand.payload.value,)))
         found = operand.unary(self, function)
         if found is not None:
             return found
         if operand.is_constant():
             return self.make(self.fold(function, (operand.as_constant(),)))
-        unsupported(UnsupportedOperation(f"unary `{symbol}`", operand.describe()))
+        self.refuse_operands(f"`{symbol}`", function, operand)
 
     # -- items and iteration ---------------------------------------------------------------------------------------
 
@@ -368,14 +448,23 @@ class Operations:
         return container.getitem(self, key)
 
     def _class_getitem(self, cls: ClassVariable, key: VariableTracker) -> VariableTracker:
-        meta = class_lookup(type(cls.value), "__getitem__")
-        if meta is not MISSING:
+        method = cls.special(self, "__getitem__")
+        if method is not None and not issubclass(cls.value, enum.Enum):
+            return self.call(method, [key], {})
+        own = class_lookup(cls.value, "__class_getitem__")
+        if isinstance(own, (classmethod, types.FunctionType)) and not self._is_generic(own):
+            return self.call(cls.getattr(self, "__class_getitem__"), [key], {})
+        if method is not None:
             if key.is_constant():
                 return self.make(self.fold(lambda c, k: c[k], (cls.value, key.as_constant())))
             unsupported(UnsupportedOperation("indexing", cls.describe()))
         if key.is_constant():
             return self.make(self.fold(lambda c, k: c[k], (cls.value, key.as_constant())))
         unsupported(UnsupportedOperation("subscripting", cls.describe()))
+
+    def _is_generic(self, method: Any) -> bool:
+        """Whether subscripting by this class method gives a generic alias: of constants, an expression of types."""
+        return skip.is_library(getattr(method, "__func__", method).__code__)
 
     def iterate(self, variable: VariableTracker) -> VariableTracker:
         """``iter(variable)``."""
@@ -444,9 +533,7 @@ class Operations:
         """The items for an assignment to several targets: not more than ``enough`` are taken."""
         if isinstance(variable, SequenceVariable):
             return list(variable.items)
-        kind = variable.python_type()
-        if all(class_lookup(kind, name) in (MISSING, None) for name in ("__iter__", "__getitem__")):
-            self.raise_error(TypeError, f"cannot unpack non-iterable {kind.__name__} object")
+        self.check_iterable(variable, f"cannot unpack non-iterable {variable.python_type().__name__} object")
         iterator = self.iterate(variable)
         found: list[VariableTracker] = []
         while enough is None or len(found) < enough:
@@ -464,13 +551,16 @@ class Operations:
         variable = variable.realize()
         if isinstance(variable, DictVariable):
             return variable
+        if isinstance(variable, UserObjectVariable) and isinstance(variable.payload, DictVariable):
+            if variable.payload.cls is dict and class_lookup(variable.cls, "__iter__") is dict.__iter__:
+                return variable.payload  # by its items, whatever its other methods say
         if isinstance(variable, InstanceDictVariable):
             return variable.of.namespace(self)
         if class_lookup(variable.python_type(), "keys") is MISSING:
             return None
         made = DictVariable({})
         for key in self.call(variable.getattr(self, "keys").realize(), [], {}).realize().elements(self):
-            made.put(key, variable.getitem(self, key))
+            made.put(self, key, variable.getitem(self, key))
         return made
 
     def sort(self, items: list[VariableTracker], key: VariableTracker | None, reverse: bool) -> None:
@@ -584,8 +674,9 @@ class Operations:
         why = skip.why_not_inlined(code, function.value if isinstance(function, FunctionVariable) else None)
         if (
             isinstance(function, FunctionVariable)
-            and function.value.__builtins__ is not self.attempt.builtins_namespace
-        ):  # type: ignore[attr-defined]
+            and function.value.__builtins__ is not self.attempt.builtins_namespace  # type: ignore[attr-defined]
+            and not function.value.__globals__.keys() >= set(code.co_names)
+        ):
             why = "its builtins are not those of the frame"
         if why is not None:
             kind = DisabledCall if why == skip.DISABLED else UnknownCall
@@ -612,6 +703,24 @@ class Operations:
 
 _NUMBERS_AND_TEXT = frozenset({int, float, complex, bool, str, bytes})
 """Classes whose class methods are pure."""
+
+
+def stand_in(variable: VariableTracker) -> Any:
+    """A real value of the variable's type, for the errors of operations that depend on the type alone; MISSING if no
+    such value can be had. The program's classes are stood in for by ones of the same name without their methods in
+    Python, which were asked before."""
+    if variable.is_constant() and not isinstance(variable, ClassVariable):
+        return variable.as_constant()
+    kind = variable.python_type()
+    if kind in _EMPTY:
+        return kind()
+    if not isinstance(variable, UserObjectVariable) or isinstance(variable, EnumVariable):
+        return MISSING
+    base = object if variable.payload is None else variable.payload.python_type()
+    return type(kind.__name__, (base,), {})() if base is object or base in _EMPTY else MISSING
+
+
+_EMPTY = frozenset({list, tuple, dict, set, frozenset, deque, OrderedDict})
 _TYPES = (ClassVariable, ConstantVariable)
 _COMPARED_BY_IDENTITY = frozenset({types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.CellType})
 

@@ -101,3 +101,8 @@ def to_array(tx: Any, tensor: Any) -> VariableTracker | None:
     """``tensor.numpy()``; None where numpy is not modelled."""
     hook = _HOOKS.get("to_array")
     return None if hook is None else hook(tx, tensor)
+
+
+def super_of(cls: type, receiver: VariableTracker) -> VariableTracker:
+    """``super(cls, receiver)``."""
+    return _HOOKS["super"](cls, receiver)

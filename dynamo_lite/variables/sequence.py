@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import operator
 from collections import deque
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
-from ..reasons import UnsupportedOperation
 from ..source import Source
 from .base import (
     Exhausted,
     LazyVariable,
     NotConstant,
     VariableTracker,
-    unsupported,
     wraps_if,
     wraps_type,
 )
@@ -66,20 +64,11 @@ class SequenceVariable(VariableTracker):
         try:
             found = self.items[index]
         except IndexError:
-            tx.raise_error(IndexError, f"{self.python_type().__name__} index out of range")
+            tx.raise_error(IndexError, f"{self.kind.__name__} index out of range")
         return self.make(list(found)) if isinstance(index, slice) else found  # type: ignore[arg-type]
 
     def _index(self, tx: Any, key: VariableTracker) -> Any:
-        try:
-            index = key.as_constant()
-        except NotConstant:
-            return tx.index_value(key)
-        if isinstance(index, slice):
-            return index
-        if not hasattr(type(index), "__index__"):
-            kinds = f"{self.python_type().__name__} indices must be integers or slices"
-            tx.raise_error(TypeError, f"{kinds}, not {type(index).__name__}")
-        return tx.fold(operator.index, (index,))
+        return tx.subscript_value(key, f"{self.kind.__name__} indices must be integers or slices, not {{}}")
 
     def contains(self, tx: Any, item: VariableTracker) -> bool:
         return any(tx.same_or_equal(each.realize(), item) for each in self.items)
@@ -87,8 +76,8 @@ class SequenceVariable(VariableTracker):
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
         if symbol == "+" and isinstance(other, SequenceVariable) and not reflected and self._adds(other):
             return self.make(self.items + other.items)
-        if symbol == "*" and isinstance(other, ConstantVariable) and isinstance(other.value, int):
-            return self.make(self.items * other.value)
+        if symbol == "*" and tx.is_index(other):
+            return self.make(self.items * tx.index_value(other))
         return None
 
     def _adds(self, other: SequenceVariable) -> bool:
@@ -107,12 +96,15 @@ class SequenceVariable(VariableTracker):
         return ConstantVariable(_COMPARE[symbol](len(mine), len(others)))
 
     def method_index(self, tx: Any, item: VariableTracker, start: Any = None, stop: Any = None) -> VariableTracker:
-        low = 0 if start is None else start.as_constant()
-        high = len(self.items) if stop is None else stop.as_constant()
+        low = 0 if start is None else tx.index_value(start)
+        high = len(self.items) if stop is None else tx.index_value(stop)
         for at in range(*slice(low, high).indices(len(self.items))):
             if tx.same_or_equal(self.items[at].realize(), item):
                 return ConstantVariable(at)
-        tx.raise_error(ValueError, f"{item.describe()} is not in {self.python_type().__name__}")
+        self._not_found(tx, item)
+
+    def _not_found(self, tx: Any, item: VariableTracker) -> NoReturn:
+        tx.raise_error(ValueError, "tuple.index(x): x not in tuple")
 
     def method_count(self, tx: Any, item: VariableTracker) -> VariableTracker:
         return ConstantVariable(sum(tx.same_or_equal(each.realize(), item) for each in self.items))
@@ -234,26 +226,31 @@ class NamedTupleVariable(TupleVariable):
         if self.structured:
             cg.call(self.cls, [load])
         else:
-            cg.call(tuple.__new__, [lambda: cg.load_const(self.cls), load])
+            cg.call(tuple.__new__, [lambda: cg.load_class(self.cls), load])
 
 
 class MutableSequence(SequenceVariable):
     """What lists and deques have in common. Every write goes through `_changed` first."""
 
     __slots__ = ()
+    out_of_range = "list assignment index out of range"
 
     def _changed(self, tx: Any) -> None:
         tx.effects.mutate(self)
 
     def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
         index = self._index(tx, key)
+        if isinstance(index, slice):
+            if value is not self and not isinstance(value, SequenceVariable):
+                tx.check_iterable(value, "can only assign an iterable")
+            value = tx.realized_elements(value)
         self._changed(tx)
         try:
-            self.items[index] = tx.realized_elements(value) if isinstance(index, slice) else value
+            self.items[index] = value  # type: ignore[assignment, index]
         except IndexError:
-            tx.raise_error(IndexError, f"{self.python_type().__name__} assignment index out of range")
-        except ValueError as error:  # an extended slice of another size
-            tx.raise_error(ValueError, str(error))
+            tx.raise_error(IndexError, self.out_of_range)
+        except ValueError as error:
+            tx.raise_error(ValueError, *error.args)
 
     def delitem(self, tx: Any, key: VariableTracker) -> None:
         index = self._index(tx, key)
@@ -261,15 +258,16 @@ class MutableSequence(SequenceVariable):
         try:
             del self.items[index]
         except IndexError:
-            tx.raise_error(IndexError, f"{self.python_type().__name__} assignment index out of range")
+            tx.raise_error(IndexError, self.out_of_range)
 
     def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if symbol == "+":
             self.method_extend(tx, other)
             return self
-        if symbol == "*" and isinstance(other, ConstantVariable) and isinstance(other.value, int):
+        if symbol == "*" and tx.is_index(other):
+            count = tx.index_value(other)
             self._changed(tx)
-            self.items *= other.value
+            self.items *= count
             return self
         return None
 
@@ -289,11 +287,11 @@ class MutableSequence(SequenceVariable):
 
     def method_insert(self, tx: Any, at: VariableTracker, item: VariableTracker) -> VariableTracker:
         self._changed(tx)
-        self.items.insert(tx.fold(operator.index, (at.as_constant(),)), item)
+        self.items.insert(tx.index_value(at), item)
         return ConstantVariable(None)
 
     def method_pop(self, tx: Any, at: VariableTracker | None = None) -> VariableTracker:
-        index = -1 if at is None else tx.fold(operator.index, (at.as_constant(),))
+        index = -1 if at is None else tx.index_value(at)
         if not self.items:
             tx.raise_error(IndexError, "pop from empty list")
         self._changed(tx)
@@ -302,13 +300,13 @@ class MutableSequence(SequenceVariable):
         except IndexError:
             tx.raise_error(IndexError, "pop index out of range")
 
-    def method_remove(self, tx: Any, item: VariableTracker) -> VariableTracker:
+    def _remove(self, tx: Any, item: VariableTracker) -> bool:
         for at, each in enumerate(self.items):
             if tx.same_or_equal(each.realize(), item):
                 self._changed(tx)
                 del self.items[at]
-                return ConstantVariable(None)
-        tx.raise_error(ValueError, f"{self.python_type().__name__}.remove(x): x not in {self.python_type().__name__}")
+                return True
+        return False
 
     def method_clear(self, tx: Any) -> VariableTracker:
         self._changed(tx)
@@ -336,7 +334,15 @@ class ListVariable(MutableSequence):
     __slots__ = ()
     kind = list
 
-    def method_sort(self, tx: Any, key: Any = None, reverse: Any = None) -> VariableTracker:
+    def _not_found(self, tx: Any, item: VariableTracker) -> NoReturn:
+        tx.raise_error(ValueError, tx.string(item, "__repr__").realize().as_constant() + " is not in list")
+
+    def method_remove(self, tx: Any, item: VariableTracker) -> VariableTracker:
+        if not self._remove(tx, item):
+            tx.raise_error(ValueError, "list.remove(x): x not in list")
+        return ConstantVariable(None)
+
+    def method_sort(self, tx: Any, *, key: Any = None, reverse: Any = None) -> VariableTracker:
         """The list is empty while it is sorted."""
         self._changed(tx)
         items = self.elements(tx)
@@ -374,16 +380,84 @@ class ListVariable(MutableSequence):
         cg.store_subscr()
 
 
+def _remove_error() -> str:
+    try:
+        deque[None]().remove(None)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+_NOT_IN_DEQUE = _remove_error()
+"""What ``deque.remove`` says, which names the item in some versions."""
+
+
 class DequeVariable(MutableSequence):
-    __slots__ = ("maxlen",)
+    __slots__ = ("maxlen", "version")
     kind = deque
 
     def __init__(self, items: list[VariableTracker], source: Source | None = None, maxlen: int | None = None) -> None:
         super().__init__(items, source)
         self.maxlen = maxlen
+        self.version = 0
+        """Counts the changes that an iterator must not see."""
+
+    out_of_range = "deque index out of range"
+
+    def _changed(self, tx: Any) -> None:
+        super()._changed(tx)
+        self.version += 1
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        return DequeIterator(self)
+
+    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+        version = self.version
+        super().setitem(tx, key, value)
+        self.version = version
 
     def make(self, items: list[VariableTracker]) -> SequenceVariable:
         return DequeVariable(items, None, self.maxlen)
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        return ConstantVariable(self.maxlen) if name == "maxlen" else super().getattr(tx, name)
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        found = super().binary(tx, symbol, other, reflected)
+        if isinstance(found, DequeVariable):
+            found._trim(left=True)
+        return found
+
+    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        found = super().inplace(tx, symbol, other)
+        self._trim(left=True)
+        return found
+
+    def _not_found(self, tx: Any, item: VariableTracker) -> NoReturn:
+        tx.raise_error(ValueError, tx.string(item, "__repr__").realize().as_constant() + " is not in deque")
+
+    def method_remove(self, tx: Any, item: VariableTracker) -> VariableTracker:
+        if not self._remove(tx, item):
+            text = tx.string(item, "__repr__").realize().as_constant()
+            tx.raise_error(ValueError, _NOT_IN_DEQUE.replace("None", text))
+        return ConstantVariable(None)
+
+    def method_pop(self, tx: Any, at: VariableTracker | None = None) -> VariableTracker:
+        if at is not None:
+            tx.raise_error(TypeError, "deque.pop() takes no arguments (1 given)")
+        if not self.items:
+            tx.raise_error(IndexError, "pop from an empty deque")
+        return super().method_pop(tx)
+
+    def method_insert(self, tx: Any, at: VariableTracker, item: VariableTracker) -> VariableTracker:
+        if self.maxlen is not None and len(self.items) >= self.maxlen:
+            tx.raise_error(IndexError, "deque already at its maximum size")
+        return super().method_insert(tx, at, item)
+
+    def method_extendleft(self, tx: Any, items: VariableTracker) -> VariableTracker:
+        for item in items.elements(tx):
+            self.method_appendleft(tx, item)
+        return ConstantVariable(None)
 
     def _trim(self, left: bool) -> VariableTracker:
         while self.maxlen is not None and len(self.items) > self.maxlen:
@@ -410,18 +484,15 @@ class DequeVariable(MutableSequence):
         return self.items.pop(0)
 
     def method_rotate(self, tx: Any, by: VariableTracker | None = None) -> VariableTracker:
-        steps = 1 if by is None else tx.fold(operator.index, (by.as_constant(),))
-        if self.items:
+        steps = 1 if by is None else tx.index_value(by)
+        if len(self.items) > 1:
             self._changed(tx)
             steps %= len(self.items)
             self.items[:] = self.items[-steps:] + self.items[:-steps] if steps else self.items
         return ConstantVariable(None)
 
     def _index(self, tx: Any, key: VariableTracker) -> Any:
-        index = super()._index(tx, key)
-        if isinstance(index, slice):
-            tx.raise_error(TypeError, "sequence index must be integer, not 'slice'")
-        return index
+        return tx.index_value(key, "sequence index must be integer, not '{}'")
 
     def reconstruct(self, cg: Any) -> None:
         def new() -> None:
@@ -486,7 +557,7 @@ class SliceVariable(VariableTracker):
         return TupleVariable(self.parts).compare(tx, symbol, TupleVariable(other.parts))
 
     def method_indices(self, tx: Any, length: VariableTracker) -> VariableTracker:
-        return tx.make(tx.fold(self.as_constant().indices, (length.as_constant(),)))
+        return tx.make(tx.fold(tx.slice_value(self).indices, (tx.index_value(length),)))
 
     def reconstruct(self, cg: Any) -> None:
         for part in self.parts:
@@ -497,15 +568,16 @@ class SliceVariable(VariableTracker):
 class SequenceIterator(VariableTracker):
     """``iter()`` of a list, tuple or deque; sees later changes of it, as Python's does."""
 
-    __slots__ = ("of", "at")
+    __slots__ = ("of", "at", "kind")
 
     def __init__(self, of: SequenceVariable) -> None:
         self.source = None
         self.of: SequenceVariable | None = of
+        self.kind = of.kind
         self.at = 0
 
     def python_type(self) -> type:
-        return type(iter(self.of.kind() if self.of is not None else []))
+        return type(iter(self.kind()))
 
     def iterate(self, tx: Any) -> VariableTracker:
         return self
@@ -525,9 +597,7 @@ class SequenceIterator(VariableTracker):
 
     def reconstruct(self, cg: Any) -> None:
         if self.of is None:
-            cg.call(iter, [lambda: cg.build("TUPLE", 0)])
-        elif isinstance(self.of, DequeVariable):
-            unsupported(UnsupportedOperation("keeping an iterator across a break", "a deque"))
+            cg.call(_exhausted, [lambda: cg.load_const(self.kind)])
         elif self.at == 0:
             cg.call(iter, [lambda: cg.load(self.of)])
         else:
@@ -544,7 +614,7 @@ class ReversedIterator(SequenceIterator):
         self.at = len(of.items) - 1
 
     def python_type(self) -> type:
-        return type(reversed(self.of.kind() if self.of is not None else []))
+        return type(reversed(self.kind()))
 
     def next(self, tx: Any) -> VariableTracker:
         if self.of is None or not 0 <= self.at < len(self.of.items):
@@ -558,9 +628,47 @@ class ReversedIterator(SequenceIterator):
 
     def reconstruct(self, cg: Any) -> None:
         if self.of is None:
-            cg.call(iter, [lambda: cg.build("TUPLE", 0)])
+            cg.call(_exhausted_backwards, [lambda: cg.load_const(self.kind)])
         else:
             cg.call(_reverse_from, [lambda: cg.load(self.of), lambda: cg.load_const(self.at)])
+
+
+def _exhausted(kind: Any) -> Any:
+    iterator = iter(kind())
+    next(iterator, None)
+    return iterator
+
+
+def _exhausted_backwards(kind: Any) -> Any:
+    iterator = reversed(kind())
+    next(iterator, None)
+    return iterator
+
+
+class DequeIterator(SequenceIterator):
+    """``iter()`` of a deque, which must not change meanwhile."""
+
+    __slots__ = ("version",)
+
+    def __init__(self, of: DequeVariable) -> None:
+        super().__init__(of)
+        self.version = of.version
+
+    def next(self, tx: Any) -> VariableTracker:
+        of = self.of
+        if isinstance(of, DequeVariable) and of.version != self.version:
+            self.of = None
+            tx.raise_error(RuntimeError, "deque mutated during iteration")
+        return super().next(tx)
+
+    def reconstruct(self, cg: Any) -> None:
+        of = self.of
+        if not isinstance(of, DequeVariable):
+            super().reconstruct(cg)
+        elif of.version != self.version:
+            raise NotConstant("an iterator over a deque that changed")
+        else:
+            cg.call(type(iter(deque())), [lambda: cg.load(of), lambda: cg.load_const(self.at)])
 
 
 def _reverse_from(sequence: Any, at: int) -> Any:

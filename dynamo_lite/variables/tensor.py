@@ -232,9 +232,9 @@ class TensorVariable(VariableTracker):
 
 
 def _operand(other: VariableTracker) -> bool:
-    return isinstance(other, TensorVariable) or (
-        isinstance(other, ConstantVariable) and isinstance(other.value, (int, float, complex))
-    )
+    if isinstance(other, ConstantVariable):
+        return isinstance(other.value, (int, float, complex))
+    return isinstance(other, TensorVariable) or issubclass(other.python_type(), (int, float, complex))
 
 
 class TensorMethod(VariableTracker):

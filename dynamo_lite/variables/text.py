@@ -16,6 +16,7 @@ from .attributes import bind, class_lookup
 from .base import Args, Kwargs, VariableTracker, unsupported
 from .constant import ConstantVariable
 from .exception import ExceptionVariable
+from .function import ClassVariable
 from .iterator import IteratorVariable
 from .library.types import NamespaceVariable
 from .mapping import DictVariable, DictViewVariable
@@ -30,6 +31,8 @@ def formatted(tx: Any, value: VariableTracker, spec: VariableTracker) -> Variabl
         method = value.special(tx, "__format__")
         if method is not None:
             return _checked(tx, tx.call(method, [spec], {}), "__format__ must return a str, not {}")
+        if isinstance(value.payload, ConstantVariable) and tx.truth(spec):
+            return tx.make(tx.fold(format, (value.payload.value, tx.python_value(spec))))
     elif value.is_constant() or isinstance(value, TensorVariable):
         return tx.make(tx.fold(format, (tx.python_value(value), tx.python_value(spec))))
     if tx.truth(spec):
@@ -62,6 +65,12 @@ def string(tx: Any, value: VariableTracker, name: str) -> VariableTracker:
         return _of_object(tx, value, name)
     if isinstance(value, (IteratorVariable, SequenceIterator, DictViewVariable)):
         unsupported(UnsupportedOperation(f"{function.__name__}()", value.describe()))
+    if isinstance(value, ClassVariable):
+        method = value.special(tx, name)
+        if method is None and name == "__str__":
+            method = value.special(tx, "__repr__")
+        if method is not None:
+            return _checked(tx, tx.call(method, [], {}), name + _WRONG)
     if isinstance(value, tuple(_BRACKETS)) and not value.is_constant():
         return ConstantVariable(_of_container(tx, value))
     return tx.make(tx.fold(function, (tx.python_value(value),)))

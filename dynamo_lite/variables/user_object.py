@@ -23,15 +23,24 @@ from .attributes import (
 )
 from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker, mro, unsupported, wraps_if, wraps_type
 from .constant import ConstantVariable
-from .mapping import DictVariable, SetVariable, wrap_dict_items
+from .mapping import DictVariable, wrap_dict_items
 from .polyfills import exception_groups
 from .sequence import ListVariable, SequenceVariable, TupleVariable
+from .sets import SetVariable
 
-PAYLOADS: tuple[type, ...] = (defaultdict, OrderedDict, dict, list, tuple, set, frozenset, deque)
+PLAIN: dict[type, Any] = {
+    int: int.__int__,
+    float: float.__float__,
+    complex: complex.__complex__,
+    str: str.__str__,
+    bytes: bytes.__bytes__,
+}
+"""Immutable built-in types that the program derives from -> what gives the plain value of an instance."""
+PAYLOADS: tuple[type, ...] = (defaultdict, OrderedDict, dict, list, tuple, set, frozenset, deque, *PLAIN)
 
 
 def payload_base(cls: type) -> type | None:
-    """The builtin container that a class derives from, None if it doesn't."""
+    """The builtin container, number or string that a class derives from, None if it doesn't."""
     return next((base for base in mro(cls) if base in PAYLOADS), None)
 
 
@@ -86,9 +95,34 @@ class UserObjectVariable(VariableTracker):
         return f"a {self.cls.__qualname__} object"
 
     def key(self) -> Any:
-        if self.cls.__hash__ is not object.__hash__ or self.cls.__eq__ is not object.__eq__:
+        hash_, equal = class_lookup(self.cls, "__hash__"), class_lookup(self.cls, "__eq__")
+        if hash_ is object.__hash__ and equal is object.__eq__:
+            return self.value if self.value is not None else self
+        base = payload_base(self.cls)
+        if base is None or hash_ is not base.__hash__ or equal is not base.__eq__ or self.payload is None:
             raise NotConstant(self.describe())
-        return self.value if self.value is not None else self
+        return self.payload.key()
+
+    def as_fx(self) -> tuple[Any, Any]:
+        """A number of the program's own class is a number to an operator."""
+        if isinstance(self.payload, ConstantVariable):
+            return self.payload.as_fx()
+        return super().as_fx()
+
+    def plain_value(self, tx: Any) -> Any:
+        """The number or string that this is to C code, where its class leaves what C code asks to the built-in type.
+
+        Raises:
+            NotConstant: it is none, or has methods of its own for that."""
+        if not isinstance(self.payload, ConstantVariable):
+            raise NotConstant(self.describe())
+        base = type(self.payload.value)
+        for name in _ASKED_BY_C:
+            raw = class_lookup(self.cls, name)
+            if raw is not class_lookup(base, name):
+                raise NotConstant(self.describe())
+            guard_class_attribute(tx, self.cls, name, raw)
+        return self.payload.value
 
     # -- the instance's own attributes -----------------------------------------------------------------------------
 
@@ -105,6 +139,8 @@ class UserObjectVariable(VariableTracker):
         return LazyVariable(tx.attempt, namespace[name], self.source.instance_item(name))
 
     def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
+        if name == "__dict__":
+            return InstanceDictVariable(self)
         if name in self.attrs:
             return self.attrs[name]
         if self.value is None:
@@ -183,6 +219,8 @@ class UserObjectVariable(VariableTracker):
     def c_attribute(self, tx: Any, name: str) -> VariableTracker:
         if name == "__dict__":
             return InstanceDictVariable(self)
+        if isinstance(self.payload, ConstantVariable) and name != "__class__":
+            return self.payload.getattr(tx, name)
         return super().c_attribute(tx, name)
 
     def special(self, tx: Any, name: str) -> VariableTracker | None:
@@ -192,7 +230,9 @@ class UserObjectVariable(VariableTracker):
             return bind(tx, raw, name, self, self.cls)
         guard_class_attribute(tx, self.cls, name, raw)
         if raw is None:
-            tx.raise_error(TypeError, f"{self.cls.__name__!r} object does not support {name}")
+            tx.raise_error(
+                TypeError, _REFUSALS.get(name, "'NoneType' object is not callable").format(self.cls.__name__)
+            )
         return None
 
     def _special(self, tx: Any, name: str, *args: VariableTracker) -> VariableTracker | None:
@@ -209,7 +249,11 @@ class UserObjectVariable(VariableTracker):
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         """A method in C: ``object``'s own, or the container's."""
         handler = _OBJECT_METHODS.get(name)
+        if isinstance(self.payload, ConstantVariable) and name == "__init__":
+            return ConstantVariable(None)
         if self.payload is not None and (handler is None or name in ("__init__", "__eq__", "__ne__")):
+            if name == "__getitem__" and len(args) == 1 and not kwargs:
+                return self._payload_item(tx, args[0])
             if self.payload.source is None and self.value is not None:
                 tx.effects.mutate(self)
             return self.payload.call_method(tx, name, args, kwargs)
@@ -219,14 +263,18 @@ class UserObjectVariable(VariableTracker):
 
     def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
         found = self._special(tx, "__getitem__", key)
-        if found is None and self.payload is not None:
-            raw = key
-            if isinstance(self.payload, DictVariable) and not self.payload.contains(tx, raw):
-                missing = self._special(tx, "__missing__", key)
-                if missing is not None:
-                    return missing
-            return self.payload.getitem(tx, key)
-        return found if found is not None else super().getitem(tx, key)
+        if found is not None:
+            return found
+        return super().getitem(tx, key) if self.payload is None else self._payload_item(tx, key)
+
+    def _payload_item(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        """The built-in type's own ``__getitem__``, which asks a dict's class for ``__missing__``."""
+        assert self.payload is not None
+        if isinstance(self.payload, DictVariable) and not self.payload.contains(tx, key):
+            missing = self._special(tx, "__missing__", key)
+            if missing is not None:
+                return missing
+        return self.payload.getitem(tx, key)
 
     def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
         if self._special(tx, "__setitem__", key, value) is None:
@@ -255,13 +303,21 @@ class UserObjectVariable(VariableTracker):
     def length(self, tx: Any) -> int:
         found = self._special(tx, "__len__")
         if found is not None:
-            return found.as_constant()
+            count = tx.index_value(found)
+            if count < 0:
+                tx.raise_error(ValueError, "__len__() should return >= 0")
+            return count
         return self.payload.length(tx) if self.payload is not None else super().length(tx)
 
     def truth(self, tx: Any) -> bool:
         found = self._special(tx, "__bool__")
         if found is not None:
+            if found.python_type() is not bool:
+                name = found.python_type().__name__
+                tx.raise_error(TypeError, f"__bool__ should return bool, returned {name}")
             return tx.truth(found)
+        if isinstance(self.payload, ConstantVariable):
+            return bool(self.payload.value)
         if class_lookup(self.cls, "__len__") is not MISSING:
             return self.length(tx) != 0
         if class_lookup(self.cls, "__bool__") is not MISSING:
@@ -274,11 +330,18 @@ class UserObjectVariable(VariableTracker):
             return tx.truth(found)
         if self.payload is not None:
             return self.payload.contains(tx, item)
+        tx.check_iterable(self, f"argument of type '{self.cls.__name__}' is not iterable")
         return any(tx.same_or_equal(each, item) for each in self.elements(tx))
 
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
         name = tx.special_name(symbol, "r" if reflected else "")
         found = self._special(tx, name, other)
+        if found is None and isinstance(self.payload, ConstantVariable):
+            theirs = unwrapped(other)
+            if not isinstance(theirs, ConstantVariable):
+                return None
+            pair = (theirs, self.payload) if reflected else (self.payload, theirs)
+            return tx.binary(symbol, *pair)
         if found is None and self.payload is not None:
             return self.payload.binary(tx, symbol, other, reflected)
         return not_implemented_is_none(found)
@@ -291,13 +354,15 @@ class UserObjectVariable(VariableTracker):
         return not_implemented_is_none(found)
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        found = self._special(tx, _COMPARISONS[symbol], other)
+        found = self._special(tx, COMPARISON_NAMES[symbol], other)
         if found is None and symbol == "!=" and class_lookup(self.cls, "__ne__") is object.__ne__:
             equal = not_implemented_is_none(self._special(tx, "__eq__", other))
             return None if equal is None else ConstantVariable(not tx.truth(equal))
         if found is None and self.payload is not None:
-            theirs = other.payload if isinstance(other, UserObjectVariable) and other.payload is not None else other
-            return self.payload.compare(tx, symbol, theirs)
+            theirs = unwrapped(other)
+            if not isinstance(self.payload, ConstantVariable):
+                return self.payload.compare(tx, symbol, theirs)
+            return tx.compare(symbol, self.payload, theirs) if isinstance(theirs, ConstantVariable) else None
         return not_implemented_is_none(found)
 
     # -- code ------------------------------------------------------------------------------------------------------
@@ -308,13 +373,17 @@ class UserObjectVariable(VariableTracker):
         base = payload_base(self.cls)
 
         def new() -> None:
-            if isinstance(self.payload, TupleVariable):
-                cg.call(tuple.__new__, [lambda: cg.load_const(self.cls), lambda: cg.load_tuple(self.payload.items)])
+            if isinstance(self.payload, ConstantVariable):
+                cg.call(base.__new__, [lambda: cg.load_class(self.cls), lambda: cg.load(self.payload)])
+            elif isinstance(self.payload, TupleVariable):
+                cg.call(tuple.__new__, [lambda: cg.load_class(self.cls), lambda: cg.load_tuple(self.payload.items)])
             else:
-                cg.call((base or object).__new__, [lambda: cg.load_const(self.cls)])
+                cg.call((base or object).__new__, [lambda: cg.load_class(self.cls)])
 
         def fill(cg: Any) -> None:
-            if self.payload is not None and not isinstance(self.payload, TupleVariable):
+            if isinstance(self.payload, SetVariable):
+                self.payload.fill(cg)
+            elif self.payload is not None and not isinstance(self.payload, (TupleVariable, ConstantVariable)):
                 cg.call_with_top(_FILLERS[base], [lambda: _load_payload(self.payload, cg)])
             self.store_attributes(cg)
 
@@ -335,6 +404,15 @@ class UserObjectVariable(VariableTracker):
         cg.pop_top()
 
 
+_REFUSALS = {
+    "__hash__": "unhashable type: '{}'",
+    "__iter__": "'{}' object is not iterable",
+    "__contains__": "'{}' object is not a container",
+    "__reversed__": "'{}' object is not reversible",
+}
+"""What a special method that the class sets to None says."""
+
+
 def not_implemented_is_none(found: VariableTracker | None) -> VariableTracker | None:
     """What a special method returned, None where it left the operation to the other operand."""
     if isinstance(found, ConstantVariable) and found.value is NotImplemented:
@@ -342,12 +420,25 @@ def not_implemented_is_none(found: VariableTracker | None) -> VariableTracker | 
     return found
 
 
+_ASKED_BY_C = (
+    *("__str__", "__repr__", "__format__", "__eq__", "__hash__", "__index__", "__int__", "__float__", "__bool__"),
+    *("__len__", "__iter__", "__getitem__", "__contains__", "__lt__", "__getattribute__", "__complex__", "__trunc__"),
+)
+"""Methods by which functions in C look at a number or string."""
+
+
+def unwrapped(variable: VariableTracker) -> VariableTracker:
+    """The built-in value of an object whose class derives from a built-in type."""
+    if isinstance(variable, UserObjectVariable) and variable.payload is not None:
+        return variable.payload
+    return variable
+
+
 def _load_payload(payload: Any, cg: Any) -> None:
     if isinstance(payload, DictVariable):
         payload.load_items(cg)
     else:
-        items = payload.items.values() if isinstance(payload, SetVariable) else payload.items
-        cg.load_tuple(list(items))
+        cg.load_tuple(list(payload.items))
 
 
 def _fill_ordered(target: Any, items: dict[Any, Any]) -> None:
@@ -359,11 +450,10 @@ _FILLERS: dict[type | None, Any] = {
     OrderedDict: _fill_ordered,
     dict: dict.update,
     list: list.extend,
-    set: set.update,
     deque: deque.extend,
 }
 
-_COMPARISONS = {"==": "__eq__", "!=": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}
+COMPARISON_NAMES = {"==": "__eq__", "!=": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}
 
 
 def instance_dict(value: Any) -> dict[str, Any] | None:
@@ -417,7 +507,7 @@ def _object_state(tx: Any, obj: Any) -> VariableTracker:
     for name in copyreg._slotnames(cls):  # type: ignore[attr-defined]
         value = obj.slot_get(tx, name, class_lookup(cls, name))
         if value is not None:
-            slots.put(ConstantVariable(name), value)
+            slots.put(tx, ConstantVariable(name), value)
     return TupleVariable([own, slots]) if slots.items else own
 
 
@@ -527,6 +617,11 @@ class EnumVariable(UserObjectVariable):
     def as_constant(self) -> Any:
         return self.value
 
+    def as_fx(self) -> tuple[Any, Any]:
+        base = payload_base(self.cls)
+        value = self.value if base not in PLAIN else PLAIN[base](self.value)
+        return value, value
+
     def key(self) -> Any:
         return self.value
 
@@ -536,7 +631,7 @@ class EnumVariable(UserObjectVariable):
         return super().getattr(tx, name)
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if other.is_constant() and not isinstance(class_lookup(self.cls, _COMPARISONS[symbol]), types.FunctionType):
+        if other.is_constant() and not isinstance(class_lookup(self.cls, COMPARISON_NAMES[symbol]), types.FunctionType):
             return tx.make(tx.fold(tx.comparison(symbol), (self.value, other.as_constant())))
         return super().compare(tx, symbol, other)
 
@@ -673,6 +768,10 @@ def _wrap_payload(attempt: Any, value: Any, source: Source) -> VariableTracker |
         ]
         made: SequenceVariable = kind(items, source)
         return made
+    if base in PLAIN:
+        plain = PLAIN[base](value)
+        source.check("payload", plain)
+        return ConstantVariable(plain)
     return None
 
 

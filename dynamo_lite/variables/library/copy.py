@@ -13,9 +13,11 @@ from ..c_callable import BuiltinVariable
 from ..constant import ConstantVariable
 from ..function import ClassVariable, FunctionVariable, ModuleVariable, NestedFunctionVariable
 from ..identity import IdVariable
-from ..mapping import DictVariable, SetVariable, key_of
+from ..keys import key_of
+from ..mapping import DictVariable
 from ..registry import models
 from ..sequence import DequeVariable, ListVariable, NamedTupleVariable, TupleVariable
+from ..sets import SetVariable
 from ..user_object import EnumVariable, InstanceDictVariable, UserObjectVariable
 
 _ATOMIC = (
@@ -63,12 +65,12 @@ class _DeepCopy:
         of = of.realize()
         if isinstance(of, _ATOMIC):
             return of
-        found = self._memo.items.get(key_of(IdVariable(of)))
+        found = self._memo.items.get(key_of(self._tx, IdVariable(of)))
         return found.realize() if found is not None else self._note(of, self._copy(of))
 
     def _note(self, of: VariableTracker, made: Any) -> Any:
         if made is not of:
-            self._memo.put(IdVariable(of), made)
+            self._memo.put(self._tx, IdVariable(of), made)
         return made
 
     def _copy(self, of: VariableTracker) -> VariableTracker:
@@ -84,12 +86,12 @@ class _DeepCopy:
             factory = None if of.factory is None else self.copy(of.factory)
             made = self._note(of, DictVariable({}, None, None, of.cls, factory))
             for key, value in of.items.items():
-                made.put(self.copy(of.key_variable(key)), self.copy(value))
+                made.put(self._tx, self.copy(of.key_variable(key)), self.copy(value))
             return made
         if isinstance(of, InstanceDictVariable):
             return self._copy(of.of.namespace(self._tx))
         if isinstance(of, SetVariable):
-            return SetVariable({key: self.copy(item) for key, item in of.items.items()}, None, of.cls)
+            return SetVariable.of(self._tx, [self.copy(item) for item in of.elements(self._tx)], of.cls)
         if isinstance(of, MethodVariable):
             return MethodVariable(of.function, self.copy(of.receiver))
         if type(of) is UserObjectVariable:

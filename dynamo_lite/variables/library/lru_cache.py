@@ -19,7 +19,7 @@ from ..attributes import MethodVariable, binds, class_attribute, class_lookup
 from ..base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker, unsupported, wraps_type
 from ..constant import ConstantVariable
 from ..function import ClassVariable, FunctionVariable
-from ..mapping import key_of
+from ..keys import key_of
 from ..registry import models
 from ..sequence import NamedTupleVariable, SizeVariable, TupleVariable
 from ..user_object import EnumVariable, UserObjectVariable
@@ -196,7 +196,8 @@ class NewCacheVariable(UserObjectVariable):
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         trackers = [*args, *kwargs.values()]
         kinds = [each.python_type() for each in trackers] if self.typed else None
-        key = make_key([key_of(arg) for arg in args], {name: key_of(each) for name, each in kwargs.items()}, kinds)
+        named = {name: key_of(tx, each) for name, each in kwargs.items()}
+        key = make_key([key_of(tx, arg) for arg in args], named, kinds)
         found = self.entries.get(key)
         if found is not None:
             self.hits += 1

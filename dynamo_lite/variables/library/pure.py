@@ -33,14 +33,17 @@ _OF_INTEGERS = frozenset(
 )
 
 
-def number(tx: Any, variable: VariableTracker, *methods: str) -> Any:
+_OVER_ITEMS = frozenset({bytes, math.prod, math.fsum})
+
+
+def number(tx: Any, variable: VariableTracker, *methods: str, drain: bool = False) -> Any:
     """The known value of an argument; of an object, what the first of these methods that it has returns."""
     if isinstance(variable, UserObjectVariable) and not variable.is_constant():
         for name in methods:
             method = variable.special(tx, name)
             if method is not None:
                 return tx.python_value(tx.call(method, [], {}).realize())
-    return tx.python_value(variable)
+    return tx.python_value(variable, drain)
 
 
 def _pure(value: Any) -> None:
@@ -55,7 +58,8 @@ def _pure(value: Any) -> None:
             if method is not None:
                 return tx.call(method, args[1:], kwargs)
         named = {name: tx.python_value(item) for name, item in kwargs.items()}
-        return tx.make(tx.fold(value, [number(tx, arg, *methods) for arg in args], named))
+        drain = value in _OVER_ITEMS
+        return tx.make(tx.fold(value, [number(tx, arg, *methods, drain=drain) for arg in args], named))
 
     models_raw(value, model)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import builtins, copy, functools, logging, operator, re
+from . import builtins, collections, copy, functools, logging, operator, re
 
-TABLE: dict[Any, Any] = {**builtins.TABLE, **functools.TABLE, **logging.TABLE, **operator.TABLE}
+TABLE: dict[Any, Any] = {**builtins.TABLE, **collections.TABLE, **functools.TABLE, **logging.TABLE, **operator.TABLE}
 """The real callable -> what is inlined for it."""
 
 __all__ = ["TABLE", "copy", "operator", "re"]

@@ -1,0 +1,110 @@
+"""What stands for a traced value among a dict's keys or a set's items: it hashes and compares as the value does."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import torch
+
+from ..reasons import UnsupportedOperation
+from .base import NotConstant, VariableTracker, unsupported
+from .constant import ConstantVariable
+from .lookup import class_lookup, type_name
+
+PLAIN_KEYS = (str, int, bool, float, type(None), bytes)
+"""Keys of these types stand for themselves: the tracker is a constant."""
+_SAME_IN_EVERY_CALL = (*PLAIN_KEYS, complex, range, type, enum.Enum, torch.dtype, torch.device, torch.layout)
+
+
+class ObjectKey:
+    """Stands for an object whose hash and equality are the program's methods: they are traced when a real dict asks."""
+
+    __slots__ = ("tx", "variable", "hash")
+
+    def __init__(self, tx: Any, variable: VariableTracker, hash_: int) -> None:
+        self.tx = tx
+        self.variable = variable
+        self.hash = hash_
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ObjectKey):
+            theirs: VariableTracker = other.variable
+        elif isinstance(other, VariableTracker):
+            theirs = other
+        elif type(other) in PLAIN_KEYS:
+            theirs = ConstantVariable(other)
+        else:
+            unsupported(UnsupportedOperation("comparison as a key", self.variable.describe()))
+        before = self.tx.effects.count
+        same = self.tx.same_or_equal(self.variable, theirs)
+        _check_quiet(self.tx, before, self.variable)
+        return same
+
+
+def _check_quiet(tx: Any, before: int, variable: VariableTracker) -> None:
+    """Making the container again hashes and compares again, so that must leave nothing behind."""
+    if tx.effects.count != before:
+        unsupported(UnsupportedOperation("use as a key, which has side effects,", variable.describe()))
+
+
+def key_of(tx: Any, variable: VariableTracker) -> Any:
+    """A hashable that stands for the value as a key. Raises the program's TypeError for what can't be hashed; breaks
+    the graph where hash or equality aren't known."""
+    variable = variable.realize()
+    if type(variable) is ConstantVariable:
+        if type(variable.value) in PLAIN_KEYS:
+            return variable.value
+        _check_hashable(tx, variable)
+        return variable.value
+    try:
+        key = variable.key()
+        hash(key)
+    except (NotConstant, TypeError):
+        return _key_by_methods(tx, variable)
+    return key
+
+
+def slot_hash(value: int) -> int:
+    """What ``hash`` makes of the number that a ``__hash__`` returned."""
+    if -(2**63) <= value < 2**63:
+        return -2 if value == -1 else int(value)
+    return hash(value)
+
+
+def _check_hashable(tx: Any, variable: VariableTracker) -> None:
+    kind = variable.python_type()
+    if class_lookup(kind, "__hash__") is None:
+        tx.raise_error(TypeError, f"unhashable type: '{type_name(kind)}'")
+
+
+def _key_by_methods(tx: Any, variable: VariableTracker) -> Any:
+    items = getattr(variable, "items", None)
+    if variable.python_type() is tuple and isinstance(items, list):
+        return tuple([key_of(tx, item) for item in items])
+    _check_hashable(tx, variable)
+    special = getattr(variable, "special", None)
+    method = None if special is None else special(tx, "__hash__")
+    if method is None:
+        unsupported(UnsupportedOperation("use as a dict's or set's key", variable.describe()))
+    before = tx.effects.count
+    value = tx.index_value(tx.call(method, [], {}).realize(), "__hash__ method should return an integer")
+    _check_quiet(tx, before, variable)
+    return ObjectKey(tx, variable, slot_hash(value))
+
+
+def same_in_every_call(key: Any) -> bool:
+    """Whether a key hashes in each call of the generated code as it does now."""
+    if type(key) in (tuple, frozenset):
+        return all(map(same_in_every_call, key))
+    if isinstance(key, ObjectKey):  # of known numbers, or it would not be here
+        return True
+    return isinstance(key, _SAME_IN_EVERY_CALL) and type(key).__hash__ is not None
+
+
+def raise_key_error(tx: Any, key: VariableTracker) -> None:
+    """KeyError with the key itself."""
+    tx.raise_with(KeyError, [key])

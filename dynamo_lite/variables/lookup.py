@@ -1,0 +1,25 @@
+"""Looking into classes without calling a descriptor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .base import mro, own_namespace
+
+MISSING = object()
+_IMMUTABLE_TYPE = 1 << 8
+
+
+def class_lookup(cls: type, name: str) -> Any:
+    """The raw attribute along the MRO, no descriptor called; `MISSING` if there is none."""
+    for base in mro(cls):
+        found = own_namespace(base).get(name, MISSING)
+        if found is not MISSING:
+            return found
+    return MISSING
+
+
+def type_name(cls: type) -> str:
+    """The name by which errors of attribute access call a class: with its module for one in C."""
+    in_c = cls.__flags__ & _IMMUTABLE_TYPE or not cls.__flags__ & (1 << 9)
+    return f"{cls.__module__}.{cls.__qualname__}" if in_c and cls.__module__ != "builtins" else cls.__name__

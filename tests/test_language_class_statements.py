@@ -1,0 +1,592 @@
+"""``class`` statements in a traced function: bodies, closures, bases, metaclasses, decorators, escaping instances."""
+
+from __future__ import annotations
+
+import abc
+import collections
+import dataclasses
+import enum
+import functools
+import typing
+
+import pytest
+import torch
+
+from cuts import Place, Programs, run_program
+
+program = Programs(cut_recompiles=True)  # after a break a class is known by identity, and each call makes another
+CUT = None
+
+
+class Base:
+    seen: typing.ClassVar[list] = []
+
+    def __init__(self, x):
+        self.x = x
+
+    def scaled(self, by):
+        return self.x * by
+
+
+class Hooked:
+    def __init_subclass__(cls, by=1, **kwargs):
+        super().__init_subclass__(**kwargs)
+        cls.by = by
+        cls.names = [*getattr(cls, "names", []), cls.__name__]
+
+
+class Meta(type):
+    def __new__(mcs, name, bases, namespace, **kwargs):
+        namespace["made_by"] = mcs.__name__
+        return super().__new__(mcs, name, bases, namespace)
+
+    def __init__(cls, name, bases, namespace, **kwargs):
+        super().__init__(name, bases, namespace)
+        cls.options = sorted(kwargs)
+
+    def __call__(cls, *args):
+        made = super().__call__(*args)
+        made.called = True
+        return made
+
+
+class Named:
+    def __set_name__(self, owner, name):
+        self.name = name
+
+    def __get__(self, instance, owner):
+        return self if instance is None else instance.__dict__.get("_" + self.name, "unset")
+
+    def __set__(self, instance, value):
+        instance.__dict__["_" + self.name] = value
+
+
+@program()
+def used_and_dropped(x, n):
+    class Scale:
+        def __init__(self, by):
+            self.by = by
+
+        def __call__(self, y):
+            return y * self.by
+
+    scale = Scale(n)
+    y = scale(x)
+    CUT
+    return y + 1
+
+
+@program()
+def instance_returned(x, n):
+    class Point:
+        dims = 2
+
+        def __init__(self, a, b):
+            self.a = a
+            self.b = b
+
+    return Point(x + 1, n)
+
+
+@program()
+def class_returned(x, n):
+    class Thing:
+        value = 5
+        text: str = "text"
+
+    return x + Thing.value, Thing, Thing.__name__, Thing.__qualname__, Thing.__module__
+
+
+@program()
+def two_classes_of_one_statement_are_different(x, n):
+    def make(k):
+        class Thing:
+            number = k
+
+        return Thing
+
+    one, two = make(1), make(2)
+    CUT
+    return x + one.number, one is two, isinstance(one(), two), isinstance(one(), one), two.number
+
+
+@program()
+def methods_close_over_the_function(x, n):
+    total = x
+
+    class Adder:
+        def add(self, y):
+            nonlocal total
+            total = total + y
+            return total
+
+    adder = Adder()
+    adder.add(1)
+    CUT
+    adder.add(x)
+    return total
+
+
+@program()
+def super_without_arguments(x, n):
+    class Derived(Base):
+        def scaled(self, by):
+            return super().scaled(by) + 1
+
+    return Derived(x).scaled(n)
+
+
+@program()
+def super_after_a_break(x, n):
+    class Derived(Base):
+        def scaled(self, by):
+            return super().scaled(by) + 1
+
+    d = Derived(x)
+    CUT
+    return d.scaled(n), isinstance(d, Base)
+
+
+@program()
+def body_with_computation(x, n):
+    class Table:
+        size = n * 2
+        squares = [i * i for i in range(3)]
+        if size > 4:
+            big = True
+        else:
+            big = False
+        for item in range(2):
+            last = item
+        del item
+
+    CUT
+    return x * Table.size, Table.squares, Table.big, Table.last, hasattr(Table, "item")
+
+
+@program()
+def body_sees_locals_and_its_own_names(x, n):
+    outer = 3
+
+    class Thing:
+        a = outer
+        b = a + 1
+        inner = [outer for _ in range(2)]
+        a = 10
+
+    try:
+
+        class Broken:
+            a = outer
+            b = late
+            late = 1
+    except NameError as error:
+        return x * Thing.b, Thing.a, Thing.inner, str(error)
+
+
+@program()
+def tensors_as_class_attributes(x, n):
+    class Constants:
+        scale = x * 2
+        both = [x, scale]
+
+        def apply(self, y):
+            return y * self.scale + self.both[0]
+
+    y = Constants().apply(x)
+    CUT
+    return y, Constants.scale
+
+
+@program()
+def properties_class_and_static_methods(x, n):
+    class Thing:
+        count = 0
+
+        def __init__(self, value):
+            self._value = value
+
+        @property
+        def value(self):
+            return self._value
+
+        @value.setter
+        def value(self, new):
+            self._value = new * 2
+
+        @classmethod
+        def make(cls, value):
+            return cls(value)
+
+        @staticmethod
+        def twice(y):
+            return y * 2
+
+    thing = Thing.make(x)
+    thing.value = x + 1
+    CUT
+    return thing.value, Thing.twice(x), type(thing).__name__
+
+
+@program()
+def special_methods(x, n):
+    class Vector:
+        def __init__(self, v):
+            self.v = v
+
+        def __add__(self, other):
+            return Vector(self.v + other.v)
+
+        def __eq__(self, other):
+            return isinstance(other, Vector)
+
+        def __hash__(self):
+            return 1
+
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, at):
+            return self.v[at]
+
+        def __iter__(self):
+            yield self.v
+            yield 1
+
+    a = Vector(x) + Vector(x)
+    CUT
+    return a.v, len(a), a[0], list(a)[1], a == Vector(1), {a: 1}[Vector(2)]
+
+
+@program()
+def defaults_and_keyword_defaults_of_methods(x, n):
+    items = [1]
+
+    class Thing:
+        def method(self, a=n, *rest, b=items, **named):
+            b.append(a)
+            return len(rest), sorted(named)
+
+    thing = Thing()
+    first = thing.method()
+    CUT
+    return x + 1, first, thing.method(1, 2, c=3), items
+
+
+@program()
+def inheritance_inside(x, n):
+    class A:
+        def who(self):
+            return ["A"]
+
+    class B(A):
+        def who(self):
+            return ["B", *super().who()]
+
+    class C(A):
+        def who(self):
+            return ["C", *super().who()]
+
+    class D(B, C):
+        pass
+
+    CUT
+    return x + 1, D().who(), [c.__name__ for c in D.__mro__], issubclass(D, A)
+
+
+@program()
+def init_subclass_of_a_base_is_called(x, n):
+    class Child(Hooked, by=n):
+        pass
+
+    class Grandchild(Child):
+        pass
+
+    CUT
+    return x * Child.by, Child.names, Grandchild.names, Grandchild.by
+
+
+@program()
+def set_name_is_called(x, n):
+    class Thing:
+        value = Named()
+        other = Named()
+
+    thing = Thing()
+    thing.value = x * 2
+    CUT
+    return thing.value, thing.other, Thing.value.name
+
+
+@program()
+def metaclass_new_init_and_call(x, n):
+    class Thing(metaclass=Meta):
+        def __init__(self, value):
+            self.value = value
+
+    thing = Thing(x + 1)
+    CUT
+    return thing.value, thing.called, Thing.made_by, type(Thing).__name__, Thing.options
+
+
+@program()
+def metaclass_with_keywords(x, n):
+    class Thing(Base, metaclass=Meta, a=1, b=2):
+        pass
+
+    return Thing(x).scaled(2), Thing.options
+
+
+@program()
+def abstract_base_class(x, n):
+    class Shape(abc.ABC):
+        @abc.abstractmethod
+        def area(self): ...
+
+    class Square(Shape):
+        def __init__(self, side):
+            self.side = side
+
+        def area(self):
+            return self.side * self.side
+
+    try:
+        Shape()
+    except TypeError as error:
+        text = str(error)
+    CUT
+    return Square(x).area(), text, isinstance(Square(1), Shape)
+
+
+@program(graphs=(1, 2), breaks=(0, 2), recompiles=True)
+def dataclass_inside(x, n):
+    @dataclasses.dataclass
+    class Config:
+        width: int
+        scale: float = 2.0
+
+    config = Config(n)
+    CUT
+    return x * config.width + config.scale, config == Config(n)
+
+
+@program(graphs=(1, 2), breaks=(0, 2), recompiles=True)
+def enum_inside(x, n):
+    class Colour(enum.Enum):
+        RED = 1
+        GREEN = 2
+
+    CUT
+    return x * Colour.GREEN.value, Colour(1).name, len(Colour)
+
+
+@program(graphs=(1, 2), breaks=(0, 2), recompiles=True)
+def namedtuple_inside(x, n):
+    Pair = collections.namedtuple("Pair", "a b")
+    pair = Pair(x, n)
+    CUT
+    return pair.a * pair.b
+
+
+@program(graphs=(1, 2), breaks=(0, 2), recompiles=True)
+def typed_namedtuple_inside(x, n):
+    class Pair(typing.NamedTuple):
+        a: typing.Any
+        b: int = 2
+
+    pair = Pair(x)
+    CUT
+    return pair.a * pair.b
+
+
+@program()
+def slots_inside(x, n):
+    class Thing:
+        __slots__ = ("a", "b")
+
+        def __init__(self, a):
+            self.a = a
+
+    thing = Thing(x + 1)
+    try:
+        thing.c = 1
+    except AttributeError as error:
+        text = str(error)
+    CUT
+    return thing.a, hasattr(thing, "b"), text
+
+
+@program()
+def exception_class_inside(x, n):
+    class Problem(ValueError):
+        def __init__(self, code):
+            super().__init__(f"code {code}")
+            self.code = code
+
+    try:
+        raise Problem(n)
+    except ValueError as error:
+        CUT
+        return x * error.code, str(error), isinstance(error, Problem)
+
+
+@program()
+def class_decorators(x, n):
+    def register(cls):
+        cls.registered = cls.__name__
+        return cls
+
+    def tagged(tag):
+        def decorate(cls):
+            cls.tag = tag
+            return cls
+
+        return decorate
+
+    @register
+    @tagged("t")
+    class Thing:
+        pass
+
+    CUT
+    return x + 1, Thing.registered, Thing.tag
+
+
+@program()
+def class_attributes_changed_after(x, n):
+    class Counter:
+        count = 0
+
+        def step(self):
+            Counter.count += 1
+            return Counter.count
+
+    counter = Counter()
+    counter.step()
+    CUT
+    counter.step()
+    Counter.extra = "late"
+    return x * Counter.count, counter.extra
+
+
+@program()
+def method_added_to_the_class(x, n):
+    class Thing:
+        pass
+
+    Thing.double = lambda self, y: y * 2
+    CUT
+    return Thing().double(x)
+
+
+@program()
+def class_in_a_loop(x, n):
+    out = []
+    for i in range(n):
+
+        class Thing:
+            number = i
+
+            def apply(self, y):
+                return y + self.number
+
+        CUT
+        out.append(Thing().apply(x))
+    return out
+
+
+@program()
+def class_made_by_type(x, n):
+    Thing = type("Thing", (Base,), {"extra": n, "method": lambda self: self.x + self.extra})
+    thing = Thing(x)
+    CUT
+    return thing.method(), Thing.__name__, thing.scaled(2)
+
+
+@program()
+def nested_class(x, n):
+    class Outer:
+        class Inner:
+            value = 4
+
+        def make(self):
+            return self.Inner()
+
+    CUT
+    return x * Outer().make().value, Outer.Inner.__qualname__
+
+
+@program()
+def class_keeps_its_cell(x, n):
+    class Thing:
+        def which(self):
+            return __class__
+
+    thing = Thing()
+    CUT
+    return x + 1, thing.which() is Thing
+
+
+@program(graphs=(1, 3), breaks=(0, 3), recompiles=True)
+def module_class_inside(x, n):
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.by = n
+
+        def forward(self, y):
+            return y * self.by
+
+    return Layer()(x)
+
+
+@program()
+def subclass_of_a_builtin_inside(x, n):
+    class Stack(list):
+        def push(self, item):
+            self.append(item)
+            return self
+
+    stack = Stack([1]).push(x)
+    CUT
+    return stack[1] + 1, len(stack), isinstance(stack, list)
+
+
+@program()
+def cached_property_inside(x, n):
+    class Thing:
+        @functools.cached_property
+        def table(self):
+            return [n]
+
+    thing = Thing()
+    thing.table.append(1)
+    CUT
+    return x + 1, thing.table
+
+
+@program(graphs=(1, 2), breaks=(0, 2))
+def error_in_the_body(x, n):
+    y = x + 1
+    try:
+
+        class Thing:
+            value = 1 // 0
+    except ZeroDivisionError as error:
+        return y, str(error)
+
+
+@program(graphs=(1, 2), breaks=(0, 3), recompiles=True)
+def print_in_the_body(x, n):
+    y = x + 1
+
+    class Thing:
+        print("in the body")
+        value = 3
+
+    return y * Thing.value
+
+
+@pytest.mark.parametrize("place, kind", program.parameters())
+def test_program(place: Place, kind: str) -> None:
+    run_program(place, kind)

@@ -1,0 +1,481 @@
+"""Lists, tuples, deques, strings, bytes and ranges with their methods; iterators; sharing and identity."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+
+from cuts import Place, Programs, run_program
+from programs import tensor
+
+program = Programs()
+CUT = None
+
+
+@program()
+def list_methods_on_an_alias(x, n):
+    a = [1, 2, x]
+    b = a
+    b.insert(1, "in")
+    b.append(a[0])
+    a.remove(2)
+    CUT
+    b.reverse()
+    a.extend(b[:1])
+    return x + 1, a, b is a, a.count("in"), a.pop(0), len(a.copy()) == len(b)
+
+
+@program(inputs=([3, 1, 2], tensor(3)), others=[([5, 4, 4, 1], tensor(5, seed=1))])
+def list_argument_sorted_and_cleared_for_the_caller(items, x):
+    alias = items
+    items.sort(key=lambda i: -i)
+    y = x * items[0]
+    CUT
+    alias[1:2] = [7, 7]
+    items += [9]
+    del alias[0]
+    return y, items
+
+
+@program()
+def slices_with_steps(x, n):
+    a = list(range(8))
+    a[::2] = ["e"] * 4
+    del a[1::3]
+    CUT
+    b = a[::-1]
+    b[1:1] = [x]
+    try:
+        a[::2] = [1]
+    except ValueError as error:
+        return (x + 1, a, b, str(error), a[10:], a[-3:-1])
+
+
+@program()
+def list_index_errors(x, n):
+    a, log = [1], []
+    for call in (
+        lambda: a[3],
+        lambda: a.pop(5),
+        lambda: a.remove(9),
+        lambda: a.index(9),
+        lambda: a["key"],
+        lambda: [].pop(),
+        lambda: a.__setitem__(4, 1),
+        lambda: a.__delitem__(4),
+        lambda: a + (1,),
+        lambda: a * "b",
+        lambda: a < 3,
+    ):
+        try:
+            call()
+        except (IndexError, ValueError, TypeError) as error:
+            log.append(str(error))
+    return x + 1, log
+
+
+@program()
+def list_repeats_share_their_items(x, n):
+    rows = [[x]] * n
+    rows[0].append(1)
+    CUT
+    rows[1].append(2)
+    return (x + 1, rows, rows[0] is rows[2])
+
+
+@program()
+def nested_list_comprehension_and_transposition(x, n):
+    grid = [[i * j for j in range(n)] for i in range(2)]
+    CUT
+    return x * grid[1][2], list(zip(*grid)), [list(row) for row in zip(*grid)], sum(grid, [])
+
+
+@program()
+def list_comparison(x, n):
+    return x + 1, [1, 2] < [1, 3], [1] < [1, 0], [1, "a"] == [1, "a"], [] == (), [1, [2]] == [1, [2]], [x] == [x]
+
+
+@program()
+def sort_is_stable_and_sees_the_keys_once(x, n):
+    calls = []
+
+    def key(pair):
+        calls.append(pair)
+        return pair[0]
+
+    a = [(1, "b"), (0, "z"), (1, "a")]
+    a.sort(key=key, reverse=True)
+    CUT
+    return x + 1, a, calls, sorted(a), sorted("bca"), sorted({"b": 1, "a": 2}), sorted([3, 1], reverse=True)
+
+
+@program()
+def sort_of_what_has_no_order(x, n):
+    try:
+        sorted([1, "a"])
+    except TypeError as error:
+        return x + 1, str(error)
+
+
+@program()
+def list_changed_while_it_is_iterated(x, n):
+    a = [1, 2, 3]
+    seen = []
+    for item in a:
+        seen.append(item)
+        if item < 3:
+            a.append(item + 10)
+        if item == 2:
+            a.pop(0)
+        CUT
+    return x + len(a), a, seen
+
+
+@program()
+def iterator_kept_over_a_break(x, n):
+    a = [x, x + 1, x + 2, 4]
+    items = iter(a)
+    first = next(items)
+    CUT
+    second = next(items)
+    a.append("late")
+    return first * 2, second * 2, list(items)
+
+
+@program()
+def iterators_of_every_kind_kept_over_a_break(x, n):
+    kept = [
+        iter((1, 2, 3)),
+        iter({"a": 1, "b": 2}),
+        iter({"a": 1, "b": 2}.items()),
+        iter(range(4)),
+        iter("abc"),
+        reversed([1, 2, 3]),
+        enumerate("abc", 5),
+        zip([1, 2], "ab"),
+        map(str, [1, 2, 3]),
+        filter(None, [0, 1, 2, 3]),
+        iter(b"ab"),
+        reversed({"a": 1, "b": 2}),
+        iter(deque([1, 2, 3])),
+    ]
+    heads = [next(each) for each in kept]
+    y = x + 1
+    CUT
+    return y * 2, heads, [list(each) for each in kept]
+
+
+@program()
+def iterators_returned_half_used(x, n):
+    a, b = iter([x, 1, 2]), enumerate([3, 4])
+    y = next(a) + 1
+    next(b)
+    return y, a, b, zip([1], [2]), map(len, ["a"])
+
+
+@program()
+def two_argument_iter_and_sentinel(x, n):
+    count = [0]
+
+    def step():
+        count[0] += 1
+        return count[0]
+
+    found = list(iter(step, 4))
+    CUT
+    return x + 1, found, count
+
+
+@program()
+def tuple_methods_and_identity(x, n):
+    t = (x, 1, (2, [3]))
+    t[2][1].append(4)
+    CUT
+    a, (b, c) = t[1], t[2]
+    return x + 1, t, t.index(x), t[::-1], t + (1,), t * 2, b in t[2], t == (x, 1, (2, [3, 4])), tuple(t) is t
+
+
+@program()
+def tuple_assignment_inside_raises_but_the_list_changes(x, n):
+    t = ([1], x)
+    try:
+        t[0] += [2]
+    except TypeError as error:
+        CUT
+        return t[0], x + 1, str(error)
+
+
+@program()
+def deque_methods(x, n):
+    d = deque([x, 1, 2], maxlen=4)
+    d.appendleft(0)
+    d.append("pushed")
+    d.rotate(1)
+    CUT
+    d.extendleft([7, 8])
+    left, right = d.popleft(), d.pop()
+    d.insert(1, "in")
+    d.reverse()
+    return x + 1, d, left, right, d[1], len(d), d.maxlen, list(d)
+
+
+@program()
+def deque_more_methods(x, n):
+    d = deque([3, 1, 2])
+    d.remove(1)
+    d[0] = x
+    d.extend([5, 6])
+    CUT
+    del d[1]
+    e = d.copy()
+    e.clear()
+    return x + 1, d, e, d.index(x), d + deque([1]), d * 2, deque("ab") == deque(["a", "b"]), list(reversed(d))
+
+
+@program()
+def deque_errors(x, n):
+    log = []
+    for call in (lambda: deque().pop(), lambda: deque().popleft(), lambda: deque([1]).remove(2), lambda: deque()[0]):
+        try:
+            call()
+        except (IndexError, ValueError) as error:
+            log.append(str(error))
+    return x + 1, log
+
+
+@program(inputs=(deque([1, 2], maxlen=3), tensor(3)), others=[(deque([5]), tensor(5, seed=1))])
+def deque_argument_is_changed(d, x):
+    d.append(x)
+    CUT
+    d.appendleft(0)
+    d.append(9)
+    return x + len(d), d[0]
+
+
+@program()
+def bytes_and_bytearray(x, n):
+    b = b"hello"
+    CUT
+    return (
+        x * len(b),
+        b[0],
+        b[1:3],
+        b + b"!",
+        b.upper(),
+        b.split(b"l"),
+        list(b[:2]),
+        b.hex(),
+        b"ell" in b,
+        b.decode(),
+        b * 2,
+        b == b"hello",
+        b.find(b"l"),
+    )
+
+
+@program(graphs=(1, 4), breaks=(0, 10))
+def bytearrays_are_changed(x, n):
+    a = bytearray(b"abc")
+    a[0] = 120
+    a.append(33)
+    CUT
+    return x + len(a), bytes(a), a.decode()
+
+
+@program()
+def range_attributes_and_slices(x, n):
+    r = range(2, 20, n)
+    CUT
+    return x * r[1], len(r), r[1:3], 5 in r, r.index(2), r.step, list(reversed(r)), r == range(2, 20, n)
+
+
+@program()
+def slices_as_values(x, n):
+    s = slice(1, n)
+    items = list(range(6))
+    CUT
+    return x[s], items[s], s.start, s.stop, s.step, s.indices(2), s == slice(1, n), x[slice(None, None, 2)]
+
+
+@program()
+def string_methods_give_python_values(x, n):
+    s = " Hello, World "
+    CUT
+    return (
+        x + len(s),
+        s.strip().split(", "),
+        s.replace("l", "L", n),
+        s.partition(","),
+        s.title(),
+        s.find("o"),
+        "-".join(["a", "b"]),
+        s[::-1],
+        s.center(20, "*"),
+        "a" < "b",
+        "%5.2f|%s" % (1.5, "t"),
+        f"{1}{2:>4}{3}",
+        s.encode(),
+        "ß".casefold(),
+        "a\tb".expandtabs(4),
+        "abc".translate({97: "z"}),
+        s.isspace(),
+    )
+
+
+@program()
+def strings_are_iterated_and_indexed(x, n):
+    out = []
+    for i, c in enumerate("abc"):
+        CUT
+        out.append(c * i)
+    return x + 1, out, "".join(out), sorted("cab"), max("abc"), "abc"[-1], [*"ab"], {c: 1 for c in "ab"}
+
+
+@program()
+def containers_that_hold_themselves(x, n):
+    a = [x]
+    a.append(a)
+    d = {"self": a}
+    d["d"] = d
+    CUT
+    return (x + 1, a, d, a[1] is a)
+
+
+@program()
+def shared_parts_stay_shared(x, n):
+    part = [x]
+    a, b = {"p": part}, (part, [part])
+    CUT
+    b[1][0].append(n)
+    return (x + 1, a, b, part, a["p"] is b[0])
+
+
+@program(inputs=([1], tensor(3)), others=[([2, 3], tensor(5, seed=1))])
+def same_list_under_two_names(a, x):
+    holder = {"a": a, "b": a}
+    holder["a"].append(5)
+    CUT
+    holder["b"] += [6]
+    return holder, a is holder["b"], x + len(a)
+
+
+@program()
+def swaps_and_rotations(x, n):
+    a = [1, 2, 3]
+    a[0], a[2] = a[2], a[0]
+    i = 0
+    i, a[i] = 1, "i was 1"
+    CUT
+    a[0], *rest = a
+    return x + 1, a, rest, i
+
+
+@program()
+def augmented_item_assignment_evaluates_once(x, n):
+    log = []
+
+    def at():
+        log.append("at")
+        return 0
+
+    a = [x, 1]
+    a[at()] += 1
+    d = {"k": 2}
+    d[(log.append("key"), "k")[1]] *= 3
+    CUT
+    return a, d, log
+
+
+@program()
+def any_all_sum_min_max_over_containers(x, n):
+    d = {"a": 3, "b": 1}
+    CUT
+    return (
+        x + 1,
+        max(d, key=d.get),
+        min(d.values()),
+        sum(d.values(), 10),
+        any([0, [], "x"]),
+        all([]),
+        max([1, 2], [1, 3]),
+        min("b", "a"),
+        max([], default=7),
+        max(3, n, key=lambda v: -v),
+    )
+
+
+@program()
+def zip_enumerate_and_reversed_over_changing_lists(x, n):
+    a = [1, 2, 3]
+    out = []
+    for i, (p, q) in enumerate(zip(a, reversed(a))):
+        CUT
+        out.append(x * i + p * q)
+        a[2] = 10
+    return out
+
+
+@program()
+def tensors_in_containers_compare_by_identity_first(x, n):
+    y = x + 1
+    return [x, y].index(x), x in [x], [x] == [x], (y,) == (y,), {"a": x} == {"a": x}, [y].count(y)
+
+
+@program()
+def membership_of_a_tensor_among_others_needs_its_data(x, n):
+    items = [x.sum(), x.sum() + 1]
+    return x + 1, len(items)
+
+
+@program()
+def deque_changed_while_it_is_iterated(x, n):
+    d, seen = deque([1, 2, 3]), []
+    try:
+        for item in d:
+            seen.append(item)
+            d[0] = 9
+            CUT
+            if item == 2:
+                d.append(4)
+    except RuntimeError as error:
+        return x + len(seen), seen, str(error), d
+
+
+@program(graphs=(1, 2), breaks=(0, 20), recompiles=True, cut_recompiles=True)
+def iterators_in_text_are_not_used_up(x, n):
+    a, b, c = iter([1, 2]), zip("ab", [1, 2]), {"k": 1}.keys()
+    texts = [f"{a}"[:18], "%s" % (b,), f"{c}", f"{ {'k': 1}.items()!r}"]
+    CUT
+    try:
+        int(a)
+    except TypeError as error:
+        texts.append(str(error)[-15:])
+    return x + 1, [each.split(" at ")[0] for each in texts], list(a), list(b)
+
+
+@program()
+def a_failing_builtin_has_taken_what_it_took(x, n):
+    a, b = iter(["a", 1, 2]), iter([1, "b", 3])
+    log = []
+    for call in (lambda: sum(a), lambda: max(b), lambda: "".join(b)):
+        try:
+            call()
+        except TypeError as error:
+            log.append(str(error))
+    CUT
+    return x + 1, log, list(a), list(b)
+
+
+@program()
+def iterators_keep_their_kind_when_used_up(x, n):
+    kept = [iter([1]), iter((1,)), reversed([1]), iter(deque([1])), iter({1}), iter({"a": 1}), reversed({"a": 1})]
+    for each in kept:
+        list(each)
+    CUT
+    return x + 1, [type(each).__name__ for each in kept], [next(each, "end") for each in kept]
+
+
+@pytest.mark.parametrize("place, kind", program.parameters())
+def test_program(place: Place, kind: str) -> None:
+    run_program(place, kind)

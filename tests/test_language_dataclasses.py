@@ -1,0 +1,264 @@
+"""Dataclasses, enumerations and flags, named tuples."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import typing
+
+import pytest
+
+from cuts import Place, Programs, run_program
+from programs import tensor
+
+program = Programs()
+CUT = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    a: int
+    b: int = 0
+
+    def moved(self, by):
+        return dataclasses.replace(self, a=self.a + by)
+
+
+@program()
+def frozen_dataclass_as_a_key(x, n):
+    table = {Point(1, 2): x}
+    CUT
+    return table[Point(1, 2)] * 2, Point(2, 1) in table, Point(1, 2) == Point(1, 2)
+
+
+@program()
+def frozen_dataclass_raises_on_assignment(x, n):
+    p = Point(n)
+    try:
+        p.a = 5
+    except dataclasses.FrozenInstanceError as error:
+        CUT
+        return x * p.a, str(error), p.moved(2).a
+
+
+@dataclasses.dataclass
+class Config:
+    width: int
+    names: list = dataclasses.field(default_factory=list)
+    scale: float = dataclasses.field(default=2.0, repr=False, compare=False)
+    total: int = dataclasses.field(init=False)
+
+    def __post_init__(self):
+        self.total = self.width * 2
+
+
+@program()
+def dataclass_with_factories_and_post_init(x, n):
+    one, two = Config(n), Config(n, ["a"])
+    one.names.append("b")
+    CUT
+    return x * one.total, one.names, two.names, one == two, one.scale
+
+
+@program()
+def dataclass_text_and_fields(x, n):
+    config = Config(n, ["a"])
+    return x + 1, repr(config), [field.name for field in dataclasses.fields(config)], dataclasses.asdict(config)
+
+
+@dataclasses.dataclass(kw_only=True)
+class Named:
+    value: typing.Any
+    name: str = "none"
+
+
+@program()
+def dataclass_astuple_and_replace(x, n):
+    config = Named(value=x, name="a")
+    other = dataclasses.replace(config, name="b")
+    CUT
+    return other.value + 1, other.name, config.name, dataclasses.is_dataclass(config), dataclasses.astuple(Point(1, 2))
+
+
+@dataclasses.dataclass(order=True, slots=True)
+class Version:
+    major: int
+    minor: int = 0
+
+
+@program()
+def dataclass_with_slots_and_order(x, n):
+    versions = sorted([Version(2), Version(1, 5), Version(1)])
+    CUT
+    return x + 1, [(v.major, v.minor) for v in versions], Version(1) < Version(1, 1), max(versions).major
+
+
+@dataclasses.dataclass
+class Child(Config):
+    extra: dataclasses.InitVar[int] = 5
+    kind: typing.ClassVar[str] = "child"
+
+    def __post_init__(self, extra):
+        super().__post_init__()
+        self.doubled = extra * 2
+
+
+@program()
+def dataclass_inheritance_with_initvar_and_classvar(x, n):
+    child = Child(n, extra=7)
+    CUT
+    return x * child.doubled, child.total, child.kind, [field.name for field in dataclasses.fields(Child)]
+
+
+@program()
+def dataclass_keyword_only(x, n):
+    try:
+        Named(1)
+    except TypeError as error:
+        text = str(error)
+    return x + 1, Named(value=n).value, text
+
+
+@program()
+def dataclass_holding_tensors_is_changed(x, n):
+    config = Named(value=[x])
+    config.value.append(x + 1)
+    config.name += "!"
+    CUT
+    return config
+
+
+@program(inputs=(Config(3, ["a"]), tensor(3)), others=[(Config(4), tensor(5, seed=1))])
+def dataclass_argument_is_changed_for_the_caller(config, x):
+    config.names.append(x + config.total)
+    CUT
+    config.total += 1
+    return x * config.scale
+
+
+class Colour(enum.Enum):
+    RED = 1
+    GREEN = 2
+    CRIMSON = 1
+
+    @property
+    def bright(self):
+        return self is Colour.RED
+
+    @classmethod
+    def default(cls):
+        return cls.GREEN
+
+    def __str__(self):
+        return self.name.lower()
+
+
+@program()
+def enum_members_by_value_name_and_alias(x, n):
+    CUT
+    return x * Colour(2).value, Colour["RED"] is Colour.CRIMSON, Colour.GREEN.name, list(Colour), len(Colour)
+
+
+@program()
+def enum_methods_properties_and_text(x, n):
+    colour = Colour.default()
+    CUT
+    return x + colour.value, colour.bright, str(colour), repr(Colour.RED), f"{Colour.RED}", Colour.RED in Colour
+
+
+class Size(enum.IntEnum):
+    SMALL = 1
+    LARGE = 10
+
+
+@program()
+def enum_as_key_and_in_match(x, n):
+    table = {Colour.RED: x, Colour.GREEN: x * 2}
+    match Colour.default():
+        case Colour.RED:
+            y = x
+        case Colour.GREEN:
+            y = table[Colour.GREEN]
+    CUT
+    return y, Colour.RED == 1, Colour.RED != Colour.GREEN, Size.LARGE == 10
+
+
+class Mode(str, enum.Enum):  # noqa: UP042
+    TRAIN = "train"
+    EVAL = "eval"
+
+
+@program()
+def int_and_str_enums_are_numbers_and_strings(x, n):
+    CUT
+    return (
+        x * Size.LARGE,
+        Size.SMALL + n,
+        Size.SMALL < Size.LARGE,
+        Mode.TRAIN == "train",
+        Mode("eval"),
+        Mode.EVAL.upper(),
+    )
+
+
+class Level(enum.IntFlag):
+    A = 1
+    B = 2
+
+
+class Rights(enum.Flag):
+    READ = enum.auto()
+    WRITE = enum.auto()
+    BOTH = READ | WRITE
+
+
+@program()
+def flags_are_combined(x, n):
+    both = Rights.READ | Rights.WRITE
+    CUT
+    return (
+        x * both.value,
+        Rights.READ in both,
+        both & Rights.READ,
+        both is Rights.BOTH,
+        ~Rights.READ,
+        bool(Rights(0)),
+        Level.A | 4,
+    )
+
+
+@program()
+def wrong_enum_values_raise(x, n):
+    log = []
+    for call in (lambda: Colour(9), lambda: Colour["NONE"], lambda: Colour.NONE):
+        try:
+            call()
+        except (ValueError, KeyError, AttributeError) as error:
+            log.append(str(error))
+    return x + 1, log
+
+
+class Planet(enum.Enum):
+    EARTH = (3, 1.0)
+    MARS = (4, 0.5)
+
+    def __init__(self, position, mass):
+        self.position = position
+        self.mass = mass
+
+
+@program()
+def enum_with_members_made_by_init(x, n):
+    return x * Planet.MARS.mass, Planet((3, 1.0)).position, [planet.name for planet in Planet]
+
+
+@program(inputs=(tensor(3), Mode.TRAIN), others=[(tensor(3), Mode.EVAL), (tensor(3), Mode.TRAIN)])
+def enum_argument_chooses(x, mode):
+    if mode is Mode.TRAIN:
+        return x + 1
+    return x - 1
+
+
+@pytest.mark.parametrize("place, kind", program.parameters())
+def test_program(place: Place, kind: str) -> None:
+    run_program(place, kind)

@@ -1,0 +1,488 @@
+"""Dicts and their views, default, ordered and counting ones, chains, proxies; sets and frozensets."""
+
+from __future__ import annotations
+
+import types
+from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defaultdict
+
+import pytest
+import torch
+
+from cuts import Place, Programs, run_program
+from programs import tensor
+
+program = Programs()
+CUT = None
+
+
+@program()
+def dict_methods_on_an_alias(x, n):
+    d = {"a": x, "b": 1}
+    e = d
+    e["c"] = d.pop("a")
+    d.setdefault("b", 5)
+    d.setdefault("z", []).append(x)
+    CUT
+    e.update({"b": 2}, y=3)
+    last = d.popitem()
+    return (x + 1, d, e is d, last, list(e), d.get("none", 7), len(d), "c" in e, d | {"q": 1})
+
+
+@program(inputs=({"b": 1, "a": 2}, tensor(3)), others=[({"z": 1}, tensor(5, seed=1))])
+def dict_argument_changed_for_the_caller(d, x):
+    for key in list(d):
+        d[key + key] = x * d.pop(key)
+    CUT
+    d["new"] = [x]
+    return list(d.values())
+
+
+@program()
+def dict_order_after_delete_and_update(x, n):
+    d = dict(a=1, b=2, c=3)
+    del d["a"]
+    d["a"] = x
+    d["b"] = 5
+    CUT
+    d |= {"d": 4, "c": 0}
+    return (x + 1, d, list(reversed(d)), next(iter(d)), [*d.items()])
+
+
+@program()
+def dict_keys_of_many_types(x, n):
+    d = {1: "int", "1": "str", (1, 2): "tuple", None: "none", 1.5: "float", True: "bool", frozenset({1}): "set"}  # noqa: F601
+    d[1.0] = "float one"
+    d[torch.float32] = x
+    d[int] = "class"
+    CUT
+    return (x + 1, d, d[True], d[(1, 2)], len(d), list(d)[0])
+
+
+@program()
+def dict_with_unhashable_keys(x, n):
+    log = []
+    calls = [lambda: {[]: 1}, lambda: {}.get([]), lambda: {{}}, lambda: {1: 2}[[]], lambda: [] in {}, lambda: {[1]}]
+    for call in calls:
+        try:
+            call()
+        except TypeError as error:
+            log.append(str(error))
+    return x + 1, log
+
+
+@program()
+def dict_errors(x, n):
+    d, log = {"a": 1}, []
+    for call in (
+        lambda: d["none"],
+        lambda: d[(1, 2)],
+        lambda: d.pop(5),
+        lambda: {}.popitem(),
+        lambda: d.__delitem__("none"),
+        lambda: dict([1]),
+        lambda: dict([(1, 2, 3)]),
+        lambda: d.update(5),
+        lambda: d < d,
+        lambda: d + d,
+    ):
+        try:
+            call()
+        except (KeyError, TypeError, ValueError) as error:
+            log.append((type(error).__name__, str(error)))
+    return x + 1, log
+
+
+@program()
+def dict_views_are_live(x, n):
+    d = {"a": x, "b": 1}
+    keys, values, items = d.keys(), d.values(), d.items()
+    d["c"] = 2
+    CUT
+    del d["b"]
+    return x + 1, list(keys), [v for v in values][1], list(items)[1], len(keys), "a" in keys, ("c", 2) in items
+
+
+@program()
+def dict_views_as_sets(x, n):
+    a, b = {"x": 1, "y": 2}, {"y": 2, "z": 3}
+    CUT
+    return (
+        x + 1,
+        sorted(a.keys() & b.keys()),
+        sorted(a.keys() | ["q"]),
+        sorted(a.keys() - b),
+        sorted(a.items() ^ b.items()),
+        a.keys() == {"x", "y"},
+        a.keys() <= {"x", "y", "z"},
+        a.keys().isdisjoint(["w"]),
+        a.items() & b.items(),
+    )
+
+
+@program()
+def dict_changed_while_it_is_iterated(x, n):
+    d = {"a": 1, "b": 2}
+    try:
+        for key in d:
+            CUT
+            d[key + "!"] = 1
+    except RuntimeError as error:
+        return x + len(d), str(error), list(d)
+
+
+@program()
+def dict_values_replaced_while_it_is_iterated(x, n):
+    d = {"a": 1, "b": 2}
+    for key, value in d.items():
+        CUT
+        d[key] = x * value
+    return d
+
+
+@program()
+def dict_equality_and_copies(x, n):
+    d = {"a": [x], "b": 1}
+    e = d.copy()
+    e["a"].append(1)
+    e["c"] = 3
+    CUT
+    same = {"a": 1} == {"a": 1.0}, {1: 2, 3: 4} == {3: 4, 1: 2}
+    return x + 1, d, e, d == e, same, dict(d) is d, dict.fromkeys("ab", 1)
+
+
+@program()
+def dict_made_in_every_way(x, n):
+    pairs = [("a", x), ("b", 2)]
+    CUT
+    made = dict(pairs), dict(a=1, **{"b": 2}), dict(zip("ab", [1, 2])), {**{"a": 1}, "a": 2}
+    return x + 1, made, {k: v for k, v in pairs[1:]}
+
+
+@program()
+def dict_of_tensors_as_values_and_identity(x, n):
+    y = x + 1
+    d = {"a": y, "b": y, "c": x}
+    CUT
+    d["a"].add_(1)
+    return d, d["a"] is d["b"], d["c"] is x
+
+
+@program()
+def defaultdict_with_factories(x, n):
+    groups = defaultdict(list)
+    for i in range(n):
+        groups[i % 2].append(x * i)
+    counts = defaultdict(lambda: 5)
+    counts["a"] += 1
+    CUT
+    missing = "z" in counts, counts.get("z"), counts["z"]
+    groups.setdefault("q", 1)
+    return groups, dict(counts), missing, groups.default_factory is list, counts == {"a": 6, "z": 5}
+
+
+@program()
+def defaultdict_without_factory_and_nested(x, n):
+    tree = defaultdict(lambda: defaultdict(int))
+    tree["a"]["b"] += 2
+    CUT
+    try:
+        defaultdict()["none"]
+    except KeyError as error:
+        return x * tree["a"]["b"], str(error), list(tree), tree.copy()["a"]
+
+
+@program()
+def ordered_dict_methods(x, n):
+    d = OrderedDict(a=x, b=1, c=2)
+    d.move_to_end("a")
+    first = d.popitem(last=False)
+    CUT
+    d.move_to_end("a", last=False)
+    other = OrderedDict([("a", x), ("c", 2)])
+    return (
+        x + 1,
+        d,
+        first,
+        list(d),
+        d == other,
+        OrderedDict(a=1, b=2) == OrderedDict(b=2, a=1),
+        list(reversed(d)),
+        d.copy(),
+    )
+
+
+@program()
+def counter_of_items(x, n):
+    c = Counter("abracadabra")
+    c.update("aa")
+    c.subtract(b=1)
+    CUT
+    some = sorted(c.elements())[:3]
+    return x * c["a"], c.most_common(), c["none"], some, c + Counter(a=1), sum(c.values()), c.total()
+
+
+@program()
+def counter_arithmetic(x, n):
+    a, b = Counter(a=3, b=1), Counter(a=1, b=2)
+    CUT
+    return x + 1, a - b, a & b, a | b, +Counter(a=-1, b=2), a == Counter(b=1, a=3), Counter({"q": n}), Counter([1, 1])
+
+
+@program()
+def chain_map_layers(x, n):
+    base, top = {"a": 1, "b": x}, {"a": 2}
+    maps = ChainMap(top, base)
+    maps["c"] = 3
+    CUT
+    child = maps.new_child({"a": 9})
+    layers = maps["a"], top, list(maps), child["a"], "none" in maps
+    return maps["b"] * 2, layers, len(maps), dict(maps), maps.get("q", 1)
+
+
+@program()
+def mapping_proxy_is_live(x, n):
+    d = {"a": x}
+    proxy = types.MappingProxyType(d)
+    d["b"] = 2
+    CUT
+    try:
+        proxy["c"] = 1
+    except TypeError as error:
+        return proxy["a"] + 1, list(proxy), len(proxy), "b" in proxy, proxy.get("z", 5), str(error), proxy == d
+
+
+PROXY = types.MappingProxyType({"a": 1, "b": 2})
+
+
+@program(breaks=(0, 9))
+def mapping_proxy_from_outside(x, n):
+    CUT
+    return x * PROXY["b"], list(PROXY.items()), {**PROXY}, "a" in PROXY
+
+
+@program()
+def user_dict_and_user_list(x, n):
+    d, items = UserDict(a=x), UserList([1, 2])
+    d["b"] = n
+    items.append(3)
+    CUT
+    return d["a"] + 1, list(d), items[1:], len(items), d.data, items + [4], sorted(d)
+
+
+@program()
+def simple_namespace(x, n):
+    space = types.SimpleNamespace(a=x, b=n)
+    space.c = space.a * 2
+    CUT
+    del space.b
+    return space.c, sorted(space.__dict__), hasattr(space, "b"), repr(space.__class__)
+
+
+@program()
+def set_methods(x, n):
+    s = {3, 1, 2}
+    t = s
+    t.add(4)
+    s.discard(9)
+    s.remove(1)
+    CUT
+    s.update([5, 6], {7})
+    s &= {2, 3, 5, 7}
+    t |= {8}
+    s -= {2}
+    s ^= {3, 9}
+    return x * len(s), sorted(s), s is t, 8 in s, s == {5, 7, 8, 9}
+
+
+@program()
+def set_algebra(x, n):
+    a, b = {1, 2, 3}, {2, 3, 4}
+    CUT
+    return (
+        x + 1,
+        a | b,
+        a & b,
+        a - b,
+        a ^ b,
+        a.union([9], (8,)),
+        a.intersection([1], [1, 2]),
+        a.difference([1]),
+        a.symmetric_difference([1, 7]),
+        a <= {1, 2, 3, 4},
+        a < a,
+        a >= {1},
+        a.issubset(b),
+        a.issuperset([1]),
+        a.isdisjoint({7}),
+    )
+
+
+@program()
+def set_in_place_methods(x, n):
+    a = {1, 2, 3, 4}
+    a.intersection_update([1, 2, 3])
+    a.difference_update([1], [9])
+    CUT
+    a.symmetric_difference_update({3, 5})
+    popped = {7}.pop()
+    a.copy().clear()
+    return x * popped, a
+
+
+@program()
+def set_errors(x, n):
+    log = []
+    for call in (
+        lambda: {1}.remove(2),
+        lambda: set().pop(),
+        lambda: {1} | [2],
+        lambda: {1} < 2,
+        lambda: log.__class__({1})[3],
+    ):
+        try:
+            call()
+        except (KeyError, TypeError, IndexError) as error:
+            log.append((type(error).__name__, str(error)))
+    return x + 1, log
+
+
+@program()
+def frozensets(x, n):
+    f = frozenset([1, 2])
+    g = f | {3}
+    CUT
+    kinds = type({1} | f), type(f | {1})
+    return x + len(g), f & {1}, {f: 1}[frozenset({2, 1})], f == {1, 2}, kinds, hash(f) == hash(frozenset([2, 1]))
+
+
+@program(inputs=({"b", "a", "c"}, tensor(3)), others=[({"q"}, tensor(5, seed=1))])
+def set_argument_is_iterated(names, x):
+    out = []
+    for name in names:
+        out.append((name, x + len(out)))
+    CUT
+    return out, sorted(names), len(names)
+
+
+@program(graphs=(1, 2), breaks=(0, 2), inputs=({3, 1, 2}, tensor(3)), others=[({5}, tensor(5, seed=1))])
+def set_argument_is_changed(numbers, x):
+    numbers.add(10)
+    numbers.discard(1)
+    CUT
+    total = sum(numbers)
+    return x * total, [i for i in numbers], max(numbers)
+
+
+@program(inputs=(frozenset({"b", "a"}), tensor(3)), others=[(frozenset({"c"}), tensor(5, seed=1))])
+def frozenset_argument(names, x):
+    CUT
+    return x * len(names), {name: 1 for name in names}, "a" in names, names | {"z"}
+
+
+NAMES = {"layer1", "layer2", "layer3"}
+
+
+@program()
+def set_global_is_iterated(x, n):
+    y = x
+    for name in NAMES:
+        y = y + len(name)
+    CUT
+    return y, [name for name in NAMES], "layer1" in NAMES
+
+
+@program()
+def set_of_tuples_and_enums(x, n):
+    s = {(1, 2), (1, 2), ("a", None)}
+    CUT
+    return x * len(s), (1, 2) in s, ("a", None) in s, {frozenset({1}), frozenset({1})} == {frozenset({1})}
+
+
+@program()
+def set_order_of_what_was_made_inside(x, n):
+    s = set()
+    for i in (8, 16, 0, 1):
+        s.add(i)
+    CUT
+    t = {c for c in "hello"}
+    return x + 1, list(s), list(t), tuple(s | {3}), [i for i in s - {0}]
+
+
+class Doubling(dict):
+    """What it has under a key is not what indexing gives."""
+
+    def __getitem__(self, key):
+        return super().__getitem__(key) * 2
+
+    def keys(self):
+        return ["made up"]
+
+
+@program()
+def derived_dict_is_merged_by_its_items(x, n):
+    d = Doubling(a=1, b=x)
+    CUT
+    made = dict(d), {**d}, (lambda **named: named)(**d), list(d)
+    return d["b"], made, d["a"], {"z": 0} | d
+
+
+@program()
+def reversed_dicts_kept_over_a_break(x, n):
+    d = {"a": x, "b": 1, "c": 2}
+    kept = [reversed(d), reversed(d.items()), reversed(d.values())]
+    heads = [next(each) for each in kept]
+    CUT
+    return x + 1, heads, [list(each) for each in kept]
+
+
+@program()
+def what_is_no_mapping_is_not_unpacked(x, n):
+    log = []
+    for call in (
+        lambda: {**()},
+        lambda: {**""},
+        lambda: {**5},
+        lambda: {"a": 1}.popitem(1),
+        lambda: [*5],
+        lambda: vars(5),
+    ):
+        try:
+            call()
+        except TypeError as error:
+            log.append(str(error))
+    return x + 1, log
+
+
+@program()
+def sets_are_looked_for_as_frozensets(x, n):
+    s = {frozenset({1}), 2}
+    CUT
+    found = {1} in s
+    s.discard({1})
+    try:
+        s.add({5})
+    except TypeError as error:
+        return x + len(s), found, str(error)
+
+
+@program()
+def text_of_derived_dicts(x, n):
+    made = OrderedDict(a=1), defaultdict(list, a=[1]), Counter("a"), {"k": OrderedDict()}
+    CUT
+    return x + 1, [str(each) for each in made], f"{made[0]}", "%s" % made[1]
+
+
+@program()
+def order_of_combined_sets(x, n):
+    a, b = {8, 16, 0}, {"x", "y", 3}
+    c = (a | b) - {0}
+    c.add(24)
+    CUT
+    d = c ^ {8, 32}
+    d &= {16, 24, 32, "x", "y"}
+    return x + 1, list(c), list(d), list(a.union([40], (48,))), [d.pop() for _ in range(2)], list(d)
+
+
+@pytest.mark.parametrize("place, kind", program.parameters())
+def test_program(place: Place, kind: str) -> None:
+    run_program(place, kind)

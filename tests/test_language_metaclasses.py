@@ -1,0 +1,274 @@
+"""Metaclasses, abstract classes, protocols, classes that are containers."""
+
+from __future__ import annotations
+
+import abc
+import collections
+import typing
+
+import pytest
+
+from cuts import Place, Programs, run_program
+
+program = Programs()
+CUT = None
+
+
+class Base:
+    registry: typing.ClassVar[list] = []
+
+    def __init_subclass__(cls, tag="none", **kwargs):
+        super().__init_subclass__(**kwargs)
+        cls.tag = tag
+        Base.registry.append(cls.__name__)
+
+    def name(self):
+        return "base"
+
+
+class Tagged(Base, tag="tagged"):
+    def name(self):
+        return super().name() + self.tag
+
+
+@program()
+def attributes_set_by_init_subclass(x, n):
+    return x + 1, Tagged().name(), Tagged.tag, Base.registry
+
+
+class Singleton(type):
+    instances: typing.ClassVar[dict] = {}
+
+    def __call__(cls, *args):
+        if cls not in cls.instances:
+            cls.instances[cls] = super().__call__(*args)
+        return cls.instances[cls]
+
+
+class Registry(metaclass=Singleton):
+    def __init__(self, name="registry"):
+        self.name = name
+
+
+@program(recompiles=True, watch=[(Singleton, "instances")])
+def metaclass_call_makes_one_instance(x, n):
+    Singleton.instances.clear()
+    one = Registry("first")
+    CUT
+    two = Registry("second")
+    return x + 1, one is two, two.name
+
+
+class Meta(type):
+    """A metaclass whose classes are containers and compute attributes."""
+
+    def __getattr__(cls, name):
+        if name.startswith("made_"):
+            return name.upper()
+        raise AttributeError(name)
+
+    def __iter__(cls):
+        return iter(cls.items)
+
+    def __len__(cls):
+        return len(cls.items)
+
+    def __contains__(cls, item):
+        return item in cls.items
+
+    def __getitem__(cls, at):
+        return cls.items[at]
+
+    def __bool__(cls):
+        return cls.truth
+
+    def __eq__(cls, other):
+        return isinstance(other, Meta) and cls.items == other.items
+
+    def __hash__(cls):
+        return 5
+
+    def __add__(cls, other):
+        return cls.items + [other]
+
+    def __str__(cls):
+        return "a class of Meta"
+
+    @property
+    def count(cls):
+        return len(cls.items)
+
+    def method(cls, by):
+        return len(cls.items) * by
+
+
+class WithMeta(metaclass=Meta):
+    items: typing.ClassVar[list] = [1, 2, 3]
+    truth = False
+
+
+@program()
+def metaclass_getattr_and_property(x, n):
+    CUT
+    return x * WithMeta.count, WithMeta.made_up, hasattr(WithMeta, "other"), WithMeta.method(2)
+
+
+@program()
+def metaclass_container_protocol(x, n):
+    CUT
+    return x * len(WithMeta), list(WithMeta), 2 in WithMeta, WithMeta[1], bool(WithMeta), [i for i in WithMeta]
+
+
+@program()
+def metaclass_operators_and_text(x, n):
+    return x + 1, WithMeta + 4, str(WithMeta), WithMeta == WithMeta, WithMeta != Meta, hash(WithMeta)
+
+
+class Checks(type):
+    def __instancecheck__(cls, instance):
+        return hasattr(instance, "quacks")
+
+    def __subclasscheck__(cls, other):
+        return "Duck" in other.__name__
+
+
+class Duck(metaclass=Checks):
+    pass
+
+
+class Quacker:
+    quacks = True
+
+
+@program()
+def instance_and_subclass_checks_of_a_metaclass(x, n):
+    class_ = Quacker
+    CUT
+    return x + 1, isinstance(Quacker(), Duck), isinstance(x, Duck), issubclass(class_, Duck), issubclass(Duck, Duck)
+
+
+class Shape(abc.ABC):
+    @abc.abstractmethod
+    def area(self): ...
+
+    @property
+    @abc.abstractmethod
+    def name(self): ...
+
+    def describe(self):
+        return f"{self.name}"
+
+
+class Square(Shape):
+    def __init__(self, side):
+        self.side = side
+
+    def area(self):
+        return self.side * self.side
+
+    @property
+    def name(self):
+        return "square"
+
+
+@program()
+def abstract_classes(x, n):
+    square = Square(x)
+    try:
+        Shape()
+    except TypeError as error:
+        text = str(error)
+    CUT
+    return square.area(), square.describe(), isinstance(square, Shape), text
+
+
+@typing.runtime_checkable
+class HasArea(typing.Protocol):
+    def area(self): ...
+
+
+@program()
+def runtime_protocols(x, n):
+    return x + 1, isinstance(Square(x), HasArea), isinstance(x, HasArea), issubclass(Square, HasArea)
+
+
+class Sized:
+    def __len__(self):
+        return 3
+
+
+@program()
+def abstract_containers_by_registration_and_methods(x, n):
+    abc_ = collections.abc
+    return (
+        x + 1,
+        isinstance([], abc_.Sequence),
+        isinstance({}, abc_.Mapping),
+        isinstance(Sized(), abc_.Sized),
+        isinstance(Sized(), abc_.Iterable),
+        isinstance(len, abc_.Callable),
+        issubclass(dict, abc_.MutableMapping),
+    )
+
+
+class Bag(collections.abc.MutableMapping):
+    """All of a mapping's methods from five."""
+
+    def __init__(self, **items):
+        self.items_ = dict(items)
+
+    def __getitem__(self, key):
+        return self.items_[key]
+
+    def __setitem__(self, key, value):
+        self.items_[key] = value
+
+    def __delitem__(self, key):
+        del self.items_[key]
+
+    def __iter__(self):
+        return iter(self.items_)
+
+    def __len__(self):
+        return len(self.items_)
+
+
+@program()
+def mapping_mixin_methods(x, n):
+    bag = Bag(a=x, b=x + 1)
+    bag.update(c=x * 2)
+    y = bag.pop("a")
+    bag.setdefault("d", n)
+    CUT
+    return y, list(bag), bag.get("none"), "b" in bag, list(bag.items()), bag == {"b": 1}
+
+
+class Row(collections.abc.Sequence):
+    def __init__(self, *items):
+        self.stored = items
+
+    def __getitem__(self, at):
+        return self.stored[at]
+
+    def __len__(self):
+        return len(self.stored)
+
+
+@program()
+def sequence_mixin_methods(x, n):
+    row = Row(1, 2, n)
+    CUT
+    return x * row[0], list(reversed(row)), 2 in row, row.index(2), row.count(1), list(row), [*row]
+
+
+@program()
+def mapping_unpacked_into_a_call(x, n):
+    def call(**kwargs):
+        return kwargs
+
+    return x + 1, call(**Bag(a=1, b=2)), {**Bag(a=n)}
+
+
+@pytest.mark.parametrize("place, kind", program.parameters())
+def test_program(place: Place, kind: str) -> None:
+    run_program(place, kind)

@@ -1,0 +1,401 @@
+"""Objects that are called, iterated, indexed, tested and written; subclasses of built-in types."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import operator
+import typing
+
+import pytest
+
+from cuts import Place, Programs, run_program
+from programs import tensor
+
+program = Programs()
+CUT = None
+
+
+class Callable_:
+    def __init__(self, by):
+        self.by = by
+        self.calls = 0
+
+    def __call__(self, x, *rest, **named):
+        self.calls += 1
+        return x * self.by + len(rest) + len(named)
+
+
+@program()
+def callable_objects(x, n):
+    f = Callable_(2)
+    y = f(x, 1, a=2)
+    CUT
+    z = functools.partial(f, x)(3)
+    return y, z, f.calls, callable(f), list(map(f, [1, 2]))
+
+
+class Indexed:
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+    def __int__(self):
+        return self.value + 100
+
+    def __float__(self):
+        return float(self.value) / 2
+
+    def __complex__(self):
+        return complex(self.value, 1)
+
+    def __format__(self, spec):
+        return f"<{self.value}:{spec}>"
+
+    def __bytes__(self):
+        return b"bytes"
+
+    def __trunc__(self):
+        return 7
+
+    def __ceil__(self):
+        return 8
+
+
+@program()
+def index_int_float_and_format(x, n):
+    i = Indexed(1)
+    items = [10, 20, 30]
+    CUT
+    return x * items[i], items[i:], int(i), float(i), list(range(i, 3)), f"{i:>5}", format(i), "{:x}|{k}".format(i, k=n)
+
+
+@program()
+def index_in_places(x, n):
+    i = Indexed(2)
+    items = [1, 2, 3, 4]
+    items[i] = "set"
+    del items[i]
+    return x + 1, items, [0] * i, operator.index(i), "abc"[i], items.pop(Indexed(0)), complex(Indexed(1))
+
+
+class ByItem:
+    def __getitem__(self, at):
+        if at >= 3:
+            raise IndexError
+        return at * 10
+
+
+class Chain:
+    """Iteration by a class with __next__, by __getitem__, and reversed."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.n == 0:
+            raise StopIteration
+        self.n -= 1
+        return self.n
+
+    def __reversed__(self):
+        return ["reversed"]
+
+    def __length_hint__(self):
+        return 2
+
+
+@program()
+def iteration_protocols(x, n):
+    chain = Chain(n)
+    first = next(chain)
+    CUT
+    return x * first, list(chain), list(reversed(Chain(2))), list(ByItem()), 20 in ByItem(), next(chain, "end")
+
+
+class NoIter:
+    __iter__ = None
+
+
+class Vector:
+    """Arithmetic with itself and numbers, reflected forms, NotImplemented for the rest."""
+
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+    def __add__(self, other):
+        if isinstance(other, Vector):
+            return Vector(self.a + other.a, self.b + other.b)
+        return NotImplemented
+
+    def __radd__(self, other):
+        if other == 0:
+            return self
+        return NotImplemented
+
+    def __mul__(self, by):
+        return Vector(self.a * by, self.b * by)
+
+    def __rmul__(self, by):
+        return Vector(by * self.a, by * self.b)
+
+    def __neg__(self):
+        return Vector(-self.a, -self.b)
+
+    def __pos__(self):
+        return self
+
+    def __invert__(self):
+        return Vector(self.b, self.a)
+
+    def __abs__(self):
+        return self.a + self.b
+
+    def __matmul__(self, other):
+        return self.a * other.a + self.b * other.b
+
+    def __divmod__(self, by):
+        return self.a // by, self.b % by
+
+    def __rpow__(self, base):
+        return base**self.a
+
+    def __round__(self, digits=None):
+        return "rounded", digits
+
+    def __iadd__(self, other):
+        self.a = self.a + other
+        return self
+
+    def __eq__(self, other):
+        return isinstance(other, Vector) and (self.a, self.b) == (other.a, other.b)
+
+    def __hash__(self):
+        return hash((self.a, self.b))
+
+    def __repr__(self):
+        return f"Vector({self.a}, {self.b})"
+
+
+@program()
+def iteration_is_refused(x, n):
+    log = []
+    for value in (NoIter(), Vector(1, 2), n, None):
+        try:
+            iter(value)
+        except TypeError as error:
+            log.append(str(error))
+    return x + 1, log
+
+
+class Missing(dict):
+    def __missing__(self, key):
+        value = self[key] = key * 2
+        return value
+
+
+@program()
+def dict_with_missing(x, n):
+    table = Missing(a=1)
+    CUT
+    return x + table["a"], table["b"], list(table), table.get("c"), "c" in table
+
+
+class Loud(list):
+    def append(self, item):
+        super().append(item)
+        super().append("loud")
+
+    def __getitem__(self, at):
+        return ("item", super().__getitem__(at))
+
+
+@program()
+def list_with_methods_of_its_own(x, n):
+    items = Loud([x])
+    items.append(n)
+    CUT
+    return x + len(items), items[1], list(items), items
+
+
+class Money(int):
+    """A number with a unit."""
+
+    def __new__(cls, value, unit="euro"):
+        self = super().__new__(cls, value)
+        self.unit = unit
+        return self
+
+    def __add__(self, other):
+        return Money(int(self) + int(other), self.unit)
+
+    def doubled(self):
+        return self * 2
+
+
+@program()
+def int_subclass(x, n):
+    m = Money(n)
+    total = m + Money(2, "dollar")
+    CUT
+    return x * int(total), total.unit, m.doubled(), m == n, m > 1, hash(m) == hash(n), type(m + 1).__name__, -m
+
+
+class Text(str):
+    __slots__ = ()
+
+    def shout(self):
+        return self.upper() + "!"
+
+
+@program()
+def str_subclass(x, n):
+    t = Text("ab")
+    CUT
+    return x + len(t), t.shout(), t + "c", t == "ab", {t: 1}["ab"], f"{t}", t[0], list(t), "a" in t, t.join(["x", "y"])
+
+
+class Celsius(float):
+    @property
+    def fahrenheit(self):
+        return self * 9 / 5 + 32
+
+
+@program()
+def float_subclass(x, n):
+    c = Celsius(20)
+    CUT
+    return x * float(c), c.fahrenheit, c + 1, c < 21, round(c), type(c).__name__, isinstance(c, float)
+
+
+@program(inputs=(tensor(3), Money(3)), others=[(tensor(3), Money(4)), (tensor(3), Money(3, "dollar"))])
+def int_subclass_argument(x, m):
+    if m.unit == "euro":
+        return x + int(m), m.doubled()
+    return x - int(m), m + 1
+
+
+@program(inputs=(tensor(3), Text("a")), others=[(tensor(3), Text("bb"))])
+def str_subclass_argument(x, t):
+    return x * len(t), t.shout(), t
+
+
+class Pair(tuple):
+    def __new__(cls, a, b):
+        return super().__new__(cls, (a, b))
+
+    @property
+    def swapped(self):
+        return Pair(self[1], self[0])
+
+
+@program()
+def tuple_subclass(x, n):
+    pair = Pair(x, n)
+    a, b = pair
+    CUT
+    return a * b, pair.swapped, pair == (x, n) if False else len(pair), hash(Pair(1, 2)) == hash((1, 2))
+
+
+class Coordinates(typing.NamedTuple):
+    a: typing.Any
+    b: int = 5
+
+    def scaled(self, by):
+        return self._replace(a=self.a * by)
+
+
+class Extended(collections.namedtuple("Extended", "a b")):
+    def __new__(cls, a, b=7):
+        return super().__new__(cls, a, b)
+
+    @property
+    def total(self):
+        return self.a + self.b
+
+
+@program()
+def named_tuples(x, n):
+    c = Coordinates(x)
+    CUT
+    d = c.scaled(2)
+    return d.a, d, c._fields, c._asdict(), Coordinates._make([1, 2]), Coordinates(1) == (1, 5), c[1], Extended(1).total
+
+
+@program()
+def named_tuple_unpacking_and_matching(x, n):
+    a, b = Coordinates(x, n)
+    match Coordinates(1, 2):
+        case Coordinates(a=1, b=second):
+            found = second
+    return a * b, found, sorted([Coordinates(2, 1), Coordinates(1, 9)])
+
+
+class Text2:
+    def __repr__(self):
+        return "repr"
+
+    def __str__(self):
+        return "str"
+
+
+@program()
+def text_of_objects(x, n):
+    t = Text2()
+    CUT
+    return x + 1, str(t), repr(t), f"{t} {t!r} {t!s:>5}", [t].__repr__(), "%s %r" % (t, t), str([t]), str({"a": t})
+
+
+class Bool:
+    def __init__(self, value):
+        self.value = value
+
+    def __bool__(self):
+        return self.value
+
+
+class LenOnly:
+    def __len__(self):
+        return 0
+
+
+@program()
+def truth_by_bool_and_len(x, n):
+    return x + 1, bool(Bool(False)), not LenOnly(), Bool(True) and 5, LenOnly() or 6, all([Bool(True), Bool(False)])
+
+
+class IndexText:
+    def __index__(self):
+        return "1"
+
+
+class LenNegative:
+    def __len__(self):
+        return -1
+
+
+class StrNone:
+    def __str__(self):
+        return None
+
+
+@program()
+def wrong_results_of_special_methods(x, n):
+    class_ = LenNegative
+    log = []
+    for call in (lambda: len(class_()), lambda: bool(Bool(5)), lambda: str(StrNone()), lambda: [1][IndexText()]):
+        try:
+            call()
+        except (TypeError, ValueError) as error:
+            log.append(str(error))
+    return x + 1, log
+
+
+@pytest.mark.parametrize("place, kind", program.parameters())
+def test_program(place: Place, kind: str) -> None:
+    run_program(place, kind)

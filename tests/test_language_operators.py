@@ -1,0 +1,250 @@
+"""Special methods of operators, comparison and hashing: reflected forms, NotImplemented, keys of the program's own."""
+
+from __future__ import annotations
+
+import operator
+
+import pytest
+
+from cuts import Place, Programs, run_program
+
+program = Programs()
+CUT = None
+
+
+class Vector:
+    """Arithmetic with itself and numbers, reflected forms, NotImplemented for the rest."""
+
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+    def __add__(self, other):
+        if isinstance(other, Vector):
+            return Vector(self.a + other.a, self.b + other.b)
+        return NotImplemented
+
+    def __radd__(self, other):
+        if other == 0:
+            return self
+        return NotImplemented
+
+    def __mul__(self, by):
+        return Vector(self.a * by, self.b * by)
+
+    def __rmul__(self, by):
+        return Vector(by * self.a, by * self.b)
+
+    def __neg__(self):
+        return Vector(-self.a, -self.b)
+
+    def __pos__(self):
+        return self
+
+    def __invert__(self):
+        return Vector(self.b, self.a)
+
+    def __abs__(self):
+        return self.a + self.b
+
+    def __matmul__(self, other):
+        return self.a * other.a + self.b * other.b
+
+    def __divmod__(self, by):
+        return self.a // by, self.b % by
+
+    def __rpow__(self, base):
+        return base**self.a
+
+    def __round__(self, digits=None):
+        return "rounded", digits
+
+    def __iadd__(self, other):
+        self.a = self.a + other
+        return self
+
+    def __eq__(self, other):
+        return isinstance(other, Vector) and (self.a, self.b) == (other.a, other.b)
+
+    def __hash__(self):
+        return hash((self.a, self.b))
+
+    def __repr__(self):
+        return f"Vector({self.a}, {self.b})"
+
+
+@program()
+def arithmetic_of_objects_holding_tensors(x, n):
+    v = Vector(x, 1) + Vector(x, 2)
+    CUT
+    w = 2 * v * 3
+    w += x
+    return w.a, w.b, (-w).b, (~w).a, abs(v), v @ v
+
+
+@program()
+def sum_starts_with_reflected_zero(x, n):
+    total = sum([Vector(x, i) for i in range(n)])
+    CUT
+    return total.a, total.b
+
+
+class Refuses:
+    def __init__(self, log):
+        self.log = log
+
+    def __add__(self, other):
+        self.log.append("add")
+        return NotImplemented
+
+    def __radd__(self, other):
+        self.log.append("radd")
+        return NotImplemented
+
+    def __lt__(self, other):
+        self.log.append("lt")
+        return NotImplemented
+
+    def __gt__(self, other):
+        self.log.append("gt")
+        return NotImplemented
+
+    def __eq__(self, other):
+        self.log.append("eq")
+        return NotImplemented
+
+
+@program()
+def not_implemented_on_both_sides_is_a_type_error(x, n):
+    log = []
+    for call in (lambda: Refuses(log) + 1, lambda: 1 + Refuses(log), lambda: Refuses(log) + Refuses(log)):
+        try:
+            call()
+        except TypeError as error:
+            log.append(str(error))
+    return x + 1, log
+
+
+@program()
+def comparison_falls_back_to_identity_or_type_error(x, n):
+    log = []
+    a, b = Refuses(log), Refuses(log)
+    found = [a == b, a == a, a != b]
+    try:
+        a < b  # noqa: B015
+    except TypeError as error:
+        log.append(str(error))
+    CUT
+    return x + 1, found, log
+
+
+class Left:
+    def __add__(self, other):
+        return "left add"
+
+    def __lt__(self, other):
+        return "left lt"
+
+    def __eq__(self, other):
+        return "left eq"
+
+
+class Right(Left):
+    def __radd__(self, other):
+        return "right radd"
+
+    def __gt__(self, other):
+        return "right gt"
+
+    def __eq__(self, other):
+        return "right eq"
+
+
+@program()
+def the_derived_class_is_asked_first(x, n):
+    return x + 1, Left() + Right(), Left() < Right(), Left() == Right(), Left() + Left(), Right() + Left()
+
+
+class Inherits(Left):
+    def __radd__(self, other):
+        return "inherits radd"
+
+
+class InheritsMore(Inherits):
+    pass
+
+
+@program()
+def the_derived_class_is_asked_first_only_where_it_says_more(x, n):
+    return x + 1, Left() + Inherits(), Inherits() + InheritsMore(), InheritsMore() + Right(), Left() + InheritsMore()
+
+
+@program()
+def operators_with_numbers_on_the_left(x, n):
+    v = Vector(2, 3)
+    return x + (5 * v).a, 3**v, divmod(v, 2), round(v), round(v, 1)
+
+
+@program()
+def in_place_falls_back_to_the_plain_operator(x, n):
+    v = Vector(1, 2)
+    w = v
+    v *= n
+    CUT
+    return x * v.a, w.a, v is w
+
+
+@program()
+def functions_of_the_operator_module(x, n):
+    v, w = Vector(1, 2), Vector(3, 4)
+    return x + operator.add(v, w).a, operator.neg(v).b, operator.matmul(v, w), operator.eq(v, w), operator.iadd(v, 5).a
+
+
+class Key:
+    """A key that compares by its text, and counts how often it is asked."""
+
+    asked = 0
+
+    def __init__(self, text):
+        self.text = text
+
+    def __eq__(self, other):
+        return isinstance(other, Key) and self.text.lower() == other.text.lower()
+
+    def __hash__(self):
+        return hash(self.text.lower())
+
+
+@program()
+def keys_with_equality_of_their_own(x, n):
+    table = {Key("A"): x}
+    table[Key("a")] = x + 1
+    CUT
+    return len(table), table[Key("A")], Key("b") in table, next(iter(table)).text
+
+
+@program()
+def sets_of_objects_with_equality_of_their_own(x, n):
+    seen = {Key("A"), Key("a"), Key("b")}
+    seen.add(Key("B"))
+    CUT
+    return x * len(seen), Key("a") in seen, seen == {Key("a"), Key("b")}
+
+
+@program()
+def objects_with_equality_without_hash(x, n):
+    class_ = Left
+    try:
+        {class_(): 1}
+    except TypeError as error:
+        return x + 1, str(error)
+
+
+@program()
+def equality_in_lists(x, n):
+    keys = [Key("a"), Key("b"), Key("A")]
+    return x + 1, keys.index(Key("B")), keys.count(Key("a")), Key("c") in keys, keys == [Key("A"), Key("B"), Key("a")]
+
+
+@pytest.mark.parametrize("place, kind", program.parameters())
+def test_program(place: Place, kind: str) -> None:
+    run_program(place, kind)
