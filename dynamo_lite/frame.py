@@ -24,7 +24,7 @@ from .reasons import BreakReason, DroppedGenerator, FrameLeftAlone, UncaughtExce
 from .rerun import rerun
 from .translator.attempt import Attempt
 from .translator.core import BreakHere, RootTranslator
-from .translator.graph_break import break_frame
+from .translator.graph_break import break_frame, origin_of
 from .translator.nested_break import break_inside
 from .variables.base import LazyVariable, ObservedException, VariableTracker
 from .variables.context import ExitVariable, GraphContextVariable
@@ -351,7 +351,9 @@ def _root(attempt: Attempt, view: _C.FrameView, break_at: tuple[int, ...]) -> Ro
     }
     cells = [attempt.wrap(cell, sources.child("closure", at)) for at, cell in enumerate(view.closure)]
     scope = attempt.scope(view.globals)
-    return RootTranslator(attempt, view.code, scope, locals_, cells, break_at=break_at)
+    root = RootTranslator(attempt, view.code, scope, locals_, cells, break_at=break_at)
+    root.own_cells = origin_of(view.code, 0)[0].co_cellvars
+    return root
 
 
 def _assemble(code: types.CodeType, instructions: list[Any]) -> types.CodeType:

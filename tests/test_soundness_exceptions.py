@@ -223,9 +223,43 @@ def test_closure_is_looked_up_to_see_if_it_is_there():
             except NameError:
                 return x - 1
             if remove:
-                del value
+                del value  # noqa: F821
             return x + 1
 
         return fn
 
     check(make, tensor(2), False, others=[(tensor(2), True), (tensor(2), False)], build=True, all_graphs=3)
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("caught", [False, True])
+def test_cell_of_its_own_that_is_empty(late, caught):
+    def fn(x, items, late, caught):
+        if late:
+            dl.graph_break()
+        items.append(x + 1)
+        try:
+            items.append(value)  # noqa: F821
+        except UnboundLocalError as error:
+            if not caught:
+                raise
+            items.append(str(error))
+        value = x * 2
+        return lambda: value
+
+    check(fn, tensor(2), [], late, caught, graphs=None)
+
+
+def test_cell_of_its_own_that_is_emptied_twice():
+    def fn(x, items):
+        value = x * 2
+        call = lambda: value  # noqa: E731, F821
+        del value
+        dl.graph_break()
+        try:
+            del value  # noqa: F821
+        except UnboundLocalError as error:
+            items.append(error.args)
+        return x, call
+
+    check(fn, tensor(2), [], graphs=None)

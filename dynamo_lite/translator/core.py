@@ -58,6 +58,8 @@ class InstructionTranslator(Operations):
         self.graph = attempt.graph
         self.effects = attempt.effects
         self.code = code
+        self.own_cells: tuple[str, ...] = code.co_cellvars
+        """Names of the cells that the program's code makes; a resume function is given them."""
         self.instructions = decode(code)
         attempt.has_handlers = attempt.has_handlers or bool(code.co_exceptiontable)
         self.scope = scope

@@ -30,7 +30,7 @@ from ..exc import SkipFrame
 from ..skip import dynamic_scope
 from ..variables.exception import HandledVariable
 from ..variables.function import ResumeFunction
-from .stack import NULL
+from .stack import NULL, unbound_local
 
 STACK = "___stack{}"
 _KEPT = "___kept{}"
@@ -343,7 +343,9 @@ class FrameBreaker(BrokenFrame):
         jump_to = None if target is None else emit.make("END_FOR" if ends_loop else "NOP")
         self._emit_native(jump_to)
         covered = cg.body[start:]
-        if self.instruction.opname in _TERMINATORS:
+        if self._is_unbound():
+            pass  # it raises
+        elif self.instruction.opname in _TERMINATORS:
             if self.instruction.opname == "RETURN_VALUE":
                 raise SkipFrame("it breaks where it returns", loses=False)
         else:
@@ -354,10 +356,23 @@ class FrameBreaker(BrokenFrame):
             self._continue(target.index + ends_loop, jump=True)
         self.handle(covered)
 
+    def _is_unbound(self) -> bool:
+        """It looks into an empty cell that the program's code made. The new code has it in a local or as a free
+        variable, of which CPython would say something else."""
+        name = self.instruction.argval
+        if self.instruction.opname not in ("LOAD_DEREF", "DELETE_DEREF") or name not in self.original.co_cellvars:
+            return False
+        return self.tx.cells[name].content is None
+
     def _emit_native(self, jump_to: Instruction | None) -> None:
         cg, instruction = self.cg, self.instruction
         name = instruction.opname
-        if name == "CALL":
+        if self._is_unbound():
+            cg.push_null()
+            cg.load_const(UnboundLocalError)
+            cg.load_const(unbound_local(instruction.argval))
+            cg.add(*emit.call(1, ()), emit.make("RAISE_VARARGS", 1))
+        elif name == "CALL":
             cg.add(*emit.call(instruction.arg or 0, self.tx.kw_names))
         elif name == "RERAISE":
             cg.add(emit.make("RERAISE", 0))  # the offset on the stack is the original's

@@ -125,11 +125,14 @@ def load_deref(tx: Any, instruction: Any) -> None:
     tx.stack.append(content)
 
 
+def unbound_local(name: str) -> str:
+    """What CPython says of a local variable that is not bound."""
+    return f"cannot access local variable '{name}' where it is not associated with a value"
+
+
 def _unbound_cell(tx: Any, name: str) -> None:
-    if name in tx.code.co_cellvars:
-        tx.raise_error(
-            UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value"
-        )
+    if name in tx.own_cells:
+        tx.raise_error(UnboundLocalError, unbound_local(name))
     tx.raise_error(
         NameError, f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
     )
