@@ -1,35 +1,48 @@
-"""Time to trace, graphs, breaks and operators of real models: dynamo_lite beside torch.compile, in turns.
+"""What is captured of real models, how fast, and whether it is right: dynamo_lite beside torch.compile, in turns.
 
-    python benchmarks/capture.py [model ...] [--train]
+    python benchmarks/capture.py [model ...] [--suite basic|transformers] [--no-torch] [--rounds N]
 
-The backend returns ``gm.forward`` for both, so nearly all of the time is capture. Each is traced once to warm up.
+Each model is captured twice: its forward in eval mode without gradients, and a step of training with the gradients of
+its parameters. The backend returns ``gm.forward``, so nearly all of the time is capture: seconds are those of the first
+call less those of the next, after one capture to warm up. A model is called once as it is before anything else.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import copy
 import statistics
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from architectures import MODELS, Model
+import transformers_other
+import transformers_text
+from architectures import MODELS, Model, tensors_of
 from rich.console import Console
 from rich.table import Table
 
 import dynamo_lite as dl
 
+SUITES: dict[str, dict[str, Callable[[], Model]]] = {
+    "basic": MODELS,
+    "transformers": {row.key: row for row in [*transformers_text.ROWS, *transformers_other.ROWS]},
+}
+
 
 @dataclass
 class Capture:
-    """What one tool did with one model. ``seconds``: the first call, without the run of the graph."""
+    """What one tool did with one model in one mode. ``wrong``: what differs from eager, or the error."""
 
     seconds: float
     graphs: int
     breaks: int
     operators: int
+    wrong: str
 
 
 class Recorder:
@@ -46,66 +59,178 @@ class Recorder:
         return sum(node.op.startswith("call_") for gm in self.graphs for node in gm.graph.nodes)
 
 
-def _first_call(call: Callable[[], Any]) -> float:
-    """Seconds of a call less those of the next, which only runs what the first one made."""
+class Tool:
+    """One that captures."""
+
+    def reset(self) -> None:
+        raise NotImplementedError
+
+    def compile(self, module: torch.nn.Module, backend: Recorder) -> Any:
+        raise NotImplementedError
+
+    def breaks(self) -> int:
+        raise NotImplementedError
+
+
+class Ours(Tool):
+    def reset(self) -> None:
+        dl.reset()
+        dl.counters.reset()
+
+    def compile(self, module: torch.nn.Module, backend: Recorder) -> Any:
+        return dl.compile(module, backend=backend)
+
+    def breaks(self) -> int:
+        return dl.counters.graph_breaks
+
+
+class Theirs(Tool):
+    def reset(self) -> None:
+        torch._dynamo.reset()
+        torch._dynamo.utils.counters.clear()
+
+    def compile(self, module: torch.nn.Module, backend: Recorder) -> Any:
+        return torch.compile(module, backend=backend)
+
+    def breaks(self) -> int:
+        return sum(torch._dynamo.utils.counters["graph_break"].values())
+
+
+@dataclass
+class Run:
+    """A call of a model: output, gradients of its parameters (in training) and buffers after it."""
+
+    output: Any
+    gradients: dict[str, torch.Tensor | None]
+    buffers: dict[str, torch.Tensor]
+    seconds: float
+
+
+def run(model: Model, module: torch.nn.Module, call: Callable[..., Any], train: bool) -> Run:
+    """One call from a fixed random state; a backward pass and its gradients where ``train``."""
+    torch.manual_seed(1)
+    module.zero_grad()
+    inputs = copy.deepcopy(model.inputs)
     began = time.perf_counter()
-    call()
-    first = time.perf_counter() - began
-    began = time.perf_counter()
-    call()
-    return first - (time.perf_counter() - began)
+    with contextlib.nullcontext() if train else torch.no_grad():
+        output = call(**inputs)
+    taken = time.perf_counter() - began
+    if train:
+        model.loss(output).backward()
+    gradients = {name: each.grad for name, each in module.named_parameters()} if train else {}
+    return Run(output, gradients, {name: each.clone() for name, each in module.named_buffers()}, taken)
 
 
-def ours(model: Model) -> Capture:
-    dl.reset()
-    dl.counters.reset()
+def difference(eager: Run, other: Run) -> str:
+    """What differs; empty where nothing does."""
+    if type(eager.output) is not type(other.output):
+        return "type of the result"
+    for what, one, two in (
+        ("result", list(tensors_of(eager.output)), list(tensors_of(other.output))),
+        ("gradient", eager.gradients.values(), other.gradients.values()),
+        ("buffer", eager.buffers.values(), other.buffers.values()),
+    ):
+        if not _all_close(one, two):
+            return what
+    return ""
+
+
+def _all_close(one: Iterable[Any], other: Iterable[Any]) -> bool:
+    with contextlib.suppress(ValueError):  # of other lengths
+        return all(a is b if a is None or b is None else _close(a, b) for a, b in zip(one, other, strict=True))
+    return False
+
+
+def _close(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and torch.allclose(one, other, rtol=1e-3, atol=1e-4, equal_nan=True)
+
+
+def capture(tool: Tool, model: Model, train: bool) -> Capture:
+    """A first call of a fresh copy of the model, held against the model itself, and a second one for its time."""
+    eager, module = copy.deepcopy(model.module).train(train), copy.deepcopy(model.module).train(train)
+    expected = run(model, eager, eager, train)
+    tool.reset()
     recorder = Recorder()
-    compiled = dl.compile(model.module, backend=recorder)
-    taken = _first_call(lambda: compiled(**model.inputs))
-    return Capture(taken, len(recorder.graphs), dl.counters.graph_breaks, recorder.operators())
+    compiled = tool.compile(module, recorder)
+    try:
+        first = run(model, module, compiled, train)
+        wrong = difference(expected, first)
+        breaks, graphs, operators = tool.breaks(), len(recorder.graphs), recorder.operators()
+        again = run(model, module, compiled, train)
+    except Exception as error:  # a model that fails is a row of the table
+        return Capture(0.0, len(recorder.graphs), tool.breaks(), recorder.operators(), type(error).__name__)
+    return Capture(first.seconds - again.seconds, graphs, breaks, operators, wrong)
 
 
-def theirs(model: Model) -> Capture:
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
-    recorder = Recorder()
-    compiled = torch.compile(model.module, backend=recorder)
-    taken = _first_call(lambda: compiled(**model.inputs))
-    breaks = sum(torch._dynamo.utils.counters["graph_break"].values())
-    return Capture(taken, len(recorder.graphs), breaks, recorder.operators())
-
-
-def measure(model: Model, rounds: int) -> tuple[Capture, Capture]:
-    """The last capture of each, with the median of the seconds."""
-    ours(model)
-    theirs(model)
-    pairs = [(ours(model), theirs(model)) for _ in range(rounds)]
+def measure(model: Model, tools: list[Tool], rounds: int, train: bool) -> list[Capture]:
+    """The last capture by each, with the median of the seconds."""
+    for tool in tools:
+        capture(tool, model, train)
+    turns = [[capture(tool, model, train) for tool in tools] for _ in range(rounds)]
     found = []
-    for each in zip(*pairs):
-        each[-1].seconds = statistics.median(capture.seconds for capture in each)
+    for each in zip(*turns, strict=True):
+        each[-1].seconds = statistics.median(one.seconds for one in each)
         found.append(each[-1])
-    return found[0], found[1]
+    return found
+
+
+def row_of(captures: list[Capture]) -> list[str]:
+    """Cells: right, graphs, breaks, operators and seconds of each tool, and the ratio of the seconds."""
+    cells = []
+    for each in captures:
+        cells += [each.wrong or "yes", f"{each.graphs} ({each.breaks})", str(each.operators), f"{each.seconds:.3f}"]
+    if len(captures) == 2 and not any(each.wrong for each in captures):
+        cells.append(f"{captures[0].seconds / captures[1].seconds:.2f}")
+    return cells
+
+
+def summary(name: str, found: list[list[Capture]], tool: int) -> str:
+    """One line for one tool. ``found``: for each model its captures in all modes, tools in turn."""
+    mine = [[captures[tool] for captures in modes] for modes in found]
+    right = sum(not any(each.wrong for each in modes) for modes in mine)
+    whole = sum(all(each.graphs == 1 and not each.breaks for each in modes) for modes in mine)
+    seconds = sum(each.seconds for modes in mine for each in modes)
+    return f"{name}: {right} of {len(mine)} right, {whole} in one graph, {seconds:.1f} s to trace"
+
+
+def report(names: list[str], programs: dict[str, Callable[[], Model]], tools: list[Tool], rounds: int) -> None:
+    labels = [type(tool).__name__.lower() for tool in tools]
+    heads = [f"{label} {head}" for label in labels for head in ("right", "graphs", "ops", "s")]
+    table = Table("model", "mode", *heads, *(["ratio"] if len(tools) == 2 else []))
+    console = Console(width=140)
+    found = []
+    for name in names:
+        torch.manual_seed(0)
+        model = programs[name]()
+        run(model, model.module.eval(), model.module, False)
+        modes = []
+        for train in (False, True) if model.trains else (False,):
+            modes.append(measure(model, tools, rounds, train))
+            table.add_row(model.name, "train" if train else "eval", *row_of(modes[-1]))
+        found.append([list(each) for each in modes])
+    console.print(table)
+    for index, label in enumerate(labels):
+        console.print(summary(label, found, index))
+    if len(tools) == 2:
+        ratios = [a.seconds / b.seconds for modes in found for a, b in modes if not a.wrong and not b.wrong]
+        console.print(f"ratio of the seconds: median {statistics.median(ratios):.2f}, largest {max(ratios):.2f}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", help=f"which of {', '.join(MODELS)}; all by default")
-    parser.add_argument("--train", action="store_true", help="in training mode with gradients")
+    parser.add_argument("models", nargs="*", help="which of the suite; all by default")
+    parser.add_argument("--suite", choices=SUITES, default="basic")
+    parser.add_argument("--no-torch", action="store_true", help="leave torch.compile out")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    unknown = [name for name in options.models if name not in MODELS]
+    programs = SUITES[options.suite]
+    unknown = [name for name in options.models if name not in programs]
     if unknown:
-        parser.error(f"no model {', '.join(unknown)}; there are: {', '.join(MODELS)}")
-    table = Table("model", "ours s", "torch s", "ratio", "graphs", "breaks", "operators", "torch's")
-    for name in options.models or MODELS:
-        model = MODELS[name]()
-        model.module.train(options.train)
-        with torch.set_grad_enabled(options.train):
-            mine, reference = measure(model, options.rounds)
-        counts = f"{reference.graphs}, {reference.breaks}, {reference.operators}"
-        row = (f"{mine.seconds:.3f}", f"{reference.seconds:.3f}", f"{mine.seconds / reference.seconds:.2f}")
-        table.add_row(model.name, *row, str(mine.graphs), str(mine.breaks), str(mine.operators), counts)
-    Console(width=120).print(table)
+        parser.error(f"no model {', '.join(unknown)}; there are: {', '.join(programs)}")
+    tools: list[Tool] = [Ours()] if options.no_torch else [Ours(), Theirs()]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report(options.models or list(programs), programs, tools, options.rounds)
 
 
 if __name__ == "__main__":

@@ -135,9 +135,10 @@ def torch_modes() -> dict[str, Any]:
 
 
 def _backward(values: Any) -> None:
-    for each in values if isinstance(values, (tuple, list)) else (values,):
-        if isinstance(each, torch.Tensor) and each.requires_grad:
-            each.sum().backward()
+    given = values if isinstance(values, (tuple, list)) else (values,)
+    sums = [each.sum() for each in given if isinstance(each, torch.Tensor) and each.requires_grad]
+    if sums:
+        sum(sums[1:], sums[0]).backward()
 
 
 def observe(fn: Callable[..., Any], args: Any, kwargs: Any, watch: Callable[[], Any], backward: bool) -> Outcome:

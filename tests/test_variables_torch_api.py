@@ -300,3 +300,51 @@ def test_constant_tensor_of_the_closure_and_module():
 
 
 TABLE = torch.ones(2) * 5
+
+
+def test_function_that_is_marked_constant():
+    import functools
+    import importlib.util
+
+    @functools.lru_cache
+    @torch.compiler.assume_constant_result
+    def installed(name):
+        return importlib.util.find_spec(name) is not None
+
+    def fn(x):
+        return x + 1 if installed("torch") and not installed("no_such_module") else x
+
+    check(fn, tensor(3), operators=1)
+
+
+def test_names_of_torchs_operators_that_a_module_computes():
+    def fn(x):
+        return torch._VF.threshold(x, 0.5, 3.0) + torch._C._VariableFunctions.relu(x)
+
+    check(fn, tensor(3), operators=3)
+
+
+def test_function_of_torch_that_calls_back():
+    def distance(a, b):
+        return (a - b).abs().sum(-1)
+
+    def fn(a, b, c):
+        return torch.nn.functional.triplet_margin_with_distance_loss(a, b, c, distance_function=distance)
+
+    check(fn, tensor(3, 2), tensor(3, 2, seed=1), tensor(3, 2, seed=2), graphs=1, operators=(6, 14))
+
+
+def test_names_that_a_module_computes():
+    import types
+
+    def build():
+        module = types.ModuleType("computed")
+        module.one = 1
+        module.__getattr__ = lambda name: len(name)
+
+        def fn(x):
+            return x * module.four + module.one, module.__class__.__name__, module.__name__
+
+        return fn
+
+    check(build, tensor(3), build=True, graphs=1, breaks=(0, 1), operators=2)

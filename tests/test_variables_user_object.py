@@ -662,3 +662,25 @@ def test_weird_equality_is_not_called_for_identity():
         return x + 1, same, n in [n]
 
     check(fn, tensor(2), Never(), operators=1)
+
+
+def test_dictionary_whose_items_are_made_when_read():
+    from collections import OrderedDict
+
+    class Makes(OrderedDict):
+        def __getitem__(self, key):
+            cls, scale = super().__getitem__(key)
+            return cls(scale)
+
+        def __iter__(self):
+            return iter(sorted(super().__iter__()))
+
+    class Scale:
+        def __init__(self, scale):
+            self.scale = scale
+
+    def build():
+        table = Makes(b=(Scale, 3), a=(Scale, 2))
+        return lambda x: x * table["a"].scale + table["b"].scale
+
+    check(build, tensor(3), build=True, operators=2)

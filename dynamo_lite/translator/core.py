@@ -167,11 +167,15 @@ class InstructionTranslator(Operations):
             self._tail = self._tail[0], function.realize()
 
     def call_function(self, function: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        """Inline a call of a Python function."""
+        """Call a Python function by its model, or inline it."""
         is_tail, self._tail = self._tail == (self.steps, function), (0, None)
         known = self.known_call(function)
         if known is not None:
             return known(self, args, kwargs)
+        return self.inline(function, args, kwargs, is_tail)
+
+    def inline(self, function: Any, args: Args, kwargs: Kwargs, is_tail: bool = False) -> VariableTracker:
+        """Trace the body of a Python function in place of its call."""
         code = function.code
         self.check_inlinable(function)
         if self.depth >= config.inline_limit:

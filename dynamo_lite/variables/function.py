@@ -539,7 +539,14 @@ class ModuleVariable(VariableTracker):
         found = tx.attempt.scope(self.value.__dict__).load(name)
         if found is not None:
             return found
-        if "__getattr__" in self.value.__dict__ or class_lookup(type(self.value), name) is not MISSING:
+        if class_lookup(type(self.value), name) is MISSING:
+            hook = tx.attempt.scope(self.value.__dict__).load("__getattr__")
+            raw = class_lookup(type(self.value), "__getattr__")
+            if hook is None and isinstance(raw, types.FunctionType):
+                hook = bind(tx, raw, "__getattr__", self, type(self.value))
+            if hook is not None:
+                return tx.call(hook, [ConstantVariable(name)], {})
+        else:
             unsupported(UnsupportedAttribute(self.describe(), name, "the module computes it"))
         tx.raise_error(AttributeError, f"module {self.name!r} has no attribute {name!r}")
 

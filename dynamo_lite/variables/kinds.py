@@ -19,10 +19,12 @@ from . import (
     tensor,
     torch_api,
     user_object,
+    weak_reference,
 )
 
 ALL = (
     *(builtins, c_callable, class_statement, constant, construct, context, exception, function),
     *(identity, iterator, library, mapping, nn_module, sequence, sets, tensor),
     *(torch_api, user_object),
+    *(weak_reference,),
 )

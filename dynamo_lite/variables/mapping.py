@@ -467,8 +467,11 @@ def _skip_items(view: Any, count: int) -> Any:
 
 
 def wrap_dict_items(attempt: Any, value: Any, source: Source) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """Guard a dict's keys and wrap its values lazily: (items, trackers of the keys that are no plain constants)."""
-    base = OrderedDict if issubclass(type(value), OrderedDict) else dict  # whatever the program's own class does
+    """Guard a dict's keys and wrap its values lazily: (items, trackers of the keys that are no plain constants).
+
+    By the builtin's own methods, as the guards read it: a subclass may override them.
+    """
+    base = OrderedDict if issubclass(type(value), OrderedDict) else dict
     order = tuple(base.__iter__(value))
     source.check("dict_keys", order)
     items: dict[Any, VariableTracker] = {}

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 import torch
 from torch.nn.modules import module as torch_module
 
 from ..source import Source
-from .attributes import MISSING, class_lookup, generic_getattr, object_setattr
+from .attributes import (
+    MISSING,
+    class_lookup,
+    generic_getattr,
+    guard_class_attribute,
+    guard_class_lacks,
+    object_setattr,
+)
 from .base import Args, Kwargs, LazyVariable, VariableTracker, wraps_if
 from .tensor import TensorVariable
 from .user_object import UserObjectVariable, instance_dict
@@ -22,10 +30,9 @@ _GLOBAL_HOOKS = (
     "_global_forward_hooks",
     "_global_forward_pre_hooks",
 )
-_GETATTR = Module.__dict__["__getattr__"]
-_SETATTR = Module.__dict__["__setattr__"]
-_CALL = Module.__dict__["__call__"]
-_CALL_IMPL = Module.__dict__["_call_impl"]
+_ACCESS = {"__getattr__": Module.__getattr__, "__getattribute__": object.__getattribute__}
+_WRITING = {"__setattr__": Module.__setattr__}
+_CALLING = {name: Module.__dict__[name] for name in ("__call__", "_call_impl")}
 
 
 class NNModuleVariable(UserObjectVariable):
@@ -40,16 +47,26 @@ class NNModuleVariable(UserObjectVariable):
         return self.value
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
-        if class_lookup(self.cls, "__getattr__") is not _GETATTR or "__getattribute__" in self.cls.__dict__:
-            return super().getattr(tx, name)
-        if class_lookup(self.cls, name) is MISSING and not self._tables_written():
+        if class_lookup(self.cls, name) is MISSING and self._has_class_attributes(tx, _ACCESS):
             found = self._member(tx, name)
             if found is not None:
                 return found
         return super().getattr(tx, name)
 
-    def _tables_written(self) -> bool:
-        return any(name in self.attrs for name in _TABLES)
+    def _has_class_attributes(self, tx: Any, wanted: dict[str, Any]) -> bool:
+        """Whether the class has these, and no others in their stead; guarded."""
+        if any(class_lookup(self.cls, name) is not value for name, value in wanted.items()):
+            return False
+        for name, value in wanted.items():
+            guard_class_attribute(tx, self.cls, name, value)
+        return True
+
+    def _tables(self, tx: Any) -> dict[str, dict[str, Any]]:
+        """The tables of members by name, where the object has them and nobody looked at them inside; else none."""
+        namespace = instance_dict(self.value) or {}
+        found = {name: namespace[name] for name in _TABLES if name in namespace and name not in self.attrs}
+        plain = all(type(table) in (dict, OrderedDict) and id(table) not in tx.attempt.memo for table in found.values())
+        return found if plain and len(found) == len(_TABLES) else {}
 
     def _member(self, tx: Any, name: str) -> VariableTracker | None:
         """What ``Module.__getattr__`` finds, where nothing was written to those tables inside."""
@@ -58,12 +75,8 @@ class NNModuleVariable(UserObjectVariable):
             return None
         assert self.source is not None
         own = self.source.child("instance_dict")
-        for table in _TABLES:
-            entries = namespace.get(table)
-            if type(entries) is not dict and type(entries).__name__ != "OrderedDict":
-                return None
-            if id(entries) in tx.attempt.memo:
-                return None
+        guard_class_lacks(tx, self.cls, name)
+        for table, entries in self._tables(tx).items():
             place = own.child("dict_item", table)
             if name in entries:
                 self.source.check("lacks_instance_dict_item", name)
@@ -74,16 +87,11 @@ class NNModuleVariable(UserObjectVariable):
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
         """``Module.__setattr__`` of a plain value under a plain name is ``object``'s; the rest is inlined."""
         value = value.realize()
-        namespace = instance_dict(self.value) or {}
-        plain = not isinstance(value, (TensorVariable, NNModuleVariable)) and not isinstance(value, UserObjectVariable)
-        if (
-            plain
-            and class_lookup(self.cls, "__setattr__") is _SETATTR
-            and not any(name in (namespace.get(table) or ()) for table in _TABLES)
-            and name not in _TABLES
-        ):
+        plain = not isinstance(value, (TensorVariable, UserObjectVariable)) and name not in _TABLES
+        tables = self._tables(tx) if plain and self._has_class_attributes(tx, _WRITING) else {}
+        if tables and not any(name in table for table in tables.values()):
             assert self.source is not None
-            for table in _TABLES:
+            for table in tables:
                 self.source.child("instance_dict").child("dict_item", table).check("dict_lacks", name)
             object_setattr(tx, self, name, value)
             return
@@ -98,8 +106,7 @@ class NNModuleVariable(UserObjectVariable):
 
     def _plain_call(self, tx: Any) -> bool:
         """Whether ``Module.__call__`` comes down to ``forward``: no hook on it or on all modules. Guards that."""
-        cls = self.cls
-        if class_lookup(cls, "__call__") is not _CALL or class_lookup(cls, "_call_impl") is not _CALL_IMPL:
+        if not self._has_class_attributes(tx, _CALLING):
             return False
         namespace = instance_dict(self.value)
         if namespace is None or any(name in self.attrs for name in (*_HOOKS, "_compiled_call_impl")):

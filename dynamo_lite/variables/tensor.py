@@ -307,7 +307,7 @@ def _is_leaf(tx: Any, tensor: TensorVariable) -> VariableTracker:
 
 
 def _grad_fn(tx: Any, tensor: TensorVariable) -> VariableTracker:
-    if not tensor.fake.requires_grad:
+    if _is_leaf(tx, tensor).as_constant():
         return ConstantVariable(None)
     unsupported(UnsupportedAttribute(tensor.describe(), "grad_fn"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import types
 from collections.abc import Callable
 from typing import Any
@@ -10,22 +11,26 @@ import torch
 import torch.distributed
 import torch.overrides
 from torch import _jit_internal
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from ..reasons import DisabledCall, UnknownCall, UserGraphBreak
 from ..source import Source
-from .base import Args, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type
+from .attributes import MethodVariable
+from .base import Args, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type, wraps_value
 from .c_callable import BuiltinVariable
 from .constant import ConstantVariable
 from .context import GRAD_CLASSES, make_context
+from .function import FunctionVariable, NestedFunctionVariable, PartialVariable
 from .mapping import DictVariable
 from .registry import Model, models, models_if, models_raw
-from .sequence import SequenceVariable
+from .sequence import ListVariable, SequenceVariable
 from .tensor import TensorVariable, operator_name, record
+from .user_object import UserObjectVariable
 
 _LEAF_MODULES = frozenset({"torch.functional", "torch.nn.functional", "torch._tensor"})
 """Python functions of these modules are operators: they only combine operators."""
 
-_INLINED = frozenset({torch.nn.functional.multi_head_attention_forward, torch.nn.functional._canonical_mask})
+_INLINED = frozenset({torch.nn.functional.multi_head_attention_forward})
 
 _STATE_PREFIXES = (
     "set_",
@@ -119,8 +124,11 @@ def _leaf(value: Any) -> Model | None:
         return call_operator(value)
     kind = type(value)
     if kind is types.FunctionType:
-        if value.__module__ not in _LEAF_MODULES or value in _INLINED or "jit" in value.__name__:
+        name = value.__name__
+        if value.__module__ not in _LEAF_MODULES or value in _INLINED or "jit" in name:
             return None
+        if value.__module__ == "torch.nn.functional" and name.startswith("_"):
+            return None  # private ones check arguments or state facts
         if value.__qualname__.startswith("boolean_dispatch"):
             return None
         return _function_leaf(value)
@@ -133,9 +141,15 @@ def _function_leaf(value: Any) -> Model:
     operator_model = call_operator(value)
 
     def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if any(isinstance(each.realize(), _CALLED_BACK) for each in (*args, *kwargs.values())):
+            return tx.inline(FunctionVariable(value, None), args, kwargs)
         return operator_model(tx, args, kwargs)
 
     return model
+
+
+_CALLED_BACK = (FunctionVariable, NestedFunctionVariable, MethodVariable, PartialVariable, UserObjectVariable)
+"""What an operator can't take as an argument, but what a Python function may call."""
 
 
 @wraps_if(lambda value: issubclass(type(value), (torch._ops.OpOverload, torch._ops.OpOverloadPacket)), order=8)
@@ -157,7 +171,7 @@ class OpVariable(BuiltinVariable):
 
 
 class OpNamespaceVariable(BuiltinVariable):
-    """``torch.ops`` and the namespaces in it."""
+    """``torch.ops``, the namespaces in it, and the one of torch's own operators."""
 
     __slots__ = ()
 
@@ -170,6 +184,9 @@ def _wrap_namespace(attempt: Any, value: Any, source: Source) -> VariableTracker
     if source.kind != "const":
         source.check("id", value)
     return OpNamespaceVariable(value, source)
+
+
+wraps_value(torch._C._VariableFunctions, _wrap_namespace)
 
 
 # -- methods of Tensor reached through the class -----------------------------------------------------------------------
@@ -242,7 +259,15 @@ def _constantly(answer: Any, *values: Any) -> None:
         models_raw(value, lambda tx, args, kwargs, answer=answer: tx.make(answer))
 
 
-_constantly(True, torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._utils.is_compiling)
+@models(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._utils.is_compiling)
+def _is_compiling(tx: Any) -> VariableTracker:
+    """True, but for torch's own modules: told so they leave out hooks, and compute something else than in eager."""
+    return ConstantVariable(not tx.code.co_filename.startswith(_MODULES))
+
+
+_MODULES = os.path.dirname(torch.nn.modules.__file__) + os.sep
+
+
 _constantly(
     False,
     torch.jit.is_scripting,
@@ -260,6 +285,12 @@ _constantly(
 _constantly(None, torch._C._log_api_usage_once, torch._C._get_tracing_state)
 
 
+@models(torch.utils._python_dispatch._get_current_dispatch_mode_stack)
+def _dispatch_modes(tx: Any) -> VariableTracker:
+    """None: under a mode of the program's own no frame is looked at."""
+    return ListVariable([])
+
+
 @models(torch.is_tensor)
 def _is_tensor(tx: Any, of: VariableTracker) -> VariableTracker:
     return ConstantVariable(issubclass(of.python_type(), torch.Tensor))
@@ -270,11 +301,16 @@ def _numel(tx: Any, of: VariableTracker) -> VariableTracker:
     return tx.call(of.getattr(tx, "numel"), [], {})
 
 
-@models(torch._check, torch._check_with)
+@models(torch._check)
 def _check(tx: Any, condition: VariableTracker, message: Any = None) -> VariableTracker:
+    return _check_with(tx, ConstantVariable(RuntimeError), condition, message)
+
+
+@models(torch._check_with)
+def _check_with(tx: Any, error: VariableTracker, condition: VariableTracker, message: Any = None) -> VariableTracker:
     if not tx.truth(condition):
         text = tx.call(message, [], {}) if message is not None and not tx.is_none(message) else None
-        tx.raise_error(RuntimeError, "Expected cond to be True" if text is None else tx.python_value(text))
+        tx.raise_error(error.as_constant(), "Expected cond to be True" if text is None else tx.python_value(text))
     return ConstantVariable(None)
 
 
@@ -337,7 +373,22 @@ def _marked(value: Any) -> Model | None:
             unsupported(DisabledCall(operator_name(value)))
 
         return model
+    if getattr(value, "_dynamo_marked_constant", False) is True:
+        return _constant_result(value)
     return None
+
+
+def _constant_result(function: Callable[..., Any]) -> Model:
+    """Of a function that is said to give the same result in the whole process: it is called once, while tracing."""
+
+    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        named = {name: tx.python_value(item) for name, item in kwargs.items()}
+        values = [tx.python_value(arg) for arg in args]
+        with unset_fake_temporarily():
+            found = tx.fold(function, values, named)
+        return tx.make(found)
+
+    return model
 
 
 def _graph_break(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:

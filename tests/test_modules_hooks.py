@@ -1,0 +1,342 @@
+"""Hooks of modules: those of forward are a part of the program, those of backward and of state stay in force."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from programs import check, tensor
+from weights import seeded
+
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(3, 3)
+        self.second = nn.Linear(3, 3)
+
+    def forward(self, x, scale=1.0):
+        return self.second(self.first(x)) * scale
+
+
+def two():
+    return seeded(Two())
+
+
+def test_pre_hook_that_returns_one_value():
+    m = two()
+    m.first.register_forward_pre_hook(lambda module, args: args[0] * 2)
+    check(m, tensor(2, 3), operators=4)
+
+
+def test_pre_hook_that_returns_nothing_but_notes():
+    def build():
+        m, seen = two(), []
+        m.first.register_forward_pre_hook(lambda module, args: seen.append((type(module).__name__, args[0].shape)))
+        return lambda x: (m(x), list(seen))
+
+    check(build, tensor(2, 3), build=True, operators=3, recompiles=True)
+
+
+def test_pre_hook_with_keywords_changes_them():
+    m = nn.Sequential(two())
+
+    def before(module, args, kwargs):
+        return args, {**kwargs, "scale": 5.0}
+
+    m[0].register_forward_pre_hook(before, with_kwargs=True)
+    check(m, tensor(2, 3), operators=3)
+
+
+def test_several_hooks_in_order():
+    m = two()
+    m.first.register_forward_hook(lambda module, args, out: out + 1)
+    m.first.register_forward_hook(lambda module, args, out: out * 2)
+    m.first.register_forward_hook(lambda module, args, out: out - 3, prepend=True)
+    check(m, tensor(2, 3), operators=6)
+
+
+def test_forward_hook_with_keywords():
+    m = nn.Sequential(two())
+
+    def after(module, args, kwargs, out):
+        return out + len(args) + len(kwargs)
+
+    m[0].register_forward_hook(after, with_kwargs=True)
+    check(m, tensor(2, 3), operators=5)
+
+
+def test_forward_hook_replaces_a_tuple():
+    class Pair(nn.Module):
+        def forward(self, x):
+            return x + 1, x + 2
+
+    m = nn.Sequential(Pair())
+    m[0].register_forward_hook(lambda module, args, out: {"sum": out[0] + out[1]})
+    check(m, tensor(3), operators=3)
+
+
+def test_hook_is_a_method_of_another_module():
+    class Spy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(3, 3)
+            self.scale = nn.Parameter(torch.ones(3) * 2)
+            self.inner.register_forward_hook(self.after)
+
+        def after(self, module, args, out):
+            return out * self.scale
+
+        def forward(self, x):
+            return self.inner(x)
+
+    check(seeded(Spy()), tensor(2, 3), operators=2, backward=True)
+
+
+def test_hook_is_an_object_with_call():
+    class Adds:
+        def __init__(self, n):
+            self.n = n
+
+        def __call__(self, module, args, out):
+            return out + self.n
+
+    m = two()
+    m.second.register_forward_hook(Adds(4))
+    check(m, tensor(2, 3), operators=4)
+
+
+def test_hook_keeps_activations():
+    def build():
+        m, kept = two(), {}
+        for name, part in m.named_children():
+            part.register_forward_hook(lambda module, args, out, name=name: kept.__setitem__(name, out))
+        return lambda x: (m(x), dict(kept))
+
+    check(build, tensor(2, 3), build=True, operators=3, recompiles=True)
+
+
+def test_hook_that_raises():
+    m = two()
+
+    def after(module, args, out):
+        raise ValueError("from a hook")
+
+    m.first.register_forward_hook(after)
+
+    def fn(m, x):
+        try:
+            return m(x)
+        except ValueError as error:
+            return x * 2, str(error)
+
+    check(fn, m, tensor(2, 3), graphs=1, operators=(1, 2))
+
+
+def test_always_called_hook_runs_when_forward_raises():
+    class Raises(nn.Module):
+        def forward(self, x):
+            raise KeyError("inside")
+
+    def build():
+        m, seen = Raises(), []
+        m.register_forward_hook(lambda module, args, out: seen.append(out), always_call=True)
+
+        def fn(x):
+            try:
+                m(x)
+            except KeyError:
+                return x + len(seen), list(seen)
+
+        return fn
+
+    check(build, tensor(3), build=True, graphs=None, recompiles=True)
+
+
+def test_always_called_hook_when_nothing_raises():
+    def build():
+        m, seen = two(), []
+        m.first.register_forward_hook(lambda module, args, out: seen.append(1), always_call=True)
+        return lambda x: (m(x), len(seen))
+
+    check(build, tensor(2, 3), build=True, graphs=None, recompiles=True)
+
+
+def test_hook_registered_on_the_module_that_is_compiled():
+    m = two()
+    m.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
+    m.register_forward_hook(lambda module, args, out: out * 3)
+    check(m, tensor(2, 3), graphs=(1, 3))
+
+
+def test_hooks_added_and_removed_between_calls():
+    def build():
+        m, handles = two(), []
+
+        def program(x, what):
+            if what == "add":
+                handles.append(m.first.register_forward_hook(lambda module, args, out: out * 10))
+            elif what == "pre":
+                handles.append(m.second.register_forward_pre_hook(lambda module, args: args[0] + 10))
+            elif what == "remove":
+                handles.pop(0).remove()
+            return call(x)
+
+        def call(x):
+            return m(x)
+
+        return program
+
+    x = tensor(2, 3)
+    check(build, x, None, build=True, graphs=None, others=[(x, w) for w in ("add", "pre", "remove", "remove", None)])
+
+
+def test_hook_removed_by_itself():
+    def build():
+        m = two()
+
+        def once(module, args, out):
+            handle.remove()
+            return out + 100
+
+        handle = m.first.register_forward_hook(once)
+        return lambda x: m(x)
+
+    check(build, tensor(2, 3), build=True, graphs=None, calls=3, recompiles=True)
+
+
+def test_hooks_for_all_modules():
+    def build():
+        m = two()
+
+        def fn(x, on):
+            handle = None
+            if on:
+                handle = nn.modules.module.register_module_forward_hook(lambda module, args, out: out + 1)
+            try:
+                return call(x)
+            finally:
+                if handle is not None:
+                    handle.remove()
+
+        def call(x):
+            return m(x)
+
+        return fn
+
+    x = tensor(2, 3)
+    check(build, x, False, build=True, graphs=None, others=[(x, True), (x, False), (x, True)])
+
+
+def test_full_backward_hook():
+    def build():
+        m, seen = two(), []
+
+        def hook(module, grad_input, grad_output):
+            seen.append([None if g is None else g.clone() for g in (*grad_input, *grad_output)])
+
+        m.first.register_full_backward_hook(hook)
+
+        def fn(x):
+            return m(x), seen
+
+        return fn
+
+    check(build, tensor(2, 3, grad=True), build=True, graphs=None, backward=True)
+
+
+def test_full_backward_hook_changes_the_gradient():
+    m = two()
+    m.second.register_full_backward_hook(lambda module, grad_input, grad_output: (grad_input[0] * 10,))
+    check(lambda m, x: m(x), m, tensor(2, 3, grad=True), graphs=None, backward=True)
+
+
+def test_full_backward_pre_hook():
+    m = two()
+    m.second.register_full_backward_pre_hook(lambda module, grad_output: (grad_output[0] * 10,))
+    check(lambda m, x: m(x), m, tensor(2, 3, grad=True), graphs=None, backward=True)
+
+
+def test_full_backward_hook_on_the_compiled_module():
+    m = two()
+    m.register_full_backward_hook(lambda module, grad_input, grad_output: (grad_input[0] * 10,))
+    check(m, tensor(2, 3, grad=True), graphs=None, backward=True)
+
+
+def test_hooks_of_tensors_inside_of_forward():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(3, 3)
+
+        def forward(self, x):
+            y = self.linear(x)
+            y.register_hook(lambda grad: grad * 2)
+            return y * 3
+
+    check(seeded(Scaled()), tensor(2, 3, grad=True), graphs=None, backward=True)
+
+
+def test_hooks_of_parameters():
+    m = two()
+    m.first.weight.register_hook(lambda grad: grad * 2)
+    check(m, tensor(2, 3), operators=3, backward=True)
+
+
+def test_hooks_of_state_dictionaries_are_left_alone():
+    def build():
+        m, seen = two(), []
+        m.register_state_dict_post_hook(lambda module, state, prefix, local: seen.append("saved"))
+        m.register_load_state_dict_post_hook(lambda module, keys: seen.append("loaded"))
+
+        def fn(x):
+            y = m(x)
+            m.load_state_dict(m.state_dict())
+            return y, list(seen)
+
+        return fn
+
+    check(build, tensor(2, 3), build=True, graphs=None, recompiles=True)
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_hook_asks_for_the_mode(train):
+    m = two().train(train)
+    m.first.register_forward_hook(lambda module, args, out: out * 2 if module.training else out - 1)
+    check(m, tensor(2, 3), operators=4)
+
+
+def test_hook_written_as_a_partial():
+    import functools
+
+    def scale(factor, module, args, out):
+        return out * factor
+
+    m = two()
+    m.first.register_forward_hook(functools.partial(scale, 3))
+    check(m, tensor(2, 3), operators=4)
+
+
+def test_call_of_a_class_whose_call_is_replaced():
+    class Patched(nn.Module):
+        def forward(self, x):
+            return x + 1
+
+    def build():
+        m = Patched()
+
+        def fn(x, patch):
+            if patch:
+                Patched.__call__ = lambda self, x: x * 100
+            else:
+                Patched.__call__ = nn.Module.__call__
+            return call(x)
+
+        def call(x):
+            return m(x) + 1
+
+        return fn
+
+    x = tensor(3)
+    check(build, x, False, build=True, graphs=None, others=[(x, True), (x, False), (x, True)])

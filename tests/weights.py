@@ -1,0 +1,19 @@
+"""Modules whose weights don't depend on the tests before."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import torch
+from torch import nn
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def seeded(module: M, scale: float = 0.3) -> M:
+    """The module with its parameters drawn anew."""
+    generator = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for p in module.parameters():
+            p.copy_(torch.randn(p.shape, generator=generator) * scale)
+    return module
