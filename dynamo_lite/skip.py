@@ -40,6 +40,7 @@ _TORCH_INLINED = (
         for parts in (
             ("utils", "_contextlib.py"),
             ("utils", "_pytree.py"),
+            ("utils", "_foreach_utils.py"),
             ("autograd", "grad_mode.py"),
             ("nn", "functional.py"),
             ("nn", "parameter.py"),

@@ -87,7 +87,7 @@ def _is_c_callable(value: Any) -> bool:
 
 
 @wraps_if(_is_c_callable, order=60)
-def wrap_c_callable(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_builtin(attempt: Any, value: Any, source: Source) -> VariableTracker:
     receiver = getattr(value, "__self__", None)
     if receiver is not None and not isinstance(receiver, (types.ModuleType, type)) and known_call(value) is None:
         if not issubclass(type(value), types.BuiltinFunctionType) or getattr(value, "__name__", None) is None:

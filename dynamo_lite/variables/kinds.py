@@ -14,6 +14,7 @@ from . import (
     library,
     mapping,
     nn_module,
+    number_arguments,
     sequence,
     sets,
     tensor,
@@ -26,5 +27,5 @@ ALL = (
     *(builtins, c_callable, class_statement, constant, construct, context, exception, function),
     *(identity, iterator, library, mapping, nn_module, sequence, sets, tensor),
     *(torch_api, user_object),
-    *(weak_reference,),
+    *(number_arguments, weak_reference),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -374,8 +375,28 @@ def _item(tx: Any, node: Any, index: int, fake: Any) -> VariableTracker:
     return tx.make(fake)
 
 
+Rewrite = Callable[[Any, str, Args, Kwargs], "VariableTracker | None"]
+_REWRITES: dict[str, Rewrite] = {}
+
+
+def rewrites(*names: str) -> Callable[[Rewrite], Rewrite]:
+    """Register by which other operators these are recorded, where the rule doesn't return None."""
+
+    def register(fn: Rewrite) -> Rewrite:
+        for name in names:
+            _REWRITES[name] = fn
+        return fn
+
+    return register
+
+
 def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     """Put an operator into the graph, computing it on fakes. One that only states facts leaves no node."""
+    name = target if kind == "call_method" else getattr(target, "__name__", "")
+    if name in _REWRITES:
+        rewritten = _REWRITES[name](tx, name, args, kwargs)
+        if rewritten is not None:
+            return rewritten
     pairs = [arg.as_fx() for arg in args]
     named = {name: value.as_fx() for name, value in kwargs.items()}
     fakes = [pair[1] for pair in pairs]
@@ -390,6 +411,8 @@ def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> Varia
     if not written and (known is not None or (isinstance(fake, _LITERAL) and fake is not None)):
         return known if known is not None else tx.make(fake)
     if fake is None and not written:
+        written = _said_to_be_written(target, fakes)
+    if fake is None and not written:
         unsupported(UnsupportedOperation(f"{operator_name(target)}, which returns nothing,", "tensors"))
     if isinstance(fake, torch.Size) or (not written and _only_facts(fake)):
         return tx.make(fake)
@@ -397,6 +420,17 @@ def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> Varia
         _check_written(tx, target, written)
     node = tx.graph.call(kind, target, tuple(pair[0] for pair in pairs), {k: p[0] for k, p in named.items()}, fake)
     return result(tx, node, fake) if fake is not None else ConstantVariable(None)
+
+
+def _said_to_be_written(target: Any, fakes: list[Any]) -> list[torch.Tensor]:
+    """What an operator writes into by its schema, for those whose fake implementation doesn't."""
+    overloads = getattr(torch.ops.aten, getattr(target, "__name__", ""), None)
+    found: list[torch.Tensor] = []
+    if overloads is not None:
+        arguments = overloads.default._schema.arguments if "default" in overloads.overloads() else []
+        written = [each.alias_info is not None and each.alias_info.is_write for each in arguments]
+        _tensors_in([fake for fake, is_write in zip(fakes, written) if is_write], found)
+    return found
 
 
 def _tensors_in(values: Any, found: list[torch.Tensor]) -> None:

@@ -20,7 +20,7 @@ from .base import Args, Kwargs, VariableTracker, unsupported, wraps_if, wraps_ty
 from .c_callable import BuiltinVariable
 from .constant import ConstantVariable
 from .context import GRAD_CLASSES, make_context
-from .function import FunctionVariable, NestedFunctionVariable, PartialVariable
+from .function import FunctionVariable, NestedFunctionVariable
 from .mapping import DictVariable
 from .registry import Model, models, models_if, models_raw
 from .sequence import ListVariable, SequenceVariable
@@ -148,7 +148,7 @@ def _function_leaf(value: Any) -> Model:
     return model
 
 
-_CALLED_BACK = (FunctionVariable, NestedFunctionVariable, MethodVariable, PartialVariable, UserObjectVariable)
+_CALLED_BACK = (FunctionVariable, NestedFunctionVariable, MethodVariable, UserObjectVariable)
 """What an operator can't take as an argument, but what a Python function may call."""
 
 
@@ -238,6 +238,7 @@ _FACTS: tuple[Callable[..., Any], ...] = (
     torch.amp.is_autocast_available,
     torch.get_device_module,
     torch._C._autograd._profiler_enabled,
+    torch._C._get_privateuse1_backend_name,
 )
 """Functions of known values whose answer is in the guard on torch's global state, or can't change."""
 

@@ -1,0 +1,339 @@
+"""Optimizers: ``step`` compiled, by itself and in a step of training; parameters and states are eager's after it."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import dynamo_lite as dl
+from programs import Recorder, check, tensor
+from weights import seeded
+
+SGD, ADAM, ADAMW = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW
+MAKERS = {
+    "sgd": lambda p: SGD(p, lr=0.1),
+    "sgd_one_by_one": lambda p: SGD(p, lr=0.1, momentum=0.9, dampening=0.1, foreach=False),
+    "sgd_momentum": lambda p: SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
+    "sgd_nesterov": lambda p: SGD(p, lr=0.1, momentum=0.9, nesterov=True, foreach=True),
+    "sgd_maximize": lambda p: SGD(p, lr=0.01, maximize=True),
+    "adam": lambda p: ADAM(p, lr=0.05, foreach=False),
+    "adam_foreach": lambda p: ADAM(p, lr=0.05, foreach=True, weight_decay=0.1),
+    "adam_amsgrad": lambda p: ADAM(p, lr=0.05, amsgrad=True),
+    "adam_fused": lambda p: ADAM(p, lr=0.05, fused=True),
+    "adamw": lambda p: ADAMW(p, lr=0.05, foreach=False, betas=(0.8, 0.9)),
+    "adamw_foreach": lambda p: ADAMW(p, lr=0.05, foreach=True, weight_decay=0.1),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.01, momentum=0.5, centered=True),
+    "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.05, lr_decay=0.1),
+    "adamax": lambda p: torch.optim.Adamax(p, lr=0.05),
+    "nadam": lambda p: torch.optim.NAdam(p, lr=0.05),
+    "adadelta": lambda p: torch.optim.Adadelta(p, lr=0.5),
+}
+FEW = ["sgd_nesterov", "adam", "adamw_foreach"]
+
+
+class Training:
+    """A model, its optimizer and some data."""
+
+    def __init__(self, make, groups=False):
+        self.model = seeded(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)))
+        parameters = self.model.parameters()
+        if groups:
+            parameters = [
+                {"params": [*self.model[0].parameters()]},
+                {"params": [*self.model[2].parameters()], "lr": 0.02},
+            ]
+        self.optimizer = make(parameters)
+        self.x = tensor(5, 3)
+
+    def loss(self):
+        return self.model(self.x).pow(2).mean()
+
+    def backward(self):
+        self.optimizer.zero_grad()
+        self.loss().backward()
+
+    def state(self):
+        """Parameters, and what the optimizer keeps."""
+        return [*self.model.parameters()], self.optimizer.state_dict()
+
+
+def compare(eager, compiled):
+    torch.testing.assert_close(compiled.state(), eager.state(), rtol=1e-4, atol=1e-5)
+
+
+def trained(training, step, count=4, before=lambda training, index: None):
+    for index in range(count):
+        training.backward()
+        before(training, index)
+        step()
+    return training
+
+
+def compiled_step(training):
+    recorder = Recorder()
+    return dl.compile(training.optimizer.step, backend=recorder), recorder
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_step(name):
+    eager, compiled = Training(MAKERS[name]), Training(MAKERS[name])
+    trained(eager, eager.optimizer.step)
+    step, recorder = compiled_step(compiled)
+    trained(compiled, step)
+    compare(eager, compiled)
+    # One graph makes the state, one goes on with it.
+    assert len(recorder.graphs) <= 2 and dl.counters.graph_breaks == 0, dl.counters.break_reasons
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_learning_rate_changed_between_steps(name):
+    def change(training, index):
+        training.optimizer.param_groups[0]["lr"] = 0.1 / (index // 2 + 1)
+
+    eager, compiled = Training(MAKERS[name]), Training(MAKERS[name])
+    trained(eager, eager.optimizer.step, before=change)
+    trained(compiled, compiled_step(compiled)[0], before=change)
+    compare(eager, compiled)
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_scheduler_between_steps(name):
+    def run(training, step):
+        schedule = torch.optim.lr_scheduler.StepLR(training.optimizer, 2, gamma=0.5)
+        for _ in range(5):
+            training.backward()
+            step()
+            schedule.step()
+        return training
+
+    eager, compiled = Training(MAKERS[name]), Training(MAKERS[name])
+    run(eager, eager.optimizer.step)
+    run(compiled, dl.compile(compiled.optimizer.step, backend="eager"))
+    compare(eager, compiled)
+
+
+@pytest.mark.parametrize("name", ["sgd_one_by_one", "adam", "adamw"])
+def test_learning_rate_in_a_tensor(name):
+    def make(parameters):
+        made = MAKERS[name](parameters)
+        for group in made.param_groups:
+            group["lr"] = torch.tensor(0.05)
+        return made
+
+    def change(training, index):
+        training.optimizer.param_groups[0]["lr"].fill_(0.1 / (index + 1))
+
+    eager, compiled = Training(make), Training(make)
+    trained(eager, eager.optimizer.step, before=change)
+    step, recorder = compiled_step(compiled)
+    trained(compiled, step, before=change)
+    compare(eager, compiled)
+    assert len(recorder.graphs) <= 3
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_groups_of_parameters(name):
+    eager, compiled = Training(MAKERS[name], groups=True), Training(MAKERS[name], groups=True)
+    trained(eager, eager.optimizer.step)
+    step, recorder = compiled_step(compiled)
+    trained(compiled, step)
+    compare(eager, compiled)
+    assert len(recorder.graphs) <= 2 and dl.counters.graph_breaks == 0
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_parameters_without_gradients(name):
+    def freeze(training, index):
+        training.model[0].weight.requires_grad_(index != 1)
+        if index == 1:
+            training.model[0].weight.grad = None
+
+    eager, compiled = Training(MAKERS[name]), Training(MAKERS[name])
+    trained(eager, eager.optimizer.step, before=freeze)
+    trained(compiled, compiled_step(compiled)[0], before=freeze)
+    compare(eager, compiled)
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_whole_step_of_training(name):
+    def run(training, transform):
+        def step():
+            training.optimizer.zero_grad()
+            loss = training.loss()
+            loss.backward()
+            training.optimizer.step()
+            return loss.detach()
+
+        step = transform(step)
+        return training, torch.stack([step() for _ in range(4)])
+
+    eager, losses = run(Training(MAKERS[name]), lambda step: step)
+    compiled, found = run(Training(MAKERS[name]), lambda step: dl.compile(step, backend="eager"))
+    compare(eager, compiled)
+    torch.testing.assert_close(found, losses)
+
+
+def test_step_with_a_closure():
+    def run(training, transform):
+        def closure():
+            training.optimizer.zero_grad()
+            loss = training.loss()
+            loss.backward()
+            return loss
+
+        step = transform(training.optimizer.step)
+        return training, torch.stack([step(closure).detach() for _ in range(3)])
+
+    eager, losses = run(Training(MAKERS["sgd"]), lambda step: step)
+    compiled, found = run(Training(MAKERS["sgd"]), lambda step: dl.compile(step, backend="eager"))
+    compare(eager, compiled)
+    torch.testing.assert_close(found, losses)
+
+
+def test_hooks_of_an_optimizer():
+    def run(transform):
+        training, seen = Training(MAKERS["sgd"]), []
+        training.optimizer.register_step_pre_hook(lambda *given: seen.append("before"))
+        training.optimizer.register_step_post_hook(lambda *given: seen.append("after"))
+        return trained(training, transform(training.optimizer.step)), seen
+
+    eager, seen = run(lambda step: step)
+    compiled, found = run(lambda step: dl.compile(step, backend="eager"))
+    compare(eager, compiled)
+    assert found == seen == ["before", "after"] * 4
+
+
+def test_gradients_clipped_before_a_step():
+    def run(transform):
+        training = Training(MAKERS["sgd"])
+
+        def step():
+            norm = nn.utils.clip_grad_norm_(training.model.parameters(), 0.1)
+            training.optimizer.step()
+            return norm
+
+        step = transform(step)
+        norms = []
+        trained(training, lambda: norms.append(step()))
+        return training, norms
+
+    eager, norms = run(lambda step: step)
+    compiled, found = run(lambda step: dl.compile(step, backend="eager"))
+    compare(eager, compiled)
+    torch.testing.assert_close(found, norms)
+
+
+def test_gradients_clipped_by_value_and_set_to_zero():
+    def run(transform):
+        training = Training(MAKERS["sgd"])
+
+        def step():
+            nn.utils.clip_grad_value_(training.model.parameters(), 0.01)
+            training.optimizer.step()
+            training.optimizer.zero_grad(set_to_none=False)
+
+        trained(training, transform(step))
+        return training, [p.grad for p in training.model.parameters()]
+
+    eager, gradients = run(lambda step: step)
+    compiled, found = run(lambda step: dl.compile(step, backend="eager"))
+    compare(eager, compiled)
+    torch.testing.assert_close(found, gradients)
+
+
+def test_zero_grad_to_none():
+    def run(transform):
+        training = Training(MAKERS["adam"])
+        training.backward()
+        transform(training.optimizer.zero_grad)()
+        return [p.grad for p in training.model.parameters()]
+
+    assert run(lambda f: f) == run(lambda f: dl.compile(f, backend="eager")) == [None] * 4
+
+
+def test_state_saved_and_loaded_between_steps():
+    def run(transform):
+        training = Training(MAKERS["adam"])
+        step = transform(training.optimizer.step)
+        trained(training, step, 2)
+        saved = copy.deepcopy(training.optimizer.state_dict())
+        trained(training, step, 2)
+        training.optimizer.load_state_dict(saved)
+        return trained(training, step, 2)
+
+    compare(run(lambda step: step), run(lambda step: dl.compile(step, backend="eager")))
+
+
+def test_optimizer_by_hand():
+    def fn(parameters, gradients, buffers):
+        with torch.no_grad():
+            for p, g, b in zip(parameters, gradients, buffers):
+                b.mul_(0.9).add_(g)
+                p.sub_(b, alpha=0.1)
+        return [p.norm() for p in parameters]
+
+    given = [[tensor(3, seed=s), tensor(2, 2, seed=s + 1)] for s in (0, 2, 4)]
+    check(fn, *given, operators=8)
+
+
+def test_moving_average_of_weights():
+    def build():
+        model, average = (seeded(nn.Linear(3, 3)) for _ in range(2))
+
+        @torch.no_grad()
+        def follow(rate):
+            for mine, theirs in zip(average.parameters(), model.parameters()):
+                mine.lerp_(theirs, 1 - rate)
+
+        def fn(x):
+            y = model(x) - average(x)
+            follow(0.9)
+            return y, average.weight
+
+        return fn
+
+    check(build, tensor(2, 3), build=True, operators=5)
+
+
+def test_averaged_model_and_swa():
+    def build():
+        model = seeded(nn.Linear(3, 3))
+        average = torch.optim.swa_utils.AveragedModel(model)
+
+        def fn(x):
+            y = average(model(x))
+            average.update_parameters(model)
+            return y
+
+        return fn
+
+    check(build, tensor(2, 3), build=True, graphs=None, calls=3, recompiles=True)
+
+
+NUMBERS = {
+    "addcdiv_": lambda x, n: x.clone().addcdiv_(x, x.abs() + 1, value=n),
+    "addcmul": lambda x, n: torch.addcmul(x, x, x, value=n),
+    "add": lambda x, n: torch.add(x, x, alpha=n),
+    "sub_": lambda x, n: x.clone().sub_(x, alpha=n),
+    "zero_dimensional": lambda x, n: torch.add(x.sum(), x.mean(), alpha=n),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("number", [torch.tensor(0.5), torch.tensor(2.0, dtype=torch.float64), torch.tensor(3)])
+def test_number_that_is_kept_in_a_tensor(name, number):
+    # In eager it is read: a number has no dtype of its own.
+    check(lambda x, n: NUMBERS[name](x, n), tensor(4), number, exact=False)
+
+
+def test_number_kept_in_a_tensor_that_does_not_fit():
+    def fn(x, n):
+        try:
+            return torch.add(x, x, alpha=n)
+        except RuntimeError as error:
+            return str(error)
+
+    check(fn, torch.arange(3), torch.tensor(0.5), graphs=(0, 1), breaks=None)
