@@ -1,6 +1,6 @@
 """What is captured of real models, how fast, and whether it is right: dynamo_lite beside torch.compile, in turns.
 
-    python benchmarks/capture.py [model ...] [--suite basic|transformers] [--no-torch] [--rounds N]
+    python benchmarks/capture.py [model ...] [--suite basic|transformers|research] [--no-torch] [--rounds N]
 
 Each model is captured twice: its forward in eval mode without gradients, and a step of training with the gradients of
 its parameters. The backend returns ``gm.forward``, so nearly all of the time is capture: seconds are those of the first
@@ -19,18 +19,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import research
 import torch
 import transformers_other
 import transformers_text
 from architectures import MODELS, Model, tensors_of
-from rich.console import Console
-from rich.table import Table
 
 import dynamo_lite as dl
 
 SUITES: dict[str, dict[str, Callable[[], Model]]] = {
     "basic": MODELS,
     "transformers": {row.key: row for row in [*transformers_text.ROWS, *transformers_other.ROWS]},
+    "research": research.PROGRAMS,
 }
 
 
@@ -174,31 +174,25 @@ def measure(model: Model, tools: list[Tool], rounds: int, train: bool) -> list[C
     return found
 
 
-def row_of(captures: list[Capture]) -> list[str]:
-    """Cells: right, graphs, breaks, operators and seconds of each tool, and the ratio of the seconds."""
-    cells = []
-    for each in captures:
-        cells += [each.wrong or "yes", f"{each.graphs} ({each.breaks})", str(each.operators), f"{each.seconds:.3f}"]
-    if len(captures) == 2 and not any(each.wrong for each in captures):
-        cells.append(f"{captures[0].seconds / captures[1].seconds:.2f}")
-    return cells
+def cells(capture: Capture) -> str:
+    """Whether it is right, graphs and breaks, operators and seconds."""
+    verdict = capture.wrong or "right"
+    return f"{verdict:>12} {capture.graphs:4} {capture.breaks:4} {capture.operators:5} {capture.seconds:7.3f}"
 
 
-def summary(name: str, found: list[list[Capture]], tool: int) -> str:
-    """One line for one tool. ``found``: for each model its captures in all modes, tools in turn."""
-    mine = [[captures[tool] for captures in modes] for modes in found]
-    right = sum(not any(each.wrong for each in modes) for modes in mine)
-    whole = sum(all(each.graphs == 1 and not each.breaks for each in modes) for modes in mine)
-    seconds = sum(each.seconds for modes in mine for each in modes)
-    return f"{name}: {right} of {len(mine)} right, {whole} in one graph, {seconds:.1f} s to trace"
+def summary(name: str, found: list[list[Capture]]) -> str:
+    """One line for one tool. ``found``: for each model its captures in all modes."""
+    right = sum(not any(each.wrong for each in modes) for modes in found)
+    whole = sum(all(each.graphs == 1 and not each.breaks for each in modes) for modes in found)
+    seconds = sum(each.seconds for modes in found for each in modes)
+    return f"{name}: {right} of {len(found)} right, {whole} in one graph, {seconds:.1f} s to trace"
 
 
 def report(names: list[str], programs: dict[str, Callable[[], Model]], tools: list[Tool], rounds: int) -> None:
+    """Print a line a model and mode, and a summary."""
     labels = [type(tool).__name__.lower() for tool in tools]
-    heads = [f"{label} {head}" for label in labels for head in ("right", "graphs", "ops", "s")]
-    table = Table("model", "mode", *heads, *(["ratio"] if len(tools) == 2 else []))
-    console = Console(width=140)
-    found = []
+    print(f"{'':24}", *(f"{label:>12} {'gra.':>4} {'brk.':>4} {'ops':>5} {'s':>7}" for label in labels), " ratio")
+    found: list[list[list[Capture]]] = []
     for name in names:
         torch.manual_seed(0)
         model = programs[name]()
@@ -206,14 +200,26 @@ def report(names: list[str], programs: dict[str, Callable[[], Model]], tools: li
         modes = []
         for train in (False, True) if model.trains else (False,):
             modes.append(measure(model, tools, rounds, train))
-            table.add_row(model.name, "train" if train else "eval", *row_of(modes[-1]))
-        found.append([list(each) for each in modes])
-    console.print(table)
+            line = [f"{model.name:18} {'train' if train else 'eval':5}", *map(cells, modes[-1])]
+            print(*line, _ratio(modes[-1]), flush=True)
+        found.append(modes)
+    print()
     for index, label in enumerate(labels):
-        console.print(summary(label, found, index))
-    if len(tools) == 2:
-        ratios = [a.seconds / b.seconds for modes in found for a, b in modes if not a.wrong and not b.wrong]
-        console.print(f"ratio of the seconds: median {statistics.median(ratios):.2f}, largest {max(ratios):.2f}")
+        print(summary(label, [[captures[index] for captures in modes] for modes in found]))
+    ratios = [
+        a.seconds / b.seconds
+        for modes in found
+        for a, b in (modes if len(tools) == 2 else [])
+        if not a.wrong and not b.wrong
+    ]
+    if ratios:
+        print(f"ratio of the seconds where right: median {statistics.median(ratios):.2f}, at most {max(ratios):.2f}")
+
+
+def _ratio(captures: list[Capture]) -> str:
+    if len(captures) < 2 or any(each.wrong for each in captures):
+        return "     -"
+    return f"{captures[0].seconds / captures[1].seconds:6.2f}"
 
 
 def main() -> None:

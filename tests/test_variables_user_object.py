@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import pytest
 import torch
 
+import dynamo_lite
 from programs import check, tensor
 
 
@@ -684,3 +685,71 @@ def test_dictionary_whose_items_are_made_when_read():
         return lambda x: x * table["a"].scale + table["b"].scale
 
     check(build, tensor(3), build=True, operators=2)
+
+
+def test_break_at_a_method_in_c_that_is_overridden():
+    class Notes(list):
+        def append(self, item):
+            super().append(identity(item))
+
+    def identity(item):
+        dynamo_lite.graph_break()
+        return item
+
+    class Swaps:
+        def __setattr__(self, name, value):
+            super().__setattr__(name, value)
+
+    class Other(Swaps):
+        n = 5
+
+    Swaps.n = 1
+
+    def fn(x):
+        notes, thing = Notes(), Swaps()
+        notes.append(x + 1)
+        thing.__class__ = Other
+        return notes[0] * thing.n, len(notes)
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_property_without_a_value_falls_back_on_getattr():
+    class Falls:
+        @property
+        def width(self):
+            return self.missing
+
+        def __getattr__(self, name):
+            if name == "missing":
+                raise AttributeError(name)
+            return len(name)
+
+    def fn(x):
+        return x * Falls().width
+
+    check(fn, tensor(3), operators=1)
+
+
+def test_property_of_a_derived_kind():
+    class Documented(property):
+        note = "derived"
+
+    class Holds:
+        def __init__(self):
+            self._n = 3
+
+        @Documented
+        def n(self):
+            return self._n
+
+        @n.setter
+        def n(self, value):
+            self._n = value + 1
+
+    def fn(x):
+        held = Holds()
+        held.n = 5
+        return x * held.n, Holds.n.note
+
+    check(fn, tensor(3), graphs=(0, 1), breaks=None)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..reasons import UnsupportedAttribute
-from .base import Args, Kwargs, LazyVariable, VariableTracker, mro, own_namespace, unsupported
+from .base import Args, Kwargs, LazyVariable, ObservedException, VariableTracker, mro, own_namespace, unsupported
 from .constant import ConstantVariable
 from .lookup import MISSING, class_lookup, type_name
 
@@ -85,6 +85,26 @@ def _guard_class_has(tx: Any, cls: type, name: str, raw: Any) -> None:
 def generic_getattr(tx: Any, obj: VariableTracker, name: str, hook: bool = True) -> VariableTracker:
     """``object.__getattribute__`` and, with ``hook``, ``__getattr__`` after it. Raises the program's AttributeError."""
     cls = obj.python_type()
+    try:
+        found = _found_attribute(tx, obj, name, cls)
+    except ObservedException as observed:  # of a property, which says that way that it has no value
+        fallback = class_lookup(cls, "__getattr__")
+        if not hook or fallback is MISSING or not issubclass(observed.error.python_type(), AttributeError):
+            raise
+        return tx.call(class_attribute(tx, cls, "__getattr__", fallback), [obj, ConstantVariable(name)], {})
+    if found is not None:
+        return found
+    if hook:
+        fallback = class_lookup(cls, "__getattr__")
+        if fallback is MISSING:
+            guard_class_lacks(tx, cls, "__getattr__")
+        else:
+            return tx.call(class_attribute(tx, cls, "__getattr__", fallback), [obj, ConstantVariable(name)], {})
+    tx.raise_attribute_error(obj, name, f"{type_name(cls)!r} object has no attribute {name!r}")
+
+
+def _found_attribute(tx: Any, obj: VariableTracker, name: str, cls: type) -> VariableTracker | None:
+    """A data descriptor, what the instance has, what the class has, or None."""
     raw = class_lookup(cls, name)
     if raw is not MISSING and is_data_descriptor(raw):
         return bind(tx, raw, name, obj, cls)
@@ -94,13 +114,7 @@ def generic_getattr(tx: Any, obj: VariableTracker, name: str, hook: bool = True)
     if raw is not MISSING:
         return bind(tx, raw, name, obj, cls)
     guard_class_lacks(tx, cls, name)
-    if hook:
-        fallback = class_lookup(cls, "__getattr__")
-        if fallback is MISSING:
-            guard_class_lacks(tx, cls, "__getattr__")
-        else:
-            return tx.call(class_attribute(tx, cls, "__getattr__", fallback), [obj, ConstantVariable(name)], {})
-    tx.raise_attribute_error(obj, name, f"{type_name(cls)!r} object has no attribute {name!r}")
+    return None
 
 
 def is_data_descriptor(raw: Any) -> bool:
@@ -112,7 +126,7 @@ def bind(
     tx: Any, raw: Any, name: str, obj: VariableTracker | None, cls: type, start: type | None = None
 ) -> VariableTracker:
     """``raw.__get__(obj, cls)`` for what a class has under ``name``. ``obj`` None: access through the class."""
-    binder = _BINDERS.get(type(raw))
+    binder = _BINDERS.get(type(raw)) or _inherited_binder(type(raw))
     owner = start or cls
     if binder is not None:
         return binder(tx, raw, name, obj, cls, owner)
@@ -131,6 +145,14 @@ def bind(
 
 Binder = Callable[[Any, Any, str, "VariableTracker | None", type, type], VariableTracker]
 _BINDERS: dict[type, Binder] = {}
+
+
+def _inherited_binder(kind: type) -> Binder | None:
+    """That of a class which the descriptor's class derives from and whose ``__get__`` it has."""
+    base = next((base for base in mro(kind) if base in _BINDERS), None)
+    if base is None or class_lookup(kind, "__get__") is not class_lookup(base, "__get__"):
+        return None
+    return _BINDERS[base]
 
 
 def binds(*kinds: type) -> Callable[[Binder], Binder]:
@@ -330,14 +352,18 @@ class MethodVariable(VariableTracker):
 
 
 class BuiltinMethodVariable(VariableTracker):
-    """A bound method in C: ``[].append``. What it does is the receiver's `call_method`."""
+    """A bound method in C: ``[].append``. What it does is the receiver's `call_method`.
 
-    __slots__ = ("receiver", "name")
+    ``raw``: the descriptor it was bound by, where the receiver's class may have another one under the name.
+    """
 
-    def __init__(self, receiver: VariableTracker, name: str) -> None:
+    __slots__ = ("receiver", "name", "raw")
+
+    def __init__(self, receiver: VariableTracker, name: str, raw: Any = None) -> None:
         self.source = None
         self.receiver = receiver
         self.name = name
+        self.raw = raw
 
     def python_type(self) -> type:
         return types.BuiltinMethodType
@@ -359,5 +385,8 @@ class BuiltinMethodVariable(VariableTracker):
         return self.receiver.call_method(tx, self.name, args, kwargs)
 
     def reconstruct(self, cg: Any) -> None:
+        if self.raw is not None:
+            cg.call(self.raw.__get__, [lambda: cg.load(self.receiver)])
+            return
         cg.load(self.receiver)
         cg.load_attr(self.name)

@@ -271,8 +271,11 @@ class SuperVariable(VariableTracker):
         if by_class:
             return bind(tx, raw, name, None, kind, base)
         if issubclass(type(raw), types.WrapperDescriptorType) and isinstance(self.receiver, UserObjectVariable):
-            return BuiltinMethodVariable(self.receiver, name)
-        return bind(tx, raw, name, self.receiver, kind, base)
+            return BuiltinMethodVariable(self.receiver, name, raw)
+        found = bind(tx, raw, name, self.receiver, kind, base)
+        if type(found) is BuiltinMethodVariable and found.receiver is self.receiver:
+            found.raw = raw
+        return found
 
     def reconstruct(self, cg: Any) -> None:
         cg.call(super, [lambda: cg.load_class(self.cls), lambda: cg.load(self.receiver)])

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.nn.modules import module as torch_module
 
+from .. import _C
 from ..source import Source
 from .attributes import (
     MISSING,
@@ -98,6 +99,8 @@ class NNModuleVariable(UserObjectVariable):
         super().setattr(tx, name, value)
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if isinstance(class_lookup(self.cls, "__call__"), _C.InstanceCall):  # of dl.compile: the module is traced
+            return tx.call(self.getattr(tx, "_dl_original"), args, kwargs)
         if self._plain_call(tx):
             forward = self.getattr(tx, "forward").realize()
             tx.delegate(self, forward)

@@ -1,0 +1,463 @@
+"""Modules that change: between calls, inside of a call, by being moved, retyped, copied, saved and loaded."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import dynamo_lite as dl
+from programs import Recorder, check, tensor
+from weights import seeded
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(3, 4)
+        self.second = nn.Linear(4, 3)
+        self.drop = nn.Dropout(0.5)
+        self.scale = 2.0
+        self.register_buffer("shift", torch.ones(3))
+
+    def forward(self, x):
+        return self.second(self.drop(F.relu(self.first(x)))) * self.scale + self.shift
+
+
+def net():
+    return seeded(Net())
+
+
+def changes(make, *steps):
+    """A program that does one of the steps to its module, then calls it; checked over all of them and once again."""
+
+    def build():
+        m = make()
+
+        def program(x, at):
+            if at is not None:
+                steps[at](m)
+            return call(x)
+
+        def call(x):
+            return m(x)
+
+        return program
+
+    x = tensor(2, 3)
+    others = [(x, at) for at in range(len(steps))] + [(x, None)]
+    check(build, x, None, build=True, graphs=None, calls=1, others=others)
+
+
+def test_train_and_eval_switched():
+    changes(net, lambda m: m.eval(), lambda m: m.train(), lambda m: m.drop.eval(), lambda m: m.eval())
+
+
+def test_attribute_changed():
+    changes(
+        net, lambda m: setattr(m, "scale", 3.0), lambda m: setattr(m, "scale", 5), lambda m: setattr(m, "scale", 2.0)
+    )
+
+
+def test_parameter_replaced():
+    def replace(m):
+        m.first.weight = nn.Parameter(torch.ones(4, 3))
+
+    changes(net, replace, lambda m: setattr(m.first, "bias", None), lambda m: m.first.weight.data.fill_(0.5))
+
+
+def test_parameter_written_by_data():
+    def write(m):
+        m.first.weight.data = torch.full((4, 3), 0.25)
+
+    changes(net, write, write)
+
+
+def test_parameter_of_another_shape():
+    def widen(m):
+        m.first, m.second = seeded(nn.Linear(3, 6)), seeded(nn.Linear(6, 3))
+
+    changes(net, widen)
+
+
+def test_parameter_frozen_and_thawed():
+    changes(
+        net, lambda m: m.requires_grad_(False), lambda m: m.first.requires_grad_(True), lambda m: m.requires_grad_()
+    )
+
+
+def test_retyped():
+    def build():
+        m = net().eval()
+
+        def call(x):
+            return m(x)
+
+        def program(x, dtype):
+            m.to(dtype)
+            return call(x.to(dtype))
+
+        return program
+
+    x = tensor(2, 3)
+    others = [(x, torch.float64), (x, torch.bfloat16), (x, torch.float32)]
+    check(build, x, torch.float32, build=True, graphs=None, others=others)
+
+
+def test_moved_to_meta():
+    def build():
+        m = net().eval()
+
+        def call(x):
+            return m(x)
+
+        def program(x, device):
+            nonlocal m
+            if device == "meta":
+                m = copy.deepcopy(m).to("meta")
+            return call(x.to(device)).shape
+
+        return program
+
+    check(build, tensor(2, 3), "cpu", build=True, graphs=None, others=[(tensor(2, 3), "meta")])
+
+
+def test_buffer_replaced_and_removed():
+    changes(
+        net,
+        lambda m: setattr(m, "shift", torch.zeros(3)),
+        lambda m: m.register_buffer("shift", torch.full((3,), 2.0)),
+        lambda m: setattr(m, "shift", torch.zeros(1)),
+        lambda m: m.shift.add_(1),
+    )
+
+
+def test_child_replaced():
+    changes(net, lambda m: setattr(m, "drop", nn.Identity()), lambda m: m.add_module("drop", nn.Tanh()))
+
+
+def test_forward_replaced_on_the_instance():
+    changes(
+        net, lambda m: setattr(m.first, "forward", lambda x: F.pad(x, (0, 1))), lambda m: delattr(m.first, "forward")
+    )
+
+
+def test_state_loaded():
+    changes(net, lambda m: m.load_state_dict({k: v * 2 for k, v in m.state_dict().items()}))
+
+
+def test_state_loaded_by_assignment():
+    changes(net, lambda m: m.load_state_dict({k: v * 2 for k, v in m.state_dict().items()}, assign=True))
+
+
+def test_applied_function():
+    def init(part):
+        if isinstance(part, nn.Linear):
+            nn.init.constant_(part.weight, 0.3)
+
+    changes(net, lambda m: m.apply(init))
+
+
+def test_class_swapped():
+    class Other(Net):
+        def forward(self, x):
+            return super().forward(x) * 100
+
+    changes(lambda: net().eval(), lambda m: setattr(m, "__class__", Other))
+
+
+def test_attribute_that_appears():
+    class Maybe(nn.Module):
+        def forward(self, x):
+            return x * self.factor if hasattr(self, "factor") else x + 1
+
+    changes(Maybe, lambda m: setattr(m, "factor", 3), lambda m: delattr(m, "factor"))
+    changes(
+        Maybe,
+        lambda m: setattr(m, "factor", nn.Parameter(torch.ones(3))),
+        lambda m: delattr(m, "factor"),
+        lambda m: m.register_buffer("factor", torch.ones(3) * 2),
+    )
+
+
+# -- written inside ----------------------------------------------------------------------------------------------------
+
+
+def test_attributes_set_in_forward():
+    class Notes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(3, 3)
+            self.shape = None
+            self.last = None
+
+        def forward(self, x):
+            self.shape = tuple(x.shape)
+            self.last = self.linear(x)
+            self.inner = {"sum": self.last.sum()}
+            return self.last * 2
+
+    def fn(m, x):
+        y = m(x)
+        return y, m.shape, m.last, m.inner["sum"]
+
+    check(fn, seeded(Notes()), tensor(2, 3), operators=3, recompiles=True)
+
+
+def test_counter_in_forward():
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("calls", torch.zeros((), dtype=torch.long), persistent=False)
+            self.count = 0
+
+        def forward(self, x):
+            self.calls += 1
+            self.count += 1
+            return x * self.calls + self.count
+
+    check(Counts(), tensor(3), calls=4, graphs=1, operators=3, recompiles=True)
+
+
+def test_buffer_assigned_in_forward():
+    class Average(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mean", torch.zeros(3))
+            self.register_buffer("nothing", None)
+
+        def forward(self, x):
+            if self.nothing is None and self.training:
+                self.mean = self.mean.lerp(x.mean(0), 0.1)
+            return x - self.mean
+
+    check(Average(), tensor(2, 3), calls=3, graphs=1, operators=3, recompiles=True)
+
+
+def test_parameter_made_in_forward():
+    class Late(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = None
+
+        def forward(self, x):
+            if self.weight is None:
+                self.weight = nn.Parameter(torch.ones(x.shape[-1]))
+            return x * self.weight
+
+    check(Late(), tensor(2, 3), graphs=None, calls=3, recompiles=True)
+
+
+def test_child_made_in_forward():
+    class Late(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = None
+
+        def forward(self, x):
+            if self.layer is None:
+                self.layer = nn.ReLU()
+            return self.layer(x)
+
+    check(Late(), tensor(2, 3), graphs=None, calls=3, recompiles=True)
+
+
+def test_registered_as_none():
+    class Without(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_parameter("bias", None)
+            self.register_buffer("mean", None)
+            self.register_module("act", None)
+
+        def forward(self, x):
+            y = x if self.bias is None else x + self.bias
+            y = y if self.mean is None else y - self.mean
+            return y * 2 if self.act is None else self.act(y)
+
+    check(Without(), tensor(2, 3), operators=1)
+    changes(
+        Without,
+        lambda m: setattr(m, "bias", nn.Parameter(torch.ones(3))),
+        lambda m: setattr(m, "mean", torch.ones(3)),
+        lambda m: setattr(m, "act", nn.Tanh()),
+        lambda m: setattr(m, "bias", None),
+    )
+
+
+def test_mode_switched_inside():
+    def fn(m, x):
+        was = m.training
+        m.eval()
+        y = m(x)
+        m.train(was)
+        return y, m.training, m.drop.training
+
+    check(fn, net(), tensor(2, 3), graphs=1)
+
+
+def test_gradients_zeroed_inside():
+    def fn(m, x):
+        m.zero_grad()
+        return m(x), [p.grad for p in m.parameters()]
+
+    check(fn, net().eval(), tensor(2, 3), graphs=None, backward=True, recompiles=True)
+
+
+def test_frozen_inside():
+    def fn(m, x):
+        for p in m.first.parameters():
+            p.requires_grad_(False)
+        return m(x)
+
+    check(fn, net().eval(), tensor(2, 3), graphs=None, backward=True, recompiles=True)
+
+
+def test_state_dictionary_inside():
+    def fn(m, x):
+        state = m.state_dict()
+        return m(x), sorted(state), state["first.weight"] * 2
+
+    check(fn, net().eval(), tensor(2, 3), graphs=None)
+
+
+def test_functional_call():
+    def fn(m, x):
+        weights = {name: p * 0.5 for name, p in m.named_parameters()}
+        return torch.func.functional_call(m, weights, (x,))
+
+    check(fn, net().eval(), tensor(2, 3), graphs=None, backward=True)
+
+
+# -- what dl.compile returns -------------------------------------------------------------------------------------------
+
+
+def same(one, other):
+    torch.testing.assert_close(one, other)
+
+
+def test_deep_copy_of_a_compiled_module():
+    m = net().eval()
+    compiled = dl.compile(m, backend="eager")
+    x = tensor(2, 3)
+    same(compiled(x), m(x))
+    twin = copy.deepcopy(compiled)
+    with torch.no_grad():
+        twin.first.weight.zero_()
+    assert twin.first.weight is not m.first.weight
+    same(compiled(x), m(x))
+    same(twin(x), twin.second(F.relu(twin.first(x))) * 2 + 1)
+
+
+def test_shallow_copy_of_a_compiled_module():
+    m = net().eval()
+    compiled = copy.copy(dl.compile(m, backend="eager"))
+    assert compiled.first is m.first
+    same(compiled(tensor(2, 3)), m(tensor(2, 3)))
+
+
+def test_state_dictionary_of_a_compiled_module():
+    m = net().eval()
+    recorder = Recorder()
+    compiled = dl.compile(m, backend=recorder)
+    x = tensor(2, 3)
+    before = compiled(x)
+    state = compiled.state_dict()
+    assert list(state) == list(m.state_dict())
+    compiled.load_state_dict({name: value * 0 for name, value in state.items()})
+    same(compiled(x), torch.zeros(2, 3))
+    assert not torch.equal(before, compiled(x)) and len(recorder.graphs) == 1
+
+
+def _load(data):
+    return torch.load(io.BytesIO(data), weights_only=False)
+
+
+def _save(value):
+    file = io.BytesIO()
+    torch.save(value, file)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("through", [lambda m: pickle.loads(pickle.dumps(m)), lambda m: _load(_save(m))])
+def test_pickling_a_compiled_module(through):
+    m = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+    compiled = dl.compile(m, backend="eager")
+    x = tensor(2, 3)
+    same(through(compiled)(x), m(x))
+
+
+def test_compiled_module_inside_of_another():
+    inner = net().eval()
+    outer = nn.Sequential(nn.Linear(3, 3), dl.compile(inner, backend="eager"), nn.Tanh())
+    recorder = Recorder()
+    x = tensor(2, 3)
+    same(dl.compile(outer, backend=recorder)(x), torch.tanh(inner(outer[0](x))))
+    assert len(recorder.graphs) == 1
+
+
+def test_compiled_module_trained_and_switched():
+    torch.manual_seed(0)
+    m, twin = net(), net()
+    compiled = dl.compile(m, backend="eager")
+    for train in (True, False, True):
+        compiled.train(train)
+        twin.train(train)
+        assert m.training is train
+        torch.manual_seed(3)
+        expected = twin(tensor(2, 3))
+        torch.manual_seed(3)
+        same(compiled(tensor(2, 3)), expected)
+
+
+def test_compiled_module_retyped():
+    compiled = dl.compile(net().eval(), backend="eager")
+    x = tensor(2, 3)
+    single = compiled(x)
+    same(compiled.double()(x.double()).float(), single)
+    assert compiled.first.weight.dtype is torch.float64
+
+
+def test_hook_on_a_compiled_module():
+    m = net().eval()
+    compiled = dl.compile(m, backend="eager")
+    x = tensor(2, 3)
+    plain = compiled(x)
+    handle = compiled.register_forward_hook(lambda module, args, out: out * 2)
+    same(compiled(x), plain * 2)
+    handle.remove()
+    same(compiled(x), plain)
+
+
+def test_method_of_a_module_compiled():
+    class Coder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(3, 3)
+
+        def encode(self, x):
+            return self.linear(x) + 1
+
+        def forward(self, x):
+            return self.encode(x) * 2
+
+    m = seeded(Coder())
+    recorder = Recorder()
+    m.encode = dl.compile(m.encode, backend=recorder)
+    x = tensor(2, 3)
+    same(m(x), (m.linear(x) + 1) * 2)
+    assert len(recorder.graphs) == 1
+
+
+def test_forward_compiled_in_place():
+    m = net().eval()
+    expected = m(tensor(2, 3))
+    recorder = Recorder()
+    m.forward = dl.compile(m.forward, backend=recorder)
+    same(m(tensor(2, 3)), expected)
+    assert len(recorder.graphs) == 1
