@@ -39,6 +39,22 @@ def tensors_of(output: Any) -> Iterator[torch.Tensor]:
             yield from tensors_of(value)
 
 
+def leaves_of(value: Any, seen: set[int] | None = None) -> Iterator[Any]:
+    """Tensors and plain values in containers and in the attributes of objects, in order."""
+    seen = set() if seen is None else seen
+    if isinstance(value, (torch.Tensor, int, float, str, type(None))):
+        yield value
+    elif id(value) not in seen and not isinstance(value, (type, torch.nn.Module)):
+        seen.add(id(value))
+        if isinstance(value, dict):
+            yield from leaves_of([*value.keys(), *value.values()], seen)
+        elif isinstance(value, (tuple, list)):
+            for item in value:
+                yield from leaves_of(item, seen)
+        elif hasattr(value, "__dict__") and not callable(value):
+            yield from leaves_of(value.__dict__, seen)
+
+
 @dataclass(frozen=True)
 class Row:
     """A model of transformers. ``config``: arguments of its configuration; a dict in it configures a part."""

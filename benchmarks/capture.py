@@ -23,7 +23,7 @@ import research
 import torch
 import transformers_other
 import transformers_text
-from architectures import MODELS, Model, tensors_of
+from architectures import MODELS, Model, leaves_of
 
 import dynamo_lite as dl
 
@@ -111,10 +111,10 @@ def run(model: Model, module: torch.nn.Module, call: Callable[..., Any], train: 
     torch.manual_seed(1)
     module.zero_grad()
     inputs = copy.deepcopy(model.inputs)
-    began = time.perf_counter()
+    began = time.thread_time()  # this thread's own work: the machine may be busy
     with contextlib.nullcontext() if train else torch.no_grad():
         output = call(**inputs)
-    taken = time.perf_counter() - began
+    taken = time.thread_time() - began
     if train:
         model.loss(output).backward()
     gradients = {name: each.grad for name, each in module.named_parameters()} if train else {}
@@ -126,7 +126,7 @@ def difference(eager: Run, other: Run) -> str:
     if type(eager.output) is not type(other.output):
         return "type of the result"
     for what, one, two in (
-        ("result", list(tensors_of(eager.output)), list(tensors_of(other.output))),
+        ("result", list(leaves_of(eager.output)), list(leaves_of(other.output))),
         ("gradient", eager.gradients.values(), other.gradients.values()),
         ("buffer", eager.buffers.values(), other.buffers.values()),
     ):
@@ -137,12 +137,15 @@ def difference(eager: Run, other: Run) -> str:
 
 def _all_close(one: Iterable[Any], other: Iterable[Any]) -> bool:
     with contextlib.suppress(ValueError):  # of other lengths
-        return all(a is b if a is None or b is None else _close(a, b) for a, b in zip(one, other, strict=True))
+        return all(_close(a, b) for a, b in zip(one, other, strict=True))
     return False
 
 
-def _close(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.shape == other.shape and torch.allclose(one, other, rtol=1e-3, atol=1e-4, equal_nan=True)
+def _close(one: Any, other: Any) -> bool:
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+        return type(one) is type(other) and one == other
+    alike = one.shape == other.shape and one.dtype is other.dtype
+    return alike and torch.allclose(one, other, rtol=1e-3, atol=1e-4, equal_nan=True)
 
 
 def capture(tool: Tool, model: Model, train: bool) -> Capture:
@@ -195,7 +198,11 @@ def report(names: list[str], programs: dict[str, Callable[[], Model]], tools: li
     found: list[list[list[Capture]]] = []
     for name in names:
         torch.manual_seed(0)
-        model = programs[name]()
+        try:
+            model = programs[name]()
+        except ImportError as error:
+            print(f"{name:18} left out: {error}")
+            continue
         run(model, model.module.eval(), model.module, False)
         modes = []
         for train in (False, True) if model.trains else (False,):
@@ -203,7 +210,7 @@ def report(names: list[str], programs: dict[str, Callable[[], Model]], tools: li
             line = [f"{model.name:18} {'train' if train else 'eval':5}", *map(cells, modes[-1])]
             print(*line, _ratio(modes[-1]), flush=True)
         found.append(modes)
-    print()
+    print(f"\n{len(found)} models")
     for index, label in enumerate(labels):
         print(summary(label, [[captures[index] for captures in modes] for modes in found]))
     ratios = [

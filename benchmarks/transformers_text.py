@@ -33,6 +33,7 @@ _LATENT = {
     **{"n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 2, "topk_group": 1, "first_k_dense_replace": 1},
     **{"moe_intermediate_size": 64, "num_key_value_heads": 4},
 }
+_FUNNEL = {"vocab_size": 1000, "d_model": 64, "n_head": 4, "d_head": 16, "block_sizes": [1, 1, 1], "d_inner": 128}
 
 
 def _masked() -> Inputs:
@@ -59,7 +60,7 @@ ENCODERS = [
     Row("xlnet", "XLNetLMHeadModel", {"vocab_size": 1000, "d_model": 64, "n_layer": 2, "n_head": 4}, tokens()),
     Row("convbert", "ConvBertForMaskedLM", _WIDTHS | {"embedding_size": 32}, tokens()),
     Row("fnet", "FNetForMaskedLM", _WIDTHS, tokens()),
-    Row("funnel", "FunnelForMaskedLM", {"vocab_size": 1000, "d_model": 64, "n_head": 4, "d_head": 16}, tokens()),
+    Row("funnel", "FunnelForMaskedLM", _FUNNEL, tokens()),
     Row("longformer", "LongformerForMaskedLM", _WIDTHS | {"attention_window": 8, "pad_token_id": 1}, tokens()),
 ]
 

@@ -107,9 +107,13 @@ _ALONE = tuple(
 )
 
 
+_GRAPH_MODULE = os.path.join(_TORCH, "fx", "graph_module.py")
+"""Goes round the call of a module that torch.fx made."""
+
+
 def runs_alone(code: types.CodeType) -> bool:
     """Whether what this code calls must not be compiled either: compilers, tracers, and what runs a function twice."""
-    return code.co_filename.startswith(_ALONE)
+    return code.co_filename.startswith(_ALONE) and code.co_filename != _GRAPH_MODULE
 
 
 def why_not_inlined(code: types.CodeType, function: Any) -> str | None:

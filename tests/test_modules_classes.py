@@ -503,6 +503,60 @@ def test_modules_of_quantities():
     check(seeded(Codebook()), tensor(4, 3, grad=True), backward=True)
 
 
+# -- made by torch.fx --------------------------------------------------------------------------------------------------
+
+
+def test_module_made_by_fx():
+    m = torch.fx.symbolic_trace(seeded(nn.Sequential(nn.Linear(3, 3), nn.ReLU())))
+    check(m, tensor(2, 3), operators=2, backward=True)
+
+
+def test_module_made_by_fx_inside_of_another():
+    m = torch.fx.symbolic_trace(seeded(nn.Sequential(nn.Linear(3, 3), nn.ReLU())))
+    check(nn.Sequential(m, nn.Tanh(), m), tensor(2, 3), operators=5)
+
+
+def test_module_made_by_fx_whose_graph_is_changed():
+    def build():
+        m = torch.fx.symbolic_trace(lambda_module())
+
+        def program(x, change):
+            if change == "operator":
+                next(node for node in m.graph.nodes if node.op == "call_function").target = torch.sub
+                m.recompile()
+            elif change == "hook":
+                m.register_forward_hook(lambda module, args, out: out * 2)
+            return call(x)
+
+        def call(x):
+            return m(x)
+
+        return program
+
+    x = tensor(3)
+    check(build, x, None, build=True, graphs=None, others=[(x, "operator"), (x, None), (x, "hook"), (x, None)])
+
+
+def lambda_module():
+    class Adds(nn.Module):
+        def forward(self, x):
+            return torch.add(x, 3)
+
+    return Adds()
+
+
+def test_module_made_by_fx_of_a_class_with_its_own_call():
+    class Own(nn.Module):
+        def __call__(self, x):
+            return super().__call__(x) * 5
+
+        def forward(self, x):
+            return x + 1
+
+    m = torch.fx.GraphModule(Own(), torch.fx.Tracer().trace(Own()))
+    check(lambda x: m(x), tensor(3), graphs=1)
+
+
 def test_layers_by_configuration():
     class Model(nn.Module):
         def __init__(self, sizes, act="gelu", norm=True):

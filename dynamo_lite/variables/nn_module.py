@@ -6,6 +6,7 @@ from collections import OrderedDict
 from typing import Any
 
 import torch
+from torch.fx.graph_module import _WrappedCall
 from torch.nn.modules import module as torch_module
 
 from .. import _C
@@ -13,7 +14,6 @@ from ..source import Source
 from .attributes import (
     MISSING,
     class_lookup,
-    generic_getattr,
     guard_class_attribute,
     guard_class_lacks,
     object_setattr,
@@ -109,7 +109,7 @@ class NNModuleVariable(UserObjectVariable):
 
     def _plain_call(self, tx: Any) -> bool:
         """Whether ``Module.__call__`` comes down to ``forward``: no hook on it or on all modules. Guards that."""
-        if not self._has_class_attributes(tx, _CALLING):
+        if not self._has_class_attributes(tx, _CALLING | _generated_call(self.cls)):
             return False
         namespace = instance_dict(self.value)
         if namespace is None or any(name in self.attrs for name in (*_HOOKS, "_compiled_call_impl")):
@@ -141,14 +141,17 @@ class NNModuleVariable(UserObjectVariable):
         cg.load_const(self.value)
 
 
-def module_class_getattr(tx: Any, module: NNModuleVariable, name: str) -> VariableTracker:
-    """An attribute by the class's rules alone."""
-    return generic_getattr(tx, module, name)
+def _generated_call(cls: type) -> dict[str, Any]:
+    """The ``__call__`` that torch.fx makes for a class, where it comes down to that of its base."""
+    wrapped = class_lookup(cls, "_wrapped_call")
+    if type(wrapped) is not _WrappedCall or wrapped.cls_call is not None or wrapped.cls is not cls:
+        return {}
+    return {"__call__": class_lookup(cls, "__call__"), "_wrapped_call": wrapped}
 
 
 @wraps_if(lambda value: issubclass(type(value), Module), order=2)
 def _wrap_module(attempt: Any, value: torch.nn.Module, source: Source) -> VariableTracker:
-    if issubclass(type(value), (torch.jit.ScriptModule, torch.fx.GraphModule)):
-        return attempt.opaque(value, source, "a module made by torch.jit or torch.fx")
+    if issubclass(type(value), torch.jit.ScriptModule):
+        return attempt.opaque(value, source, "a module made by torch.jit")
     source.check("type", type(value))
     return NNModuleVariable(value, type(value), source)
