@@ -224,6 +224,8 @@ class FrameCompiler:
             raise SkipFrame("there is nothing in it for a graph", loses=False)
         if attempt.graph.mutates_inputs and attempt.graph.inputs_share_memory():
             raise SkipFrame("it writes into tensors that share memory")
+        if attempt.leaves_made and not any(each.value.requires_grad for each in attempt.graph.inputs):
+            raise Unreconstructable(next(iter(attempt.leaves_made)))  # a backend would take it for inference
         _order_inputs(attempt)
         cg = PyCodegen(attempt, root.code)
         attempt.effects.replay(cg)
@@ -279,7 +281,7 @@ class Dropped(Exception):
 
 def _step_that_made(attempt: Attempt, error: Unreconstructable | Dropped) -> int:
     """The root's step at which CPython is to make a value that the trace can't make (or keep alive)."""
-    step = attempt.generators.get(error.tracker, 0)
+    step = attempt.generators.get(error.tracker, 0) or attempt.leaves_made.get(error.tracker, 0)
     if not step:
         raise SkipFrame(error.reason.what()) from None
     return step

@@ -469,3 +469,29 @@ def test_tensor_of_which_only_facts_are_asked_is_no_input():
 
     graph = check(program, tensor(3), tensor(2), operators=2).graphs[0].graph
     assert sum(node.op == "placeholder" for node in graph.nodes) == 1
+
+
+def test_tensor_made_inside_is_told_to_require_gradients():
+    def fn(x, w):
+        y = x[:, None] * 2
+        y.requires_grad = True
+        return (y * w).sum(), y.requires_grad, y.is_leaf
+
+    check(fn, tensor(3), tensor(3, grad=True), operators=5, backward=True)
+
+
+def test_tensor_that_requires_gradients_leaves():
+    def fn(x, w):
+        y = (x * 2).requires_grad_()
+        return (y * w).sum(), y
+
+    check(fn, tensor(3), tensor(3, grad=True), graphs=(1, 2), breaks=(0, 2), backward=True)
+
+
+def test_nothing_else_requires_gradients():
+    def fn(x):
+        y = x * 2
+        y.requires_grad_()
+        return (y * 3).sum()
+
+    check(fn, tensor(3), graphs=None, backward=True)

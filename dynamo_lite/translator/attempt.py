@@ -64,6 +64,8 @@ class Attempt:
         """Those of them that this attempt came to."""
         self.classes: dict[type, Any] = {}
         """Stand-in of a class that was made inside -> its tracker."""
+        self.leaves_made: dict[VariableTracker, int] = {}
+        """Tensors that were made inside and then told to require gradients, with the root's step of that."""
         self.has_handlers = False
         """Whether code that was traced has exception handlers."""
         self.initial_grad_mode = torch.is_grad_enabled()
@@ -95,6 +97,7 @@ class Attempt:
             each.clear()
         self.generators.clear()
         self._forget_classes()
+        self.leaves_made.clear()
         self.counted.clear()
         self.contexts.clear()
         self.graph.inputs.clear()

@@ -27,6 +27,7 @@ from .base import (
     Args,
     Kwargs,
     LazyVariable,
+    NotConstant,
     VariableTracker,
     unsupported,
     wraps_if,
@@ -229,6 +230,8 @@ class TensorVariable(VariableTracker):
         return record(tx, "call_function", tx.comparison(symbol), [self, other], {})
 
     def reconstruct(self, cg: Any) -> None:
+        if self in cg.attempt.leaves_made:  # what a backend returns has a history
+            raise NotConstant(self.describe())
         cg.graph_output(self)
 
 
@@ -289,12 +292,21 @@ def _set_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) -> None:
 
 
 def _set_requires_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) -> VariableTracker:
-    """Where it is what it was already; else the tensor object changes."""
+    """Where it is what it was already, or the tensor was made inside; else the tensor object changes."""
     wanted = tx.truth(value)
+    if wanted and tensor.source is None and _becomes_leaf(tensor.fake):
+        tensor.fake.requires_grad_()
+        tensor.node = tx.graph.call("call_method", "requires_grad_", (tensor.node,), {}, tensor.fake)
+        tx.attempt.leaves_made[tensor] = tx.attempt.root_step
+        return tensor
     leaves_it = wanted or not tensor.fake.requires_grad
     if not leaves_it or wanted is not tensor.fake.requires_grad:
         unsupported(UnsupportedAttribute(tensor.describe(), "requires_grad", "it changes the tensor object"))
     return tensor
+
+
+def _becomes_leaf(fake: torch.Tensor) -> bool:
+    return fake.is_leaf and not fake.requires_grad and not fake.is_inference() and fake.is_floating_point()
 
 
 def _requires_grad_(tx: Any, tensor: TensorVariable, requires_grad: VariableTracker | None = None) -> VariableTracker:

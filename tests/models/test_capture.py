@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 from capture import SUITES, difference, run  # noqa: E402
 
 SAMPLE = ["deberta-v2", "gemma3", "qwen2-moe", "mamba2", "bart", "swin", "siglip", "wav2vec2"]
-BREAKS_WHEN_TRAINED = ["wav2vec2"]  # it sets requires_grad of a tensor that it made
+
 BROKEN = {
     "rollout": "its next step is chosen by .item()",
     "beam-search": "it ends by a tensor's value",
@@ -51,7 +51,7 @@ def compare(suite, name, train, calls):
 @pytest.mark.parametrize("name", SAMPLE)
 def test_architecture(name, train):
     graphs = compare("transformers", name, train, calls=1)
-    assert graphs == 1 or train and name in BREAKS_WHEN_TRAINED, dl.counters.break_reasons
+    assert graphs == 1 and dl.counters.graph_breaks == 0, dl.counters.break_reasons
 
 
 @pytest.mark.parametrize("train", [False, True])
