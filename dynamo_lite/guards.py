@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from . import _C
-from .source import Source
+from .source import Source, name_of
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ def _describe(kind: str, arg: Any) -> str:
     if kind == "type":
         return f"is exactly a {arg.__module__}.{arg.__qualname__}"
     if kind == "id":
-        name = getattr(arg, "__qualname__", None) or getattr(arg, "__name__", None) or getattr(arg, "co_name", None)
-        return f"is the same {type(arg).__name__}" + (f" {name}" if isinstance(name, str) else "")
+        name = arg.co_name if isinstance(arg, CodeType) else name_of(arg)
+        return f"is the same {type(arg).__name__}" + (f" {name}" if name is not None else "")
     if kind == "equals":
         return f"== {arg!r}"
     if kind == "length":

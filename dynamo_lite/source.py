@@ -9,9 +9,11 @@ runs to find it again, and it is by construction the value that was checked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 FRAME = "frame"
+_HEAP_TYPE = 1 << 9
 
 
 def _check_key(kind: str, arg: Any) -> Any:
@@ -96,12 +98,24 @@ def _cell_name(source: Source) -> str:
     return str(source.parent)
 
 
+def name_of(value: Any) -> str | None:
+    """What an object calls itself, if it does. The program's own objects are not asked: that may run their code."""
+    kind = type(value)
+    if issubclass(kind, ModuleType):
+        name = ModuleType.__getattribute__(value, "__dict__").get("__name__")
+    elif kind.__flags__ & _HEAP_TYPE and not issubclass(kind, type):
+        name = None
+    else:
+        name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    return name if isinstance(name, str) else None
+
+
 def _const_name(source: Source) -> str:
     value = source.arg
-    module = getattr(value, "__module__", None)
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
-    if not isinstance(name, str):
+    name = name_of(value)
+    if name is None:
         return f"<{type(value).__name__}>"
+    module = None if issubclass(type(value), ModuleType) else getattr(value, "__module__", None)
     return f"{module}.{name}" if isinstance(module, str) else name
 
 
