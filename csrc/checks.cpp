@@ -14,6 +14,7 @@ struct CheckDetails {
   Key key;                           // dict_has, dict_lacks, type_lacks, lacks_instance_dict_item
   std::vector<Key> keys;             // dict_keys and set_order in order, set_items
   std::vector<std::uint32_t> nodes;  // same_as, distinct, storages_distinct
+  std::size_t written = 0;           // storages_distinct: how many of the nodes, the first ones, are written to
 };
 
 namespace {
@@ -163,7 +164,19 @@ bool Check::set_set(PyObject* arg, const Liveness& liveness) {
 bool Check::set_nodes(PyObject* arg, Py_ssize_t node_count) {
   details_ = std::make_unique<CheckDetails>();
   const bool is_one = kind_ == CheckKind::SameAs;
-  const Ref numbers = Ref::steal(is_one ? PyTuple_Pack(1, arg) : PySequence_Tuple(arg));
+  if (kind_ == CheckKind::StoragesDistinct && PyTuple_Check(arg) && PyTuple_GET_SIZE(arg) == 2) {
+    if (!add_nodes(PyTuple_GET_ITEM(arg, 0), node_count)) return false;
+    details_->written = details_->nodes.size();
+    return add_nodes(PyTuple_GET_ITEM(arg, 1), node_count);
+  }
+  const Ref one = is_one ? Ref::steal(PyTuple_Pack(1, arg)) : Ref::borrow(arg);
+  if (!one || !add_nodes(one.get(), node_count)) return false;
+  details_->written = details_->nodes.size();
+  return true;
+}
+
+bool Check::add_nodes(PyObject* sequence, Py_ssize_t node_count) {
+  const Ref numbers = Ref::steal(PySequence_Tuple(sequence));
   if (!numbers) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers.get()); ++i) {
     const Py_ssize_t number = PyLong_AsSsize_t(PyTuple_GET_ITEM(numbers.get(), i));
@@ -314,6 +327,8 @@ Lasts Check::lasts(PyObject* value) const noexcept {
 }
 
 const std::vector<std::uint32_t>& Check::nodes() const noexcept { return details_->nodes; }
+
+std::size_t Check::written() const noexcept { return details_->written; }
 
 const char* Check::kind_name() const noexcept { return name_of(kind_); }
 

@@ -76,6 +76,8 @@ class Check {
   bool relates() const noexcept { return kind_ >= CheckKind::SameAs; }
   // The other nodes' numbers.
   const std::vector<std::uint32_t>& nodes() const noexcept;
+  // storages_distinct: how many of those, the first ones, are of tensors that are written to.
+  std::size_t written() const noexcept;
 
   CheckKind kind() const noexcept { return kind_; }
   const char* kind_name() const noexcept;
@@ -88,6 +90,7 @@ class Check {
   bool set_keys(PyObject* arg, const Liveness& liveness);
   bool set_set(PyObject* arg, const Liveness& liveness);
   bool set_nodes(PyObject* arg, Py_ssize_t node_count);
+  bool add_nodes(PyObject* sequence, Py_ssize_t node_count);
   bool set_argument(PyObject* arg, Py_ssize_t node_count, const Liveness& liveness);
   bool keys_match(PyObject* dict) const noexcept;
   bool set_matches(PyObject* set) const noexcept;

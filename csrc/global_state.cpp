@@ -416,6 +416,17 @@ struct KeptState::Kept {
   std::array<c10::ScalarType, kAutocastDevices.size()> autocast_dtype{};
   bool autocast_cache = at::autocast::is_autocast_cache_enabled();
   int nesting = 0;
+  bool flash = at::globalContext().userEnabledFlashSDP();
+  bool memory_efficient = at::globalContext().userEnabledMemEfficientSDP();
+  bool math = at::globalContext().userEnabledMathSDP();
+  bool cudnn = at::globalContext().userEnabledCuDNNSDP();
+  std::vector<std::int64_t> attention_order = attention_order_now();
+
+  static std::vector<std::int64_t> attention_order_now() {
+    std::vector<std::int64_t> order;
+    for (const auto backend : at::globalContext().sDPPriorityOrder()) order.push_back(static_cast<std::int64_t>(backend));
+    return order;
+  }
 };
 
 KeptState::KeptState() : kept_(std::make_unique<Kept>()) {
@@ -435,6 +446,12 @@ void KeptState::restore() const {
     at::autocast::set_autocast_dtype(kAutocastDevices[i], kept_->autocast_dtype[i]);
   }
   at::autocast::set_autocast_cache_enabled(kept_->autocast_cache);
+  at::Context& context = at::globalContext();
+  context.setSDPUseFlash(kept_->flash);
+  context.setSDPUseMemEfficient(kept_->memory_efficient);
+  context.setSDPUseMath(kept_->math);
+  context.setSDPUseCuDNN(kept_->cudnn);
+  context.setSDPPriorityOrder(kept_->attention_order);
   at::autocast::increment_nesting();
   int nesting = at::autocast::decrement_nesting();
   if (nesting > kept_->nesting && kept_->nesting == 0) at::autocast::clear_cache();

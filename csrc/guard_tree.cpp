@@ -335,7 +335,7 @@ bool GuardTree::relation_holds(Relation& relation, std::string* found) {
   relation.values.resize(numbers.size());
   for (std::size_t i = 0; i < numbers.size(); ++i) relation.values[i] = nodes_[numbers[i]].value;
   if (relation.check.kind() == CheckKind::Distinct) return are_distinct(relation, found);
-  return relation.storages.holds(relation.values, found);
+  return relation.storages.holds(relation.values, relation.check.written(), found);
 }
 
 // That pointers differ is a fact about the pointers: only those that changed since it held last are compared.

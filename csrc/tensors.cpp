@@ -212,7 +212,7 @@ bool storage_range(PyObject* object, const char*& begin, const char*& end) noexc
 
 }  // namespace
 
-bool StoragesDistinct::holds(const std::vector<PyObject*>& tensors, std::string* found) {
+bool StoragesDistinct::holds(const std::vector<PyObject*>& tensors, std::size_t written, std::string* found) {
   ranges_.clear();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     Range range{nullptr, nullptr, i};
@@ -222,22 +222,30 @@ bool StoragesDistinct::holds(const std::vector<PyObject*>& tensors, std::string*
     order_.resize(ranges_.size());
     for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = i;
   }
-  const auto apart = [this](std::size_t i) { return ranges_[order_[i - 1]].end <= ranges_[order_[i]].begin; };
-  const auto all_apart = [&] {
+  const auto all_apart = [this] {
     for (std::size_t i = 1; i < order_.size(); ++i) {
-      if (!apart(i)) return false;
+      if (ranges_[order_[i - 1]].end > ranges_[order_[i]].begin) return false;
     }
     return true;
   };
   if (all_apart()) return true;
   std::sort(order_.begin(), order_.end(), [this](auto a, auto b) { return ranges_[a].begin < ranges_[b].begin; });
-  for (std::size_t i = 1; i < order_.size(); ++i) {
-    if (apart(i)) continue;
-    if (found) {
-      *found = "tensors number " + std::to_string(ranges_[order_[i - 1]].which) + " and " +
-               std::to_string(ranges_[order_[i]].which) + " share memory";
+  // What reaches farthest so far, of all and of those that are written to.
+  const Range* any = nullptr;
+  const Range* changed = nullptr;
+  for (const std::size_t at : order_) {
+    const Range& range = ranges_[at];
+    const bool writes = range.which < written;
+    const Range* before = writes ? any : changed;
+    if (before && before->end > range.begin) {
+      if (found) {
+        *found = "tensors number " + std::to_string(before->which) + " and " + std::to_string(range.which) +
+                 " share memory";
+      }
+      return false;
     }
-    return false;
+    if (!any || range.end > any->end) any = &range;
+    if (writes && (!changed || range.end > changed->end)) changed = &range;
   }
   return true;
 }

@@ -63,11 +63,12 @@ class TensorFacts {
   c10::DimVector strides_;  // elements; empty where the layout has none
 };
 
-// Whether no two of these tensors share memory: neither a storage nor an overlapping range of addresses. Nulls and
-// tensors without storage share with nobody. Remembers the order of addresses, so that it need not sort again.
+// Whether the first `written` of these tensors share memory with no other: neither a storage nor an overlapping range of
+// addresses. Nulls and tensors without storage share with nobody. Remembers the order of addresses, so that it need not
+// sort again.
 class StoragesDistinct {
  public:
-  bool holds(const std::vector<PyObject*>& tensors, std::string* found);
+  bool holds(const std::vector<PyObject*>& tensors, std::size_t written, std::string* found);
 
  private:
   struct Range {

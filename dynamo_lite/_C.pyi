@@ -157,8 +157,10 @@ class GuardTree:
     ``set_order`` (tuple: the same in the order of iteration), ``payload`` (a number, string or bytes: the value of an
     object of a class that derives from its type),
     ``tensor`` (an example: dtype, device, dispatch key set, requires_grad, sizes, strides; not whether it is a leaf),
+    ``storage_offset`` (of a tensor, in elements),
     ``same_as`` (another node's number: same object), ``distinct`` (list of node numbers: they are pairwise
-    different objects), ``storages_distinct`` (list of node numbers: no two of these tensors share a storage),
+    different objects), ``storages_distinct`` (list of node numbers: no two of these tensors share a
+    storage; or a pair of lists: none of the first shares one with any),
     ``global_state`` (a GlobalState; on node 0), ``unbound`` (the accessor of this node found nothing)."""
 
     def __init__(self, code: CodeType) -> None: ...

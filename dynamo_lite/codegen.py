@@ -226,7 +226,9 @@ class PyCodegen:
             self.op("BINARY_SUBSCR")
 
     def graph_output(self, tensor: Any) -> None:
-        """A tensor that the graph computes."""
+        """A tensor that the graph computes (and no function that one of its operators runs)."""
+        if tensor.node.graph is not self.attempt.graph.graph:
+            raise Unreconstructable(tensor)
         name = self.outputs.get(tensor)
         if name is None:
             name = self.outputs[tensor] = self.temp("output")

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch._guards import TracingContext, tracing
+from torch.utils._device import DeviceContext
 
 from . import _C, config, logs, skip
 from .bytecode import assemble
@@ -138,7 +139,7 @@ class FrameCompiler:
         tensors = attempt.graph.inputs if graph_call is not None else []
         failed = rerun(view.code) if attempt.shows_failures else []
         instructions = translation.cg.finish(graph_call, tensors, translation.positions, failed)
-        attempt.guards.storages_matter = attempt.graph.mutates_inputs
+        attempt.guards.written = attempt.graph.written
         tree = attempt.guards.build(view.code, translation.state)
         code = _assemble(view.code, instructions)
         attempt.close()
@@ -222,7 +223,7 @@ class FrameCompiler:
                 broke = True
         if not attempt.graph.operators and _nothing_here(attempt, root):
             raise SkipFrame("there is nothing in it for a graph", loses=False)
-        if attempt.graph.mutates_inputs and attempt.graph.inputs_share_memory():
+        if attempt.graph.writes_shared_memory():
             raise SkipFrame("it writes into tensors that share memory")
         if attempt.leaves_made and not any(each.value.requires_grad for each in attempt.graph.inputs):
             raise Unreconstructable(next(iter(attempt.leaves_made)))  # a backend would take it for inference
@@ -310,8 +311,12 @@ def _builtins_are_there() -> bool:
 
 
 def _python_watches_tensors() -> bool:
-    """Whether some Python would see the operators on fakes: a mode of torch's, or hooks on what autograd saves."""
-    if torch._C._len_torch_function_stack() or torch._C._len_torch_dispatch_stack():
+    """Whether some Python would see the operators on fakes: a mode of torch's (but for the device that is torch's
+    default now), or hooks on what autograd saves."""
+    modes = torch._C._len_torch_function_stack()
+    if modes > 1 or torch._C._len_torch_dispatch_stack():
+        return True
+    if modes and type(torch._C._get_function_stack_at(0)) is not DeviceContext:
         return True
     return torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
 

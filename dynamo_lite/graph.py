@@ -16,10 +16,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.amp import autocast_mode
 from torch.autograd import grad_mode
 
+from .exc import Unsupported
+from .higher_order import enter_sdpa_kernel, plain_tensor
+from .reasons import UnsupportedOperation, UnsupportedValue
 from .source import Source
 
 _STATE_CHANGERS = frozenset(
-    {torch._C._set_grad_enabled, autocast_mode._enter_autocast, grad_mode._enter_inference_mode}
+    {torch._C._set_grad_enabled, autocast_mode._enter_autocast, grad_mode._enter_inference_mode, enter_sdpa_kernel}
 )
 
 
@@ -39,6 +42,44 @@ class GraphInput:
         """Whether the call takes it as the guard check captured it."""
         return self.source.kind != "local" and self.convert is None
 
+    @property
+    def may_share_memory(self) -> bool:
+        """Whether nothing is known of whose memory it is: it is made of something that is no tensor."""
+        return self.convert is not None and self.convert is not plain_tensor
+
+
+class Body:
+    """A graph under way inside of another: that of a function which an operator of the outer graph calls."""
+
+    def __init__(self, grad_mode: bool) -> None:
+        self.graph = torch.fx.Graph()
+        self.lifted: dict[torch.fx.Node, torch.fx.Node] = {}
+        """Node of a graph around it -> the placeholder that stands for it."""
+        self.initial_grad_mode = self.grad_mode = grad_mode
+        self._given: list[torch.Tensor] = []
+
+    def lift(self, outer: torch.fx.Node, fake: Any = None) -> torch.fx.Node:
+        """The placeholder for a value from outside; ``fake``: what is known of it inside, where that differs."""
+        found = self.lifted.get(outer)
+        if found is None:
+            first = next((node for node in self.graph.nodes if node.op != "placeholder"), self.graph._root)
+            with self.graph.inserting_before(first):
+                found = self.lifted[outer] = self.graph.placeholder(f"arg{len(self.lifted)}")
+            found.meta["example_value"] = outer.meta["example_value"] if fake is None else fake
+        return found
+
+    def placeholder(self, fake: torch.Tensor) -> torch.fx.Node:
+        """One that stands for nothing outside: a value that the function is given when it runs."""
+        node = self.graph.placeholder(f"given{len(self._given)}")
+        node.meta["example_value"] = fake
+        self._given.append(fake)
+        return node
+
+    def storages(self) -> set[int]:
+        """Memory that was there before."""
+        fakes = [*self._given, *(node.meta["example_value"] for node in (*self.lifted, *self.lifted.values()))]
+        return {fake.untyped_storage()._cdata for fake in fakes}
+
 
 class GraphBuilder:
     """Records operators. Its fake mode is entered for the length of a translation."""
@@ -53,15 +94,18 @@ class GraphBuilder:
         self._last_placeholder: torch.fx.Node | None = None
         self.operators = 0
         """Nodes that are calls."""
-        self.mutates_inputs = False
-        """Whether an operator wrote, or may have written, into an input."""
+        self._written: set[Source] = set()
         self._initial_grad_mode = self._grad_mode = torch.is_grad_enabled()
+        self.bodies: list[Body] = []
+        """Graphs under way inside of this one, innermost last."""
+        self._root = torch.nn.Module()
+        self._modules = 0
 
     def input(
         self, source: Source, value: torch.Tensor, convert: Callable[[Any], torch.Tensor] | None = None
     ) -> GraphInput:
         """A new placeholder. Its fake has the value's class, metadata and ``requires_grad``."""
-        fake = self._fake(value)
+        fake = self._fake(value)  # may be refused
         node = self._placeholder(f"arg{len(self.inputs)}")
         node.meta["example_value"] = fake
         found = GraphInput(source, value, node, fake, convert)
@@ -88,22 +132,66 @@ class GraphBuilder:
 
     def call(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fake: Any) -> torch.fx.Node:
         """Record one operator whose result on fakes was ``fake``, in the thread's grad mode."""
-        self._follow_grad_mode(torch.is_grad_enabled())
-        node = self.graph.create_node(kind, target, args, kwargs)
+        graph = self._follow_grad_mode(torch.is_grad_enabled())
+        if self._modules or self.bodies:
+            args, kwargs = torch.fx.node.map_arg((args, kwargs), self._here)
+        node = graph.create_node(kind, target, args, kwargs)
         node.meta["example_value"] = fake
         self.operators += 1
         return node
 
-    def _follow_grad_mode(self, mode: bool) -> None:
-        if mode != self._grad_mode:
-            self.graph.create_node("call_function", torch._C._set_grad_enabled, (mode,))
-            self._grad_mode = mode
+    def _follow_grad_mode(self, mode: bool) -> torch.fx.Graph:
+        """The graph to record into, where grad mode is ``mode`` now."""
+        body = self.bodies[-1] if self.bodies else None
+        graph, before = (self.graph, self._grad_mode) if body is None else (body.graph, body.grad_mode)
+        if mode != before:
+            graph.create_node("call_function", torch._C._set_grad_enabled, (mode,))
+            if body is None:
+                self._grad_mode = mode
+            else:
+                body.grad_mode = mode
+        return graph
 
     def item(self, node: torch.fx.Node, index: int, fake: Any) -> torch.fx.Node:
         """One of several results."""
-        found = self.graph.create_node("call_function", operator.getitem, (node, index))
+        found = node.graph.create_node("call_function", operator.getitem, (node, index))
         found.meta["example_value"] = fake
         return found
+
+    def _here(self, node: torch.fx.Node) -> torch.fx.Node:
+        """What stands for a node in the innermost graph."""
+        graphs = [self.graph, *(body.graph for body in self.bodies)]
+        if node.graph not in graphs:
+            raise Unsupported(UnsupportedValue("a tensor made inside of an operator's function", "it has left that"))
+        for body in self.bodies[graphs.index(node.graph) :]:
+            node = body.lift(node)
+        return node
+
+    def open(self, grad_mode: bool) -> Body:
+        """From here on operators belong to a function of their own, which will be called in this grad mode."""
+        self.bodies.append(Body(grad_mode))
+        return self.bodies[-1]
+
+    def close(self, body: Body, outputs: list[Any]) -> str:
+        """End the innermost graph. It becomes a module; the name that graphs get it by."""
+        outputs = torch.fx.node.map_arg(outputs, self._here)
+        assert self.bodies[-1] is body
+        self._follow_grad_mode(body.initial_grad_mode)
+        body.graph.output(tuple(outputs))
+        self.bodies.pop()
+        name = f"body{self._modules}"
+        self._modules += 1
+        module = torch.fx.GraphModule(self._root, body.graph, "Body")
+        _forget_source_with(module)
+        self._root.add_module(name, module)
+        return name
+
+    def module(self, name: str) -> tuple[torch.fx.Node, torch.nn.Module]:
+        """A closed body as an argument in the innermost graph, and itself."""
+        module = self._root.get_submodule(name)
+        node = (self.bodies[-1].graph if self.bodies else self.graph).get_attr(name)
+        node.meta["example_value"] = module
+        return node, module
 
     def inputs_in_storage(self, fake: torch.Tensor) -> list[GraphInput]:
         """The inputs that share a tensor's memory."""
@@ -112,20 +200,35 @@ class GraphBuilder:
 
     def note_writes(self, fakes: list[torch.Tensor]) -> None:
         """These were written into, or may have been."""
-        if not self.mutates_inputs:
-            self.mutates_inputs = any(self.inputs_in_storage(fake) for fake in fakes)
+        for body in self.bodies:
+            outside = body.storages()
+            if any(fake.untyped_storage()._cdata in outside for fake in fakes):
+                raise Unsupported(UnsupportedOperation("a write into a tensor from outside", "an operator's function"))
+        for fake in fakes:
+            self._written.update(each.source for each in self.inputs_in_storage(fake))
 
     @property
     def changes_state(self) -> bool:
         """Whether the graph changes grad mode, inference mode or autocast on its way."""
         return any(node.target in _STATE_CHANGERS for node in self.graph.nodes if node.op == "call_function")
 
-    def inputs_share_memory(self) -> bool:
-        """Whether two inputs are views of one storage, or may be, where one is converted."""
-        if len(self.inputs) > 1 and any(each.convert is not None for each in self.inputs):
-            return True
+    @property
+    def mutates_inputs(self) -> bool:
+        """Whether an operator wrote, or may have written, into an input."""
+        return bool(self._written)
+
+    @property
+    def written(self) -> set[Source]:
+        """The inputs whose memory was written to."""
+        return self._written
+
+    def writes_shared_memory(self) -> bool:
+        """Whether an input that is written to and another input are views of one storage, or may be."""
+        if self._written and len(self.inputs) > 1 and any(each.may_share_memory for each in self.inputs):
+            return True  # what is converted may share anything
         storages = [each.value.untyped_storage()._cdata for each in self.inputs]
-        return len(set(storages)) < len(storages)
+        changed = [each.value.untyped_storage()._cdata for each in self.inputs if each.source in self._written]
+        return any(storages.count(storage) > 1 for storage in changed)
 
     def drop_unused_inputs(self) -> None:
         """Forget the inputs that no operator takes: of those only facts were asked."""
@@ -148,7 +251,7 @@ class GraphBuilder:
         """Close the graph. It returns a tuple of ``outputs`` and leaves the grad mode as it found it."""
         self._follow_grad_mode(self._initial_grad_mode)
         self.graph.output(tuple(outputs))
-        made = torch.fx.GraphModule(torch.nn.Module(), self.graph, "GraphModule")
+        made = torch.fx.GraphModule(self._root, self.graph, "GraphModule")
         _forget_source_with(made)
         return made
 

@@ -55,7 +55,7 @@ _SENTENCES = {
     "payload": "has the value {arg!r}",
     "same_as": "is {arg}",
     "distinct": "are different objects",
-    "storages_distinct": "share no memory",
+    "storages_distinct": "share no memory with one that is written to",
     "storage_offset": "begins at element {arg} of its storage",
     "global_state": "grad mode, autocast, default dtype and the like are as they were",
     "unbound": "is not bound",
@@ -71,7 +71,8 @@ class Guards:
         self._distinct: dict[Source, None] = {}
         self._same: dict[tuple[Source, Source], None] = {}
         self._captures: list[Source] = []
-        self.storages_matter = False
+        self.written: set[Source] = set()
+        """Places of tensors that the graph writes into: no other may share their memory."""
         self._tensors: dict[Source, None] = {}
 
     def close(self) -> None:
@@ -88,8 +89,8 @@ class Guards:
         """An object that the new code may refer to directly."""
         return self.root.child("const", value)
 
-    def tensor(self, source: Source, value: torch.Tensor) -> None:
-        source.check("type", type(value))
+    def tensor(self, source: Source, value: torch.Tensor, cls: type) -> None:
+        source.check("type", cls)
         source.check("tensor", value)
         self._tensors[source] = None
         self.distinct(source)
@@ -156,7 +157,9 @@ class Guards:
         if len(distinct) > 1:
             text = _SENTENCES["distinct"]
             tree.check(0, "distinct", distinct, GuardReason("the inputs", "distinct", text))
-        tensors = [source.number for source in self._tensors]
-        if self.storages_matter and len(tensors) > 1:
+        written = [source.number for source in self._tensors if source in self.written]
+        others = [source.number for source in self._tensors if source not in self.written]
+        if written and len(self._tensors) > 1:
             text = _SENTENCES["storages_distinct"]
-            tree.check(0, "storages_distinct", tensors, GuardReason("the inputs", "storages_distinct", text))
+            reason = GuardReason("the inputs", "storages_distinct", text)
+            tree.check(0, "storages_distinct", (written, others), reason)

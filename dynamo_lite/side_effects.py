@@ -7,7 +7,58 @@ code of the program's (what does is inlined), so only the last state of each pla
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from .exc import Unsupported
+from .reasons import UnsupportedOperation
+
+_ABSENT = object()
+
+
+def _state(tracker: Any) -> list[Any]:
+    """What a tracker says of its object, to be held against a later time."""
+    found: list[Any] = []
+    for cls in type(tracker).__mro__:
+        for name in getattr(cls, "__slots__", ()):
+            value: Any = getattr(tracker, name, _ABSENT)
+            if type(value) is dict:  # not isinstance: the value may be the program's, and would be asked
+                found += [dict, *value, *value.values()]
+            elif type(value) in (list, deque):
+                found += [list, *value]
+            else:
+                found.append(value)
+                if name == "payload" and value is not None:  # the items of a class that derives from a container
+                    found += _state(value)
+    return found
+
+
+def _looked_at(value: Any) -> Any:
+    """A lazy value's tracker if it has one: to look at it now would guard it."""
+    return value.realize() if getattr(value, "realized", True) else value
+
+
+def _same(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    if hasattr(type(one), "realize") and hasattr(type(other), "realize"):
+        return _looked_at(one) is _looked_at(other)
+    return type(one) is type(other) and isinstance(one, (str, int)) and one == other
+
+
+def _unchanged(tracker: Any, before: list[Any]) -> bool:
+    now = _state(tracker)
+    return len(now) == len(before) and all(map(_same, now, before))
+
+
+class _Body:
+    """A function that an operator runs: what lies outside of it, and how that was before it was changed."""
+
+    def __init__(self, outside: set[Any]) -> None:
+        self.outside = outside
+        self.changed: dict[Any, list[Any]] = {}
 
 
 class SideEffects:
@@ -15,11 +66,13 @@ class SideEffects:
 
     def __init__(self, guards: Any) -> None:
         self._guards = guards
-        self._mutated: dict[Any, None] = {}
+        self._mutated: dict[Any, list[Any] | None] = {}
+        """With what they were before; None where that makes no difference."""
         self._globals: dict[tuple[Any, str], Any] = {}
         self._notes: list[Any] = []
         self.count = 0
         """How many there were so far, of objects made inside too."""
+        self._bodies: list[_Body] = []
 
     def close(self) -> None:
         self._notes.clear()
@@ -33,32 +86,58 @@ class SideEffects:
     def mutate(self, tracker: Any) -> None:
         """``tracker`` is about to change. Its place is one of its own: no other known place may hold the object."""
         self.count += 1
+        for body in self._bodies:
+            if tracker not in body.changed and (tracker.source is not None or tracker in body.outside):
+                body.changed[tracker] = _state(tracker)
         if tracker.source is not None and tracker not in self._mutated:
-            self._mutated[tracker] = None
+            self._mutated[tracker] = _state(tracker)
             self._guards.distinct(tracker.source)
 
     def changed(self, source: Any) -> bool:
         """Whether what is at a place was changed inside."""
         return any(tracker.source is source for tracker in self._mutated)
 
+    @contextlib.contextmanager
+    def forbidden(self, outside: set[Any]) -> Iterator[None]:
+        """What runs now may run any number of times: refuse effects that it leaves on what has a place in the program
+        or is ``outside``."""
+        body = _Body(outside)
+        self._bodies.append(body)
+        try:
+            yield
+        finally:
+            self._bodies.pop()
+        if not all(_unchanged(tracker, before) for tracker, before in body.changed.items()):
+            self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise Unsupported(UnsupportedOperation("a side effect", "a function that an operator runs"))
+
     def decorate(self, tracker: Any) -> None:
         """Attributes are given to ``tracker``, which the graph may have made: then it is a result of the graph."""
+        if self._bodies:
+            self._refuse()
         self._mutated.setdefault(tracker)
 
     def note(self, event: Any) -> None:
         """Replay this too. It changes nothing that the trace reads, so it is no effect to be ordered."""
+        if self._bodies:
+            self._refuse()
         self._notes.append(event)
 
     def write_global(self, scope: Any, name: str, value: Any) -> None:
         """Store a global; None deletes it."""
         self.count += 1
+        if self._bodies:
+            self._refuse()
         scope.writes[name] = value
         self._globals[scope, name] = value
 
     def replay(self, cg: Any) -> None:
         """Emit the stores."""
-        for tracker in self._mutated:
-            tracker.replay(cg)
+        for tracker, before in self._mutated.items():
+            if before is None or not _unchanged(tracker, before):
+                tracker.replay(cg)
         for (scope, name), value in self._globals.items():
             if value is None:
                 cg.delete_from(scope.namespace, name)

@@ -41,6 +41,7 @@ _TORCH_INLINED = (
             ("utils", "_contextlib.py"),
             ("utils", "_pytree.py"),
             ("utils", "_foreach_utils.py"),
+            ("utils", "checkpoint.py"),
             ("autograd", "grad_mode.py"),
             ("nn", "functional.py"),
             ("nn", "parameter.py"),
@@ -54,6 +55,8 @@ _TORCH_INLINED = (
             ("__init__.py",),
             ("backends",),
             ("_VF.py",),
+            ("_functorch", "functional_call.py"),
+            ("masked", "_ops.py"),
             ("types.py",),
         )
     ),

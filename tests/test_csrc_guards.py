@@ -642,6 +642,24 @@ def test_storages_distinct() -> None:
     probe(tensors, look)
 
 
+def test_storages_that_are_read_may_be_shared() -> None:
+    base = torch.zeros(10)
+
+    def look(p: Probe) -> None:
+        nodes = [p.at(("list_item", i)) for i in range(4)]
+        p.tree.check(0, "storages_distinct", (nodes[:1], nodes[1:]), "shared")
+        assert p.holds()
+        tensors[1:3] = [base, base[2:]]
+        assert p.holds()
+        tensors[0] = base[:2]
+        assert "share memory" in p.failure().found
+        tensors[0] = torch.zeros(2)
+        assert p.holds()
+
+    tensors = [torch.zeros(10) for _ in range(4)]
+    probe(tensors, look)
+
+
 # -- relations ----------------------------------------------------------------------------------------------------
 
 

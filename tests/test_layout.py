@@ -29,7 +29,7 @@ WALK = [
     {"cache"},
     {"backends"},
 ]
-GROUND = {"exc", "config", "counters", "logs", "reasons", "compatibility", "_C"}
+GROUND = {"exc", "config", "counters", "logs", "reasons", "compatibility", "higher_order", "_C"}
 MAX_LINES, MAX_FUNCTION = 800, 60
 
 

@@ -70,6 +70,10 @@ class Attempt:
         """Whether code that was traced has exception handlers."""
         self.initial_grad_mode = torch.is_grad_enabled()
         self.final_grad_mode = self.initial_grad_mode
+        self.has_subclasses = False
+        """Whether instances of subclasses of Tensor with ``__torch_function__`` are about."""
+        self.unasked = 0
+        """How many parts of the program are under way in which torch does not ask classes."""
         self.raised_at: dict[VariableTracker, int] = {}
         """An exception of the program -> the root's step that raised it first."""
 
@@ -79,6 +83,11 @@ class Attempt:
         run again where the graph writes into what the program has.)"""
         return (self.has_handlers or not self.effects.empty) and not self.graph.mutates_inputs
 
+    @property
+    def asks_classes(self) -> bool:
+        """Whether torch's functions may ask a class now."""
+        return self.has_subclasses and not self.unasked
+
     def __enter__(self) -> Attempt:
         self.graph.fake_mode.__enter__()
         return self
@@ -87,7 +96,7 @@ class Attempt:
         """Put torch's state back as the attempt found it."""
         self.final_grad_mode = torch.is_grad_enabled()
         for context in reversed(self.contexts):
-            context.nodes()[2](context.entered)
+            context.leave()
         torch._C._set_grad_enabled(self.initial_grad_mode)
         self.graph.fake_mode.__exit__(None, None, None)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..variables.base import Exhausted
 from ..variables.constant import ConstantVariable
-from ..variables.context import ContextVariable, ExitVariable
+from ..variables.context import ContextVariable, ExitVariable, as_context
 from ..variables.iterator import GeneratorVariable
 from .opcodes import opcode
 
@@ -85,7 +85,7 @@ def end_send(tx: Any, instruction: Any) -> None:
 
 @opcode("BEFORE_WITH")
 def before_with(tx: Any, instruction: Any) -> None:
-    manager = tx.pop()
+    manager = as_context(tx.pop())
     if isinstance(manager, ContextVariable):
         manager.enter(tx)
         tx.stack.append(ExitVariable(manager))

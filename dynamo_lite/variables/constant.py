@@ -121,6 +121,7 @@ _WANT_INDEX = {
 }
 _IMPURE = frozenset(
     {"__init__", "__setattr__", "__delattr__", "__getattribute__", "__reduce_ex__", "__init_subclass__"}
+    | {"__enter__", "__exit__"}
 )
 
 

@@ -8,11 +8,15 @@ from typing import Any
 import torch
 from torch.amp import autocast_mode
 from torch.autograd import grad_mode
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._device import DeviceContext
 
+from .. import higher_order
 from ..reasons import UnsupportedContext
 from ..source import Source
 from .base import Args, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_type
 from .constant import ConstantVariable
+from .mapping import DictVariable
 from .registry import models
 
 GRAD_CLASSES = (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)
@@ -135,18 +139,13 @@ def _exit_grad_mode(tx: Any, manager: VariableTracker, *error: VariableTracker) 
 
 
 class GraphContextVariable(ContextVariable):
-    """A context that is a pair of nodes in the graph: autocast and inference mode."""
+    """A context that is a pair of nodes in the graph, and entered for real while tracing."""
 
     __slots__ = ("node", "entered")
 
     def nodes(self) -> tuple[Callable[..., Any], tuple[Any, ...], Callable[..., Any]]:
         """The function that enters, its arguments, and the one that leaves with what that returned."""
-        if isinstance(self.value, torch.inference_mode):
-            enter: Callable[..., Any] = grad_mode._enter_inference_mode
-            return enter, (self.value.mode,), grad_mode._exit_inference_mode
-        value = self.value
-        arguments = (value.device, value.fast_dtype, value._enabled, value._cache_enabled)
-        return autocast_mode._enter_autocast, arguments, autocast_mode._exit_autocast
+        raise NotImplementedError
 
     def enter(self, tx: Any) -> None:
         function, arguments, _ = self.nodes()
@@ -155,14 +154,84 @@ class GraphContextVariable(ContextVariable):
         tx.attempt.contexts.append(self)
 
     def exit(self, tx: Any) -> None:
-        leave = self.nodes()[2]
         self.leave_graph(tx.graph)
-        leave(self.entered)
+        self.leave()
         tx.attempt.contexts.remove(self)
+
+    def leave(self) -> None:
+        """For real."""
+        self.nodes()[2](self.entered)
 
     def leave_graph(self, graph: Any) -> None:
         """Record the end alone: for a graph that ends while the context goes on."""
         graph.call("call_function", self.nodes()[2], (self.node,), {}, None)
+
+
+class InferenceVariable(GraphContextVariable):
+    """``torch.inference_mode``."""
+
+    __slots__ = ()
+
+    def nodes(self) -> Any:
+        return grad_mode._enter_inference_mode, (self.value.mode,), grad_mode._exit_inference_mode
+
+
+class AutocastVariable(GraphContextVariable):
+    """``torch.autocast``."""
+
+    __slots__ = ()
+
+    def nodes(self) -> Any:
+        value = self.value
+        arguments = (value.device, value.fast_dtype, value._enabled, value._cache_enabled)
+        return autocast_mode._enter_autocast, arguments, autocast_mode._exit_autocast
+
+
+class AttentionVariable(GraphContextVariable):
+    """``torch.nn.attention.sdpa_kernel``."""
+
+    __slots__ = ()
+
+    def nodes(self) -> Any:
+        return higher_order.enter_sdpa_kernel, self.arguments, higher_order.exit_sdpa_kernel
+
+    def entered_value(self) -> VariableTracker:
+        return DictVariable({})
+
+    def reconstruct(self, cg: Any) -> None:
+        numbers, set_priority = self.arguments
+        backends = [SDPBackend(number) for number in numbers]
+        cg.call(sdpa_kernel, [lambda: cg.load_const(backends), lambda: cg.load_const(set_priority)])
+
+
+class DeviceVariable(GraphContextVariable):
+    """``with torch.device(...)``. It leaves no node: `record` gives its device to what makes tensors."""
+
+    __slots__ = ()
+
+    def enter(self, tx: Any) -> None:
+        self.entered = DeviceContext(self.value)
+        self.entered.__enter__()
+        tx.attempt.contexts.append(self)
+
+    def leave(self) -> None:
+        self.entered.__exit__(None, None, None)
+
+    def leave_graph(self, graph: Any) -> None:
+        pass
+
+    def entered_value(self) -> VariableTracker:
+        return ConstantVariable(self.value)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_const(self.value)
+
+
+def as_context(manager: VariableTracker) -> VariableTracker:
+    """What a ``with`` statement enters: a device is a constant otherwise."""
+    if isinstance(manager, ConstantVariable) and type(manager.value) is torch.device:
+        return DeviceVariable(manager.value, ())
+    return manager
 
 
 class ExitVariable(VariableTracker):
@@ -204,7 +273,19 @@ def make_context(tx: Any, cls: type, values: tuple[Any, ...], named: dict[str, A
         torch._C._set_grad_enabled(mode)
         return found
     made = tx.fold(cls, values, named or {})
-    return GraphContextVariable(made, _arguments(made))
+    return _graph_context(made)
+
+
+def attention_context(tx: Any, backends: Any, set_priority: bool) -> VariableTracker:
+    """``sdpa_kernel(backends, set_priority)``."""
+    chosen = [backends] if isinstance(backends, SDPBackend) else list(dict.fromkeys(backends))
+    arguments = (tuple(int(each) for each in chosen), set_priority)
+    return AttentionVariable(tx.fold(sdpa_kernel, (backends, set_priority)), arguments)
+
+
+def _graph_context(value: Any, source: Source | None = None) -> GraphContextVariable:
+    kind = InferenceVariable if isinstance(value, torch.inference_mode) else AutocastVariable
+    return kind(value, _arguments(value), source)
 
 
 def _mode(mode: bool) -> bool:
@@ -244,4 +325,4 @@ def _wrap_graph_context(attempt: Any, value: Any, source: Source) -> VariableTra
         own.child("dict_item", name).check("equals", getattr(value, name))
     if not isinstance(value, torch.inference_mode):
         own.child("dict_item", "fast_dtype").check("id", value.fast_dtype)
-    return GraphContextVariable(value, _arguments(value), source)
+    return _graph_context(value, source)

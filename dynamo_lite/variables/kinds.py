@@ -1,6 +1,7 @@
 """All kinds of values and models of callables: importing this registers them."""
 
 from . import (
+    autograd_function,
     builtins,
     c_callable,
     class_statement,
@@ -18,14 +19,15 @@ from . import (
     sequence,
     sets,
     tensor,
+    tensor_subclass,
     torch_api,
+    transforms,
     user_object,
     weak_reference,
 )
 
 ALL = (
-    *(builtins, c_callable, class_statement, constant, construct, context, exception, function),
-    *(identity, iterator, library, mapping, nn_module, sequence, sets, tensor),
-    *(torch_api, user_object),
-    *(number_arguments, weak_reference),
+    *(autograd_function, builtins, c_callable, class_statement, constant, construct, context, exception),
+    *(function, identity, iterator, library, mapping, nn_module, number_arguments, sequence),
+    *(sets, tensor, tensor_subclass, torch_api, transforms, user_object, weak_reference),
 )

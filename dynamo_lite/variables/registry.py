@@ -106,3 +106,8 @@ def to_array(tx: Any, tensor: Any) -> VariableTracker | None:
 def super_of(cls: type, receiver: VariableTracker) -> VariableTracker:
     """``super(cls, receiver)``."""
     return _HOOKS["super"](cls, receiver)
+
+
+def ask(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """Call a function of torch by the ``__torch_function__`` of its arguments' class."""
+    return _HOOKS["ask"](tx, target, args, kwargs)

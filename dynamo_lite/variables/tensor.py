@@ -10,9 +10,13 @@ import torch
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
+    FakeTensor,
+    UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
+from torch.utils._device import _device_constructors
 
+from ..higher_order import plain_tensor
 from ..reasons import (
     DataDependentBranch,
     DataDependentValue,
@@ -30,12 +34,18 @@ from .base import (
     NotConstant,
     VariableTracker,
     unsupported,
-    wraps_if,
     wraps_type,
 )
 from .constant import CONSTANT_TYPES, ConstantVariable
-from .registry import to_array
-from .sequence import ListVariable, NamedTupleVariable, SizeVariable, TupleVariable, is_namedtuple_class
+from .registry import ask, to_array
+from .sequence import (
+    ListVariable,
+    NamedTupleVariable,
+    SequenceVariable,
+    SizeVariable,
+    TupleVariable,
+    is_namedtuple_class,
+)
 
 VALUE_METHODS = frozenset(
     {"item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__", "__repr__"}
@@ -77,6 +87,8 @@ class TensorVariable(VariableTracker):
     """A tensor. ``fake`` has its dtype, device, sizes, strides and ``requires_grad``; ``cls`` is its Python class."""
 
     __slots__ = ("node", "fake", "cls", "value", "attrs")
+    asks = False
+    """Whether torch's functions ask its class first."""
 
     def __init__(
         self, node: Any, fake: torch.Tensor, cls: type, source: Source | None = None, value: Any = None
@@ -136,7 +148,7 @@ class TensorVariable(VariableTracker):
             unsupported(UnsupportedAttribute(self.describe(), name, "it changes the tensor object or leaves the graph"))
         if name in VALUE_METHODS:
             return self._value(tx, name, args)
-        handler = _METHODS.get(name)
+        handler = METHODS.get(name)
         if handler is not None:
             return handler(tx, self, *args, **kwargs)
         return record(tx, "call_method", name, [self, *args], kwargs)
@@ -160,6 +172,7 @@ class TensorVariable(VariableTracker):
         record(tx, "call_function", operator.setitem, [self, key, value], {})
 
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+        value = value.realize()
         if name == "grad":
             _set_grad(tx, self, value)
         elif name == "requires_grad":
@@ -269,11 +282,12 @@ class TensorMethod(VariableTracker):
 
 
 def _grad(tx: Any, tensor: TensorVariable) -> VariableTracker:
-    written = tensor.attrs.get("grad")
-    if written is not None:
-        return written
+    if "grad" in tensor.attrs:
+        return tensor.attrs["grad"]  # type: ignore[return-value]
     if tensor.source is not None and tensor.value is not None and tensor.value.is_leaf:
         return tx.attempt.wrap(tensor.value.grad, tensor.source.child("c_attr", "grad"))
+    if tensor.source is None and not tensor.fake.requires_grad:
+        return ConstantVariable(None)
     unsupported(UnsupportedAttribute(tensor.describe(), "grad"))
 
 
@@ -346,7 +360,7 @@ def _storage_offset(tx: Any, tensor: TensorVariable) -> VariableTracker:
     return ConstantVariable(tensor.fake.storage_offset())
 
 
-_METHODS: dict[str, Any] = {
+METHODS: dict[str, Any] = {
     "storage_offset": _storage_offset,
     "requires_grad_": _requires_grad_,
     "size": _size,
@@ -363,6 +377,8 @@ def result(tx: Any, node: Any, fake: Any) -> VariableTracker:
         known = tx.attempt.fakes.get(id(fake))
         if known is not None:
             return known
+        if not _is_ordinary(fake):
+            unsupported(UnsupportedValue("a tensor that is not dense, or more than a tensor,", "it is left to eager"))
         cls = torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
         found = TensorVariable(node, fake, cls)
         tx.attempt.fakes[id(fake)] = found
@@ -379,6 +395,15 @@ def result(tx: Any, node: Any, fake: Any) -> VariableTracker:
     unsupported(
         UnsupportedValue(f"a {type(fake).__name__} returned by an operator", "only tensors and constants can be")
     )
+
+
+_QUANTISED = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4})
+
+
+def _is_ordinary(fake: torch.Tensor) -> bool:
+    """Dense, and of a class whose operators are torch's own."""
+    dense = fake.layout is torch.strided and not (fake.is_nested or fake.is_mkldnn) and fake.dtype not in _QUANTISED
+    return dense and (type(fake) is FakeTensor or isinstance(fake, torch.nn.Parameter))
 
 
 def _item(tx: Any, node: Any, index: int, fake: Any) -> VariableTracker:
@@ -409,8 +434,12 @@ def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> Varia
         rewritten = _REWRITES[name](tx, name, args, kwargs)
         if rewritten is not None:
             return rewritten
+    if torch._C._len_torch_function_stack():
+        kwargs = _with_device(target, kwargs)
     pairs = [arg.as_fx() for arg in args]
     named = {name: value.as_fx() for name, value in kwargs.items()}
+    if tx.attempt.asks_classes and _asks_class([*args, *kwargs.values()]):
+        return ask(tx, target, args, kwargs)
     fakes = [pair[1] for pair in pairs]
     fake_kwargs = {name: pair[1] for name, pair in named.items()}
     given: list[torch.Tensor] = []
@@ -431,6 +460,8 @@ def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> Varia
     if written:
         _check_written(tx, target, written)
     node = tx.graph.call(kind, target, tuple(pair[0] for pair in pairs), {k: p[0] for k, p in named.items()}, fake)
+    if written:
+        tx.graph.note_writes(written)
     return result(tx, node, fake) if fake is not None else ConstantVariable(None)
 
 
@@ -443,6 +474,25 @@ def _said_to_be_written(target: Any, fakes: list[Any]) -> list[torch.Tensor]:
         written = [each.alias_info is not None and each.alias_info.is_write for each in arguments]
         _tensors_in([fake for fake, is_write in zip(fakes, written) if is_write], found)
     return found
+
+
+def _asks_class(args: Any) -> bool:
+    """Whether an instance of a subclass is among the arguments."""
+    for arg in args:
+        arg = arg.realize()
+        if isinstance(arg, TensorVariable) and arg.asks or isinstance(arg, SequenceVariable) and _asks_class(arg.items):
+            return True
+    return False
+
+
+def _with_device(target: Any, kwargs: Kwargs) -> Kwargs:
+    """What makes a tensor of nothing makes it on the default device of the moment, which is said in the graph."""
+    mode: Any = torch._C._get_function_stack_at(0)
+    device = kwargs.get("device")
+    unsaid = device is None or (isinstance(device, ConstantVariable) and device.value is None)
+    if isinstance(target, str) or not unsaid or target not in _device_constructors():
+        return kwargs
+    return {**kwargs, "device": ConstantVariable(mode.device)}
 
 
 def _tensors_in(values: Any, found: list[torch.Tensor]) -> None:
@@ -467,7 +517,6 @@ def _check_written(tx: Any, target: Any, written: list[torch.Tensor]) -> None:
         real = None if tracker is None else tracker.value
         if real is not None and (real.shape != fake.shape or real.stride() != fake.stride()):
             unsupported(OperatorFailed(operator_name(target), "it resizes a tensor that was given"))
-    tx.graph.note_writes(written)
 
 
 _OVERLAPS = 1
@@ -516,21 +565,22 @@ def compute(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) ->
         unsupported(OperatorFailed(operator_name(target), f"{type(error).__name__}: {first}"))
 
 
-@wraps_type(torch.Tensor, torch.nn.Parameter)
-def _wrap_tensor(attempt: Any, value: torch.Tensor, source: Source) -> VariableTracker:
+def wrap_plain(attempt: Any, value: torch.Tensor, source: Source, cls: type | None = None) -> VariableTracker:
+    """A tensor as an input of the graph. ``cls``: what it is an instance of, where ``value`` is its plain alias."""
     if value.is_sparse or value.is_quantized or value.is_nested or value.layout is not torch.strided or value.is_mkldnn:
         return attempt.opaque(value, source, "a tensor that is not dense")
     if torch._C._functorch.is_functorch_wrapped_tensor(value):
         return attempt.opaque(value, source, "a tensor of a torch.func transform")
-    attempt.guards.tensor(source, value)
-    given = attempt.graph.input(source, value)
+    try:
+        given = attempt.graph.input(source, value, None if cls is None else plain_tensor)
+    except (UnsupportedFakeTensorException, NotImplementedError):
+        return attempt.opaque(value, source, "a tensor of which no fake can be made")
+    attempt.guards.tensor(source, value, cls or type(value))
     found = TensorVariable(given.node, given.fake, type(value), source, value)
     attempt.fakes[id(given.fake)] = found
     return found
 
 
-@wraps_if(lambda value: issubclass(type(value), torch.Tensor), order=3)
-def _wrap_tensor_subclass(attempt: Any, value: torch.Tensor, source: Source) -> VariableTracker:
-    if type(value) is torch.nn.Buffer:
-        return _wrap_tensor(attempt, value, source)
-    return attempt.opaque(value, source, "a subclass of torch.Tensor")
+@wraps_type(torch.Tensor, torch.nn.Parameter)
+def _wrap_tensor(attempt: Any, value: torch.Tensor, source: Source) -> VariableTracker:
+    return wrap_plain(attempt, value, source)

@@ -11,7 +11,9 @@ import torch
 import torch.distributed
 import torch.overrides
 from torch import _jit_internal
+from torch._library.custom_ops import CustomOpDef
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..reasons import DisabledCall, UnknownCall, UserGraphBreak
 from ..source import Source
@@ -19,12 +21,13 @@ from .attributes import MethodVariable
 from .base import Args, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type, wraps_value
 from .c_callable import BuiltinVariable
 from .constant import ConstantVariable
-from .context import GRAD_CLASSES, make_context
+from .context import GRAD_CLASSES, attention_context, make_context
 from .function import FunctionVariable, NestedFunctionVariable
 from .mapping import DictVariable
 from .registry import Model, models, models_if, models_raw
 from .sequence import ListVariable, SequenceVariable
 from .tensor import TensorVariable, operator_name, record
+from .tensor_subclass import instances
 from .user_object import UserObjectVariable
 
 _LEAF_MODULES = frozenset({"torch.functional", "torch.nn.functional", "torch._tensor"})
@@ -44,6 +47,11 @@ _STATE_PREFIXES = (
     "_c_",
     "_add",
     "_log",
+    "quantize",
+    "dequantize",
+    "_make_per_",
+    "_empty_affine_quantized",
+    "_empty_per_channel_affine_quantized",
 )
 _REFUSED_NAMES = frozenset(
     {"from_numpy", "frombuffer", "from_file", "save", "load", "compile", "from_dlpack", "tensor_split_", "vmap"}
@@ -117,6 +125,12 @@ def call_operator(target: Any) -> Model:
 _PURE_FACTS = frozenset({torch.result_type, torch.promote_types, torch.can_cast})
 
 
+_TENSOR_METHODS = {
+    id(value): name for name, value in vars(torch.Tensor).items() if isinstance(value, types.FunctionType)
+}
+"""Methods of Tensor that are written in Python, and what they are called: not always by the names they bear."""
+
+
 @models_if
 def _leaf(value: Any) -> Model | None:
     """Operators: C functions of torch's namespaces, its functional modules' Python functions, registered ops."""
@@ -129,6 +143,8 @@ def _leaf(value: Any) -> Model | None:
             return None
         if value.__module__ == "torch.nn.functional" and name.startswith("_"):
             return None  # private ones check arguments or state facts
+        if id(value) in _TENSOR_METHODS:
+            return None
         if value.__qualname__.startswith("boolean_dispatch"):
             return None
         return _function_leaf(value)
@@ -170,6 +186,12 @@ class OpVariable(BuiltinVariable):
         return tx.make(tx.fold(getattr, (self.value, name)))
 
 
+@models(CustomOpDef.__call__)
+def _custom_operator(tx: Any, definition: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> Any:
+    """What ``torch.library.custom_op`` makes of a function: its operator is called."""
+    return tx.call(definition.getattr(tx, "_opoverload"), list(args), kwargs)
+
+
 class OpNamespaceVariable(BuiltinVariable):
     """``torch.ops``, the namespaces in it, and the one of torch's own operators."""
 
@@ -199,9 +221,8 @@ def _tensor_method(value: Any) -> Model | None:
         owner = value.__objclass__
         if owner in (torch._C.TensorBase, torch.Tensor):
             return _method_model(value.__name__)
-    if isinstance(value, types.FunctionType) and value.__qualname__.startswith("Tensor."):
-        return _method_model(value.__name__)
-    return None
+    name = _TENSOR_METHODS.get(id(value))
+    return None if name is None else _method_model(name)
 
 
 def _method_model(name: str) -> Model:
@@ -223,6 +244,11 @@ _FACTS: tuple[Callable[..., Any], ...] = (
     torch.get_autocast_dtype,
     torch.is_autocast_cache_enabled,
     torch.get_default_dtype,
+    torch.get_default_device,
+    torch._C._get_flash_sdp_enabled,
+    torch._C._get_mem_efficient_sdp_enabled,
+    torch._C._get_math_sdp_enabled,
+    torch._C._get_cudnn_sdp_enabled,
     torch.are_deterministic_algorithms_enabled,
     torch.is_deterministic_algorithms_warn_only_enabled,
     torch.get_num_threads,
@@ -277,9 +303,6 @@ _constantly(
     _jit_internal.is_scripting,
     torch.onnx.is_in_onnx_export,
     torch.compiler.is_exporting,
-    torch.overrides.has_torch_function,
-    torch.overrides.has_torch_function_unary,
-    torch.overrides.has_torch_function_variadic,
     torch._C._is_torch_function_mode_enabled,
     torch._C._is_tracing,
 )
@@ -290,6 +313,20 @@ _constantly(None, torch._C._log_api_usage_once, torch._C._get_tracing_state)
 def _dispatch_modes(tx: Any) -> VariableTracker:
     """None: under a mode of the program's own no frame is looked at."""
     return ListVariable([])
+
+
+def _has_torch_function(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    if tx.attempt.asks_classes and instances(args):
+        unsupported(UnknownCall("has_torch_function()", "a function of torch's that is inlined would ask a class"))
+    return ConstantVariable(False)
+
+
+for _value in (
+    torch.overrides.has_torch_function,
+    torch.overrides.has_torch_function_unary,
+    torch.overrides.has_torch_function_variadic,
+):
+    models_raw(_value, _has_torch_function)
 
 
 @models(torch.is_tensor)
@@ -336,6 +373,18 @@ def _context(cls: type) -> None:
 
 for _cls in (*GRAD_CLASSES, torch.inference_mode, torch.autocast):
     _context(_cls)
+
+
+@models(sdpa_kernel)
+def _sdpa_kernel(tx: Any, backends: VariableTracker, set_priority: VariableTracker | None = None) -> VariableTracker:
+    return attention_context(tx, tx.python_value(backends), set_priority is not None and tx.truth(set_priority))
+
+
+@wraps_type(SDPBackend)
+def _wrap_attention_backend(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    if source.kind != "const":
+        source.check("id", value)
+    return BuiltinVariable(value, source)
 
 
 @models(torch._C._set_grad_enabled)

@@ -1,0 +1,172 @@
+"""What graphs call of ours: contexts of torch's, and what runs a traced function as torch's operator of that name does.
+
+Called on real tensors they do what torch does in eager. While a compiler traces the graph (which shows in the modes
+that are active) those for which torch has a higher-order operator hand over to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.autograd.function import once_differentiable
+from torch.nn import attention
+from torch.utils import checkpoint as torch_checkpoint
+
+Tensors = tuple[torch.Tensor, ...]
+Body = Callable[..., Tensors]
+
+
+def plain_tensor(value: torch.Tensor) -> torch.Tensor:
+    """An alias of an instance of a subclass that is a plain tensor; nobody is asked."""
+    with torch._C.DisableTorchFunctionSubclass():
+        return value.as_subclass(torch.Tensor)
+
+
+def enter_sdpa_kernel(backends: Sequence[int], set_priority: bool) -> Any:
+    """The beginning of ``torch.nn.attention.sdpa_kernel``; what to give to its end."""
+    previous = attention._cur_sdpa_kernel_backends(with_priority=set_priority)
+    attention._sdpa_kernel([attention.SDPBackend(each) for each in backends], set_priority)
+    return previous, set_priority
+
+
+def exit_sdpa_kernel(entered: Any) -> None:
+    """The end of ``torch.nn.attention.sdpa_kernel``."""
+    attention._sdpa_kernel(*entered)
+
+
+def being_traced() -> bool:
+    """Whether a compiler or fake tensors watch."""
+    return torch._C._len_torch_dispatch_stack() > 0
+
+
+def checkpoint(body: Body, preserve_rng_state: bool, determinism_check: str, *tensors: torch.Tensor) -> Tensors:
+    """``torch.utils.checkpoint.checkpoint(..., use_reentrant=False)``."""
+    if being_traced():
+        operator = torch.ops.higher_order.tag_activation_checkpoint
+        return operator(body, *tensors, use_reentrant=False, preserve_rng_state=preserve_rng_state)
+    return torch_checkpoint.checkpoint(
+        body,
+        *tensors,
+        use_reentrant=False,
+        preserve_rng_state=preserve_rng_state,
+        determinism_check=determinism_check,
+    )
+
+
+Place = tuple[str, int]
+"""Where the backward finds a value: among the ``inputs``, the ``extras`` or the ``results`` of the forward."""
+
+
+class TracedFunction(torch.autograd.Function):
+    """A program's ``torch.autograd.Function``, forward and backward traced."""
+
+    @staticmethod
+    def forward(ctx: Any, bodies: tuple[Body, Body], extras: Tensors, facts: Any, *inputs: torch.Tensor) -> Any:
+        count, non_differentiable, kept, slots = facts
+        results = bodies[0](*inputs, *extras)
+        outputs = results[:count]
+        ctx.backward_body, ctx.extras, ctx.kept, ctx.slots = bodies[1], extras, kept, slots
+        sources = {"inputs": inputs, "results": results}
+        ctx.save_for_backward(*(sources[place][index] for place, index in kept if place != "extras"))
+        ctx.mark_non_differentiable(*(outputs[index] for index in non_differentiable))
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        saved = iter(ctx.saved_tensors)
+        values = [ctx.extras[index] if place == "extras" else next(saved) for place, index in ctx.kept]
+        found = ctx.backward_body(*gradients, *values)
+        return (None, None, None, *(None if slot < 0 else found[slot] for slot in ctx.slots))
+
+
+class OnceTracedFunction(TracedFunction):
+    """One whose backward can't be differentiated again."""
+
+    backward = staticmethod(once_differentiable(TracedFunction.backward))  # type: ignore[assignment]
+
+
+def autograd_function(
+    forward: Body, backward: Body, extras: Sequence[torch.Tensor], facts: Any, once: bool, *inputs: torch.Tensor
+) -> Tensors:
+    """``Function.apply``. ``facts``: number of outputs, which have no gradient, what the backward wants of the forward,
+    and for each input where its gradient is among the backward's results."""
+    kind = OnceTracedFunction if once else TracedFunction
+    return kind.apply((forward, backward), tuple(extras), facts, *inputs)  # type: ignore[no-any-return]
+
+
+def vmap(body: Body, extras: Sequence[torch.Tensor], options: Any, *inputs: torch.Tensor) -> Tensors:
+    """``torch.func.vmap``."""
+    in_dims, out_dims, randomness, chunk_size = options
+    mapped = torch.func.vmap(
+        lambda *args: body(*args, *extras), in_dims, out_dims, randomness=randomness, chunk_size=chunk_size
+    )
+    return mapped(*inputs)  # type: ignore[no-any-return]
+
+
+def grad(body: Body, extras: Sequence[torch.Tensor], argnums: Sequence[int], *inputs: torch.Tensor) -> Tensors:
+    """``torch.func.grad_and_value``: gradients, then what the body returns."""
+
+    def function(*args: torch.Tensor) -> Any:
+        value, *rest = body(*args, *extras)
+        return value, tuple(rest)
+
+    gradients, (value, rest) = torch.func.grad_and_value(function, tuple(argnums), has_aux=True)(*inputs)
+    return (*gradients, value, *rest)
+
+
+def jvp(body: Body, extras: Sequence[torch.Tensor], count: int, *inputs: torch.Tensor) -> Tensors:
+    """``torch.func.jvp``: values, then tangents. ``count``: of primals, their tangents come behind them."""
+    values, tangents = torch.func.jvp(lambda *args: body(*args, *extras), inputs[:count], inputs[count:])
+    return (*values, *tangents)
+
+
+def jacobian(
+    body: Body, extras: Sequence[torch.Tensor], kind: str, argnums: Sequence[int], *inputs: torch.Tensor
+) -> Tensors:
+    """``torch.func.jacrev``, ``jacfwd`` or ``hessian`` of a function with one result, flat."""
+    transform = getattr(torch.func, kind)
+    found = transform(lambda *args: body(*args, *extras)[0], tuple(argnums))(*inputs)
+    return tuple(each for row in found for each in (row if isinstance(row, tuple) else (row,)))
+
+
+def _of(body: Body, which: Sequence[int], start: int = 0) -> Body:
+    """A body that takes all operands (behind the first ``start`` arguments, which are its own) and uses some."""
+    return lambda *args: body(*args[:start], *(args[start + at] for at in which))
+
+
+def cond(
+    predicate: torch.Tensor,
+    true_body: Body,
+    false_body: Body,
+    true_uses: Sequence[int],
+    false_uses: Sequence[int],
+    operands: Sequence[torch.Tensor],
+) -> Tensors:
+    """``torch.cond``."""
+    branches = _of(true_body, true_uses), _of(false_body, false_uses)
+    if being_traced() or (torch.is_grad_enabled() and any(each.requires_grad for each in operands)):
+        return torch.ops.higher_order.cond(predicate, *branches, tuple(operands))  # type: ignore[no-any-return]
+    return branches[not predicate](*operands)
+
+
+def while_loop(
+    test: Body,
+    body: Body,
+    test_uses: Sequence[int],
+    body_uses: Sequence[int],
+    carried: Sequence[torch.Tensor],
+    extras: Sequence[torch.Tensor],
+) -> Tensors:
+    """``torch.while_loop``."""
+    condition, step = _of(test, test_uses, len(carried)), _of(body, body_uses, len(carried))
+    values = tuple(carried)
+    if being_traced():
+        operator = torch.ops.higher_order.while_loop
+        # The operator takes no tensor in two roles.
+        values = tuple(each.clone() if any(each is other for other in extras) else each for each in values)
+        return operator(lambda *args: condition(*args)[0], step, values, tuple(extras))  # type: ignore[no-any-return]
+    while condition(*values, *extras)[0]:
+        values = step(*values, *extras)
+    return values

@@ -1,0 +1,248 @@
+"""``torch.autograd.Function``: forward and backward are traced, and run as a Function of the graph's."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import torch
+from torch.autograd.function import FunctionCtx, once_differentiable
+
+from .. import higher_order
+from ..reasons import UnknownCall, UnsupportedAttribute
+from .attributes import MISSING, BuiltinMethodVariable, bind, class_lookup
+from .base import Args, Kwargs, VariableTracker, unsupported
+from .bodies import BodyVariable, NodesVariable, PlainVariable, given, leaves, trace_body
+from .constant import ConstantVariable
+from .function import FunctionVariable
+from .registry import models, record
+from .sequence import TupleVariable
+from .tensor import TensorVariable
+
+_METHODS = ("save_for_backward", "mark_non_differentiable", "mark_dirty", "set_materialize_grads", "save_for_forward")
+
+
+class FunctionContext(VariableTracker):
+    """``ctx``: what the forward hands to the backward."""
+
+    __slots__ = ("attrs", "saved", "non_differentiable", "needs")
+
+    def __init__(self, needs: list[bool]) -> None:
+        self.source = None
+        self.attrs: dict[str, VariableTracker] = {}
+        self.saved: list[VariableTracker] = []
+        self.non_differentiable: list[VariableTracker] = []
+        self.needs = needs
+
+    def python_type(self) -> type:
+        return FunctionCtx
+
+    def describe(self) -> str:
+        return "a Function's ctx"
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name in self.attrs:
+            return self.attrs[name]
+        if name == "saved_tensors":
+            return TupleVariable(list(self.saved))
+        if name == "needs_input_grad":
+            return tx.make(tuple(self.needs))
+        if name in _METHODS:
+            return BuiltinMethodVariable(self, name)
+        unsupported(UnsupportedAttribute(self.describe(), name))
+
+    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+        if class_lookup(FunctionCtx, name) is not MISSING or hasattr(torch._C._FunctionBase, name):
+            unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
+        self.attrs[name] = value
+
+    def method_save_for_backward(self, tx: Any, *tensors: VariableTracker) -> VariableTracker:
+        self.saved = list(tensors)
+        return ConstantVariable(None)
+
+    def method_mark_non_differentiable(self, tx: Any, *tensors: VariableTracker) -> VariableTracker:
+        self.non_differentiable = list(tensors)
+        return ConstantVariable(None)
+
+    def method_save_for_forward(self, tx: Any, *tensors: VariableTracker) -> VariableTracker:
+        return ConstantVariable(None)
+
+    def method_set_materialize_grads(self, tx: Any, value: VariableTracker) -> VariableTracker:
+        if not tx.truth(value):
+            unsupported(UnknownCall("ctx.set_materialize_grads(False)", "which gradients there are is not known"))
+        return ConstantVariable(None)
+
+
+class GradientVariable(TensorVariable):
+    """What the backward is given: of known sizes, but of strides that are only known when it runs."""
+
+    __slots__ = ()
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name in ("stride", "is_contiguous", "storage_offset", "dim_order"):
+            unsupported(UnsupportedAttribute("a gradient", name, "its strides are not known"))
+        return super().call_method(tx, name, args, kwargs)
+
+
+@models(torch.autograd.Function.apply.__func__)  # type: ignore[attr-defined]
+def apply(tx: Any, cls: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    """``Function.apply``."""
+    value = cls.as_constant()
+    tensors = [arg for arg in args if isinstance(arg, TensorVariable)]
+    if (
+        kwargs
+        or torch._C._are_functorch_transforms_active()
+        or not _is_plain(value)
+        or len(set(tensors)) < len(tensors)
+    ):
+        unsupported(UnknownCall(f"{value.__qualname__}.apply", "only the ordinary ways to use a Function are traced"))
+    leaves(tx, TupleVariable(list(tensors)))
+    needs = [isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in args]
+    return _Application(tx, value, list(args), tensors, FunctionContext(needs)).run()
+
+
+def _is_plain(cls: type[torch.autograd.Function]) -> bool:
+    static = all(isinstance(class_lookup(cls, name), staticmethod) for name in ("forward", "backward"))
+    base = torch.autograd.Function
+    own = any(class_lookup(cls, name) is not class_lookup(base, name) for name in ("vjp", "vmap", "generate_vmap_rule"))
+    return static and not own
+
+
+class _Application:
+    """One call of ``apply``."""
+
+    def __init__(
+        self,
+        tx: Any,
+        cls: type[torch.autograd.Function],
+        args: Args,
+        tensors: list[TensorVariable],
+        ctx: FunctionContext,
+    ) -> None:
+        self.tx = tx
+        self.cls = cls
+        self.args = args
+        self.tensors = tensors
+        self.ctx = ctx
+        self.single = False
+
+    def run(self) -> VariableTracker:
+        """Without a gradient to be had it is a plain call of the forward."""
+        tx = self.tx
+        enabled = torch.is_grad_enabled()
+        if not enabled or not any(self.ctx.needs):
+            torch._C._set_grad_enabled(False)
+            outputs = self._forward()
+            torch._C._set_grad_enabled(enabled)
+            return self._result(outputs)
+        torch._C._set_grad_enabled(False)
+        body = tx.graph.open(False)
+        for tensor in self.tensors:
+            body.lift(tensor.node)
+        outputs = self._forward()
+        if any(each.node.graph is not body.graph for each in outputs):
+            unsupported(UnknownCall(f"{self.cls.__qualname__}.apply", "it returns a tensor from outside"))
+        backward, slots, once = self._backward(outputs)
+        torch._C._set_grad_enabled(enabled)
+        return self._record(body, outputs, backward, slots, once)
+
+    # -- forward ---------------------------------------------------------------------------------------------------
+
+    def _static(self, name: str) -> VariableTracker:
+        return bind(self.tx, class_lookup(self.cls, name), name, None, self.cls).realize()
+
+    def _forward(self) -> list[VariableTracker]:
+        tx, cls = self.tx, self.cls
+        if cls.setup_context is not torch.autograd.Function.setup_context:
+            output = tx.call(self._static("forward"), list(self.args), {}).realize()
+            tx.call(self._static("setup_context"), [self.ctx, TupleVariable(list(self.args)), output], {})
+        else:
+            output = tx.call(self._static("forward"), [self.ctx, *self.args], {}).realize()
+        self.single = not isinstance(output, TupleVariable)
+        outputs = [output] if self.single else [item.realize() for item in output.items]
+        for each in outputs:
+            if not isinstance(each, TensorVariable):
+                unsupported(UnknownCall(f"{cls.__qualname__}.apply", f"it returns {each.describe()}"))
+            if each in self.tensors:
+                unsupported(UnknownCall(f"{cls.__qualname__}.apply", "it returns an argument"))
+        if len(set(outputs)) < len(outputs):
+            unsupported(UnknownCall(f"{cls.__qualname__}.apply", "it returns one tensor twice"))
+        return outputs
+
+    # -- backward --------------------------------------------------------------------------------------------------
+
+    def _backward(self, outputs: list[Any]) -> tuple[BodyVariable, list[int], bool]:
+        tx = self.tx
+        function, once = _without_once(self._static("backward"))
+        kept: list[VariableTracker] = []
+        slots: list[int] = []
+
+        def run() -> VariableTracker:
+            # Expanded, so that nothing is taken for contiguous that may not be.
+            fakes = [each.fake.detach().new_empty(()).expand(each.fake.shape) for each in outputs]
+            gradients = given(tx, [(None, fake) for fake in fakes], GradientVariable)
+            return tx.call(function, [self.ctx, *gradients], {}).realize()
+
+        def results(output: VariableTracker) -> list[VariableTracker]:
+            found = [item.realize() for item in output.items] if isinstance(output, TupleVariable) else [output]
+            self._check_gradients(found)
+            for at, arg in enumerate(self.args):
+                if isinstance(arg, TensorVariable):
+                    here = isinstance(found[at], TensorVariable)
+                    slots.append(len(kept) if here else -1)
+                    kept.extend(found[at : at + here])
+            return kept
+
+        outside = [function, *self.args, *self.ctx.attrs.values()]
+        return trace_body(tx, run, outside, results), slots, once
+
+    def _check_gradients(self, found: list[VariableTracker]) -> None:
+        name = f"{self.cls.__qualname__}.backward"
+        if len(found) < len(self.args) or not all(self.tx.is_none(each) for each in found[len(self.args) :]):
+            unsupported(UnknownCall(name, f"it returns {len(found)} gradients for {len(self.args)} arguments"))
+        for arg, gradient in zip(self.args, found):
+            if not isinstance(gradient, TensorVariable) and not self.tx.is_none(gradient):
+                unsupported(UnknownCall(name, f"it returns {gradient.describe()}"))
+            if isinstance(gradient, TensorVariable) and not isinstance(arg, TensorVariable):
+                unsupported(UnknownCall(name, "it returns a gradient for what is no tensor"))
+
+    # -- the graph's node ------------------------------------------------------------------------------------------
+
+    def _record(
+        self, body: Any, outputs: list[Any], backward: BodyVariable, slots: list[int], once: bool
+    ) -> VariableTracker:
+        tx = self.tx
+        inputs = [body.lifted[tensor.node] for tensor in self.tensors]
+        extras = [node for node in body.lifted if body.lifted[node] not in inputs]
+        results = [each.node for each in outputs]
+        places = {body.lifted[node]: ("extras", at) for at, node in enumerate(extras)}
+        places.update((node, ("inputs", at)) for at, node in enumerate(inputs))
+        kept = []
+        for node in backward.lifted:
+            if node not in places:
+                if node not in results:
+                    results.append(node)
+                places[node] = ("results", results.index(node))
+            kept.append(places[node])
+        if any(each not in outputs for each in self.ctx.non_differentiable):
+            unsupported(UnknownCall("ctx.mark_non_differentiable", "it is given what is not returned"))
+        marked = tuple(outputs.index(each) for each in self.ctx.non_differentiable)
+        forward = BodyVariable(tx.graph, tx.graph.close(body, results), [])
+        facts = PlainVariable((len(outputs), marked, tuple(kept), tuple(slots)))
+        arguments: Args = [forward, backward, NodesVariable(extras), facts, ConstantVariable(once), *self.tensors]
+        return self._result(leaves(tx, record(tx, "call_function", higher_order.autograd_function, arguments, {})))
+
+    def _result(self, outputs: list[Any]) -> VariableTracker:
+        return outputs[0] if self.single else TupleVariable(list(outputs))
+
+
+def _without_once(function: VariableTracker) -> tuple[VariableTracker, bool]:
+    """The function inside of ``once_differentiable``."""
+    value = getattr(function, "value", None)
+    wrapped = getattr(value, "__wrapped__", None)
+    if not isinstance(value, types.FunctionType) or wrapped is None or value.__code__ is not _ONCE:
+        return function, False
+    return FunctionVariable(wrapped, None), True
+
+
+_ONCE = once_differentiable(len).__code__  # type: ignore[attr-defined]

@@ -1,0 +1,190 @@
+"""Functions of the program that an operator runs: traced into graphs of their own.
+
+A body may run any number of times, at another time than the program's call, so it may have no effect on what is outside
+of it, and no tensor may leave it but as its result.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from ..reasons import UnsupportedValue
+from .base import LazyVariable, VariableTracker, unsupported
+from .constant import ConstantVariable
+from .mapping import DictVariable
+from .sequence import SequenceVariable
+from .tensor import TensorVariable
+
+
+class BodyVariable(VariableTracker):
+    """A traced function as an argument of the operator that runs it. ``lifted``: the nodes around it that it uses."""
+
+    __slots__ = ("graph", "name", "lifted", "output")
+
+    def __init__(self, graph: Any, name: str, lifted: list[Any], output: VariableTracker | None = None) -> None:
+        self.source = None
+        self.graph = graph
+        self.name = name
+        self.lifted = lifted
+        self.output = output
+
+    def python_type(self) -> type:
+        return torch.fx.GraphModule
+
+    def as_fx(self) -> tuple[Any, Any]:
+        return self.graph.module(self.name)
+
+
+class NodeVariable(VariableTracker):
+    """A value of the graph as an argument."""
+
+    __slots__ = ("node",)
+
+    def __init__(self, node: Any) -> None:
+        self.source = None
+        self.node = node
+
+    def python_type(self) -> type:
+        return torch.Tensor
+
+    def as_fx(self) -> tuple[Any, Any]:
+        return self.node, self.node.meta["example_value"]
+
+
+class NodesVariable(VariableTracker):
+    """Values of the graph as a tuple argument."""
+
+    __slots__ = ("nodes",)
+
+    def __init__(self, nodes: list[Any]) -> None:
+        self.source = None
+        self.nodes = nodes
+
+    def python_type(self) -> type:
+        return tuple
+
+    def as_fx(self) -> tuple[Any, Any]:
+        return tuple(self.nodes), tuple(node.meta["example_value"] for node in self.nodes)
+
+
+class PlainVariable(VariableTracker):
+    """A constant argument of any nesting."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.source = None
+        self.value = value
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def as_constant(self) -> Any:
+        return self.value
+
+
+def given(
+    tx: Any, fakes: list[tuple[Any, torch.Tensor]], kind: type[TensorVariable] = TensorVariable
+) -> list[TensorVariable]:
+    """Parameters of the body under way: for nodes outside (or nothing), what they are inside."""
+    body = tx.graph.bodies[-1]
+    found = []
+    for outer, fake in fakes:
+        node = body.placeholder(fake) if outer is None else body.lift(outer, fake)
+        tracker = kind(node, fake, torch.Tensor)
+        tx.attempt.fakes[id(fake)] = tracker
+        found.append(tracker)
+    return found
+
+
+def trace_body(
+    tx: Any,
+    run: Callable[[], VariableTracker],
+    outside: list[VariableTracker],
+    results: Callable[[VariableTracker], list[VariableTracker]] | None = None,
+    grad_mode: bool | None = None,
+) -> BodyVariable:
+    """Trace ``run`` as a body whose results are the tensors in what it returns. ``outside``: what it can reach;
+    ``grad_mode``: the one it runs in, where that is not the program's."""
+    before = torch.is_grad_enabled()
+    body = tx.graph.open(before if grad_mode is None else grad_mode)
+    torch._C._set_grad_enabled(body.initial_grad_mode)
+    with tx.effects.forbidden(reachable(outside)):
+        output = run().realize()
+    torch._C._set_grad_enabled(before)
+    tensors = leaves(tx, output) if results is None else results(output)
+    name = tx.graph.close(body, [each.as_fx()[0] for each in tensors])
+    return BodyVariable(tx.graph, name, list(body.lifted), output)
+
+
+def leaves(tx: Any, value: VariableTracker) -> list[TensorVariable]:
+    """The tensors in a structure of containers and constants."""
+    return list(_leaves(tx, value))
+
+
+def _leaves(tx: Any, value: VariableTracker) -> Iterator[TensorVariable]:
+    value = value.realize()
+    if isinstance(value, TensorVariable):
+        if value.asks:
+            unsupported(UnsupportedValue(value.describe(), "an operator's function can't take or return it"))
+        yield value
+    elif isinstance(value, SequenceVariable):
+        for item in value.items:
+            yield from _leaves(tx, item)
+    elif isinstance(value, DictVariable):
+        for item in value.items.values():
+            yield from _leaves(tx, item)
+    elif not isinstance(value, ConstantVariable):
+        unsupported(UnsupportedValue(value.describe(), "an operator's function can't take or return it"))
+
+
+def replaced(tx: Any, value: VariableTracker, new: Iterator[VariableTracker]) -> VariableTracker:
+    """A structure like ``value`` with its tensors replaced, in the order of `leaves`."""
+    value = value.realize()
+    if isinstance(value, TensorVariable):
+        return next(new)
+    if isinstance(value, SequenceVariable):
+        made = type(value).__new__(type(value))
+        _copy_slots(value, made)
+        made.source = None
+        made.items = [replaced(tx, item, new) for item in value.items]
+        return made
+    if isinstance(value, DictVariable):
+        copied = DictVariable({}, None, None, value.cls)
+        for key, item in value.items.items():
+            copied.put(tx, value.key_variable(key), replaced(tx, item, new))
+        return copied
+    return value
+
+
+def _copy_slots(one: Any, other: Any) -> None:
+    for cls in type(one).__mro__:
+        for name in getattr(cls, "__slots__", ()):
+            if hasattr(one, name):
+                setattr(other, name, getattr(one, name))
+
+
+def reachable(roots: list[VariableTracker]) -> set[VariableTracker]:
+    """The trackers that can be reached from these, those that were made inside of the trace among them."""
+    found: set[VariableTracker] = set()
+    waiting: list[Any] = list(roots)
+    while waiting:
+        value = waiting.pop()
+        kind = type(value)  # not isinstance: some are the program's, and would be asked
+        if kind is LazyVariable:
+            if value.realized:
+                waiting.append(value.realize())
+        elif issubclass(kind, VariableTracker):
+            if value not in found:
+                found.add(value)
+                for cls in kind.__mro__:
+                    waiting.extend(getattr(value, name, None) for name in getattr(cls, "__slots__", ()))
+        elif kind in (list, tuple, deque):
+            waiting.extend(value)
+        elif kind is dict:
+            waiting.extend(value.values())
+    return found

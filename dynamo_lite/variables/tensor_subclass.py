@@ -1,0 +1,334 @@
+"""Subclasses of Tensor with ``__torch_function__``: it is inlined where torch would call it.
+
+The graph computes with plain tensors. What is given is unwrapped before the graph is called, what leaves it is made one
+of its class again.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import torch
+from torch.overrides import get_default_nowrap_functions
+
+from ..higher_order import plain_tensor
+from ..reasons import UnknownCall, UnsupportedAttribute, UnsupportedOperation
+from ..source import Source
+from .attributes import MISSING, bind, class_lookup
+from .base import Args, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_if
+from .constant import ConstantVariable
+from .context import ContextVariable
+from .mapping import DictVariable
+from .registry import Model, models, models_if, provides, record
+from .sequence import ListVariable, NamedTupleVariable, SequenceVariable, SizeVariable, TupleVariable
+from .tensor import METHODS, TensorMethod, TensorVariable, wrap_plain
+
+_TENSOR = torch.Tensor
+_DISPATCH = "__torch_dispatch__"
+_FUNCTION = "__torch_function__"
+_DEFAULT = class_lookup(_TENSOR, _FUNCTION)
+
+
+class _Asked(BaseException):
+    """Torch asks a probe's class: with these arguments."""
+
+    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+
+
+class _Probe(torch.Tensor):
+    """Stands for an instance of a subclass to learn what torch asks its class."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise _Asked(func, tuple(args), kwargs or {})
+
+
+class SubclassVariable(TensorVariable):
+    """An instance of such a class. ``plain``: the tensor of the graph that it is made of."""
+
+    __slots__ = ("plain", "instance")
+    asks = True
+
+    def __init__(self, plain: TensorVariable, cls: type, source: Source | None = None, instance: Any = None) -> None:
+        super().__init__(plain.node, plain.fake, cls, source, plain.value)
+        self.plain = plain
+        self.instance = instance
+
+    def describe(self) -> str:
+        return f"a {self.cls.__qualname__}"
+
+    def _instance_attribute(self, tx: Any, name: str) -> VariableTracker | None:
+        if name in self.attrs or self.instance is None:
+            return self.attrs.get(name)
+        assert self.source is not None
+        namespace = object.__getattribute__(self.instance, "__dict__")
+        if name not in namespace:
+            self.source.check("lacks_instance_dict_item", name)
+            return None
+        return LazyVariable(tx.attempt, namespace[name], self.source.child("instance_dict").child("dict_item", name))
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if not asks_classes(tx):
+            if name in _OF_THE_OBJECT:
+                unsupported(UnsupportedAttribute(self.describe(), name))
+            return super().getattr(tx, name)
+        own = self._instance_attribute(tx, name)
+        if own is not None:
+            return own
+        raw = class_lookup(self.cls, name)
+        if raw is not class_lookup(_TENSOR, name):
+            if isinstance(raw, (types.FunctionType, classmethod, staticmethod, property)):
+                return bind(tx, raw, name, self, self.cls)
+            return tx.generic_getattr(self, name)
+        if raw is MISSING or name == "__class__":
+            return super().getattr(tx, name)
+        if isinstance(raw, (types.GetSetDescriptorType, property)):
+            return ask(tx, getattr, [self, ConstantVariable(name)], {})
+        return TensorMethod(self, name)
+
+    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+        if class_lookup(_TENSOR, name) is not MISSING:
+            unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
+        super().setattr(tx, name, value)
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if asks_classes(tx) and name != "as_subclass":
+            return ask(tx, name, [self, *args], kwargs)
+        return super().call_method(tx, name, args, kwargs)
+
+    def length(self, tx: Any) -> int:
+        if asks_classes(tx):
+            return ask(tx, len, [self], {}).as_constant()  # type: ignore[no-any-return]
+        return super().length(tx)
+
+    def truth(self, tx: Any) -> bool:
+        return tx.truth(ask(tx, bool, [self], {})) if asks_classes(tx) else super().truth(tx)
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        """``Tensor.__iter__`` asks for nothing itself; its parts do."""
+        if not asks_classes(tx):
+            return super().iterate(tx)
+        ask(tx, "dim", [self], {})
+        return tx.iterate(ask(tx, "unbind", [self, ConstantVariable(0)], {}))  # type: ignore[no-any-return]
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if asks_classes(tx) and not isinstance(other, (TensorVariable, ConstantVariable)):
+            unsupported(UnsupportedOperation(f"`{symbol}`", self.describe()))
+        return super().compare(tx, symbol, other)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(as_subclass, [lambda: cg.graph_output(self.plain), lambda: cg.load_const(self.cls)])
+
+
+_OF_THE_OBJECT = ("grad", "is_leaf", "grad_fn", "requires_grad_", "retain_grad", "_version", "_base")
+"""What an alias of a tensor has of its own."""
+
+
+def as_subclass(plain: torch.Tensor, cls: type) -> torch.Tensor:
+    """An alias of a tensor that is of a class; nobody is asked."""
+    with torch._C.DisableTorchFunctionSubclass():
+        return torch.Tensor.as_subclass(plain, cls)  # type: ignore[no-any-return]
+
+
+def asks_classes(tx: Any) -> bool:
+    """Whether torch would ask the classes of its functions' arguments now."""
+    return tx.attempt.asks_classes  # type: ignore[no-any-return]
+
+
+def instances(args: Any) -> list[SubclassVariable]:
+    """Instances of subclasses among arguments, those in sequences too."""
+    found = []
+    for arg in args:
+        arg = arg.realize()
+        if isinstance(arg, SubclassVariable):
+            found.append(arg)
+        elif isinstance(arg, SequenceVariable):
+            found += instances(arg.items)
+    return found
+
+
+@provides("ask")
+def ask(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """Call ``target``, or the method of that name, as torch does: by the ``__torch_function__`` of the class."""
+    owners = {each.cls for each in instances([*args, *kwargs.values()])}
+    if len(owners) != 1:
+        unsupported(UnknownCall("__torch_function__", "several subclasses of Tensor meet"))
+    (cls,) = owners
+    asked, known = _probe(tx, target, args, kwargs)
+    function = tx.make(asked.function)
+    given: Args = [_tracker(tx, value, known) for value in asked.args]
+    named = {name: _tracker(tx, value, known) for name, value in asked.kwargs.items()}
+    raw = class_lookup(cls, _FUNCTION)
+    if raw is _DEFAULT:
+        return _default(tx, tx.make(cls), function, None, TupleVariable(given), DictVariable(dict(named)))
+    if not isinstance(raw, classmethod) or not isinstance(raw.__func__, types.FunctionType):
+        unsupported(UnknownCall(f"{cls.__qualname__}.__torch_function__", "it is no classmethod in Python"))
+    method = bind(tx, raw, _FUNCTION, None, cls)
+    kinds = TupleVariable([tx.make(cls)])
+    found = tx.call(method, [function, kinds, TupleVariable(given), DictVariable(dict(named))], {}).realize()
+    if isinstance(found, ConstantVariable) and found.value is NotImplemented:
+        unsupported(UnknownCall(f"{cls.__qualname__}.__torch_function__", "it returns NotImplemented"))
+    return found
+
+
+def _probe(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> tuple[_Asked, dict[int, VariableTracker]]:
+    """What torch asks, and which tracker each of the objects in it stands for."""
+    known: dict[int, Any] = {}
+
+    def real(arg: VariableTracker) -> Any:
+        arg = arg.realize()
+        if isinstance(arg, TensorVariable):
+            made = arg.fake
+            if isinstance(arg, SubclassVariable):
+                empty = torch.empty(arg.fake.shape, dtype=arg.fake.dtype, device="meta")
+                made = torch.Tensor.as_subclass(empty, _Probe)
+            known[id(made)] = (made, arg)
+            return made
+        if isinstance(arg, (ListVariable, TupleVariable)):
+            return arg._build([real(item) for item in arg.items])
+        return arg.as_fx()[1]
+
+    tx.graph.fake_mode.__exit__(None, None, None)
+    try:
+        values = [real(arg) for arg in args]
+        named = {name: real(value) for name, value in kwargs.items()}
+        if isinstance(target, str):
+            getattr(values[0], target)(*values[1:], **named)
+        else:
+            target(*values, **named)
+    except _Asked as asked:
+        _check_whole(target, asked.function)
+        return asked, {key: pair[1] for key, pair in known.items()}
+    except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
+        unsupported(UnknownCall("a function of torch", f"it fails for an instance of a subclass of Tensor: {error}"))
+    finally:
+        tx.graph.fake_mode.__enter__()
+    unsupported(UnknownCall("a function of torch", "it does not ask the class of its arguments"))
+
+
+def _check_whole(target: Any, asked: Any) -> None:
+    """A function in Python that does not ask for itself would ask for the first of its parts."""
+    whole = class_lookup(_TENSOR, target) if isinstance(target, str) else target
+    if isinstance(whole, types.FunctionType) and getattr(asked, "__name__", None) != whole.__name__:
+        unsupported(UnknownCall(f"{whole.__qualname__}", "it asks the class of its arguments for its parts"))
+
+
+def _tracker(tx: Any, value: Any, known: dict[int, VariableTracker]) -> VariableTracker:
+    found = known.get(id(value))
+    if found is not None:
+        return found
+    if type(value) is list:
+        return ListVariable([_tracker(tx, item, known) for item in value])
+    if type(value) is tuple:
+        return TupleVariable([_tracker(tx, item, known) for item in value])
+    return tx.make(value)
+
+
+@models(_DEFAULT.__func__)
+def _default(
+    tx: Any,
+    cls: VariableTracker,
+    func: VariableTracker,
+    types: VariableTracker | None = None,
+    args: VariableTracker | None = None,
+    kwargs: VariableTracker | None = None,
+) -> VariableTracker:
+    """``Tensor.__torch_function__``: the function as if they were plain tensors, its results made ``cls``."""
+    tx.attempt.unasked += 1
+    try:
+        named = {} if kwargs is None or tx.is_none(kwargs) else dict(kwargs.items)  # type: ignore[attr-defined]
+        given = [] if args is None else args.elements(tx)
+        found = tx.call(func, given, {name: value.realize() for name, value in named.items()}).realize()
+    finally:
+        tx.attempt.unasked -= 1
+    if func.is_constant() and func.as_constant() in get_default_nowrap_functions():
+        return found
+    return _converted(tx, found, cls.as_constant())
+
+
+def _alias(tx: Any, tensor: TensorVariable) -> Any:
+    tx.attempt.unasked += 1
+    plain = record(tx, "call_function", torch.ops.aten.alias.default, [tensor], {})
+    tx.attempt.unasked -= 1
+    return plain
+
+
+def _converted(tx: Any, found: VariableTracker, cls: type) -> VariableTracker:
+    if isinstance(found, TensorVariable) and not issubclass(found.cls, cls):
+        plain = _alias(tx, found)
+        made = tx.attempt.fakes[id(plain.fake)] = SubclassVariable(plain, cls)
+        return made
+    if not isinstance(found, (ListVariable, TupleVariable)) or isinstance(found, SizeVariable):
+        return found
+    items = [_converted(tx, item.realize(), cls) for item in found.items]
+    return NamedTupleVariable(items, found.cls) if isinstance(found, NamedTupleVariable) else type(found)(items)
+
+
+class UnaskedVariable(ContextVariable):
+    """``with torch._C.DisableTorchFunctionSubclass()``."""
+
+    __slots__ = ()
+
+    def enter(self, tx: Any) -> None:
+        tx.attempt.unasked += 1
+
+    def exit(self, tx: Any) -> None:
+        tx.attempt.unasked -= 1
+
+
+@models(torch._C.DisableTorchFunctionSubclass)
+def _disable(tx: Any) -> VariableTracker:
+    return UnaskedVariable(torch._C.DisableTorchFunctionSubclass(), ())
+
+
+@models_if
+def _attribute_getter(value: Any) -> Model | None:
+    """``torch.Tensor.shape.__get__`` called: how torch names the reading of an attribute."""
+    if type(value) is not types.MethodWrapperType or value.__name__ != "__get__":
+        return None
+    descriptor: Any = value.__self__
+    name = getattr(descriptor, "__name__", None) or getattr(getattr(descriptor, "fget", None), "__name__", None)
+    if name is None or class_lookup(_TENSOR, name) is not descriptor:
+        return None
+    return lambda tx, args, kwargs: args[0].getattr(tx, name)
+
+
+def _is_asked(cls: type) -> bool:
+    """Whether a class is only more by ``__torch_function__``, in Python or torch's own."""
+    ordinary = class_lookup(cls, _DISPATCH) is class_lookup(_TENSOR, _DISPATCH) and not issubclass(cls, _OTHERS)
+    return ordinary and isinstance(class_lookup(cls, _FUNCTION), classmethod)
+
+
+_OTHERS = (torch.nn.Parameter, torch.nn.Buffer, torch.nn.parameter.UninitializedTensorMixin)
+
+
+def _as_subclass(tx: Any, tensor: TensorVariable, cls: VariableTracker) -> VariableTracker:
+    kind = tx.python_value(cls)
+    if kind is _TENSOR:
+        return _alias(tx, tensor)  # type: ignore[no-any-return]
+    if not _is_asked(kind):
+        unsupported(UnknownCall("Tensor.as_subclass()", f"{kind.__qualname__} is more than a __torch_function__"))
+    tx.attempt.has_subclasses = True
+    return _converted(tx, tensor, kind)
+
+
+METHODS["as_subclass"] = _as_subclass
+
+
+@wraps_if(lambda value: issubclass(type(value), torch.Tensor), order=3)
+def _wrap_subclass(attempt: Any, value: torch.Tensor, source: Source) -> VariableTracker:
+    cls = type(value)
+    if cls is torch.nn.Buffer:
+        return wrap_plain(attempt, value, source)
+    if not _is_asked(cls) or not torch._C._is_torch_function_enabled():
+        return attempt.opaque(value, source, "a subclass of torch.Tensor")
+    plain = wrap_plain(attempt, plain_tensor(value), source, cls)
+    if not isinstance(plain, TensorVariable):
+        return plain
+    attempt.has_subclasses = True
+    found = attempt.fakes[id(plain.fake)] = SubclassVariable(plain, cls, source, value)
+    return found

@@ -1,0 +1,354 @@
+"""Operators over functions: checkpoint, ``torch.cond``, ``torch.while_loop``, and the transforms of ``torch.func``."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import torch
+from torch.utils import checkpoint as torch_checkpoint
+
+from .. import higher_order
+from ..reasons import UnknownCall
+from .base import Args, Kwargs, VariableTracker, unsupported
+from .bodies import (
+    BodyVariable,
+    NodesVariable,
+    NodeVariable,
+    PlainVariable,
+    given,
+    leaves,
+    replaced,
+    trace_body,
+)
+from .constant import ConstantVariable
+from .mapping import DictVariable
+from .registry import models, models_raw, record
+from .sequence import SequenceVariable, TupleVariable
+from .tensor import TensorVariable
+
+
+def _refuse(name: str, why: str) -> NoReturn:
+    unsupported(UnknownCall(name, why))
+
+
+# -- checkpoint --------------------------------------------------------------------------------------------------------
+
+_CHECKPOINT_OPTIONS = ("use_reentrant", "preserve_rng_state", "determinism_check", "context_fn", "debug", "early_stop")
+
+
+@models(torch_checkpoint.checkpoint)
+def _checkpoint(tx: Any, function: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> Any:
+    options = {name: tx.python_value(kwargs.pop(name)) for name in _CHECKPOINT_OPTIONS if name in kwargs}
+    if options.get("use_reentrant", True) is not False:
+        _refuse("checkpoint()", "with use_reentrant=True its function runs outside of autograd")
+    if set(options) - {"use_reentrant", "preserve_rng_state", "determinism_check"}:
+        _refuse("checkpoint()", "of its options only preserve_rng_state and determinism_check are modelled")
+    body = trace_body(tx, lambda: tx.call(function, list(args), kwargs), [function, *args, *kwargs.values()])
+    settings = [
+        ConstantVariable(options.get("preserve_rng_state", True)),
+        ConstantVariable(options.get("determinism_check", "default")),
+    ]
+    return _call_on_lifted(tx, higher_order.checkpoint, body, settings)
+
+
+def _call_on_lifted(tx: Any, target: Any, body: BodyVariable, settings: Args) -> VariableTracker:
+    """Record ``target(body, *settings, *what the body uses)``; what the program's function returned, of its results."""
+    inputs: Args = [NodeVariable(node) for node in body.lifted]
+    return _with_results(tx, body.output, record(tx, "call_function", target, [body, *settings, *inputs], {}))
+
+
+def _with_results(tx: Any, output: VariableTracker, found: VariableTracker) -> VariableTracker:
+    """The structure that the program's function returned, with the operator's results in it."""
+    return replaced(tx, output, iter(leaves(tx, found)))
+
+
+# -- branches and loops ------------------------------------------------------------------------------------------------
+
+
+@models(torch.cond)
+def _cond(
+    tx: Any, pred: VariableTracker, true_fn: VariableTracker, false_fn: VariableTracker, operands: Any = None
+) -> VariableTracker:
+    if not isinstance(pred, TensorVariable):
+        _refuse("torch.cond()", "its predicate is no tensor")
+    given_operands: Args = [] if operands is None else operands.elements(tx)
+    bodies = [
+        trace_body(tx, functools.partial(tx.call, each, given_operands, {}), [each, *given_operands])
+        for each in (true_fn, false_fn)
+    ]
+    if not _alike(tx, bodies[0].output, bodies[1].output):
+        _refuse("torch.cond()", "its branches do not return the same")
+    operands_node, picks = _shared_operands(bodies)
+    return _with_results(
+        tx, bodies[0].output, record(tx, "call_function", higher_order.cond, [pred, *bodies, *picks, operands_node], {})
+    )
+
+
+def _alike(tx: Any, one: VariableTracker, other: VariableTracker) -> bool:
+    """Whether two results have one structure, of tensors alike and the same constants."""
+    if isinstance(one, TensorVariable) and isinstance(other, TensorVariable):
+        facts = [(each.fake.shape, each.fake.dtype, each.fake.device, each.fake.stride()) for each in (one, other)]
+        return facts[0] == facts[1]
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, SequenceVariable) and isinstance(other, SequenceVariable):
+        pairs = zip(one.items, other.items)
+        return len(one.items) == len(other.items) and all(_alike(tx, a.realize(), b.realize()) for a, b in pairs)
+    if isinstance(one, DictVariable) and isinstance(other, DictVariable):
+        pairs = zip(one.items.values(), other.items.values())
+        return list(one.items) == list(other.items) and all(_alike(tx, a.realize(), b.realize()) for a, b in pairs)
+    return one.is_constant() and other.is_constant() and one.as_constant() == other.as_constant()
+
+
+def _shared_operands(bodies: list[BodyVariable]) -> tuple[NodesVariable, Args]:
+    """All that the bodies use, once; and for each body which of those it takes."""
+    union = list(dict.fromkeys(node for body in bodies for node in body.lifted))
+    return NodesVariable(union), [PlainVariable(tuple(union.index(node) for node in body.lifted)) for body in bodies]
+
+
+@models(torch.while_loop)
+def _while_loop(
+    tx: Any, cond_fn: VariableTracker, body_fn: VariableTracker, carried_inputs: VariableTracker
+) -> VariableTracker:
+    carried = carried_inputs.elements(tx)
+    if not all(isinstance(each, TensorVariable) for each in carried):
+        _refuse("torch.while_loop()", "not all that it carries are tensors")
+
+    def traced(function: VariableTracker) -> BodyVariable:
+        def run() -> VariableTracker:
+            inside = given(tx, [(None, each.as_fx()[1].detach().clone()) for each in carried])
+            return tx.call(function, list(inside), {})
+
+        return trace_body(tx, run, [function])
+
+    bodies = [traced(cond_fn), traced(body_fn)]
+    if not isinstance(bodies[0].output, TensorVariable) or len(leaves(tx, bodies[1].output)) != len(carried):
+        _refuse("torch.while_loop()", "its functions do not return a tensor and what it carries")
+    operands, picks = _shared_operands(bodies)
+    arguments = [*bodies, *picks, TupleVariable(list(carried)), operands]
+    return _with_results(tx, bodies[1].output, record(tx, "call_function", higher_order.while_loop, arguments, {}))
+
+
+# -- torch.func --------------------------------------------------------------------------------------------------------
+
+
+class TransformVariable(VariableTracker):
+    """``torch.func.vmap(f)`` and its like: a function whose call runs a traced ``f``."""
+
+    __slots__ = ("transform", "function", "options", "model")
+
+    def __init__(self, transform: Any, function: VariableTracker, options: dict[str, Any], model: Any) -> None:
+        self.source = None
+        self.transform = transform
+        self.function = function
+        self.options = options
+        self.model = model
+
+    def python_type(self) -> type:
+        return types.FunctionType
+
+    def describe(self) -> str:
+        return f"torch.func.{self.transform.__name__} of {self.function.describe()}"
+
+    def truth(self, tx: Any) -> bool:
+        return True
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return self.model(tx, self, [arg.realize() for arg in args], kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        options = {name: functools.partial(cg.load_const, value) for name, value in self.options.items()}
+        cg.call_named(self.transform, [lambda: cg.load(self.function)], options)
+
+
+def _transform(transform: Any, model: Callable[..., VariableTracker]) -> None:
+    signature = inspect.signature(transform)
+
+    def make(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError:
+            _refuse(f"torch.func.{transform.__name__}()", "it does not take these arguments")
+        function, *_ = bound.arguments.values()
+        named = {name: tx.python_value(value) for name, value in list(bound.arguments.items())[1:]}
+        defaults = {
+            name: parameter.default
+            for name, parameter in list(signature.parameters.items())[1:]
+            if parameter.default is not inspect.Parameter.empty
+        }
+        return TransformVariable(transform, function, {**defaults, **named}, model)
+
+    models_raw(transform, make)
+
+
+def _vmap(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+    options = transform.options
+    in_dims = options["in_dims"]
+    per_argument = [in_dims] * len(args) if isinstance(in_dims, int) else in_dims
+    if kwargs or not isinstance(per_argument, (tuple, list)) or len(per_argument) != len(args):
+        _refuse(transform.describe(), "its in_dims do not fit its arguments one by one")
+    mapped: Args = []
+    dims: list[int] = []
+    for arg, dim in zip(args, per_argument):
+        if dim is not None and (not isinstance(dim, int) or not _all_tensors(tx, arg)):
+            _refuse(transform.describe(), "its in_dims are nested, or are given for what is no tensor")
+        found = [] if dim is None else leaves(tx, arg)
+        mapped += found
+        dims += [dim] * len(found)
+    _check_dims(transform, mapped, dims)
+
+    def run() -> VariableTracker:
+        inside = iter(given(tx, [(None, one.as_fx()[1].select(dim, 0)) for one, dim in zip(mapped, dims)]))
+        return tx.call(
+            transform.function, [a if d is None else replaced(tx, a, inside) for a, d in zip(args, per_argument)], {}
+        )
+
+    body = trace_body(tx, run, [transform.function, *args])
+    if not _all_tensors(tx, body.output) or not _out_dims_fit(options["out_dims"], body.output):
+        _refuse(transform.describe(), "its function returns more than tensors, or what out_dims does not fit")
+    settings = (tuple(dims), options["out_dims"], options["randomness"], options["chunk_size"])
+    return _run(tx, higher_order.vmap, body, PlainVariable(settings), mapped)
+
+
+def _check_dims(transform: TransformVariable, mapped: Any, dims: list[int]) -> None:
+    sizes = set()
+    for tensor, dim in zip(mapped, dims):
+        if not -tensor.fake.ndim <= dim < tensor.fake.ndim:
+            _refuse(transform.describe(), "an in_dim is out of range")
+        sizes.add(tensor.fake.shape[dim])
+    if len(sizes) != 1 or 0 in sizes:
+        _refuse(transform.describe(), "the sizes that it maps over are none, nought or not the same")
+
+
+def _out_dims_fit(out_dims: Any, output: VariableTracker) -> bool:
+    if isinstance(out_dims, int):
+        return True
+    fits = isinstance(out_dims, tuple) and isinstance(output, TupleVariable) and len(out_dims) == len(output.items)
+    return fits and all(isinstance(each.realize(), TensorVariable) for each in output.items)  # type: ignore[attr-defined]
+
+
+def _all_tensors(tx: Any, value: VariableTracker) -> bool:
+    """Whether a structure has no constants in it."""
+    value = value.realize()
+    if isinstance(value, SequenceVariable):
+        return all(_all_tensors(tx, item) for item in value.items)
+    if isinstance(value, DictVariable):
+        return all(_all_tensors(tx, item) for item in value.items.values())
+    return isinstance(value, TensorVariable)
+
+
+def _run(tx: Any, target: Any, body: BodyVariable, settings: VariableTracker, inputs: Args) -> VariableTracker:
+    found = record(tx, "call_function", target, [body, NodesVariable(body.lifted), settings, *inputs], {})
+    return _with_results(tx, body.output, found)
+
+
+def _differentiated(tx: Any, transform: TransformVariable, args: Args) -> tuple[list[int], Any]:
+    """Numbers of the arguments that it differentiates by, and the structure of those."""
+    argnums = transform.options["argnums"]
+    numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+    if not all(-len(args) <= each < len(args) for each in numbers) or len(set(numbers)) < len(numbers):
+        _refuse(transform.describe(), "its argnums do not fit its arguments")
+    numbers = [each % len(args) for each in numbers]
+    chosen: Args = [args[each] for each in numbers]
+    if not all(_all_tensors(tx, each) for each in chosen):
+        _refuse(transform.describe(), "it differentiates by what is no tensor")
+    return numbers, chosen[0] if isinstance(argnums, int) else TupleVariable(chosen)
+
+
+def _trace_differentiated(
+    tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs, numbers: list[int]
+) -> tuple[BodyVariable, Args]:
+    """The function with new parameters in the place of the tensors of some arguments."""
+    inputs: Args = [leaf for number in numbers for leaf in leaves(tx, args[number])]
+
+    def run() -> VariableTracker:
+        fakes = [one.as_fx()[1].detach().clone() for one in inputs]
+        for fake in fakes:
+            if fake.dtype.is_floating_point or fake.dtype.is_complex:
+                fake.requires_grad_()
+        inside = iter(given(tx, [(None, fake) for fake in fakes]))
+        passed = list(args)
+        for number in numbers:
+            passed[number] = replaced(tx, args[number], inside)
+        return tx.call(transform.function, passed, kwargs)
+
+    outside = [transform.function, *args, *kwargs.values()]
+    return trace_body(tx, run, outside, grad_mode=True), inputs
+
+
+def _gradient(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+    numbers, structure = _differentiated(tx, transform, args)
+    body, inputs = _trace_differentiated(tx, transform, args, kwargs, numbers)
+    has_aux = bool(transform.options["has_aux"])
+    output = body.output
+    value = output.items[0].realize() if has_aux and isinstance(output, TupleVariable) and output.items else output
+    if not isinstance(value, TensorVariable) or (has_aux and len(getattr(output, "items", ())) != 2):
+        _refuse(transform.describe(), "its function does not return a tensor (and aux, with has_aux)")
+    settings = PlainVariable(tuple(range(len(inputs))))
+    arguments = [body, NodesVariable(body.lifted), settings, *inputs]
+    found = leaves(tx, record(tx, "call_function", higher_order.grad, arguments, {}))
+    gradients = replaced(tx, structure, iter(found[: len(inputs)]))
+    values = replaced(tx, output, iter(found[len(inputs) :]))
+    if transform.transform is torch.func.grad_and_value:
+        return TupleVariable([gradients, values])
+    return TupleVariable([gradients, values.getitem(tx, ConstantVariable(1))]) if has_aux else gradients
+
+
+def _jacobian(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+    plain = {"argnums", "has_aux", "chunk_size", "randomness", "_preallocate_and_copy"}
+    if any(transform.options.get(name) for name in ("has_aux", "chunk_size", "_preallocate_and_copy")) or kwargs:
+        _refuse(transform.describe(), f"only argnums of {sorted(plain)} is modelled, and no keyword arguments")
+    numbers, structure = _differentiated(tx, transform, args)
+    if not all(isinstance(args[number], TensorVariable) for number in numbers):
+        _refuse(transform.describe(), "it differentiates by a structure of tensors")
+    body, inputs = _trace_differentiated(tx, transform, args, kwargs, numbers)
+    if not isinstance(body.output, TensorVariable):
+        _refuse(transform.describe(), "its function returns more than a tensor")
+    name = transform.transform.__name__
+    settings = [ConstantVariable(name), PlainVariable(tuple(range(len(inputs))))]
+    arguments = [body, NodesVariable(body.lifted), *settings, *inputs]
+    found = leaves(tx, record(tx, "call_function", higher_order.jacobian, arguments, {}))
+    if isinstance(structure, TensorVariable):
+        return found[0]
+    if name != "hessian":
+        return TupleVariable(list(found))
+    count = len(inputs)
+    return TupleVariable([TupleVariable(list(found[at : at + count])) for at in range(0, count * count, count)])
+
+
+@models(torch.func.jvp)
+def _jvp(
+    tx: Any,
+    func: VariableTracker,
+    primals: VariableTracker,
+    tangents: VariableTracker,
+    *,
+    strict: VariableTracker | None = None,
+    has_aux: VariableTracker | None = None,
+) -> VariableTracker:
+    if any(each is not None and tx.truth(each) for each in (strict, has_aux)):
+        _refuse("torch.func.jvp()", "strict and has_aux are not modelled")
+    pair = [list(each.elements(tx)) for each in (primals, tangents)]
+    if len(pair[0]) != len(pair[1]) or not all(isinstance(each, TensorVariable) for each in (*pair[0], *pair[1])):
+        _refuse("torch.func.jvp()", "its primals and tangents are not as many plain tensors")
+    options = {"argnums": tuple(range(len(pair[0])))}
+    transform = TransformVariable(torch.func.jvp, func, options, None)
+    body, inputs = _trace_differentiated(tx, transform, pair[0], {}, list(range(len(pair[0]))))
+    if not _all_tensors(tx, body.output):
+        _refuse("torch.func.jvp()", "its function returns more than tensors")
+    settings = ConstantVariable(len(inputs))
+    arguments = [body, NodesVariable(body.lifted), settings, *inputs, *pair[1]]
+    found = leaves(tx, record(tx, "call_function", higher_order.jvp, arguments, {}))
+    half = len(found) // 2
+    return TupleVariable([replaced(tx, body.output, iter(part)) for part in (found[:half], found[half:])])
+
+
+_transform(torch.func.vmap, _vmap)
+for _each in (torch.func.grad, torch.func.grad_and_value):
+    _transform(_each, _gradient)
+for _each in (torch.func.jacrev, torch.func.jacfwd, torch.func.hessian):
+    _transform(_each, _jacobian)
