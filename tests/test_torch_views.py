@@ -128,6 +128,15 @@ def test_argument_given_twice_then_apart():
     check(fn, one, one, others=[(one, tensor(3)), (tensor(3), one), (one, one)])
 
 
+def test_memory_that_is_shared_but_only_read():
+    def fn(x, y, z):
+        x.add_(y.sum() - z.sum())
+        return y[0] * z
+
+    base, other = tensor(4), tensor(6)
+    check(fn, tensor(2), base, base[1:3], others=[(base[2:], base, tensor(2)), (other[:2], other[2:], tensor(2))])
+
+
 def test_overlapping_views_in_a_list():
     def fn(parts):
         for part in parts:

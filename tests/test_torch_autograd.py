@@ -1,0 +1,789 @@
+"""Gradients inside and around a program: requires_grad, .grad, backward, hooks, autograd.Function, checkpoint."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.autograd.function import once_differentiable
+from torch.utils.checkpoint import checkpoint, checkpoint_sequential
+
+from programs import check, tensor
+
+
+def leaf(*shape, seed=0):
+    return tensor(*shape, seed=seed, grad=True)
+
+
+# -- requires_grad and .grad -------------------------------------------------------------------------------------------
+
+
+def test_requires_grad_changes_between_calls():
+    def fn(x, y):
+        z = x * y
+        return z, z.requires_grad, z.is_leaf
+
+    check(fn, tensor(2), tensor(2), others=[(leaf(2), tensor(2)), (tensor(2), leaf(2))], all_graphs=3)
+
+
+def test_grad_is_read_where_there_is_one_and_where_there_is_none():
+    def fn(x):
+        if x.grad is None:
+            return x * 2
+        return x * 2 + x.grad
+
+    with_grad = leaf(3)
+    with_grad.sum().backward()
+    check(fn, leaf(3), others=[(with_grad,)], all_graphs=2)
+
+
+def test_grad_is_written_in_place():
+    def fn(x):
+        x.grad.mul_(2)
+        x.grad += 1
+        return x.grad.sum()
+
+    given = leaf(3)
+    given.sum().backward()
+    check(fn, given)
+
+
+def test_grad_is_set_to_none():
+    def fn(x):
+        y = x.grad * 2
+        x.grad = None
+        return y, x.grad is None
+
+    given = leaf(3)
+    given.sum().backward()
+    check(fn, given)
+
+
+def test_grad_is_set_to_a_result():
+    def fn(x):
+        x.grad = x.detach() * 2
+        return x.grad + 1
+
+    check(fn, leaf(3))
+
+
+def test_grad_is_set_to_an_argument():
+    def fn(x, g):
+        x.grad = g
+        g.add_(1)
+        return x.grad * 1
+
+    check(fn, leaf(3), tensor(3, seed=1))
+
+
+def test_grad_of_the_wrong_shape_is_refused():
+    def fn(x, g):
+        try:
+            x.grad = g
+        except RuntimeError as error:
+            return x * 2, str(error)[:20]
+        return x
+
+    check(fn, leaf(3), tensor(4), graphs=(1, 2), breaks=None)
+
+
+def test_grad_of_a_result_is_none_and_warns():
+    def fn(x):
+        y = x * 2
+        return y.grad is None, y
+
+    check(fn, tensor(3))
+
+
+def test_grad_deleted():
+    def fn(x):
+        del x.grad
+        return x * 2
+
+    given = leaf(3)
+    given.sum().backward()
+    check(fn, given, graphs=(1, 2), breaks=None)
+
+
+def test_requires_grad_set_on_a_clone():
+    def fn(x):
+        y = x.clone().requires_grad_()
+        return (y * 2).sum(), y.requires_grad, y.is_leaf
+
+    check(fn, tensor(3), graphs=(1, 2), breaks=None)
+
+
+def test_requires_grad_set_on_an_argument():
+    def fn(x):
+        x.requires_grad_(True)
+        return x * 2
+
+    check(fn, tensor(3), graphs=(1, 2), breaks=None, recompiles=True, backward=True)
+
+
+def test_requires_grad_attribute_set_on_an_argument():
+    def fn(x):
+        x.requires_grad = True
+        y = x * 2
+        return y.requires_grad, y
+
+    check(fn, tensor(3), graphs=(1, 2), breaks=None, recompiles=True)
+
+
+def test_requires_grad_set_to_what_it_is():
+    def fn(x, y):
+        x.requires_grad_(True)
+        y.requires_grad_(False)
+        return x * y
+
+    check(fn, leaf(3), tensor(3), graphs=(1, 2), breaks=None, backward=True)
+
+
+def test_detach_in_place():
+    def fn(x):
+        y = x * 2
+        y.detach_()
+        return y * 3, y.requires_grad
+
+    check(fn, leaf(3), graphs=(1, 2), breaks=None)
+
+
+def test_detach_cuts_the_gradient():
+    def fn(x):
+        y = x * 2
+        return y.detach() * x, y.detach().requires_grad, torch.detach(y)
+
+    check(fn, leaf(3), backward=True)
+
+
+def test_no_grad_parts_and_enable_grad_parts():
+    def fn(x):
+        with torch.no_grad():
+            a = x * 2
+            with torch.enable_grad():
+                b = x * 3
+            c = b * 2
+        return a, b, c, a.requires_grad, b.requires_grad, c.requires_grad, torch.is_grad_enabled()
+
+    check(fn, leaf(3), backward=True)
+
+
+def test_set_grad_enabled_as_a_function_and_left():
+    def fn(x):
+        torch.set_grad_enabled(False)
+        y = x * 2
+        torch.set_grad_enabled(True)
+        z = x * 3
+        return y, z
+
+    check(fn, leaf(3), backward=True)
+
+
+def test_grad_mode_switched_and_a_break_between():
+    def fn(x):
+        with torch.no_grad():
+            a = x * 2
+            print("in no_grad")
+            b = x * 3
+        c = x * 4
+        return a, b, c
+
+    check(fn, leaf(3), graphs=2, breaks=1, backward=True)
+
+
+def test_leaf_and_grad_fn():
+    def fn(x, y):
+        z = x * 2
+        return x.is_leaf, y.is_leaf, z.is_leaf, x.grad_fn, z
+
+    check(fn, leaf(3), tensor(3), backward=True, others=[(tensor(3), leaf(3))])
+
+
+def test_grad_fn_of_a_result():
+    def fn(x):
+        z = x * 2
+        return z, z.grad_fn is not None, z.grad_fn.name()
+
+    check(fn, leaf(3), graphs=(1, 2), breaks=None)
+
+
+def test_non_leaf_argument():
+    def fn(x, make):
+        y = make(x)
+        print(y.is_leaf)
+        return y * 2, y.is_leaf, y.requires_grad
+
+    check(fn, leaf(3), torch.sin, graphs=2, breaks=1, backward=True)
+
+
+def test_retain_grad_on_a_result():
+    def fn(x):
+        y = x * 2
+        y.retain_grad()
+        y.sum().backward()
+        return y.grad
+
+    check(fn, leaf(3), graphs=(0, 2), breaks=None)
+
+
+def test_parameter_made_inside():
+    def fn(x):
+        p = torch.nn.Parameter(x * 2)
+        return p * 3, p.requires_grad, isinstance(p, torch.nn.Parameter)
+
+    check(fn, tensor(3), graphs=(1, 2), breaks=None)
+
+
+def test_parameter_made_inside_that_needs_no_gradient():
+    def fn(x):
+        p = torch.nn.Parameter(x, requires_grad=False)
+        p.add_(1)
+        return p, type(p) is torch.nn.Parameter, p is x
+
+    check(fn, tensor(3), graphs=(0, 2), breaks=None)
+
+
+def test_buffer_made_inside():
+    def fn(x):
+        return torch.nn.Buffer(x * 2) + 1
+
+    check(fn, tensor(3), graphs=(1, 2), breaks=None)
+
+
+# -- backward inside ---------------------------------------------------------------------------------------------------
+
+
+def test_backward_accumulates_into_an_argument():
+    def fn(x):
+        (x * x).sum().backward()
+        return x.grad * 2
+
+    check(fn, leaf(3), graphs=(1, 3), breaks=None)
+
+
+def test_backward_twice_with_retained_graph():
+    def fn(x):
+        y = (x * x).sum()
+        y.backward(retain_graph=True)
+        y.backward()
+        return x.grad + 0
+
+    check(fn, leaf(3), graphs=(1, 3), breaks=None)
+
+
+def test_backward_twice_without_is_refused():
+    def fn(x):
+        y = (x * x).sum()
+        y.backward()
+        try:
+            y.backward()
+        except RuntimeError:
+            return x.grad + 1
+        return x
+
+    check(fn, leaf(3), graphs=(1, 4), breaks=None)
+
+
+def test_autograd_grad_with_a_graph_of_its_own():
+    def fn(x):
+        y = (x**3).sum()
+        (g,) = torch.autograd.grad(y, x, create_graph=True)
+        (h,) = torch.autograd.grad(g.sum(), x)
+        return g.detach(), h
+
+    check(fn, leaf(3), graphs=(1, 4), breaks=None)
+
+
+def test_autograd_backward_function():
+    def fn(x, y):
+        torch.autograd.backward([(x * y).sum(), (x + y).sum()])
+        return x.grad - y.grad
+
+    check(fn, leaf(3), leaf(3, seed=1), graphs=(1, 3), breaks=None)
+
+
+def test_training_step_written_out():
+    def fn(w, x):
+        loss = ((x @ w) ** 2).mean()
+        loss.backward()
+        with torch.no_grad():
+            w -= 0.1 * w.grad
+            w.grad = None
+        return loss.detach()
+
+    check(fn, leaf(3, 2), tensor(4, 3), graphs=(2, 3), breaks=None)
+
+
+def test_gradient_penalty():
+    def fn(w, x):
+        x = x.detach().requires_grad_()
+        out = torch.tanh(x @ w).sum()
+        (g,) = torch.autograd.grad(out, x, create_graph=True)
+        return (g.norm() - 1) ** 2
+
+    check(fn, leaf(3, 2), tensor(4, 3), graphs=(1, 4), breaks=None, backward=True)
+
+
+# -- hooks -------------------------------------------------------------------------------------------------------------
+
+
+def test_hook_on_a_result_fires():
+    def fn(x, seen):
+        y = x * 2
+        y.register_hook(lambda g: seen.append(g.clone()) or g * 10)
+        return y * 3
+
+    check(fn, leaf(3), [], graphs=(1, 2), breaks=None, backward=True)
+
+
+def test_hook_on_an_argument_fires():
+    def fn(x, seen):
+        handle = x.register_hook(lambda g: seen.append(1))
+        y = x * 2
+        y.sum().backward()
+        handle.remove()
+        return y
+
+    check(fn, leaf(3), [], graphs=(1, 3), breaks=None)
+
+
+def test_hook_that_was_there_before():
+    def run(x):
+        return x * 2
+
+    def fn(x, seen):
+        x.register_hook(lambda g: g * seen[0])
+        return run(x)
+
+    check(fn, leaf(3), [3], graphs=(1, 2), breaks=None, backward=True)
+
+
+def test_post_accumulate_hook():
+    def fn(x, seen):
+        x.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.sum().item()))
+        (x * 2).sum().backward()
+        return x + 1
+
+    check(fn, leaf(3), [], graphs=(1, 4), breaks=None)
+
+
+def test_multi_grad_hook_and_saved_tensor_hooks():
+    def fn(x, seen):
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: seen.append(t.shape) or t, lambda t: t):
+            y = x * x
+        return y
+
+    check(fn, leaf(3), [], graphs=(0, 1), breaks=None, backward=True)
+
+
+def test_anomaly_mode_and_disabled_saving():
+    def fn(x):
+        with torch.autograd.set_detect_anomaly(True):
+            y = x * x
+        return y + 1
+
+    check(fn, leaf(3), graphs=(0, 3), breaks=None, backward=True)
+
+
+# -- autograd.Function -------------------------------------------------------------------------------------------------
+
+
+class Scale(torch.autograd.Function):
+    """Its backward is not its forward's derivative."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.save_for_backward(x)
+        ctx.factor = factor
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * ctx.factor * 10 + x, None
+
+
+def test_function_is_captured():
+    def fn(x):
+        return Scale.apply(x * 1, 2) + 1
+
+    check(fn, leaf(3), backward=True, others=[(tensor(3),)])
+
+
+def test_function_of_a_leaf():
+    def fn(x):
+        return Scale.apply(x, 2.5)
+
+    check(fn, leaf(3), backward=True)
+
+
+def test_function_used_twice():
+    def fn(x):
+        y = Scale.apply(x, 2)
+        return Scale.apply(y, 3) * Scale.apply(x, 4)
+
+    check(fn, leaf(3), backward=True)
+
+
+class SplitForward(torch.autograd.Function):
+    @staticmethod
+    def forward(x, y):
+        return x * y, x + y
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, y = inputs
+        ctx.save_for_backward(x, y)
+
+    @staticmethod
+    def backward(ctx, product, total):
+        x, y = ctx.saved_tensors
+        return product * y + total, product * x + 2 * total
+
+
+def test_function_with_setup_context_and_several_results():
+    def fn(x, y):
+        product, total = SplitForward.apply(x, y)
+        return product - total * 2
+
+    check(fn, leaf(3), leaf(3, seed=1), backward=True, others=[(leaf(3), tensor(3))])
+
+
+class Straight(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+def test_straight_through_estimator():
+    def fn(x):
+        return Straight.apply(x * 3) * 2
+
+    check(fn, leaf(4), backward=True)
+
+
+class NonDifferentiable(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        values, indices = x.sort()
+        ctx.mark_non_differentiable(indices)
+        ctx.save_for_backward(indices)
+        ctx.set_materialize_grads(False)
+        return values, indices
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad, _):
+        (indices,) = ctx.saved_tensors
+        return torch.zeros_like(grad).scatter(0, indices, grad)
+
+
+def test_function_with_a_result_that_has_no_gradient():
+    def fn(x):
+        values, indices = NonDifferentiable.apply(x)
+        return values * 2, indices + 1, indices.requires_grad
+
+    check(fn, leaf(4), backward=True, graphs=(1, 3), breaks=None)
+
+
+class WritesInput(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+def test_function_that_writes_its_input():
+    def fn(x):
+        y = x * 1
+        z = WritesInput.apply(y)
+        return z is y, z + 1
+
+    check(fn, leaf(3), backward=True, graphs=(1, 3), breaks=None)
+
+
+class Reads(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y, flag=True):
+        ctx.flag = flag
+        return x * y if flag else x + y
+
+    @staticmethod
+    def backward(ctx, grad):
+        needs = ctx.needs_input_grad
+        return grad * 2 if needs[0] else None, grad * 3 if needs[1] else None, None
+
+
+def test_function_that_asks_which_gradients_are_needed():
+    def fn(x, y):
+        return Reads.apply(x, y), Reads.apply(y, x, False)
+
+    check(fn, leaf(3), tensor(3, seed=1), backward=True, others=[(tensor(3), leaf(3, seed=1))], all_graphs=2)
+
+
+class Noisy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        print("forward")
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 5
+
+
+def test_function_whose_forward_breaks():
+    def fn(x):
+        return Noisy.apply(x + 1) * 3
+
+    check(fn, leaf(3), graphs=2, breaks=1, backward=True)
+
+
+COUNTED = []
+
+
+class Counted(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        COUNTED.append("forward")
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        COUNTED.append("backward")
+        return grad * 5
+
+
+def test_function_with_effects_of_its_own():
+    def fn(x):
+        return Counted.apply(x + 1) * 3
+
+    check(fn, leaf(3), graphs=(1, 2), breaks=None, backward=True, watch=["COUNTED"])
+
+
+class Lambda(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, f):
+        ctx.f = f
+        return f(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return ctx.f(grad), None
+
+
+def test_function_that_is_given_a_function():
+    def fn(x, k):
+        return Lambda.apply(x, lambda t: t * k) + 1
+
+    check(fn, leaf(3), 3, graphs=(1, 2), breaks=None, backward=True, others=[(leaf(3), 4)])
+
+
+class TwoHeaded(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weights):
+        ctx.save_for_backward(x, *weights)
+        return sum(x * w for w in weights)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, *weights = ctx.saved_tensors
+        return sum(grad * w for w in weights), None
+
+
+def test_function_with_tensors_in_a_list():
+    def fn(x, a, b):
+        return TwoHeaded.apply(x, [a, b]) + 1
+
+    check(fn, leaf(3), leaf(3, seed=1), tensor(3), graphs=(1, 2), breaks=None, backward=True)
+
+
+def test_function_under_no_grad():
+    def fn(x):
+        with torch.no_grad():
+            y = Scale.apply(x, 3)
+        return y, Scale.apply(x, 2)
+
+    check(fn, leaf(3), backward=True)
+
+
+class Identity(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return -grad
+
+
+class ReturnsInput(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return -grad
+
+
+def test_gradient_reversal():
+    def fn(x):
+        return Identity.apply(x) * 2, ReturnsInput.apply(x) is x, ReturnsInput.apply(x) * 3
+
+    check(fn, leaf(3), graphs=(1, 3), breaks=None, backward=True)
+
+
+class Calls(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return Scale.forward(ctx, x, 2)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return Scale.apply(grad, 2)
+
+
+def test_function_that_calls_another():
+    def fn(x):
+        return Calls.apply(x) + 1
+
+    check(fn, leaf(3), graphs=(1, 2), breaks=None, backward=True)
+
+
+class WithModule(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(tensor(3))
+
+    def forward(self, x):
+        return Scale.apply(x * self.weight, 2)
+
+
+def test_function_in_a_module():
+    check(WithModule(), leaf(3), backward=True)
+
+
+def test_double_backward_through_a_function():
+    def fn(x):
+        return Scale.apply(x * x, 2)
+
+    def around(x):
+        y = fn(x).sum()
+        (g,) = torch.autograd.grad(y, x, create_graph=True)
+        return g.sum()
+
+    check(around, leaf(3), graphs=(1, 3), breaks=None, backward=True)
+
+
+# -- checkpoint --------------------------------------------------------------------------------------------------------
+
+
+def block(x, w):
+    return torch.relu(x @ w) * 2
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpoint(reentrant):
+    def fn(x, w):
+        return checkpoint(block, x + 1, w, use_reentrant=reentrant) * 3
+
+    check(fn, leaf(3, 3), leaf(3, 3, seed=1), graphs=1 if not reentrant else (1, 3), breaks=None, backward=True)
+
+
+def test_checkpoint_of_a_closure_and_of_several_results():
+    def fn(x, w):
+        def inner(a, scale):
+            b = a @ w
+            return {"b": b * scale, "rest": [a, b.sum(), scale]}
+
+        found = checkpoint(inner, x, 2.0, use_reentrant=False)
+        return found["b"].sum() + found["rest"][1] + found["rest"][2], found["rest"][0] is x
+
+    check(fn, leaf(3, 3), leaf(3, 3, seed=1), graphs=(1, 2), breaks=None, backward=True)
+
+
+def test_checkpoint_of_a_module_with_dropout():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5), torch.nn.Tanh())
+
+        def forward(self, x):
+            return checkpoint(self.inner, x, use_reentrant=False).sum()
+
+    torch.manual_seed(0)
+    check(Net(), tensor(3, 4), backward=True)
+
+
+def test_checkpoint_sequential():
+    layers = torch.nn.Sequential(*(torch.nn.Linear(3, 3) for _ in range(4)))
+
+    def fn(x):
+        return checkpoint_sequential(layers, 2, x, use_reentrant=False)
+
+    check(fn, leaf(2, 3), graphs=(1, 3), breaks=None, backward=True)
+
+
+def test_checkpoint_whose_function_breaks():
+    def noisy(x):
+        y = x * 2
+        print("inside")
+        return y.sin()
+
+    def fn(x):
+        return checkpoint(noisy, x + 1, use_reentrant=False) + 1
+
+    check(fn, leaf(3), graphs=2, breaks=None, backward=True)
+
+
+def test_checkpoint_whose_function_has_effects():
+    def fn(x, seen):
+        def inner(a):
+            seen.append("called")
+            return a.sin() * 2
+
+        return checkpoint(inner, x, use_reentrant=False)
+
+    check(fn, leaf(3), [], graphs=(0, 2), breaks=None, backward=True)
+
+
+def test_checkpoint_in_a_checkpoint():
+    def fn(x, w):
+        def inner(a):
+            return checkpoint(block, a, w, use_reentrant=False).tanh()
+
+        return checkpoint(inner, x, use_reentrant=False)
+
+    check(fn, leaf(3, 3), leaf(3, 3, seed=1), backward=True)
+
+
+def test_checkpoint_under_no_grad():
+    def fn(x, w):
+        with torch.no_grad():
+            return checkpoint(block, x, w, use_reentrant=False)
+
+    check(fn, leaf(3, 3), leaf(3, 3, seed=1))
+
+
+def test_checkpoint_under_autocast():
+    def fn(x, w):
+        with torch.autocast("cpu", torch.bfloat16):
+            return checkpoint(block, x, w, use_reentrant=False)
+
+    check(fn, leaf(3, 3), leaf(3, 3, seed=1), backward=True)
+
+
+def test_checkpoint_without_preserved_random_state():
+    def fn(x):
+        return checkpoint(torch.sin, x, use_reentrant=False, preserve_rng_state=False, determinism_check="none")
+
+    check(fn, leaf(3), graphs=(1, 2), breaks=None, backward=True)

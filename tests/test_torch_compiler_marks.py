@@ -1,0 +1,253 @@
+"""What third parties say to torch.compile keeps its meaning: questions, marks, breaks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from programs import check, tensor
+
+ELSEWHERE = os.environ.get("DL_REFERENCE") == "torch"
+
+
+def test_is_compiling_in_every_spelling():
+    def fn(x):
+        found = [
+            torch.compiler.is_compiling(),
+            torch.compiler.is_dynamo_compiling(),
+            dl.is_compiling(),
+        ]
+        return x + (1 if all(found) else 1.0)
+
+    check(fn, tensor(3), operators=1)
+
+
+def test_questions_whose_answer_is_no():
+    def fn(x):
+        if torch.jit.is_scripting() or torch.jit.is_tracing() or torch.compiler.is_exporting():
+            return x * 2
+        if torch.onnx.is_in_onnx_export() or torch._C._get_tracing_state():
+            return x * 3
+        return x + 1
+
+    check(fn, tensor(3), operators=1)
+
+
+def test_is_compiling_asked_by_a_callee_and_by_a_module():
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return self.fast(x) if torch.compiler.is_compiling() else self.slow(x)
+
+        def fast(self, x):
+            return x + 1
+
+        def slow(self, x):
+            y = x + 1
+            return y
+
+    check(Net(), tensor(3), operators=1)
+
+
+def test_disabled_function_method_and_module():
+    @torch.compiler.disable
+    def free(x):
+        assert not torch.compiler.is_compiling()
+        return x * 2
+
+    class Net(torch.nn.Module):
+        @torch.compiler.disable
+        def frozen(self, x):
+            return x * 3
+
+        def forward(self, x):
+            return self.frozen(free(x + 1) + 1) + 1
+
+    check(Net(), tensor(3), graphs=(2, 3), breaks=(1, 4))
+
+
+def test_disable_with_and_without_recursion():
+    def inner(x):
+        return x * 2
+
+    @torch.compiler.disable(recursive=False)
+    def outer(x):
+        return inner(x) + 1
+
+    def fn(x):
+        return outer(x + 1) - 1
+
+    check(fn, tensor(3), graphs=(2, 4), breaks=None)
+
+
+def test_graph_break_of_torchs():
+    torch._dynamo = pytest.importorskip("torch._dynamo")
+
+    def fn(x):
+        y = x + 1
+        torch._dynamo.graph_break()
+        return y * 2
+
+    check(fn, tensor(3), graphs=2, breaks=1)
+
+
+def test_marks_on_tensors_change_nothing():
+    pytest.importorskip("torch._dynamo")
+
+    def fn(x):
+        return x * 2
+
+    def around(x):
+        torch._dynamo.mark_static_address(x)
+        torch._dynamo.mark_dynamic(x, 0)
+        torch._dynamo.maybe_mark_dynamic(x, 0)
+        torch._dynamo.mark_static(x)
+        return fn(x)
+
+    check(around, tensor(3), graphs=(1, 3), breaks=None)
+
+
+def test_allow_in_graph_of_torchs():
+    pytest.importorskip("torch._dynamo")
+
+    def opaque(x):
+        return x * len(sys.argv[:0]) + 1
+
+    allowed = torch.compiler.allow_in_graph(opaque)
+
+    def fn(x):
+        return allowed(x) + 1
+
+    check(fn, tensor(3), graphs=(1, 2), breaks=None)
+
+
+def test_disallow_in_graph_of_ours():
+    def fn(x):
+        return torch.sub(x + 1, 1) * 2
+
+    dl.disallow_in_graph(torch.sub)
+    try:
+        check(fn, tensor(3), graphs=2, breaks=1)
+    finally:
+        dl.allow_in_graph(torch.sub)
+
+
+def test_assume_constant_result_and_substitutes():
+    pytest.importorskip("torch._dynamo")
+
+    @torch.compiler.assume_constant_result
+    def number():
+        return 3
+
+    def fn(x):
+        return x * number()
+
+    check(fn, tensor(3), graphs=(1, 2), breaks=None)
+
+
+def test_cudagraph_step_marks():
+    def fn(x):
+        torch.compiler.cudagraph_mark_step_begin()
+        return x + 1
+
+    check(fn, tensor(3), graphs=(0, 2), breaks=None)
+
+
+def test_wrap_numpy():
+    pytest.importorskip("numpy")
+
+    def inner(a):
+        return a * 2
+
+    def fn(x):
+        return inner(x) + 1
+
+    check(fn, tensor(3))
+
+
+def test_set_stance_and_compile_inside():
+    def fn(x):
+        with torch.compiler.set_stance("force_eager") if False else contextlib.nullcontext():
+            return x + 1
+
+    check(fn, tensor(3))
+
+
+def test_compiled_by_torch_and_called_inside():
+    pytest.importorskip("torch._dynamo")
+    inner = torch.compile(lambda x: x * 2, backend="eager")
+
+    def fn(x):
+        return inner(x + 1) - 1
+
+    check(fn, tensor(3), graphs=(1, 3), breaks=None)
+
+
+def test_torch_check_and_assertions():
+    def fn(x, n):
+        torch._check(n > 0)
+        torch._assert(x.shape[0] == 3, "wrong")
+        assert x.dim() == 1
+        return x * n
+
+    check(fn, tensor(3), 2, graphs=(1, 2), breaks=None)
+
+
+def test_torch_check_that_fails():
+    def fn(x, n):
+        torch._check(n > 0, lambda: f"{n} is not positive")
+        return x * n
+
+    check(fn, tensor(3), 2, others=[(tensor(3), -1)])
+
+
+def test_checks_on_data():
+    def fn(x):
+        torch._assert_async((x > -100).all())
+        torch._assert(x.sum() > -100, "low")
+        return x + 1
+
+    check(fn, tensor(3), graphs=(1, 3), breaks=None)
+
+
+def test_log_once_and_vmapped_questions():
+    def fn(x):
+        torch._C._log_api_usage_once("tests")
+        return x + 1, torch._C._functorch.maybe_current_level() if False else None
+
+    check(fn, tensor(3))
+
+
+def test_overrides_questions():
+    def fn(x):
+        facts = (
+            torch.overrides.has_torch_function((x,)),
+            torch.overrides.has_torch_function_unary(x),
+            torch.overrides.is_tensor_like(x),
+            torch.overrides.is_tensor_like(3),
+            torch.overrides.is_tensor_method_or_property(torch.Tensor.add),
+        )
+        return x + 1, facts
+
+    check(fn, tensor(3), graphs=(1, 2), breaks=None)
+
+
+def test_guard_questions_about_devices():
+    def fn(x):
+        facts = (
+            torch.cuda.is_available(),
+            torch.cuda.device_count(),
+            torch.backends.cudnn.enabled,
+            torch.backends.mps.is_available(),
+            torch.version.cuda is None,
+            torch.get_float32_matmul_precision(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+            torch.distributed.is_available(),
+        )
+        return x + 1, facts
+
+    check(fn, tensor(3), graphs=(1, 4), breaks=None)

@@ -1,0 +1,399 @@
+"""torch's contexts and settings: autocast, inference mode, attention backends, default dtype and device."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from programs import check, tensor
+
+
+def test_autocast_of_several_operators():
+    def fn(x, w):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = x @ w
+            z = torch.softmax(y, -1)
+        return y, z, (x @ w).dtype
+
+    check(fn, tensor(3, 3), tensor(3, 3, seed=1))
+
+
+def test_autocast_disabled_within_autocast():
+    def fn(x, w):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            a = x @ w
+            with torch.autocast("cpu", enabled=False):
+                b = x @ w
+            c = x @ w
+        return a.dtype, b.dtype, c.dtype, a, b
+
+    check(fn, tensor(3, 3), tensor(3, 3, seed=1))
+
+
+def test_autocast_and_a_break_within():
+    def fn(x, w):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            a = x @ w
+            print(torch.is_autocast_enabled("cpu"))
+            b = x @ w
+        return a, b, x @ w
+
+    check(fn, tensor(3, 3), tensor(3, 3, seed=1), graphs=(2, 3), breaks=(1, 2))
+
+
+def test_autocast_by_an_argument():
+    def fn(x, dtype, enabled):
+        with torch.amp.autocast("cpu", dtype=dtype, enabled=enabled):
+            return x @ x, torch.get_autocast_dtype("cpu")
+
+    others = [(tensor(3, 3), torch.float16, True), (tensor(3, 3), torch.bfloat16, False)]
+    check(fn, tensor(3, 3), torch.bfloat16, True, others=others, all_graphs=3)
+
+
+def test_autocast_left_by_an_exception():
+    def fn(x):
+        try:
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                y = x @ x
+                raise ValueError
+        except ValueError:
+            return y, x @ x
+
+    check(fn, tensor(3, 3))
+
+
+def test_autocast_cache_of_weights():
+    def fn(x, w):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return (x @ w) + (x @ w)
+
+    check(fn, tensor(3, 3), tensor(3, 3, seed=1, grad=True), backward=True)
+
+
+def test_custom_autocast_functions_stay_eagers():
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(x):
+        return x * 2
+
+    check(lambda x: forward(x) + 1, tensor(3), graphs=(1, 3), breaks=None)
+
+
+def test_autocast_state_by_hand():
+    def fn(x):
+        before = torch.is_autocast_enabled("cpu")
+        torch.set_autocast_enabled("cpu", True)
+        y = x @ x
+        torch.set_autocast_enabled("cpu", before)
+        return y
+
+    check(fn, tensor(3, 3), graphs=(1, 3), breaks=None)
+
+
+def test_inference_mode_and_its_tensors():
+    def fn(x):
+        with torch.inference_mode():
+            y = x * 2
+            y.add_(1)
+        return y, y.is_inference(), torch.is_inference_mode_enabled()
+
+    check(fn, tensor(3))
+
+
+def test_inference_mode_off_inside_of_on():
+    def fn(x):
+        with torch.inference_mode():
+            with torch.inference_mode(False):
+                y = x * 2
+        return y, y.is_inference()
+
+    check(fn, tensor(3))
+
+
+def test_inference_mode_and_a_break_within():
+    def fn(x):
+        with torch.inference_mode():
+            y = x * 2
+            print("within")
+            z = y + 1
+        return z, z.is_inference()
+
+    check(fn, tensor(3), graphs=(2, 3), breaks=(1, 2))
+
+
+def test_inference_mode_as_a_decorator():
+    @torch.inference_mode()
+    def inner(x):
+        return x * 2
+
+    def fn(x):
+        return inner(x), inner(x).is_inference(), torch.is_inference_mode_enabled()
+
+    check(fn, tensor(3, grad=True), graphs=(1, 3), breaks=None)
+
+
+def test_called_within_inference_mode_and_without():
+    def fn(x):
+        return x * 2
+
+    def around(x, on):
+        with torch.inference_mode() if on else contextlib.nullcontext():
+            return fn(x)
+
+    check(around, tensor(3), True, others=[(tensor(3), False), (tensor(3), True)], graphs=(1, 2), breaks=None)
+
+
+def test_inference_tensor_written_outside_of_inference_mode():
+    with torch.inference_mode():
+        made = torch.ones(3)
+
+    def fn(x):
+        x.add_(1)
+        return x * 2
+
+    fn_of = torch.inference_mode()(lambda: made.clone())
+
+    check(lambda: fn(fn_of()), graphs=None, breaks=None)
+
+
+def test_sdpa_kernel():
+    def fn(q):
+        with sdpa_kernel(SDPBackend.MATH):
+            a = F.scaled_dot_product_attention(q, q, q)
+        with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION]):
+            b = F.scaled_dot_product_attention(q, q, q)
+        return a, b, torch.backends.cuda.flash_sdp_enabled()
+
+    check(fn, tensor(1, 2, 4, 8))
+
+
+def test_attention_backends_after_a_failure_on_the_data():
+    def fn(q, i):
+        try:
+            with sdpa_kernel(SDPBackend.MATH):
+                a = F.scaled_dot_product_attention(q, q, q)
+                b = a[:, :, i]
+        except IndexError:
+            b = q
+        return b, torch.backends.cuda.flash_sdp_enabled()
+
+    q = tensor(1, 2, 4, 8)
+    check(fn, q, torch.tensor([1]), others=[(q, torch.tensor([9]))])
+
+
+def test_sdpa_kernel_around_the_call():
+    def fn(q):
+        return F.scaled_dot_product_attention(q, q, q)
+
+    def around(q):
+        with sdpa_kernel(SDPBackend.MATH):
+            return fn(q) + 1
+
+    check(around, tensor(1, 2, 4, 8), graphs=(1, 3), breaks=None)
+
+
+def test_device_context():
+    def fn(x):
+        with torch.device("meta"):
+            a = torch.ones(3)
+            b = torch.zeros(2, device="cpu")
+            c = x + 1
+        return a.device, a, b, c, torch.ones(2)
+
+    check(fn, tensor(3), graphs=(1, 3), breaks=None)
+
+
+def test_device_context_of_every_factory():
+    def fn(x):
+        with torch.device("meta"):
+            made = [
+                torch.empty(2),
+                torch.full((2,), 1.0),
+                torch.arange(3),
+                torch.linspace(0, 1, 3),
+                torch.eye(2),
+                torch.rand(2),
+                torch.randn(2),
+                torch.tensor([1.0, 2.0]),
+                torch.empty_like(x),
+                torch.zeros_like(x),
+                x.new_ones(2),
+                torch.scalar_tensor(2.0),
+                torch.tril_indices(2, 2),
+            ]
+        return [each.device.type for each in made], x + 1
+
+    check(fn, tensor(3), graphs=(1, 3), breaks=None)
+
+
+def test_device_context_nested_and_left_by_break():
+    def fn(x):
+        with torch.device("meta"):
+            with torch.device("cpu"):
+                a = torch.ones(3) + x
+            print("within")
+            b = torch.ones(3)
+        return a, b.device.type
+
+    check(fn, tensor(3), graphs=(1, 3), breaks=None)
+
+
+def test_device_context_around_the_call():
+    def fn(x):
+        return x + 1, torch.ones(2).device.type
+
+    def around(x):
+        with torch.device("meta"):
+            return fn(x)
+
+    check(around, tensor(3), graphs=(1, 3), breaks=None)
+
+
+def test_default_device_set_outside():
+    def fn(x):
+        return x + 1, torch.ones(2).device.type, torch.get_default_device()
+
+    torch.set_default_device("meta")
+    try:
+        check(fn, torch.ones(3, device="cpu"), graphs=1)
+    finally:
+        torch.set_default_device(None)
+
+
+def test_default_device_set_inside():
+    def fn(x):
+        torch.set_default_device("meta")
+        a = torch.ones(2)
+        torch.set_default_device("cpu")
+        torch.set_default_device(None)
+        return a, x + torch.ones(3)
+
+    check(fn, tensor(3), graphs=(1, 3), breaks=None)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_default_dtype_set_inside(dtype):
+    def fn(x):
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(dtype)
+        a = torch.ones(2) + 1
+        b = torch.tensor([1.5])
+        torch.set_default_dtype(before)
+        return a, b, torch.ones(2), x * 2
+
+    check(fn, tensor(3), graphs=(1, 4), breaks=None)
+
+
+def test_default_dtype_around_the_call():
+    def fn(x):
+        return torch.ones(2) + x, torch.arange(3) / 2, torch.get_default_dtype()
+
+    def around(x, dtype):
+        torch.set_default_dtype(dtype)
+        try:
+            return fn(x)
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+    check(around, tensor(2), torch.float64, others=[(tensor(2), torch.float32)], graphs=(1, 3), breaks=None)
+
+
+def test_deterministic_algorithms_switched_inside():
+    def fn(x):
+        torch.use_deterministic_algorithms(True)
+        y = x * 2
+        torch.use_deterministic_algorithms(False)
+        return y
+
+    check(fn, tensor(2), graphs=(1, 3), breaks=None)
+
+
+def test_flags_read_and_written():
+    def fn(x):
+        if torch.backends.mkldnn.is_available():
+            x = x + 1
+        with torch.backends.mkldnn.flags(enabled=False):
+            x = x * 2
+        return x, torch.get_float32_matmul_precision()
+
+    check(fn, tensor(2), graphs=(1, 4), breaks=None)
+
+
+def test_number_of_threads():
+    def fn(x):
+        return x * torch.get_num_threads(), torch.get_num_interop_threads() > 0
+
+    check(fn, tensor(2), graphs=(1, 2), breaks=None)
+
+
+def test_grad_mode_objects_as_decorators_of_methods():
+    class Net(torch.nn.Module):
+        @torch.no_grad()
+        def frozen(self, x):
+            return x * 2
+
+        @torch.enable_grad()
+        def live(self, x):
+            return x * 3
+
+        def forward(self, x):
+            a = self.frozen(x)
+            with torch.no_grad():
+                b = self.live(x)
+            return a, b
+
+    check(Net(), tensor(3, grad=True), backward=True)
+
+
+def test_exit_stack_of_torchs_contexts():
+    def fn(x):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(torch.no_grad())
+            stack.enter_context(torch.autocast("cpu", torch.bfloat16))
+            y = x @ x
+        return y, y.requires_grad, x @ x
+
+    check(fn, tensor(3, 3, grad=True), graphs=(1, 3), breaks=None, backward=True)
+
+
+def test_contexts_entered_by_hand():
+    def fn(x):
+        manager = torch.no_grad()
+        manager.__enter__()
+        y = x * 2
+        manager.__exit__(None, None, None)
+        return y, x * 3
+
+    check(fn, tensor(3, grad=True), graphs=(1, 3), breaks=None, backward=True)
+
+
+def test_profiler_ranges_and_anomalies():
+    def fn(x):
+        with torch.profiler.record_function("part"):
+            y = x * 2
+        with torch.autograd.profiler.record_function("other"):
+            return y + 1
+
+    check(fn, tensor(3), graphs=(1, 3), breaks=None)
+
+
+def test_cuda_contexts_without_a_device():
+    def fn(x):
+        with torch.cuda.amp.autocast(enabled=False):
+            y = x * 2
+        with torch.cuda.device(-1) if torch.cuda.is_available() else contextlib.nullcontext():
+            return y + 1
+
+    check(fn, tensor(3), graphs=(1, 3), breaks=None)
+
+
+def test_compiler_disable_as_a_context_of_recursion():
+    def fn(x):
+        with torch._C.DisableTorchFunctionSubclass():
+            y = x * 2
+        return y + 1
+
+    check(fn, tensor(3), graphs=(1, 3), breaks=None)

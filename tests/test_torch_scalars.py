@@ -1,0 +1,389 @@
+"""dtype promotion, Python scalars beside tensors, shapes and sizes, type information, factories."""
+
+from __future__ import annotations
+
+import math
+import operator
+
+import pytest
+import torch
+
+from programs import check, ints, tensor
+
+SCALARS = [2, -3, 0, True, False, 2.5, -0.0, float("inf"), float("nan"), 1e30, 2**40, 1 + 2j]
+DTYPES = [
+    torch.bool,
+    torch.uint8,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+]
+ARITHMETIC = [operator.add, operator.mul, operator.truediv, operator.pow, operator.eq, operator.lt, operator.mod]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_promotion_with_scalars(dtype):
+    def fn(x):
+        found = []
+        for scalar in SCALARS:
+            if isinstance(scalar, complex):
+                found += [] if dtype is torch.float16 else [x * scalar]  # of which torch warns once
+            elif not (isinstance(scalar, float) and math.isnan(scalar)):
+                found += [x + scalar, scalar * x, scalar + x]
+        return found
+
+    check(fn, ints(3).to(dtype))
+
+
+@pytest.mark.parametrize("op", ARITHMETIC)
+def test_promotion_between_tensors_with_and_without_dimensions(op):
+    def fn(x, y, s, t):
+        return op(x, y), op(x, s), op(s, t), op(y, t), op(t, x)
+
+    args = (ints(3) + 1, tensor(3).abs() + 1, torch.tensor(2.0, dtype=torch.float64), torch.tensor(3))
+    check(fn, *args)
+
+
+def test_scalars_on_the_left_of_every_operator():
+    def fn(x):
+        return 2 - x, 2 / x, 2 // x, 2 % x, 2**x, 2 < x, 2 == x, -x, abs(x), +x, divmod(7, 2), 2.0 @ x if False else x
+
+    check(fn, tensor(3).abs() + 1)
+
+
+def test_integer_operators():
+    def fn(x, y):
+        return x & y, x | y, x ^ y, ~x, x << 1, x >> 1, 1 << x, 3 & x, x // 2, x % 3, -x, divmod(x, y)
+
+    check(fn, ints(4), ints(4, seed=1) + 1, graphs=(1, 2), breaks=None)
+
+
+def test_boolean_operators():
+    def fn(x, y):
+        return x & y, x | ~y, x ^ True, x.logical_and(y), torch.logical_not(x), x.any(), x.all(), x == y, x.sum()
+
+    check(fn, ints(4) > 4, ints(4, seed=1) > 4)
+
+
+def test_reflected_and_inplace_with_numbers_that_change():
+    def fn(x, n):
+        x = x * n
+        x += n
+        return n - x
+
+    check(fn, tensor(3), 2, others=[(tensor(3), 3), (tensor(3), 2.5), (tensor(3), True)])
+
+
+def test_float_of_python_has_double_precision():
+    def fn(x):
+        third = 1.0 / 3.0
+        return x * third, x + 1e-20, torch.tensor(third, dtype=torch.float64) - third, x.double() * third
+
+    check(fn, tensor(3))
+
+
+def test_result_type_and_promote_types():
+    def fn(x, y):
+        return (
+            torch.result_type(x, 2.5),
+            torch.result_type(x, y),
+            torch.promote_types(x.dtype, torch.float16),
+            torch.can_cast(torch.float64, torch.int32),
+            x.to(torch.promote_types(x.dtype, y.dtype)),
+        )
+
+    check(fn, ints(3), tensor(3), operators=1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_finfo(dtype):
+    def fn(x):
+        info = torch.finfo(x.dtype)
+        return x.clamp(info.min, info.max) + info.eps, info.tiny, info.bits, info.smallest_normal, info.dtype, info.max
+
+    check(fn, tensor(3).to(dtype))
+
+
+def test_iinfo():
+    def fn(x):
+        info = torch.iinfo(x.dtype)
+        return x.clamp(info.min + 1, info.max), info.bits, torch.iinfo(torch.uint8).max, info.dtype
+
+    check(fn, ints(3))
+
+
+def test_info_of_the_wrong_kind():
+    def fn(x):
+        try:
+            return x + torch.iinfo(x.dtype).max
+        except TypeError as error:
+            return x * 2, str(error)[:10]
+
+    check(fn, tensor(3), graphs=None, breaks=None)
+
+
+def test_size_in_every_guise():
+    def fn(x):
+        s = x.shape
+        a, b, *rest = s
+        return (
+            s[0],
+            s[-1],
+            s[1:],
+            s[::-1],
+            len(s),
+            s.numel(),
+            list(s),
+            tuple(s),
+            s + (1,),
+            (1, *s),
+            s == torch.Size([2, 3, 4]),
+            s == (2, 3, 4),
+            s != [2, 3, 4],
+            3 in s,
+            s.index(3),
+            s.count(2),
+            max(s),
+            sum(s),
+            math.prod(s),
+            [n * 2 for n in s],
+            {n: i for i, n in enumerate(s)},
+            x.size(),
+            x.size(1),
+            x.size(dim=-1),
+            x.numel() // a // b,
+            rest,
+            isinstance(s, tuple),
+            isinstance(s, torch.Size),
+            type(s[:2]),
+            str(s),
+            f"{s}",
+            hash(s) == hash((2, 3, 4)),
+            x + 1,
+        )
+
+    check(fn, tensor(2, 3, 4), others=[(tensor(3, 2, 4),)], operators=1)
+
+
+def test_shapes_as_arguments():
+    def fn(x):
+        a = x.new_zeros(x.shape)
+        b = torch.ones(x.size(), dtype=x.dtype)
+        c = torch.empty(*x.shape).fill_(1)
+        d = x.reshape(x.shape[0], -1).view(x.shape)
+        e = torch.zeros(x.shape[:-1] + (5,))
+        f = x.expand(2, *x.shape)
+        g = torch.zeros((x.size(0), 1)).expand(-1, x.size(1))
+        return a, b, c, d, e, f, g, torch.Size((1, 2)) + x.shape, torch.broadcast_shapes(x.shape, (1, 3))
+
+    check(fn, tensor(2, 3))
+
+
+def test_comparisons_of_shapes_choose_branches():
+    def fn(x, y):
+        if x.shape == y.shape:
+            return x + y
+        if x.dim() > y.dim() and x.shape[1:] == y.shape:
+            return x - y
+        return x.sum() * y.sum()
+
+    check(fn, tensor(2, 3), tensor(2, 3), others=[(tensor(2, 3), tensor(3)), (tensor(2), tensor(3))], all_graphs=3)
+
+
+def test_size_made_by_hand():
+    def fn(x):
+        s = torch.Size([x.shape[0], 2])
+        t = torch.Size((1, 2, 3))
+        return x.new_ones(s), t.numel(), t[1], type(s + t), x.view(torch.Size((-1,)))
+
+    check(fn, tensor(2, 3))
+
+
+FACTORIES = {
+    "zeros": lambda x: torch.zeros(2, 3),
+    "ones_list": lambda x: torch.ones([2, 3], dtype=torch.int32),
+    "full": lambda x: (torch.full((2,), 1), torch.full((2,), 1.5), torch.full((2,), True)),
+    "arange": lambda x: (torch.arange(3), torch.arange(1, 2, 0.5), torch.arange(3.0), torch.arange(x.shape[0])),
+    "linspace": lambda x: (torch.linspace(0, 1, 4), torch.logspace(0, 1, 3)),
+    "eye": lambda x: (torch.eye(2), torch.eye(2, 3, dtype=torch.bool)),
+    "tensor": lambda x: (torch.tensor(3), torch.tensor([1.0, 2]), torch.tensor([[True]]), torch.tensor([])),
+    "tensor_of_shape": lambda x: torch.tensor(x.shape),
+    "as_tensor": lambda x: (torch.as_tensor([1, 2]), torch.as_tensor(x)),
+    "scalar_tensor": lambda x: torch.scalar_tensor(2),
+    "like": lambda x: (torch.zeros_like(x), torch.ones_like(x, dtype=torch.int8), torch.full_like(x, 3)),
+    "new": lambda x: (x.new_zeros(2), x.new_full((2,), 3), x.new_tensor([1, 2]), x.new_empty(0)),
+    "device": lambda x: (torch.zeros(2, device="cpu"), torch.ones(2, device=x.device), x.to("cpu")),
+    "meta": lambda x: torch.zeros(2, device="meta").shape,
+    "tri": lambda x: (torch.tril(x), torch.triu_indices(3, 3), torch.tril_indices(2, 2)),
+    "windows": lambda x: (torch.hann_window(4), torch.hamming_window(4), torch.kaiser_window(4)),
+    "vander": lambda x: (torch.vander(torch.arange(3)), torch.block_diag(x, x), torch.cartesian_prod(x[0], x[1])),
+    "requires_grad": lambda x: torch.zeros(2, requires_grad=True),
+    "layout": lambda x: torch.empty(2, 3, 4, 5, memory_format=torch.channels_last).stride(),
+    "complex": lambda x: (torch.complex(x, x), torch.polar(x, x), torch.zeros(2, dtype=torch.complex64)),
+    "from_bool": lambda x: torch.tensor(x.shape[0] > 1),
+    "nested_lists": lambda x: torch.tensor([[i * j for i in range(3)] for j in range(2)]),
+}
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_factories(name):
+    make = FACTORIES[name]
+
+    def fn(x):
+        return make(x), x + 1
+
+    check(fn, tensor(2, 3), graphs=(1, 2), breaks=None)
+
+
+def test_tensor_of_tensors():
+    def fn(x):
+        return torch.tensor([x[0].sum(), x[1].sum()]), torch.stack([x.sum(), x.mean()]), torch.tensor(x.shape[0] / 2)
+
+    check(fn, tensor(2, 3), graphs=None, breaks=None)
+
+
+def test_constant_tensors_are_known():
+    def fn(x):
+        n = torch.tensor(3)
+        if n > 2:
+            x = x * n.item()
+        return x[: int(n)], range(n)[-1], [0, 1, 2, 3][n]
+
+    check(fn, tensor(4), graphs=(1, 4), breaks=None)
+
+
+def test_items_of_data_break_and_go_on():
+    def fn(x):
+        n = int(x.sum())
+        return x * n, float(x[0]) + 1, bool(x[1] > 0), x.tolist(), complex(x[0])
+
+    check(fn, torch.tensor([1.0, 2.0]), graphs=None, breaks=None)
+
+
+def test_dtype_methods_and_type_strings():
+    def fn(x):
+        return (
+            x.int(),
+            x.double().dtype,
+            x.type(),
+            x.type(torch.float64),
+            x.type("torch.DoubleTensor"),
+            x.type_as(x.half()),
+            x.to(torch.int64, copy=True),
+            x.to(x.half()),
+            x.to(dtype=torch.float64, non_blocking=True),
+            x.dtype.itemsize,
+            x.dtype.is_signed,
+            x.dtype.to_complex(),
+            x.element_size(),
+            str(x.device),
+            x.get_device(),
+        )
+
+    check(fn, tensor(3), graphs=(1, 3), breaks=None)
+
+
+def test_devices():
+    def fn(x):
+        d = torch.device("cpu", 0)
+        e = torch.device(x.device)
+        return (
+            d.type,
+            d.index,
+            e == x.device,
+            d == torch.device("cpu"),
+            str(e),
+            repr(d),
+            x.to(e) is x,
+            hash(e) == hash(e),
+        )
+
+    check(fn, tensor(3), graphs=(0, 1), breaks=None)
+
+
+def test_python_builtins_over_tensors():
+    def fn(x):
+        return sum(x), max(x[0], x[1]) if False else x.max(), abs(x), len(x), list(x)[0], [*x], round(2.5), sum([x, x])
+
+    check(fn, tensor(3))
+
+
+def test_chained_conversions_keep_identity():
+    def fn(x):
+        return (
+            x.float() is x,
+            x.to("cpu") is x,
+            x.contiguous() is x,
+            x.cpu() is x,
+            x.detach() is x,
+            x.double() is x,
+            x + 1,
+        )
+
+    check(fn, tensor(3))
+
+
+def test_where_with_scalars():
+    def fn(x):
+        return torch.where(x > 0, 1, 0), torch.where(x > 0, x, 0.0), torch.where(x > 0, 1.0, x), x.where(x > 0, -1)
+
+    check(fn, tensor(4))
+
+
+def test_comparison_with_other_things():
+    def fn(x):
+        return x == None, x != "a", x == x, x is None, x + 1  # noqa: E711
+
+    check(fn, tensor(3), graphs=(1, 2), breaks=None)
+
+
+def test_clamp_with_tensors_and_numbers():
+    def fn(x, y):
+        return x.clamp(0), x.clamp(min=y), x.clamp(-1, y.max()) if False else x.clamp_(max=1), torch.clip(x, 0, 1)
+
+    check(fn, tensor(3), tensor(3, seed=1))
+
+
+def test_bitwise_of_bool_and_int():
+    def fn(m, n):
+        return m & n, m | 1, n ^ m, m + m, m * 2, m - n, ~m
+
+    check(fn, ints(3) > 4, ints(3, seed=1))
+
+
+def test_division_kinds():
+    def fn(x, y):
+        return x / y, x // y, torch.div(x, y, rounding_mode="trunc"), torch.fmod(x, y), torch.remainder(x, y), x % y
+
+    check(fn, ints(4) - 5, ints(4, seed=1) + 1)
+
+
+def test_division_by_zero():
+    def fn(x):
+        return x / 0, x // 0.0, x % 0.0, 0 / x
+
+    check(fn, tensor(3))
+
+
+def test_integer_division_by_zero_raises():
+    def fn(x, y):
+        return (x + 1) // y
+
+    check(fn, ints(3), torch.zeros(3, dtype=torch.int64), graphs=None, breaks=None)
+
+
+def test_overflow_wraps():
+    def fn(x):
+        return x + 200, x * 2, x - 1, (x.int() << 30) * 4
+
+    check(fn, torch.tensor([100, 255, 0], dtype=torch.uint8))
+
+
+def test_scalar_that_does_not_fit():
+    def fn(x):
+        return x + 300
+
+    check(fn, torch.tensor([1], dtype=torch.uint8), graphs=None, breaks=None)

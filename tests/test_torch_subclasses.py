@@ -1,0 +1,570 @@
+"""Tensors that are more: subclasses with __torch_function__ or __torch_dispatch__, modes, other layouts."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.utils.checkpoint
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from programs import check, ints, tensor
+
+CALLS: list[str] = []
+
+
+class Copied(torch.Tensor):
+    """Copies as the tensor it is, whatever its operators do."""
+
+    def __deepcopy__(self, memo):
+        with torch._C.DisableTorchFunctionSubclass():
+            return memo.setdefault(id(self), torch.Tensor.clone(self).as_subclass(type(self)))
+
+
+class Plain(Copied):
+    pass
+
+
+class Tagged(Copied):
+    """Carries a tag along."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        found = super().__torch_function__(func, types, args, kwargs or {})
+        if isinstance(found, cls):
+            found.tag = "made by " + getattr(func, "__name__", "?")
+        return found
+
+
+class Logged(Copied):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        CALLS.append(func.__name__)
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+class Swapped(Copied):
+    """Adds where it is told to multiply."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func in (torch.mul, torch.Tensor.mul, torch.Tensor.__mul__):
+            func = torch.add
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+class Disabled(Copied):
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+
+class Handled(Copied):
+    """Keeps a table of what it does itself."""
+
+    TABLE: dict = {}
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func in cls.TABLE:
+            return cls.TABLE[func](*args, **(kwargs or {}))
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+Handled.TABLE[torch.sum] = lambda x: x.as_subclass(torch.Tensor).sum() * 10
+
+
+class Unwraps(Copied):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+
+
+class WithMethods(Copied):
+    def total(self):
+        return self.sum() * 2
+
+    @property
+    def twice(self):
+        return self * 2
+
+    @classmethod
+    def make(cls, x):
+        return x.as_subclass(cls)
+
+
+class Duck:
+    """No tensor, but torch's functions ask it."""
+
+    def __init__(self, value):
+        self.value = value
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        plain = [each.value if isinstance(each, Duck) else each for each in args]
+        return Duck(func(*plain, **(kwargs or {})))
+
+
+class Wrapper(torch.Tensor):
+    """Written with __torch_dispatch__."""
+
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        plain = [each.inner if isinstance(each, cls) else each for each in args]
+        found = func(*plain, **(kwargs or {}))
+        return cls(found * 2) if isinstance(found, torch.Tensor) else found
+
+
+def made(cls, *shape, seed=0):
+    return tensor(*shape, seed=seed).as_subclass(cls)
+
+
+@pytest.mark.parametrize("cls", [Plain, Tagged, Swapped, Disabled])
+def test_operators_of_a_subclass(cls):
+    def fn(x, y):
+        z = x * 2 + y
+        w = torch.relu(z).sum() - 1
+        return z, w, type(z), type(w), x.shape, z.dtype
+
+    disabled = cls is Disabled  # whose results are no instances of it
+    check(fn, made(cls, 3), tensor(3, seed=1), graphs=None if disabled else 1, breaks=None if disabled else 0)
+
+
+def test_subclass_that_logs():
+    def fn(x):
+        CALLS.clear()
+        y = x + 1
+        return y.sin(), y.shape[0], list(CALLS)
+
+    check(fn, made(Logged, 3))
+
+
+def test_subclass_made_inside():
+    def fn(x):
+        y = x.as_subclass(Tagged)
+        z = y * 2
+        return z, z.tag, x + 1
+
+    check(fn, tensor(3))
+
+
+def test_subclass_given_to_a_function_beside_others():
+    def fn(x, y):
+        return torch.add(y, x), torch.cat([y, x]), torch.cat([x, x]), torch.where(y > 0, x, y), [y, x][1] @ y
+
+    check(fn, made(Tagged, 3), tensor(3))
+
+
+def test_subclass_now_and_plain_then():
+    def fn(x):
+        return x * 3
+
+    check(fn, tensor(3), others=[(made(Swapped, 3),), (tensor(3),)], all_graphs=2)
+    check(fn, made(Swapped, 3), others=[(tensor(3),)], all_graphs=2)
+
+
+def test_subclass_that_is_only_carried():
+    def fn(x, y):
+        return {"kept": x, "computed": y * 2}
+
+    check(fn, made(Tagged, 3), tensor(3))
+
+
+def test_subclass_left_out_by_disabling():
+    def fn(x):
+        with torch._C.DisableTorchFunctionSubclass():
+            y = x * 3
+        return y, type(y), x * 3
+
+    check(fn, made(Swapped, 3))
+
+
+def test_subclass_that_handles_some_functions_itself():
+    def fn(x):
+        return torch.sum(x), x.sum(), x + 1
+
+    check(fn, made(Handled, 3))
+
+
+def test_subclass_that_unwraps():
+    def fn(x):
+        return torch.sum(x), x.sin(), x + 1, x[0], x.shape
+
+    check(fn, made(Unwraps, 3))
+
+
+def test_methods_and_properties_of_a_subclass():
+    def fn(x, y):
+        return x.total(), x.twice, WithMethods.make(y).twice, x.make(y), isinstance(x, torch.Tensor)
+
+    check(fn, made(WithMethods, 3), tensor(3))
+
+
+def test_functions_with_several_results_of_a_subclass():
+    def fn(x):
+        a, b = torch.split(x, [1, 2])
+        return a, b, x.max(0), x.unbind(), [*x], len(x), torch.stack([x, x]).shape, x.topk(2).values
+
+    check(fn, made(Tagged, 3))
+
+
+def test_operators_and_indexing_of_a_subclass():
+    def fn(x, i):
+        return x > 0, x == x, -x, ~(x > 0), 2 - x, abs(x), x @ x, x[i], x[[0, 1]], x[1:, None], x.T.shape, x**2
+
+    check(fn, made(Plain, 3), torch.tensor([0, 2]))
+
+
+def test_writing_into_a_subclass():
+    def fn(x, y):
+        x.add_(1)
+        x[0] = 5
+        z = x[1:]
+        z *= 2
+        y.copy_(x)
+        torch.mul(x, 2, out=y)
+        return x, z, y
+
+    check(fn, made(Tagged, 3), made(Tagged, 3, seed=1))
+
+
+def test_gradients_of_a_subclass():
+    def fn(x, w):
+        return (x * 2 @ w).sum()
+
+    check(fn, made(Tagged, 3).requires_grad_(), tensor(3, 3, grad=True), backward=True)
+
+
+def test_modules_of_a_subclass():
+    net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU(), torch.nn.LayerNorm(3), torch.nn.Dropout(0.5))
+
+    def fn(m, x):
+        return m(x), torch.nn.functional.softmax(x, -1), torch.nn.functional.gelu(x)
+
+    check(fn, net, made(Tagged, 2, 3))
+
+
+def test_attributes_of_a_subclass():
+    def fn(x):
+        y = x * 2
+        y.note = x.note + "!"
+        x.count = 3
+        return y, y.tag, hasattr(y, "note"), hasattr(x, "missing"), getattr(x, "missing", 1)
+
+    def around(x):
+        x.note = "given"
+        return fn(x)
+
+    check(around, made(Tagged, 3), graphs=(1, 2), breaks=None)
+
+
+def test_subclass_and_a_break():
+    def fn(x):
+        y = x * 2
+        print("between")
+        return y + 1, y.tag
+
+    check(fn, made(Tagged, 3), graphs=2, breaks=1)
+
+
+def test_two_subclasses_meet():
+    class Derived(Tagged):
+        pass
+
+    def fn(x, y):
+        return x + y, y + x, torch.cat([x, y])
+
+    check(fn, made(Derived, 3), made(Tagged, 3), graphs=None, breaks=None)
+
+
+def test_torch_function_replaced_between_calls():
+    class Changing(Copied):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    original = Changing.__dict__["__torch_function__"]
+
+    def other(cls, func, types, args=(), kwargs=None):
+        return torch.Tensor.__torch_function__.__func__(cls, func, types, args, kwargs or {}) if func is None else 7
+
+    def fn(x):
+        return x * 3
+
+    def around(x, replace):
+        Changing.__torch_function__ = classmethod(other) if replace else original
+        return fn(x)
+
+    check(around, made(Changing, 3), False, others=[(made(Changing, 3), True), (made(Changing, 3), False)], graphs=None)
+
+
+def test_transforms_and_checkpoint_of_a_subclass():
+    def fn(x):
+        y = torch.utils.checkpoint.checkpoint(lambda a: a * 2, x, use_reentrant=False)
+        return y, torch.func.vmap(lambda a: a * 3)(x)
+
+    check(fn, made(Tagged, 3), graphs=None, breaks=None)
+
+
+def test_duck_with_torch_function():
+    def fn(d, x):
+        return torch.add(d, x).value, torch.sin(d).value, x + 1
+
+    check(fn, Duck(tensor(3)), tensor(3, seed=1), graphs=None, breaks=None)
+
+
+def test_wrapper_by_torch_dispatch():
+    def fn(x, y):
+        z = Wrapper(x) + y
+        return z.inner + 1, y * 2
+
+    check(fn, tensor(3), tensor(3, seed=1), graphs=None, breaks=None)
+
+
+class Doubles(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        found = func(*args, **(kwargs or {}))
+        return found * 2 if func is torch.sin else found
+
+
+class Counts(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.seen.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_function_mode_entered_inside():
+    def fn(x):
+        with Doubles():
+            y = torch.sin(x)
+        return y, torch.sin(x)
+
+    check(fn, tensor(3), graphs=None, breaks=None)
+
+
+def test_function_mode_around_the_call():
+    def fn(x):
+        return torch.sin(x) + 1
+
+    def around(x, on):
+        if on:
+            with Doubles():
+                return fn(x)
+        return fn(x)
+
+    check(around, tensor(3), False, others=[(tensor(3), True), (tensor(3), False)], graphs=None, breaks=None)
+
+
+def test_dispatch_mode_entered_inside():
+    def fn(x):
+        mode = Counts()
+        with mode:
+            y = torch.sin(x) + 1
+        return y * 2, mode.seen
+
+    check(fn, tensor(3), graphs=None, breaks=None)
+
+
+def test_dispatch_mode_given():
+    def fn(x, mode):
+        y = x + 1
+        with mode:
+            y = y * 2
+        return y - 1, len(mode.seen)
+
+    check(fn, tensor(3), Counts(), graphs=None, breaks=None)
+
+
+# -- layouts -----------------------------------------------------------------------------------------------------------
+
+
+def test_sparse_made_inside():
+    def fn(x):
+        s = torch.sparse_coo_tensor(torch.tensor([[0, 1], [1, 2]]), torch.ones(2), (3, 3))
+        return torch.sparse.mm(s, x), s.to_dense() + x
+
+    fn(tensor(3, 3))  # what torch warns of once is said
+    check(fn, tensor(3, 3), graphs=None, breaks=None)
+
+
+def test_sparse_given():
+    def fn(s, x):
+        return s @ x, s.coalesce().values() * 2, x + 1, s.is_sparse
+
+    check(fn, tensor(3, 3).relu().to_sparse(), tensor(3, 3), graphs=None, breaks=None)
+
+
+def test_sparse_result_returned():
+    def fn(x):
+        return (x * 2).to_sparse(), x + 1
+
+    check(fn, tensor(3, 3), graphs=None, breaks=None)
+
+
+def test_compressed_rows():
+    def fn(x):
+        return x.to_sparse_csr() @ x, x.relu().to_sparse_csr().values()
+
+    fn(tensor(3, 3))
+    check(fn, tensor(3, 3), graphs=None, breaks=None)
+
+
+def test_complex_arithmetic():
+    def fn(x, y):
+        z = torch.complex(x, y)
+        w = z * z.conj() + 1j
+        return w, w.abs(), w.angle(), w.real, w.imag, torch.view_as_real(w), z.is_complex(), w.H if w.ndim == 2 else w
+
+    check(fn, tensor(3, 3), tensor(3, 3, seed=1))
+
+
+def test_conjugate_and_negative_views():
+    def fn(z):
+        c = z.conj()
+        n = c.imag
+        return c, c.is_conj(), n, n.is_neg(), c.resolve_conj(), n.resolve_neg(), c.mul(2)
+
+    check(fn, tensor(3, dtype=torch.complex64))
+
+
+def test_conjugate_given_now_and_plain_then():
+    def fn(z):
+        return z * 2, z.is_conj()
+
+    z = tensor(3, dtype=torch.complex64)
+    check(fn, z.conj(), others=[(z,)])
+
+
+def test_fourier_transforms():
+    def fn(x):
+        spectrum = torch.fft.rfft(x)
+        spectrum[..., 1:] = 0
+        return torch.fft.irfft(spectrum, n=x.shape[-1]), torch.fft.fftshift(torch.fft.fftfreq(4))
+
+    check(fn, tensor(2, 8), exact=False)
+
+
+def test_quantised():
+    def fn(x):
+        q = torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
+        return q.dequantize(), x + 1, q.q_scale()
+
+    fn(tensor(3))
+    check(fn, tensor(3), graphs=None, breaks=None)
+
+
+def test_fake_quantised():
+    def fn(x):
+        return torch.fake_quantize_per_tensor_affine(x, 0.1, 0, -128, 127) + 1
+
+    check(fn, tensor(3, grad=True), backward=True)
+
+
+def test_nested_tensor_made_inside():
+    def fn(x, y):
+        n = torch.nested.nested_tensor([x, y])
+        return (n * 2).to_padded_tensor(0.0), x + 1
+
+    check(fn, tensor(2, 3), tensor(4, 3), graphs=None, breaks=None)
+
+
+def test_jagged_tensor_made_inside():
+    def fn(x, y):
+        n = torch.nested.as_nested_tensor([x, y], layout=torch.jagged)
+        return torch.nested.to_padded_tensor(n.sin(), 0.0), x + 1
+
+    check(fn, tensor(2, 3), tensor(4, 3), graphs=None, breaks=None)
+
+
+def test_masked_tensors_functions():
+    def fn(x, m):
+        return torch.masked.sum(x, 1, mask=m), torch.masked.softmax(x, 1, mask=m), torch.masked.mean(x, 0, mask=m)
+
+    check(fn, tensor(3, 4), ints(3, 4) > 3, graphs=None, breaks=None)
+
+
+def test_meta_tensors():
+    def fn(x):
+        y = torch.empty(3, device="meta") * 2
+        return y.shape, y.device.type, x + 1
+
+    check(fn, tensor(3))
+
+
+def test_named_tensors():
+    def fn(x):
+        y = x.refine_names("a", "b")
+        return y.sum("a").rename(None), x.names
+
+    check(fn, tensor(2, 3), graphs=None, breaks=None)
+
+
+def test_mkldnn_layout():
+    def fn(x):
+        return x.to_mkldnn().to_dense() + 1
+
+    if not torch.backends.mkldnn.is_available():
+        pytest.skip("this torch has no oneDNN")
+    check(fn, tensor(2, 3), graphs=None, breaks=None)
+
+
+def test_views_with_another_dtype():
+    def fn(x):
+        y = x.view(torch.int32)
+        y += 1
+        return x, y.view(torch.float32), x.view(torch.uint8).shape
+
+    check(fn, tensor(4))
+
+
+def test_low_precision_floats():
+    def fn(x):
+        a = x.to(torch.float8_e4m3fn).to(torch.float32)
+        return a + 1, x.bfloat16().float(), x.half() @ x.half().t()
+
+    check(fn, tensor(2, 2))
+
+
+def test_forward_mode_duals():
+    def fn(x, t):
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(x, t)
+            return torch.autograd.forward_ad.unpack_dual(dual * dual).tangent
+
+    check(fn, tensor(3), tensor(3, seed=1), graphs=None, breaks=None)
+
+
+def test_forward_mode_dual_given():
+    def fn(x):
+        return x * x
+
+    def around(x, t):
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(x, t)
+            return torch.autograd.forward_ad.unpack_dual(fn(dual))
+
+    check(around, tensor(3), tensor(3, seed=1), graphs=None, breaks=None)
+
+
+def test_compiled_function_inside_of_a_transform():
+    def fn(x):
+        return x.sin() * 2
+
+    import dynamo_lite as dl
+
+    compiled = dl.compile(fn, backend="eager")
+
+    def around(x):
+        return torch.func.vmap(compiled)(x), torch.func.grad(lambda a: compiled(a).sum())(x)
+
+    check(around, tensor(3, 2), graphs=None, breaks=None)

@@ -1,0 +1,505 @@
+"""Operators over functions: torch.func's transforms, functional_call, cond and while_loop, custom operators."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.func import (
+    functional_call,
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    stack_module_state,
+    vjp,
+    vmap,
+)
+from torch.utils.checkpoint import checkpoint
+
+import dynamo_lite as dl
+from programs import check, ints, tensor
+
+
+def leaf(*shape, seed=0):
+    return tensor(*shape, seed=seed, grad=True)
+
+
+# -- vmap --------------------------------------------------------------------------------------------------------------
+
+
+def test_vmap_of_a_lambda():
+    def fn(x):
+        return vmap(lambda row: row.sum() * 2)(x) + 1
+
+    check(fn, tensor(3, 4), others=[(tensor(5, 2),)])
+
+
+def test_vmap_over_several_arguments_and_dimensions():
+    def fn(x, y, z):
+        return vmap(torch.dot, in_dims=(0, 1))(x, y), vmap(lambda a, b: a + b, (None, 0), 1)(z, x)
+
+    check(fn, tensor(3, 4), tensor(4, 3), tensor(4))
+
+
+def test_vmap_sees_the_shape_without_the_batch():
+    def fn(x):
+        def inner(a):
+            assert a.dim() == 1
+            return a.view(2, -1).sum(0) * a.shape[0] if a.ndim == 1 else a
+
+        return vmap(inner)(x)
+
+    check(fn, tensor(3, 4))
+
+
+def test_vmap_captures_outer_tensors_and_constants():
+    scale = tensor(4)
+
+    def fn(x, n):
+        y = x * 2
+        return vmap(lambda row: row * scale + y.sum() * n)(x)
+
+    check(fn, tensor(3, 4), 2, others=[(tensor(3, 4), 3)])
+
+
+def test_vmap_of_vmap():
+    def fn(x, y):
+        return vmap(vmap(lambda a, b: a * b, (None, 0)), (0, None))(x, y)
+
+    check(fn, tensor(3), tensor(4))
+
+
+def test_vmap_with_structures():
+    def fn(d):
+        def inner(each):
+            return {"sum": each["a"] + each["b"][0], "parts": (each["a"], each["b"][0].sin())}
+
+        found = vmap(inner)(d)
+        return found["sum"] * 2, found["parts"]
+
+    check(fn, {"a": tensor(3, 2), "b": [tensor(3, 2, seed=1)]})
+
+
+def test_vmap_with_gradients():
+    def fn(x, w):
+        return vmap(lambda row: torch.tanh(row @ w))(x).sum()
+
+    check(fn, leaf(3, 4), leaf(4, 2, seed=1), backward=True)
+
+
+def test_vmap_with_random_numbers():
+    def fn(x):
+        same = vmap(lambda row: row + torch.rand(2), randomness="same")(x)
+        return same, vmap(lambda row: F.dropout(row, 0.5), randomness="different")(x)
+
+    check(fn, tensor(3, 2))
+
+
+def test_vmap_in_chunks():
+    def fn(x):
+        return vmap(lambda row: row.cumsum(0), chunk_size=2)(x)
+
+    check(fn, tensor(5, 3))
+
+
+def test_vmap_whose_function_writes():
+    def fn(x):
+        def inner(row):
+            y = row * 1
+            y[0] = 0
+            y.add_(1)
+            return y
+
+        return vmap(inner)(x)
+
+    check(fn, tensor(3, 2))
+
+
+def test_vmap_whose_function_writes_its_argument():
+    def fn(x):
+        return vmap(lambda row: row.mul_(2))(x)
+
+    check(fn, tensor(3, 2), graphs=(0, 1), breaks=None)
+
+
+def test_vmap_whose_function_has_effects():
+    def fn(x, seen):
+        def inner(row):
+            seen.append(row.shape)
+            return row * 2
+
+        return vmap(inner)(x)
+
+    check(fn, tensor(3, 2), [], graphs=(0, 1), breaks=None)
+
+
+def test_vmap_whose_function_prints():
+    def fn(x):
+        def inner(row):
+            print("row")
+            return row * 2
+
+        return vmap(inner)(x + 1) - 1
+
+    check(fn, tensor(3, 2), graphs=2, breaks=None)
+
+
+def test_vmap_made_before_and_passed():
+    def fn(f, x):
+        return f(x) + 1
+
+    check(fn, vmap(torch.sum), tensor(3, 2), graphs=(1, 2), breaks=None)
+
+
+def test_vmap_made_inside_and_returned():
+    def fn(x):
+        f = vmap(torch.sum)
+        return f(x)
+
+    check(fn, tensor(3, 2))
+
+
+def test_vmap_that_is_refused():
+    def fn(x, y):
+        return vmap(torch.add)(x, y)
+
+    check(fn, tensor(3), tensor(4), graphs=None, breaks=None)
+
+
+def test_vmap_of_data_dependent_control_flow():
+    def fn(x):
+        return vmap(lambda row: row * 2 if row.sum() > 0 else row)(x)
+
+    check(fn, tensor(3, 2), graphs=None, breaks=None)
+
+
+# -- gradients ---------------------------------------------------------------------------------------------------------
+
+
+def test_grad_of_a_function():
+    def fn(x):
+        return grad(lambda a: (a**3).sum())(x) * 2
+
+    check(fn, tensor(3))
+
+
+def test_grad_by_several_arguments_with_aux():
+    def fn(x, y):
+        def inner(a, b, flag):
+            loss = (a * b).sum() if flag else a.sum()
+            return loss, {"product": a * b}
+
+        (ga, gb), aux = grad(inner, argnums=(0, 1), has_aux=True)(x, y, True)
+        return ga, gb, aux["product"]
+
+    check(fn, tensor(3), tensor(3, seed=1))
+
+
+def test_grad_and_value_of_a_structure():
+    def fn(params, x):
+        def loss(p):
+            return ((x @ p["w"] + p["b"]) ** 2).mean()
+
+        gradients, value = grad_and_value(loss)(params)
+        return {name: params[name] - 0.1 * gradients[name] for name in params}, value
+
+    check(fn, {"w": tensor(3, 2), "b": tensor(2)}, tensor(4, 3))
+
+
+def test_grad_of_grad():
+    def fn(x):
+        return grad(lambda a: grad(lambda b: (b**3).sum())(a).sum())(x)
+
+    check(fn, tensor(3))
+
+
+def test_grad_under_no_grad_and_of_what_needs_gradients():
+    def fn(x):
+        with torch.no_grad():
+            a = grad(lambda a: (a**2).sum())(x)
+        return a, grad(lambda a: (a**2).sum())(x)
+
+    check(fn, leaf(3), backward=True)
+
+
+def test_grad_with_no_grad_inside():
+    def fn(x):
+        def inner(a):
+            with torch.no_grad():
+                b = a * 2
+            return (a * b).sum()
+
+        return grad(inner)(x)
+
+    check(fn, tensor(3))
+
+
+def test_per_sample_gradients():
+    def fn(w, x, y):
+        def loss(w, a, b):
+            return F.mse_loss(a @ w, b)
+
+        return vmap(grad(loss), in_dims=(None, 0, 0))(w, x, y)
+
+    check(fn, tensor(3, 2), tensor(5, 3), tensor(5, 2))
+
+
+@pytest.mark.parametrize("transform", [jacrev, jacfwd, hessian])
+def test_jacobians(transform):
+    def fn(x, y):
+        def inner(a, b):
+            return (a**2 * b).sum() if transform is hessian else a**2 * b
+
+        return transform(inner)(x, y), transform(inner, argnums=(0, 1))(x, y)
+
+    check(fn, tensor(3), tensor(3, seed=1), exact=False)
+
+
+def test_jvp():
+    def fn(x, t):
+        value, tangent = jvp(lambda a: a.sin() * a, (x,), (t,))
+        return value + 1, tangent * 2
+
+    check(fn, tensor(3), tensor(3, seed=1))
+
+
+def test_vjp_stays_right():
+    def fn(x):
+        value, pull = vjp(torch.sin, x)
+        return value, pull(torch.ones(3))
+
+    check(fn, tensor(3), graphs=(0, 3), breaks=None)
+
+
+def test_dot_product_of_gradients():
+    def fn(w, x):
+        hvp = jvp(grad(lambda a: (a**3).sum()), (w,), (x,))[1]
+        return hvp
+
+    check(fn, tensor(3), tensor(3, seed=1))
+
+
+# -- functional_call ---------------------------------------------------------------------------------------------------
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(3, 3)
+        self.scale = torch.nn.Parameter(torch.ones(3))
+        self.register_buffer("shift", torch.zeros(3))
+
+    def forward(self, x, factor=1):
+        return torch.relu(self.inner(x)) * self.scale * factor + self.shift
+
+
+def test_functional_call():
+    def fn(net, params, x):
+        return functional_call(net, params, (x,), {"factor": 2}) + net(x)
+
+    params = {"inner.weight": tensor(3, 3), "scale": tensor(3, seed=1), "shift": tensor(3, seed=2)}
+    check(fn, Net(), params, tensor(2, 3))
+
+
+def test_gradients_through_functional_call():
+    def fn(net, x):
+        params = {name: p * 2 for name, p in net.named_parameters()}
+        return functional_call(net, params, x).sum()
+
+    check(fn, Net(), leaf(2, 3), backward=True)
+
+
+def test_grad_of_a_functional_call():
+    net = Net()
+
+    def fn(params, buffers, x):
+        def loss(p):
+            return functional_call(net, (p, buffers), (x,)).sum()
+
+        return grad(loss)(params)
+
+    given = {name: p.detach() for name, p in net.named_parameters()}
+    check(fn, given, dict(net.named_buffers()), tensor(2, 3))
+
+
+def test_ensemble_of_stacked_modules():
+    nets = [Net() for _ in range(3)]
+    params, buffers = stack_module_state(nets)
+    params = {name: p.detach() for name, p in params.items()}
+
+    def fn(params, buffers, x):
+        return vmap(lambda p, b, a: functional_call(nets[0], (p, b), (a,)), in_dims=(0, 0, None))(params, buffers, x)
+
+    check(fn, params, buffers, tensor(2, 3), exact=False)
+
+
+def test_functional_call_with_a_missing_name():
+    def fn(net, x):
+        return functional_call(net, {"nothing": x}, (x,), strict=True)
+
+    check(fn, Net(), tensor(2, 3), graphs=None, breaks=None)
+
+
+# -- cond and while_loop -----------------------------------------------------------------------------------------------
+
+
+def test_cond():
+    def fn(x):
+        return torch.cond(x.sum() > 0, lambda a: a + 1, lambda a: a * 2, (x,)) - 1
+
+    check(fn, torch.ones(3), others=[(-torch.ones(3),)], all_graphs=1)
+
+
+def test_cond_with_closures_and_structures():
+    def fn(x, y):
+        z = x * 3
+
+        def one(a):
+            return {"a": a + z, "b": (a.sum(),)}
+
+        def other(a):
+            return {"a": a - y, "b": (y.sum(),)}
+
+        found = torch.cond(x.sum() > 0, one, other, (x,))
+        return found["a"] * 2, found["b"][0]
+
+    check(fn, torch.ones(3), tensor(3), others=[(-torch.ones(3), tensor(3))], all_graphs=1)
+
+
+def test_cond_in_a_cond():
+    def fn(x):
+        def inner(a):
+            return torch.cond(a.sum() > 5, lambda b: b * 10, lambda b: b * 100, (a,))
+
+        return torch.cond(x.sum() > 0, inner, lambda a: -a, (x,))
+
+    check(fn, torch.ones(3), others=[(-torch.ones(3),), (torch.ones(3) * 3,)], all_graphs=1)
+
+
+def test_while_loop():
+    def fn(x):
+        def more(i, a):
+            return i < 5
+
+        def step(i, a):
+            return i + 1, a * 2
+
+        i, a = torch._higher_order_ops.while_loop(more, step, (torch.tensor(0), x))
+        return i + 1, a
+
+    check(fn, tensor(3))
+
+
+def test_cond_with_gradients():
+    def fn(x, w):
+        return torch.cond(x.sum() > 0, lambda a: (a * w).sin(), lambda a: (a - w).cos(), (x,)) - 1
+
+    def by_hand(x, w):
+        return ((x * w).sin() if x.sum() > 0 else (x - w).cos()) - 1
+
+    for sign in (1, -1):
+        given = [(tensor(3).abs() * sign).requires_grad_(), leaf(3, seed=1)]
+        again = [each.detach().clone().requires_grad_() for each in given]
+        for backend in ("eager", "aot_eager"):
+            out, want = dl.compile(fn, backend=backend)(*given), by_hand(*again)
+            torch.testing.assert_close(out, want)
+            for one, other in zip(torch.autograd.grad(out.sum(), given), torch.autograd.grad(want.sum(), again)):
+                torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager"])
+def test_bodies_under_a_compiler_that_traces_them(backend):
+    def looped(x, w):
+        def step(i, a):
+            return i + 1, a * 2 + x
+
+        return torch._higher_order_ops.while_loop(lambda i, a: i < 3, step, (torch.tensor(0), x))[1] @ w
+
+    def mapped(x, w):
+        return vmap(lambda row: (row @ w).sum())(x) + grad(lambda a: (a**3).sum())(w).sum()
+
+    def recomputed(x, w):
+        return checkpoint(lambda a: (a @ w).relu().sin(), x, use_reentrant=False)
+
+    for fn in (looped, mapped, recomputed):
+        given = [tensor(3, 3), tensor(3, 3, seed=1)]
+        before = dl.counters.graph_breaks
+        out = dl.compile(fn, backend=backend)(*given)
+        assert dl.counters.graph_breaks == before
+        torch.testing.assert_close(out, fn(*given))
+
+
+# -- custom operators --------------------------------------------------------------------------------------------------
+
+
+@torch.library.custom_op("dl_tests::scale_by", mutates_args=())
+def scale_by(x: torch.Tensor, factor: float) -> torch.Tensor:
+    return torch.from_numpy(x.detach().numpy() * factor)
+
+
+@scale_by.register_fake
+def _(x, factor):
+    return torch.empty_like(x)
+
+
+scale_by.register_autograd(
+    lambda ctx, grad: (grad * ctx.factor, None),
+    setup_context=lambda ctx, inputs, output: setattr(ctx, "factor", inputs[1]),
+)
+
+
+@torch.library.custom_op("dl_tests::fill_with", mutates_args=("out",))
+def fill_with(out: torch.Tensor, value: float) -> None:
+    out.fill_(value)
+
+
+@torch.library.custom_op("dl_tests::no_fake", mutates_args=())
+def no_fake(x: torch.Tensor) -> torch.Tensor:
+    return x.clone() + x.sum().item()
+
+
+def test_custom_operator_with_gradients():
+    def fn(x):
+        return scale_by(x * 2, 3.0) + torch.ops.dl_tests.scale_by(x, 2.0)
+
+    check(fn, leaf(3), backward=True, operators=4)
+
+
+def test_custom_operator_that_writes():
+    def fn(x):
+        y = x * 2
+        fill_with(y, 4.0)
+        fill_with(x, 5.0)
+        return y + x
+
+    check(fn, tensor(3))
+
+
+def test_custom_operator_without_a_fake():
+    def fn(x):
+        return no_fake(x + 1) * 2
+
+    check(fn, tensor(3), graphs=2, breaks=1)
+
+
+def test_operator_defined_by_schema():
+    library = torch.library.Library("dl_tests_schema", "DEF")
+    library.define("twice(Tensor x) -> Tensor")
+    library.impl("twice", lambda x: x * 2, "CompositeImplicitAutograd")
+
+    def fn(x):
+        return torch.ops.dl_tests_schema.twice(x) + torch.ops.dl_tests_schema.twice.default(x)
+
+    check(fn, leaf(3), backward=True, operators=3)
+
+
+def test_aten_overloads():
+    def fn(x):
+        a = torch.ops.aten.add.Tensor(x, x, alpha=2)
+        b = torch.ops.aten.sum.dim_IntList(a, [0], True)
+        return b, torch.ops.aten.topk(x, 2), torch.ops.aten.max.dim(x, 0)
+
+    check(fn, tensor(4), others=[(ints(4),)])
