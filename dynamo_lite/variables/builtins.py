@@ -251,7 +251,7 @@ class SuperVariable(VariableTracker):
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         if name == "__class__":
             return tx.make(super)
-        by_class = isinstance(self.receiver, ClassVariable) and issubclass(self.receiver.value, self.cls)
+        by_class = isinstance(self.receiver, ClassVariable) and self.cls in mro(self.receiver.value)
         kind = self.receiver.value if by_class else self.receiver.python_type()
         bases = mro(kind)
         if self.cls not in bases:

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from ..reasons import UnknownCall
 from .attributes import is_data_descriptor
-from .base import Args, Kwargs, NotConstant, VariableTracker, unsupported
+from .base import Args, Kwargs, NotConstant, VariableTracker, mro, unsupported
 from .constant import ConstantVariable
 from .function import CellVariable, ClassVariable, NestedFunctionVariable
 from .lookup import MISSING, class_lookup
@@ -282,9 +282,9 @@ def _build_class(
 def _most_derived(tx: Any, meta: type, bases: tuple[type, ...]) -> type:
     for base in bases:
         kind = type(base)
-        if issubclass(kind, meta):
+        if meta in mro(kind):
             meta = kind
-        elif not issubclass(meta, kind):
+        elif kind not in mro(meta):
             what = "the metaclass of a derived class must be a (non-strict) subclass of the metaclasses of all its"
             tx.raise_error(TypeError, f"metaclass conflict: {what} bases")
     return meta

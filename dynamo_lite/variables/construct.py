@@ -9,7 +9,7 @@ from typing import Any
 
 from ..reasons import UnknownCall
 from .attributes import MISSING, bind, class_attribute, class_lookup
-from .base import Args, Kwargs, VariableTracker, unsupported
+from .base import Args, Kwargs, VariableTracker, mro, unsupported
 from .constant import ConstantVariable
 from .exception import ExceptionVariable, makes_its_instances
 from .function import CellVariable, ClassVariable
@@ -54,7 +54,7 @@ def construct_plain(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> 
     if is_namedtuple_class(value) and _generated_new(value):
         return _construct_namedtuple(tx, value, args, kwargs)
     made = _new(tx, cls, args, kwargs)
-    if not issubclass(made.python_type(), value):
+    if value not in mro(made.python_type()):
         return made
     init = class_lookup(value, "__init__")
     if isinstance(init, types.FunctionType):

@@ -21,7 +21,18 @@ from .attributes import (
     object_delattr,
     object_setattr,
 )
-from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker, mro, unsupported, wraps_if, wraps_type
+from .base import (
+    Args,
+    Kwargs,
+    LazyVariable,
+    NotConstant,
+    VariableTracker,
+    mro,
+    own_namespace,
+    unsupported,
+    wraps_if,
+    wraps_type,
+)
 from .constant import ConstantVariable
 from .mapping import DictVariable, wrap_dict_items
 from .polyfills import exception_groups
@@ -504,6 +515,9 @@ def _object_state(tx: Any, obj: Any) -> VariableTracker:
     if isinstance(own, DictVariable) and not own.items:
         own = ConstantVariable(None)
     slots = DictVariable({})
+    known = own_namespace(cls).get("__slotnames__", [])  # copyreg's cache, or the program's own
+    if type(known) is not list or any(type(name) is not str for name in known):
+        unsupported(UnsupportedAttribute(obj.describe(), "__getstate__", "its class says which slots it has"))
     for name in copyreg._slotnames(cls):  # type: ignore[attr-defined]
         value = obj.slot_get(tx, name, class_lookup(cls, name))
         if value is not None:
