@@ -479,6 +479,34 @@ def method_added_to_the_class(x, n):
     return Thing().double(x)
 
 
+class Kept(type):
+    """Keeps an attribute of its classes elsewhere."""
+
+    kept: typing.ClassVar[dict] = {}
+
+    @property
+    def place(cls):
+        return cls.kept.get(cls.__name__, "nowhere")
+
+    @place.setter
+    def place(cls, value):
+        cls.kept[cls.__name__] = value
+
+
+@program(graphs=(1, 3), breaks=(0, 6), recompiles=True)
+def names_that_the_metaclass_has_descriptors_for(x, n):
+    Kept.kept.clear()
+
+    class Thing(metaclass=Kept):
+        __class__ = 413
+        place = "in the body"
+
+    before = Thing.place
+    Thing.place = "set"
+    CUT
+    return x + 1, before, Thing.place, Thing.__dict__["place"], Thing().__class__, type(Thing()) is Thing
+
+
 @program()
 def class_in_a_loop(x, n):
     out = []
