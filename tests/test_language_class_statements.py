@@ -615,6 +615,57 @@ def print_in_the_body(x, n):
     return y * Thing.value
 
 
+class Maker(type):
+    def __new__(mcls, name, bases, attrs):
+        return type.__new__(mcls, name, bases, attrs)
+
+
+@program(graphs=None, recompiles=True)
+def metaclass_with_an_mro_of_its_own(x, n):
+    asked = []
+
+    class Meta(Maker):
+        def mro(cls):
+            asked.append(cls.__name__)
+            return type.mro(cls)
+
+    class Thing(metaclass=Meta):
+        size = 2
+
+    CUT
+    return x * Thing.size, asked
+
+
+@program(graphs=None, recompiles=True)
+def abstract_class_with_slots(x, n):
+    class Sized(metaclass=abc.ABCMeta):  # noqa: B024
+        __slots__ = "size"
+
+    class Other:
+        pass
+
+    Sized.register(Other)
+    CUT
+    return x + n, isinstance(Other(), Sized)
+
+
+@program(graphs=None, recompiles=True)
+def class_that_says_which_slots_it_has(x, n):
+    class Name(str):
+        pass
+
+    class Thing:
+        __slotnames__ = [Name("size")]
+
+        def __getattr__(self, attr):
+            if attr == "size":
+                return 42
+            raise AttributeError(attr)
+
+    CUT
+    return Thing().__reduce_ex__(2)[2], x + n
+
+
 @pytest.mark.parametrize("place, kind", program.parameters())
 def test_program(place: Place, kind: str) -> None:
     run_program(place, kind)

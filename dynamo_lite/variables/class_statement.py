@@ -294,8 +294,13 @@ def _is_traceable(meta: type) -> bool:
     """Whether all that a metaclass does is ``type``'s, ABCMeta's, or the program's own to be traced."""
     new = class_lookup(meta, "__new__")
     plain = new is type.__new__ or isinstance(new, staticmethod)
-    library = any(base.__module__ in ("enum", "typing", "ctypes") for base in meta.__mro__)
-    return plain and not library and class_lookup(meta, "mro") is type.__dict__["mro"]
+    return plain and _is_quiet(meta)
+
+
+def _is_quiet(meta: type) -> bool:
+    """Whether ``type.__new__`` runs no code of the metaclass."""
+    library = any(base.__module__ in ("enum", "typing", "ctypes") for base in mro(meta))
+    return not library and class_lookup(meta, "mro") is type.__dict__["mro"]
 
 
 _SETTABLE = (*_AT_CREATION, "__annotations__")
@@ -340,6 +345,8 @@ def make_class(
     facts = {key: tx.python_value(items.pop(key)) for key in _AT_CREATION if key in items}
     facts.setdefault("__module__", tx.python_value(tx.scope.load("__name__") or ConstantVariable(None)))
     kind = _most_derived(tx, meta.value, real)  # type: ignore[attr-defined]
+    if not _is_quiet(kind):
+        _refuse(text, f"its metaclass {kind.__name__} says what its MRO is")
     stand_in = _make_stand_in(kind, text, real, facts)
     made = MadeClassVariable(stand_in, tx.make(kind), parts, facts)
     tx.attempt.add_class(made)
