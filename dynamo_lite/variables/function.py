@@ -21,9 +21,9 @@ from .base import (
     wraps_type,
 )
 from .constant import ConstantVariable
+from .instance_dict import InstanceDictVariable
 from .mapping import DictVariable, wrap_dict_items
 from .sequence import TupleVariable
-from .user_object import InstanceDictVariable
 
 
 class CellVariable(VariableTracker):

@@ -29,6 +29,7 @@ from .base import Args, Exhausted, Kwargs, NotConstant, ObservedException, Varia
 from .constant import ConstantVariable
 from .exception import ExceptionVariable
 from .function import ClassVariable, FunctionVariable
+from .instance_dict import InstanceDictVariable
 from .iterator import GeneratorVariable, IteratorVariable
 from .mapping import DictVariable, DictViewVariable
 from .sequence import ListVariable, SequenceIterator, SequenceVariable, SliceVariable, TupleVariable
@@ -37,7 +38,6 @@ from .tensor import TensorVariable
 from .user_object import (
     COMPARISON_NAMES,
     EnumVariable,
-    InstanceDictVariable,
     RealExceptionVariable,
     UserObjectVariable,
     not_implemented_is_none,

@@ -34,6 +34,7 @@ from .base import (
     wraps_type,
 )
 from .constant import ConstantVariable
+from .instance_dict import InstanceDictVariable
 from .mapping import DictVariable, wrap_dict_items
 from .polyfills import exception_groups
 from .sequence import ListVariable, SequenceVariable, TupleVariable
@@ -534,93 +535,6 @@ _OBJECT_METHODS: dict[str, Any] = {
     "__eq__": _object_eq,
     "__reduce_ex__": _object_reduce,
 }
-
-
-class InstanceDictVariable(VariableTracker):
-    """``obj.__dict__``: reads and writes go to the object."""
-
-    __slots__ = ("of",)
-
-    def __init__(self, of: UserObjectVariable) -> None:
-        self.source = of.source.child("instance_dict") if of.source is not None else None
-        self.of = of
-
-    def python_type(self) -> type:
-        return dict
-
-    def identity(self) -> Any:
-        return (InstanceDictVariable, self.of)
-
-    def _name(self, key: VariableTracker) -> str:
-        name = key.as_constant() if key.is_constant() else None
-        if not isinstance(name, str):
-            unsupported(UnsupportedOperation("a key that is no string", "__dict__"))
-        return name
-
-    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
-        found = self.of.instance_get(tx, self._name(key))
-        if found is None:
-            tx.raise_error(KeyError, self._name(key))
-        return found
-
-    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
-        self.of.instance_set(tx, self._name(key), value)
-
-    def delitem(self, tx: Any, key: VariableTracker) -> None:
-        if self.of.instance_get(tx, self._name(key)) is None:
-            tx.raise_error(KeyError, self._name(key))
-        self.of.instance_delete(tx, self._name(key))
-
-    def contains(self, tx: Any, item: VariableTracker) -> bool:
-        return self.of.instance_get(tx, self._name(item)) is not None
-
-    def iterate(self, tx: Any) -> VariableTracker:
-        return self.of.namespace(tx).iterate(tx)
-
-    def length(self, tx: Any) -> int:
-        return self.of.namespace(tx).length(tx)
-
-    def truth(self, tx: Any) -> bool:
-        return self.of.namespace(tx).truth(tx)
-
-    def method_get(self, tx: Any, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
-        found = self.of.instance_get(tx, self._name(key))
-        return found if found is not None else (default or ConstantVariable(None))
-
-    def method_pop(self, tx: Any, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
-        found = self.of.instance_get(tx, self._name(key))
-        if found is None:
-            if default is None:
-                tx.raise_error(KeyError, self._name(key))
-            return default
-        self.of.instance_delete(tx, self._name(key))
-        return found
-
-    def method_update(self, tx: Any, /, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
-        staged = DictVariable({})
-        staged.method_update(tx, *others, **named)
-        for name, value in staged.items.items():
-            self.of.instance_set(tx, name, value)
-        return ConstantVariable(None)
-
-    def method_items(self, tx: Any) -> VariableTracker:
-        return self.of.namespace(tx).method_items(tx)
-
-    def method_keys(self, tx: Any) -> VariableTracker:
-        return self.of.namespace(tx).method_keys(tx)
-
-    def method_values(self, tx: Any) -> VariableTracker:
-        return self.of.namespace(tx).method_values(tx)
-
-    def method_copy(self, tx: Any) -> VariableTracker:
-        return self.of.namespace(tx)
-
-    def method___contains__(self, tx: Any, item: VariableTracker) -> VariableTracker:
-        return ConstantVariable(self.contains(tx, item))
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.load(self.of)
-        cg.load_attr("__dict__")
 
 
 class EnumVariable(UserObjectVariable):

@@ -13,12 +13,13 @@ from ..c_callable import BuiltinVariable
 from ..constant import ConstantVariable
 from ..function import ClassVariable, FunctionVariable, ModuleVariable, NestedFunctionVariable
 from ..identity import IdVariable
+from ..instance_dict import InstanceDictVariable
 from ..keys import key_of
 from ..mapping import DictVariable
 from ..registry import models
 from ..sequence import DequeVariable, ListVariable, NamedTupleVariable, TupleVariable
 from ..sets import SetVariable
-from ..user_object import EnumVariable, InstanceDictVariable, UserObjectVariable
+from ..user_object import EnumVariable, UserObjectVariable
 
 _ATOMIC = (
     *(ConstantVariable, ClassVariable, FunctionVariable, NestedFunctionVariable, BuiltinVariable),

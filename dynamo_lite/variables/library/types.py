@@ -9,8 +9,9 @@ from ...reasons import UnsupportedOperation
 from ...source import Source
 from ..base import Args, Kwargs, VariableTracker, unsupported, wraps_type
 from ..constant import ConstantVariable
+from ..instance_dict import InstanceDictVariable
 from ..registry import models
-from ..user_object import InstanceDictVariable, UserObjectVariable
+from ..user_object import UserObjectVariable
 
 
 class NamespaceVariable(UserObjectVariable):
