@@ -255,7 +255,9 @@ def test_jacobians(transform):
 
         return transform(inner)(x, y), transform(inner, argnums=(0, 1))(x, y)
 
-    check(fn, tensor(3), tensor(3, seed=1), exact=False)
+    # torch before 2.13 asks for values on the way in forward mode.
+    whole = transform is jacrev or torch.__version__ >= "2.13"
+    check(fn, tensor(3), tensor(3, seed=1), exact=False, graphs=1 if whole else None)
 
 
 def test_jvp():
