@@ -263,3 +263,36 @@ def test_cell_of_its_own_that_is_emptied_twice():
         return x, call
 
     check(fn, tensor(2), [], graphs=None)
+
+
+@pytest.mark.parametrize("make", [list, lambda: (each for each in ())])
+@pytest.mark.parametrize("how", [next, lambda items: items.__next__()])
+def test_end_of_iterator_while_an_exception_is_handled(make, how):
+    def fn(x, make, how, seen):
+        items = iter(make())
+        try:
+            raise KeyError("outer")
+        except KeyError:
+            try:
+                how(items)
+            except StopIteration as error:
+                seen.append(type(error.__context__))
+        return x + 1
+
+    check(fn, tensor(2), make, how, [])
+
+
+def test_stop_iteration_that_leaves_a_generator():
+    def fn(x, seen):
+        def items():
+            raise StopIteration(x)
+            yield
+
+        try:
+            next(items())
+        except RuntimeError as error:
+            seen.append(error.__suppress_context__)
+            seen.append(error.__cause__ is error.__context__)
+        return x + 1
+
+    check(fn, tensor(2), [])

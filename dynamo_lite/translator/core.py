@@ -16,7 +16,7 @@ from ..variables import kinds  # noqa: F401  (registers them)
 from ..variables.arguments import bind_arguments
 from ..variables.base import Args, Exhausted, Kwargs, NotConstant, ObservedException, VariableTracker, unsupported
 from ..variables.constant import ConstantVariable
-from ..variables.exception import ExceptionVariable, HandledVariable
+from ..variables.exception import ExceptionVariable, HandledVariable, left_generator
 from ..variables.function import CellVariable, GlobalScope
 from ..variables.operations import Operations
 from . import calls, class_body, containers, control, exceptions, operators, stack  # noqa: F401  (they register the handlers)
@@ -238,7 +238,8 @@ class InstructionTranslator(Operations):
             broken.path = ()  # CPython runs the rest of a generator
             raise
         except ObservedException as observed:
-            self._check_generator_error(observed)
+            if issubclass(observed.error.python_type(), StopIteration):  # where the bytecode doesn't do it
+                raise ObservedException(left_generator(observed.error)) from None
             raise
         if self.yielded is None:
             raise Exhausted(self.returned)
@@ -287,14 +288,6 @@ class InstructionTranslator(Operations):
     def rebuild_generator(self, cg: PyCodegen, generator: VariableTracker) -> None:
         """Emit code that makes the generator whose frame this is."""
         rebuild(cg, self, generator)
-
-    def _check_generator_error(self, observed: ObservedException) -> None:
-        """PEP 479, where the bytecode doesn't do it."""
-        if issubclass(observed.error.python_type(), StopIteration):
-            found = ExceptionVariable(RuntimeError, [ConstantVariable("generator raised StopIteration")])
-            found.cause = found.context = observed.error
-            found.suppress = True
-            raise ObservedException(found)
 
     def note_place(self, error: Unsupported) -> None:
         """Put this frame in front of the user's stack of an error that leaves it."""

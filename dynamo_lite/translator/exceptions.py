@@ -6,7 +6,7 @@ from typing import Any
 
 from ..variables.base import ObservedException, VariableTracker
 from ..variables.constant import ConstantVariable
-from ..variables.exception import ExceptionVariable, HandledVariable, TracebackVariable
+from ..variables.exception import HandledVariable, TracebackVariable, left_generator
 from ..variables.function import ClassVariable
 from ..variables.polyfills import exception_groups
 from ..variables.sequence import TupleVariable
@@ -155,12 +155,9 @@ def call_intrinsic_1(tx: Any, instruction: Any) -> None:
 
 
 def _stop_iteration_error(tx: Any) -> None:
-    """PEP 479: a StopIteration that leaves a generator becomes a RuntimeError."""
     error = tx.stack[-1].realize()
     if issubclass(error.python_type(), StopIteration):
-        found = ExceptionVariable(RuntimeError, [ConstantVariable("generator raised StopIteration")])
-        found.cause = found.context = error
-        tx.stack[-1] = found
+        tx.stack[-1] = left_generator(error)
 
 
 def _unary_positive(tx: Any) -> None:

@@ -233,6 +233,14 @@ class HandledVariable(VariableTracker):
         cg.pop_top()
 
 
+def left_generator(error: VariableTracker) -> ExceptionVariable:
+    """PEP 479: what a StopIteration that leaves a generator becomes."""
+    made = ExceptionVariable(RuntimeError, [ConstantVariable("generator raised StopIteration")])
+    made.cause = made.context = error
+    made.suppress = True
+    return made
+
+
 def plainly_constructed(cls: type) -> bool:
     """Whether making one is BaseException's business alone."""
     return all(name not in base.__dict__ for base in _written_in_python(cls) for name in ("__init__", "__new__"))

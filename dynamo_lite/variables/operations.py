@@ -108,12 +108,13 @@ _NO_SLICE_INDEX = "slice indices must be integers or None or have an __index__ m
 
 
 class Operations:
-    """Mixin. The translator brings ``attempt``, ``guards``, ``graph``, ``effects``, ``call_function``."""
+    """Mixin. The translator brings ``attempt``, ``guards``, ``graph``, ``effects``, ``handled``, ``call_function``."""
 
     attempt: Any
     guards: Any
     graph: Any
     effects: Any
+    handled: VariableTracker | None
     call_function: Callable[..., VariableTracker]
 
     generic_getattr = attributes.generic_getattr
@@ -139,14 +140,15 @@ class Operations:
 
     def raise_error(self, cls: type[BaseException], *args: Any) -> NoReturn:
         """Raise in the traced program."""
-        error = ExceptionVariable(cls, [self.make(arg) for arg in args])
-        error.context = getattr(self, "handled", None)
-        raise ObservedException(error)
+        self.raise_with(cls, [self.make(arg) for arg in args])
 
-    def raise_with(self, cls: type[BaseException], args: Args) -> NoReturn:
+    def raise_with(
+        self, cls: type[BaseException], args: Args, attrs: dict[str, VariableTracker] | None = None
+    ) -> NoReturn:
         """Raise in the traced program, with arguments that are traced values."""
         error = ExceptionVariable(cls, args)
-        error.context = getattr(self, "handled", None)
+        error.attrs.update(attrs or {})
+        error.context = self.handled
         raise ObservedException(error)
 
     def make_set(self, items: list[VariableTracker]) -> SetVariable:
@@ -158,14 +160,10 @@ class Operations:
 
     def raise_attribute_error(self, owner: VariableTracker, name: str, message: str) -> NoReturn:
         """AttributeError as attribute access raises it: it knows the object and the name."""
-        error = ExceptionVariable(AttributeError, [ConstantVariable(message)])
-        error.attrs = {"name": ConstantVariable(name), "obj": owner}
-        error.context = getattr(self, "handled", None)
-        raise ObservedException(error)
+        self.raise_with(AttributeError, [ConstantVariable(message)], {"name": ConstantVariable(name), "obj": owner})
 
     def raise_stop_iteration(self, value: VariableTracker | None) -> NoReturn:
-        args = [] if value is None or self.is_none(value) else [value]
-        raise ObservedException(ExceptionVariable(StopIteration, args))
+        self.raise_with(StopIteration, [] if value is None or self.is_none(value) else [value])
 
     def python_value(self, variable: VariableTracker, drain: bool = False) -> Any:
         """The Python value of something all whose parts are known, containers included (a fresh one). ``drain``: what
