@@ -296,3 +296,21 @@ def test_stop_iteration_that_leaves_a_generator():
         return x + 1
 
     check(fn, tensor(2), [])
+
+
+class Empty(Exception):
+    def __len__(self):
+        return 0
+
+
+class Untrue(Exception):
+    def __bool__(self):
+        return False
+
+
+@pytest.mark.parametrize("kind, breaks", [(Exception, 0), (Empty, 1), (Untrue, 1)])
+def test_truth_of_an_exception_is_what_its_class_says(kind, breaks):
+    def fn(x, kind):
+        return x + 1 if kind() else x - 1
+
+    check(fn, tensor(2), kind, breaks=breaks)

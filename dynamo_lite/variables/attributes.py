@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from ..reasons import UnsupportedAttribute
+from ..reasons import UnsupportedAttribute, UnsupportedOperation
 from .base import Args, Kwargs, LazyVariable, ObservedException, VariableTracker, mro, own_namespace, unsupported
 from .constant import ConstantVariable
 from .lookup import MISSING, class_lookup, type_name
@@ -115,6 +115,16 @@ def _found_attribute(tx: Any, obj: VariableTracker, name: str, cls: type) -> Var
         return bind(tx, raw, name, obj, cls)
     guard_class_lacks(tx, cls, name)
     return None
+
+
+def plain_truth(tx: Any, obj: VariableTracker) -> bool:
+    """``bool(obj)`` where the class says nothing of it."""
+    cls = obj.python_type()
+    for name in ("__bool__", "__len__"):
+        if class_lookup(cls, name) is not MISSING:
+            unsupported(UnsupportedOperation("truth", obj.describe()))
+        guard_class_lacks(tx, cls, name)
+    return True
 
 
 def is_data_descriptor(raw: Any) -> bool:
@@ -324,9 +334,6 @@ class MethodVariable(VariableTracker):
     def python_type(self) -> type:
         return types.MethodType
 
-    def truth(self, tx: Any) -> bool:
-        return True
-
     def describe(self) -> str:
         return f"method {self.function.describe()}"
 
@@ -367,9 +374,6 @@ class BuiltinMethodVariable(VariableTracker):
 
     def python_type(self) -> type:
         return types.BuiltinMethodType
-
-    def truth(self, tx: Any) -> bool:
-        return True
 
     def describe(self) -> str:
         return f"method {self.name} of {self.receiver.describe()}"

@@ -188,7 +188,7 @@ class VariableTracker:
         tx.refuse_operands("len()", len, self)
 
     def truth(self, tx: Any) -> bool:
-        unsupported(UnsupportedOperation("truth", self.describe()))
+        return tx.plain_truth(self)
 
     def contains(self, tx: Any, item: VariableTracker) -> bool:
         tx.refuse_operands("`in`", operator.contains, self, item)

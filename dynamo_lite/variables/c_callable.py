@@ -29,9 +29,6 @@ class BuiltinVariable(VariableTracker):
     def as_constant(self) -> Any:
         return self.value
 
-    def truth(self, tx: Any) -> bool:
-        return True
-
     def describe(self) -> str:
         module = getattr(self.value, "__module__", None)
         name = getattr(self.value, "__qualname__", None) or getattr(self.value, "__name__", repr(type(self.value)))

@@ -78,9 +78,6 @@ class DescriptorVariable(VariableTracker):
     def python_type(self) -> type:
         return self.kind
 
-    def truth(self, tx: Any) -> bool:
-        return True
-
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         if name in self.parts:
             return self.parts[name]

@@ -138,9 +138,6 @@ class ConstantMethod(VariableTracker):
     def python_type(self) -> type:
         return type(getattr(self.receiver.value, self.name))
 
-    def truth(self, tx: Any) -> bool:
-        return True
-
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         return self.receiver.call_method(tx, self.name, args, kwargs)
 
@@ -173,9 +170,6 @@ class ConstantIterator(VariableTracker):
             raise Exhausted from None
         self.taken += 1
         return ConstantVariable(value)
-
-    def truth(self, tx: Any) -> bool:
-        return True
 
     def reconstruct(self, cg: Any) -> None:
         rest = self.of[self.taken :] if isinstance(self.of, (str, bytes, range)) else None

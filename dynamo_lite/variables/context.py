@@ -36,9 +36,6 @@ class ContextVariable(VariableTracker):
     def python_type(self) -> type:
         return type(self.value)
 
-    def truth(self, tx: Any) -> bool:
-        return True
-
     def describe(self) -> str:
         return f"{type(self.value).__name__}()"
 

@@ -35,9 +35,6 @@ class ExceptionVariable(VariableTracker):
     def python_type(self) -> type:
         return self.cls
 
-    def truth(self, tx: Any) -> bool:
-        return True
-
     def key(self) -> Any:
         return self
 
@@ -184,9 +181,6 @@ class TracebackVariable(VariableTracker):
 
     def python_type(self) -> type:
         return types.TracebackType
-
-    def truth(self, tx: Any) -> bool:
-        return True
 
     def describe(self) -> str:
         return "the traceback of an exception raised inside"

@@ -131,9 +131,6 @@ class FunctionVariable(VariableTracker):
     def python_type(self) -> type:
         return types.FunctionType
 
-    def truth(self, tx: Any) -> bool:
-        return True
-
     def as_constant(self) -> Any:
         if self.by_code:
             raise NotConstant("a function known by its code")
@@ -330,9 +327,6 @@ class NestedFunctionVariable(VariableTracker):
     def python_type(self) -> type:
         return types.FunctionType
 
-    def truth(self, tx: Any) -> bool:
-        return True
-
     def key(self) -> Any:
         return self
 
@@ -521,9 +515,6 @@ class ModuleVariable(VariableTracker):
 
     def python_type(self) -> type:
         return type(self.value)
-
-    def truth(self, tx: Any) -> bool:
-        return True
 
     def as_constant(self) -> Any:
         return self.value

@@ -17,9 +17,6 @@ class IteratorVariable(VariableTracker):
     def iterate(self, tx: Any) -> VariableTracker:
         return self
 
-    def truth(self, tx: Any) -> bool:
-        return True
-
     def contains(self, tx: Any, item: VariableTracker) -> bool:
         while True:
             try:

@@ -435,9 +435,6 @@ class DictIterator(VariableTracker):
             unsupported(UnsupportedOperation("changing the keys during iteration", self.of.describe()))
         return DictViewVariable(self.of, self.kind).item(raw)
 
-    def truth(self, tx: Any) -> bool:
-        return True
-
     @property
     def _changed(self) -> bool:
         return len(self.of.items) != self.size or any(raw not in self.of.items for raw in self.order)

@@ -118,6 +118,7 @@ class Operations:
     call_function: Callable[..., VariableTracker]
 
     generic_getattr = attributes.generic_getattr
+    plain_truth = attributes.plain_truth
 
     # -- making and reading values ---------------------------------------------------------------------------------
 

@@ -548,9 +548,6 @@ class SliceVariable(VariableTracker):
             return self.parts[("start", "stop", "step").index(name)]
         return super().getattr(tx, name)
 
-    def truth(self, tx: Any) -> bool:
-        return True
-
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if not isinstance(other, SliceVariable):
             return None
@@ -591,9 +588,6 @@ class SequenceIterator(VariableTracker):
 
     def method___length_hint__(self, tx: Any) -> VariableTracker:
         return ConstantVariable(0 if self.of is None else max(len(self.of.items) - self.at, 0))
-
-    def truth(self, tx: Any) -> bool:
-        return True
 
     def reconstruct(self, cg: Any) -> None:
         if self.of is None:

@@ -475,9 +475,6 @@ class SetIterator(VariableTracker):
     def iterate(self, tx: Any) -> VariableTracker:
         return self
 
-    def truth(self, tx: Any) -> bool:
-        return True
-
     def next(self, tx: Any) -> VariableTracker:
         if len(self.of.items) != len(self.order):
             tx.raise_error(RuntimeError, "Set changed size during iteration")

@@ -267,9 +267,6 @@ class TensorMethod(VariableTracker):
     def python_type(self) -> type:
         return type(getattr(torch.Tensor, self.name))
 
-    def truth(self, tx: Any) -> bool:
-        return True
-
     def describe(self) -> str:
         return f"Tensor.{self.name}"
 

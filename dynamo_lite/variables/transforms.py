@@ -154,9 +154,6 @@ class TransformVariable(VariableTracker):
     def describe(self) -> str:
         return f"torch.func.{self.transform.__name__} of {self.function.describe()}"
 
-    def truth(self, tx: Any) -> bool:
-        return True
-
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         return self.model(tx, self, [arg.realize() for arg in args], kwargs)
 

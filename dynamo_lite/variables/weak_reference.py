@@ -28,9 +28,6 @@ class WeakReferenceVariable(VariableTracker):
     def identity(self) -> Any:
         return self if self.of is None else (weakref.ref, id(self.of))
 
-    def truth(self, tx: Any) -> bool:
-        return True
-
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         """The referent, where it is known to be alive still: what the trace has let go of is dead in eager."""
         if args or kwargs or self.source is None:

@@ -101,9 +101,6 @@ class ComparedVariable(VariableTracker):
     def python_type(self) -> type:
         return _KEY
 
-    def truth(self, tx: Any) -> bool:
-        return True
-
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         if len(args) != 1 or kwargs:
             unsupported(UnsupportedOperation("a call with these arguments", "what functools.cmp_to_key() returned"))

@@ -98,9 +98,6 @@ class GetterVariable(VariableTracker):
     def python_type(self) -> type:
         return self.kind
 
-    def truth(self, tx: Any) -> bool:
-        return True
-
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         if len(args) != 1 or kwargs:
             unsupported(UnsupportedOperation("a call with these arguments", f"an operator.{self.kind.__name__}"))
@@ -143,9 +140,6 @@ class MethodCallerVariable(VariableTracker):
 
     def python_type(self) -> type:
         return operator.methodcaller
-
-    def truth(self, tx: Any) -> bool:
-        return True
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         if len(args) != 1 or kwargs:

@@ -35,9 +35,6 @@ class PatternVariable(VariableTracker):
     def identity(self) -> Any:
         return self.value
 
-    def truth(self, tx: Any) -> bool:
-        return True
-
     def describe(self) -> str:
         return f"the pattern {self.value.pattern!r}"
 
@@ -83,9 +80,6 @@ class MatchVariable(VariableTracker):
 
     def python_type(self) -> type:
         return re.Match
-
-    def truth(self, tx: Any) -> bool:
-        return True
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         found = tx.fold(getattr, (self.value, name))
