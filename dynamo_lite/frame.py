@@ -141,7 +141,7 @@ class FrameCompiler:
         instructions = translation.cg.finish(graph_call, tensors, translation.positions, failed)
         attempt.guards.written = attempt.graph.written
         tree = attempt.guards.build(view.code, translation.state)
-        code = _assemble(view.code, instructions)
+        code = assemble(instructions, like=view.code, cellvars=())
         attempt.close()
         counters.frames += 1
         counters.trace_seconds += time.perf_counter() - started - spent
@@ -361,14 +361,3 @@ def _root(attempt: Attempt, view: _C.FrameView, break_at: tuple[int, ...]) -> Ro
     root = RootTranslator(attempt, view.code, scope, locals_, cells, break_at=break_at)
     root.own_cells = origin_of(view.code, 0)[0].co_cellvars
     return root
-
-
-def _assemble(code: types.CodeType, instructions: list[Any]) -> types.CodeType:
-    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)
-    return assemble(
-        instructions,
-        like=code,
-        argnames=code.co_varnames[:count],
-        cellvars=(),
-        freevars=code.co_freevars,
-    )

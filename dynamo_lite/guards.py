@@ -118,10 +118,6 @@ class Guards:
             source.captured = True
             self._captures.append(source)
 
-    @property
-    def any_captured(self) -> bool:
-        return bool(self._captures)
-
     def build(self, code: CodeType, state: _C.GlobalState) -> _C.GuardTree:
         """The tree for a frame of ``code``: accessors and checks parents first, relations last."""
         tree = _C.GuardTree(code)

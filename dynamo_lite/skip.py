@@ -7,7 +7,6 @@ one, a library function is inlined as anybody's, unless its module is about the 
 from __future__ import annotations
 
 import os
-import sys
 import sysconfig
 import types
 from typing import Any
@@ -144,5 +143,3 @@ def dynamic_scope(code: types.CodeType) -> bool:
 
 
 _FRAME_READERS = frozenset({"locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe"})
-
-STDLIB_NAMES = sys.stdlib_module_names

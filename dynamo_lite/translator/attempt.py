@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import types
 from collections import OrderedDict
@@ -15,10 +14,10 @@ from ..guards import Guards
 from ..reasons import UnsupportedOperation
 from ..side_effects import SideEffects
 from ..source import Source
-from ..variables.attributes import is_heap_type
 from ..variables.base import LazyVariable, NotConstant, VariableTracker, unsupported, wrap
 from ..variables.constant import CONSTANT_TYPES, ConstantVariable
 from ..variables.function import ClassVariable, FunctionVariable, GlobalScope, ModuleVariable, module_of
+from ..variables.lookup import is_heap_type
 from ..variables.mapping import DictVariable
 from ..variables.sequence import ListVariable, SizeVariable, SliceVariable, TupleVariable
 from ..variables.sets import set_of_constants
@@ -214,5 +213,3 @@ _MAKERS: dict[type, Any] = {
     set: set_of_constants,
     frozenset: set_of_constants,
 }
-
-STANDARD_BUILTINS = builtins.__dict__

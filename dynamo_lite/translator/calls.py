@@ -8,7 +8,6 @@ from typing import Any
 from ..reasons import UnknownCall
 from ..variables.base import LazyVariable, VariableTracker, unsupported
 from ..variables.function import ModuleVariable, NestedFunctionVariable
-from ..variables.mapping import DictVariable
 from .opcodes import opcode
 from .stack import NULL
 
@@ -40,7 +39,7 @@ def call_function_ex(tx: Any, instruction: Any) -> None:
     kwargs: dict[str, VariableTracker] = {}
     if instruction.arg & 1:
         named = tx.pop()
-        mapping = named if isinstance(named, DictVariable) else tx.as_dict(named)
+        mapping = tx.as_dict(named)
         if mapping is None:
             tx.raise_error(TypeError, f"argument after ** must be a mapping, not {named.python_type().__name__}")
         for key, value in mapping.items.items():

@@ -98,7 +98,7 @@ def dict_update(tx: Any, instruction: Any) -> None:
 def dict_merge(tx: Any, instruction: Any) -> None:
     other = tx.pop()
     target = tx.stack[-instruction.arg].realize()
-    mapping = other if isinstance(other, DictVariable) else tx.as_dict(other)
+    mapping = tx.as_dict(other)
     if mapping is None:
         tx.raise_error(TypeError, f"argument after ** must be a mapping, not {other.python_type().__name__}")
     for key in mapping.items:

@@ -26,10 +26,6 @@ from .nested_break import can_break_inside
 from .opcodes import HANDLERS, REFUSED
 from .suspended import rebuild
 
-CO_GENERATOR = 0x20
-CO_COROUTINE_LIKE = 0x80 | 0x200
-_UNSEEN = object()
-
 
 class BreakHere(Exception):
     """The root frame has come to the step where the graph is to be broken."""
@@ -297,13 +293,6 @@ class InstructionTranslator(Operations):
         positions = self.current.positions if self.current is not None else None
         line = positions[0] if positions else self.code.co_firstlineno
         return FrameSummary(self.code.co_filename, line, self.code.co_qualname, lookup_line=False)
-
-    def caller_frames(self) -> list[InstructionTranslator]:
-        """This translator and its callers, innermost first."""
-        found: list[InstructionTranslator] = [self]
-        while found[-1].parent is not None:
-            found.append(found[-1].parent)
-        return found
 
 
 class StoppingTranslator(InstructionTranslator):

@@ -10,9 +10,7 @@ from typing import Any
 from ..reasons import UnsupportedAttribute, UnsupportedOperation
 from .base import Args, Kwargs, LazyVariable, ObservedException, VariableTracker, mro, own_namespace, unsupported
 from .constant import ConstantVariable
-from .lookup import MISSING, class_lookup, type_name
-
-_HEAP_TYPE = 1 << 9
+from .lookup import MISSING, class_lookup, is_heap_type, type_name
 
 C_METHODS = (
     types.MethodDescriptorType,
@@ -21,11 +19,6 @@ C_METHODS = (
     types.BuiltinFunctionType,
     types.MethodWrapperType,
 )
-
-
-def is_heap_type(cls: type) -> bool:
-    """Made by a class statement (and so mutable), not a static C type."""
-    return bool(cls.__flags__ & _HEAP_TYPE)
 
 
 def owner_of(cls: type, name: str) -> type:

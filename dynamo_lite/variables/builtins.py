@@ -7,7 +7,7 @@ from typing import Any
 
 from ..reasons import UnsupportedAttribute, UnsupportedOperation
 from . import polyfills
-from .attributes import MISSING, BuiltinMethodVariable, bind, bind_classmethod, class_lookup, is_heap_type
+from .attributes import MISSING, BuiltinMethodVariable, bind, bind_classmethod, class_lookup
 from .base import Args, Exhausted, Kwargs, ObservedException, VariableTracker, mro, own_namespace, unsupported
 from .class_statement import make_class
 from .constant import ConstantVariable
@@ -15,6 +15,7 @@ from .function import ClassVariable, FunctionVariable
 from .iterator import CallableIterator, EnumerateVariable, FilterVariable, MapVariable, ZipVariable
 from .keys import key_of, same_in_every_call, slot_hash
 from .library.pure import number
+from .lookup import is_heap_type
 from .mapping import DictIterator, DictVariable, DictViewVariable
 from .registry import models, models_raw, provides
 from .sequence import ListVariable, ReversedIterator, SequenceVariable, SliceVariable, TupleVariable
@@ -151,14 +152,6 @@ def _hash(tx: Any, of: VariableTracker) -> VariableTracker:
 @models(callable)
 def _callable(tx: Any, of: VariableTracker) -> VariableTracker:
     return ConstantVariable(isinstance(of, ClassVariable) or class_lookup(of.python_type(), "__call__") is not MISSING)
-
-
-@models(dict.fromkeys)
-def _fromkeys(tx: Any, keys: VariableTracker, value: VariableTracker | None = None) -> VariableTracker:
-    made = DictVariable({})
-    for key in keys.elements(tx):
-        made.put(tx, key, value or ConstantVariable(None))
-    return made
 
 
 # -- attributes and classes --------------------------------------------------------------------------------------------

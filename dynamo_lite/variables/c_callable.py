@@ -10,6 +10,7 @@ from ..reasons import DisabledCall, UnknownCall
 from ..source import Source
 from .attributes import BuiltinMethodVariable
 from .base import Args, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type
+from .lookup import is_heap_type
 from .registry import known_call
 
 
@@ -80,7 +81,7 @@ def _wrap_unbound(attempt: Any, value: Any, source: Source) -> VariableTracker:
 
 
 def _is_c_callable(value: Any) -> bool:
-    return callable(value) and not type(value).__flags__ & (1 << 9)
+    return callable(value) and not is_heap_type(type(value))
 
 
 @wraps_if(_is_c_callable, order=60)

@@ -105,14 +105,8 @@ def _new(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTra
     value = cls.value
     raw = class_lookup(value, "__new__")
     if issubclass(type(raw), staticmethod):
-        function = class_attribute_function(tx, value, raw)
-        return tx.call(function, [cls, *args], kwargs).realize()
+        return tx.call(bind(tx, raw, "__new__", None, value), [cls, *args], kwargs).realize()
     return new_instance(tx, value, args, kwargs)
-
-
-def class_attribute_function(tx: Any, cls: type, raw: staticmethod[Any, Any]) -> VariableTracker:
-    """The function of a staticmethod such as ``__new__``."""
-    return bind(tx, raw, "__new__", None, cls)
 
 
 def new_instance(tx: Any, cls: type, args: Args, kwargs: Kwargs) -> VariableTracker:

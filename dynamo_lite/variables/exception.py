@@ -10,6 +10,7 @@ from ..reasons import UnsupportedAttribute
 from .attributes import MISSING, class_lookup, is_data_descriptor, object_setattr
 from .base import NotConstant, VariableTracker, mro, unsupported
 from .constant import ConstantVariable
+from .lookup import is_heap_type
 from .polyfills import exception_groups
 from .registry import models
 from .sequence import ListVariable, TupleVariable
@@ -103,7 +104,7 @@ class ExceptionVariable(VariableTracker):
     def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
         if name in ("name", "obj") and issubclass(self.cls, (AttributeError, NameError, ImportError)):
             return ConstantVariable(None)
-        if issubclass(type(raw), types.MemberDescriptorType) and not raw.__objclass__.__flags__ & (1 << 9):
+        if issubclass(type(raw), types.MemberDescriptorType) and not is_heap_type(raw.__objclass__):
             return self.c_member(tx, name)
         return super().slot_get(tx, name, raw)
 
@@ -246,4 +247,4 @@ def makes_its_instances(cls: type) -> bool:
 
 
 def _written_in_python(cls: type) -> list[type]:
-    return [base for base in mro(cls) if base.__flags__ & (1 << 9)]
+    return [base for base in mro(cls) if is_heap_type(base)]

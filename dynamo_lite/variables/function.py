@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import builtins
 import sys
 import types
 from typing import Any
 
 from ..reasons import UnsupportedAttribute
 from ..source import Source
-from .attributes import MISSING, MethodVariable, bind, class_attribute, class_lookup, guard_class_lacks
+from .attributes import (
+    MISSING,
+    MethodVariable,
+    bind,
+    class_attribute,
+    class_lookup,
+    guard_class_lacks,
+    is_data_descriptor,
+)
 from .base import (
     Args,
     Kwargs,
@@ -619,7 +626,7 @@ class ClassVariable(VariableTracker):
             return tx.make(getattr(cls, name))
         meta = type(cls)
         meta_raw = class_lookup(meta, name)
-        if meta_raw is not MISSING and _is_data(meta_raw):
+        if meta_raw is not MISSING and is_data_descriptor(meta_raw):
             return bind(tx, meta_raw, name, self, meta)
         raw = class_lookup(cls, name)
         if raw is not MISSING:
@@ -642,17 +649,17 @@ class ClassVariable(VariableTracker):
         return tx.class_method(self, name, args, kwargs)
 
     def iterate(self, tx: Any) -> VariableTracker:
-        return tx.iterate_by_protocol(self)
+        found = self._special(tx, "__iter__")
+        if found is not None:
+            return found
+        tx.check_iterable(self, f"'{type(self.value).__name__}' object is not iterable")
+        return super().iterate(tx)
 
     def reconstruct(self, cg: Any) -> None:
         cg.load_const(self.value)
 
 
 _TYPE_FACTS = frozenset({"__name__", "__qualname__", "__module__", "__mro__", "__bases__", "__base__", "__class__"})
-
-
-def _is_data(raw: Any) -> bool:
-    return hasattr(type(raw), "__set__") or hasattr(type(raw), "__delete__")
 
 
 class CodeVariable(VariableTracker):
@@ -751,6 +758,3 @@ def module_of(namespace: dict[str, Any]) -> types.ModuleType | None:
     """The module whose globals these are."""
     found = sys.modules.get(namespace.get("__name__", ""))
     return found if found is not None and getattr(found, "__dict__", None) is namespace else None
-
-
-BUILTINS = builtins.__dict__

@@ -9,6 +9,13 @@ from .constant import ConstantVariable
 from .sequence import TupleVariable
 
 
+def advanced(iterator: Any, count: int) -> Any:
+    """The iterator after that many items."""
+    for _ in range(count):
+        next(iterator)
+    return iterator
+
+
 class IteratorVariable(VariableTracker):
     """Base: iterates as itself."""
 

@@ -103,8 +103,3 @@ def same_in_every_call(key: Any) -> bool:
     if isinstance(key, ObjectKey):  # of known numbers, or it would not be here
         return True
     return isinstance(key, _SAME_IN_EVERY_CALL) and type(key).__hash__ is not None
-
-
-def raise_key_error(tx: Any, key: VariableTracker) -> None:
-    """KeyError with the key itself."""
-    tx.raise_with(KeyError, [key])

@@ -7,7 +7,12 @@ from typing import Any
 from .base import mro, own_namespace
 
 MISSING = object()
-_IMMUTABLE_TYPE = 1 << 8
+_IMMUTABLE_TYPE, _HEAP_TYPE = 1 << 8, 1 << 9
+
+
+def is_heap_type(cls: type) -> bool:
+    """Made by a class statement (and so mutable), not a static C type."""
+    return bool(cls.__flags__ & _HEAP_TYPE)
 
 
 def class_lookup(cls: type, name: str) -> Any:
@@ -21,5 +26,5 @@ def class_lookup(cls: type, name: str) -> Any:
 
 def type_name(cls: type) -> str:
     """The name by which errors of attribute access call a class: with its module for one in C."""
-    in_c = cls.__flags__ & _IMMUTABLE_TYPE or not cls.__flags__ & (1 << 9)
+    in_c = cls.__flags__ & _IMMUTABLE_TYPE or not is_heap_type(cls)
     return f"{cls.__module__}.{cls.__qualname__}" if in_c and cls.__module__ != "builtins" else cls.__name__

@@ -1,4 +1,4 @@
-"""Dicts, their views, sets: trackers in a real Python dict, under keys that hash and compare as the program's do."""
+"""Dicts and their views: trackers in a real Python dict, under keys that hash and compare as the program's do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from .base import (
     wraps_type,
 )
 from .constant import ConstantVariable
-from .keys import PLAIN_KEYS, key_of, raise_key_error
+from .iterator import advanced
+from .keys import PLAIN_KEYS, key_of
 from .sequence import TupleVariable
 
 
@@ -82,11 +83,11 @@ class DictVariable(VariableTracker):
         found = self.items.get(raw)
         if found is not None:
             return found
-        if self.cls is defaultdict and self.factory is not None and not _is_none(self.factory):
+        if self.cls is defaultdict and self.factory is not None and not tx.is_none(self.factory):
             made = tx.call(self.factory, [], {})
             self.setitem(tx, key, made)
             return made
-        raise_key_error(tx, key)
+        tx.raise_with(KeyError, [key])
 
     def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
         tx.effects.mutate(self)
@@ -95,7 +96,7 @@ class DictVariable(VariableTracker):
     def delitem(self, tx: Any, key: VariableTracker) -> None:
         raw = key_of(tx, key)
         if raw not in self.items:
-            raise_key_error(tx, key)
+            tx.raise_with(KeyError, [key])
         tx.effects.mutate(self)
         self._drop(raw)
 
@@ -150,7 +151,7 @@ class DictVariable(VariableTracker):
             tx.effects.mutate(self)
             return self._drop(raw)
         if default is None:
-            raise_key_error(tx, key)
+            tx.raise_with(KeyError, [key])
         return default
 
     def method_popitem(self, tx: Any, last: VariableTracker | None = None) -> VariableTracker:
@@ -166,7 +167,7 @@ class DictVariable(VariableTracker):
     def method_move_to_end(self, tx: Any, key: VariableTracker, last: VariableTracker | None = None) -> VariableTracker:
         raw = key_of(tx, key)
         if raw not in self.items:
-            raise_key_error(tx, key)
+            tx.raise_with(KeyError, [key])
         tx.effects.mutate(self)
         value = self.items.pop(raw)
         if last is None or last.truth(tx):
@@ -180,9 +181,6 @@ class DictVariable(VariableTracker):
             tx.raise_error(TypeError, f"update expected at most 1 argument, got {len(others)}")
         tx.effects.mutate(self)
         for other in others:
-            if isinstance(other, DictVariable):
-                self._merge(other)
-                continue
             mapping = tx.as_dict(other)
             if mapping is not None:
                 self._merge(mapping)
@@ -278,7 +276,7 @@ class DictVariable(VariableTracker):
         cg.make_then_fill(self, new, fill)
 
     def replay(self, cg: Any) -> None:
-        refill = _refill_ordered if self.cls is OrderedDict else _refill_dict
+        refill = refill_ordered if self.cls is OrderedDict else _refill_dict
         cg.call(refill, [lambda: cg.load_source(self.source), lambda: self.load_items(cg)])
         cg.pop_top()
 
@@ -289,14 +287,10 @@ def _refill_dict(target: dict[Any, Any], items: dict[Any, Any]) -> None:
     dict.update(target, items)
 
 
-def _refill_ordered(target: OrderedDict[Any, Any], items: dict[Any, Any]) -> None:
+def refill_ordered(target: OrderedDict[Any, Any], items: dict[Any, Any]) -> None:
     OrderedDict.clear(target)
     for key, value in items.items():
         OrderedDict.__setitem__(target, key, value)
-
-
-def _is_none(variable: VariableTracker) -> bool:
-    return isinstance(variable, ConstantVariable) and variable.value is None
 
 
 class MappingProxyVariable(VariableTracker):
@@ -446,21 +440,10 @@ class DictIterator(VariableTracker):
         def load() -> None:
             cg.call(getattr(self.of.cls, self.kind), [lambda: cg.load(self.of)])
 
-        cg.call(_skip_from_the_end if self.reverse else _skip_items, [load, lambda: cg.load_const(self.at)])
+        def make() -> None:
+            cg.call(reversed if self.reverse else iter, [load])
 
-
-def _skip_from_the_end(view: Any, count: int) -> Any:
-    iterator = reversed(view)
-    for _ in range(count):
-        next(iterator)
-    return iterator
-
-
-def _skip_items(view: Any, count: int) -> Any:
-    iterator = iter(view)
-    for _ in range(count):
-        next(iterator)
-    return iterator
+        cg.call(advanced, [make, lambda: cg.load_const(self.at)])
 
 
 def wrap_dict_items(attempt: Any, value: Any, source: Source) -> tuple[dict[Any, Any], dict[Any, Any]]:

@@ -22,7 +22,6 @@ from ..reasons import (
     UnsupportedOperation,
     UnsupportedValue,
 )
-from ..source import Source
 from . import attributes, registry, text
 from .attributes import MISSING, MethodVariable, bind, class_attribute, class_lookup
 from .base import Args, Exhausted, Kwargs, NotConstant, ObservedException, VariableTracker, unsupported
@@ -124,11 +123,6 @@ class Operations:
 
     def make(self, value: Any) -> VariableTracker:
         return self.attempt.make(value)
-
-    def make_guarded(self, value: Any, source: Source) -> VariableTracker:
-        """A constant that is found at ``source``."""
-        source.check("equals", value)
-        return ConstantVariable(value)
 
     def fold(self, function: Callable[..., Any], args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         """Call real Python on known values; what it raises, the traced program raises."""
@@ -469,13 +463,6 @@ class Operations:
         """``iter(variable)``."""
         return variable.realize().iterate(self).realize()
 
-    def iterate_by_protocol(self, cls: ClassVariable) -> VariableTracker:
-        """Iteration over a class: an enumeration's members."""
-        method = class_lookup(type(cls.value), "__iter__")
-        if method is MISSING:
-            self.raise_error(TypeError, f"'{type(cls.value).__name__}' object is not iterable")
-        return self.call(bind(self, method, "__iter__", cls, type(cls.value)), [], {}).realize()
-
     def iterate_by_getitem(self, variable: UserObjectVariable) -> VariableTracker:
         if class_lookup(variable.cls, "__getitem__") is MISSING:
             self.raise_error(TypeError, f"'{variable.cls.__name__}' object is not iterable")
@@ -541,9 +528,6 @@ class Operations:
             except Exhausted:
                 break
         return found
-
-    def realized_elements(self, variable: VariableTracker) -> list[VariableTracker]:
-        return variable.realize().elements(self)
 
     def as_dict(self, variable: VariableTracker) -> DictVariable | None:
         """A mapping's items as a dict; None for what is no mapping."""

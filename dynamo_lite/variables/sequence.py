@@ -243,7 +243,7 @@ class MutableSequence(SequenceVariable):
         if isinstance(index, slice):
             if value is not self and not isinstance(value, SequenceVariable):
                 tx.check_iterable(value, "can only assign an iterable")
-            value = tx.realized_elements(value)
+            value = value.realize().elements(tx)
         self._changed(tx)
         try:
             self.items[index] = value  # type: ignore[assignment, index]

@@ -15,7 +15,8 @@ from ..reasons import UnsupportedOperation
 from ..source import Source
 from .base import Exhausted, NotConstant, VariableTracker, unsupported, wraps_type
 from .constant import ConstantVariable
-from .keys import key_of, raise_key_error, same_in_every_call
+from .iterator import advanced
+from .keys import key_of, same_in_every_call
 from .mapping import DictVariable, DictViewVariable
 
 
@@ -242,7 +243,7 @@ class SetVariable(VariableTracker):
 
     def method_remove(self, tx: Any, item: VariableTracker) -> VariableTracker:
         if self._lookup(tx, item) not in self.items:
-            raise_key_error(tx, item)
+            tx.raise_with(KeyError, [item])
         return self.method_discard(tx, item)
 
     def method_symmetric_difference(self, tx: Any, other: VariableTracker) -> VariableTracker:
@@ -489,14 +490,11 @@ class SetIterator(VariableTracker):
     def reconstruct(self, cg: Any) -> None:
         if self.of.made is not self.made:
             raise NotConstant("an iterator over a set that changed")
-        cg.call(_skip, [lambda: cg.load(self.of), lambda: cg.load_const(self.at)])
 
+        def make() -> None:
+            cg.call(iter, [lambda: cg.load(self.of)])
 
-def _skip(items: Any, count: int) -> Any:
-    iterator = iter(items)
-    for _ in range(count):
-        next(iterator)
-    return iterator
+        cg.call(advanced, [make, lambda: cg.load_const(self.at)])
 
 
 def set_of_constants(attempt: Any, value: Any) -> SetVariable:

@@ -327,7 +327,7 @@ def _requires_grad_(tx: Any, tensor: TensorVariable, requires_grad: VariableTrac
 def _is_leaf(tx: Any, tensor: TensorVariable) -> VariableTracker:
     if tensor.source is None or not tensor.fake.requires_grad:
         return ConstantVariable(tensor.fake.is_leaf)
-    return tx.make_guarded(tensor.value.is_leaf, tensor.source.child("c_attr", "is_leaf"))
+    return tx.attempt.wrap(tensor.value.is_leaf, tensor.source.child("c_attr", "is_leaf"))
 
 
 def _grad_fn(tx: Any, tensor: TensorVariable) -> VariableTracker:

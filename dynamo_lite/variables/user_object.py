@@ -35,7 +35,8 @@ from .base import (
 )
 from .constant import ConstantVariable
 from .instance_dict import InstanceDictVariable
-from .mapping import DictVariable, wrap_dict_items
+from .lookup import is_heap_type
+from .mapping import DictVariable, refill_ordered, wrap_dict_items
 from .polyfills import exception_groups
 from .sequence import ListVariable, SequenceVariable, TupleVariable
 from .sets import SetVariable
@@ -58,7 +59,7 @@ def payload_base(cls: type) -> type | None:
 
 def c_maker(cls: type) -> type | None:
     """The class in C whose state the instances have, where that is not ``object`` or a builtin container."""
-    static = next((base for base in mro(cls) if not base.__flags__ & _HEAP_TYPE), object)
+    static = next((base for base in mro(cls) if not is_heap_type(base)), object)
     if static is not object and static not in PAYLOADS:
         return static
     if cls.__flags__ & _DISALLOW_INSTANTIATION:
@@ -68,7 +69,6 @@ def c_maker(cls: type) -> type | None:
     return maker if maker is not object and maker not in PAYLOADS else None  # type: ignore[return-value]
 
 
-_HEAP_TYPE = 1 << 9
 _DISALLOW_INSTANTIATION = 1 << 7
 
 
@@ -453,13 +453,8 @@ def _load_payload(payload: Any, cg: Any) -> None:
         cg.load_tuple(list(payload.items))
 
 
-def _fill_ordered(target: Any, items: dict[Any, Any]) -> None:
-    for key, value in items.items():
-        OrderedDict.__setitem__(target, key, value)
-
-
 _FILLERS: dict[type | None, Any] = {
-    OrderedDict: _fill_ordered,
+    OrderedDict: refill_ordered,
     dict: dict.update,
     list: list.extend,
     deque: deque.extend,
@@ -623,7 +618,7 @@ class RealExceptionVariable(UserObjectVariable):
             super().setattr(tx, name, value)
 
     def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
-        if name in self.attrs or raw.__objclass__.__flags__ & _HEAP_TYPE:
+        if name in self.attrs or is_heap_type(raw.__objclass__):
             return super().slot_get(tx, name, raw)
         assert self.source is not None
         return tx.attempt.wrap(getattr(self.value, name), self.source.child("c_attr", name))
@@ -674,11 +669,6 @@ def _wrap_type_expression(attempt: Any, value: Any, source: Source) -> VariableT
     return ConstantVariable(value, source)
 
 
-def _is_user_object(value: Any) -> bool:
-    cls = type(value)
-    return bool(cls.__flags__ & (1 << 9))
-
-
 def _wrap_payload(attempt: Any, value: Any, source: Source) -> VariableTracker | None:
     base = payload_base(type(value))
     if base is None:
@@ -703,7 +693,7 @@ def _wrap_payload(attempt: Any, value: Any, source: Source) -> VariableTracker |
     return None
 
 
-@wraps_if(_is_user_object, order=90)
+@wraps_if(lambda value: is_heap_type(type(value)), order=90)
 def _wrap_user_object(attempt: Any, value: Any, source: Source) -> VariableTracker:
     cls = type(value)
     if source.kind != "const":

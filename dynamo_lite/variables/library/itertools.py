@@ -14,7 +14,7 @@ from ...reasons import UnsupportedOperation
 from ..base import Args, Exhausted, Kwargs, NotConstant, VariableTracker, unsupported
 from ..constant import ConstantVariable
 from ..function import ClassVariable
-from ..iterator import FilterVariable, IteratorVariable
+from ..iterator import FilterVariable, IteratorVariable, advanced
 from ..registry import models, models_class_method, models_raw
 from ..sequence import TupleVariable
 from ..tensor import TensorVariable
@@ -126,13 +126,6 @@ def _cycle(saved: tuple[Any, ...], rest: Any, over: bool) -> Any:
         return itertools.cycle(saved)
     made = itertools.cycle(itertools.chain(saved, rest))
     return advanced(made, len(saved))
-
-
-def advanced(iterator: Any, count: int) -> Any:
-    """The iterator after that many items."""
-    for _ in range(count):
-        next(iterator)
-    return iterator
 
 
 @models(itertools.cycle)

@@ -12,7 +12,7 @@ from .. import polyfills
 from ..attributes import BuiltinMethodVariable
 from ..base import Args, Exhausted, Kwargs, VariableTracker, unsupported, wraps_type
 from ..constant import ConstantVariable
-from ..iterator import IteratorVariable
+from ..iterator import IteratorVariable, advanced
 from ..registry import models
 
 
@@ -135,10 +135,7 @@ _MATCH_ITERATOR: type = type(re.finditer("", ""))
 
 
 def _matches_from(pattern: Any, args: tuple[Any, ...], named: dict[str, Any], at: int) -> Any:
-    iterator = pattern.finditer(*args, **named)
-    for _ in range(at):
-        next(iterator)
-    return iterator
+    return advanced(pattern.finditer(*args, **named), at)
 
 
 @wraps_type(re.Pattern)
