@@ -236,7 +236,7 @@ class GeneratorVariable(IteratorVariable):
         self.running = True
         try:
             return self.frame.resume_generator(tx, value, error)
-        except BaseException:
+        except (Exhausted, ObservedException):
             self.finished = True
             raise
         finally:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...reasons import UnsupportedOperation
-from ..base import Args, Exhausted, Kwargs, NotConstant, VariableTracker, unsupported
+from ..base import Args, Exhausted, Kwargs, NotConstant, ObservedException, VariableTracker, unsupported
 from ..constant import ConstantVariable
 from ..function import ClassVariable
 from ..iterator import FilterVariable, IteratorVariable, advanced
@@ -63,7 +63,7 @@ class ChainVariable(ItertoolVariable):
             if self.active is None:
                 try:
                     self.active = tx.iterate(self.source_.next(tx))
-                except BaseException:
+                except (Exhausted, ObservedException):
                     self.source_ = None
                     raise
             try:
@@ -157,7 +157,7 @@ class IsliceVariable(ItertoolVariable):
             if self.stop is not None and self.taken >= self.stop:
                 raise Exhausted
             item = self.of.next(tx)
-        except BaseException:
+        except (Exhausted, ObservedException):
             self.of = None
             raise
         self.taken += 1
@@ -197,7 +197,7 @@ class PairwiseVariable(ItertoolVariable):
             if self.before is None:
                 self.before = self.of.next(tx)
             item = self.of.next(tx)
-        except BaseException:
+        except (Exhausted, ObservedException):
             self.of = self.before = None
             raise
         pair = TupleVariable([self.before, item])

@@ -107,7 +107,7 @@ class CachedVariable(UserObjectVariable):
         try:
             with unset_fake_temporarily():
                 self.value(*args, **named)
-        except Exception as error:
+        except Exception as error:  # the program's own: CPython raises it at the call
             unsupported(UnknownCall(self.describe(), f"it raised {type(error).__name__}"))
 
     def describe(self) -> str:

@@ -20,6 +20,7 @@ import torch._numpy
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from ...reasons import DataDependentValue, OperatorFailed, UnsupportedOperation
+from ...skip import FOLDED_ERRORS
 from ...source import Source
 from ..attributes import BuiltinMethodVariable, class_lookup
 from ..base import Args, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type
@@ -310,7 +311,7 @@ def call(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwa
         with warnings.catch_warnings(), numpy.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             expected = real(*trial_args, **trial_named)
-    except Exception as error:
+    except FOLDED_ERRORS as error:
         unsupported(OperatorFailed(getattr(target, "__name__", "numpy"), f"{type(error).__name__}: {error}"))
     for variable, trial in tried:
         if expected is trial:
