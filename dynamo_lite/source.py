@@ -63,7 +63,9 @@ class Source:
         return found
 
     def check(self, kind: str, arg: Any = None) -> None:
-        """Assume that this check of the place holds."""
+        """Assume that this check of the place holds. Which object a constant is, is no assumption."""
+        if kind == "id" and self.kind == "const":
+            return
         key = _check_key(kind, arg)
         if key not in self.checks:
             self.checks[key] = (kind, arg, None)

@@ -75,8 +75,7 @@ class UnboundMethodVariable(BuiltinVariable):
 
 @wraps_type(types.MethodDescriptorType, types.WrapperDescriptorType)
 def _wrap_unbound(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    if source.kind != "const":
-        source.check("id", value)
+    source.check("id", value)
     return UnboundMethodVariable(value, source)
 
 
@@ -98,16 +97,14 @@ def _wrap_builtin(attempt: Any, value: Any, source: Source) -> VariableTracker:
         found = BuiltinMethodVariable(inner, value.__name__)
         found.source = source
         return found
-    if source.kind != "const":
-        source.check("id", value)
+    source.check("id", value)
     return BuiltinVariable(value, source)
 
 
 @wraps_type(_C.Wrapped)
 def _wrap_wrapped(attempt: Any, value: Any, source: Source) -> VariableTracker:
     """A function that ``dl.compile`` or ``dl.disable`` made: the first is inlined, the second is left out."""
-    if source.kind != "const":
-        source.check("id", value)
+    source.check("id", value)
     return WrappedVariable(value, source)
 
 

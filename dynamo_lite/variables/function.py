@@ -742,15 +742,13 @@ def _is_module(value: Any) -> bool:
 
 @wraps_if(_is_module, order=20)
 def _wrap_module(attempt: Any, value: types.ModuleType, source: Source) -> VariableTracker:
-    if source.kind != "const":
-        source.check("id", value)
+    source.check("id", value)
     return ModuleVariable(value, source)
 
 
 @wraps_if(lambda value: issubclass(type(value), type), order=5)
 def _wrap_class(attempt: Any, value: type, source: Source) -> VariableTracker:
-    if source.kind != "const":
-        source.check("id", value)
+    source.check("id", value)
     return ClassVariable(value, source)
 
 

@@ -170,8 +170,7 @@ _CALLED_BACK = (FunctionVariable, NestedFunctionVariable, MethodVariable, UserOb
 
 @wraps_if(lambda value: issubclass(type(value), (torch._ops.OpOverload, torch._ops.OpOverloadPacket)), order=8)
 def _wrap_op(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    if source.kind != "const":
-        source.check("id", value)
+    source.check("id", value)
     return OpVariable(value, source)
 
 
@@ -203,8 +202,7 @@ class OpNamespaceVariable(BuiltinVariable):
 
 @wraps_if(lambda value: issubclass(type(value), (torch._ops._OpNamespace, torch._ops._Ops)), order=7)
 def _wrap_namespace(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    if source.kind != "const":
-        source.check("id", value)
+    source.check("id", value)
     return OpNamespaceVariable(value, source)
 
 
@@ -382,8 +380,7 @@ def _sdpa_kernel(tx: Any, backends: VariableTracker, set_priority: VariableTrack
 
 @wraps_type(SDPBackend)
 def _wrap_attention_backend(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    if source.kind != "const":
-        source.check("id", value)
+    source.check("id", value)
     return BuiltinVariable(value, source)
 
 

@@ -656,16 +656,14 @@ def wrap_opaque(attempt: Any, value: Any, source: Source, why: str) -> VariableT
 
 @wraps_if(lambda value: issubclass(type(value), enum.Enum), order=4)
 def _wrap_enum(attempt: Any, value: enum.Enum, source: Source) -> VariableTracker:
-    if source.kind != "const":
-        source.check("id", value)
+    source.check("id", value)
     return EnumVariable(value, type(value), source)
 
 
 @wraps_type(types.UnionType, types.GenericAlias)
 def _wrap_type_expression(attempt: Any, value: Any, source: Source) -> VariableTracker:
     """``int | str`` and ``list[int]``."""
-    if source.kind != "const":
-        source.check("id", value)
+    source.check("id", value)
     return ConstantVariable(value, source)
 
 

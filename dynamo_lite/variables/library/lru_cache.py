@@ -152,8 +152,7 @@ def _hashable(tx: Any, variable: VariableTracker) -> Any:
     if type(variable) is UserObjectVariable and not variable.is_new and variable.source is not None:
         cls = variable.cls
         if class_lookup(cls, "__hash__") is object.__hash__ and class_lookup(cls, "__eq__") is object.__eq__:
-            if variable.source.kind != "const":
-                variable.source.check("id", variable.value)
+            variable.source.check("id", variable.value)
             return variable.value
     if isinstance(variable, (ConstantVariable, ClassVariable, FunctionVariable)) and variable.is_constant():
         if not isinstance(variable, EnumVariable):
@@ -163,8 +162,7 @@ def _hashable(tx: Any, variable: VariableTracker) -> Any:
 
 @wraps_type(WRAPPER)
 def _wrap_cached(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    if source.kind != "const":
-        source.check("id", value)
+    source.check("id", value)
     return CachedVariable(value, WRAPPER, source)
 
 

@@ -105,8 +105,7 @@ def _wrap_scalar(attempt: Any, value: Any, source: Source) -> VariableTracker:
     """Known by identity; one that is an argument of its own would be another object in each call."""
     if source.kind == "local":
         return attempt.opaque(value, source, "a numpy scalar")
-    if source.kind != "const":
-        source.check("id", value)
+    source.check("id", value)
     return NumpyScalarVariable(value, source)
 
 
@@ -126,8 +125,7 @@ class DtypeVariable(ConstantVariable):
 
 @wraps_if(lambda value: issubclass(type(value), numpy.dtype), order=5)
 def _wrap_dtype(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    if source.kind != "const":
-        source.check("id", value)
+    source.check("id", value)
     return DtypeVariable(value, source)
 
 
@@ -453,8 +451,7 @@ def _is_known(variable: VariableTracker) -> bool:
 
 @wraps_type(numpy.ufunc, type(numpy.sum))
 def _wrap_function(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    if source.kind != "const":
-        source.check("id", value)
+    source.check("id", value)
     return NumpyFunctionVariable(value, source)
 
 

@@ -160,8 +160,7 @@ def _methodcaller(tx: Any, name: VariableTracker, *args: VariableTracker, **name
 @wraps_type(operator.itemgetter, operator.attrgetter, operator.methodcaller)
 def _wrap_getter(attempt: Any, value: Any, source: Source) -> VariableTracker:
     """What it was made with, as pickling tells it."""
-    if source.kind != "const":
-        source.check("id", value)
+    source.check("id", value)
     made, parts = value.__reduce__()
     if not isinstance(value, operator.methodcaller):
         return GetterVariable(type(value), parts, source)

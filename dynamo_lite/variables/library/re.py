@@ -140,8 +140,7 @@ def _matches_from(pattern: Any, args: tuple[Any, ...], named: dict[str, Any], at
 
 @wraps_type(re.Pattern)
 def _wrap_pattern(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    if source.kind != "const":
-        source.check("id", value)
+    source.check("id", value)
     return PatternVariable(value, source)
 
 

@@ -40,6 +40,5 @@ class FactsVariable(TupleVariable):
 
 @wraps_type(*{type(each) for each in (sys.version_info, sys.flags, sys.float_info, sys.int_info, sys.hash_info)})
 def _wrap_facts(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    if source.kind != "const":
-        source.check("id", value)
+    source.check("id", value)
     return FactsVariable([attempt.make(each) for each in value], value, source)
