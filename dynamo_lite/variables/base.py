@@ -222,6 +222,31 @@ class VariableTracker:
         unsupported(UnsupportedValue(self.describe(), "it can't be made outside of the trace"))
 
 
+class KnownVariable(VariableTracker):
+    """A value that is known, and the same in every call that the guards let through."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any, source: Source | None = None) -> None:
+        self.source = source
+        self.value = value
+
+    @classmethod
+    def by_identity(cls, attempt: Any, value: Any, source: Source) -> VariableTracker:
+        """Wrap a value as one of this kind: it is this very object in every call."""
+        source.check("id", value)
+        return cls(value, source)
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def as_constant(self) -> Any:
+        return self.value
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_const(self.value)
+
+
 class LazyVariable(VariableTracker):
     """A value with a source that nobody has looked at: costs nothing, guards nothing."""
 

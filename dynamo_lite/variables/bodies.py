@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from ..reasons import UnsupportedValue
-from .base import LazyVariable, VariableTracker, unsupported
+from .base import KnownVariable, LazyVariable, VariableTracker, unsupported
 from .constant import ConstantVariable
 from .mapping import DictVariable
 from .sequence import SequenceVariable
@@ -71,20 +71,10 @@ class NodesVariable(VariableTracker):
         return tuple(self.nodes), tuple(node.meta["example_value"] for node in self.nodes)
 
 
-class PlainVariable(VariableTracker):
+class PlainVariable(KnownVariable):
     """A constant argument of any nesting."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.source = None
-        self.value = value
-
-    def python_type(self) -> type:
-        return type(self.value)
-
-    def as_constant(self) -> Any:
-        return self.value
+    __slots__ = ()
 
 
 def given(

@@ -9,26 +9,16 @@ from .. import _C
 from ..reasons import DisabledCall, UnknownCall
 from ..source import Source
 from .attributes import BuiltinMethodVariable
-from .base import Args, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type
+from .base import Args, KnownVariable, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type
 from .lookup import is_heap_type
 from .registry import known_call
 
 
-class BuiltinVariable(VariableTracker):
+class BuiltinVariable(KnownVariable):
     """A callable in C."""
 
-    __slots__ = ("value",)
+    __slots__ = ()
     immortal = True
-
-    def __init__(self, value: Any, source: Source | None = None) -> None:
-        self.source = source
-        self.value = value
-
-    def python_type(self) -> type:
-        return type(self.value)
-
-    def as_constant(self) -> Any:
-        return self.value
 
     def describe(self) -> str:
         module = getattr(self.value, "__module__", None)
@@ -47,9 +37,6 @@ class BuiltinVariable(VariableTracker):
         if model is None:
             unsupported(UnknownCall(f"{self.describe()}()"))
         return model(tx, args, kwargs)
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.load_const(self.value)
 
 
 class UnboundMethodVariable(BuiltinVariable):
@@ -73,10 +60,7 @@ class UnboundMethodVariable(BuiltinVariable):
         return args[0].call_method(tx, self.value.__name__, args[1:], kwargs)
 
 
-@wraps_type(types.MethodDescriptorType, types.WrapperDescriptorType)
-def _wrap_unbound(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    source.check("id", value)
-    return UnboundMethodVariable(value, source)
+wraps_type(types.MethodDescriptorType, types.WrapperDescriptorType)(UnboundMethodVariable.by_identity)
 
 
 def _is_c_callable(value: Any) -> bool:
@@ -97,21 +81,18 @@ def _wrap_builtin(attempt: Any, value: Any, source: Source) -> VariableTracker:
         found = BuiltinMethodVariable(inner, value.__name__)
         found.source = source
         return found
-    source.check("id", value)
-    return BuiltinVariable(value, source)
-
-
-@wraps_type(_C.Wrapped)
-def _wrap_wrapped(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    """A function that ``dl.compile`` or ``dl.disable`` made: the first is inlined, the second is left out."""
-    source.check("id", value)
-    return WrappedVariable(value, source)
+    return BuiltinVariable.by_identity(attempt, value, source)
 
 
 class WrappedVariable(BuiltinVariable):
+    """A function that ``dl.compile`` or ``dl.disable`` made: the first is inlined, the second is left out."""
+
     __slots__ = ()
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         if self.value.owner is _C.OFF:
             unsupported(DisabledCall(f"{self.value.__wrapped__!r}"))
         return tx.call(tx.make(self.value.__wrapped__), args, kwargs)
+
+
+wraps_type(_C.Wrapped)(WrappedVariable.by_identity)

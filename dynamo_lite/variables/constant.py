@@ -14,6 +14,7 @@ from ..source import Source
 from .base import (
     Args,
     Exhausted,
+    KnownVariable,
     Kwargs,
     NotConstant,
     VariableTracker,
@@ -43,20 +44,10 @@ CONSTANT_TYPES: tuple[type, ...] = (
 _SINGLETONS = (type(None), type(Ellipsis), type(NotImplemented), torch.dtype, torch.layout, torch.memory_format)
 
 
-class ConstantVariable(VariableTracker):
+class ConstantVariable(KnownVariable):
     """A value of one of `CONSTANT_TYPES`, guarded by type and value where it has a source."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any, source: Source | None = None) -> None:
-        self.source = source
-        self.value = value
-
-    def python_type(self) -> type:
-        return type(self.value)
-
-    def as_constant(self) -> Any:
-        return self.value
+    __slots__ = ()
 
     def is_constant(self) -> bool:
         return True
@@ -109,9 +100,6 @@ class ConstantVariable(VariableTracker):
 
     def contains(self, tx: Any, item: VariableTracker) -> bool:
         return tx.fold(lambda value, other: other in value, (self.value, tx.python_value(item)))
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.load_const(self.value)
 
 
 _WANT_INDEX = {

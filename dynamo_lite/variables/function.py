@@ -19,6 +19,7 @@ from .attributes import (
 )
 from .base import (
     Args,
+    KnownVariable,
     Kwargs,
     LazyVariable,
     NotConstant,
@@ -510,21 +511,11 @@ def _wrap_resume_function(attempt: Any, value: ResumeFunction, source: Source) -
     return ResumeFunctionVariable(value, source)
 
 
-class ModuleVariable(VariableTracker):
+class ModuleVariable(KnownVariable):
     """An imported module."""
 
-    __slots__ = ("value",)
+    __slots__ = ()
     immortal = True
-
-    def __init__(self, value: types.ModuleType, source: Source) -> None:
-        self.source = source
-        self.value = value
-
-    def python_type(self) -> type:
-        return type(self.value)
-
-    def as_constant(self) -> Any:
-        return self.value
 
     def describe(self) -> str:
         return f"module {self.name}"
@@ -553,25 +544,12 @@ class ModuleVariable(VariableTracker):
             return super().setattr(tx, name, value)
         tx.attempt.scope(self.value.__dict__).store(name, value)
 
-    def reconstruct(self, cg: Any) -> None:
-        cg.load_const(self.value)
 
-
-class ClassVariable(VariableTracker):
+class ClassVariable(KnownVariable):
     """A class that exists."""
 
-    __slots__ = ("value",)
+    __slots__ = ()
     immortal = True
-
-    def __init__(self, value: type, source: Source | None) -> None:
-        self.source = source
-        self.value = value
-
-    def python_type(self) -> type:
-        return type(self.value)
-
-    def as_constant(self) -> Any:
-        return self.value
 
     def special(self, tx: Any, name: str) -> VariableTracker | None:
         """A special method that the metaclass has of its own, bound to the class."""
@@ -655,36 +633,20 @@ class ClassVariable(VariableTracker):
         tx.check_iterable(self, f"'{type(self.value).__name__}' object is not iterable")
         return super().iterate(tx)
 
-    def reconstruct(self, cg: Any) -> None:
-        cg.load_const(self.value)
-
 
 _TYPE_FACTS = frozenset({"__name__", "__qualname__", "__module__", "__mro__", "__bases__", "__base__", "__class__"})
 
 
-class CodeVariable(VariableTracker):
+class CodeVariable(KnownVariable):
     """A code object."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: types.CodeType, source: Source | None) -> None:
-        self.source = source
-        self.value = value
-
-    def python_type(self) -> type:
-        return types.CodeType
-
-    def as_constant(self) -> Any:
-        return self.value
+    __slots__ = ()
 
     def c_attribute(self, tx: Any, name: str) -> VariableTracker:
         return tx.make(tx.fold(getattr, (self.value, name)))
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         return tx.make(tx.fold(getattr, (self.value, name)))
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.load_const(self.value)
 
 
 def trusted_module(name: str | None) -> bool:
@@ -721,10 +683,7 @@ def _wrap_cell(attempt: Any, value: Any, source: Source) -> VariableTracker:
     return CellVariable(LazyVariable(attempt, content, contents), value, source)
 
 
-@wraps_type(types.CodeType)
-def _wrap_code(attempt: Any, value: types.CodeType, source: Source) -> VariableTracker:
-    source.check("id", value)
-    return CodeVariable(value, source)
+wraps_type(types.CodeType)(CodeVariable.by_identity)
 
 
 @wraps_type(types.MethodType)
@@ -740,16 +699,10 @@ def _is_module(value: Any) -> bool:
     return issubclass(type(value), types.ModuleType) and class_lookup(type(value), "__getattribute__") is plain
 
 
-@wraps_if(_is_module, order=20)
-def _wrap_module(attempt: Any, value: types.ModuleType, source: Source) -> VariableTracker:
-    source.check("id", value)
-    return ModuleVariable(value, source)
+wraps_if(_is_module, order=20)(ModuleVariable.by_identity)
 
 
-@wraps_if(lambda value: issubclass(type(value), type), order=5)
-def _wrap_class(attempt: Any, value: type, source: Source) -> VariableTracker:
-    source.check("id", value)
-    return ClassVariable(value, source)
+wraps_if(lambda value: issubclass(type(value), type), order=5)(ClassVariable.by_identity)
 
 
 def module_of(namespace: dict[str, Any]) -> types.ModuleType | None:

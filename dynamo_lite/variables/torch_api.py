@@ -148,7 +148,7 @@ def _leaf(value: Any) -> Model | None:
         if value.__qualname__.startswith("boolean_dispatch"):
             return None
         return _function_leaf(value)
-    if isinstance(value, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+    if isinstance(value, _OPS):
         return call_operator(value)
     return None
 
@@ -168,12 +168,6 @@ _CALLED_BACK = (FunctionVariable, NestedFunctionVariable, MethodVariable, UserOb
 """What an operator can't take as an argument, but what a Python function may call."""
 
 
-@wraps_if(lambda value: issubclass(type(value), (torch._ops.OpOverload, torch._ops.OpOverloadPacket)), order=8)
-def _wrap_op(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    source.check("id", value)
-    return OpVariable(value, source)
-
-
 class OpVariable(BuiltinVariable):
     """``torch.ops.library.name`` and its overloads."""
 
@@ -183,6 +177,10 @@ class OpVariable(BuiltinVariable):
         if name in ("__name__", "__module__", "__qualname__"):
             return super().getattr(tx, name)
         return tx.make(tx.fold(getattr, (self.value, name)))
+
+
+_OPS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+wraps_if(lambda value: issubclass(type(value), _OPS), order=8)(OpVariable.by_identity)
 
 
 @models(CustomOpDef.__call__)
@@ -200,13 +198,9 @@ class OpNamespaceVariable(BuiltinVariable):
         return tx.make(tx.fold(getattr, (self.value, name)))
 
 
-@wraps_if(lambda value: issubclass(type(value), (torch._ops._OpNamespace, torch._ops._Ops)), order=7)
-def _wrap_namespace(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    source.check("id", value)
-    return OpNamespaceVariable(value, source)
-
-
-wraps_value(torch._C._VariableFunctions, _wrap_namespace)
+_NAMESPACES = (torch._ops._OpNamespace, torch._ops._Ops)
+wraps_if(lambda value: issubclass(type(value), _NAMESPACES), order=7)(OpNamespaceVariable.by_identity)
+wraps_value(torch._C._VariableFunctions, OpNamespaceVariable.by_identity)
 
 
 # -- methods of Tensor reached through the class -----------------------------------------------------------------------
@@ -378,10 +372,7 @@ def _sdpa_kernel(tx: Any, backends: VariableTracker, set_priority: VariableTrack
     return attention_context(tx, tx.python_value(backends), set_priority is not None and tx.truth(set_priority))
 
 
-@wraps_type(SDPBackend)
-def _wrap_attention_backend(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    source.check("id", value)
-    return BuiltinVariable(value, source)
+wraps_type(SDPBackend)(BuiltinVariable.by_identity)
 
 
 @models(torch._C._set_grad_enabled)

@@ -660,11 +660,7 @@ def _wrap_enum(attempt: Any, value: enum.Enum, source: Source) -> VariableTracke
     return EnumVariable(value, type(value), source)
 
 
-@wraps_type(types.UnionType, types.GenericAlias)
-def _wrap_type_expression(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    """``int | str`` and ``list[int]``."""
-    source.check("id", value)
-    return ConstantVariable(value, source)
+wraps_type(types.UnionType, types.GenericAlias)(ConstantVariable.by_identity)
 
 
 def _wrap_payload(attempt: Any, value: Any, source: Source) -> VariableTracker | None:

@@ -23,7 +23,7 @@ from ...reasons import DataDependentValue, OperatorFailed, UnsupportedOperation
 from ...skip import FOLDED_ERRORS
 from ...source import Source
 from ..attributes import BuiltinMethodVariable, class_lookup
-from ..base import Args, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type
+from ..base import Args, KnownVariable, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type
 from ..c_callable import BuiltinVariable
 from ..constant import ConstantVariable
 from ..function import ClassVariable
@@ -35,21 +35,11 @@ SCALARS: tuple[type, ...] = tuple({numpy.dtype(code).type for code in "?bBhHiIlL
 _LARGEST = 1 << 24  # elements of an array that a trial is made on
 
 
-class NumpyScalarVariable(VariableTracker):
+class NumpyScalarVariable(KnownVariable):
     """A known numpy scalar: it computes as numpy does, and is a plain number to torch."""
 
-    __slots__ = ("value",)
+    __slots__ = ()
     immortal = True
-
-    def __init__(self, value: Any, source: Source | None = None) -> None:
-        self.source = source
-        self.value = value
-
-    def python_type(self) -> type:
-        return type(self.value)
-
-    def as_constant(self) -> Any:
-        return self.value
 
     def as_fx(self) -> tuple[Any, Any]:
         return self.value.item(), self.value.item()
@@ -83,9 +73,6 @@ class NumpyScalarVariable(VariableTracker):
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         return self._with(tx, tx.comparison(symbol), other, False)
 
-    def reconstruct(self, cg: Any) -> None:
-        cg.load_const(self.value)
-
 
 def quietly(tx: Any, function: Any, args: list[Any], named: dict[str, Any]) -> VariableTracker:
     """Call numpy on known values; what it would warn of each time breaks the graph."""
@@ -105,8 +92,7 @@ def _wrap_scalar(attempt: Any, value: Any, source: Source) -> VariableTracker:
     """Known by identity; one that is an argument of its own would be another object in each call."""
     if source.kind == "local":
         return attempt.opaque(value, source, "a numpy scalar")
-    source.check("id", value)
-    return NumpyScalarVariable(value, source)
+    return NumpyScalarVariable.by_identity(attempt, value, source)
 
 
 class DtypeVariable(ConstantVariable):
@@ -123,10 +109,7 @@ class DtypeVariable(ConstantVariable):
         return tx.make(tx.fold(tx.comparison(symbol), (self.value, other.as_constant())))
 
 
-@wraps_if(lambda value: issubclass(type(value), numpy.dtype), order=5)
-def _wrap_dtype(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    source.check("id", value)
-    return DtypeVariable(value, source)
+wraps_if(lambda value: issubclass(type(value), numpy.dtype), order=5)(DtypeVariable.by_identity)
 
 
 # -- arrays ------------------------------------------------------------------------------------------------------------
@@ -449,10 +432,7 @@ def _is_known(variable: VariableTracker) -> bool:
     return isinstance(variable, (ConstantVariable, NumpyScalarVariable, ClassVariable))
 
 
-@wraps_type(numpy.ufunc, type(numpy.sum))
-def _wrap_function(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    source.check("id", value)
-    return NumpyFunctionVariable(value, source)
+wraps_type(numpy.ufunc, type(numpy.sum))(NumpyFunctionVariable.by_identity)
 
 
 def _model(function: Any) -> Model:

@@ -7,30 +7,19 @@ from collections.abc import Callable
 from typing import Any
 
 from ...reasons import UnsupportedAttribute, UnsupportedOperation
-from ...source import Source
 from .. import polyfills
 from ..attributes import BuiltinMethodVariable
-from ..base import Args, Exhausted, Kwargs, VariableTracker, unsupported, wraps_type
+from ..base import Args, Exhausted, KnownVariable, Kwargs, VariableTracker, unsupported, wraps_type
 from ..constant import ConstantVariable
 from ..iterator import IteratorVariable, advanced
 from ..registry import models
 
 
-class PatternVariable(VariableTracker):
+class PatternVariable(KnownVariable):
     """A compiled pattern: a constant."""
 
-    __slots__ = ("value",)
+    __slots__ = ()
     immortal = True
-
-    def __init__(self, value: re.Pattern[Any], source: Source | None = None) -> None:
-        self.source = source
-        self.value = value
-
-    def python_type(self) -> type:
-        return re.Pattern
-
-    def as_constant(self) -> Any:
-        return self.value
 
     def identity(self) -> Any:
         return self.value
@@ -62,9 +51,6 @@ class PatternVariable(VariableTracker):
         if isinstance(found, re.Match):
             return MatchVariable(found, _match, (self.value, name, tuple(values), named))
         return tx.make(found)
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.load_const(self.value)
 
 
 class MatchVariable(VariableTracker):
@@ -138,10 +124,7 @@ def _matches_from(pattern: Any, args: tuple[Any, ...], named: dict[str, Any], at
     return advanced(pattern.finditer(*args, **named), at)
 
 
-@wraps_type(re.Pattern)
-def _wrap_pattern(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    source.check("id", value)
-    return PatternVariable(value, source)
+wraps_type(re.Pattern)(PatternVariable.by_identity)
 
 
 @models(re._compile)  # type: ignore[attr-defined]
