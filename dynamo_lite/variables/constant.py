@@ -102,6 +102,13 @@ class ConstantVariable(KnownVariable):
         return tx.fold(lambda value, other: other in value, (self.value, tx.python_value(item)))
 
 
+def unless_refused(found: VariableTracker | None) -> VariableTracker | None:
+    """What a special method returned, None where it left the operation to the other operand."""
+    if isinstance(found, ConstantVariable) and found.value is NotImplemented:
+        return None
+    return found
+
+
 _WANT_INDEX = {
     str: "string indices must be integers, not '{}'",
     bytes: "byte indices must be integers or slices, not {}",

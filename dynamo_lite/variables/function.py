@@ -28,10 +28,11 @@ from .base import (
     wraps_if,
     wraps_type,
 )
-from .constant import ConstantVariable
+from .constant import ConstantVariable, unless_refused
 from .instance_dict import InstanceDictVariable
 from .mapping import DictVariable, wrap_dict_items
 from .sequence import TupleVariable
+from .symbols import method_of
 
 
 class CellVariable(VariableTracker):
@@ -583,12 +584,12 @@ class ClassVariable(KnownVariable):
         return any(tx.same_or_equal(each, item) for each in self.elements(tx))
 
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
-        return tx.unless_refused(self._special(tx, tx.special_name(symbol, "r" if reflected else ""), other))
+        return unless_refused(self._special(tx, method_of(symbol, "r" if reflected else ""), other))
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        found = tx.unless_refused(self._special(tx, tx.comparison_name(symbol), other))
+        found = unless_refused(self._special(tx, method_of(symbol), other))
         if found is None and symbol == "!=":
-            equal = tx.unless_refused(self._special(tx, "__eq__", other))
+            equal = unless_refused(self._special(tx, "__eq__", other))
             return None if equal is None else ConstantVariable(not tx.truth(equal))
         return found
 

@@ -33,75 +33,14 @@ from .iterator import GeneratorVariable, IteratorVariable
 from .mapping import DictVariable, DictViewVariable
 from .sequence import ListVariable, SequenceIterator, SequenceVariable, SliceVariable, TupleVariable
 from .sets import SetIterator, SetVariable, combine_views
+from .symbols import BINARY, COMPARE, INPLACE, SWAPPED, UNARY, method_of
 from .tensor import TensorVariable
 from .user_object import (
-    COMPARISON_NAMES,
     EnumVariable,
     RealExceptionVariable,
     UserObjectVariable,
-    not_implemented_is_none,
 )
 
-_BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "**": operator.pow,
-    "@": operator.matmul,
-    "&": operator.and_,
-    "|": operator.or_,
-    "^": operator.xor,
-    "<<": operator.lshift,
-    ">>": operator.rshift,
-}
-_INPLACE: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.iadd,
-    "-": operator.isub,
-    "*": operator.imul,
-    "/": operator.itruediv,
-    "//": operator.ifloordiv,
-    "%": operator.imod,
-    "**": operator.ipow,
-    "@": operator.imatmul,
-    "&": operator.iand,
-    "|": operator.ior,
-    "^": operator.ixor,
-    "<<": operator.ilshift,
-    ">>": operator.irshift,
-}
-_NAMES = {
-    "+": "add",
-    "-": "sub",
-    "*": "mul",
-    "/": "truediv",
-    "//": "floordiv",
-    "%": "mod",
-    "**": "pow",
-    "@": "matmul",
-    "&": "and",
-    "|": "or",
-    "^": "xor",
-    "<<": "lshift",
-    ">>": "rshift",
-}
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-_SWAPPED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_UNARY: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "-": (operator.neg, "__neg__"),
-    "+": (operator.pos, "__pos__"),
-    "~": (operator.invert, "__invert__"),
-    "abs": (operator.abs, "__abs__"),
-}
 _NO_INTEGER = "'{}' object cannot be interpreted as an integer"
 _NO_SLICE_INDEX = "slice indices must be integers or None or have an __index__ method"
 
@@ -303,9 +242,9 @@ class Operations:
     def compare(self, symbol: str, one: VariableTracker, other: VariableTracker) -> VariableTracker:
         """A rich comparison: the operands' methods, the right one's first where its class derives from the left's."""
         if isinstance(one, ConstantVariable) and isinstance(other, ConstantVariable):
-            return self.make(self.fold(_COMPARE[symbol], (one.value, other.value)))
+            return self.make(self.fold(COMPARE[symbol], (one.value, other.value)))
         derived, base = other.python_type(), one.python_type()
-        pairs = [(one, symbol, other), (other, _SWAPPED[symbol], one)]
+        pairs = [(one, symbol, other), (other, SWAPPED[symbol], one)]
         if derived is not base and issubclass(derived, base):
             pairs.reverse()
         for left, sign, right in pairs:
@@ -315,7 +254,7 @@ class Operations:
         if symbol in ("==", "!="):
             self._check_default_equality(one, other)
             return ConstantVariable(self.identical(one, other) == (symbol == "=="))
-        self.refuse_operands(f"`{symbol}`", _COMPARE[symbol], one, other)
+        self.refuse_operands(f"`{symbol}`", COMPARE[symbol], one, other)
 
     def _check_default_equality(self, one: VariableTracker, other: VariableTracker) -> None:
         """Equality by identity is right only where neither class says otherwise, or the kinds can't be equal."""
@@ -334,7 +273,7 @@ class Operations:
         its own."""
         if not issubclass(right, left):
             return False
-        name = self.special_name(symbol, "r")
+        name = method_of(symbol, "r")
         return class_lookup(right, name) not in (MISSING, class_lookup(left, name))
 
     def refuse_operands(self, operation: str, function: Callable[..., Any], *operands: VariableTracker) -> NoReturn:
@@ -351,25 +290,6 @@ class Operations:
 
     # -- arithmetic ------------------------------------------------------------------------------------------------
 
-    def operator(self, symbol: str) -> Callable[[Any, Any], Any]:
-        return _BINARY[symbol]
-
-    def inplace_operator(self, symbol: str) -> Callable[[Any, Any], Any]:
-        return _INPLACE[symbol]
-
-    def comparison(self, symbol: str) -> Callable[[Any, Any], Any]:
-        return _COMPARE[symbol]
-
-    def comparison_name(self, symbol: str) -> str:
-        return COMPARISON_NAMES[symbol]
-
-    def unless_refused(self, found: VariableTracker | None) -> VariableTracker | None:
-        """What a special method returned, None where it left the operation to the other operand."""
-        return not_implemented_is_none(found)
-
-    def special_name(self, symbol: str, prefix: str) -> str:
-        return f"__{prefix}{_NAMES[symbol]}__"
-
     def binary(
         self,
         symbol: str,
@@ -379,7 +299,7 @@ class Operations:
     ) -> VariableTracker:
         """``left symbol right`` with reflected methods as the data model has them."""
         if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
-            return self.make(self.fold(inplace or _BINARY[symbol], (left.value, right.value)))
+            return self.make(self.fold(inplace or BINARY[symbol], (left.value, right.value)))
         if symbol == "|" and isinstance(left, _TYPES) and isinstance(right, _TYPES):
             return self.make(self.fold(operator.or_, (left.as_constant(), right.as_constant())))
         if isinstance(left, ConstantVariable) and isinstance(left.value, (str, bytes)) and symbol == "%":
@@ -396,12 +316,12 @@ class Operations:
                 return found
         if isinstance(left, EnumVariable) or isinstance(right, EnumVariable):
             if left.is_constant() and right.is_constant():
-                return self.make(self.fold(_BINARY[symbol], (left.as_constant(), right.as_constant())))
+                return self.make(self.fold(BINARY[symbol], (left.as_constant(), right.as_constant())))
         if symbol == "*":
             repeated = self._repeat(left, right) or self._repeat(right, left)
             if repeated is not None:
                 return repeated
-        self.refuse_operands(f"`{symbol}`", _BINARY[symbol] if inplace is None else inplace, left, right)
+        self.refuse_operands(f"`{symbol}`", BINARY[symbol] if inplace is None else inplace, left, right)
 
     def _repeat(self, sequence: VariableTracker, count: VariableTracker) -> VariableTracker | None:
         """``sequence * count`` for an object that says what integer it is."""
@@ -414,18 +334,10 @@ class Operations:
     def inplace(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
         """``left symbol= right``: what is bound to the left side after it."""
         found = left.inplace(self, symbol, right)
-        return found if found is not None else self.binary(symbol, left, right, _INPLACE[symbol])
+        return found if found is not None else self.binary(symbol, left, right, INPLACE[symbol])
 
     def unary(self, symbol: str, operand: VariableTracker) -> VariableTracker:
-        function, name = _UNARY[symbol]
-        if isinstance(operand, TensorVariable):
-            return registry.record(self, "call_function", function, [operand], {})
-        if isinstance(operand, UserObjectVariable):
-            method = operand.special(self, name)
-            if method is not None:
-                return self.call(method, [], {})
-            if isinstance(operand.payload, ConstantVariable):
-                return self.make(self.fold(function, (operand.payload.value,)))
+        function = UNARY[symbol]
         found = operand.unary(self, function)
         if found is not None:
             return found

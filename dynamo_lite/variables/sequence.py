@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections import deque
 from typing import Any, NoReturn
 
@@ -18,6 +17,7 @@ from .base import (
     wraps_type,
 )
 from .constant import ConstantVariable
+from .symbols import COMPARE
 
 
 class SequenceVariable(VariableTracker):
@@ -93,7 +93,7 @@ class SequenceVariable(VariableTracker):
         for one, two in zip(mine, others):
             if not tx.same_or_equal(one, two):
                 return tx.compare(symbol, one, two)
-        return ConstantVariable(_COMPARE[symbol](len(mine), len(others)))
+        return ConstantVariable(COMPARE[symbol](len(mine), len(others)))
 
     def method_index(self, tx: Any, item: VariableTracker, start: Any = None, stop: Any = None) -> VariableTracker:
         low = 0 if start is None else tx.index_value(start)
@@ -129,9 +129,6 @@ class SequenceVariable(VariableTracker):
 
     def method___init__(self, tx: Any, *args: VariableTracker) -> VariableTracker:
         return ConstantVariable(None)
-
-
-_COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
 class TupleVariable(SequenceVariable):

@@ -6,7 +6,6 @@ operations are done (``table``), and a recipe of them (``made``), by which gener
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from .constant import ConstantVariable
 from .iterator import advanced
 from .keys import key_of, same_in_every_call
 from .mapping import DictVariable, DictViewVariable
+from .symbols import BINARY, COMPARE
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +192,7 @@ class SetVariable(VariableTracker):
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if not isinstance(other, SetVariable):
             return None
-        return ConstantVariable(tx.comparison(symbol)(set(self.items), set(other.items)))
+        return ConstantVariable(COMPARE[symbol](set(self.items), set(other.items)))
 
     # -- protocols -------------------------------------------------------------------------------------------------
 
@@ -428,12 +428,7 @@ def combine_views(tx: Any, symbol: str, left: VariableTracker, right: VariableTr
     return SetVariable.empty().result(SET_OPERATORS[symbol], operands, set)
 
 
-SET_OPERATORS: dict[str, Callable[..., Any]] = {
-    "&": operator.and_,
-    "|": operator.or_,
-    "-": operator.sub,
-    "^": operator.xor,
-}
+SET_OPERATORS = {symbol: BINARY[symbol] for symbol in "&|-^"}
 _IN_PLACE = {
     "&": set.intersection_update,
     "|": set.update,

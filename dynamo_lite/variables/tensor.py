@@ -46,6 +46,7 @@ from .sequence import (
     TupleVariable,
     is_namedtuple_class,
 )
+from .symbols import BINARY, COMPARE, INPLACE
 
 VALUE_METHODS = frozenset(
     {"item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__", "__repr__"}
@@ -228,19 +229,22 @@ class TensorVariable(VariableTracker):
         if not _operand(other):
             return None
         args = [other, self] if reflected else [self, other]
-        return record(tx, "call_function", tx.operator(symbol), args, {})
+        return record(tx, "call_function", BINARY[symbol], args, {})
 
     def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if not _operand(other):
             return None
-        return record(tx, "call_function", tx.inplace_operator(symbol), [self, other], {})
+        return record(tx, "call_function", INPLACE[symbol], [self, other], {})
+
+    def unary(self, tx: Any, function: Any) -> VariableTracker | None:
+        return record(tx, "call_function", function, [self], {})
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if isinstance(other, ConstantVariable) and not isinstance(other.value, (int, float, complex)):
             return tx.make({"==": False, "!=": True}[symbol]) if symbol in ("==", "!=") else None
         if not _operand(other):
             return None
-        return record(tx, "call_function", tx.comparison(symbol), [self, other], {})
+        return record(tx, "call_function", COMPARE[symbol], [self, other], {})
 
     def reconstruct(self, cg: Any) -> None:
         if self in cg.attempt.leaves_made:  # what a backend returns has a history

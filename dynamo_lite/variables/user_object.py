@@ -33,13 +33,14 @@ from .base import (
     wraps_if,
     wraps_type,
 )
-from .constant import ConstantVariable
+from .constant import ConstantVariable, unless_refused
 from .instance_dict import InstanceDictVariable
 from .lookup import is_heap_type
 from .mapping import DictVariable, refill_ordered, wrap_dict_items
 from .polyfills import exception_groups
 from .sequence import ListVariable, SequenceVariable, TupleVariable
 from .sets import SetVariable
+from .symbols import COMPARE, method_of
 
 PLAIN: dict[type, Any] = {
     int: int.__int__,
@@ -346,7 +347,7 @@ class UserObjectVariable(VariableTracker):
         return any(tx.same_or_equal(each, item) for each in self.elements(tx))
 
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
-        name = tx.special_name(symbol, "r" if reflected else "")
+        name = method_of(symbol, "r" if reflected else "")
         found = self._special(tx, name, other)
         if found is None and isinstance(self.payload, ConstantVariable):
             theirs = unwrapped(other)
@@ -356,26 +357,32 @@ class UserObjectVariable(VariableTracker):
             return tx.binary(symbol, *pair)
         if found is None and self.payload is not None:
             return self.payload.binary(tx, symbol, other, reflected)
-        return not_implemented_is_none(found)
+        return unless_refused(found)
+
+    def unary(self, tx: Any, function: Any) -> VariableTracker | None:
+        found = self._special(tx, f"__{function.__name__}__")
+        if found is None and isinstance(self.payload, ConstantVariable):
+            return tx.make(tx.fold(function, (self.payload.value,)))
+        return found
 
     def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        found = self._special(tx, tx.special_name(symbol, "i"), other)
+        found = self._special(tx, method_of(symbol, "i"), other)
         if found is None and self.payload is not None:
             result = self.payload.inplace(tx, symbol, other)
             return self if result is self.payload else result
-        return not_implemented_is_none(found)
+        return unless_refused(found)
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        found = self._special(tx, COMPARISON_NAMES[symbol], other)
+        found = self._special(tx, method_of(symbol), other)
         if found is None and symbol == "!=" and class_lookup(self.cls, "__ne__") is object.__ne__:
-            equal = not_implemented_is_none(self._special(tx, "__eq__", other))
+            equal = unless_refused(self._special(tx, "__eq__", other))
             return None if equal is None else ConstantVariable(not tx.truth(equal))
         if found is None and self.payload is not None:
             theirs = unwrapped(other)
             if not isinstance(self.payload, ConstantVariable):
                 return self.payload.compare(tx, symbol, theirs)
             return tx.compare(symbol, self.payload, theirs) if isinstance(theirs, ConstantVariable) else None
-        return not_implemented_is_none(found)
+        return unless_refused(found)
 
     # -- code ------------------------------------------------------------------------------------------------------
 
@@ -425,13 +432,6 @@ _REFUSALS = {
 """What a special method that the class sets to None says."""
 
 
-def not_implemented_is_none(found: VariableTracker | None) -> VariableTracker | None:
-    """What a special method returned, None where it left the operation to the other operand."""
-    if isinstance(found, ConstantVariable) and found.value is NotImplemented:
-        return None
-    return found
-
-
 _ASKED_BY_C = (
     *("__str__", "__repr__", "__format__", "__eq__", "__hash__", "__index__", "__int__", "__float__", "__bool__"),
     *("__len__", "__iter__", "__getitem__", "__contains__", "__lt__", "__getattribute__", "__complex__", "__trunc__"),
@@ -459,8 +459,6 @@ _FILLERS: dict[type | None, Any] = {
     list: list.extend,
     deque: deque.extend,
 }
-
-COMPARISON_NAMES = {"==": "__eq__", "!=": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}
 
 
 def instance_dict(value: Any) -> dict[str, Any] | None:
@@ -554,8 +552,8 @@ class EnumVariable(UserObjectVariable):
         return super().getattr(tx, name)
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if other.is_constant() and not isinstance(class_lookup(self.cls, COMPARISON_NAMES[symbol]), types.FunctionType):
-            return tx.make(tx.fold(tx.comparison(symbol), (self.value, other.as_constant())))
+        if other.is_constant() and not isinstance(class_lookup(self.cls, method_of(symbol)), types.FunctionType):
+            return tx.make(tx.fold(COMPARE[symbol], (self.value, other.as_constant())))
         return super().compare(tx, symbol, other)
 
     def truth(self, tx: Any) -> bool:

@@ -29,6 +29,7 @@ from ..constant import ConstantVariable
 from ..function import ClassVariable
 from ..registry import Model, models, models_raw, provides, record
 from ..sequence import ListVariable, SliceVariable, TupleVariable
+from ..symbols import BINARY, COMPARE, UNARY
 from ..tensor import TensorVariable
 
 SCALARS: tuple[type, ...] = tuple({numpy.dtype(code).type for code in "?bBhHiIlLqQefdFD"})
@@ -68,10 +69,10 @@ class NumpyScalarVariable(KnownVariable):
         return quietly(tx, function, pair[::-1] if reflected else pair, {})
 
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
-        return self._with(tx, tx.operator(symbol), other, reflected)
+        return self._with(tx, BINARY[symbol], other, reflected)
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        return self._with(tx, tx.comparison(symbol), other, False)
+        return self._with(tx, COMPARE[symbol], other, False)
 
 
 def quietly(tx: Any, function: Any, args: list[Any], named: dict[str, Any]) -> VariableTracker:
@@ -106,7 +107,7 @@ class DtypeVariable(ConstantVariable):
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if not other.is_constant():
             return None
-        return tx.make(tx.fold(tx.comparison(symbol), (self.value, other.as_constant())))
+        return tx.make(tx.fold(COMPARE[symbol], (self.value, other.as_constant())))
 
 
 wraps_if(lambda value: issubclass(type(value), numpy.dtype), order=5)(DtypeVariable.by_identity)
@@ -172,10 +173,10 @@ class NdarrayVariable(VariableTracker):
         return call(tx, _PYTHON["getitem"], operator.getitem, [self, key], {})
 
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
-        return self._with(tx, tx.operator(symbol), other, reflected)
+        return self._with(tx, BINARY[symbol], other, reflected)
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        return self._with(tx, tx.comparison(symbol), other, False)
+        return self._with(tx, COMPARE[symbol], other, False)
 
     def _with(self, tx: Any, function: Any, other: VariableTracker, reflected: bool) -> VariableTracker:
         if not isinstance(other, (NdarrayVariable, ConstantVariable, NumpyScalarVariable)):
@@ -268,12 +269,7 @@ def _read(name: str, array: Any) -> Any:
 
 _PYTHON = {
     each.__name__: _operator(each.__name__, each)
-    for each in (
-        *(operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow),
-        *(operator.matmul, operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift),
-        *(operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge),
-        *(operator.neg, operator.pos, operator.invert, operator.abs, operator.getitem),
-    )
+    for each in (*BINARY.values(), *COMPARE.values(), *UNARY.values(), operator.getitem)
 }
 """Python's operators over arrays, by their names in the module operator."""
 

@@ -13,6 +13,7 @@ from ..base import Args, Kwargs, VariableTracker, unsupported, wraps_type
 from ..constant import ConstantVariable
 from ..registry import models
 from ..sequence import TupleVariable
+from ..symbols import BINARY, COMPARE, INPLACE, UNARY
 from ..user_object import UserObjectVariable
 from .pure import number
 
@@ -39,39 +40,18 @@ def _not(tx: Any, of: VariableTracker) -> VariableTracker:
     return ConstantVariable(not tx.truth(of))
 
 
-@models(operator.abs)
-def _abs(tx: Any, of: VariableTracker) -> VariableTracker:
-    return tx.unary("abs", of)
-
-
-@models(operator.neg)
-def _neg(tx: Any, of: VariableTracker) -> VariableTracker:
-    return tx.unary("-", of)
-
-
-@models(operator.pos)
-def _pos(tx: Any, of: VariableTracker) -> VariableTracker:
-    return tx.unary("+", of)
-
-
-@models(operator.invert, operator.inv)
-def _invert(tx: Any, of: VariableTracker) -> VariableTracker:
-    return tx.unary("~", of)
-
-
 def _operator_models() -> None:
-    for symbol, name in (
-        *(("+", "add"), ("-", "sub"), ("*", "mul"), ("/", "truediv"), ("//", "floordiv"), ("%", "mod"), ("**", "pow")),
-        *(("@", "matmul"), ("&", "and_"), ("|", "or_"), ("^", "xor"), ("<<", "lshift"), (">>", "rshift")),
-    ):
-        models(getattr(operator, name))(lambda tx, a, b, symbol=symbol: tx.binary(symbol, a, b))
-        inplace = getattr(operator, "i" + name.rstrip("_"))
-        models(inplace)(lambda tx, a, b, symbol=symbol: tx.inplace(symbol, a, b))
-    for symbol, name in (("==", "eq"), ("!=", "ne"), ("<", "lt"), ("<=", "le"), (">", "gt"), (">=", "ge")):
-        models(getattr(operator, name))(lambda tx, a, b, symbol=symbol: tx.compare(symbol, a, b))
+    for symbol, function in BINARY.items():
+        models(function)(lambda tx, a, b, symbol=symbol: tx.binary(symbol, a, b))
+        models(INPLACE[symbol])(lambda tx, a, b, symbol=symbol: tx.inplace(symbol, a, b))
+    for symbol, function in COMPARE.items():
+        models(function)(lambda tx, a, b, symbol=symbol: tx.compare(symbol, a, b))
+    for symbol, of_one in UNARY.items():
+        models(of_one)(lambda tx, a, symbol=symbol: tx.unary(symbol, a))
 
 
 _operator_models()
+models(operator.inv)(lambda tx, a: tx.unary("~", a))
 models(operator.is_)(lambda tx, a, b: ConstantVariable(tx.identical(a, b)))
 models(operator.is_not)(lambda tx, a, b: ConstantVariable(not tx.identical(a, b)))
 models(operator.contains)(lambda tx, a, b: ConstantVariable(a.contains(tx, b)))

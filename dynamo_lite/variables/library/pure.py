@@ -10,11 +10,11 @@ from typing import Any
 from ...reasons import UnsupportedOperation
 from .. import polyfills
 from ..base import Args, Kwargs, VariableTracker, unsupported
-from ..constant import ConstantVariable
+from ..constant import ConstantVariable, unless_refused
 from ..registry import models, models_raw
 from ..sequence import TupleVariable
 from ..tensor import TensorVariable
-from ..user_object import UserObjectVariable, not_implemented_is_none
+from ..user_object import UserObjectVariable
 
 _PURE: tuple[Any, ...] = (
     *(value for name, value in vars(math).items() if isinstance(value, types.BuiltinFunctionType)),
@@ -90,7 +90,7 @@ def _divmod(tx: Any, left: VariableTracker, right: VariableTracker) -> VariableT
     for one, name, other in ((left, "__divmod__", right), (right, "__rdivmod__", left)):
         if isinstance(one, UserObjectVariable) and not one.is_constant():
             method = one.special(tx, name)
-            found = None if method is None else not_implemented_is_none(tx.call(method, [other], {}).realize())
+            found = None if method is None else unless_refused(tx.call(method, [other], {}).realize())
             if found is not None:
                 return found
     return tx.make(tx.fold(divmod, (tx.python_value(left), tx.python_value(right))))

@@ -1,0 +1,33 @@
+"""Python's operators by their symbols: the functions of the module ``operator``, and the methods that they ask."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+Binary = Callable[[Any, Any], Any]
+
+_ARITHMETIC = {
+    **{"+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul"},
+    **{"&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift"},
+}
+_COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+_NAMES = _ARITHMETIC | _COMPARISONS
+
+BINARY: dict[str, Binary] = {symbol: getattr(operator, f"__{name}__") for symbol, name in _ARITHMETIC.items()}
+INPLACE: dict[str, Binary] = {symbol: getattr(operator, f"__i{name}__") for symbol, name in _ARITHMETIC.items()}
+COMPARE: dict[str, Binary] = {symbol: getattr(operator, f"__{name}__") for symbol, name in _COMPARISONS.items()}
+SWAPPED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""What a comparison is when its operands change places."""
+UNARY: dict[str, Callable[[Any], Any]] = {
+    "-": operator.neg,
+    "+": operator.pos,
+    "~": operator.invert,
+    "abs": operator.abs,
+}
+
+
+def method_of(symbol: str, prefix: str = "") -> str:
+    """The special method of an operator of two operands. ``prefix``: ``r`` for reflected, ``i`` for in place."""
+    return f"__{prefix}{_NAMES[symbol]}__"
