@@ -15,9 +15,9 @@ from .base import Args, Kwargs, VariableTracker, unsupported
 from .bodies import BodyVariable, NodesVariable, PlainVariable, given, leaves, trace_body
 from .constant import ConstantVariable
 from .function import FunctionVariable
-from .registry import models, record
+from .registry import models
 from .sequence import TupleVariable
-from .tensor import TensorVariable
+from .tensor import TensorVariable, record
 
 _METHODS = ("save_for_backward", "mark_non_differentiable", "mark_dirty", "set_materialize_grads", "save_for_forward")
 

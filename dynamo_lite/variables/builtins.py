@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import types
 from typing import Any
 
-from ..reasons import UnsupportedAttribute, UnsupportedOperation
+from ..reasons import UnsupportedOperation
 from . import polyfills
-from .attributes import MISSING, BuiltinMethodVariable, bind, bind_classmethod, class_lookup
-from .base import Args, Exhausted, Kwargs, ObservedException, VariableTracker, mro, own_namespace, unsupported
+from .attributes import MISSING, class_lookup
+from .base import Args, Exhausted, Kwargs, ObservedException, VariableTracker, unsupported
 from .class_statement import make_class
 from .constant import ConstantVariable
 from .function import ClassVariable, FunctionVariable
@@ -17,7 +16,7 @@ from .keys import key_of, same_in_every_call, slot_hash
 from .library.pure import number
 from .lookup import is_heap_type
 from .mapping import DictIterator, DictVariable, DictViewVariable
-from .registry import models, models_raw, provides
+from .registry import models, models_raw
 from .sequence import ListVariable, ReversedIterator, SequenceVariable, SliceVariable, TupleVariable
 from .sets import SetVariable
 from .tensor import TensorVariable
@@ -226,76 +225,6 @@ def _dir(tx: Any, of: VariableTracker | None = None) -> VariableTracker:
         if is_heap_type(base):
             tx.guards.const(base).child("instance_dict").check("dict_keys", tuple(base.__dict__))
     return tx.make(sorted({*own, *(name for base in cls.__mro__ for name in base.__dict__)}))
-
-
-class SuperVariable(VariableTracker):
-    """``super(cls, receiver)``."""
-
-    __slots__ = ("cls", "receiver")
-
-    def __init__(self, cls: type, receiver: VariableTracker) -> None:
-        self.source = None
-        self.cls = cls
-        self.receiver = receiver
-
-    def python_type(self) -> type:
-        return super
-
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
-        if name == "__class__":
-            return tx.make(super)
-        by_class = isinstance(self.receiver, ClassVariable) and self.cls in mro(self.receiver.value)
-        kind = self.receiver.value if by_class else self.receiver.python_type()
-        bases = mro(kind)
-        if self.cls not in bases:
-            unsupported(UnsupportedAttribute("super()", name, "the class of the object is another than it says"))
-        for base in bases[bases.index(self.cls) + 1 :]:
-            raw = own_namespace(base).get(name, MISSING)
-            if raw is not MISSING:
-                return self._bind(tx, raw, name, base, kind, by_class)
-        tx.raise_error(AttributeError, f"'super' object has no attribute {name!r}")
-
-    def _bind(self, tx: Any, raw: Any, name: str, base: type, kind: type, by_class: bool) -> VariableTracker:
-        if issubclass(type(raw), staticmethod) and name == "__new__" or raw is object.__new__:
-            return tx.make(raw.__func__ if issubclass(type(raw), staticmethod) else raw)
-        if issubclass(type(raw), classmethod):
-            receiver = self.receiver if by_class else tx.make(kind)
-            return bind_classmethod(tx, raw, name, receiver, base)
-        if by_class:
-            return bind(tx, raw, name, None, kind, base)
-        if issubclass(type(raw), types.WrapperDescriptorType) and isinstance(self.receiver, UserObjectVariable):
-            return BuiltinMethodVariable(self.receiver, name, raw)
-        found = bind(tx, raw, name, self.receiver, kind, base)
-        if type(found) is BuiltinMethodVariable and found.receiver is self.receiver:
-            found.raw = raw
-        return found
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.call(super, [lambda: cg.load_class(self.cls), lambda: cg.load(self.receiver)])
-
-
-@provides("super")
-def _super_of(cls: type, receiver: VariableTracker) -> VariableTracker:
-    return SuperVariable(cls, receiver)
-
-
-@models(super)
-def _super(tx: Any, cls: VariableTracker | None = None, receiver: VariableTracker | None = None) -> VariableTracker:
-    if cls is None:
-        if not tx.code.co_argcount:
-            tx.raise_error(RuntimeError, "super(): no arguments")
-        cell = tx.cells.get("__class__")
-        if cell is None or cell.content is None:
-            tx.raise_error(RuntimeError, "super(): __class__ cell not found")
-        cls = cell.content.realize()
-        first = tx.code.co_varnames[0]
-        found = tx.cells[first].content if first in tx.cells else tx.locals.get(first)
-        if found is None:
-            tx.raise_error(RuntimeError, "super(): arg[0] deleted")
-        receiver = found.realize()
-    if not isinstance(cls, ClassVariable) or receiver is None:
-        unsupported(UnsupportedOperation("super()", "these arguments"))
-    return SuperVariable(cls.value, receiver)
 
 
 @models(type)

@@ -23,8 +23,9 @@ from .constant import ConstantVariable
 from .function import CellVariable, ClassVariable, NestedFunctionVariable
 from .lookup import MISSING, class_lookup
 from .mapping import DictVariable
-from .registry import models, models_class_method, super_of
+from .registry import models, models_class_method
 from .sequence import TupleVariable
+from .super_object import SuperVariable
 from .user_object import UserObjectVariable, c_maker
 
 _AT_CREATION = ("__module__", "__qualname__", "__doc__", "__slots__")
@@ -373,7 +374,7 @@ _IMPLICIT: dict[str, Callable[..., Any]] = {
 
 
 def _init_subclass(tx: Any, made: MadeClassVariable, kwargs: Kwargs) -> None:
-    hook = super_of(made.value, made).getattr(tx, "__init_subclass__")
+    hook = SuperVariable(made.value, made).getattr(tx, "__init_subclass__")
     tx.call(hook, [], kwargs)
 
 

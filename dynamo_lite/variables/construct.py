@@ -14,16 +14,12 @@ from .constant import ConstantVariable
 from .exception import ExceptionVariable, makes_its_instances
 from .function import CellVariable, ClassVariable
 from .mapping import DictVariable, MappingProxyVariable
-from .registry import known_call, models, models_class_method, provides
+from .registry import known_call, models, models_class_method
 from .sequence import DequeVariable, ListVariable, NamedTupleVariable, TupleVariable, is_namedtuple_class
 from .sets import SetVariable
-from .tensor import record as record_operator
 from .user_object import PLAIN, UserObjectVariable, c_maker, payload_base
 
-provides("record")(record_operator)
 
-
-@provides("construct")
 def construct(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     """An instance of ``cls``, by its model or by what its metaclass, ``__new__`` and ``__init__`` say."""
     value = cls.value

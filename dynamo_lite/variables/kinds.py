@@ -18,6 +18,7 @@ from . import (
     number_arguments,
     sequence,
     sets,
+    super_object,
     tensor,
     tensor_subclass,
     torch_api,
@@ -29,5 +30,5 @@ from . import (
 ALL = (
     *(autograd_function, builtins, c_callable, class_statement, constant, construct, context, exception),
     *(function, identity, iterator, library, mapping, nn_module, number_arguments, sequence),
-    *(sets, tensor, tensor_subclass, torch_api, transforms, user_object, weak_reference),
+    *(sets, super_object, tensor, tensor_subclass, torch_api, transforms, user_object, weak_reference),
 )

@@ -26,6 +26,7 @@ from . import attributes, registry, text
 from .attributes import MISSING, MethodVariable, bind, class_attribute, class_lookup
 from .base import Args, Exhausted, Kwargs, NotConstant, ObservedException, VariableTracker, unsupported
 from .constant import ConstantVariable
+from .construct import construct
 from .exception import ExceptionVariable
 from .function import ClassVariable, FunctionVariable
 from .instance_dict import InstanceDictVariable
@@ -579,7 +580,7 @@ class Operations:
 
     def construct(self, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
         """Call a class."""
-        return registry.construct(self, cls, args, kwargs)
+        return construct(self, cls, args, kwargs)
 
     def class_method(self, cls: ClassVariable, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         """A method in C called on a class: ``type``'s own, or a builtin's class method."""

@@ -1,7 +1,7 @@
 """Models of known callables: one row a builtin function, class or class method.
 
 A model is ``handler(tx, args, kwargs)`` after registration; it is written as a function of trackers,
-``handler(tx, a, b, *, key=None)``. `builtins`, `construct` and `torch_api` fill the tables.
+``handler(tx, a, b, *, key=None)``. `builtins`, `construct`, `torch_api` and the files of `library` fill the tables.
 """
 
 from __future__ import annotations
@@ -87,25 +87,10 @@ def provides(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return register
 
 
-def construct(tx: Any, cls: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-    """Make an instance of a class."""
-    return _HOOKS["construct"](tx, cls, args, kwargs)
-
-
-def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-    """Record an operator."""
-    return _HOOKS["record"](tx, kind, target, args, kwargs)
-
-
 def to_array(tx: Any, tensor: Any) -> VariableTracker | None:
     """``tensor.numpy()``; None where numpy is not modelled."""
     hook = _HOOKS.get("to_array")
     return None if hook is None else hook(tx, tensor)
-
-
-def super_of(cls: type, receiver: VariableTracker) -> VariableTracker:
-    """``super(cls, receiver)``."""
-    return _HOOKS["super"](cls, receiver)
 
 
 def ask(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:

@@ -20,9 +20,9 @@ from .base import Args, Kwargs, LazyVariable, VariableTracker, unsupported, wrap
 from .constant import ConstantVariable
 from .context import ContextVariable
 from .mapping import DictVariable
-from .registry import Model, models, models_if, provides, record
+from .registry import Model, models, models_if, provides
 from .sequence import ListVariable, NamedTupleVariable, SequenceVariable, SizeVariable, TupleVariable
-from .tensor import METHODS, TensorMethod, TensorVariable, wrap_plain
+from .tensor import METHODS, TensorMethod, TensorVariable, record, wrap_plain
 
 _TENSOR = torch.Tensor
 _DISPATCH = "__torch_dispatch__"

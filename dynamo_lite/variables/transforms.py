@@ -26,9 +26,9 @@ from .bodies import (
 )
 from .constant import ConstantVariable
 from .mapping import DictVariable
-from .registry import models, models_raw, record
+from .registry import models, models_raw
 from .sequence import SequenceVariable, TupleVariable
-from .tensor import TensorVariable
+from .tensor import TensorVariable, record
 
 
 def _refuse(name: str, why: str) -> NoReturn:

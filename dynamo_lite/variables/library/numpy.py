@@ -27,10 +27,10 @@ from ..base import Args, KnownVariable, Kwargs, VariableTracker, unsupported, wr
 from ..c_callable import BuiltinVariable
 from ..constant import ConstantVariable
 from ..function import ClassVariable
-from ..registry import Model, models, models_raw, provides, record
+from ..registry import Model, models, models_raw, provides
 from ..sequence import ListVariable, SliceVariable, TupleVariable
 from ..symbols import BINARY, COMPARE, UNARY
-from ..tensor import TensorVariable
+from ..tensor import TensorVariable, record
 
 SCALARS: tuple[type, ...] = tuple({numpy.dtype(code).type for code in "?bBhHiIlLqQefdFD"})
 _LARGEST = 1 << 24  # elements of an array that a trial is made on
