@@ -18,6 +18,8 @@ from .variables.base import LazyVariable, NotConstant, VariableTracker
 from .variables.constant import ConstantVariable
 
 Load = Callable[[], None]
+_BY_VALUE = frozenset({int, str, bytes, bool, type(None)})
+"""Constants of which programs don't ask whose object they are: those of elsewhere need no place in the captured."""
 
 
 class Unreconstructable(Exception):
@@ -159,7 +161,7 @@ class PyCodegen:
                 return
             tracker = tracker.realize()
         if isinstance(tracker, ConstantVariable):
-            self.load_const(tracker.value)
+            self._load_constant(tracker)
             return
         kept = self._temps.get(tracker)
         if kept is not None:
@@ -168,6 +170,15 @@ class PyCodegen:
             self.load_source(tracker.source)
         else:
             self._make(tracker)
+
+    def _load_constant(self, tracker: ConstantVariable) -> None:
+        """An argument as it came, and what programs may hold against each other by ``is``, which the guard on its
+        value says nothing of; else the value."""
+        source = tracker.source
+        if source is None or source.kind == "const" or source.kind != "local" and type(tracker.value) in _BY_VALUE:
+            self.load_const(tracker.value)
+        else:
+            self.load_source(source)
 
     def has_made(self, tracker: VariableTracker) -> bool:
         """Whether the code so far makes the object and keeps it."""

@@ -343,7 +343,8 @@ class MethodVariable(VariableTracker):
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if symbol in ("==", "!=") and isinstance(other, MethodVariable):
-            same = self.function is other.function and self.receiver is other.receiver
+            same = tx.identical(self.receiver, other.receiver)
+            same = same and tx.truth(tx.compare("==", self.function.realize(), other.function.realize()))
             return ConstantVariable(same == (symbol == "=="))
         return None
 

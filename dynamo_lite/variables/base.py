@@ -109,6 +109,11 @@ class VariableTracker:
         """
         return self.as_constant()
 
+    def guard_key(self, tx: Any) -> None:
+        """That it isn't another key is a fact of this call, where keys of its type are told apart by identity."""
+        if self.python_type().__hash__ is object.__hash__:
+            tx.guard_different(self)
+
     def identity(self) -> Any:
         """What ``is`` compares: equal identities are one object."""
         return self

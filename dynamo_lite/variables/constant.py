@@ -55,6 +55,11 @@ class ConstantVariable(KnownVariable):
     def as_fx(self) -> tuple[Any, Any]:
         return self.value, self.value
 
+    def key(self) -> Any:
+        if self.value != self.value:
+            raise NotConstant("NaN is told from others by identity")
+        return self.value
+
     def identity(self) -> Any:
         kind = type(self.value)
         if kind in _SINGLETONS or kind is bool:

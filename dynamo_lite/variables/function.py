@@ -32,7 +32,7 @@ from .constant import ConstantVariable, unless_refused
 from .instance_dict import InstanceDictVariable
 from .mapping import DictVariable, wrap_dict_items
 from .sequence import TupleVariable
-from .symbols import method_of
+from .symbols import COMPARE, method_of
 
 
 class CellVariable(VariableTracker):
@@ -59,6 +59,15 @@ class CellVariable(VariableTracker):
     def set(self, tx: Any, value: VariableTracker | None) -> None:
         tx.effects.mutate(self)
         self.content = value
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        """By their contents; an empty one is less than any other."""
+        if not isinstance(other, CellVariable):
+            return None
+        one, two = self.load(), other.load()
+        if one is None or two is None:
+            return ConstantVariable(COMPARE[symbol](one is not None, two is not None))
+        return tx.compare(symbol, one.realize(), two.realize())
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         if name == "cell_contents":

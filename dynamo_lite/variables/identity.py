@@ -29,6 +29,9 @@ class IdVariable(VariableTracker):
     def key(self) -> Any:
         return IdVariable, self.of.identity()
 
+    def guard_key(self, tx: Any) -> None:
+        tx.guard_different(self.of)
+
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if symbol in ("==", "!=") and isinstance(other, IdVariable):
             return ConstantVariable(tx.identical(self.of, other.of) == (symbol == "=="))

@@ -56,15 +56,18 @@ def key_of(tx: Any, variable: VariableTracker) -> Any:
     the graph where hash or equality aren't known."""
     variable = variable.realize()
     if type(variable) is ConstantVariable:
-        if type(variable.value) in PLAIN_KEYS:
-            return variable.value
-        _check_hashable(tx, variable)
-        return variable.value
+        value = variable.value
+        if value != value:
+            unsupported(UnsupportedOperation("use as a dict's or set's key", variable.describe()))
+        if type(value) not in PLAIN_KEYS:
+            _check_hashable(tx, variable)
+        return value
     try:
         key = variable.key()
         hash(key)
     except (NotConstant, TypeError):
         return _key_by_methods(tx, variable)
+    variable.guard_key(tx)
     return key
 
 

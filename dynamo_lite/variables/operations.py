@@ -202,26 +202,24 @@ class Operations:
             return True
         first, second = one.identity(), other.identity()
         if isinstance(first, ConstantVariable) and isinstance(second, ConstantVariable):
-            if type(first.value) is type(second.value) and first.value == second.value:
+            if type(first.value) is not type(second.value):
+                return False
+            if first.value == second.value or first.value != first.value and second.value != second.value:
                 if type(first.value) is int and -5 <= first.value <= 256:
                     return True
                 unsupported(UnsupportedOperation("`is`", f"two equal constants ({first.value!r})"))
             return False
         if first is second or (type(first) is tuple and first == second):
             return True
-        self._guard_different(one)
-        self._guard_different(other)
+        if one.python_type() is other.python_type():
+            self.guard_different(one)
+            self.guard_different(other)
         return False
 
-    def _guard_different(self, variable: VariableTracker) -> None:
+    def guard_different(self, variable: VariableTracker) -> None:
         """That two places hold different objects is a fact of this call, where neither is guarded by identity."""
-        source = variable.source
-        if (
-            source is not None
-            and source.kind != "const"
-            and not isinstance(variable, (ConstantVariable, ClassVariable))
-        ):
-            self.guards.distinct(source)
+        if variable.source is not None and not isinstance(variable, (ConstantVariable, ClassVariable)):
+            self.guards.distinct(variable.source)
 
     def truth(self, variable: VariableTracker) -> bool:
         """``bool(variable)``."""
@@ -235,10 +233,9 @@ class Operations:
         one, other = one.realize(), other.realize()
         if one is other:
             return True
-        if not isinstance(one, ConstantVariable) or not isinstance(other, ConstantVariable):
-            if one.identity() is other.identity():
-                return True
-        return self.truth(self.compare("==", one, other).realize())
+        if isinstance(one, ConstantVariable) and isinstance(other, ConstantVariable):
+            return self.identical(one, other) if one.value != one.value else bool(one.value == other.value)
+        return self.identical(one, other) or self.truth(self.compare("==", one, other).realize())
 
     def compare(self, symbol: str, one: VariableTracker, other: VariableTracker) -> VariableTracker:
         """A rich comparison: the operands' methods, the right one's first where its class derives from the left's."""
@@ -618,7 +615,7 @@ def stand_in(variable: VariableTracker) -> Any:
 
 _EMPTY = frozenset({list, tuple, dict, set, frozenset, deque, OrderedDict})
 _TYPES = (ClassVariable, ConstantVariable)
-_COMPARED_BY_IDENTITY = frozenset({types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.CellType})
+_COMPARED_BY_IDENTITY = frozenset({types.FunctionType, types.BuiltinFunctionType, types.ModuleType})
 
 
 class _Row:

@@ -116,6 +116,9 @@ class UserObjectVariable(VariableTracker):
             raise NotConstant(self.describe())
         return self.payload.key()
 
+    def guard_key(self, tx: Any) -> None:
+        (super() if self.payload is None else self.payload).guard_key(tx)
+
     def as_fx(self) -> tuple[Any, Any]:
         """A number of the program's own class is a number to an operator."""
         if isinstance(self.payload, ConstantVariable):

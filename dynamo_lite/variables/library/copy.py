@@ -11,7 +11,7 @@ from ..attributes import MISSING, MethodVariable, class_lookup
 from ..base import VariableTracker, unsupported
 from ..c_callable import BuiltinVariable
 from ..constant import ConstantVariable
-from ..function import ClassVariable, FunctionVariable, ModuleVariable, NestedFunctionVariable
+from ..function import ClassVariable, FunctionVariable, NestedFunctionVariable
 from ..identity import IdVariable
 from ..instance_dict import InstanceDictVariable
 from ..keys import key_of
@@ -23,7 +23,7 @@ from ..user_object import EnumVariable, UserObjectVariable
 
 _ATOMIC = (
     *(ConstantVariable, ClassVariable, FunctionVariable, NestedFunctionVariable, BuiltinVariable),
-    *(ModuleVariable, EnumVariable),
+    EnumVariable,
 )
 
 

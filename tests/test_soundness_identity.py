@@ -1,0 +1,221 @@
+"""Which object it is: arguments that are one object in one call and two in the next."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from programs import Recorder, check, tensor
+
+
+class Thing:
+    pass
+
+
+class UnlikeItself:
+    def __eq__(self, other):
+        return False
+
+    __hash__ = object.__hash__
+
+
+class HashedById:
+    def __hash__(self):
+        return id(self)
+
+
+class Pair(tuple):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class Holder:
+    held: Any
+
+
+class Receiver:
+    def method(self): ...
+
+
+def make_function():
+    def function(): ...
+
+    return function
+
+
+KINDS: dict[str, Callable[[], Any]] = {
+    "object": Thing,
+    "module": torch.nn.Module,
+    "function": make_function,
+    "tensor": lambda: tensor(1),
+    "list": lambda: [1],
+    "dict": lambda: {Thing(): 1},
+    "set": lambda: {1},
+    "tuple": lambda: (Thing(),),
+    "tuple of one's own": lambda: Pair((Thing(),)),
+    "partial": lambda: functools.partial(make_function),
+    "method": lambda: Receiver().method,
+    "method in C": lambda: [].append,
+    "exception": lambda: ValueError(1),
+    "not a number": lambda: float("nan"),
+    "large number": lambda: int("1000"),
+    "range": lambda: range(3),
+    "device": lambda: torch.device("cpu", 0),
+    "cell": lambda: types.CellType(1),
+    "empty cell": types.CellType,
+    "module of Python": lambda: types.ModuleType("it"),
+    "unlike itself": UnlikeItself,
+    "hashed by id": HashedById,
+    "frozen": lambda: Holder(Thing()),
+}
+
+
+def same(x, a, b):
+    return x + (a is b)
+
+
+def equal(x, a, b):
+    return x + (a == b)
+
+
+def in_list(x, a, b):
+    return x + (a in [b])
+
+
+def index(x, a, b):
+    return x + [a, b].index(b)
+
+
+def removed(x, a, b):
+    items = [a, b]
+    items.remove(b)
+    return x + (items[0] is a)
+
+
+def lists(x, a, b):
+    return x + ([a] == [b])
+
+
+def in_values(x, a, b):
+    return x + (a in {1: b}.values())
+
+
+def as_items(x, a, b):
+    return x + len({a, b})
+
+
+def as_keys(x, a, b):
+    return x + len({a: 1, b: 2})
+
+
+def looked_up(x, a, b):
+    return x + {a: 1}.get(b, 5)
+
+
+def in_tuples(x, a, b):
+    return x + len({(a, 1), (b, 1)})
+
+
+def in_frozen_dataclasses(x, a, b):
+    return x + len({Holder(a), Holder(b)}) + (Holder(a) == Holder(b))
+
+
+def ids(x, a, b):
+    return x + len({id(a), id(b)}) + (id(a) == id(b))
+
+
+def methods(x, a, b):
+    return x + (same.__get__(a) == same.__get__(b))
+
+
+def copied(x, a, b):
+    one, other = copy.copy([a, b])
+    return x + (one is other)
+
+
+def copied_deeply(x, a, b):
+    one, other = copy.deepcopy([a, b])
+    return x + (one is other)
+
+
+PROGRAMS = (
+    *(same, equal, in_list, index, removed, lists, in_values, as_items, as_keys, looked_up),
+    *(in_tuples, in_frozen_dataclasses, ids, methods, copied, copied_deeply),
+)
+
+
+def outcome(fn: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return fn(*args).tolist()
+    except Exception as error:
+        return type(error), str(error)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_one_object_and_two(program: Callable[..., Any], kind: str) -> None:
+    x, a, b = torch.zeros(1), KINDS[kind](), KINDS[kind]()
+    for calls in ([(a, b), (a, a)], [(a, a), (a, b)]):
+        dl.reset()
+        compiled = dl.compile(program, backend=Recorder())
+        assert [outcome(compiled, x, *call) for call in calls] == [outcome(program, x, *call) for call in calls]
+
+
+def test_kept_result_of_a_cache_and_an_argument():
+    @functools.cache
+    def kept():
+        return Thing()
+
+    def fn(x, a):
+        return x + len({a, kept()}) + (a is kept())
+
+    calls = [(torch.zeros(1), a) for a in (Thing(), kept())]
+    dl.reset()
+    compiled = dl.compile(fn, backend=Recorder())
+    assert [outcome(compiled, *call) for call in calls] == [outcome(fn, *call) for call in calls]
+
+
+class Shared(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one = torch.nn.Linear(2, 2)
+        self.other = torch.nn.Linear(2, 2)
+
+
+def shared():
+    net = Shared()
+    net.other = net.one
+    return net
+
+
+def test_modules_of_a_module_that_shares_one():
+    def fn(net, x):
+        return x + len(list(net.modules()))
+
+    check(fn, Shared(), tensor(2), others=[(shared(), tensor(2))], all_graphs=2)
+    check(fn, shared(), tensor(2), others=[(Shared(), tensor(2))], all_graphs=2)
+
+
+def test_tied_weights_of_a_functional_call():
+    class Both(Shared):
+        def forward(self, x):
+            return self.one(x) * 10 + self.other(x)
+
+    def fn(net, x, weight):
+        return torch.func.functional_call(net, {"one.weight": weight}, x)
+
+    def tied():
+        net = Both()
+        net.other.weight = net.one.weight
+        return net
+
+    check(fn, Both(), tensor(2), tensor(2, 2), others=[(tied(), tensor(2), tensor(2, 2))], all_graphs=2)
+    check(fn, tied(), tensor(2), tensor(2, 2), others=[(Both(), tensor(2), tensor(2, 2))], all_graphs=2)
