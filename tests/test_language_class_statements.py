@@ -358,6 +358,16 @@ def abstract_base_class(x, n):
     return Square(x).area(), text, isinstance(Square(1), Shape)
 
 
+@program()
+def facts_of_a_class_that_is_not_abstract(x, n):
+    class Thing:
+        pass
+
+    abc.update_abstractmethods(Thing)
+    CUT
+    return x + n, hasattr(Thing, "__abstractmethods__"), getattr(Thing, "__doc__", 1)
+
+
 @program(graphs=(1, 2), breaks=(0, 2), recompiles=True)
 def dataclass_inside(x, n):
     @dataclasses.dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 
 import pytest
 
@@ -171,3 +171,94 @@ def test_function_in_its_own_closure():
         return again, again(2)
 
     check(fn, tensor(2))
+
+
+class Changes:
+    """Comparing it changes a container."""
+
+    def __init__(self, change, answer):
+        self.change = change
+        self.answer = answer
+
+    def __eq__(self, other):
+        self.change()
+        return self.answer
+
+    def __lt__(self, other):
+        self.change()
+        return self.answer
+
+    __hash__ = None
+
+
+def outcome(function, *args):
+    try:
+        return function(*args)
+    except (RuntimeError, IndexError, ValueError) as error:
+        return type(error).__name__, str(error)
+
+
+SEARCHES = {
+    "in": lambda c, other: 7 in c,
+    "index": lambda c, other: c.index(3),
+    "count": lambda c, other: c.count(3),
+    "remove": lambda c, other: c.remove(3),
+    "equal": lambda c, other: c == other,
+    "less": lambda c, other: c < other,
+}
+
+
+@pytest.mark.parametrize("answer", [False, True])
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("kind", [list, deque])
+def test_search_that_changes_the_sequence(kind, search, answer):
+    def fn(x, other):
+        found = []
+        for change in ("clear", "pop", "reverse"):
+            items = kind([1, 2, 3])
+            items.insert(0, Changes(getattr(items, change), answer))
+            found.append((outcome(SEARCHES[search], items, other), len(items)))
+        return x + 1, found
+
+    check(fn, tensor(2), kind([5, 1, 2, 3]), graphs=None, breaks=None)
+
+
+@pytest.mark.parametrize("answer", [False, True])
+@pytest.mark.parametrize("kind", [dict, OrderedDict])
+def test_comparison_that_changes_the_dict(kind, answer):
+    searches = (
+        lambda c: 7 in c.values(),
+        lambda c: (0, 7) in c.items(),
+        lambda c: (5, 5) in c.items(),
+        lambda c: (0, 7, 7) in c.items(),
+        lambda c: c == kind({0: 5, 1: 1, 2: 2}),
+        lambda c: kind({0: 5, 1: 1, 2: 2}) == c,
+    )
+
+    def fn(x):
+        found = []
+        for search in searches:
+            for change in (lambda c: c.clear(), lambda c: c.pop(1, None), lambda c: c.setdefault(9, 9)):
+                items = kind({0: None, 1: 1, 2: 2})
+                items[0] = Changes(lambda c=items, change=change: change(c), answer)
+                found.append((outcome(search, items), list(items)))
+        return x + 1, found
+
+    check(fn, tensor(2), graphs=None, breaks=None)
+
+
+@pytest.mark.parametrize("kind", [dict, OrderedDict])
+def test_keys_that_change_places_during_iteration(kind):
+    def fn(x, table):
+        def go():
+            seen = []
+            for key in table:
+                seen.append(key)
+                if len(seen) > 5:
+                    break
+                table[key] = table.pop(key)
+            return seen
+
+        return x + 1, outcome(go)
+
+    check(fn, tensor(2), kind(a=1, b=2), graphs=None, breaks=None)

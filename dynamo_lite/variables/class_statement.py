@@ -194,7 +194,7 @@ class MadeClassVariable(ClassVariable):
         if name == "__annotations__":
             return self.namespace.setdefault(name, DictVariable({}))
         if name in ("__doc__", "__abstractmethods__"):
-            return tx.make(getattr(self.value, name))
+            return tx.make(tx.fold(getattr, (self.value, name)))
         return super().c_attribute(tx, name)
 
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import OrderedDict, defaultdict
 from types import MappingProxyType
 from typing import Any
@@ -22,6 +23,7 @@ from .constant import ConstantVariable
 from .iterator import advanced
 from .keys import PLAIN_KEYS, key_of
 from .sequence import TupleVariable
+from .steady import Steady
 
 
 class DictVariable(VariableTracker):
@@ -107,9 +109,10 @@ class DictVariable(VariableTracker):
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if not isinstance(other, DictVariable) or symbol not in ("==", "!="):
             return None
-        equal = self.items.keys() == other.items.keys() and all(
-            tx.same_or_equal(value.realize(), other.items[key].realize()) for key, value in self.items.items()
-        )
+        equal = self.items.keys() == other.items.keys()
+        if equal:
+            steady = Steady(tx, self, other)
+            equal = all(steady.equal(value, other.items[key]) for key, value in self.items.copy().items())
         if equal and self.cls is OrderedDict and other.cls is OrderedDict:
             equal = list(self.items) == list(other.items)
         return ConstantVariable(equal == (symbol == "=="))
@@ -373,7 +376,13 @@ class DictViewVariable(VariableTracker):
     def contains(self, tx: Any, item: VariableTracker) -> bool:
         if self.kind == "keys":
             return self.of.contains(tx, item)
-        return any(tx.same_or_equal(self.item(raw), item) for raw in self.of.items)
+        if self.kind == "values":
+            return any(tx.same_or_equal(each, item) for each in self.each(tx))
+        pair = getattr(item, "payload", None) or item
+        if not isinstance(pair, TupleVariable) or len(pair.items) != 2:
+            return False
+        found = self.of.items.get(key_of(tx, pair.items[0]))
+        return found is not None and tx.same_or_equal(found, pair.items[1])
 
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
         if self.kind == "values" or symbol not in "&|-^":
@@ -398,16 +407,20 @@ class DictViewVariable(VariableTracker):
 class DictIterator(VariableTracker):
     """An iterator over a dict or view. A change of size while it runs is the RuntimeError that Python raises."""
 
-    __slots__ = ("of", "kind", "size", "at", "order", "reverse")
+    __slots__ = ("of", "kind", "at", "order", "reverse", "seen")
 
     def __init__(self, of: DictVariable, kind: str, reverse: bool = False) -> None:
         self.source = None
         self.of = of
         self.reverse = reverse
         self.kind = kind
-        self.size = len(of.items)
-        self.order = list(reversed(of.items)) if reverse else list(of.items)
+        self.order = self._live_order()
         self.at = 0
+        self.seen = -1
+        """The count of side effects up to which nothing changed the dict."""
+
+    def _live_order(self) -> list[Any]:
+        return list(reversed(self.of.items) if self.reverse else self.of.items)
 
     def python_type(self) -> type:
         view = getattr({}, self.kind)()
@@ -417,21 +430,22 @@ class DictIterator(VariableTracker):
         return self
 
     def next(self, tx: Any) -> VariableTracker:
-        if len(self.of.items) != self.size:
-            tx.raise_error(RuntimeError, "dictionary changed size during iteration")
-        if self.at >= self.size:
+        if self.seen != tx.effects.count:
             if self._changed:
-                unsupported(UnsupportedOperation("changing the keys during iteration", self.of.describe()))
+                if len(self.of.items) == len(self.order) or issubclass(self.of.cls, OrderedDict):
+                    unsupported(UnsupportedOperation("changing the keys during iteration", self.of.describe()))
+                tx.raise_error(RuntimeError, "dictionary changed size during iteration")
+            self.seen = tx.effects.count
+        if self.at >= len(self.order):
             raise Exhausted
         raw = self.order[self.at]
         self.at += 1
-        if raw not in self.of.items:
-            unsupported(UnsupportedOperation("changing the keys during iteration", self.of.describe()))
         return DictViewVariable(self.of, self.kind).item(raw)
 
     @property
     def _changed(self) -> bool:
-        return len(self.of.items) != self.size or any(raw not in self.of.items for raw in self.order)
+        live = self._live_order()
+        return len(live) != len(self.order) or not all(map(operator.is_, live, self.order))
 
     def reconstruct(self, cg: Any) -> None:
         if self._changed:

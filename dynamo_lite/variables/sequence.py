@@ -17,6 +17,7 @@ from .base import (
     wraps_type,
 )
 from .constant import ConstantVariable
+from .steady import Steady
 from .symbols import COMPARE
 
 
@@ -71,7 +72,8 @@ class SequenceVariable(VariableTracker):
         return tx.subscript_value(key, f"{self.kind.__name__} indices must be integers or slices, not {{}}")
 
     def contains(self, tx: Any, item: VariableTracker) -> bool:
-        return any(tx.same_or_equal(each.realize(), item) for each in self.items)
+        steady = Steady(tx, self)
+        return any(steady.equal(each, item) for each in self.items)
 
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
         if symbol == "+" and isinstance(other, SequenceVariable) and not reflected and self._adds(other):
@@ -87,19 +89,21 @@ class SequenceVariable(VariableTracker):
         if not isinstance(other, SequenceVariable) or not self._adds(other):
             return None
         mine, others = self.elements(tx), other.elements(tx)
+        steady = Steady(tx, self, other)
         if symbol in ("==", "!="):
-            equal = len(mine) == len(others) and all(map(tx.same_or_equal, mine, others))
+            equal = len(mine) == len(others) and all(map(steady.equal, mine, others))
             return ConstantVariable(equal == (symbol == "=="))
         for one, two in zip(mine, others):
-            if not tx.same_or_equal(one, two):
+            if not steady.equal(one, two):
                 return tx.compare(symbol, one, two)
         return ConstantVariable(COMPARE[symbol](len(mine), len(others)))
 
     def method_index(self, tx: Any, item: VariableTracker, start: Any = None, stop: Any = None) -> VariableTracker:
         low = 0 if start is None else tx.index_value(start)
         high = len(self.items) if stop is None else tx.index_value(stop)
+        steady = Steady(tx, self)
         for at in range(*slice(low, high).indices(len(self.items))):
-            if tx.same_or_equal(self.items[at].realize(), item):
+            if steady.equal(self.items[at], item):
                 return ConstantVariable(at)
         self._not_found(tx, item)
 
@@ -107,7 +111,8 @@ class SequenceVariable(VariableTracker):
         tx.raise_error(ValueError, "tuple.index(x): x not in tuple")
 
     def method_count(self, tx: Any, item: VariableTracker) -> VariableTracker:
-        return ConstantVariable(sum(tx.same_or_equal(each.realize(), item) for each in self.items))
+        steady = Steady(tx, self)
+        return ConstantVariable(sum(steady.equal(each, item) for each in self.items))
 
     def method___len__(self, tx: Any) -> VariableTracker:
         return ConstantVariable(len(self.items))
@@ -140,6 +145,10 @@ class TupleVariable(SequenceVariable):
 
     def key(self) -> Any:
         return tuple(item.realize().key() for item in self.items)
+
+    def guard_key(self, tx: Any) -> None:
+        for item in self.items:
+            item.realize().guard_key(tx)
 
     def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         return None
@@ -298,8 +307,9 @@ class MutableSequence(SequenceVariable):
             tx.raise_error(IndexError, "pop index out of range")
 
     def _remove(self, tx: Any, item: VariableTracker) -> bool:
+        steady = Steady(tx, self)
         for at, each in enumerate(self.items):
-            if tx.same_or_equal(each.realize(), item):
+            if steady.equal(each, item):
                 self._changed(tx)
                 del self.items[at]
                 return True
