@@ -138,24 +138,13 @@ def replaced(tx: Any, value: VariableTracker, new: Iterator[VariableTracker]) ->
     if isinstance(value, TensorVariable):
         return next(new)
     if isinstance(value, SequenceVariable):
-        made = type(value).__new__(type(value))
-        _copy_slots(value, made)
-        made.source = None
-        made.items = [replaced(tx, item, new) for item in value.items]
-        return made
+        return value.like([replaced(tx, item, new) for item in value.items])
     if isinstance(value, DictVariable):
         copied = DictVariable({}, None, None, value.cls)
         for key, item in value.items.items():
             copied.put(tx, value.key_variable(key), replaced(tx, item, new))
         return copied
     return value
-
-
-def _copy_slots(one: Any, other: Any) -> None:
-    for cls in type(one).__mro__:
-        for name in getattr(cls, "__slots__", ()):
-            if hasattr(one, name):
-                setattr(other, name, getattr(one, name))
 
 
 def reachable(roots: list[VariableTracker]) -> set[VariableTracker]:

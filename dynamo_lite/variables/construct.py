@@ -11,11 +11,12 @@ from ..reasons import UnknownCall
 from .attributes import MISSING, bind, class_attribute, class_lookup
 from .base import Args, Kwargs, VariableTracker, mro, unsupported
 from .constant import ConstantVariable
+from .deques import DequeVariable
 from .exception import ExceptionVariable, makes_its_instances
 from .function import CellVariable, ClassVariable
 from .mapping import DictVariable, MappingProxyVariable
 from .registry import known_call, models, models_class_method
-from .sequence import DequeVariable, ListVariable, NamedTupleVariable, TupleVariable, is_namedtuple_class
+from .sequence import ListVariable, NamedTupleVariable, TupleVariable, is_namedtuple_class
 from .sets import SetVariable
 from .user_object import PLAIN, UserObjectVariable, c_maker, payload_base
 

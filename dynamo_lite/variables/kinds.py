@@ -8,6 +8,7 @@ from . import (
     constant,
     construct,
     context,
+    deques,
     exception,
     function,
     identity,
@@ -28,7 +29,7 @@ from . import (
 )
 
 ALL = (
-    *(autograd_function, builtins, c_callable, class_statement, constant, construct, context, exception),
+    *(autograd_function, builtins, c_callable, class_statement, constant, construct, context, deques, exception),
     *(function, identity, iterator, library, mapping, nn_module, number_arguments, sequence),
     *(sets, super_object, tensor, tensor_subclass, torch_api, transforms, user_object, weak_reference),
 )

@@ -1,8 +1,8 @@
-"""Lists, tuples, named tuples, `torch.Size`, deques and slices: trackers in a real Python list."""
+"""Lists, tuples, named tuples, `torch.Size` and slices: trackers in a real Python list."""
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import torch
@@ -59,6 +59,10 @@ class SequenceVariable(VariableTracker):
     def make(self, items: list[VariableTracker]) -> SequenceVariable:
         """A new one of the plain kind that slicing and ``+`` give."""
         return type(self)(items)
+
+    def like(self, items: list[VariableTracker]) -> SequenceVariable:
+        """A new one of the same class."""
+        return self.make(items)
 
     def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
         index = self._index(tx, key)
@@ -204,6 +208,9 @@ class NamedTupleVariable(TupleVariable):
 
     def make(self, items: list[VariableTracker]) -> SequenceVariable:
         return TupleVariable(items)
+
+    def like(self, items: list[VariableTracker]) -> SequenceVariable:
+        return NamedTupleVariable(items, self.cls)
 
     def _build(self, values: list[Any]) -> Any:
         return self.cls(values) if self.structured else self.cls(*values)
@@ -387,147 +394,6 @@ class ListVariable(MutableSequence):
         cg.store_subscr()
 
 
-def _remove_error() -> str:
-    try:
-        deque[None]().remove(None)
-    except ValueError as error:
-        return str(error)
-    return ""
-
-
-_NOT_IN_DEQUE = _remove_error()
-"""What ``deque.remove`` says, which names the item in some versions."""
-
-
-class DequeVariable(MutableSequence):
-    __slots__ = ("maxlen", "version")
-    kind = deque
-
-    def __init__(self, items: list[VariableTracker], source: Source | None = None, maxlen: int | None = None) -> None:
-        super().__init__(items, source)
-        self.maxlen = maxlen
-        self.version = 0
-        """Counts the changes that an iterator must not see."""
-
-    out_of_range = "deque index out of range"
-
-    def _changed(self, tx: Any) -> None:
-        super()._changed(tx)
-        self.version += 1
-
-    def iterate(self, tx: Any) -> VariableTracker:
-        return DequeIterator(self)
-
-    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
-        version = self.version
-        super().setitem(tx, key, value)
-        self.version = version
-
-    def make(self, items: list[VariableTracker]) -> SequenceVariable:
-        return DequeVariable(items, None, self.maxlen)
-
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
-        return ConstantVariable(self.maxlen) if name == "maxlen" else super().getattr(tx, name)
-
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
-        found = super().binary(tx, symbol, other, reflected)
-        if isinstance(found, DequeVariable):
-            found._trim(left=True)
-        return found
-
-    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        found = super().inplace(tx, symbol, other)
-        self._trim(left=True)
-        return found
-
-    def _not_found(self, tx: Any, item: VariableTracker) -> NoReturn:
-        tx.raise_error(ValueError, tx.string(item, "__repr__").realize().as_constant() + " is not in deque")
-
-    def method_remove(self, tx: Any, item: VariableTracker) -> VariableTracker:
-        if not self._remove(tx, item):
-            text = tx.string(item, "__repr__").realize().as_constant()
-            tx.raise_error(ValueError, _NOT_IN_DEQUE.replace("None", text))
-        return ConstantVariable(None)
-
-    def method_pop(self, tx: Any, at: VariableTracker | None = None) -> VariableTracker:
-        if at is not None:
-            tx.raise_error(TypeError, "deque.pop() takes no arguments (1 given)")
-        if not self.items:
-            tx.raise_error(IndexError, "pop from an empty deque")
-        return super().method_pop(tx)
-
-    def method_insert(self, tx: Any, at: VariableTracker, item: VariableTracker) -> VariableTracker:
-        if self.maxlen is not None and len(self.items) >= self.maxlen:
-            tx.raise_error(IndexError, "deque already at its maximum size")
-        return super().method_insert(tx, at, item)
-
-    def method_extendleft(self, tx: Any, items: VariableTracker) -> VariableTracker:
-        for item in items.elements(tx):
-            self.method_appendleft(tx, item)
-        return ConstantVariable(None)
-
-    def _trim(self, left: bool) -> VariableTracker:
-        while self.maxlen is not None and len(self.items) > self.maxlen:
-            del self.items[0 if left else -1]
-        return ConstantVariable(None)
-
-    def method_append(self, tx: Any, item: VariableTracker) -> VariableTracker:
-        super().method_append(tx, item)
-        return self._trim(left=True)
-
-    def method_extend(self, tx: Any, items: VariableTracker) -> VariableTracker:
-        super().method_extend(tx, items)
-        return self._trim(left=True)
-
-    def method_appendleft(self, tx: Any, item: VariableTracker) -> VariableTracker:
-        self._changed(tx)
-        self.items.insert(0, item)
-        return self._trim(left=False)
-
-    def method_popleft(self, tx: Any) -> VariableTracker:
-        if not self.items:
-            tx.raise_error(IndexError, "pop from an empty deque")
-        self._changed(tx)
-        return self.items.pop(0)
-
-    def method_rotate(self, tx: Any, by: VariableTracker | None = None) -> VariableTracker:
-        steps = 1 if by is None else tx.index_value(by)
-        if len(self.items) > 1:
-            self._changed(tx)
-            steps %= len(self.items)
-            self.items[:] = self.items[-steps:] + self.items[:-steps] if steps else self.items
-        return ConstantVariable(None)
-
-    def _index(self, tx: Any, key: VariableTracker) -> Any:
-        return tx.index_value(key, "sequence index must be integer, not '{}'")
-
-    def reconstruct(self, cg: Any) -> None:
-        def new() -> None:
-            cg.call(deque, [lambda: cg.build("TUPLE", 0), lambda: cg.load_const(self.maxlen)])
-
-        cg.make_then_fill(self, new, self._fill)
-
-    def _fill(self, cg: Any) -> None:
-        cg.call_with_top(deque.extend, [self._load_items(cg)])
-
-    def _load_items(self, cg: Any) -> Any:
-        def load() -> None:
-            for item in self.items:
-                cg.load(item)
-            cg.build("TUPLE", len(self.items))
-
-        return load
-
-    def replay(self, cg: Any) -> None:
-        cg.call(_refill_deque, [lambda: cg.load_source(self.source), self._load_items(cg)])
-        cg.pop_top()
-
-
-def _refill_deque(target: deque[Any], items: tuple[Any, ...]) -> None:
-    target.clear()
-    target.extend(items)
-
-
 class SliceVariable(VariableTracker):
     """``slice(start, stop, step)`` of trackers."""
 
@@ -646,32 +512,6 @@ def _exhausted_backwards(kind: Any) -> Any:
     return iterator
 
 
-class DequeIterator(SequenceIterator):
-    """``iter()`` of a deque, which must not change meanwhile."""
-
-    __slots__ = ("version",)
-
-    def __init__(self, of: DequeVariable) -> None:
-        super().__init__(of)
-        self.version = of.version
-
-    def next(self, tx: Any) -> VariableTracker:
-        of = self.of
-        if isinstance(of, DequeVariable) and of.version != self.version:
-            self.of = None
-            tx.raise_error(RuntimeError, "deque mutated during iteration")
-        return super().next(tx)
-
-    def reconstruct(self, cg: Any) -> None:
-        of = self.of
-        if not isinstance(of, DequeVariable):
-            super().reconstruct(cg)
-        elif of.version != self.version:
-            raise NotConstant("an iterator over a deque that changed")
-        else:
-            cg.call(type(iter(deque())), [lambda: cg.load(of), lambda: cg.load_const(self.at)])
-
-
 def _reverse_from(sequence: Any, at: int) -> Any:
     iterator = reversed(sequence)
     iterator.__setstate__(at)
@@ -684,32 +524,28 @@ def _iterate_from(sequence: Any, at: int) -> Any:
     return iterator
 
 
+def wrap_items(attempt: Any, values: Sequence[Any], source: Source, accessor: str) -> list[VariableTracker]:
+    """Guard how many items there are and wrap them lazily."""
+    source.check("length", len(values))
+    return [LazyVariable(attempt, value, source.child(accessor, at)) for at, value in enumerate(values)]
+
+
 @wraps_type(list)
 def _wrap_list(attempt: Any, value: list[Any], source: Source) -> VariableTracker:
     source.check("type", list)
-    source.check("length", len(value))
-    items: list[VariableTracker] = [LazyVariable(attempt, v, source.child("list_item", i)) for i, v in enumerate(value)]
-    return ListVariable(items, source)
+    return ListVariable(wrap_items(attempt, value, source, "list_item"), source)
 
 
 @wraps_type(tuple)
 def _wrap_tuple(attempt: Any, value: tuple[Any, ...], source: Source) -> VariableTracker:
     source.check("type", tuple)
-    source.check("length", len(value))
-    items: list[VariableTracker] = [
-        LazyVariable(attempt, v, source.child("tuple_item", i)) for i, v in enumerate(value)
-    ]
-    return TupleVariable(items, source)
+    return TupleVariable(wrap_items(attempt, value, source, "tuple_item"), source)
 
 
 @wraps_type(torch.Size)
 def _wrap_size(attempt: Any, value: torch.Size, source: Source) -> VariableTracker:
     source.check("type", torch.Size)
-    source.check("length", len(value))
-    items: list[VariableTracker] = [
-        LazyVariable(attempt, v, source.child("tuple_item", i)) for i, v in enumerate(value)
-    ]
-    return SizeVariable(items, source)
+    return SizeVariable(wrap_items(attempt, value, source, "tuple_item"), source)
 
 
 def is_namedtuple_class(cls: type) -> bool:
@@ -724,22 +560,8 @@ def is_namedtuple_class(cls: type) -> bool:
 @wraps_if(lambda value: issubclass(type(value), tuple) and is_namedtuple_class(type(value)), order=10)
 def _wrap_namedtuple(attempt: Any, value: Any, source: Source) -> VariableTracker:
     source.check("type", type(value))
-    source.check("length", tuple.__len__(value))
-    items: list[VariableTracker] = [
-        LazyVariable(attempt, v, source.child("tuple_item", i)) for i, v in enumerate(tuple.__iter__(value))
-    ]
+    items = wrap_items(attempt, [*tuple.__iter__(value)], source, "tuple_item")
     return NamedTupleVariable(items, type(value), source)
-
-
-@wraps_type(deque)
-def _wrap_deque(attempt: Any, value: deque[Any], source: Source) -> VariableTracker:
-    source.check("type", deque)
-    source.check("length", len(value))
-    source.child("c_attr", "maxlen").check("equals", value.maxlen)
-    items: list[VariableTracker] = [
-        LazyVariable(attempt, v, source.child("deque_item", i)) for i, v in enumerate(value)
-    ]
-    return DequeVariable(items, source, value.maxlen)
 
 
 @wraps_type(slice)

@@ -21,7 +21,7 @@ from .constant import ConstantVariable
 from .context import ContextVariable
 from .mapping import DictVariable
 from .registry import Model, models, models_if, provides
-from .sequence import ListVariable, NamedTupleVariable, SequenceVariable, SizeVariable, TupleVariable
+from .sequence import ListVariable, SequenceVariable, SizeVariable, TupleVariable
 from .tensor import METHODS, TensorMethod, TensorVariable, record, wrap_plain
 
 _TENSOR = torch.Tensor
@@ -264,8 +264,7 @@ def _converted(tx: Any, found: VariableTracker, cls: type) -> VariableTracker:
         return made
     if not isinstance(found, (ListVariable, TupleVariable)) or isinstance(found, SizeVariable):
         return found
-    items = [_converted(tx, item.realize(), cls) for item in found.items]
-    return NamedTupleVariable(items, found.cls) if isinstance(found, NamedTupleVariable) else type(found)(items)
+    return found.like([_converted(tx, item.realize(), cls) for item in found.items])
 
 
 class UnaskedVariable(ContextVariable):

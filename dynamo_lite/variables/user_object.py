@@ -38,7 +38,7 @@ from .instance_dict import InstanceDictVariable
 from .lookup import is_heap_type
 from .mapping import DictVariable, refill_ordered, wrap_dict_items
 from .polyfills import exception_groups
-from .sequence import ListVariable, SequenceVariable, TupleVariable
+from .sequence import ListVariable, SequenceVariable, TupleVariable, wrap_items
 from .sets import SetVariable
 from .symbols import COMPARE, method_of
 
@@ -673,13 +673,8 @@ def _wrap_payload(attempt: Any, value: Any, source: Source) -> VariableTracker |
             return None
         return DictVariable(*wrap_dict_items(attempt, value, source), source, base)
     if base in (list, tuple):
-        source.check("length", base.__len__(value))
         kind, accessor = (ListVariable, "list_item") if base is list else (TupleVariable, "tuple_item")
-        values = base.__iter__(value)
-        items: list[VariableTracker] = [
-            LazyVariable(attempt, v, source.child(accessor, i)) for i, v in enumerate(values)
-        ]
-        made: SequenceVariable = kind(items, source)
+        made: SequenceVariable = kind(wrap_items(attempt, [*base.__iter__(value)], source, accessor), source)
         return made
     if base in PLAIN:
         plain = PLAIN[base](value)

@@ -11,13 +11,14 @@ from ..attributes import MISSING, MethodVariable, class_lookup
 from ..base import VariableTracker, unsupported
 from ..c_callable import BuiltinVariable
 from ..constant import ConstantVariable
+from ..deques import DequeVariable
 from ..function import ClassVariable, FunctionVariable, NestedFunctionVariable
 from ..identity import IdVariable
 from ..instance_dict import InstanceDictVariable
 from ..keys import key_of
 from ..mapping import DictVariable
 from ..registry import models
-from ..sequence import DequeVariable, ListVariable, NamedTupleVariable, TupleVariable
+from ..sequence import ListVariable, NamedTupleVariable, TupleVariable
 from ..sets import SetVariable
 from ..user_object import EnumVariable, UserObjectVariable
 
@@ -32,7 +33,7 @@ def _copy(tx: Any, of: VariableTracker) -> VariableTracker:
     if isinstance(of, (ListVariable, DictVariable, SetVariable, DequeVariable)):
         return of.method_copy(tx)
     if isinstance(of, NamedTupleVariable):
-        return NamedTupleVariable(list(of.items), of.cls)
+        return of.like(list(of.items))
     if isinstance(of, (*_ATOMIC, TupleVariable)):
         return of
     if isinstance(of, InstanceDictVariable):
@@ -78,7 +79,7 @@ class _DeepCopy:
         if type(of) in (ListVariable, TupleVariable):
             return self._copy_sequence(of)
         if isinstance(of, NamedTupleVariable) and type(of) is NamedTupleVariable:
-            return NamedTupleVariable([self.copy(item) for item in of.items], of.cls)
+            return of.like([self.copy(item) for item in of.items])
         if isinstance(of, DequeVariable):
             made: Any = self._note(of, DequeVariable([], None, of.maxlen))
             made.items.extend(self.copy(item) for item in of.items)

@@ -29,6 +29,9 @@ class FactsVariable(TupleVariable):
     def make(self, items: list[VariableTracker]) -> SequenceVariable:
         return TupleVariable(items)
 
+    def like(self, items: list[VariableTracker]) -> SequenceVariable:
+        return self
+
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         if name in type(self.value).__match_args__:
             return tx.make(getattr(self.value, name))
