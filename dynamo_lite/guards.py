@@ -70,7 +70,8 @@ class Guards:
         self.root = Source()
         self._distinct: dict[Source, None] = {}
         self._same: dict[tuple[Source, Source], None] = {}
-        self._captures: list[Source] = []
+        self._captures: dict[Source, int] = {}
+        """With their indices."""
         self.written: set[Source] = set()
         """Places of tensors that the graph writes into: no other may share their memory."""
         self._tensors: dict[Source, None] = {}
@@ -107,16 +108,13 @@ class Guards:
 
     def capture(self, source: Source) -> int:
         """The place's index in the tuple of captured values."""
-        if not source.captured:
-            source.captured = True
-            self._captures.append(source)
-        return self._captures.index(source)
+        source.captured = True
+        return self._captures.setdefault(source, len(self._captures))
 
     def capture_all(self, sources: Iterable[Source]) -> None:
         """Like `capture` in order, for the first ones."""
         for source in sources:
-            source.captured = True
-            self._captures.append(source)
+            self.capture(source)
 
     def build(self, code: CodeType, state: _C.GlobalState) -> _C.GuardTree:
         """The tree for a frame of ``code``: accessors and checks parents first, relations last."""

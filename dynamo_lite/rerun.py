@@ -8,13 +8,14 @@ the frame is run again by CPython: it raises at its own line, after its own effe
 from __future__ import annotations
 
 import types
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 
 from . import _C, logs
 from .bytecode import emit
 from .bytecode.instructions import Instruction
 
 _ERROR = "___error"
-_VARIADIC = 0x04 | 0x08
+_VARIADIC = CO_VARARGS | CO_VARKEYWORDS
 
 
 def _note(error: BaseException, name: str) -> None:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import os
 import sysconfig
 import types
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_NEWLOCALS
 from typing import Any
 
 import torch
 
 from . import config
+
+_ASYNCHRONOUS = CO_COROUTINE | CO_ASYNC_GENERATOR
 
 DISABLED = "it is marked to be left out of graphs"
 
@@ -85,9 +88,9 @@ def is_library(code: types.CodeType) -> bool:
 def skips_frame(code: types.CodeType) -> str | None:
     """Why a frame of this code isn't translated when it is called from outside of a trace; None if it is."""
     filename = code.co_filename
-    if code.co_flags & (0x20 | 0x80 | 0x200):
+    if code.co_flags & (CO_GENERATOR | _ASYNCHRONOUS):
         return "a generator's or coroutine's frame"
-    if not code.co_flags & 0x02:
+    if not code.co_flags & CO_NEWLOCALS:
         return "a class body or a module"
     if filename.startswith("<frozen") or filename == "<string>" and code.co_name == "<module>":
         return "the interpreter's own code"
@@ -120,7 +123,7 @@ def runs_alone(code: types.CodeType) -> bool:
 
 def why_not_inlined(code: types.CodeType, function: Any) -> str | None:
     """Why a call of this function breaks the graph; None if it is inlined."""
-    if code.co_flags & (0x80 | 0x200):
+    if code.co_flags & _ASYNCHRONOUS:
         return "it is a coroutine or an asynchronous generator"
     if function is not None and getattr(function, "_torchdynamo_disable", False):
         return DISABLED

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType
 from typing import Any
 
@@ -34,8 +35,6 @@ from .instructions import (
 from .stack_depth import stack_size
 from .verifier import verify
 
-_VARARGS, _VARKEYWORDS = 0x04, 0x08
-
 
 def assemble(
     instructions: Sequence[Instruction],
@@ -64,7 +63,7 @@ def assemble(
     """
     flags = like.co_flags if flags is None else flags
     kwonly = like.co_kwonlyargcount if kwonlyargcount is None else kwonlyargcount
-    starred = bool(flags & _VARARGS) + bool(flags & _VARKEYWORDS)
+    starred = (flags & (CO_VARARGS | CO_VARKEYWORDS)).bit_count()
     if argnames is None:
         argnames = like.co_varnames[: like.co_argcount + like.co_kwonlyargcount + starred]
     cellvars = tuple(like.co_cellvars if cellvars is None else cellvars)

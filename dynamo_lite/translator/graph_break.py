@@ -11,6 +11,7 @@ import types
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from typing import Any
 
 from .. import _C
@@ -43,8 +44,6 @@ CLOSURE = "___closure"
 ARGUMENTS = "___arguments"
 """Those of the resume function that the call under way is to return from."""
 NEW, WAITING = "new", "waiting"
-_VARARGS = 0x04
-_VARKEYWORDS = 0x08
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,7 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
         instruction.positions = start.positions
     kept = drop_unreachable([*prologue, *body])
     arguments = point.arguments()
-    flags = original.co_flags & ~(_VARARGS | _VARKEYWORDS)
+    flags = original.co_flags & ~(CO_VARARGS | CO_VARKEYWORDS)
     code = assemble(
         kept,
         like=original,

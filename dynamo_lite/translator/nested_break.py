@@ -14,6 +14,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable
 from functools import partial
+from inspect import CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
 from typing import Any
 
 from .. import _C
@@ -53,8 +54,6 @@ means doesn't depend on the frame it is in."""
 _NEXT = "___next"
 _ARGS = "___args"
 _OPERAND = "___operand{}"
-_VARIADIC = 0x04 | 0x08
-_GENERATOR = 0x20
 
 
 def _tests_truth(instruction: Instruction) -> bool:
@@ -66,7 +65,7 @@ def can_break_inside(tx: Any, path: tuple[int, ...]) -> bool:
     deeper, inside of what that calls."""
     instruction = tx.current
     original, index = origin_of(tx.code, instruction.index)
-    if why_unbroken(original, index) is not None or original.co_flags & _GENERATOR or instruction.handler is not None:
+    if why_unbroken(original, index) is not None or original.co_flags & CO_GENERATOR or instruction.handler is not None:
         return False
     if any(isinstance(value, (HandledVariable, ExitVariable)) for value in tx.stack):
         return False
@@ -185,7 +184,7 @@ class _Callee(BrokenFrame):
             argnames=names,
             posonlyargcount=0,
             kwonlyargcount=0,
-            flags=self.original.co_flags & ~_VARIADIC,
+            flags=self.original.co_flags & ~(CO_VARARGS | CO_VARKEYWORDS),
             cellvars=(),
             freevars=(),
         )

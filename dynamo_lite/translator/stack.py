@@ -73,10 +73,7 @@ def load_const(tx: Any, instruction: Any) -> None:
 def load_fast(tx: Any, instruction: Any) -> None:
     found = tx.locals.get(instruction.argval)
     if found is None:
-        name = instruction.argval
-        tx.raise_error(
-            UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value"
-        )
+        tx.raise_error(UnboundLocalError, unbound_local(instruction.argval))
     tx.stack.append(found)
 
 
@@ -100,10 +97,7 @@ def delete_fast(tx: Any, instruction: Any) -> None:
     if value is not None and has_finalizer(value):
         tx.refuse(instruction, "the object has a __del__, which runs when the last reference goes")
     if tx.locals.pop(instruction.argval, None) is None:
-        name = instruction.argval
-        tx.raise_error(
-            UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value"
-        )
+        tx.raise_error(UnboundLocalError, unbound_local(instruction.argval))
 
 
 @opcode("MAKE_CELL")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from typing import Any
 
 from .base import Args, Kwargs, VariableTracker
 from .mapping import DictVariable
 from .sequence import TupleVariable
-
-_VARARGS, _VARKEYWORDS = 0x04, 0x08
 
 
 def bind_arguments(tx: Any, function: Any, args: Args, kwargs: Kwargs) -> dict[str, VariableTracker]:
@@ -18,17 +17,17 @@ def bind_arguments(tx: Any, function: Any, args: Args, kwargs: Kwargs) -> dict[s
     positional = code.co_argcount
     total = positional + code.co_kwonlyargcount
     bound: dict[str, VariableTracker] = dict(zip(names[:positional], args))
-    if code.co_flags & _VARARGS:
+    if code.co_flags & CO_VARARGS:
         bound[names[total]] = TupleVariable(list(args[positional:]))
     extra: dict[str, VariableTracker] = {}
     if kwargs:
         _bind_keywords(tx, function, total, kwargs, bound, extra)
-    if len(args) > positional and not code.co_flags & _VARARGS:
+    if len(args) > positional and not code.co_flags & CO_VARARGS:
         _too_many(tx, function, len(args), sum(name in kwargs for name in names[positional:total]))
-    if code.co_flags & _VARKEYWORDS:
+    if code.co_flags & CO_VARKEYWORDS:
         made = DictVariable({})
         made.items.update(extra)
-        bound[names[total + bool(code.co_flags & _VARARGS)]] = made
+        bound[names[total + bool(code.co_flags & CO_VARARGS)]] = made
     _bind_defaults(tx, function, names, positional, total, bound)
     return bound
 
@@ -42,7 +41,7 @@ def _bind_keywords(tx: Any, function: Any, total: int, kwargs: Kwargs, bound: Kw
             if name in bound:
                 tx.raise_error(TypeError, f"{function.name}() got multiple values for argument '{name}'")
             bound[name] = value
-        elif code.co_flags & _VARKEYWORDS:
+        elif code.co_flags & CO_VARKEYWORDS:
             extra[name] = value
         else:
             wrong = [each for each in names[: code.co_posonlyargcount] if each in kwargs]
