@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -262,3 +263,31 @@ def test_keys_that_change_places_during_iteration(kind):
         return x + 1, outcome(go)
 
     check(fn, tensor(2), kind(a=1, b=2), graphs=None, breaks=None)
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any = None
+
+
+@pytest.mark.parametrize("args, named", [((), {}), ((1, 2, 3), {}), ((1,), {"left": 2}), ((), {"middle": 1})])
+def test_named_tuple_of_wrong_arguments(args, named):
+    def fn(x, args, named, said):
+        try:
+            Pair(*args, **named)
+        except TypeError as error:
+            said.append(str(error))
+        return Pair(x + 1)
+
+    check(fn, tensor(2), args, named, [])
+
+
+def test_named_tuple_whose_constructor_was_generated():
+    namespace = {"Pair": Pair}
+    exec("def swap(cls, left, right): return Pair.__new__(cls, right, left)", namespace)
+    swapped = type("Swapped", (Pair,), {"__new__": namespace["swap"], "__slots__": ()})
+
+    def fn(x):
+        return swapped(x + 1, x - 1)
+
+    check(fn, tensor(2))

@@ -48,8 +48,8 @@ def construct_plain(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> 
     value = cls.value
     if issubclass(value, BaseException):
         return _construct_exception(tx, cls, args, kwargs)
-    if is_namedtuple_class(value) and _generated_new(value):
-        return _construct_namedtuple(tx, value, args, kwargs)
+    if is_namedtuple_class(value) and not hasattr(value, "_fields"):
+        return NamedTupleVariable(args[0].elements(tx), value)
     made = _new(tx, cls, args, kwargs)
     if value not in mro(made.python_type()):
         return made
@@ -132,30 +132,6 @@ def _empty_payload(tx: Any, base: type | None, args: Args) -> VariableTracker | 
     if base is tuple:
         return TupleVariable(args[0].elements(tx) if args else [])
     return {list: lambda: ListVariable([]), set: SetVariable.empty, deque: lambda: DequeVariable([])}[base]()
-
-
-def _generated_new(cls: type) -> bool:
-    new = class_lookup(cls, "__new__")
-    code = getattr(getattr(new, "__func__", new), "__code__", None)
-    return code is not None and code.co_filename.startswith("<string>") or cls.__module__ == "torch.return_types"
-
-
-def _construct_namedtuple(tx: Any, cls: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-    if cls.__module__ == "torch.return_types":
-        return NamedTupleVariable(args[0].elements(tx), cls)
-    fields = cls._fields
-    values = dict(zip(fields, args))
-    if len(args) > len(fields) or any(name in values or name not in fields for name in kwargs):
-        tx.raise_error(TypeError, f"{cls.__name__}.__new__() got arguments that are no fields")
-    values.update(kwargs)
-    for name, default in cls._field_defaults.items():
-        if name not in values:
-            values[name] = tx.make(default)
-    missing = [name for name in fields if name not in values]
-    if missing:
-        quoted = ", ".join(f"'{name}'" for name in missing)
-        tx.raise_error(TypeError, f"{cls.__name__}.__new__() missing {len(missing)} required arguments: {quoted}")
-    return NamedTupleVariable([values[name] for name in fields], cls)
 
 
 # -- builtin containers ------------------------------------------------------------------------------------------------
