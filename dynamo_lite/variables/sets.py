@@ -306,76 +306,71 @@ class SetVariable(VariableTracker):
 
     def reconstruct(self, cg: Any) -> None:
         if self.cls is frozenset:
-            self._emit(cg, self.made)
+            _emit(cg, self.made)
             return
-        first, changes = self._unrolled()
+        first, changes = _unrolled(self.made)
         if first.operation is None and first.operands[0] is set:
-            cg.make_then_fill(self, lambda: cg.build("SET", 0), lambda cg: self._replay_on_top(cg, changes))
+            cg.make_then_fill(self, lambda: cg.build("SET", 0), lambda cg: _replay_on_top(cg, changes))
         else:
-            self._emit(cg, self.made)
+            _emit(cg, self.made)
 
     def fill(self, cg: Any) -> None:
         """Empty set (of a class that derives from set) on the stack: do to it what was done to this one."""
-        self._replay_on_top(cg, self._unrolled()[1])
+        _replay_on_top(cg, _unrolled(self.made)[1])
 
     def replay(self, cg: Any) -> None:
-        changes = self._unrolled()[1]
+        changes = _unrolled(self.made)[1]
         if not self.items and self.was_empty:
             return
         cg.load_source(self.source)
-        self._replay_on_top(cg, changes)
+        _replay_on_top(cg, changes)
         cg.pop_top()
 
-    def _unrolled(self) -> tuple[Recipe, list[Recipe]]:
-        """What the set was first, and the changes made to it since."""
-        changes: list[Recipe] = []
-        first = self.made
-        while first.changes:
-            changes.append(first)
-            first = first.operands[0]
-        changes.reverse()
-        return first, changes
 
-    def _replay_on_top(self, cg: Any, changes: list[Recipe]) -> None:
-        for change in _together(changes):
-            loads = [lambda each=each: self._load_operand(cg, each) for each in change.operands[1:]]
-            cg.call_with_top(change.operation, loads)
+def _unrolled(recipe: Recipe) -> tuple[Recipe, list[Recipe]]:
+    """What the set was first, and the changes made to it since."""
+    changes: list[Recipe] = []
+    while recipe.changes:
+        changes.append(recipe)
+        recipe = recipe.operands[0]
+    changes.reverse()
+    return recipe, changes
 
-    def _load_operand(self, cg: Any, operand: Any) -> None:
-        if isinstance(operand, Recipe):
-            self._emit(cg, operand)
-            return
-        make = {dict: dict.fromkeys, _KEYS: _keys_view, _ITEMS: _items_view}.get(type(operand.real), tuple)
-        cg.call(make, [lambda: cg.load_tuple(operand.trackers)])
 
-    def _emit(self, cg: Any, recipe: Recipe) -> None:
-        """Make a set as it was when it had come to this point."""
-        if recipe.operation is None:
-            where = recipe.operands[0]
-            if isinstance(where, Source):
-                if self.attempt_changed(cg, where):
-                    raise NotConstant("a set that was changed since")
-                cg.load_source(where)
-            elif where is set:
-                cg.build("SET", 0)
-            else:
-                cg.load_const(where if isinstance(where, frozenset) else where())
-            return
-        if not recipe.changes:
-            cg.call(recipe.operation, [lambda each=each: self._load_operand(cg, each) for each in recipe.operands])
-            return
-        changes = []
-        while recipe.changes:
-            changes.append(recipe)
-            recipe = recipe.operands[0]
-        if isinstance(recipe.operands[0], Source) and recipe.operation is None:
+def _replay_on_top(cg: Any, changes: list[Recipe]) -> None:
+    for change in _together(changes):
+        loads = [lambda each=each: _load_operand(cg, each) for each in change.operands[1:]]
+        cg.call_with_top(change.operation, loads)
+
+
+def _load_operand(cg: Any, operand: Any) -> None:
+    if isinstance(operand, Recipe):
+        _emit(cg, operand)
+        return
+    make = {dict: dict.fromkeys, _KEYS: _keys_view, _ITEMS: _items_view}.get(type(operand.real), tuple)
+    cg.call(make, [lambda: cg.load_tuple(operand.trackers)])
+
+
+def _emit(cg: Any, recipe: Recipe) -> None:
+    """Make a set as it was when it had come to this point."""
+    first, changes = _unrolled(recipe)
+    if first.operation is not None:
+        cg.call(first.operation, [lambda each=each: _load_operand(cg, each) for each in first.operands])
+    else:
+        _emit_first(cg, first.operands[0], bool(changes))
+    _replay_on_top(cg, changes)
+
+
+def _emit_first(cg: Any, where: Any, to_be_changed: bool) -> None:
+    """``where``: a source, a class, or a frozenset."""
+    if isinstance(where, Source):
+        if to_be_changed or cg.attempt.effects.changed(where):
             raise NotConstant("a set that was changed since")
-        self._emit(cg, recipe)
-        self._replay_on_top(cg, list(reversed(changes)))
-
-    @staticmethod
-    def attempt_changed(cg: Any, source: Source) -> bool:
-        return cg.attempt.effects.changed(source)
+        cg.load_source(where)
+    elif where is set:
+        cg.build("SET", 0)
+    else:
+        cg.load_const(where if isinstance(where, frozenset) else where())
 
 
 def _together(changes: list[Recipe]) -> list[Recipe]:
