@@ -146,6 +146,15 @@ class VariableTracker:
     def delattr(self, tx: Any, name: str) -> None:
         unsupported(UnsupportedAttribute(self.describe(), name, "deleting it is not modelled"))
 
+    def special(self, tx: Any, name: str) -> VariableTracker | None:
+        """The special method that a class of the program's has for the value, bound; None where it is C's or absent."""
+        return None
+
+    def _special(self, tx: Any, name: str, *args: VariableTracker) -> VariableTracker | None:
+        """What that method returns."""
+        method = self.special(tx, name)
+        return None if method is None else tx.call(method, list(args), {}).realize()
+
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         tx.refuse_operands("a call", operator.call, self)
 

@@ -137,11 +137,9 @@ def _format(tx: Any, of: VariableTracker, spec: VariableTracker | None = None) -
 
 @models(hash)
 def _hash(tx: Any, of: VariableTracker) -> VariableTracker:
-    if isinstance(of, (UserObjectVariable, ClassVariable)):
-        method = of.special(tx, "__hash__")
-        if method is not None:
-            found = tx.call(method, [], {}).realize()
-            return ConstantVariable(slot_hash(tx.index_value(found, "__hash__ method should return an integer")))
+    found = of._special(tx, "__hash__")
+    if found is not None:
+        return ConstantVariable(slot_hash(tx.index_value(found, "__hash__ method should return an integer")))
     key = key_of(tx, of)
     if not same_in_every_call(key):
         unsupported(UnsupportedOperation("hash()", of.describe()))

@@ -571,10 +571,6 @@ class ClassVariable(KnownVariable):
             return None
         return bind(tx, raw, name, self, meta)
 
-    def _special(self, tx: Any, name: str, *args: VariableTracker) -> VariableTracker | None:
-        method = self.special(tx, name)
-        return None if method is None else tx.call(method, list(args), {}).realize()
-
     def truth(self, tx: Any) -> bool:
         found = self._special(tx, "__bool__")
         if found is not None:

@@ -251,10 +251,6 @@ class UserObjectVariable(VariableTracker):
             )
         return None
 
-    def _special(self, tx: Any, name: str, *args: VariableTracker) -> VariableTracker | None:
-        method = self.special(tx, name)
-        return None if method is None else tx.call(method, list(args), {}).realize()
-
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         method = self.special(tx, "__call__")
         if method is None:
