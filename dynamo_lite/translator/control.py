@@ -140,11 +140,6 @@ def send(tx: Any, instruction: Any) -> None:
         else:
             item = tx.next_by_call(receiver.getattr(tx, "send"), [value])
     except Exhausted as end:
-        result = end.value if end.value is not None else ConstantVariable(None)
-        if tx.keeps_sent_iterator:
-            tx.stack.append(result)
-        else:
-            tx.stack[-1] = result
-        tx.pc = instruction.target.index
+        tx.end_delegation(instruction, end)
         return
     tx.stack.append(item)

@@ -259,7 +259,7 @@ class InstructionTranslator(Operations):
                     self.yielded = self.throw_to(inner, error)
                     return
             except Exhausted as end:
-                self._end_delegation(end)
+                self.end_delegation(self.instructions[self.pc + 1].target, end)
                 self.run()
                 return
             except ObservedException as observed:
@@ -272,8 +272,8 @@ class InstructionTranslator(Operations):
         resume = self.instructions[self.pc]
         return self.stack[-1].realize() if resume.opname == "RESUME" and resume.arg & 3 >= 2 else None
 
-    def _end_delegation(self, end: Exhausted) -> None:
-        send = self.instructions[self.pc + 1].target
+    def end_delegation(self, send: Any, end: Exhausted) -> None:
+        """Go on behind a SEND, whose iterator is at its end."""
         result = end.value if end.value is not None else ConstantVariable(None)
         if self.keeps_sent_iterator:
             self.stack.append(result)
