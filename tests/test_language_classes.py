@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import copy
 import dataclasses
 import functools
@@ -419,38 +418,6 @@ def property_with_setter_and_deleter(x, n):
     except AttributeError:
         return y, t.log
     return None
-
-
-class Shape(abc.ABC):
-    @abc.abstractmethod
-    def area(self): ...
-
-    @property
-    @abc.abstractmethod
-    def name(self): ...
-
-    def describe(self):
-        return f"{self.name}"
-
-
-class Square(Shape):
-    def __init__(self, side):
-        self.side = side
-
-    def area(self):
-        return self.side * self.side
-
-    @property
-    def name(self):
-        return "square"
-
-
-@program()
-def read_only_property(x, n):
-    try:
-        Square(x).name = "other"
-    except AttributeError as error:
-        return x + 1, str(error)
 
 
 @functools.total_ordering

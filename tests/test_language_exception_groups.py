@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from cuts import Place, Programs, run_program
+from parts import Problem
 from programs import tensor
 
 program = Programs()
@@ -111,18 +112,6 @@ def group_methods(x, n):
     matched, rest = group.split(ValueError)
     only = group.subgroup(lambda error: isinstance(error, KeyError))
     return x + 1, len(matched.exceptions), rest.message, len(only.exceptions), group.message
-
-
-class Problem(Exception):
-    """With attributes and a text of its own."""
-
-    def __init__(self, code, detail="none"):
-        super().__init__(code, detail)
-        self.code = code
-        self.detail = detail
-
-    def __str__(self):
-        return f"{self.code}: {self.detail}"
 
 
 class Manager:

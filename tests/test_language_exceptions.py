@@ -7,21 +7,10 @@ import sys
 import pytest
 
 from cuts import Place, Programs, run_program
+from parts import Problem
 
 program = Programs()
 CUT = None
-
-
-class Problem(Exception):
-    """With attributes and a text of its own."""
-
-    def __init__(self, code, detail="none"):
-        super().__init__(code, detail)
-        self.code = code
-        self.detail = detail
-
-    def __str__(self):
-        return f"{self.code}: {self.detail}"
 
 
 def fail(n):

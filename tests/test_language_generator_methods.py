@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cuts import Place, Programs, run_program
+from parts import logged, numbers, scaled
 
 program = Programs()
 CUT = None
@@ -55,11 +56,6 @@ def send_a_value_to_a_generator_not_started(x, n):
         return str(error), x + 1
 
 
-def numbers(n):
-    for i in range(n):  # noqa: UP028
-        yield i
-
-
 @program()
 def send_into_a_finished_generator(x, n):
     items = numbers(0)
@@ -88,11 +84,6 @@ def throw_is_caught_inside(x, n):
     return a, b, next(items)
 
 
-def scaled(x, n):
-    for i in range(n):
-        yield x * (i + 1)
-
-
 @program()
 def throw_is_not_caught_inside(x, n):
     items = scaled(x, n)
@@ -102,17 +93,6 @@ def throw_is_not_caught_inside(x, n):
         items.throw(KeyError("thrown"))
     except KeyError as error:
         return y + 1, error.args, list(items)
-
-
-def logged(log, values):
-    log.append("start")
-    try:
-        for value in values:
-            log.append(f"before {value}")
-            yield value
-            log.append(f"after {value}")
-    finally:
-        log.append("finally")
 
 
 @program()

@@ -9,21 +9,11 @@ import pytest
 import torch
 
 from cuts import Place, Programs, run_program
+from parts import logged, numbers, scaled
 from programs import tensor
 
 program = Programs()
 CUT = None
-
-
-def logged(log, values):
-    log.append("start")
-    try:
-        for value in values:
-            log.append(f"before {value}")
-            yield value
-            log.append(f"after {value}")
-    finally:
-        log.append("finally")
 
 
 @program()
@@ -34,11 +24,6 @@ def consumed_by_for_with_the_body_between_items(x, n):
         x = x + i
         log.append(f"body {i}")
     return x, log
-
-
-def scaled(x, n):
-    for i in range(n):
-        yield x * (i + 1)
 
 
 @program()
@@ -58,11 +43,6 @@ def broken_out_of_and_resumed(x, n):
     CUT
     rest = [each + y for each in items]
     return rest
-
-
-def numbers(n):
-    for i in range(n):  # noqa: UP028
-        yield i
 
 
 @program()

@@ -172,6 +172,14 @@ class Square(Shape):
 
 
 @program()
+def read_only_property(x, n):
+    try:
+        Square(x).name = "other"
+    except AttributeError as error:
+        return x + 1, str(error)
+
+
+@program()
 def abstract_classes(x, n):
     square = Square(x)
     try:

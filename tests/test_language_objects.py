@@ -122,70 +122,15 @@ class NoIter:
     __iter__ = None
 
 
-class Vector:
-    """Arithmetic with itself and numbers, reflected forms, NotImplemented for the rest."""
-
-    def __init__(self, a, b):
-        self.a, self.b = a, b
-
-    def __add__(self, other):
-        if isinstance(other, Vector):
-            return Vector(self.a + other.a, self.b + other.b)
-        return NotImplemented
-
-    def __radd__(self, other):
-        if other == 0:
-            return self
-        return NotImplemented
-
-    def __mul__(self, by):
-        return Vector(self.a * by, self.b * by)
-
-    def __rmul__(self, by):
-        return Vector(by * self.a, by * self.b)
-
-    def __neg__(self):
-        return Vector(-self.a, -self.b)
-
-    def __pos__(self):
-        return self
-
-    def __invert__(self):
-        return Vector(self.b, self.a)
-
-    def __abs__(self):
-        return self.a + self.b
-
-    def __matmul__(self, other):
-        return self.a * other.a + self.b * other.b
-
-    def __divmod__(self, by):
-        return self.a // by, self.b % by
-
-    def __rpow__(self, base):
-        return base**self.a
-
-    def __round__(self, digits=None):
-        return "rounded", digits
-
-    def __iadd__(self, other):
-        self.a = self.a + other
-        return self
-
-    def __eq__(self, other):
-        return isinstance(other, Vector) and (self.a, self.b) == (other.a, other.b)
-
-    def __hash__(self):
-        return hash((self.a, self.b))
-
-    def __repr__(self):
-        return f"Vector({self.a}, {self.b})"
+class NoItems:
+    def __len__(self):
+        return 2
 
 
 @program()
 def iteration_is_refused(x, n):
     log = []
-    for value in (NoIter(), Vector(1, 2), n, None):
+    for value in (NoIter(), NoItems(), n, None):
         try:
             iter(value)
         except TypeError as error:

@@ -1,0 +1,36 @@
+"""What programs of several files are made of."""
+
+from __future__ import annotations
+
+
+class Problem(Exception):
+    """With attributes and a text of its own."""
+
+    def __init__(self, code, detail="none"):
+        super().__init__(code, detail)
+        self.code = code
+        self.detail = detail
+
+    def __str__(self):
+        return f"{self.code}: {self.detail}"
+
+
+def logged(log, values):
+    log.append("start")
+    try:
+        for value in values:
+            log.append(f"before {value}")
+            yield value
+            log.append(f"after {value}")
+    finally:
+        log.append("finally")
+
+
+def scaled(x, n):
+    for i in range(n):
+        yield x * (i + 1)
+
+
+def numbers(n):
+    for i in range(n):  # noqa: UP028
+        yield i
