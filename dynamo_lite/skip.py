@@ -58,6 +58,8 @@ _TORCH_INLINED = (
             ("backends",),
             ("_VF.py",),
             ("_functorch", "functional_call.py"),
+            ("_higher_order_ops", "associative_scan.py"),
+            ("_prims_common", "__init__.py"),
             ("masked", "_ops.py"),
             ("types.py",),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._higher_order_ops.associative_scan import associative_scan
 from torch.func import (
     functional_call,
     grad,
@@ -174,6 +175,65 @@ def test_vmap_of_data_dependent_control_flow():
         return vmap(lambda row: row * 2 if row.sum() > 0 else row)(x)
 
     check(fn, tensor(3, 2), graphs=None, breaks=None)
+
+
+def test_vmap_over_places_in_structures():
+    def fn(x, y):
+        def inner(pair, named):
+            return pair[0] + pair[1] * named["a"]["b"]
+
+        in_dims = ((0, None), {"a": {"b": 1}})
+        return vmap(inner, in_dims)((x, y[0]), {"a": {"b": x.T}})
+
+    check(fn, tensor(4, 3), tensor(4, 3, seed=1))
+
+
+def test_vmap_over_places_that_are_not_there():
+    def fn(x):
+        return vmap(lambda pair: pair[0] + pair[1], in_dims=((0, 0, 0),))((x, x))
+
+    check(fn, tensor(4, 3), graphs=None, breaks=None)
+
+
+def test_vmap_over_nothing():
+    def fn(x, y):
+        return vmap(lambda row: (row * 2).t() @ row, 1)(x), vmap(lambda row: row + torch.rand(3), randomness="same")(y)
+
+    check(fn, tensor(2, 0, 3), tensor(0, 3), others=[(tensor(3, 0, 2).transpose(0, 2), tensor(2, 3))])
+
+
+def test_vmap_over_nothing_of_what_needs_an_element():
+    def fn(x):
+        return vmap(lambda row: row.sum() + row)(x)
+
+    check(fn, tensor(0, 3), graphs=None, breaks=None)
+
+
+# -- associative_scan --------------------------------------------------------------------------------------------------
+
+
+def test_associative_scan_of_a_pair():
+    def fn(x, y):
+        def combine(left, right):
+            return left[0] * right[0], right[0] * left[1] + right[1]
+
+        return associative_scan(combine, (x, y), dim=1, combine_mode="generic")
+
+    check(fn, leaf(2, 7, 3), leaf(2, 7, 3, seed=1), backward=True)
+
+
+def test_associative_scan_backwards():
+    def fn(x):
+        return associative_scan(lambda a, b: a + b, x, 0, reverse=True, combine_mode="generic").relu()
+
+    check(fn, tensor(8, 3), others=[(tensor(2, 3),), (tensor(1),)])
+
+
+def test_associative_scan_of_what_it_refuses():
+    def fn(x):
+        return associative_scan(lambda a, b: a + b, x + 1, 0, combine_mode="pointwise")
+
+    check(fn, tensor(3), graphs=None, breaks=None)
 
 
 # -- gradients ---------------------------------------------------------------------------------------------------------

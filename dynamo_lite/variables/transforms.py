@@ -188,21 +188,21 @@ def _vmap(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs) -> 
     per_argument = [in_dims] * len(args) if isinstance(in_dims, int) else in_dims
     if kwargs or not isinstance(per_argument, (tuple, list)) or len(per_argument) != len(args):
         _refuse(transform.describe(), "its in_dims do not fit its arguments one by one")
-    mapped: Args = []
-    dims: list[int] = []
-    for arg, dim in zip(args, per_argument):
-        if dim is not None and (not isinstance(dim, int) or not _all_tensors(tx, arg)):
-            _refuse(transform.describe(), "its in_dims are nested, or are given for what is no tensor")
-        found = [] if dim is None else leaves(tx, arg)
-        mapped += found
-        dims += [dim] * len(found)
+    passed: list[tuple[VariableTracker, list[tuple[TensorVariable, int | None]]]] = []
+    for arg, dims in zip(args, per_argument):
+        passed.append((arg, [] if dims is None else _dims_of_leaves(tx, transform, arg, dims)))
+    pairs = [(leaf, dim) for _, found in passed for leaf, dim in found if dim is not None]
+    mapped: Args = [leaf for leaf, _ in pairs]
+    dims = [dim for _, dim in pairs]
     _check_dims(transform, mapped, dims)
 
     def run() -> VariableTracker:
-        inside = iter(given(tx, [(None, one.as_fx()[1].select(dim, 0)) for one, dim in zip(mapped, dims)]))
-        return tx.call(
-            transform.function, [a if d is None else replaced(tx, a, inside) for a, d in zip(args, per_argument)], {}
-        )
+        inside = iter(given(tx, [(None, _element(leaf.as_fx()[1], dim)) for leaf, dim in pairs]))
+        new = [
+            replaced(tx, arg, iter([leaf if dim is None else next(inside) for leaf, dim in found])) if found else arg
+            for arg, found in passed
+        ]
+        return tx.call(transform.function, new, {})
 
     body = trace_body(tx, run, [transform.function, *args])
     if not _all_tensors(tx, body.output) or not _out_dims_fit(options["out_dims"], body.output):
@@ -211,14 +211,45 @@ def _vmap(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs) -> 
     return _run(tx, higher_order.vmap, body, PlainVariable(settings), mapped)
 
 
+def _dims_of_leaves(
+    tx: Any, transform: TransformVariable, arg: VariableTracker, dims: Any
+) -> list[tuple[TensorVariable, int | None]]:
+    """The tensors of an argument, in the order of `leaves`, each with its dimension in ``dims``: one for all below it,
+    or a structure like the argument's."""
+    arg = arg.realize()
+    if dims is None or isinstance(dims, int):
+        if dims is not None and not _all_tensors(tx, arg):
+            _refuse(transform.describe(), "its in_dims are given for what is no tensor")
+        return [(leaf, dims) for leaf in leaves(tx, arg)]
+    below: Any = None
+    if type(dims) is arg.python_type():
+        if isinstance(arg, SequenceVariable) and len(arg.items) == len(dims):
+            below = zip(arg.items, dims)
+        elif isinstance(arg, DictVariable) and list(arg.items) == list(dims):
+            below = zip(arg.items.values(), dims.values())
+    if below is None:
+        _refuse(transform.describe(), "its in_dims are not of an argument's structure")
+    return [pair for item, each in below for pair in _dims_of_leaves(tx, transform, item, each)]
+
+
+def _element(fake: torch.Tensor, dim: int) -> torch.Tensor:
+    """What the function sees of one that is mapped over: there may be no element to take."""
+    if fake.shape[dim]:
+        return fake.select(dim, 0)
+    shape, strides = list(fake.shape), list(fake.stride())
+    del shape[dim], strides[dim]
+    made = torch.empty_strided(shape, strides, dtype=fake.dtype, device=fake.device)
+    return made.requires_grad_(fake.requires_grad).view_as(made)
+
+
 def _check_dims(transform: TransformVariable, mapped: Any, dims: list[int]) -> None:
     sizes = set()
     for tensor, dim in zip(mapped, dims):
         if not -tensor.fake.ndim <= dim < tensor.fake.ndim:
             _refuse(transform.describe(), "an in_dim is out of range")
         sizes.add(tensor.fake.shape[dim])
-    if len(sizes) != 1 or 0 in sizes:
-        _refuse(transform.describe(), "the sizes that it maps over are none, nought or not the same")
+    if len(sizes) != 1:
+        _refuse(transform.describe(), "the sizes that it maps over are none or not the same")
 
 
 def _out_dims_fit(out_dims: Any, output: VariableTracker) -> bool:
