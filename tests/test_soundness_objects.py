@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import builtins
 import collections
+import copy
 import functools
 import operator
 import sys
@@ -354,3 +355,74 @@ def test_subscript_that_a_list_does_not_take(key):
             return x + 1, str(error)
 
     check(fn, tensor(2), [1, 2], key)
+
+
+USES = [
+    ("__len__", lambda self: 0, lambda thing: 1 if thing else 2),
+    ("__call__", lambda self: 3, lambda thing: callable(thing)),
+    ("__getitem__", lambda self, at: "ab"[at], lambda thing: list(thing)),
+    ("__iter__", lambda self: iter([1]), lambda thing: 1 in thing),
+    ("__index__", lambda self: 2, lambda thing: [1] * thing),
+    ("__reversed__", lambda self: iter([1]), lambda thing: list(reversed(thing))),
+    ("__enter__", lambda self: self, lambda thing: enter(thing)),
+    ("__length_hint__", lambda self: 3, lambda thing: operator.length_hint(thing, 7)),
+    ("__hash__", lambda self: 1, lambda thing: len({thing, thing})),
+    ("__init__", lambda self: setattr(self, "made", 1), lambda thing: hasattr(type(thing)(), "made")),
+    ("__copy__", lambda self: 5, lambda thing: copy.copy(thing) == 5),
+    ("__deepcopy__", lambda self, memo: 5, lambda thing: copy.deepcopy(thing) == 5),
+]
+
+
+def enter(thing):
+    with thing:
+        return 1
+
+
+@pytest.mark.parametrize("name, method, use", USES, ids=[row[0] for row in USES])
+def test_class_is_given_a_method_between_calls(name, method, use):
+    class Thing:
+        pass
+
+    def fn(x, thing):
+        try:
+            return x + 1, use(thing)
+        except TypeError as error:
+            return x - 1, str(error)
+
+    compiled = dl.compile(fn, backend="eager")
+    for _ in range(2):
+        found, expected = compiled(tensor(2), Thing()), fn(tensor(2), Thing())
+        assert torch.equal(found[0], expected[0]) and found[1] == expected[1]
+        setattr(Thing, name, method)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: object().__setattr__("name"),
+        lambda x: object().__delattr__(),
+        lambda x: dict.fromkeys(),
+        lambda x: type.mro(),
+        lambda x: list.append(),
+        lambda x: list.__len__(),
+    ],
+)
+def test_methods_in_c_with_wrong_arguments(call):
+    def fn(x, call, said):
+        try:
+            call(x)
+        except TypeError as error:
+            said.append(str(error))
+        return x + 1
+
+    check(fn, tensor(2), call, [], graphs=None)
+
+
+def test_method_of_a_tensor_with_wrong_arguments():
+    def fn(x):
+        try:
+            return x.dim(1)
+        except TypeError:
+            return x + 1
+
+    check(fn, tensor(2), graphs=None)

@@ -69,6 +69,13 @@ def guard_class_attribute(tx: Any, cls: type, name: str, raw: Any) -> None:
         _guard_class_has(tx, cls, name, raw)
 
 
+def guarded_lookup(tx: Any, cls: type, name: str) -> Any:
+    """`class_lookup`, where something depends on what it finds, or on that it finds nothing."""
+    raw = class_lookup(cls, name)
+    guard_class_attribute(tx, cls, name, raw)
+    return raw
+
+
 def _guard_class_has(tx: Any, cls: type, name: str, raw: Any) -> None:
     cls = real_class(tx, cls, name)
     if is_heap_type(cls) and cls not in tx.attempt.classes:
@@ -114,9 +121,8 @@ def plain_truth(tx: Any, obj: VariableTracker) -> bool:
     """``bool(obj)`` where the class says nothing of it."""
     cls = obj.python_type()
     for name in ("__bool__", "__len__"):
-        if class_lookup(cls, name) is not MISSING:
+        if guarded_lookup(tx, cls, name) is not MISSING:
             unsupported(UnsupportedOperation("truth", obj.describe()))
-        guard_class_lacks(tx, cls, name)
     return True
 
 

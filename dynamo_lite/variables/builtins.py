@@ -6,7 +6,7 @@ from typing import Any
 
 from ..reasons import UnsupportedOperation
 from . import polyfills
-from .attributes import MISSING, class_lookup
+from .attributes import MISSING
 from .base import Args, Exhausted, Kwargs, ObservedException, VariableTracker, unsupported
 from .class_statement import make_class
 from .constant import ConstantVariable
@@ -148,7 +148,7 @@ def _hash(tx: Any, of: VariableTracker) -> VariableTracker:
 
 @models(callable)
 def _callable(tx: Any, of: VariableTracker) -> VariableTracker:
-    return ConstantVariable(isinstance(of, ClassVariable) or class_lookup(of.python_type(), "__call__") is not MISSING)
+    return ConstantVariable(isinstance(of, ClassVariable) or tx.lookup(of.python_type(), "__call__") is not MISSING)
 
 
 # -- attributes and classes --------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from collections import OrderedDict, defaultdict, deque
 from typing import Any
 
 from ..reasons import UnknownCall
-from .attributes import MISSING, bind, class_attribute, class_lookup
+from .attributes import MISSING, bind, class_attribute
 from .base import Args, Kwargs, VariableTracker, mro, unsupported
 from .constant import ConstantVariable
 from .deques import DequeVariable
@@ -27,7 +27,7 @@ def construct(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> Variab
     model = known_call(value)
     if model is not None:
         return model(tx, args, kwargs)
-    meta_call = class_lookup(type(value), "__call__")
+    meta_call = tx.lookup(type(value), "__call__")
     if meta_call is not type.__call__:
         return _construct_by_metaclass(tx, cls, meta_call, args, kwargs)
     return construct_plain(tx, cls, args, kwargs)
@@ -53,12 +53,12 @@ def construct_plain(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> 
     made = _new(tx, cls, args, kwargs)
     if value not in mro(made.python_type()):
         return made
-    init = class_lookup(value, "__init__")
+    init = tx.lookup(value, "__init__")
     if isinstance(init, types.FunctionType):
         result = tx.call(class_attribute(tx, value, "__init__", init), [made, *args], kwargs)
         if not tx.is_none(result):
             tx.raise_error(TypeError, f"__init__() should return None, not '{result.realize().python_type().__name__}'")
-    elif not isinstance(class_lookup(value, "__new__"), staticmethod) or getattr(made, "payload", None) is not None:
+    elif not isinstance(tx.lookup(value, "__new__"), staticmethod) or getattr(made, "payload", None) is not None:
         if not isinstance(getattr(made, "payload", None), TupleVariable):
             made.call_method(tx, "__init__", args, kwargs)
     return made
@@ -73,7 +73,7 @@ def _construct_exception(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs
     if value is OSError and len(args) > 1:  # which makes an instance of the class for its number
         value = type(tx.fold(OSError, [tx.python_value(arg) for arg in args]))
     made = ExceptionVariable(value, args)
-    init = class_lookup(value, "__init__")
+    init = tx.lookup(value, "__init__")
     if isinstance(init, types.FunctionType):
         tx.call(class_attribute(tx, value, "__init__", init), [made, *args], kwargs)
     elif kwargs:
@@ -100,7 +100,7 @@ def _group_class(tx: Any, cls: type[BaseException], args: Args) -> type[BaseExce
 
 def _new(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     value = cls.value
-    raw = class_lookup(value, "__new__")
+    raw = tx.lookup(value, "__new__")
     if issubclass(type(raw), staticmethod):
         return tx.call(bind(tx, raw, "__new__", None, value), [cls, *args], kwargs).realize()
     return new_instance(tx, value, args, kwargs)
@@ -112,7 +112,7 @@ def new_instance(tx: Any, cls: type, args: Args, kwargs: Kwargs) -> VariableTrac
     maker = c_maker(cls)
     if maker is not None or base in (defaultdict, frozenset):
         unsupported(UnknownCall(f"{cls.__qualname__}()", f"{(maker or base).__name__} makes its instances in C"))  # type: ignore[union-attr]
-    if class_lookup(cls, "__del__") is not MISSING:
+    if tx.lookup(cls, "__del__") is not MISSING:
         unsupported(UnknownCall(f"{cls.__qualname__}()", "its instances have a __del__, which runs when they die"))
     if getattr(cls, "__abstractmethods__", None):
         tx.fold(object.__new__, (cls,))

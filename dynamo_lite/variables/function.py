@@ -564,10 +564,8 @@ class ClassVariable(KnownVariable):
     def special(self, tx: Any, name: str) -> VariableTracker | None:
         """A special method that the metaclass has of its own, bound to the class."""
         meta = type(self.value)
-        raw = class_lookup(meta, name)
+        raw = tx.lookup(meta, name)
         if raw is MISSING or raw is class_lookup(type, name):
-            if raw is MISSING:
-                guard_class_lacks(tx, meta, name)
             return None
         return bind(tx, raw, name, self, meta)
 
@@ -575,7 +573,7 @@ class ClassVariable(KnownVariable):
         found = self._special(tx, "__bool__")
         if found is not None:
             return tx.truth(found)
-        return class_lookup(type(self.value), "__len__") is MISSING or self.length(tx) != 0
+        return tx.lookup(type(self.value), "__len__") is MISSING or self.length(tx) != 0
 
     def length(self, tx: Any) -> int:
         found = self._special(tx, "__len__")

@@ -10,7 +10,7 @@ import torch
 from ..reasons import UnsupportedOperation
 from .base import NotConstant, VariableTracker, unsupported
 from .constant import ConstantVariable
-from .lookup import class_lookup, type_name
+from .lookup import type_name
 
 PLAIN_KEYS = (str, int, bool, float, type(None), bytes)
 """Keys of these types stand for themselves: the tracker is a constant."""
@@ -80,7 +80,7 @@ def slot_hash(value: int) -> int:
 
 def _check_hashable(tx: Any, variable: VariableTracker) -> None:
     kind = variable.python_type()
-    if class_lookup(kind, "__hash__") is None:
+    if tx.lookup(kind, "__hash__") is None:
         tx.raise_error(TypeError, f"unhashable type: '{type_name(kind)}'")
 
 

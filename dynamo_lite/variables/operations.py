@@ -24,7 +24,7 @@ from ..reasons import (
 )
 from . import attributes, registry, text
 from .attributes import MISSING, MethodVariable, bind, class_attribute, class_lookup
-from .base import Args, Exhausted, Kwargs, NotConstant, ObservedException, VariableTracker, unsupported
+from .base import Args, Exhausted, Kwargs, NotConstant, ObservedException, VariableTracker, call_handler, unsupported
 from .constant import ConstantVariable
 from .construct import construct
 from .exception import ExceptionVariable
@@ -58,6 +58,7 @@ class Operations:
 
     generic_getattr = attributes.generic_getattr
     plain_truth = attributes.plain_truth
+    lookup = attributes.guarded_lookup
 
     # -- making and reading values ---------------------------------------------------------------------------------
 
@@ -178,11 +179,11 @@ class Operations:
 
     def is_index(self, variable: VariableTracker) -> bool:
         """Whether it is an integer or stands for one."""
-        return class_lookup(variable.python_type(), "__index__") is not MISSING
+        return self.lookup(variable.python_type(), "__index__") is not MISSING
 
     def check_iterable(self, variable: VariableTracker, message: str) -> None:
         kind = variable.python_type()
-        if all(class_lookup(kind, name) in (MISSING, None) for name in ("__iter__", "__getitem__")):
+        if all(self.lookup(kind, name) in (MISSING, None) for name in ("__iter__", "__getitem__")):
             self.raise_error(TypeError, message)
 
     def subscript_value(self, key: VariableTracker, message: str) -> Any:
@@ -272,7 +273,7 @@ class Operations:
         if not issubclass(right, left):
             return False
         name = method_of(symbol, "r")
-        return class_lookup(right, name) not in (MISSING, class_lookup(left, name))
+        return self.lookup(right, name) not in (MISSING, self.lookup(left, name))
 
     def refuse_operands(self, operation: str, function: Callable[..., Any], *operands: VariableTracker) -> NoReturn:
         """No operand's methods took the operation: raise what CPython raises for operands of their types."""
@@ -323,7 +324,7 @@ class Operations:
 
     def _repeat(self, sequence: VariableTracker, count: VariableTracker) -> VariableTracker | None:
         """``sequence * count`` for an object that says what integer it is."""
-        if not isinstance(count, UserObjectVariable) or class_lookup(count.cls, "__index__") is MISSING:
+        if not isinstance(count, UserObjectVariable) or self.lookup(count.cls, "__index__") is MISSING:
             return None
         if not issubclass(sequence.python_type(), (str, bytes, list, tuple)):
             return None
@@ -354,7 +355,7 @@ class Operations:
         method = cls.special(self, "__getitem__")
         if method is not None and not issubclass(cls.value, enum.Enum):
             return self.call(method, [key], {})
-        own = class_lookup(cls.value, "__class_getitem__")
+        own = self.lookup(cls.value, "__class_getitem__")
         if isinstance(own, (classmethod, types.FunctionType)) and not self._is_generic(own):
             return self.call(cls.getattr(self, "__class_getitem__"), [key], {})
         if method is not None:
@@ -374,7 +375,7 @@ class Operations:
         return variable.realize().iterate(self).realize()
 
     def iterate_by_getitem(self, variable: UserObjectVariable) -> VariableTracker:
-        if class_lookup(variable.cls, "__getitem__") is MISSING:
+        if self.lookup(variable.cls, "__getitem__") is MISSING:
             self.raise_error(TypeError, f"'{variable.cls.__name__}' object is not iterable")
         return GetItemIterator(variable)
 
@@ -445,11 +446,11 @@ class Operations:
         if isinstance(variable, DictVariable):
             return variable
         if isinstance(variable, UserObjectVariable) and isinstance(variable.payload, DictVariable):
-            if variable.payload.cls is dict and class_lookup(variable.cls, "__iter__") is dict.__iter__:
+            if variable.payload.cls is dict and self.lookup(variable.cls, "__iter__") is dict.__iter__:
                 return variable.payload  # by its items, whatever its other methods say
         if isinstance(variable, InstanceDictVariable):
             return variable.of.namespace(self)
-        if class_lookup(variable.python_type(), "keys") is MISSING:
+        if self.lookup(variable.python_type(), "keys") is MISSING:
             return None
         made = DictVariable({})
         for key in self.call(variable.getattr(self, "keys").realize(), [], {}).realize().elements(self):
@@ -492,7 +493,7 @@ class Operations:
         try:
             return self.call(hook, [variable, ConstantVariable(name)], {})
         except ObservedException as observed:
-            fallback = class_lookup(variable.python_type(), "__getattr__")
+            fallback = self.lookup(variable.python_type(), "__getattr__")
             if fallback is MISSING or not issubclass(observed.error.python_type(), AttributeError):
                 raise
             method = class_attribute(self, variable.python_type(), "__getattr__", fallback)
@@ -501,7 +502,7 @@ class Operations:
     def special_method(self, variable: VariableTracker, name: str, role: str) -> VariableTracker:
         """A special method looked up on the class alone."""
         cls = variable.python_type()
-        raw = class_lookup(cls, name)
+        raw = self.lookup(cls, name)
         if raw is MISSING:
             self.raise_error(TypeError, f"'{cls.__name__}' object does not support the {role} protocol")
         if not isinstance(variable, UserObjectVariable):
@@ -512,7 +513,7 @@ class Operations:
         """``isinstance``."""
         kind = variable.python_type()
         for cls in self._class_list(classinfo):
-            check = class_lookup(type(cls), "__instancecheck__")
+            check = self.lookup(type(cls), "__instancecheck__")
             if isinstance(check, types.FunctionType) and not skip.is_library(check.__code__):
                 method = bind(self, check, "__instancecheck__", self.make(cls), type(cls))
                 if self.truth(self.call(method, [variable], {}).realize()):
@@ -583,7 +584,7 @@ class Operations:
         """A method in C called on a class: ``type``'s own, or a builtin's class method."""
         handler = registry.class_method(cls.value, name)
         if handler is not None:
-            return handler(self, cls, *args, **kwargs)
+            return call_handler(handler, (self, cls, *args), kwargs, f"{cls.value.__name__}.{name}")
         raw = class_lookup(cls.value, name)
         if raw is not MISSING and args and not isinstance(raw, types.ClassMethodDescriptorType):
             return args[0].call_method(self, name, args[1:], kwargs)

@@ -33,6 +33,7 @@ from .base import (
     LazyVariable,
     NotConstant,
     VariableTracker,
+    call_handler,
     unsupported,
     wraps_type,
 )
@@ -151,7 +152,7 @@ class TensorVariable(VariableTracker):
             return self._value(tx, name, args)
         handler = METHODS.get(name)
         if handler is not None:
-            return handler(tx, self, *args, **kwargs)
+            return call_handler(handler, (tx, self, *args), kwargs, f"Tensor.{name}")
         return record(tx, "call_method", name, [self, *args], kwargs)
 
     def _value(self, tx: Any, name: str, args: Args) -> VariableTracker:

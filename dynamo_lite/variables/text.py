@@ -36,7 +36,7 @@ def formatted(tx: Any, value: VariableTracker, spec: VariableTracker) -> Variabl
     elif value.is_constant() or isinstance(value, TensorVariable):
         return tx.make(tx.fold(format, (tx.python_value(value), tx.python_value(spec))))
     if tx.truth(spec):
-        raw = class_lookup(value.python_type(), "__format__")
+        raw = tx.lookup(value.python_type(), "__format__")
         if raw is not object.__format__:
             unsupported(UnsupportedOperation("format()", value.describe()))
         name = value.python_type().__name__
@@ -55,7 +55,7 @@ def string(tx: Any, value: VariableTracker, name: str) -> VariableTracker:
     """``str`` or ``repr``."""
     function = str if name == "__str__" else repr
     if isinstance(value, ExceptionVariable):
-        raw = class_lookup(value.cls, name)
+        raw = tx.lookup(value.cls, name)
         if isinstance(raw, types.FunctionType):
             return _checked(tx, tx.call(bind(tx, raw, name, value, value.cls), [], {}), name + _WRONG)
         return ConstantVariable(_of_exception(tx, value, raw, function))
@@ -81,7 +81,7 @@ _WRONG = " returned non-string (type {})"
 
 def _of_object(tx: Any, value: UserObjectVariable, name: str) -> VariableTracker:
     method = value.special(tx, name)
-    if method is None and name == "__str__" and class_lookup(value.cls, "__str__") is object.__str__:
+    if method is None and name == "__str__" and tx.lookup(value.cls, "__str__") is object.__str__:
         method = value.special(tx, "__repr__")
     if method is None:
         if value.payload is not None and class_lookup(value.cls, name) is class_lookup(

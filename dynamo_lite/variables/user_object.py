@@ -27,6 +27,7 @@ from .base import (
     LazyVariable,
     NotConstant,
     VariableTracker,
+    call_handler,
     mro,
     own_namespace,
     unsupported,
@@ -117,6 +118,8 @@ class UserObjectVariable(VariableTracker):
         return self.payload.key()
 
     def guard_key(self, tx: Any) -> None:
+        for name in ("__hash__", "__eq__"):
+            tx.lookup(self.cls, name)
         (super() if self.payload is None else self.payload).guard_key(tx)
 
     def as_fx(self) -> tuple[Any, Any]:
@@ -210,23 +213,20 @@ class UserObjectVariable(VariableTracker):
     # -- operations ------------------------------------------------------------------------------------------------
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
-        hook = class_lookup(self.cls, "__getattribute__")
-        guard_class_attribute(tx, self.cls, "__getattribute__", hook)
+        hook = tx.lookup(self.cls, "__getattribute__")
         if isinstance(hook, types.FunctionType):
             return tx.getattr_by_hook(self, class_attribute(tx, self.cls, "__getattribute__", hook), name)
         return generic_getattr(tx, self, name)
 
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
-        hook = class_lookup(self.cls, "__setattr__")
-        guard_class_attribute(tx, self.cls, "__setattr__", hook)
+        hook = tx.lookup(self.cls, "__setattr__")
         if isinstance(hook, types.FunctionType):
             tx.call(class_attribute(tx, self.cls, "__setattr__", hook), [self, ConstantVariable(name), value], {})
         else:
             object_setattr(tx, self, name, value)
 
     def delattr(self, tx: Any, name: str) -> None:
-        hook = class_lookup(self.cls, "__delattr__")
-        guard_class_attribute(tx, self.cls, "__delattr__", hook)
+        hook = tx.lookup(self.cls, "__delattr__")
         if isinstance(hook, types.FunctionType):
             tx.call(class_attribute(tx, self.cls, "__delattr__", hook), [self, ConstantVariable(name)], {})
         else:
@@ -271,7 +271,7 @@ class UserObjectVariable(VariableTracker):
             return self.payload.call_method(tx, name, args, kwargs)
         if handler is None:
             unsupported(UnsupportedAttribute(self.describe(), name, "the method is not modelled"))
-        return handler(tx, self, *args, **kwargs)
+        return call_handler(handler, (tx, self, *args), kwargs, f"{self.cls.__qualname__}.{name}")
 
     def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
         found = self._special(tx, "__getitem__", key)
@@ -302,7 +302,7 @@ class UserObjectVariable(VariableTracker):
             return found
         if self.payload is not None:
             return self.payload.iterate(tx)
-        if class_lookup(self.cls, "__iter__") is not MISSING:
+        if tx.lookup(self.cls, "__iter__") is not MISSING:
             return super().iterate(tx)
         return tx.iterate_by_getitem(self)
 
@@ -330,9 +330,9 @@ class UserObjectVariable(VariableTracker):
             return tx.truth(found)
         if isinstance(self.payload, ConstantVariable):
             return bool(self.payload.value)
-        if class_lookup(self.cls, "__len__") is not MISSING:
+        if tx.lookup(self.cls, "__len__") is not MISSING:
             return self.length(tx) != 0
-        if class_lookup(self.cls, "__bool__") is not MISSING:
+        if tx.lookup(self.cls, "__bool__") is not MISSING:
             return super().truth(tx)
         return True
 
@@ -373,7 +373,7 @@ class UserObjectVariable(VariableTracker):
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         found = self._special(tx, method_of(symbol), other)
-        if found is None and symbol == "!=" and class_lookup(self.cls, "__ne__") is object.__ne__:
+        if found is None and symbol == "!=" and tx.lookup(self.cls, "__ne__") is object.__ne__:
             equal = unless_refused(self._special(tx, "__eq__", other))
             return None if equal is None else ConstantVariable(not tx.truth(equal))
         if found is None and self.payload is not None:
@@ -479,7 +479,7 @@ def _object_delattr(tx: Any, obj: Any, name: VariableTracker) -> VariableTracker
 
 
 def _object_init(tx: Any, obj: Any, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    if (args or kwargs) and class_lookup(obj.python_type(), "__new__") is object.__new__:
+    if (args or kwargs) and tx.lookup(obj.python_type(), "__new__") is object.__new__:
         tx.raise_error(TypeError, f"{obj.python_type().__name__}() takes no arguments")
     return ConstantVariable(None)
 
@@ -492,7 +492,7 @@ def _object_reduce(tx: Any, obj: Any, protocol: VariableTracker) -> VariableTrac
     """``object.__reduce_ex__`` from protocol 2 on, for classes that leave pickling to it."""
     cls = obj.python_type()
     own = ("__reduce__", "__getnewargs__", "__getnewargs_ex__")
-    if obj.payload is not None or any(class_lookup(cls, name) is not getattr(object, name, MISSING) for name in own):
+    if obj.payload is not None or any(tx.lookup(cls, name) is not getattr(object, name, MISSING) for name in own):
         unsupported(UnsupportedAttribute(obj.describe(), "__reduce_ex__", "its class says how it is pickled"))
     state = obj._special(tx, "__getstate__")
     if state is None:
@@ -551,7 +551,7 @@ class EnumVariable(UserObjectVariable):
         return super().getattr(tx, name)
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if other.is_constant() and not isinstance(class_lookup(self.cls, method_of(symbol)), types.FunctionType):
+        if other.is_constant() and not isinstance(tx.lookup(self.cls, method_of(symbol)), types.FunctionType):
             return tx.make(tx.fold(COMPARE[symbol], (self.value, other.as_constant())))
         return super().compare(tx, symbol, other)
 

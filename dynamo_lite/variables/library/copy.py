@@ -7,7 +7,7 @@ from typing import Any
 
 from ...reasons import UnsupportedOperation
 from .. import polyfills
-from ..attributes import MISSING, MethodVariable, class_lookup
+from ..attributes import MISSING, MethodVariable
 from ..base import VariableTracker, unsupported
 from ..c_callable import BuiltinVariable
 from ..constant import ConstantVariable
@@ -109,7 +109,7 @@ class _DeepCopy:
         return made
 
     def _copy_object(self, of: UserObjectVariable) -> VariableTracker:
-        plain = all(class_lookup(of.cls, name) is getattr(object, name, MISSING) for name in _HOOKS)
+        plain = all(self._tx.lookup(of.cls, name) is getattr(object, name, MISSING) for name in _HOOKS)
         if not plain or of.payload is not None:
             return self._tx.call(self._tx.make(polyfills.copy.deepcopy_object), [of, self._memo], {}).realize()
         made = self._note(of, UserObjectVariable(None, of.cls))

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...reasons import UnsupportedOperation
 from ...source import Source
-from ..attributes import MISSING, class_lookup
+from ..attributes import MISSING
 from ..base import Args, Kwargs, VariableTracker, unsupported, wraps_type
 from ..constant import ConstantVariable
 from ..registry import models
@@ -21,9 +21,9 @@ from .pure import number
 @models(operator.length_hint)
 def _length_hint(tx: Any, of: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
     kind = of.python_type()
-    if class_lookup(kind, "__len__") is not MISSING:
+    if tx.lookup(kind, "__len__") is not MISSING:
         return ConstantVariable(of.length(tx))
-    if class_lookup(kind, "__length_hint__") is MISSING:
+    if tx.lookup(kind, "__length_hint__") is MISSING:
         return default or ConstantVariable(0)
     if isinstance(of, UserObjectVariable):
         unsupported(UnsupportedOperation("operator.length_hint()", of.describe()))
