@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from typing import Any, NamedTuple
 
 import pytest
@@ -291,3 +291,91 @@ def test_named_tuple_whose_constructor_was_generated():
         return swapped(x + 1, x - 1)
 
     check(fn, tensor(2))
+
+
+@pytest.mark.parametrize("taken", [0, 1, 3])
+def test_deque_is_gone_through_backwards(taken):
+    def fn(x, items, taken):
+        backwards = reversed(items)
+        for _ in range(taken):
+            next(backwards)
+        dl.graph_break()
+        return x + 1, list(backwards), type(backwards)
+
+    check(fn, tensor(2), deque([1, 2, 3]), taken, graphs=None, breaks=None)
+
+
+def test_deque_changes_while_it_is_gone_through_backwards():
+    def fn(x, items):
+        backwards = reversed(items)
+        seen = [next(backwards)]
+        items.append(4)
+        try:
+            seen.append(next(backwards))
+        except RuntimeError as error:
+            seen.append(str(error))
+        return x + 1, seen
+
+    check(fn, tensor(2), deque([1, 2, 3]))
+
+
+class Stamped(dict):
+    def __setitem__(self, key, value):
+        super().__setitem__(key, (value, "set"))
+
+
+@pytest.mark.parametrize("kind", [dict, OrderedDict, defaultdict, Stamped])
+def test_keys_of_one_value_in_a_dict_of_another_class(kind):
+    def fn(x, kind):
+        made = kind.fromkeys("ab", x + 1)
+        return made, type(made), made["a"]
+
+    check(fn, tensor(2), kind)
+
+
+@pytest.mark.parametrize("left", [dict, OrderedDict, defaultdict])
+@pytest.mark.parametrize("right", [dict, OrderedDict, defaultdict])
+def test_union_of_dicts_of_two_classes(left, right):
+    def fn(x, left, right):
+        one, other = left(), right()
+        one["b"], one["a"] = 1, x
+        other["c"], other["a"] = 2, x + 1
+        made = one | other
+        return made, type(made), list(made)
+
+    check(fn, tensor(2), left, right)
+
+
+@pytest.mark.parametrize("kind", [dict, OrderedDict])
+def test_item_of_an_empty_dict(kind):
+    def fn(x, kind, said):
+        try:
+            kind().popitem()
+        except KeyError as error:
+            said.append(str(error))
+        return x + 1
+
+    check(fn, tensor(2), kind, [])
+
+
+class Backwards(list):
+    pass
+
+
+class Table(dict):
+    pass
+
+
+class Text(str):
+    pass
+
+
+@pytest.mark.parametrize("items", [Backwards([1, 2]), Table(a=1, b=2), Text("ab"), {1: 2}, {1, 2}, object(), 5])
+def test_reversed_asks_what_it_is_given(items):
+    def fn(x, items):
+        try:
+            return x + 1, list(reversed(items))
+        except TypeError as error:
+            return x - 1, str(error)
+
+    check(fn, tensor(2), items, graphs=None, breaks=None)

@@ -91,8 +91,8 @@ def before_with(tx: Any, instruction: Any) -> None:
         tx.stack.append(ExitVariable(manager))
         tx.stack.append(manager.entered_value() if hasattr(manager, "entered_value") else ConstantVariable(None))
         return
-    enter = tx.special_method(manager, "__enter__", "context manager")
-    leave = tx.special_method(manager, "__exit__", "context manager")
+    enter = tx.special_method(manager, "__enter__", "context manager protocol")
+    leave = tx.special_method(manager, "__exit__", "context manager protocol (missed __exit__ method)")
     value = tx.call(enter, [], {})
     tx.stack.append(leave)
     tx.stack.append(value)

@@ -180,6 +180,10 @@ class VariableTracker:
         """``iter(self)``: something with `next`."""
         tx.refuse_operands("iteration", iter, self)
 
+    def reverse(self, tx: Any) -> VariableTracker:
+        """``reversed(self)``."""
+        tx.refuse_operands("reversed()", reversed, self)
+
     def next(self, tx: Any) -> VariableTracker:
         """``next(self)``. Raises `Exhausted` at the end."""
         tx.refuse_operands("next()", next, self)

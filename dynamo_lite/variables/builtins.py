@@ -15,9 +15,9 @@ from .iterator import CallableIterator, EnumerateVariable, FilterVariable, MapVa
 from .keys import key_of, same_in_every_call, slot_hash
 from .library.pure import number
 from .lookup import is_heap_type
-from .mapping import DictIterator, DictVariable, DictViewVariable
+from .mapping import DictVariable
 from .registry import models, models_raw
-from .sequence import ListVariable, ReversedIterator, SequenceVariable, SliceVariable, TupleVariable
+from .sequence import ListVariable, SequenceVariable, SliceVariable
 from .sets import SetVariable
 from .tensor import TensorVariable
 from .user_object import UserObjectVariable
@@ -272,22 +272,7 @@ def _filter(tx: Any, function: VariableTracker, iterable: VariableTracker) -> Va
 
 @models(reversed)
 def _reversed(tx: Any, of: VariableTracker) -> VariableTracker:
-    if isinstance(of, SequenceVariable):
-        return ReversedIterator(of)
-    if isinstance(of, (DictVariable, DictViewVariable)):
-        kind = of.kind if isinstance(of, DictViewVariable) else "keys"
-        return DictIterator(of.of if isinstance(of, DictViewVariable) else of, kind, reverse=True)
-    if isinstance(of, TensorVariable):
-        return of if not of.fake.ndim else tx.call(of.getattr(tx, "flip"), [ConstantVariable(0)], {})
-    if isinstance(of, ConstantVariable):
-        return tx.make(tuple(tx.fold(reversed, (of.value,)))).iterate(tx)
-    if isinstance(of, UserObjectVariable):
-        method = of.special(tx, "__reversed__")
-        if method is not None:
-            return tx.call(method, [], {})
-        length = of.length(tx)
-        return TupleVariable([of.getitem(tx, ConstantVariable(at)) for at in reversed(range(length))]).iterate(tx)
-    unsupported(UnsupportedOperation("reversed()", of.describe()))
+    return of.reverse(tx)
 
 
 @models(sorted)

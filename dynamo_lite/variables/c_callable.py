@@ -48,9 +48,13 @@ class UnboundMethodVariable(BuiltinVariable):
         model = known_call(self.value)
         if model is not None:
             return model(tx, args, kwargs)
-        if not args:
-            tx.raise_error(TypeError, f"unbound method {self.value.__name__}() needs an argument")
         owner = self.value.__objclass__
+        if not args and isinstance(self.value, types.MethodDescriptorType):
+            tx.raise_error(TypeError, f"unbound method {self.describe()}() needs an argument")
+        if not args:
+            tx.raise_error(
+                TypeError, f"descriptor '{self.value.__name__}' of '{owner.__name__}' object needs an argument"
+            )
         if not issubclass(args[0].python_type(), owner):
             name = args[0].python_type().__name__
             what = f"'{self.value.__name__}' requires a '{owner.__name__}' object but received a '{name}'"

@@ -97,6 +97,9 @@ class ConstantVariable(KnownVariable):
     def iterate(self, tx: Any) -> VariableTracker:
         return ConstantIterator(tx.fold(iter, (self.value,)), self.value)
 
+    def reverse(self, tx: Any) -> VariableTracker:
+        return tx.make(tuple(tx.fold(reversed, (self.value,)))).iterate(tx)
+
     def length(self, tx: Any) -> int:
         return tx.fold(len, (self.value,))
 

@@ -244,9 +244,9 @@ def _mro(tx: Any, cls: ClassVariable) -> VariableTracker:
 
 @models_class_method(dict, "fromkeys")
 def _fromkeys(tx: Any, cls: ClassVariable, keys: VariableTracker, value: Any = None) -> VariableTracker:
-    made = DictVariable({}, None, None, cls.value)
-    for key in keys.elements(tx):
-        made.put(tx, key, value or ConstantVariable(None))
+    made = tx.call(cls, [], {}).realize()
+    for key in keys.each(tx):
+        made.setitem(tx, key, value or ConstantVariable(None))
     return made
 
 

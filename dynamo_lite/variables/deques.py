@@ -42,6 +42,9 @@ class DequeVariable(MutableSequence):
     def iterate(self, tx: Any) -> VariableTracker:
         return DequeIterator(self)
 
+    def reverse(self, tx: Any) -> VariableTracker:
+        return DequeIterator(self, backwards=True)
+
     def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
         version = self.version
         super().setitem(tx, key, value)
@@ -153,29 +156,34 @@ def _refill_deque(target: deque[Any], items: tuple[Any, ...]) -> None:
 
 
 class DequeIterator(SequenceIterator):
-    """``iter()`` of a deque, which must not change meanwhile."""
+    """``iter()`` or ``reversed()`` of a deque, which must not change meanwhile. ``at``: how many items it gave."""
 
-    __slots__ = ("version",)
+    __slots__ = ("version", "backwards")
 
-    def __init__(self, of: DequeVariable) -> None:
+    def __init__(self, of: DequeVariable, backwards: bool = False) -> None:
         super().__init__(of)
         self.version = of.version
+        self.backwards = backwards
+
+    def python_type(self) -> type:
+        return type(reversed(deque())) if self.backwards else type(iter(deque()))
 
     def next(self, tx: Any) -> VariableTracker:
         of = self.of
         if isinstance(of, DequeVariable) and of.version != self.version:
             self.of = None
             tx.raise_error(RuntimeError, "deque mutated during iteration")
-        return super().next(tx)
+        item = super().next(tx)
+        return of.items[-self.at].realize() if self.backwards and of is not None else item
 
     def reconstruct(self, cg: Any) -> None:
         of = self.of
-        if not isinstance(of, DequeVariable):
-            super().reconstruct(cg)
-        elif of.version != self.version:
+        if isinstance(of, DequeVariable) and of.version != self.version:
             raise NotConstant("an iterator over a deque that changed")
+        if of is None:
+            cg.call(self.python_type(), [lambda: cg.call(deque, [])])
         else:
-            cg.call(type(iter(deque())), [lambda: cg.load(of), lambda: cg.load_const(self.at)])
+            cg.call(self.python_type(), [lambda: cg.load(of), lambda: cg.load_const(self.at)])
 
 
 @wraps_type(deque)

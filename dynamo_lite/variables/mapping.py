@@ -80,6 +80,9 @@ class DictVariable(VariableTracker):
     def iterate(self, tx: Any) -> VariableTracker:
         return DictIterator(self, "keys")
 
+    def reverse(self, tx: Any) -> VariableTracker:
+        return DictIterator(self, "keys", reverse=True)
+
     def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
         raw = key_of(tx, key)
         found = self.items.get(raw)
@@ -118,11 +121,14 @@ class DictVariable(VariableTracker):
         return ConstantVariable(equal == (symbol == "=="))
 
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
-        if symbol == "|" and issubclass(other.python_type(), dict) and not reflected:
-            merged = self.method_copy(tx)
+        if symbol != "|" or not issubclass(other.python_type(), dict) or (reflected and self.cls is dict):
+            return None
+        merged = self.method_copy(tx)
+        if reflected:  # of a class that derives from the left operand's: it is one of this class
+            merged.items, merged.keys = {}, {}
             merged._merge(tx.as_dict(other))
-            return merged
-        return None
+        merged._merge(self if reflected else tx.as_dict(other))
+        return merged
 
     def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if symbol == "|":
@@ -161,7 +167,8 @@ class DictVariable(VariableTracker):
         if last is not None and self.cls is not OrderedDict:
             tx.raise_error(TypeError, "dict.popitem() takes no arguments (1 given)")
         if not self.items:
-            tx.raise_error(KeyError, "popitem(): dictionary is empty")
+            what = "dictionary is empty"
+            tx.raise_error(KeyError, what if self.cls is OrderedDict else f"popitem(): {what}")
         raw = next(reversed(self.items)) if last is None or last.truth(tx) else next(iter(self.items))
         key = self.key_variable(raw)
         tx.effects.mutate(self)
@@ -320,6 +327,9 @@ class MappingProxyVariable(VariableTracker):
     def iterate(self, tx: Any) -> VariableTracker:
         return self.of.iterate(tx)
 
+    def reverse(self, tx: Any) -> VariableTracker:
+        return self.of.reverse(tx)
+
     def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
         return self.of.getitem(tx, key)
 
@@ -366,6 +376,9 @@ class DictViewVariable(VariableTracker):
 
     def iterate(self, tx: Any) -> VariableTracker:
         return DictIterator(self.of, self.kind)
+
+    def reverse(self, tx: Any) -> VariableTracker:
+        return DictIterator(self.of, self.kind, reverse=True)
 
     def length(self, tx: Any) -> int:
         return len(self.of.items)

@@ -499,14 +499,14 @@ class Operations:
             method = class_attribute(self, variable.python_type(), "__getattr__", fallback)
             return self.call(method, [variable, ConstantVariable(name)], {})
 
-    def special_method(self, variable: VariableTracker, name: str, role: str) -> VariableTracker:
+    def special_method(self, variable: VariableTracker, name: str, protocol: str) -> VariableTracker:
         """A special method looked up on the class alone."""
         cls = variable.python_type()
         raw = self.lookup(cls, name)
         if raw is MISSING:
-            self.raise_error(TypeError, f"'{cls.__name__}' object does not support the {role} protocol")
+            self.raise_error(TypeError, f"'{cls.__name__}' object does not support the {protocol}")
         if not isinstance(variable, UserObjectVariable):
-            unsupported(UnsupportedAttribute(variable.describe(), name, f"as a {role}"))
+            unsupported(UnsupportedAttribute(variable.describe(), name, f"for the {protocol}"))
         return bind(self, raw, name, variable, cls)
 
     def is_instance(self, variable: VariableTracker, classinfo: VariableTracker) -> bool:

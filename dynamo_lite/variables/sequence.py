@@ -50,6 +50,9 @@ class SequenceVariable(VariableTracker):
     def iterate(self, tx: Any) -> VariableTracker:
         return SequenceIterator(self)
 
+    def reverse(self, tx: Any) -> VariableTracker:
+        return ReversedIterator(self)
+
     def length(self, tx: Any) -> int:
         return len(self.items)
 

@@ -217,6 +217,9 @@ class TensorVariable(VariableTracker):
             tx.raise_error(TypeError, "iteration over a 0-d tensor")
         return record(tx, "call_method", "unbind", [self, ConstantVariable(0)], {}).iterate(tx)
 
+    def reverse(self, tx: Any) -> VariableTracker:
+        return tx.call(self.getattr(tx, "flip"), [ConstantVariable(0)], {}) if self.fake.ndim else self
+
     def truth(self, tx: Any) -> bool:
         try:
             return bool(self.fake)

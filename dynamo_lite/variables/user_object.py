@@ -306,6 +306,17 @@ class UserObjectVariable(VariableTracker):
             return super().iterate(tx)
         return tx.iterate_by_getitem(self)
 
+    def reverse(self, tx: Any) -> VariableTracker:
+        found = self._special(tx, "__reversed__")
+        if found is not None:
+            return found
+        if self.payload is not None and tx.lookup(self.cls, "__reversed__") is not MISSING:
+            return self.payload.reverse(tx)
+        if tx.lookup(self.cls, "__getitem__") is MISSING:
+            return super().reverse(tx)
+        places = reversed(range(self.length(tx)))
+        return TupleVariable([self.getitem(tx, ConstantVariable(at)) for at in places]).iterate(tx)
+
     def next(self, tx: Any) -> VariableTracker:
         method = self.special(tx, "__next__")
         if method is None:
