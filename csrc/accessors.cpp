@@ -71,7 +71,7 @@ Reached tensor_attr(PyObject* object, Py_ssize_t place, PyObject* name, Ref& own
 }
 
 // Where a function or a method keeps the attribute; null in the word stands for None.
-PyObject* const* c_attr_word(PyObject* object, Py_ssize_t place) noexcept {
+PyObject* const* callable_word(PyObject* object, Py_ssize_t place) noexcept {
   if (PyFunction_Check(object)) {
     const auto* function = reinterpret_cast<PyFunctionObject*>(object);
     switch (place) {
@@ -94,8 +94,23 @@ PyObject* const* c_attr_word(PyObject* object, Py_ssize_t place) noexcept {
   return place == kFunc ? &method->im_func : place == kSelf ? &method->im_self : nullptr;
 }
 
+// Where an object of a type that nobody can change keeps a member; null in the word stands for None.
+PyObject* const* member_word(PyObject* object, PyObject* name) noexcept {
+  if (!PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_IMMUTABLETYPE)) return nullptr;
+  PyObject* descriptor = type_find(reinterpret_cast<PyObject*>(Py_TYPE(object)), name);
+  if (!descriptor || !Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) return nullptr;
+  const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member;
+  if (member->type != T_OBJECT || (member->flags & READ_RESTRICTED)) return nullptr;
+  return reinterpret_cast<PyObject* const*>(reinterpret_cast<const char*>(object) + member->offset);
+}
+
+PyObject* const* c_attr_word(PyObject* object, Py_ssize_t place, PyObject* name) noexcept {
+  PyObject* const* word = callable_word(object, place);
+  return word ? word : member_word(object, name);
+}
+
 Reached c_attr(PyObject* object, Py_ssize_t place, PyObject* name, Ref& owned) noexcept {
-  if (PyObject* const* word = c_attr_word(object, place)) return {*word ? *word : Py_None};
+  if (PyObject* const* word = c_attr_word(object, place, name)) return {*word ? *word : Py_None};
   return is_tensor(object) ? tensor_attr(object, place, name, owned) : run_getter(object, name, owned);
 }
 
@@ -289,7 +304,7 @@ PyObject* const* Accessor::word(PyObject* from) const noexcept {
     case AccessorKind::Slot:
       return slot_word(from, object_.get());
     case AccessorKind::CAttr:
-      return c_attr_word(from, index_);
+      return c_attr_word(from, index_, key_.object.get());
     case AccessorKind::TupleItem:
       return PyTuple_Check(from) && index_ < PyTuple_GET_SIZE(from) ? &PyTuple_GET_ITEM(from, index_) : nullptr;
     case AccessorKind::CellContents:

@@ -14,10 +14,6 @@ constexpr std::size_t kPairsBySorting = 4096;
 
 bool is_of_frame(AccessorKind kind) noexcept { return kind < AccessorKind::Const; }
 
-bool may_make_objects(AccessorKind kind) noexcept {
-  return kind == AccessorKind::CAttr || kind == AccessorKind::Slot || kind == AccessorKind::DequeItem;
-}
-
 bool may_stay(AccessorKind kind) noexcept {
   return kind == AccessorKind::Const || kind == AccessorKind::TypeAttr || kind == AccessorKind::DictItem ||
          kind == AccessorKind::DictKey || kind == AccessorKind::DictValue || kind == AccessorKind::TupleItem;
@@ -86,6 +82,7 @@ bool GuardTree::add_check(Py_ssize_t node, const char* kind, PyObject* arg, PyOb
   if (check.relates()) {
     Relation& relation = relations_.emplace_back();
     relation.node = at;
+    relation.values.nodes = check.nodes();
     relation.check = std::move(check);
     return true;
   }
@@ -104,9 +101,10 @@ Py_ssize_t GuardTree::add_capture(Py_ssize_t node) {
     PyErr_SetString(PyExc_ValueError, "the frame itself cannot be captured");
     return -1;
   }
-  const auto found = std::find(captures_.begin(), captures_.end(), static_cast<std::uint32_t>(node));
-  const Py_ssize_t index = found - captures_.begin();
-  if (found == captures_.end()) captures_.push_back(static_cast<std::uint32_t>(node));
+  auto& nodes = captures_.nodes;
+  const auto found = std::find(nodes.begin(), nodes.end(), static_cast<std::uint32_t>(node));
+  const Py_ssize_t index = found - nodes.begin();
+  if (found == nodes.end()) nodes.push_back(static_cast<std::uint32_t>(node));
   return index;
 }
 
@@ -146,7 +144,6 @@ void GuardTree::seal() {
     node.end_child = static_cast<std::uint32_t>(children_.size());
     node.end_live = node.end_dict = node.first_child;
     node.may_stay = at == 0 || may_stay(step.accessor.kind());
-    if (may_make_objects(step.accessor.kind())) makers_.push_back(at);
     step.checks.clear();
     step.children.clear();
   }
@@ -164,22 +161,36 @@ bool GuardTree::walk(const FrameSlots& frame, Ref* captured, Miss* miss) {
   frame_ = &frame;
   const bool holds = walk_sealed(captured, miss);
   frame_ = nullptr;
-  for (const std::uint32_t maker : makers_) steps_[maker].owned.reset();
+  for (const std::uint32_t owner : owners_) steps_[owner].owned.reset();
+  owners_.clear();
   return holds;
 }
 
 bool GuardTree::walk_sealed(Ref* captured, Miss* miss) {
-  if (miss || !replay()) {
+  const bool replayed = !miss && replay();
+  if (!replayed) {
+    replay_.ready = false;  // the nodes get the values of this walk
     walks_ += walks_ < UINT32_MAX;
     if (!visit(0, true, miss)) return false;
-    if (!miss) make_replay();
   }
-  return relations_hold(miss) && (!captured || captures_.empty() || capture(*captured));
+  if (!relations_hold(replayed, miss)) return false;
+  if (!replayed && !miss) make_replay();
+  return !captured || captures_.nodes.empty() || capture(replayed, *captured);
 }
 
-bool GuardTree::relations_hold(Miss* miss) {
+// After a replay only what it does not vouch for is read again.
+void GuardTree::read(Values& values, bool replayed) const noexcept {
+  if (replayed) {
+    for (const std::uint32_t at : values.may_move) values.of[at] = nodes_[values.nodes[at]].value;
+    return;
+  }
+  values.of.resize(values.nodes.size());
+  for (std::size_t i = 0; i < values.of.size(); ++i) values.of[i] = nodes_[values.nodes[i]].value;
+}
+
+bool GuardTree::relations_hold(bool replayed, Miss* miss) {
   for (Relation& relation : relations_) {
-    if (relation_holds(relation, miss ? &miss->found : nullptr)) continue;
+    if (relation_holds(relation, replayed, miss ? &miss->found : nullptr)) continue;
     if (miss) *miss = {relation.node, &relation.check, std::move(miss->found)};
     return false;
   }
@@ -256,6 +267,7 @@ bool GuardTree::visit_child(const Node& parent, std::uint32_t child, Miss* miss)
   Step& step = steps_[child];
   Node& node = nodes_[child];
   const Reached reached = step.accessor.reach(parent.value, *frame_, step.owned);
+  if (step.owned) owners_.push_back(child);
   if (node.value != reached.value) node.moved = walks_;
   node.value = reached.value;
   if (!reached.value) return visit_nothing(child, reached.readable, miss);
@@ -325,24 +337,23 @@ void GuardTree::remember(Node& node) {
   if (node.memory == Memory::Type) node.version = type_version(node.value);
 }
 
-bool GuardTree::relation_holds(Relation& relation, std::string* found) {
-  const auto& numbers = relation.check.nodes();
+bool GuardTree::relation_holds(Relation& relation, bool replayed, std::string* found) {
+  read(relation.values, replayed);
+  const auto& values = relation.values.of;
   if (relation.check.kind() == CheckKind::SameAs) {
-    if (nodes_[relation.node].value == nodes_[numbers.front()].value) return true;
+    if (nodes_[relation.node].value == values.front()) return true;
     if (found) *found = "another object: " + in_words(nodes_[relation.node].value);
     return false;
   }
-  relation.values.resize(numbers.size());
-  for (std::size_t i = 0; i < numbers.size(); ++i) relation.values[i] = nodes_[numbers[i]].value;
   if (relation.check.kind() == CheckKind::Distinct) return are_distinct(relation, found);
-  return relation.storages.holds(relation.values, relation.check.written(), found);
+  return relation.storages.holds(values, relation.check.written(), found);
 }
 
 // That pointers differ is a fact about the pointers: only those that changed since it held last are compared.
 bool GuardTree::are_distinct(Relation& relation, std::string* found) {
-  auto& values = relation.values;
+  const auto& values = relation.values.of;
   auto& before = relation.before;
-  const auto& numbers = relation.check.nodes();
+  const auto& numbers = relation.values.nodes;
   before.resize(values.size());
   if (relation.node != 0 &&
       std::find(values.begin(), values.end(), nodes_[relation.node].value) != values.end()) {
@@ -376,15 +387,16 @@ bool GuardTree::are_distinct(Relation& relation, std::string* found) {
   return true;
 }
 
-bool GuardTree::capture(Ref& captured) const noexcept {
+bool GuardTree::capture(bool replayed, Ref& captured) noexcept {
   NoCollection no_collection;
-  Ref tuple = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(captures_.size())));
+  read(captures_, replayed);
+  Ref tuple = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(captures_.of.size())));
   if (!tuple) {
     PyErr_Clear();
     return false;
   }
-  for (std::size_t i = 0; i < captures_.size(); ++i) {
-    PyObject* value = nodes_[captures_[i]].value;
+  for (std::size_t i = 0; i < captures_.of.size(); ++i) {
+    PyObject* value = captures_.of[i];
     if (!value) return false;
     PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(value));
   }
@@ -449,8 +461,8 @@ void GuardTree::clear() noexcept {
   live_.clear();
   dicts_.clear();
   lasts_.clear();
-  makers_.clear();
-  captures_.clear();
+  owners_.clear();
+  captures_ = {};
 }
 
 }  // namespace dynamo_lite

@@ -130,15 +130,23 @@ class GuardTree {
     std::vector<Word> words;
     std::vector<Visit> visits;
     std::vector<Asked> checks;
+    std::vector<Ref> kept;  // constants: while they are alive an address stands for a value
     bool ready = false;
     std::uint32_t not_before = 2;  // the number of the walk that may make the next one
     std::uint32_t patience = 1;    // walks to wait after the next failure
   };
 
+  // The values of some nodes, side by side.
+  struct Values {
+    std::vector<std::uint32_t> nodes;
+    std::vector<PyObject*> of;            // as the last walk found them; borrowed
+    std::vector<std::uint32_t> may_move;  // the places of those that a replay may find to be others
+  };
+
   struct Relation {
     std::uint32_t node = 0;
     Check check;
-    std::vector<PyObject*> values;  // scratch
+    Values values;
     std::vector<PyObject*> before;  // when `distinct` held last
     StoragesDistinct storages;
   };
@@ -167,17 +175,19 @@ class GuardTree {
   void add_checks(const Node& node, bool all);
   void add_child_of(std::uint32_t parent, std::uint32_t child);
   void add_word(const void* at);
-  bool relations_hold(Miss* miss);
-  bool relation_holds(Relation& relation, std::string* found);
+  void note_moving();
+  void read(Values& values, bool replayed) const noexcept;
+  bool relations_hold(bool replayed, Miss* miss);
+  bool relation_holds(Relation& relation, bool replayed, std::string* found);
   bool are_distinct(Relation& relation, std::string* found);
-  bool capture(Ref& captured) const noexcept;
+  bool capture(bool replayed, Ref& captured) noexcept;
 
   PyObject* self_ = nullptr;  // borrowed: owns this
   FrameLayout layout_;
   Liveness liveness_;
   std::vector<Step> steps_;
   std::vector<Relation> relations_;
-  std::vector<std::uint32_t> captures_;
+  Values captures_;
   bool sealed_ = false;
   bool busy_ = false;
   // From here on as sealing lays it out.
@@ -187,7 +197,7 @@ class GuardTree {
   std::vector<DictChild> dicts_;  // likewise
   std::vector<Check> checks_;
   std::vector<Lasts> lasts_;          // the same places as checks_
-  std::vector<std::uint32_t> makers_;  // nodes whose accessor may make a new object
+  std::vector<std::uint32_t> owners_;  // while a walk lasts: nodes whose accessor made an object
   Replay replay_;
   std::unordered_set<const void*> added_;  // the replay's words, while it is made
   std::uint32_t walks_ = 0;  // how many there were; none but the first has the number 1

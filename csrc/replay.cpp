@@ -60,11 +60,28 @@ void GuardTree::make_replay() {
   replay_.words.clear();
   replay_.visits.clear();
   replay_.checks.clear();
+  replay_.kept.clear();
   const Node& frame = nodes_[0];
   add_checks(frame, true);
   for (std::uint32_t i = frame.first_child; i < frame.end_child; ++i) add_root(children_[i]);
+  note_moving();
   replay_.ready = true;
   added_.clear();
+}
+
+// What is visited may be another object each time, and all below it.
+void GuardTree::note_moving() {
+  std::vector<bool> moves(nodes_.size());
+  for (const auto& [parent, child] : replay_.visits) moves[child.child] = true;
+  for (std::size_t at = 1; at < nodes_.size(); ++at) moves[at] = moves[at] || moves[steps_[at].parent];
+  const auto note = [&moves](Values& values) {
+    values.may_move.clear();
+    for (std::uint32_t i = 0; i < values.nodes.size(); ++i) {
+      if (moves[values.nodes[i]]) values.may_move.push_back(i);
+    }
+  };
+  note(captures_);
+  for (Relation& relation : relations_) note(relation.values);
 }
 
 // What hangs on a value of the frame is replayed where it was the same object the last times; a leaf is as well visited.
@@ -125,12 +142,14 @@ void GuardTree::add_checks(const Node& node, bool all) {
   for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
     if (!all && lasts_[i] != Lasts::Now) continue;
     const CheckKind kind = checks_[i].kind();
-    if (kind == CheckKind::Id) continue;  // the address is known already
+    if (kind == CheckKind::Id || kind == CheckKind::Present) continue;  // the address is known already
     if (kind == CheckKind::Type) {
       add_word(&node.value->ob_type);
     } else if (kind == CheckKind::Tensor && TensorFacts::words(node.value, scratch)) {
       for (const void* word : scratch) add_word(word);
       scratch.clear();
+    } else if (kind == CheckKind::Equals) {
+      replay_.kept.push_back(Ref::borrow(node.value));
     } else {
       replay_.checks.push_back({&checks_[i], node.value});
     }
@@ -142,7 +161,8 @@ void GuardTree::add_child_of(std::uint32_t parent, std::uint32_t child) {
   PyObject* const from = nodes_[parent].value;
   const Node& node = nodes_[child];
   PyObject* const* word = node.value && node.moved != walks_ ? steps_[child].accessor.word(from) : nullptr;
-  const bool may_be_remembered = node.value && (PyDict_Check(node.value) || PyType_Check(node.value));
+  const bool may_be_remembered =
+      node.value && node.memory != Memory::Object && (PyDict_Check(node.value) || PyType_Check(node.value));
   if (!word || (*word ? *word : Py_None) != node.value || (may_be_remembered && !remembered(child, false))) {
     replay_.visits.push_back({parent, {child, 0}});
     return;
