@@ -20,7 +20,11 @@ inline const std::uint64_t* dict_version_at(PyObject* dict) noexcept {
   return &reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
 #pragma GCC diagnostic pop
 }
-inline std::uint64_t dict_version(PyObject* dict) noexcept { return *dict_version_at(dict); }
+inline std::uint64_t dict_version(PyObject* dict) noexcept {
+  // From 3.12 on the lowest byte says who watches the dict.
+  constexpr std::uint64_t watchers = PY_VERSION_HEX >= 0x030C0000 ? 0xFF : 0;
+  return *dict_version_at(dict) & ~watchers;
+}
 
 // A number that no other state of any type has had: what a lookup along the MRO finds is unchanged while it is.
 // 0 where the type has none just now.

@@ -173,19 +173,27 @@ bool GuardTree::walk_sealed(Ref* captured, Miss* miss) {
     walks_ += walks_ < UINT32_MAX;
     if (!visit(0, true, miss)) return false;
   }
-  if (!relations_hold(replayed, miss)) return false;
+  if (!relations_hold(replayed, miss)) {
+    replay_.ready = false;  // it stands for values of which they hold
+    return false;
+  }
   if (!replayed && !miss) make_replay();
   return !captured || captures_.nodes.empty() || capture(replayed, *captured);
 }
 
-// After a replay only what it does not vouch for is read again.
-void GuardTree::read(Values& values, bool replayed) const noexcept {
+// Whether they may be others than they were. After a replay only what it does not vouch for is read again.
+bool GuardTree::read(Values& values, bool replayed) const noexcept {
+  bool moved = !replayed;
   if (replayed) {
-    for (const std::uint32_t at : values.may_move) values.of[at] = nodes_[values.nodes[at]].value;
-    return;
+    for (const std::uint32_t at : values.may_move) {
+      moved = moved || values.of[at] != nodes_[values.nodes[at]].value;
+      values.of[at] = nodes_[values.nodes[at]].value;
+    }
+    return moved;
   }
   values.of.resize(values.nodes.size());
   for (std::size_t i = 0; i < values.of.size(); ++i) values.of[i] = nodes_[values.nodes[i]].value;
+  return moved;
 }
 
 bool GuardTree::relations_hold(bool replayed, Miss* miss) {
@@ -338,14 +346,17 @@ void GuardTree::remember(Node& node) {
 }
 
 bool GuardTree::relation_holds(Relation& relation, bool replayed, std::string* found) {
-  read(relation.values, replayed);
+  const bool moved = read(relation.values, replayed) || relation.node_may_move;
   const auto& values = relation.values.of;
-  if (relation.check.kind() == CheckKind::SameAs) {
+  const CheckKind kind = relation.check.kind();
+  // Which objects they are is all that matters, and of those which a replay vouches for it held.
+  if (!moved && kind != CheckKind::StoragesDistinct) return true;
+  if (kind == CheckKind::SameAs) {
     if (nodes_[relation.node].value == values.front()) return true;
     if (found) *found = "another object: " + in_words(nodes_[relation.node].value);
     return false;
   }
-  if (relation.check.kind() == CheckKind::Distinct) return are_distinct(relation, found);
+  if (kind == CheckKind::Distinct) return are_distinct(relation, found);
   return relation.storages.holds(values, relation.check.written(), found);
 }
 
@@ -456,6 +467,7 @@ void GuardTree::clear() noexcept {
   const auto relations = std::exchange(relations_, {});
   const auto checks = std::exchange(checks_, {});
   replay_ = {};
+  replayed_dicts_.clear();
   nodes_.clear();
   children_.clear();
   live_.clear();

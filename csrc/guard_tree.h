@@ -12,6 +12,7 @@
 #include "accessors.h"
 #include "checks.h"
 #include "cpython.h"
+#include "cpython_watch.h"
 #include "held.h"
 #include "refs.h"
 #include "tensors.h"
@@ -147,6 +148,7 @@ class GuardTree {
     std::uint32_t node = 0;
     Check check;
     Values values;
+    bool node_may_move = true;  // by a replay
     std::vector<PyObject*> before;  // when `distinct` held last
     StoragesDistinct storages;
   };
@@ -175,8 +177,9 @@ class GuardTree {
   void add_checks(const Node& node, bool all);
   void add_child_of(std::uint32_t parent, std::uint32_t child);
   void add_word(const void* at);
+  void add_dict(PyObject* dict);
   void note_moving();
-  void read(Values& values, bool replayed) const noexcept;
+  bool read(Values& values, bool replayed) const noexcept;
   bool relations_hold(bool replayed, Miss* miss);
   bool relation_holds(Relation& relation, bool replayed, std::string* found);
   bool are_distinct(Relation& relation, std::string* found);
@@ -199,6 +202,7 @@ class GuardTree {
   std::vector<Lasts> lasts_;          // the same places as checks_
   std::vector<std::uint32_t> owners_;  // while a walk lasts: nodes whose accessor made an object
   Replay replay_;
+  WatchedDicts replayed_dicts_;  // whose words need not be read
   std::unordered_set<const void*> added_;  // the replay's words, while it is made
   std::uint32_t walks_ = 0;  // how many there were; none but the first has the number 1
   const FrameSlots* frame_ = nullptr;  // while a walk lasts

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "constants.h"
+#include "cpython_watch.h"
 #include "eval_frame.h"
 #include "global_state.h"
 #include "guard_tree.h"
@@ -280,7 +281,7 @@ bool make_types() {
 }  // namespace
 
 bool register_guards(PyObject* module) {
-  return prepare_lookups() && prepare_constants() && prepare_held() && make_types() &&
+  return prepare_lookups() && prepare_watch() && prepare_constants() && prepare_held() && make_types() &&
          PyModule_AddObjectRef(module, "GuardTree", reinterpret_cast<PyObject*>(types().tree)) == 0 &&
          PyModule_AddObjectRef(module, "Failure", reinterpret_cast<PyObject*>(types().failure)) == 0 &&
          register_global_state(module);

@@ -2,8 +2,9 @@
 //
 // A walk goes from node to node; of a large model most of what it reads are pointers to types and dicts and the version
 // numbers of dicts. The replay has the addresses of those and what was there. It is compared in the walk's order: a
-// word lies in an object that is alive if the words before it are what they were. What is not one word (tensors, values
-// that an accessor works out) is asked afterwards, by the walk's own means. If anything differs the walk is made.
+// word lies in an object that is alive if the words before it are what they were. Where the interpreter tells of changes
+// to dicts, one flag stands for all their version numbers, and is read first. What is not a word (values that an accessor
+// works out, and the like) is asked afterwards, by the walk's own means. If anything differs the walk is made.
 
 #include <algorithm>
 #include <cstring>
@@ -28,6 +29,7 @@ std::uint64_t word_at(const void* at) noexcept {
 bool GuardTree::replay() {
   if (!replay_.ready) return false;
   const auto holds = [this] {
+    if (!replayed_dicts_.unchanged()) return false;
     for (const auto& [child, value] : replay_.roots) {
       Step& step = steps_[child];
       if (step.accessor.reach(nullptr, *frame_, step.owned).value != value) return false;
@@ -61,6 +63,7 @@ void GuardTree::make_replay() {
   replay_.visits.clear();
   replay_.checks.clear();
   replay_.kept.clear();
+  replayed_dicts_.clear();
   const Node& frame = nodes_[0];
   add_checks(frame, true);
   for (std::uint32_t i = frame.first_child; i < frame.end_child; ++i) add_root(children_[i]);
@@ -81,7 +84,10 @@ void GuardTree::note_moving() {
     }
   };
   note(captures_);
-  for (Relation& relation : relations_) note(relation.values);
+  for (Relation& relation : relations_) {
+    note(relation.values);
+    relation.node_may_move = moves[relation.node];
+  }
 }
 
 // What hangs on a value of the frame is replayed where it was the same object the last times; a leaf is as well visited.
@@ -111,12 +117,12 @@ bool GuardTree::remembered(std::uint32_t at, bool same) const noexcept {
 bool GuardTree::add_remembered(std::uint32_t at, bool same) {
   if (!remembered(at, same)) return false;
   const Node& node = nodes_[at];
-  if (node.memory == Memory::Dict) add_word(dict_version_at(node.value));
+  if (node.memory == Memory::Dict) add_dict(node.value);
   if (node.memory == Memory::Type) {
     for (const void* word : type_version_at(node.value)) add_word(word);
   }
   add_checks(node, false);
-  for (std::uint32_t i = node.first_child; i < node.end_dict; ++i) add_word(dict_version_at(dicts_[i].dict));
+  for (std::uint32_t i = node.first_child; i < node.end_dict; ++i) add_dict(dicts_[i].dict);
   for (std::uint32_t i = node.first_child; i < node.end_live; ++i) {
     const Live live = live_[i];
     if (!live.same) {
@@ -177,6 +183,13 @@ void GuardTree::add_child_of(std::uint32_t parent, std::uint32_t child) {
 // A word that the walk has just found to be as it should.
 void GuardTree::add_word(const void* at) {
   if (added_.insert(at).second) replay_.words.push_back({at, word_at(at)});
+}
+
+void GuardTree::add_dict(PyObject* dict) {
+  const void* version = dict_version_at(dict);
+  if (added_.count(version) != 0) return;
+  if (!replayed_dicts_.add(dict)) return add_word(version);
+  added_.insert(version);
 }
 
 }  // namespace dynamo_lite

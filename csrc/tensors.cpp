@@ -162,7 +162,7 @@ bool TensorFacts::words(PyObject* object, std::vector<const void*>& words) {
   add(&autograd, &autograd);
   if (const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(autograd.get())) {
     add(&meta->requires_grad_, &meta->requires_grad_);
-    add(&meta->grad_fn_, &meta->grad_fn_);
+    if (!meta->requires_grad_) add(&meta->grad_fn_, &meta->grad_fn_);  // either is enough
   }
   return true;
 }

@@ -646,6 +646,86 @@ def test_captured_values() -> None:
     probe(items, look)
 
 
+def test_captured_values_after_a_look_at_other_ones() -> None:
+    cell = types.CellType([1])
+
+    def look(p: Probe) -> None:
+        assert p.tree.capture(p.at(("cell_contents",))) == 0
+        for _ in range(5):
+            assert p.tree.lookup(p.view)[0] is cell.cell_contents  # type: ignore[index]
+        was, cell.cell_contents = cell.cell_contents, [2]
+        assert p.tree.test(p.view) is None
+        cell.cell_contents = was
+        assert p.tree.lookup(p.view)[0] is was  # type: ignore[index]
+
+    probe(cell, look)
+
+
+def test_objects_that_become_one_are_told_apart_again() -> None:
+    items = {"a": [1], "b": [2]}
+
+    def look(p: Probe) -> None:
+        a, b = p.at(("dict_item", "a")), p.at(("dict_item", "b"))
+        p.tree.check(a, "distinct", [b], "distinct")
+        for _ in range(3):
+            assert p.holds()
+            items["b"] = items["a"]
+            for _ in range(5):
+                assert p.tree.lookup(p.view) is None
+            items["b"] = [2]
+
+    probe(items, look)
+
+
+def test_getters_of_properties_are_seen_to_change() -> None:
+    def one(self: Any) -> int:
+        return 1
+
+    def two(self: Any) -> int:
+        return 2
+
+    watched = property(one)
+
+    def look(p: Probe) -> None:
+        p.demand(p.at(("c_attr", "fget")), "id", one)
+        assert p.holds()
+        property.__init__(watched, two)
+        assert not p.holds()
+        property.__init__(watched, one)
+        assert p.holds()
+        property.__init__(watched)
+        assert not p.holds()
+
+    probe(watched, look)
+
+
+def test_dicts_that_die_or_are_shared_by_trees() -> None:
+    shared = {"k": 1}
+    holder = {"shared": shared, "own": {"k": 2}}
+
+    def look(p: Probe) -> None:
+        others = []
+        for _ in range(3):
+            other = Probe(p.view)
+            other.demand(other.at(("dict_item", "shared"), ("dict_item", "k")), "equals", 1)
+            assert other.holds()
+            others.append(other)
+        p.demand(p.at(("dict_item", "own"), ("dict_item", "k")), "equals", 2)
+        for n in range(50):
+            assert p.holds()
+            holder["own"] = {"k": 2 + n % 2}
+            gc.collect(0)
+            assert p.holds() == (n % 2 == 0)
+            holder["own"] = {"k": 2}
+        del others[0]
+        shared["k"] = 5
+        assert not any(other.holds() for other in others)
+        others.clear()
+        shared["k"] = 1
+
+    probe(holder, look)
+
+
 def test_checks_are_listed_in_the_order_they_are_made() -> None:
     def look(p: Probe) -> None:
         p.tree.check(0, "global_state", _C.GlobalState(), 0)

@@ -1,0 +1,34 @@
+// Dicts whose changes the interpreter tells (PyDict_Watch, CPython 3.12 on): instead of a version number of each, one
+// flag is read for all of them.
+#pragma once
+
+#include <Python.h>
+
+#include <vector>
+
+namespace dynamo_lite {
+
+// Some dicts, and whether all are as they were when they were added. They are not kept alive: that one dies is a change.
+class WatchedDicts {
+ public:
+  WatchedDicts() = default;
+  ~WatchedDicts() { clear(); }
+  WatchedDicts(const WatchedDicts&) = delete;  // its address is registered
+  WatchedDicts& operator=(const WatchedDicts&) = delete;
+
+  // False where this interpreter does not tell, or has no watcher left: compare dict_version then.
+  bool add(PyObject* dict);
+  void clear() noexcept;
+  bool unchanged() const noexcept { return unchanged_; }
+
+ private:
+  friend struct Watchers;
+
+  std::vector<PyObject*> dicts_;  // borrowed; one that died is never followed
+  bool unchanged_ = true;
+};
+
+// Takes the interpreter's watcher, one for the process. False with an exception set.
+bool prepare_watch();
+
+}  // namespace dynamo_lite
