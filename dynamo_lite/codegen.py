@@ -66,7 +66,7 @@ class PyCodegen:
 
     def load_class(self, cls: type) -> None:
         """A class, which may be one that was made inside."""
-        made = self.attempt.classes.get(cls)
+        made = self.attempt.classes.get(id(cls))
         if made is None:
             self.load_const(cls)
         else:

@@ -368,6 +368,30 @@ def facts_of_a_class_that_is_not_abstract(x, n):
     return x + n, hasattr(Thing, "__abstractmethods__"), getattr(Thing, "__doc__", 1)
 
 
+@program(graphs=None, recompiles=True)
+def generic_alias_of_a_class_inside(x, n):
+    class Thing:
+        pass
+
+    made = list[Thing], tuple[Thing, ...], Thing | None, typing.Optional[Thing], typing.Dict[str, Thing]  # noqa: UP006, UP007
+    CUT
+    return x + n, [each.__args__.index(Thing) for each in made]
+
+
+@functools.lru_cache
+def itself(cls):
+    return cls
+
+
+@program(graphs=None, recompiles=True)
+def class_inside_in_a_cache(x, n):
+    class Thing:
+        pass
+
+    CUT
+    return x + n, itself(Thing) is Thing, isinstance(Thing(), (int, (str, Thing)))
+
+
 @program(graphs=(1, 2), breaks=(0, 2), recompiles=True)
 def dataclass_inside(x, n):
     @dataclasses.dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict, defaultdict, deque
 from typing import Any, NamedTuple
 
@@ -379,3 +380,32 @@ def test_reversed_asks_what_it_is_given(items):
             return x - 1, str(error)
 
     check(fn, tensor(2), items, graphs=None, breaks=None)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 4])
+def test_pairs_of_an_iterator_that_asks_for_pairs(most):
+    def fn(x):
+        class Counting:
+            count = 0
+
+            def __iter__(self):
+                return self
+
+            def __next__(self):
+                if self.count >= most:
+                    raise StopIteration
+                self.count += 1
+                return next(pairs, None) if self.count == 1 else [self.count]
+
+        pairs = itertools.pairwise(Counting())
+        return x + 1, list(pairs)
+
+    check(fn, tensor(2), graphs=None, breaks=None)
+
+
+def test_init_of_a_frozenset():
+    def fn(x):
+        items = frozenset("ab")
+        return x + 1, items.__init__("cd"), items, frozenset.__init__(items, 3)
+
+    check(fn, tensor(2), graphs=None, breaks=None)

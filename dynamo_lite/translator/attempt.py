@@ -61,8 +61,8 @@ class Attempt:
         """Cached functions, with their keys, that this and earlier attempts at the frame ran to fill their caches."""
         self.counted: list[tuple[Any, Any]] = []
         """Those of them that this attempt came to."""
-        self.classes: dict[type, Any] = {}
-        """Stand-in of a class that was made inside -> its tracker."""
+        self.classes: dict[int, Any] = {}
+        """id of the stand-in of a class that was made inside -> its tracker."""
         self.leaves_made: dict[VariableTracker, int] = {}
         """Tensors that were made inside and then told to require gradients, with the root's step of that."""
         self.has_handlers = False
@@ -114,12 +114,13 @@ class Attempt:
 
     def add_class(self, made: Any) -> None:
         """A class was made inside."""
-        self.classes[made.value] = made
+        self.classes[id(made.value)] = made
         self.memo[id(made.value)] = (made.value, made)
 
     def _forget_classes(self) -> None:
         """Nobody's ``__subclasses__()`` is to show a stand-in."""
-        for stand_in in self.classes:
+        for made in self.classes.values():
+            stand_in = made.value
             if any(is_heap_type(base) for base in stand_in.__bases__):
                 with contextlib.suppress(TypeError):  # of another layout than its bases: it goes when it is collected
                     stand_in.__bases__ = (_Forgotten,)
@@ -130,9 +131,13 @@ class Attempt:
 
     def seen_again(self, known: VariableTracker, value: Any, source: Source) -> VariableTracker:
         """A second place holds an object that is known already."""
-        if source.kind == "const" or source is known.source:
-            return known
         first = known.source
+        if source is first:
+            return known
+        if source.kind == "const":
+            if first is not None and first.kind != "const":
+                first.check("id", value)
+            return known
         by_identity = first is None or first.kind == "const"
         if by_identity or isinstance(known, (ClassVariable, ModuleVariable, EnumVariable)):
             source.check("id", value)

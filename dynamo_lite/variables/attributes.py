@@ -8,7 +8,17 @@ from collections.abc import Callable
 from typing import Any
 
 from ..reasons import UnsupportedAttribute, UnsupportedOperation
-from .base import Args, Kwargs, LazyVariable, ObservedException, VariableTracker, mro, own_namespace, unsupported
+from .base import (
+    Args,
+    Kwargs,
+    LazyVariable,
+    ObservedException,
+    VariableTracker,
+    mro,
+    own_namespace,
+    told_by_identity,
+    unsupported,
+)
 from .constant import ConstantVariable
 from .lookup import MISSING, class_lookup, is_heap_type, type_name
 
@@ -30,13 +40,13 @@ def made_attribute(tx: Any, cls: type, name: str) -> VariableTracker | None:
     """What a class that was made inside has under a name; None where the class is real, or its base has it."""
     if not tx.attempt.classes:
         return None
-    made = tx.attempt.classes.get(owner_of(cls, name))
+    made = tx.attempt.classes.get(id(owner_of(cls, name)))
     return None if made is None else made.own(name)
 
 
 def real_class(tx: Any, cls: type, name: str) -> type:
     """The class to guard for what is found under a name: a real one."""
-    return owner_of(cls, name) if cls in tx.attempt.classes else cls
+    return owner_of(cls, name) if id(cls) in tx.attempt.classes else cls
 
 
 def class_attribute(tx: Any, cls: type, name: str, raw: Any) -> VariableTracker:
@@ -45,7 +55,7 @@ def class_attribute(tx: Any, cls: type, name: str, raw: Any) -> VariableTracker:
     if made is not None:
         return made.realize()
     cls = real_class(tx, cls, name)
-    if cls in tx.attempt.classes:  # a slot, or what `type` put there
+    if id(cls) in tx.attempt.classes:  # a slot, or what `type` put there
         return tx.make(raw)
     source = tx.guards.const(cls)
     if is_heap_type(cls):
@@ -54,7 +64,7 @@ def class_attribute(tx: Any, cls: type, name: str, raw: Any) -> VariableTracker:
 
 
 def guard_class_lacks(tx: Any, cls: type, name: str) -> None:
-    if cls in tx.attempt.classes:
+    if id(cls) in tx.attempt.classes:
         for base in cls.__bases__:
             guard_class_lacks(tx, base, name)
     elif is_heap_type(cls):
@@ -78,7 +88,7 @@ def guarded_lookup(tx: Any, cls: type, name: str) -> Any:
 
 def _guard_class_has(tx: Any, cls: type, name: str, raw: Any) -> None:
     cls = real_class(tx, cls, name)
-    if is_heap_type(cls) and cls not in tx.attempt.classes:
+    if is_heap_type(cls) and id(cls) not in tx.attempt.classes:
         tx.guards.const(cls).child("type_attr", name).check("id", raw)
 
 
@@ -128,13 +138,15 @@ def plain_truth(tx: Any, obj: VariableTracker) -> bool:
 
 def is_data_descriptor(raw: Any) -> bool:
     kind = type(raw)
-    return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
+    return class_lookup(kind, "__set__") is not MISSING or class_lookup(kind, "__delete__") is not MISSING
 
 
 def bind(
     tx: Any, raw: Any, name: str, obj: VariableTracker | None, cls: type, start: type | None = None
 ) -> VariableTracker:
     """``raw.__get__(obj, cls)`` for what a class has under ``name``. ``obj`` None: access through the class."""
+    if not told_by_identity(type(raw)):
+        unsupported(UnsupportedAttribute(f"class {cls.__name__}", name, "a value whose metaclass compares classes"))
     binder = _BINDERS.get(type(raw)) or _inherited_binder(type(raw))
     owner = start or cls
     if binder is not None:

@@ -51,6 +51,19 @@ class ObservedException(Exception):
         self.error = error
 
 
+def has_plain_equality(meta: type) -> bool:
+    """Whether classes of this metaclass may be held against others and be keys of tables."""
+    return meta is type or not any(_EQUALITY.intersection(own_namespace(each)) for each in mro(meta)[:-1])
+
+
+_EQUALITY = frozenset({"__eq__", "__ne__", "__hash__"})
+
+
+def told_by_identity(cls: type) -> bool:
+    """Whether a class is told from others without running code of its metaclass."""
+    return has_plain_equality(type(cls))
+
+
 def unsupported(reason: BreakReason) -> NoReturn:
     """Break the graph here."""
     raise Unsupported(reason)
@@ -325,13 +338,16 @@ def wraps_value(value: Any, fn: WrapFn) -> None:
 def wrap(attempt: Any, value: Any, source: Source) -> VariableTracker:
     """The tracker of a real value found at ``source``. One object has one tracker in an attempt."""
     kind = type(value)
-    if kind in _SIMPLE:
+    comparable = told_by_identity(kind)
+    if comparable and kind in _SIMPLE:
         return _BY_TYPE[kind](attempt, value, source)
     known = attempt.memo.get(id(value))
     if known is not None:
         return attempt.seen_again(known[1], value, source)
     by_value = _BY_VALUE.get(id(value))
-    if by_value is not None:
+    if not comparable:
+        found = attempt.opaque(value, source, "its metaclass compares classes")
+    elif by_value is not None:
         found = by_value[1](attempt, value, source)
     else:
         fn = _BY_TYPE.get(kind)

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from ..reasons import UnknownCall
 from .attributes import is_data_descriptor
-from .base import Args, Kwargs, NotConstant, VariableTracker, mro, unsupported
+from .base import Args, Kwargs, NotConstant, VariableTracker, has_plain_equality, mro, unsupported
 from .constant import ConstantVariable
 from .function import CellVariable, ClassVariable, NestedFunctionVariable
 from .lookup import MISSING, class_lookup
@@ -151,6 +151,8 @@ def _stand_in(tx: Any, value: VariableTracker) -> Any:
         made = value.kind(**parts) if value.kind is property else value.kind(*parts.values())
     elif type(value) is UserObjectVariable and value.payload is None and c_maker(value.cls) is None:
         made = object.__new__(value.cls)
+    elif isinstance(value, ClassVariable):
+        return value.value
     else:
         try:
             return value.as_constant()
@@ -172,6 +174,9 @@ class MadeClassVariable(ClassVariable):
         self.bases = bases
         self.facts = facts
         self.namespace: dict[str, VariableTracker] = {}
+
+    def as_constant(self) -> Any:
+        raise NotConstant("a class that was made inside")
 
     def key(self) -> Any:
         return self
@@ -298,7 +303,7 @@ def _is_traceable(meta: type) -> bool:
 def _is_quiet(meta: type) -> bool:
     """Whether ``type.__new__`` runs no code of the metaclass."""
     library = any(base.__module__ in ("enum", "typing", "ctypes") for base in mro(meta))
-    return not library and class_lookup(meta, "mro") is type.__dict__["mro"]
+    return not library and class_lookup(meta, "mro") is type.__dict__["mro"] and has_plain_equality(meta)
 
 
 _SETTABLE = (*_AT_CREATION, "__annotations__")

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..reasons import UnknownCall
 from .attributes import MISSING, bind, class_attribute
-from .base import Args, Kwargs, VariableTracker, mro, unsupported
+from .base import Args, Kwargs, VariableTracker, mro, told_by_identity, unsupported
 from .constant import ConstantVariable
 from .deques import DequeVariable
 from .exception import ExceptionVariable, makes_its_instances
@@ -24,6 +24,8 @@ from .user_object import PLAIN, UserObjectVariable, c_maker, payload_base
 def construct(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     """An instance of ``cls``, by its model or by what its metaclass, ``__new__`` and ``__init__`` say."""
     value = cls.value
+    if not told_by_identity(value):
+        unsupported(UnknownCall(cls.describe(), "its metaclass compares classes"))
     model = known_call(value)
     if model is not None:
         return model(tx, args, kwargs)

@@ -24,6 +24,7 @@ from .base import (
     LazyVariable,
     NotConstant,
     VariableTracker,
+    told_by_identity,
     unsupported,
     wraps_if,
     wraps_type,
@@ -560,6 +561,11 @@ class ClassVariable(KnownVariable):
 
     __slots__ = ()
     immortal = True
+
+    def key(self) -> Any:
+        if not told_by_identity(self.value):
+            raise NotConstant("its metaclass says how it hashes")
+        return super().key()
 
     def special(self, tx: Any, name: str) -> VariableTracker | None:
         """A special method that the metaclass has of its own, bound to the class."""

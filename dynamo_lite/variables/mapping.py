@@ -16,6 +16,7 @@ from .base import (
     LazyVariable,
     NotConstant,
     VariableTracker,
+    told_by_identity,
     unsupported,
     wraps_type,
 )
@@ -484,7 +485,7 @@ def wrap_dict_items(attempt: Any, value: Any, source: Source) -> tuple[dict[Any,
     items: dict[Any, VariableTracker] = {}
     keys: dict[Any, VariableTracker] = {}
     for position, key in enumerate(order):
-        if type(key) in PLAIN_KEYS:
+        if told_by_identity(type(key)) and type(key) in PLAIN_KEYS:
             items[key] = LazyVariable(attempt, dict.__getitem__(value, key), source.child("dict_item", key))
         else:
             variable = LazyVariable(attempt, key, source.child("dict_key", position)).realize()

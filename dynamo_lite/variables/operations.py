@@ -24,7 +24,17 @@ from ..reasons import (
 )
 from . import attributes, registry, text
 from .attributes import MISSING, MethodVariable, bind, class_attribute, class_lookup
-from .base import Args, Exhausted, Kwargs, NotConstant, ObservedException, VariableTracker, call_handler, unsupported
+from .base import (
+    Args,
+    Exhausted,
+    Kwargs,
+    NotConstant,
+    ObservedException,
+    VariableTracker,
+    call_handler,
+    told_by_identity,
+    unsupported,
+)
 from .constant import ConstantVariable
 from .construct import construct
 from .exception import ExceptionVariable
@@ -38,6 +48,7 @@ from .symbols import BINARY, COMPARE, INPLACE, SWAPPED, UNARY, method_of
 from .tensor import TensorVariable
 from .user_object import (
     EnumVariable,
+    OpaqueVariable,
     RealExceptionVariable,
     UserObjectVariable,
 )
@@ -261,9 +272,9 @@ class Operations:
             if left.is_constant() and not isinstance(left, (TupleVariable, SliceVariable, SetVariable)):
                 continue
             kind = left.python_type()
-            if kind.__eq__ is object.__eq__ or isinstance(left, (UserObjectVariable, SequenceVariable, DictVariable)):
+            if class_lookup(kind, "__eq__") is object.__eq__ or isinstance(left, _WITH_METHODS):
                 continue
-            if isinstance(left, (SetVariable, MethodVariable, TensorVariable)) or kind in _COMPARED_BY_IDENTITY:
+            if told_by_identity(kind) and kind in _COMPARED_BY_IDENTITY:
                 continue
             unsupported(UnsupportedOperation("`==`", f"{left.describe()} and {right.describe()}"))
 
@@ -541,10 +552,11 @@ class Operations:
         return any(self._is_kind(variable.value, each) for each in self._class_list(classinfo))
 
     def _class_list(self, classinfo: VariableTracker) -> list[Any]:
-        value = self.python_value(classinfo)
-        if isinstance(value, tuple):
-            return [each for part in value for each in self._class_list(self.make(part))]
-        return [value]
+        if isinstance(classinfo, ClassVariable):
+            return [classinfo.value]
+        if isinstance(classinfo, TupleVariable):
+            return [each for part in classinfo.items for each in self._class_list(part.realize())]
+        return [self.python_value(classinfo)]
 
     def _is_kind(self, kind: type, cls: Any) -> bool:
         """By real ``issubclass``: metaclasses with hooks in C (ABCMeta) and torch's own answer by class alone."""
@@ -582,6 +594,8 @@ class Operations:
 
     def class_method(self, cls: ClassVariable, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         """A method in C called on a class: ``type``'s own, or a builtin's class method."""
+        if not told_by_identity(cls.value):
+            unsupported(UnsupportedAttribute(cls.describe(), name, "its metaclass compares classes"))
         handler = registry.class_method(cls.value, name)
         if handler is not None:
             return call_handler(handler, (self, cls, *args), kwargs, f"{cls.value.__name__}.{name}")
@@ -606,9 +620,11 @@ def stand_in(variable: VariableTracker) -> Any:
     if variable.is_constant() and not isinstance(variable, ClassVariable):
         return variable.as_constant()
     kind = variable.python_type()
+    if isinstance(variable, (OpaqueVariable, EnumVariable)):
+        return MISSING
     if kind in _EMPTY:
         return kind()
-    if not isinstance(variable, UserObjectVariable) or isinstance(variable, EnumVariable):
+    if not isinstance(variable, UserObjectVariable):
         return MISSING
     base = object if variable.payload is None else variable.payload.python_type()
     return type(kind.__name__, (base,), {})() if base is object or base in _EMPTY else MISSING
@@ -616,6 +632,8 @@ def stand_in(variable: VariableTracker) -> Any:
 
 _EMPTY = frozenset({list, tuple, dict, set, frozenset, deque, OrderedDict})
 _TYPES = (ClassVariable, ConstantVariable)
+_WITH_METHODS = (UserObjectVariable, SequenceVariable, DictVariable, SetVariable, MethodVariable, TensorVariable)
+"""Kinds that were asked for an answer of their own."""
 _COMPARED_BY_IDENTITY = frozenset({types.FunctionType, types.BuiltinFunctionType, types.ModuleType})
 
 

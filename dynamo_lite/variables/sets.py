@@ -299,6 +299,8 @@ class SetVariable(VariableTracker):
         return self.compare(tx, "==", other) or ConstantVariable(NotImplemented)
 
     def method___init__(self, tx: Any, items: VariableTracker | None = None) -> VariableTracker:
+        if issubclass(self.cls, frozenset):  # it has object's, which leaves arguments to `__new__`
+            return ConstantVariable(None)
         self._change(tx, set.clear)
         return ConstantVariable(None) if items is None else self._change(tx, set.update, items)
 

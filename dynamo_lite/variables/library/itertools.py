@@ -24,8 +24,21 @@ from ..user_object import UserObjectVariable
 class ItertoolVariable(IteratorVariable):
     """Base. ``kind``: the real class."""
 
-    __slots__ = ()
+    __slots__ = ("under_way",)
     kind: type
+
+    def next(self, tx: Any) -> VariableTracker:
+        if getattr(self, "under_way", False):
+            unsupported(UnsupportedOperation("next(), by what it takes from,", self.describe()))
+        self.under_way = True
+        try:
+            return self.take(tx)
+        finally:
+            self.under_way = False
+
+    def take(self, tx: Any) -> VariableTracker:
+        """What `next` does."""
+        raise NotImplementedError
 
     def python_type(self) -> type:
         return self.kind
@@ -58,7 +71,7 @@ class ChainVariable(ItertoolVariable):
         self.source_: VariableTracker | None = source
         self.active: VariableTracker | None = None
 
-    def next(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Any) -> VariableTracker:
         while self.source_ is not None:
             if self.active is None:
                 try:
@@ -101,7 +114,7 @@ class CycleVariable(ItertoolVariable):
         self.saved: list[VariableTracker] = []
         self.at = 0
 
-    def next(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Any) -> VariableTracker:
         if self.of is not None:
             try:
                 item = self.of.next(tx)
@@ -147,7 +160,7 @@ class IsliceVariable(ItertoolVariable):
         self.step = step
         self.taken = 0
 
-    def next(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Any) -> VariableTracker:
         if self.of is None:
             raise Exhausted
         try:
@@ -190,7 +203,7 @@ class PairwiseVariable(ItertoolVariable):
         self.of: VariableTracker | None = of
         self.before: VariableTracker | None = None
 
-    def next(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Any) -> VariableTracker:
         if self.of is None:
             raise Exhausted
         try:
@@ -228,7 +241,7 @@ class BatchedVariable(ItertoolVariable):
         self.size = size
         self.strict = strict
 
-    def next(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Any) -> VariableTracker:
         items: list[VariableTracker] = []
         while self.of is not None and len(items) < self.size:
             try:
@@ -268,7 +281,7 @@ class CountVariable(ItertoolVariable):
         self.at = at
         self.step = step
 
-    def next(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Any) -> VariableTracker:
         found = self.at
         self.at = tx.binary("+", self.at, self.step).realize()
         return found
@@ -296,7 +309,7 @@ class RepeatVariable(ItertoolVariable):
         self.item = item
         self.left = left
 
-    def next(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Any) -> VariableTracker:
         if self.left is not None:
             if self.left <= 0:
                 raise Exhausted
@@ -338,7 +351,7 @@ class AccumulateVariable(ItertoolVariable):
         self.initial = initial
         self.total: VariableTracker | None = None
 
-    def next(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Any) -> VariableTracker:
         if self.initial is not None:
             self.total, self.initial = self.initial, None
             return self.total
@@ -384,7 +397,7 @@ class StarmapVariable(ItertoolVariable):
         self.function = function
         self.of = of
 
-    def next(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Any) -> VariableTracker:
         args = self.of.next(tx).elements(tx)
         return tx.call(self.function, args, {}).realize()
 
@@ -400,7 +413,7 @@ class TakewhileVariable(StarmapVariable):
         super().__init__(function, of)
         self.over = False
 
-    def next(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Any) -> VariableTracker:
         if self.over:
             raise Exhausted
         item = self.of.next(tx)
@@ -421,7 +434,7 @@ class DropwhileVariable(StarmapVariable):
         super().__init__(function, of)
         self.dropping = True
 
-    def next(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Any) -> VariableTracker:
         while True:
             item = self.of.next(tx)
             if not self.dropping or not tx.truth(tx.call(self.function, [item], {}).realize()):
@@ -465,7 +478,7 @@ class CompressVariable(ItertoolVariable):
         self.data = data
         self.selectors = selectors
 
-    def next(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Any) -> VariableTracker:
         while True:
             item = self.data.next(tx)
             if tx.truth(self.selectors.next(tx)):
@@ -491,7 +504,7 @@ class ZipLongestVariable(ItertoolVariable):
         self.of: list[VariableTracker | None] = [*of]
         self.fill = fill
 
-    def next(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Any) -> VariableTracker:
         if not any(self.of):
             raise Exhausted
         items = [self._take(tx, at) for at in range(len(self.of))]
@@ -553,7 +566,7 @@ class TeeVariable(ItertoolVariable):
         self.buffer = buffer
         self.at = at
 
-    def next(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Any) -> VariableTracker:
         if self.at == len(self.buffer.items):
             self.buffer.items.append(self.buffer.of.next(tx))
         self.at += 1
@@ -606,7 +619,7 @@ class GroupbyVariable(ItertoolVariable):
         self.at = value if self.key_function is None else tx.call(self.key_function, [value], {}).realize()
         self.value = value
 
-    def next(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Any) -> VariableTracker:
         self.group = None
         while self.at is None or (self.target is not None and tx.same_or_equal(self.target, self.at)):
             self.step(tx)
@@ -630,7 +643,7 @@ class GroupVariable(ItertoolVariable):
         self.parent = parent
         self.target = target
 
-    def next(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Any) -> VariableTracker:
         parent = self.parent
         if parent.group is not self:
             raise Exhausted
@@ -677,7 +690,7 @@ class CombinationsVariable(ItertoolVariable):
     def describe(self) -> str:
         return f"an itertools.{self.kind_.__name__} object"
 
-    def next(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Any) -> VariableTracker:
         places = next(self.places, None)
         if places is None:
             raise Exhausted

@@ -1,0 +1,155 @@
+"""Classes whose metaclass compares them: asking which class it is would run the program's code."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from programs import check, tensor
+
+ASKED: list[str] = []
+
+
+class Asked(type):
+    def __eq__(cls, other):
+        ASKED.append("__eq__")
+        return True
+
+    def __hash__(cls):
+        ASKED.append("__hash__")
+        raise ValueError(cls.__name__)
+
+
+class Thing(metaclass=Asked):
+    size = 3
+
+    def __init__(self, value=2):
+        self.value = value
+
+    def scaled(self, x):
+        return x * self.value
+
+    def __add__(self, other):
+        return 5
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return 4
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        if index > 1:
+            raise IndexError
+        return index
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return False
+
+
+class Items(list, metaclass=Asked):
+    pass
+
+
+class Failure(Exception, metaclass=Asked):
+    pass
+
+
+class Descriptor(metaclass=Asked):
+    def __get__(self, instance, owner):
+        return 7
+
+
+class Holder:
+    described = Descriptor()
+
+
+class Doubler(torch.nn.Module, metaclass=Asked):
+    def forward(self, x):
+        return x * 2
+
+
+NET = Doubler()
+
+
+def methods(x, thing):
+    return thing.scaled(x) + thing.size, type(thing).size, type(thing)(4).value
+
+
+def which_class(x, thing):
+    thing.value = 5
+    return x + thing.value, type(thing) is Thing, isinstance(thing, Thing), isinstance(thing, (int, Items))
+
+
+def special_methods(x, thing):
+    with thing as entered:
+        return x + (thing + 1), thing == 3, {thing: 1}[thing], len(thing), thing[1], list(thing), entered is thing
+
+
+def descriptor(x, thing):
+    return x + Holder().described, Holder.described
+
+
+def exception(x, thing):
+    try:
+        raise Failure(1)
+    except Failure as error:
+        return x + 1, error.args
+
+
+def container(x, thing):
+    items = Items([1, 2])
+    items.append(x)
+    return len(items), items[2] + 1
+
+
+def module(x, thing):
+    return NET(x)
+
+
+def derived_inside(x, thing):
+    class Inner(Thing):
+        def scaled(self, x):
+            return super().scaled(x) + 1
+
+    made = Inner(3)
+    return made.scaled(x), isinstance(made, Inner), isinstance(made, Thing), issubclass(Inner, Thing)
+
+
+def made_inside(x, thing):
+    class Inner(metaclass=Asked):
+        size = 1
+
+        def __init__(self):
+            self.held = x
+
+    return Inner().held + Inner.size, [Inner][0] is Inner
+
+
+def as_key(x, thing):
+    try:
+        return x, {Thing: 1}
+    except ValueError as error:
+        return x + 1, error.args
+
+
+def compared(x, thing):
+    return x + (Thing == 3)
+
+
+PROGRAMS = (methods, which_class, special_methods, descriptor, exception, container, module, derived_inside)
+
+
+@pytest.mark.parametrize("program", [*PROGRAMS, made_inside, as_key, compared], ids=lambda each: each.__name__)
+def test_metaclass_that_compares(program):
+    def fn(x):
+        ASKED.clear()
+        return program(x, Thing()), list(ASKED)
+
+    check(fn, tensor(2), graphs=None, breaks=None, recompiles=True)
