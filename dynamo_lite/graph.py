@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import linecache
+import logging
 import operator
+import threading
 import warnings
 import weakref
 from collections.abc import Callable
@@ -81,6 +83,17 @@ class Body:
         return {fake.untyped_storage()._cdata for fake in fakes}
 
 
+_tracing = threading.local()
+
+
+def _is_of_the_program(record: logging.LogRecord) -> bool:
+    """Torch logs each operator that fails on fakes as an error; where we try one, the failure is the program's."""
+    return not getattr(_tracing, "on", False)
+
+
+logging.getLogger(FakeTensorMode.__module__).addFilter(_is_of_the_program)
+
+
 class GraphBuilder:
     """Records operators. Its fake mode is entered for the length of a translation."""
 
@@ -111,6 +124,15 @@ class GraphBuilder:
         found = GraphInput(source, value, node, fake, convert)
         self.inputs.append(found)
         return found
+
+    def enter(self) -> None:
+        """From here on this thread's operators run on fakes."""
+        self.fake_mode.__enter__()
+        _tracing.on = True
+
+    def leave(self) -> None:
+        _tracing.on = False
+        self.fake_mode.__exit__(None, None, None)
 
     def _fake(self, value: torch.Tensor) -> torch.Tensor:
         if not value.requires_grad or value.is_leaf:

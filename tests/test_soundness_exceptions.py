@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 
 import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import dynamo_lite as dl
 from programs import check, tensor
@@ -314,3 +317,25 @@ def test_truth_of_an_exception_is_what_its_class_says(kind, breaks):
         return x + 1 if kind() else x - 1
 
     check(fn, tensor(2), kind, breaks=breaks)
+
+
+def test_operator_that_fails_says_nothing_of_fake_tensors():
+    def fn(x):
+        try:
+            return x @ torch.ones(7, 7)
+        except RuntimeError as error:
+            return x + 1, str(error)
+
+    records = []
+    handler = logging.Handler()
+    handler.emit = records.append
+    logger = logging.getLogger(FakeTensorMode.__module__)
+    logger.addHandler(handler)
+    try:
+        check(fn, tensor(2, 3), graphs=None, breaks=None)
+        assert not records
+        with FakeTensorMode(), pytest.raises(RuntimeError):
+            torch.ones(2, 3) @ torch.ones(7, 7)
+        assert len(records) == 1
+    finally:
+        logger.removeHandler(handler)

@@ -88,7 +88,7 @@ class Attempt:
         return self.has_subclasses and not self.unasked
 
     def __enter__(self) -> Attempt:
-        self.graph.fake_mode.__enter__()
+        self.graph.enter()
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -97,7 +97,7 @@ class Attempt:
         for context in reversed(self.contexts):
             context.leave()
         torch._C._set_grad_enabled(self.initial_grad_mode)
-        self.graph.fake_mode.__exit__(None, None, None)
+        self.graph.leave()
 
     def close(self) -> None:
         """Let go of the program's objects: what is left of an attempt refers to itself and would keep them."""

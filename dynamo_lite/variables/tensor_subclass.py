@@ -192,7 +192,7 @@ def _probe(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> tuple[_Asked, di
             return arg._build([real(item) for item in arg.items])
         return arg.as_fx()[1]
 
-    tx.graph.fake_mode.__exit__(None, None, None)
+    tx.graph.leave()
     try:
         values = [real(arg) for arg in args]
         named = {name: real(value) for name, value in kwargs.items()}
@@ -206,7 +206,7 @@ def _probe(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> tuple[_Asked, di
     except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
         unsupported(UnknownCall("a function of torch", f"it fails for an instance of a subclass of Tensor: {error}"))
     finally:
-        tx.graph.fake_mode.__enter__()
+        tx.graph.enter()
     unsupported(UnknownCall("a function of torch", "it does not ask the class of its arguments"))
 
 
