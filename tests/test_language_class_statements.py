@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import abc
 import collections
+import collections.abc
 import dataclasses
 import enum
 import functools
+import types
 import typing
 
 import pytest
@@ -376,6 +378,26 @@ def generic_alias_of_a_class_inside(x, n):
     made = list[Thing], tuple[Thing, ...], Thing | None, typing.Optional[Thing], typing.Dict[str, Thing]  # noqa: UP006, UP007
     CUT
     return x + n, [each.__args__.index(Thing) for each in made]
+
+
+class Alias(types.GenericAlias):
+    made: typing.ClassVar[list] = []
+
+    def __new__(cls, origin, args):
+        cls.made.append(args)
+        return super().__new__(cls, origin, args)
+
+
+class Boxed:
+    __class_getitem__ = classmethod(Alias)
+
+
+@program(graphs=None, breaks=None)
+def classes_whose_aliases_a_class_makes(x, n):
+    Alias.made.clear()
+    made = collections.abc.Callable[[int], str], collections.abc.Mapping[str, int], Boxed[int]
+    CUT
+    return x + n, [(each.__origin__, each.__args__) for each in made], list(Alias.made)
 
 
 @functools.lru_cache

@@ -38,7 +38,7 @@ from .base import (
 from .constant import ConstantVariable
 from .construct import construct
 from .exception import ExceptionVariable
-from .function import ClassVariable, FunctionVariable
+from .function import ClassVariable, FunctionVariable, trusted_module
 from .instance_dict import InstanceDictVariable
 from .iterator import GeneratorVariable, IteratorVariable
 from .mapping import DictVariable, DictViewVariable
@@ -379,7 +379,10 @@ class Operations:
 
     def _is_generic(self, method: Any) -> bool:
         """Whether subscripting by this class method gives a generic alias: of constants, an expression of types."""
-        return skip.is_library(getattr(method, "__func__", method).__code__)
+        function = getattr(method, "__func__", method)
+        if not isinstance(function, types.FunctionType):
+            return isinstance(function, type) and trusted_module(function.__module__)
+        return skip.is_library(function.__code__)
 
     def iterate(self, variable: VariableTracker) -> VariableTracker:
         """``iter(variable)``."""
