@@ -108,6 +108,8 @@ class GraphBuilder:
         self.operators = 0
         """Nodes that are calls."""
         self._written: set[Source] = set()
+        self.writes = 0
+        """Operators that wrote, or may have written, into tensors."""
         self._initial_grad_mode = self._grad_mode = torch.is_grad_enabled()
         self.bodies: list[Body] = []
         """Graphs under way inside of this one, innermost last."""
@@ -222,6 +224,7 @@ class GraphBuilder:
 
     def note_writes(self, fakes: list[torch.Tensor]) -> None:
         """These were written into, or may have been."""
+        self.writes += 1
         for body in self.bodies:
             outside = body.storages()
             if any(fake.untyped_storage()._cdata in outside for fake in fakes):

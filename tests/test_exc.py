@@ -169,6 +169,14 @@ def test_generator_dropped_inside_of_a_block():
     assert log == ["left"]
 
 
+def test_check_beside_a_write():
+    def fn(x):
+        torch._check_tensor_all(x < 100)
+        return x.add_(1) * 2
+
+    assert isinstance(only_reason(fn, tensor(2)).reason, reasons.CheckBesideWrite)
+
+
 def test_random_module_is_run_by_python():
     def fn(x):
         return x + random.random()
@@ -194,6 +202,7 @@ def test_each_reason_says_what_and_what_to_do():
         reasons.InlineLimit: ("down", 60),
         reasons.UnsupportedContext: ("Manager",),
         reasons.UnreconstructableValue: ("a generator",),
+        reasons.CheckBesideWrite: ("a tensor of shape (3,)",),
         reasons.DroppedGenerator: ("a generator",),
         reasons.FrameLeftAlone: ("fn", "it reads its own variables"),
     }

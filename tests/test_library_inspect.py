@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, Optional, Protocol, TypeVar, Union
 import pytest
 import torch
 
-from programs import tensor
+from programs import check, tensor
 from table import Table
 
 programs = Table()
@@ -425,3 +425,38 @@ def named_tuples_by_their_facts(x):
 @pytest.mark.parametrize("case", programs.parameters())
 def test_inspect(case):
     case.run()
+
+
+def takes(a, b=1, *c, d, e=4, **f):
+    pass
+
+
+SIGNATURE = inspect.signature(takes)
+
+
+def test_signature_made_outside():
+    def fn(x):
+        bound = SIGNATURE.bind(x, 2, 3, d=5, g=6)
+        bound.apply_defaults()
+        return bound.arguments["a"] + bound.arguments["e"], list(bound.arguments), bound.args[1:], bound.kwargs
+
+    check(fn, tensor(3))
+
+
+def test_signature_that_arguments_do_not_fit():
+    def fn(x):
+        try:
+            SIGNATURE.bind(x)
+        except TypeError as error:
+            return x + 1, str(error)
+
+    check(fn, tensor(3))
+
+
+def test_parameters_of_a_signature():
+    def fn(x):
+        parameters = SIGNATURE.parameters
+        same = parameters is SIGNATURE.parameters, isinstance(parameters, dict), type(parameters)
+        return x + len(parameters), same, parameters["b"].default, SIGNATURE, SIGNATURE.bind_partial(x).arguments
+
+    check(fn, tensor(3))

@@ -65,6 +65,10 @@ class Attempt:
         """id of the stand-in of a class that was made inside -> its tracker."""
         self.leaves_made: dict[VariableTracker, int] = {}
         """Tensors that were made inside and then told to require gradients, with the root's step of that."""
+        self.texts: dict[VariableTracker, int] = {}
+        """Texts of tensors' values -> the root's step that made them."""
+        self.checks: dict[VariableTracker, int] = {}
+        """Conditions whose values the graph checks -> the root's step of the first check."""
         self.has_handlers = False
         """Whether code that was traced has exception handlers."""
         self.initial_grad_mode = torch.is_grad_enabled()
@@ -80,7 +84,8 @@ class Attempt:
     def shows_failures(self) -> bool:
         """Whether the program may tell a graph that raises from an operator that raises at its own place. (It can't be
         run again where the graph writes into what the program has.)"""
-        return (self.has_handlers or not self.effects.empty) and not self.graph.mutates_inputs
+        tells = self.has_handlers or not self.effects.empty or bool(self.checks)
+        return tells and not self.graph.mutates_inputs
 
     @property
     def asks_classes(self) -> bool:
@@ -106,6 +111,8 @@ class Attempt:
         self.generators.clear()
         self._forget_classes()
         self.leaves_made.clear()
+        self.texts.clear()
+        self.checks.clear()
         self.counted.clear()
         self.contexts.clear()
         self.graph.inputs.clear()

@@ -8,6 +8,7 @@ from ..bytecode import BINARY_OPS
 from ..variables.base import NotConstant, VariableTracker
 from ..variables.constant import ConstantVariable
 from ..variables.sequence import SliceVariable
+from ..variables.tensor_text import joined
 from .opcodes import opcode
 from .stack import NULL
 
@@ -148,7 +149,10 @@ def build_string(tx: Any, instruction: Any) -> None:
     try:
         tx.stack.append(ConstantVariable("".join(part.as_constant() for part in parts)))
     except NotConstant:
-        tx.refuse(instruction, "it joins strings that are not known")
+        text = joined(tx, [part.realize() for part in parts])
+        if text is None:
+            tx.refuse(instruction, "it joins strings that are not known")
+        tx.stack.append(text)
 
 
 @opcode("GET_LEN")

@@ -22,6 +22,7 @@ from .library.types import NamespaceVariable
 from .mapping import DictVariable, DictViewVariable
 from .sequence import ListVariable, SequenceIterator, TupleVariable
 from .tensor import TensorVariable
+from .tensor_text import TensorTextVariable, text_of_tensor
 from .user_object import EnumVariable, RealExceptionVariable, UserObjectVariable
 
 
@@ -33,7 +34,12 @@ def formatted(tx: Any, value: VariableTracker, spec: VariableTracker) -> Variabl
             return _checked(tx, tx.call(method, [spec], {}), "__format__ must return a str, not {}")
         if isinstance(value.payload, ConstantVariable) and tx.truth(spec):
             return tx.make(tx.fold(format, (value.payload.value, tx.python_value(spec))))
-    elif value.is_constant() or isinstance(value, TensorVariable):
+    elif isinstance(value, TensorTextVariable) and not tx.truth(spec):
+        return value
+    elif isinstance(value, TensorVariable):
+        known = tx.python_value(spec)
+        return text_of_tensor(tx, value, format, known) or tx.make(tx.fold(format, (tx.python_value(value), known)))
+    elif value.is_constant() or isinstance(value, TensorTextVariable):
         return tx.make(tx.fold(format, (tx.python_value(value), tx.python_value(spec))))
     if tx.truth(spec):
         raw = tx.lookup(value.python_type(), "__format__")
@@ -71,6 +77,10 @@ def string(tx: Any, value: VariableTracker, name: str) -> VariableTracker:
             method = value.special(tx, "__repr__")
         if method is not None:
             return _checked(tx, tx.call(method, [], {}), name + _WRONG)
+    if isinstance(value, TensorTextVariable) and function is str:
+        return value
+    if isinstance(value, TensorVariable) and (text := text_of_tensor(tx, value, function)) is not None:
+        return text
     if isinstance(value, tuple(_BRACKETS)) and not value.is_constant():
         return ConstantVariable(_of_container(tx, value))
     return tx.make(tx.fold(function, (tx.python_value(value),)))
@@ -95,21 +105,20 @@ def _of_object(tx: Any, value: UserObjectVariable, name: str) -> VariableTracker
 def _of_exception(tx: Any, error: ExceptionVariable, raw: Any, function: Any) -> str:
     args = [arg.realize() for arg in error.args]
     if raw is BaseException.__repr__:
-        inside = ", ".join(_repr(tx, arg) for arg in args)
-        return f"{error.cls.__name__}({inside})"
+        return f"{error.cls.__name__}({', '.join(_reprs(tx, args))})"
     if raw is BaseExceptionGroup.__str__:
         count = len(error.group(tx).items)
         return f"{tx.python_value(args[0])} ({count} sub-exception{'s' * (count != 1)})"
     if raw is BaseException.__str__ or raw is KeyError.__str__:
         if len(args) != 1:
-            return f"({', '.join(_repr(tx, arg) for arg in args)})" if args else ""
+            return f"({', '.join(_reprs(tx, args))})" if args else ""
         name = "__repr__" if raw is KeyError.__str__ else "__str__"
-        return tx.string(args[0], name).realize().as_constant()
+        return text_of(tx, args[0], name)
     return tx.fold(function, (error.cls(*(tx.python_value(arg) for arg in args)),))
 
 
-def _repr(tx: Any, value: VariableTracker) -> str:
-    return str(tx.string(value.realize(), "__repr__").realize().as_constant())
+def _reprs(tx: Any, values: Args) -> list[str]:
+    return [text_of(tx, value, "__repr__") for value in values]
 
 
 _BRACKETS: dict[type, str] = {ListVariable: "[]", TupleVariable: "()", DictVariable: "{}"}
@@ -137,7 +146,7 @@ def _item(tx: Any, item: VariableTracker, outer: tuple[Any, ...]) -> str:
     item = item.realize()
     if isinstance(item, tuple(_BRACKETS)) and item.python_type() in (list, tuple, dict):
         return _of_container(tx, item, outer)
-    return _repr(tx, item)
+    return text_of(tx, item, "__repr__")
 
 
 # -- templates ---------------------------------------------------------------------------------------------------------

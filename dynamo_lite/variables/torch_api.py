@@ -15,6 +15,7 @@ from torch._library.custom_ops import CustomOpDef
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from .. import higher_order
 from ..reasons import DisabledCall, UnknownCall, UserGraphBreak
 from ..source import Source
 from .attributes import MethodVariable
@@ -224,6 +225,23 @@ def _method_model(name: str) -> Model:
         return args[0].call_method(tx, name, args[1:], kwargs)
 
     return model
+
+
+# -- checks ------------------------------------------------------------------------------------------------------------
+
+
+def _check_tensor(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """A check of a tensor's values, where the frame can be run again to raise what it raises."""
+    condition = kwargs.get("cond", args[1] if len(args) > 1 else None)
+    plain = isinstance(condition, TensorVariable) and not condition.asks and condition.fake.device.type == "cpu"
+    if not plain or condition.fake.dtype is not torch.bool or tx.graph.bodies:
+        return tx.inline(FunctionVariable(torch._check_tensor_all_with, None), args, kwargs)
+    tx.graph.call("call_function", higher_order.check_all, (condition.node,), {}, None)
+    tx.attempt.checks.setdefault(condition, tx.attempt.root_step)
+    return ConstantVariable(None)
+
+
+models_raw(torch._check_tensor_all_with, _check_tensor)
 
 
 # -- facts -------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,210 @@
+"""Texts of tensors' values, and checks of them: what is not known while tracing and mostly not asked for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from programs import check, ints, tensor
+
+# -- texts -------------------------------------------------------------------------------------------------------------
+
+
+def test_text_that_is_not_used():
+    def fn(x):
+        count = (x > 0).sum()
+        message = f"there are {count}, {x.mean():.3f} at the mean of {x!r}"
+        if x.shape[0] == 100:
+            raise ValueError(message)
+        return x * count
+
+    check(fn, tensor(3), others=[(tensor(4),)])
+
+
+def test_texts_that_are_returned():
+    def fn(x):
+        count = (x > 0).sum()
+        text = f"there are {count}"
+        again = f"{text}: {text} of {x.shape}"
+        return x * count, text, str(count), f"{count!r}>{x.sum():8.2f}", format(x.relu()), again, [text, text]
+
+    check(fn, tensor(3), others=[(torch.nn.Parameter(tensor(3).abs()),)])
+
+
+def test_texts_that_are_kept():
+    def fn(x, seen):
+        for step in range(3):
+            x = x * 2
+            seen[step] = f"step {step}: {x.sum():.2f}"
+        return x
+
+    check(fn, tensor(3), {})
+
+
+@pytest.mark.parametrize("spec", ["", "5", "d", ".2f", "x", "%", "e", "n", "s", ">10", "c", ",", "5.1"])
+def test_specs_of_scalars(spec):
+    def fn(x):
+        try:
+            return x + 1, format(x.sum(), spec)
+        except ValueError as error:
+            return x + 1, error.args
+
+    for x in (tensor(3), ints(3), tensor(3) > 0, torch.complex(tensor(3), tensor(3))):
+        check(fn, x, graphs=None, breaks=None)
+
+
+def test_spec_for_more_than_a_scalar():
+    def fn(x):
+        try:
+            return f"{x:.3f}"
+        except TypeError as error:
+            return x + 1, error.args
+
+    check(fn, tensor(3), graphs=None, breaks=None)
+
+
+def test_text_of_what_is_written_to_later():
+    def fn(x):
+        y = x * 2
+        text = f"{y}"
+        y.add_(1)
+        return y, text
+
+    check(fn, tensor(3), graphs=2, breaks=1)
+
+
+def test_text_of_an_input_that_is_written_to_later():
+    def fn(x):
+        text = f"{x}"
+        x.add_(1)
+        return x + 1, text
+
+    check(fn, tensor(3), graphs=1, breaks=1)
+
+
+def test_text_made_in_a_callee_of_what_is_written_to_later():
+    def describe(x):
+        return f"{x.sum()} of {x.shape}"
+
+    def fn(x):
+        y = x + 1
+        text = describe(y)
+        y.zero_()
+        return y, text
+
+    check(fn, tensor(3), graphs=(1, 3), breaks=1)
+
+
+def test_text_across_a_break():
+    def fn(x):
+        text = f"{x.sum()}"
+        y = x + 1
+        dl.graph_break()
+        return y * 2, text
+
+    check(fn, tensor(3), graphs=2, breaks=1)
+
+
+def test_text_of_an_error_that_is_raised():
+    def fn(x):
+        if x.shape[0] == 3:
+            raise ValueError(f"got {x.sum()}")
+        return x + 1
+
+    check(fn, tensor(3), graphs=None, breaks=None)
+
+
+USES = {
+    "length": lambda text: len(text),
+    "equality": lambda text: (text == "a", text != "b", text in ("a", "b")),
+    "order": lambda text: (text < "b", "b" <= text),
+    "key": lambda text: {text: 1},
+    "hash": lambda text: hash(text) == hash(text),
+    "sum": lambda text: (text + "b", "c" + text, text * 2),
+    "methods": lambda text: (text.upper(), text.split("."), "".join([text, "b"])),
+    "items": lambda text: (text[0], text[-2:], list(text), sorted(text)),
+    "templates": lambda text: ("%s!" % text, "{}".format(text), f"{text:>30}", f"{text!r}"),  # noqa: UP031, UP032
+    "facts": lambda text: (bool(text), isinstance(text, str), callable(text), type(text), text is text),
+    "error": lambda text: (str(ValueError(text)), repr(KeyError(text, 1)), ValueError(text).args),
+    "number": lambda text: float(text[1:]),
+    "print": lambda text: print(text),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_what_is_done_with_a_text(use):
+    ask = USES[use]
+
+    def fn(x):
+        return x + 1, ask(f"0{x.abs().sum()}")
+
+    check(fn, tensor(3), graphs=None, breaks=None)
+
+
+# -- checks ------------------------------------------------------------------------------------------------------------
+
+
+def test_check_of_values():
+    def fn(x):
+        y = x + 1
+        torch._check_tensor_all(y > 0, lambda: f"bad: {y.sum()}")
+        return y * 2
+
+    check(fn, tensor(3).abs(), others=[(tensor(3).abs() - 2,)])
+    check(fn, tensor(3).abs() - 2, others=[(tensor(3).abs(),)])
+
+
+def test_check_of_values_with_gradients():
+    def fn(x):
+        torch._check_tensor_all((x > 0).any())
+        return x * 2
+
+    check(fn, tensor(3).abs().requires_grad_(), backward=True)
+
+
+def test_check_of_values_that_a_handler_sees():
+    def fn(x, seen):
+        seen.append(1)
+        try:
+            torch._check_tensor_all_with(ValueError, x > 0)
+        except ValueError:
+            return x - 1
+        return x * 2
+
+    check(fn, tensor(3).abs(), [], others=[(-tensor(3).abs(), [])])
+
+
+def test_check_beside_a_write():
+    def before(x):
+        torch._check_tensor_all_with(ValueError, x > 0, lambda: f"bad: {x.sum()}")
+        return x.add_(1) * 2
+
+    def after(x):
+        x.add_(1)
+        torch._check_tensor_all_with(ValueError, x > 0, lambda: f"bad: {x.sum()}")
+        return x * 2
+
+    for fn in (before, after):
+        check(fn, tensor(3).abs(), others=[(-tensor(3).abs() - 2,)], graphs=None, breaks=None)
+
+
+def test_check_of_what_is_no_condition():
+    def fn(x):
+        torch._check_tensor_all(x + 1)
+        return x
+
+    check(fn, tensor(3), graphs=None, breaks=None)
+
+
+def test_check_behind_a_compiler():
+    @dl.compile(backend="aot_eager")
+    def fn(x):
+        torch._check_tensor_all(x > 0, lambda: f"bad: {x.sum()}")
+        return x * 2
+
+    x = torch.ones(3, requires_grad=True)
+    fn(x).sum().backward()
+    assert x.grad is not None and torch.equal(x.grad, torch.full((3,), 2.0))
+    with pytest.raises(RuntimeError, match="bad: -3.0"):
+        fn(-torch.ones(3, requires_grad=True))
