@@ -10,6 +10,7 @@ import functools
 import operator
 import sys
 import types
+import typing
 
 import pytest
 import torch
@@ -426,3 +427,108 @@ def test_method_of_a_tensor_with_wrong_arguments():
             return x + 1
 
     check(fn, tensor(2), graphs=None)
+
+
+class Hooked(type):
+    def __getattribute__(cls, name):
+        return "hooked" if name == "extra" else super().__getattribute__(name)
+
+
+class OfHooked(metaclass=Hooked):
+    extra = 1
+    other = 2
+
+
+def test_metaclass_that_answers_for_its_classes():
+    def fn(x):
+        return x + 1, OfHooked.extra, OfHooked.other
+
+    check(fn, tensor(2), graphs=None)
+
+
+@pytest.mark.parametrize("name, value", [("missing", 2), ("__getattr__", lambda cls, name: 3)])
+def test_metaclass_is_given_an_attribute_between_calls(name, value):
+    meta = type("Meta", (type,), {})
+    cls = meta("Class", (), {})
+
+    def fn(x):
+        return x + getattr(cls, "missing", 1)
+
+    compiled = dl.compile(fn, backend="eager")
+    for _ in range(2):
+        assert torch.equal(compiled(tensor(2)), fn(tensor(2)))
+        setattr(meta, name, value)
+
+
+@typing.runtime_checkable
+class HasData(typing.Protocol):
+    name: str
+
+
+@typing.runtime_checkable
+class HasMethod(typing.Protocol):
+    def method(self): ...
+
+
+class Members:
+    def __init__(self):
+        self.name = "a"
+        self.method = len
+
+
+class Named(HasData):
+    name = "b"
+
+
+class WithMethod:
+    def method(self):
+        return 1
+
+
+@pytest.mark.parametrize("protocol", [HasData, HasMethod])
+@pytest.mark.parametrize("kind", [Members, Named, WithMethod, int])
+def test_instance_of_a_protocol(kind, protocol):
+    def fn(x, kind, protocol):
+        return x + 1, isinstance(kind(), protocol)
+
+    check(fn, tensor(2), kind, protocol, graphs=None, breaks=None)
+
+
+def take(*args, **named):
+    return args, named
+
+
+@pytest.mark.parametrize("function", [take, dict, lambda *args, **named: args], ids=["take", "dict", "lambda"])
+def test_arguments_that_can_not_be_unpacked(function):
+    def fn(x, function, said):
+        for call in (
+            lambda: function(*5),
+            lambda: function(1, *5),
+            lambda: function(**5),
+            lambda: function(a=1, **5),
+            lambda: function(a=1, **{"a": 2}),
+            lambda: function(**{"a": 1}, **{"a": 2}),
+            lambda: function(**{1: 2}),
+        ):
+            try:
+                call()
+            except TypeError as error:
+                said.append(str(error))
+        return x + 1
+
+    check(fn, tensor(2), function, [])
+
+
+def test_class_is_given_a_method_that_its_base_has_in_c():
+    class Items(list):
+        pass
+
+    def fn(x, items):
+        items.append(1)
+        return x + 1
+
+    compiled = dl.compile(fn, backend="eager")
+    for _ in range(2):
+        found, expected = Items(), Items()
+        assert torch.equal(compiled(tensor(2), found), fn(tensor(2), expected)) and found == expected
+        Items.append = lambda self, item: None

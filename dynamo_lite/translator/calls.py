@@ -39,18 +39,25 @@ def call_function_ex(tx: Any, instruction: Any) -> None:
     kwargs: dict[str, VariableTracker] = {}
     if instruction.arg & 1:
         named = tx.pop()
-        mapping = tx.as_dict(named)
-        if mapping is None:
-            tx.raise_error(TypeError, f"argument after ** must be a mapping, not {named.python_type().__name__}")
-        for key, value in mapping.items.items():
+        for key, value in tx.as_dict(named).items.items():
             if type(key) is not str:
                 tx.raise_error(TypeError, "keywords must be strings")
             kwargs[key] = value.realize()
-    args = tx.pop().elements(tx)
-    function = tx.pop()
+    given, function = tx.pop(), tx.pop()
+    if not tx.is_iterable(given):
+        what = f"argument after * must be an iterable, not {given.python_type().__name__}"
+        tx.raise_error(TypeError, f"{name_of_called(tx, function)} {what}")
+    args = given.elements(tx)
     if tx.stack and tx.stack[-1] is NULL:
         tx.stack.pop()
     tx.stack.append(tx.call_for(function, args, kwargs))
+
+
+def name_of_called(tx: Any, function: VariableTracker) -> str:
+    """How errors of a call's arguments call the function."""
+    function = function.realize()
+    module, name = (tx.python_value(function.getattr(tx, each)) for each in ("__module__", "__qualname__"))
+    return f"{name}()" if module in (None, "builtins") else f"{module}.{name}()"
 
 
 @opcode("MAKE_FUNCTION")

@@ -11,6 +11,7 @@ from ..variables.keys import key_of
 from ..variables.mapping import DictVariable
 from ..variables.sequence import ListVariable, SliceVariable, TupleVariable
 from ..variables.sets import SetVariable
+from .calls import name_of_called
 from .opcodes import opcode
 
 
@@ -100,10 +101,12 @@ def dict_merge(tx: Any, instruction: Any) -> None:
     target = tx.stack[-instruction.arg].realize()
     mapping = tx.as_dict(other)
     if mapping is None:
-        tx.raise_error(TypeError, f"argument after ** must be a mapping, not {other.python_type().__name__}")
+        what = f"argument after ** must be a mapping, not {other.python_type().__name__}"
+        tx.raise_error(TypeError, f"{name_of_called(tx, tx.stack[-instruction.arg - 2])} {what}")
     for key in mapping.items:
         if key in target.items:
-            tx.raise_error(TypeError, f"got multiple values for keyword argument {key!r}")
+            what = f"got multiple values for keyword argument '{key}'"
+            tx.raise_error(TypeError, f"{name_of_called(tx, tx.stack[-instruction.arg - 2])} {what}")
     target.method_update(tx, mapping)
 
 

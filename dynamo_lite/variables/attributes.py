@@ -246,6 +246,7 @@ def _bind_slot(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -
 def _bind_getset(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
     if obj is None:
         return class_attribute(tx, owner, name, raw)
+    _guard_class_has(tx, owner, name, raw)
     return obj.c_attribute(tx, name)
 
 
@@ -274,6 +275,7 @@ def _bind_c_method(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: typ
         return BuiltinMethodVariable(tx.make(cls), name)
     if obj is None:
         return class_attribute(tx, owner, name, raw)
+    _guard_class_has(tx, owner, name, raw)
     return BuiltinMethodVariable(obj, name)
 
 

@@ -244,6 +244,11 @@ def _mro(tx: Any, cls: ClassVariable) -> VariableTracker:
     return tx.make(tx.fold(type.mro, (cls.value,)))
 
 
+@models_class_method(type, "__getattribute__")
+def _type_getattribute(tx: Any, cls: ClassVariable, name: VariableTracker) -> VariableTracker:
+    return cls.plain_getattr(tx, name.as_constant())
+
+
 @models_class_method(dict, "fromkeys")
 def _fromkeys(tx: Any, cls: ClassVariable, keys: VariableTracker, value: Any = None) -> VariableTracker:
     made = tx.call(cls, [], {}).realize()

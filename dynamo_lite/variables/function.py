@@ -609,6 +609,14 @@ class ClassVariable(KnownVariable):
         return tx.construct(self, args, kwargs)
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
+        meta = type(self.value)
+        hook = type.__getattribute__ if meta is type else tx.lookup(meta, "__getattribute__")
+        if isinstance(hook, types.FunctionType):
+            return tx.getattr_by_hook(self, class_attribute(tx, meta, "__getattribute__", hook), name)
+        return self.plain_getattr(tx, name)
+
+    def plain_getattr(self, tx: Any, name: str) -> VariableTracker:
+        """``type.__getattribute__``, then the metaclass's ``__getattr__``."""
         cls = self.value
         if name in _TYPE_FACTS:
             return tx.make(getattr(cls, name))
@@ -620,9 +628,9 @@ class ClassVariable(KnownVariable):
         if raw is not MISSING:
             return bind(tx, raw, name, None, cls)
         guard_class_lacks(tx, cls, name)
-        if meta_raw is not MISSING:
+        if tx.lookup(meta, name) is not MISSING:
             return bind(tx, meta_raw, name, self, meta)
-        hook = class_lookup(meta, "__getattr__")
+        hook = tx.lookup(meta, "__getattr__")
         if hook is not MISSING:
             return tx.call(class_attribute(tx, meta, "__getattr__", hook), [self, ConstantVariable(name)], {})
         tx.raise_error(AttributeError, f"type object {cls.__name__!r} has no attribute {name!r}")

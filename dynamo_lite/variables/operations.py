@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import operator
 import types
@@ -32,6 +33,7 @@ from .base import (
     ObservedException,
     VariableTracker,
     call_handler,
+    mro,
     told_by_identity,
     unsupported,
 )
@@ -192,9 +194,12 @@ class Operations:
         """Whether it is an integer or stands for one."""
         return self.lookup(variable.python_type(), "__index__") is not MISSING
 
-    def check_iterable(self, variable: VariableTracker, message: str) -> None:
+    def is_iterable(self, variable: VariableTracker) -> bool:
         kind = variable.python_type()
-        if all(self.lookup(kind, name) in (MISSING, None) for name in ("__iter__", "__getitem__")):
+        return any(self.lookup(kind, name) not in (MISSING, None) for name in ("__iter__", "__getitem__"))
+
+    def check_iterable(self, variable: VariableTracker, message: str) -> None:
+        if not self.is_iterable(variable):
             self.raise_error(TypeError, message)
 
     def subscript_value(self, key: VariableTracker, message: str) -> Any:
@@ -536,9 +541,20 @@ class Operations:
                 unsupported(UnsupportedOperation("isinstance() by a legacy tensor type", variable.describe()))
             elif not isinstance(cls, type) and not self._is_classinfo(cls):
                 self.fold(isinstance, (None, cls))
+            elif isinstance(cls, type) and class_lookup(cls, "_is_protocol") is True:
+                if self._fits_protocol(variable, cls):
+                    return True
             elif self._is_kind(kind, cls):
                 return True
         return False
+
+    def _fits_protocol(self, variable: VariableTracker, protocol: type) -> bool:
+        """True where the class says so; an instance may have a protocol's members itself."""
+        kind = variable.python_type()
+        with contextlib.suppress(TypeError):  # of a protocol with members that are no methods
+            if protocol in mro(kind) or issubclass(kind, protocol):
+                return True
+        unsupported(UnsupportedOperation("isinstance() by a protocol", variable.describe()))
 
     def _is_classinfo(self, value: Any) -> bool:
         """Whether ``isinstance`` takes it, though it is no class."""
