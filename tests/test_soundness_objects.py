@@ -6,6 +6,7 @@ import abc
 import builtins
 import collections
 import copy
+import enum
 import functools
 import operator
 import sys
@@ -532,3 +533,83 @@ def test_class_is_given_a_method_that_its_base_has_in_c():
         found, expected = Items(), Items()
         assert torch.equal(compiled(tensor(2), found), fn(tensor(2), expected)) and found == expected
         Items.append = lambda self, item: None
+
+
+class TakesAll(type):
+    def __subclasscheck__(cls, other):
+        LOG.append("subclass")
+        return other is not str and super().__subclasscheck__(other) or other is int
+
+
+class SaysYes(type):
+    def __instancecheck__(cls, value):
+        LOG.append("instance")
+        return super().__instancecheck__(value) or value == 3
+
+
+class Taking(metaclass=TakesAll):
+    pass
+
+
+class Yes(metaclass=SaysYes):
+    pass
+
+
+class Proxy:
+    @property
+    def __class__(self):
+        return int
+
+
+PROXY = Proxy()
+
+
+class Level(enum.Enum):
+    LOW = 1
+
+    @property
+    def value(self):
+        LOG.append("asked")
+        return 9
+
+
+def issubclass_of_a_class_that_takes_all(x):
+    return x + 1, issubclass(int, Taking), issubclass(str, Taking), isinstance(3, Taking)
+
+
+def isinstance_of_a_class_that_says_yes(x):
+    return x + 1, isinstance(3, Yes), isinstance(4, Yes), isinstance(Yes(), Yes)
+
+
+def value_of_an_enumeration_that_computes_it(x):
+    return x + Level.LOW.value, Level.LOW.name, Level.LOW._value_
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        issubclass_of_a_class_that_takes_all,
+        isinstance_of_a_class_that_says_yes,
+        value_of_an_enumeration_that_computes_it,
+    ],
+)
+def test_code_of_classes_runs_in_each_call(program):
+    compiled = dl.compile(program, backend="eager")
+    for _ in range(3):
+        results, logs = [], []
+        for call in (program, compiled):
+            LOG.clear()
+            value, *rest = call(tensor(2))
+            results.append((value.tolist(), rest))
+            logs.append([*LOG])
+        assert results[0] == results[1]
+        assert logs[0] == logs[1] != []
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_object_that_says_that_it_is_of_another_class(given):
+    def fn(x, given):
+        value = PROXY if given else Proxy()
+        return x + 1, isinstance(value, int), isinstance(value, (str, Proxy)), isinstance(value, (str, bytes))
+
+    check(fn, tensor(2), given)

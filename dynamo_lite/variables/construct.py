@@ -10,6 +10,7 @@ from typing import Any
 from ..reasons import UnknownCall
 from .attributes import MISSING, bind, class_attribute
 from .base import Args, Kwargs, VariableTracker, mro, told_by_identity, unsupported
+from .class_checks import derives, plain_is_instance
 from .constant import ConstantVariable
 from .deques import DequeVariable
 from .exception import ExceptionVariable, makes_its_instances
@@ -259,12 +260,14 @@ def _fromkeys(tx: Any, cls: ClassVariable, keys: VariableTracker, value: Any = N
 
 @models_class_method(type, "__subclasscheck__")
 def _subclasscheck(tx: Any, cls: ClassVariable, other: VariableTracker) -> VariableTracker:
-    return ConstantVariable(tx.is_subclass(other, cls))
+    if not isinstance(other, ClassVariable):
+        tx.raise_error(TypeError, "issubclass() arg 1 must be a class")
+    return ConstantVariable(derives(other.value, cls.value))
 
 
 @models_class_method(type, "__instancecheck__")
 def _instancecheck(tx: Any, cls: ClassVariable, other: VariableTracker) -> VariableTracker:
-    return ConstantVariable(tx.is_instance(other, cls))
+    return ConstantVariable(plain_is_instance(tx, other, cls.value))
 
 
 @models_class_method(type, "__call__")

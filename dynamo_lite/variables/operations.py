@@ -5,15 +5,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import operator
 import types
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any, NoReturn
-
-import torch
 
 from .. import skip
 from ..reasons import (
@@ -23,7 +20,7 @@ from ..reasons import (
     UnsupportedOperation,
     UnsupportedValue,
 )
-from . import attributes, registry, text
+from . import attributes, class_checks, registry, text
 from .attributes import MISSING, MethodVariable, bind, class_attribute, class_lookup
 from .base import (
     Args,
@@ -33,7 +30,6 @@ from .base import (
     ObservedException,
     VariableTracker,
     call_handler,
-    mro,
     told_by_identity,
     unsupported,
 )
@@ -530,56 +526,11 @@ class Operations:
 
     def is_instance(self, variable: VariableTracker, classinfo: VariableTracker) -> bool:
         """``isinstance``."""
-        kind = variable.python_type()
-        for cls in self._class_list(classinfo):
-            check = self.lookup(type(cls), "__instancecheck__")
-            if isinstance(check, types.FunctionType) and not skip.is_library(check.__code__):
-                method = bind(self, check, "__instancecheck__", self.make(cls), type(cls))
-                if self.truth(self.call(method, [variable], {}).realize()):
-                    return True
-            elif type(cls) is type(torch.FloatTensor):
-                unsupported(UnsupportedOperation("isinstance() by a legacy tensor type", variable.describe()))
-            elif not isinstance(cls, type) and not self._is_classinfo(cls):
-                self.fold(isinstance, (None, cls))
-            elif isinstance(cls, type) and class_lookup(cls, "_is_protocol") is True:
-                if self._fits_protocol(variable, cls):
-                    return True
-            elif self._is_kind(kind, cls):
-                return True
-        return False
-
-    def _fits_protocol(self, variable: VariableTracker, protocol: type) -> bool:
-        """True where the class says so; an instance may have a protocol's members itself."""
-        kind = variable.python_type()
-        with contextlib.suppress(TypeError):  # of a protocol with members that are no methods
-            if protocol in mro(kind) or issubclass(kind, protocol):
-                return True
-        unsupported(UnsupportedOperation("isinstance() by a protocol", variable.describe()))
-
-    def _is_classinfo(self, value: Any) -> bool:
-        """Whether ``isinstance`` takes it, though it is no class."""
-        try:
-            isinstance(None, value)
-        except TypeError:
-            return False
-        return True
+        return class_checks.is_instance(self, variable, classinfo)
 
     def is_subclass(self, variable: VariableTracker, classinfo: VariableTracker) -> bool:
         """``issubclass``."""
-        if not isinstance(variable, ClassVariable):
-            self.raise_error(TypeError, "issubclass() arg 1 must be a class")
-        return any(self._is_kind(variable.value, each) for each in self._class_list(classinfo))
-
-    def _class_list(self, classinfo: VariableTracker) -> list[Any]:
-        if isinstance(classinfo, ClassVariable):
-            return [classinfo.value]
-        if isinstance(classinfo, TupleVariable):
-            return [each for part in classinfo.items for each in self._class_list(part.realize())]
-        return [self.python_value(classinfo)]
-
-    def _is_kind(self, kind: type, cls: Any) -> bool:
-        """By real ``issubclass``: metaclasses with hooks in C (ABCMeta) and torch's own answer by class alone."""
-        return bool(self.fold(issubclass, (kind, cls)))
+        return class_checks.is_subclass(self, variable, classinfo)
 
     # -- calls -----------------------------------------------------------------------------------------------------
 

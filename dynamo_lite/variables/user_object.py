@@ -557,7 +557,7 @@ class EnumVariable(UserObjectVariable):
         return self.value
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
-        if name in ("value", "name", "_value_", "_name_"):
+        if name in _OF_MEMBERS and class_lookup(self.cls, name) is class_lookup(enum.Enum, name):
             return tx.make(getattr(self.value, name))
         return super().getattr(tx, name)
 
@@ -576,6 +576,9 @@ class EnumVariable(UserObjectVariable):
 
     def reconstruct(self, cg: Any) -> None:
         cg.load_const(self.value)
+
+
+_OF_MEMBERS = frozenset({"value", "name", "_value_", "_name_"})
 
 
 class OpaqueVariable(VariableTracker):

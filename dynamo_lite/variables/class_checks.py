@@ -1,0 +1,105 @@
+"""``isinstance`` and ``issubclass``: hooks of the program's metaclasses are traced, others are asked."""
+
+from __future__ import annotations
+
+import contextlib
+import types
+import typing
+from typing import Any
+
+import torch
+
+from .. import skip
+from ..reasons import UnsupportedOperation
+from .attributes import MISSING, bind, class_lookup
+from .base import VariableTracker, mro, unsupported
+from .function import ClassVariable
+from .sequence import TupleVariable
+
+_CLASS = object.__dict__["__class__"]
+_HOOKS = {name: type.__dict__[name] for name in ("__instancecheck__", "__subclasscheck__")}
+"""Those of ``type``, which look at the MRO."""
+
+
+def is_instance(tx: Any, variable: VariableTracker, classinfo: VariableTracker) -> bool:
+    """``isinstance``."""
+    return any(_is_instance(tx, variable, cls) for cls in _class_list(tx, classinfo))
+
+
+def is_subclass(tx: Any, variable: VariableTracker, classinfo: VariableTracker) -> bool:
+    """``issubclass``."""
+    if not isinstance(variable, ClassVariable):
+        tx.raise_error(TypeError, "issubclass() arg 1 must be a class")
+    return any(_check(tx, "__subclasscheck__", variable, variable.value, cls) for cls in _class_list(tx, classinfo))
+
+
+def plain_is_instance(tx: Any, variable: VariableTracker, cls: type) -> bool:
+    """``type.__instancecheck__``: by the class, and by the one that the object says it has."""
+    return any(derives(kind, cls) for kind in _kinds(tx, variable))
+
+
+def derives(kind: type, cls: type) -> bool:
+    """Whether a class is in another's MRO; no metaclass is asked how its classes compare."""
+    return any(base is cls for base in mro(kind))
+
+
+def _class_list(tx: Any, classinfo: VariableTracker) -> list[Any]:
+    if isinstance(classinfo, ClassVariable):
+        return [classinfo.value]
+    if isinstance(classinfo, TupleVariable):
+        return [each for part in classinfo.items for each in _class_list(tx, part.realize())]
+    return [tx.python_value(classinfo)]
+
+
+def _kinds(tx: Any, variable: VariableTracker) -> list[type]:
+    kind = variable.python_type()
+    if class_lookup(kind, "__class__") is _CLASS:
+        return [kind]
+    said = variable.getattr(tx, "__class__").realize()
+    return [kind, said.value] if isinstance(said, ClassVariable) else [kind]
+
+
+def _is_instance(tx: Any, variable: VariableTracker, cls: Any) -> bool:
+    if variable.python_type() is cls:
+        return True
+    if type(cls) is type(torch.FloatTensor):
+        unsupported(UnsupportedOperation("isinstance() by a legacy tensor type", variable.describe()))
+    if not isinstance(cls, type) and not _is_classinfo(cls):
+        tx.fold(isinstance, (None, cls))
+    if isinstance(cls, type) and class_lookup(cls, "_is_protocol") is True:
+        return _fits_protocol(tx, variable, cls)
+    return any(_check(tx, "__instancecheck__", variable, kind, cls) for kind in _kinds(tx, variable))
+
+
+def _check(tx: Any, hook: str, variable: VariableTracker, kind: type, cls: Any) -> bool:
+    """Ask a class about a value of a kind, or about the class itself."""
+    check = tx.lookup(type(cls), hook)
+    if check is _HOOKS[hook]:
+        return derives(kind, cls)
+    if isinstance(check, types.FunctionType) and not skip.is_library(check.__code__):
+        method = bind(tx, check, hook, tx.make(cls), type(cls))
+        return bool(tx.truth(tx.call(method, [variable], {}).realize()))
+    return bool(tx.fold(issubclass, (kind, cls)))  # ABCMeta and torch's own answer by the class alone
+
+
+def _is_classinfo(value: Any) -> bool:
+    """Whether ``isinstance`` takes it, though it is no class."""
+    try:
+        isinstance(None, value)
+    except TypeError:
+        return False
+    return True
+
+
+def _fits_protocol(tx: Any, variable: VariableTracker, protocol: type) -> bool:
+    """By what the class has; an instance may have a protocol's members itself, which the versions see differently."""
+    kind = variable.python_type()
+    with contextlib.suppress(TypeError):  # of a protocol with members that are no methods
+        if derives(kind, protocol) or issubclass(kind, protocol):
+            return True
+    hook = tx.lookup(kind, "__getattr__")
+    if hook is MISSING or (isinstance(hook, types.FunctionType) and skip.is_library(hook.__code__)):
+        for name in typing._get_protocol_attrs(protocol):  # type: ignore[attr-defined]
+            if class_lookup(kind, name) is MISSING and not tx.has_attribute(variable, name):
+                return False
+    unsupported(UnsupportedOperation("isinstance() by a protocol", variable.describe()))
