@@ -110,6 +110,8 @@ class GraphBuilder:
         self._written: set[Source] = set()
         self.writes = 0
         """Operators that wrote, or may have written, into tensors."""
+        self.fails_handled = False
+        """Whether an operator that may fail on the data is in it, under a handler of the program's."""
         self._initial_grad_mode = self._grad_mode = torch.is_grad_enabled()
         self.bodies: list[Body] = []
         """Graphs under way inside of this one, innermost last."""

@@ -97,6 +97,17 @@ class OperatorFailed(BreakReason):
 
 
 @dataclass(frozen=True)
+class FailureAndWrite(BreakReason):
+    operator: str
+
+    def what(self) -> str:
+        return f"{self.operator} can't share a graph with what was before: one writes into an input, one may fail"
+
+    def hint(self) -> str:
+        return "move the write into the input out of the `try` or `with`, or make it a new tensor"
+
+
+@dataclass(frozen=True)
 class UnsupportedOpcode(BreakReason):
     opname: str
     why: str

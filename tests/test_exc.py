@@ -194,6 +194,7 @@ def test_each_reason_says_what_and_what_to_do():
         reasons.DataDependentBranch: (),
         reasons.DataDependentValue: ("Tensor.item",),
         reasons.OperatorFailed: ("aten.mm", "shapes"),
+        reasons.FailureAndWrite: ("index_add_",),
         reasons.UnsupportedOpcode: ("SEND", "generators"),
         reasons.UnsupportedAttribute: ("Thing", "name"),
         reasons.UnsupportedOperation: ("+", "Thing and int"),

@@ -38,6 +38,7 @@ from .base import (
     wraps_type,
 )
 from .constant import CONSTANT_TYPES, ConstantVariable
+from .data_failures import check_failure, check_overlap, check_write, may_fail
 from .registry import ask, to_array
 from .sequence import (
     ListVariable,
@@ -464,6 +465,11 @@ def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> Varia
         return tx.make(fake)
     if written:
         _check_written(tx, target, written)
+        check_overlap(operator_name(target), written, given, fakes)
+    if may_fail(target, name, given):
+        check_failure(tx, operator_name(target))
+    if written:
+        check_write(tx, operator_name(target), written)
     node = tx.graph.call(kind, target, tuple(pair[0] for pair in pairs), {k: p[0] for k, p in named.items()}, fake)
     if written:
         tx.graph.note_writes(written)

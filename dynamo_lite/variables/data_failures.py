@@ -1,0 +1,121 @@
+"""Operators that may fail on the data, where fakes don't, and what such a failure may not be mixed with.
+
+A graph that raises is run again by CPython, so that the program's own handlers see the error (`rerun`). That needs the
+inputs as they were. So a graph has no operator that may fail under a handler of the program's as well as a write into
+an input: the second of the two is left to CPython.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import torch
+
+from ..reasons import FailureAndWrite, OperatorFailed
+from .attributes import MethodVariable
+from .base import unsupported
+from .context import ContextVariable, ExitVariable
+
+_NAMES = frozenset(
+    """gather scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_ take take_along_dim put put_
+    index_select index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_put index_put_ index_reduce
+    index_reduce_ masked_scatter masked_scatter_ embedding embedding_bag cross_entropy nll_loss multi_margin_loss
+    multilabel_margin_loss ctc_loss one_hot binary_cross_entropy inv inverse solve cholesky cholesky_inverse lstsq
+    cholesky_solve eig eigh eigvals eigvalsh svd svdvals det slogdet logdet pinv lu_factor lu_solve ldl_factor qr
+    matrix_rank tensorinv tensorsolve bernoulli bernoulli_ multinomial normal normal_ poisson binomial histc
+    repeat_interleave grid_sample unpool max_unpool1d max_unpool2d max_unpool3d searchsorted bucketize""".split()
+)
+_INDEXING = frozenset({"getitem", "setitem", "__getitem__", "__setitem__"})
+_DIVISIONS = frozenset(
+    """floordiv ifloordiv mod imod __floordiv__ __ifloordiv__ __mod__ __imod__ floor_divide floor_divide_ remainder
+    remainder_ fmod fmod_ div div_ divide divide_""".split()
+)
+
+
+def may_fail(target: Any, name: str, given: list[torch.Tensor]) -> bool:
+    """Whether an operator that went well on fakes may raise on numbers."""
+    if name in _INDEXING:
+        return len(given) > 1 and any(not each.dtype.is_floating_point for each in given[1:])
+    if name in _DIVISIONS:
+        return not any(each.dtype.is_floating_point or each.dtype.is_complex for each in given)
+    if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        overload = target if isinstance(target, torch._ops.OpOverload) else getattr(target, target.overloads()[0])
+        namespace, _, name = overload._schema.name.partition("::")
+        if namespace not in ("aten", "prims"):
+            return True
+    return name.removeprefix("linalg_") in _NAMES
+
+
+def check_failure(tx: Any, name: str) -> None:
+    """An operator that may fail is about to be recorded."""
+    frame = tx
+    while not tx.graph.fails_handled and frame is not None:
+        if _handles(frame):
+            if tx.graph.mutates_inputs:
+                unsupported(FailureAndWrite(name))
+            tx.graph.fails_handled = True
+        frame = frame.parent
+
+
+def check_write(tx: Any, name: str, written: list[torch.Tensor]) -> None:
+    """An operator that writes is about to be recorded."""
+    if tx.graph.fails_handled and any(tx.graph.inputs_in_storage(fake) for fake in written):
+        unsupported(FailureAndWrite(name))
+
+
+def _handles(frame: Any) -> bool:
+    """Whether a handler of the program's covers what a frame does now; leaving torch's own contexts is none."""
+    handler = frame.current.handler
+    while handler is not None:
+        start = handler.target
+        if start.opname == "PUSH_EXC_INFO":
+            if frame.instructions[start.index + 1].opname != "WITH_EXCEPT_START":
+                return True
+            if not _only_leaves(frame.stack[handler.depth - 1].realize()):
+                return True
+        handler = start.handler
+    return False
+
+
+def _only_leaves(leave: Any) -> bool:
+    """Whether an ``__exit__`` lets an error pass and leaves no trace of its own."""
+    if isinstance(leave, MethodVariable):
+        return getattr(leave.function.realize(), "value", None) is contextlib.nullcontext.__exit__
+    return isinstance(leave, ExitVariable) and isinstance(leave.of, ContextVariable)
+
+
+def check_overlap(name: str, written: list[torch.Tensor], given: list[torch.Tensor], fakes: list[Any]) -> None:
+    """Kernels refuse to write into memory of which another operand is another view; fakes don't. ``fakes``: the
+    operator's arguments."""
+    if len(given) < 2:
+        return
+    if name.endswith("setitem"):  # it writes into what indexing gives, if that is a view
+        value = given[-1]
+        if value is not fakes[-1] or value.untyped_storage()._cdata != given[0].untyped_storage()._cdata:
+            return
+        written = [given[0].detach()[fakes[1]]]
+        given = [*written, value]
+    by_storage: dict[int, list[torch.Tensor]] = {}
+    for fake in given:
+        by_storage.setdefault(fake.untyped_storage()._cdata, []).append(fake)
+    for fake in written:
+        others = by_storage[fake.untyped_storage()._cdata]
+        if len(others) > 1 and any(_overlaps_in_part(fake, other) for other in others if other is not fake):
+            unsupported(OperatorFailed(name, "it writes into memory of which it reads another view"))
+
+
+def _overlaps_in_part(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if not one.numel() or not other.numel() or one.is_inference():
+        return False
+    if any(torch._debug_has_internal_overlap(each) != _DENSE for each in (one, other)):
+        return False
+    starts = [each.storage_offset() * each.element_size() for each in (one, other)]
+    ends = [start + each.numel() * each.element_size() for start, each in zip(starts, (one, other))]
+    if starts[0] == starts[1] and ends[0] == ends[1]:
+        return one.stride() != other.stride()
+    return starts[0] < ends[1] and starts[1] < ends[0]
+
+
+_DENSE = 0
+"""MemOverlap::No"""

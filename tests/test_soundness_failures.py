@@ -1,0 +1,142 @@
+"""Operators that fail on the data, with handlers, writes into inputs and side effects around them."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from programs import check, ints, tensor
+
+FAILING = {
+    "index": lambda a, i: a[i + 10],
+    "index assignment": lambda a, i: a.__setitem__(i + 10, 1.0),
+    "gather": lambda a, i: a.gather(0, (i + 10)[None]),
+    "scatter_": lambda a, i: a.scatter_(0, (i + 10)[None], 1.0),
+    "index_select": lambda a, i: a.index_select(0, i + 10),
+    "index_add_": lambda a, i: a.index_add_(0, i + 10, a * 2),
+    "take": lambda a, i: a.take(i + 100),
+    "embedding": lambda a, i: F.embedding(i + 10, a),
+    "cross_entropy": lambda a, i: F.cross_entropy(a, i + 10),
+    "one_hot": lambda a, i: F.one_hot(i + 3, 2),
+    "inv": lambda a, i: torch.linalg.inv(a * 0),
+    "cholesky": lambda a, i: torch.linalg.cholesky(-a.abs()),
+    "solve": lambda a, i: torch.linalg.solve(a * 0, a),
+    "bernoulli": lambda a, i: torch.bernoulli(a.abs() + 5),
+    "multinomial": lambda a, i: torch.multinomial(-a.abs() - 1, 1),
+    "normal": lambda a, i: torch.normal(a, -a.abs() - 1),
+    "division of integers": lambda a, i: i // (i * 0),
+}
+OVERLAPPING = {
+    "iadd": lambda a: a.__iadd__(a.t()),
+    "part": lambda a: a[1:].add_(a[:-1]),
+    "copy_": lambda a: a[1:].copy_(a[:-1]),
+    "setitem": lambda a: a.__setitem__(slice(1, None), a[:-1]),
+    "transposed": lambda a: a.copy_(a.t()),
+    "out": lambda a: torch.add(a, a.t(), out=a),
+    "addcmul_": lambda a: a.addcmul_(a.t(), a),
+}
+ERRORS = (RuntimeError, IndexError)
+
+
+@pytest.mark.parametrize("operator", FAILING.values(), ids=FAILING)
+def test_failure_after_a_write(operator):
+    def fn(a, i, log):
+        a.mul_(2)
+        log.append("written")
+        try:
+            found = operator(a, i)
+        except ERRORS as error:
+            log.append(type(error).__name__)
+            found = a + 1
+        log.append("done")
+        return found
+
+    check(fn, tensor(3, 3), torch.arange(3), [], graphs=None, breaks=None)
+
+
+@pytest.mark.parametrize("operator", FAILING.values(), ids=FAILING)
+def test_failure_before_a_write(operator):
+    def fn(a, i, log):
+        try:
+            log.append("tries")
+            operator(a * 1, i)
+            a.mul_(2)
+        except ERRORS as error:
+            log.append(type(error).__name__)
+        a.add_(1)
+        log.append("done")
+        return a * 2
+
+    check(fn, tensor(3, 3), torch.arange(3), [], graphs=None, breaks=None)
+
+
+@pytest.mark.parametrize("operator", OVERLAPPING.values(), ids=OVERLAPPING)
+def test_write_into_what_is_read_through_another_view(operator):
+    def fn(a, log):
+        a.mul_(2)
+        log.append("written")
+        try:
+            operator(a)
+        except RuntimeError as error:
+            log.append(str(error))
+        return a + 1
+
+    check(fn, tensor(3, 3), [], graphs=2, breaks=1)
+
+
+def test_write_into_what_is_read_through_another_view_unhandled():
+    def fn(a, log):
+        log.append(1)
+        a += a.t()
+        return a
+
+    check(fn, tensor(3, 3), [], graphs=None, breaks=None)
+
+
+def test_handler_of_a_caller_and_of_a_context():
+    @contextlib.contextmanager
+    def noted(log):
+        try:
+            yield
+        except ERRORS as error:
+            log.append(type(error).__name__)
+
+    def inner(a, i):
+        a.mul_(2)
+        return a[i]
+
+    def fn(a, i, log):
+        with noted(log):
+            inner(a, i)
+        try:
+            return inner(a, i)
+        except IndexError:
+            return a + 1
+
+    check(fn, tensor(3, 3), ints(2) + 10, [], graphs=None, breaks=None)
+
+
+def test_one_graph_where_no_handler_is():
+    def fn(a, i):
+        a.mul_(2)
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16), contextlib.nullcontext():
+            y = a[i]
+        a[i] = 1.0
+        return F.cross_entropy(a, i) + y.sum()
+
+    check(fn, tensor(3, 3), torch.arange(3), exact=False)
+
+
+def test_one_graph_where_memory_is_shared_but_not_in_part():
+    def fn(a, b):
+        a[0].copy_(a[1])
+        a[:2] += a[2:]
+        a.add_(a)
+        a[:, 0] = b[0]
+        torch._foreach_add_([a[0], a[1]], [a[2], a[3]])
+        return a
+
+    check(fn, tensor(4, 4), tensor(4, 4))
