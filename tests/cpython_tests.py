@@ -61,7 +61,7 @@ UNABLE: dict[str, str] = {
 }
 """Tests that may end another way under the hook, with the reason."""
 
-TIMEOUT = 240
+TIMEOUT = 600
 
 
 @dataclass
