@@ -130,6 +130,66 @@ def test_one_graph_where_no_handler_is():
     check(fn, tensor(3, 3), torch.arange(3), exact=False)
 
 
+def test_one_graph_where_something_is_put_back():
+    def fn(a, i, state):
+        state.append("busy")
+        try:
+            a.mul_(2)
+            a[i] = 1.0
+            return a[i] + 1
+        finally:
+            state.pop()
+
+    check(fn, tensor(3, 3), torch.arange(3), [])
+
+
+def test_error_that_a_context_suppresses():
+    def fn(a, i):
+        a.mul_(2)
+        with contextlib.suppress(IndexError):
+            a[i] = 1.0
+            a.add_(1)
+        return a + 1
+
+    check(fn, tensor(3, 3), torch.arange(3) + 10, graphs=None, breaks=None)
+
+
+class Missing(NotImplementedError):
+    pass
+
+
+def test_one_graph_where_handlers_are_for_other_errors():
+    def fn(a, i):
+        for _ in range(2):
+            try:
+                a.index_copy_(0, i, a * 2)
+            except NotImplementedError:
+                a[i] = a * 2
+            try:
+                a[i] = a + 1
+            except KeyError:
+                return a
+            except Missing as error:
+                return error
+        return a + 1
+
+    check(fn, tensor(3, 3), torch.arange(3))
+
+
+def test_handlers_for_other_errors_before_one_that_catches():
+    def fn(a, i, log):
+        a.mul_(2)
+        try:
+            a[i] = 1.0
+        except NotImplementedError:
+            log.append("none")
+        except LookupError as error:
+            log.append(str(error))
+        return a + 1
+
+    check(fn, tensor(3, 3), torch.arange(3) + 10, [], graphs=None, breaks=None)
+
+
 def test_one_graph_where_memory_is_shared_but_not_in_part():
     def fn(a, b):
         a[0].copy_(a[1])

@@ -15,7 +15,8 @@ import torch
 from ..reasons import FailureAndWrite, OperatorFailed
 from .attributes import MethodVariable
 from .base import unsupported
-from .context import ContextVariable, ExitVariable
+from .function import ClassVariable
+from .iterator import GeneratorVariable
 
 _NAMES = frozenset(
     """gather scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_ take take_along_dim put put_
@@ -65,24 +66,53 @@ def check_write(tx: Any, name: str, written: list[torch.Tensor]) -> None:
 
 
 def _handles(frame: Any) -> bool:
-    """Whether a handler of the program's covers what a frame does now; leaving torch's own contexts is none."""
+    """Whether a handler that may end an error covers what a frame does now. (``finally`` only puts things back.)"""
     handler = frame.current.handler
     while handler is not None:
         start = handler.target
         if start.opname == "PUSH_EXC_INFO":
-            if frame.instructions[start.index + 1].opname != "WITH_EXCEPT_START":
-                return True
-            if not _only_leaves(frame.stack[handler.depth - 1].realize()):
+            if frame.instructions[start.index + 1].opname == "WITH_EXCEPT_START":
+                if _swallows(frame.stack[handler.depth - 1].realize()):
+                    return True
+            elif _catches(frame, start.index + 1):
                 return True
         handler = start.handler
     return False
 
 
-def _only_leaves(leave: Any) -> bool:
-    """Whether an ``__exit__`` lets an error pass and leaves no trace of its own."""
-    if isinstance(leave, MethodVariable):
-        return getattr(leave.function.realize(), "value", None) is contextlib.nullcontext.__exit__
-    return isinstance(leave, ExitVariable) and isinstance(leave.of, ContextVariable)
+_ERRORS = (RuntimeError, IndexError, ValueError, torch.linalg.LinAlgError)
+"""What operators raise of data."""
+_EXPRESSION = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_DEREF", "LOAD_ATTR", "BUILD_TUPLE"})
+
+
+def _catches(frame: Any, at: int) -> bool:
+    """Whether a handler has an ``except`` clause for what operators raise."""
+    instructions = frame.instructions
+    if instructions[at].opname == "POP_TOP":
+        return True
+    while True:
+        first = instructions[at]
+        while instructions[at].opname in _EXPRESSION:
+            at += 1
+        if instructions[at].opname not in ("CHECK_EXC_MATCH", "CHECK_EG_MATCH"):
+            return bool(instructions[at].opname == "POP_TOP")
+        if first.opname != "LOAD_GLOBAL" or instructions[at - 1] is not first:
+            return True
+        cls = frame.scope.load(first.argval) or frame.attempt.builtin(first.argval)
+        cls = None if cls is None else cls.realize()
+        if not isinstance(cls, ClassVariable) or any(issubclass(error, cls.value) for error in _ERRORS):
+            return True
+        at = instructions[at + 1].target.index
+
+
+def _swallows(leave: Any) -> bool:
+    """Whether an ``__exit__`` may end an error: where a generator waits in a ``try`` for it, or ``suppress``."""
+    if not isinstance(leave, MethodVariable):
+        return False
+    if getattr(leave.function.realize(), "value", None) is contextlib.suppress.__exit__:
+        return True
+    generator = getattr(leave.receiver, "attrs", {}).get("gen")
+    return isinstance(generator, GeneratorVariable) and not generator.finished and _handles(generator.frame)
 
 
 def check_overlap(name: str, written: list[torch.Tensor], given: list[torch.Tensor], fakes: list[Any]) -> None:
