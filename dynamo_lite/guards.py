@@ -121,17 +121,25 @@ class Guards:
         tree = _C.GuardTree(code)
         self.root.number = 0
         tree.check(0, "global_state", state, GuardReason("torch:", "global_state", _SENTENCES["global_state"]))
-        for child in self.root.children.values():
-            self._build(tree, child)
+        for source in self._needed():
+            self._build(tree, source)
         for source in self._captures:
             tree.capture(source.number)
         self._build_relations(tree)
         return tree
 
+    def _needed(self) -> list[Source]:
+        """The sources with checks and those on the way to them, parents first."""
+        everywhere = list(self.root.walk())[1:]
+        needed: set[Source] = set()
+        for source in reversed(everywhere):
+            if source in needed or source.needed:
+                assert source.parent is not None
+                needed.update((source, source.parent))
+        return [source for source in everywhere if source in needed]
+
     def _build(self, tree: _C.GuardTree, source: Source) -> None:
-        """Add what is needed of a source and those below it."""
-        if not any(each.needed for each in source.walk()):
-            return
+        """Add a source, whose parent is there, and its checks."""
         assert source.parent is not None
         source.number = tree.child(source.parent.number, source.kind, source.arg)
         if source.expected and not source.checks:
@@ -140,8 +148,6 @@ class Guards:
             place = str(source)
             for kind, arg, _ in source.checks.values():
                 tree.check(source.number, kind, arg, GuardReason(place, kind, _describe(kind, arg)))
-        for child in source.children.values():
-            self._build(tree, child)
 
     def _build_relations(self, tree: _C.GuardTree) -> None:
         for one, other in self._same:

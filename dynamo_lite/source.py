@@ -33,6 +33,7 @@ class Source:
         "expected",
         "related",
         "number",
+        "name",
         "local_rooted",
         "__weakref__",
     )
@@ -51,6 +52,8 @@ class Source:
         """A check that relates several places names this one."""
         self.number = -1
         """The node's number in the guard tree, once that is built."""
+        self.name: str | None = None
+        """What it is called, once somebody asked."""
         self.local_rooted: bool = kind in ("local", "closure") or (parent is not None and parent.local_rooted)
         """Reached through the call's own arguments or closure rather than through globals or constants."""
 
@@ -85,12 +88,16 @@ class Source:
 
     def walk(self) -> Iterator[Source]:
         """This and all below it, parents first."""
-        yield self
-        for child in self.children.values():
-            yield from child.walk()
+        waiting = [self]
+        while waiting:
+            source = waiting.pop()
+            yield source
+            waiting.extend(reversed(source.children.values()))
 
     def __str__(self) -> str:
-        return _NAMES[self.kind](self)
+        if self.name is None:
+            self.name = _NAMES[self.kind](self)
+        return self.name
 
     def __repr__(self) -> str:
         return f"<Source {self}>"

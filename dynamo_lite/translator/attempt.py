@@ -69,6 +69,8 @@ class Attempt:
         """Texts of tensors' values -> the root's step that made them."""
         self.checks: dict[VariableTracker, int] = {}
         """Conditions whose values the graph checks -> the root's step of the first check."""
+        self.plain_classes: set[tuple[Any, ...]] = set()
+        """Ids of modules' classes, with names under which these were found, and guarded, to have what torch has."""
         self.has_handlers = False
         """Whether code that was traced has exception handlers."""
         self.initial_grad_mode = torch.is_grad_enabled()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import mro, own_namespace
-
+_MRO = type.__dict__["__mro__"].__get__
+_NAMESPACE = type.__dict__["__dict__"].__get__
 MISSING = object()
 _IMMUTABLE_TYPE, _HEAP_TYPE = 1 << 8, 1 << 9
 
@@ -17,8 +17,8 @@ def is_heap_type(cls: type) -> bool:
 
 def class_lookup(cls: type, name: str) -> Any:
     """The raw attribute along the MRO, no descriptor called; `MISSING` if there is none."""
-    for base in mro(cls):
-        found = own_namespace(base).get(name, MISSING)
+    for base in _MRO(cls) or (cls,):  # `mro` and `own_namespace`, without the calls: nothing is asked more often
+        found = _NAMESPACE(base).get(name, MISSING)
         if found is not MISSING:
             return found
     return MISSING

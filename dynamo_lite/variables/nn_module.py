@@ -56,10 +56,14 @@ class NNModuleVariable(UserObjectVariable):
 
     def _has_class_attributes(self, tx: Any, wanted: dict[str, Any]) -> bool:
         """Whether the class has these, and no others in their stead; guarded."""
+        key = (id(self.cls), *wanted)
+        if key in tx.attempt.plain_classes:
+            return True
         if any(class_lookup(self.cls, name) is not value for name, value in wanted.items()):
             return False
         for name, value in wanted.items():
             guard_class_attribute(tx, self.cls, name, value)
+        tx.attempt.plain_classes.add(key)
         return True
 
     def _tables(self, tx: Any) -> dict[str, dict[str, Any]]:
