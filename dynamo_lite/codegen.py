@@ -25,9 +25,9 @@ _BY_VALUE = frozenset({int, str, bytes, bool, type(None)})
 class Unreconstructable(Exception):
     """A value that has to outlive the trace can't be made outside of it."""
 
-    def __init__(self, tracker: VariableTracker, reason: BreakReason | None = None) -> None:
+    def __init__(self, tracker: VariableTracker) -> None:
         self.tracker = tracker
-        self.reason = reason or UnreconstructableValue(tracker.describe())
+        self.reason: BreakReason = UnreconstructableValue(tracker.describe())
 
 
 class PyCodegen:

@@ -21,7 +21,7 @@ from .cache import limit_reached, note_recompile
 from .codegen import PyCodegen, Unreconstructable
 from .counters import counters
 from .exc import BackendCompilerFailed, InternalError, RecompileLimitExceeded, SkipFrame, Unsupported
-from .reasons import BreakReason, CheckBesideWrite, DroppedGenerator, FrameLeftAlone, UncaughtException
+from .reasons import BreakReason, DroppedGenerator, FrameLeftAlone, UncaughtException
 from .rerun import rerun
 from .translator.attempt import Attempt
 from .translator.core import BreakHere, RootTranslator
@@ -227,9 +227,6 @@ class FrameCompiler:
             raise SkipFrame("it writes into tensors that share memory")
         if attempt.leaves_made and not any(each.value.requires_grad for each in attempt.graph.inputs):
             raise Unreconstructable(next(iter(attempt.leaves_made)))  # a backend would take it for inference
-        if attempt.checks and attempt.graph.mutates_inputs:
-            checked = next(iter(attempt.checks))
-            raise Unreconstructable(checked, CheckBesideWrite(checked.describe()))
         _order_inputs(attempt)
         cg = PyCodegen(attempt, root.code)
         attempt.effects.replay(cg)
@@ -285,7 +282,7 @@ class Dropped(Exception):
 
 def _step_that_made(attempt: Attempt, error: Unreconstructable | Dropped) -> int:
     """The root's step at which CPython is to make a value that the trace can't make (or keep alive)."""
-    made_at = (attempt.generators, attempt.leaves_made, attempt.texts, attempt.checks)
+    made_at = (attempt.generators, attempt.leaves_made, attempt.texts)
     step = next((steps[error.tracker] for steps in made_at if error.tracker in steps), 0)
     if not step:
         raise SkipFrame(error.reason.what()) from None

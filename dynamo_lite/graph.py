@@ -111,7 +111,7 @@ class GraphBuilder:
         self.writes = 0
         """Operators that wrote, or may have written, into tensors."""
         self.fails_handled = False
-        """Whether an operator that may fail on the data is in it, under a handler of the program's."""
+        """Whether it checks data, or has an operator under a handler of the program's that may fail on the data."""
         self._initial_grad_mode = self._grad_mode = torch.is_grad_enabled()
         self.bodies: list[Body] = []
         """Graphs under way inside of this one, innermost last."""

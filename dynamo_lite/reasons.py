@@ -202,19 +202,6 @@ class UnreconstructableValue(BreakReason):
 
 
 @dataclass(frozen=True)
-class CheckBesideWrite(BreakReason):
-    value: str
-
-    def what(self) -> str:
-        return (
-            f"a check of {self.value} is in a graph that writes into what the program has: it can't run again to fail"
-        )
-
-    def hint(self) -> str:
-        return "write out of place, or check outside of the compiled function"
-
-
-@dataclass(frozen=True)
 class DroppedGenerator(BreakReason):
     value: str
 

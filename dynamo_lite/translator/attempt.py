@@ -67,8 +67,6 @@ class Attempt:
         """Tensors that were made inside and then told to require gradients, with the root's step of that."""
         self.texts: dict[VariableTracker, int] = {}
         """Texts of tensors' values -> the root's step that made them."""
-        self.checks: dict[VariableTracker, int] = {}
-        """Conditions whose values the graph checks -> the root's step of the first check."""
         self.plain_classes: set[tuple[Any, ...]] = set()
         """Ids of modules' classes, with names under which these were found, and guarded, to have what torch has."""
         self.has_handlers = False
@@ -86,7 +84,7 @@ class Attempt:
     def shows_failures(self) -> bool:
         """Whether the program may tell a graph that raises from an operator that raises at its own place. (It can't be
         run again where the graph writes into what the program has.)"""
-        tells = self.has_handlers or not self.effects.empty or bool(self.checks)
+        tells = self.has_handlers or not self.effects.empty or self.graph.fails_handled
         return tells and not self.graph.mutates_inputs
 
     @property
@@ -114,7 +112,6 @@ class Attempt:
         self._forget_classes()
         self.leaves_made.clear()
         self.texts.clear()
-        self.checks.clear()
         self.counted.clear()
         self.contexts.clear()
         self.graph.inputs.clear()

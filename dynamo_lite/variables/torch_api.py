@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .. import higher_order
-from ..reasons import DisabledCall, UnknownCall, UserGraphBreak
+from ..reasons import DisabledCall, FailureAndWrite, UnknownCall, UserGraphBreak
 from ..source import Source
 from .attributes import MethodVariable
 from .base import Args, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type, wraps_value
@@ -236,8 +236,10 @@ def _check_tensor(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     plain = isinstance(condition, TensorVariable) and not condition.asks and condition.fake.device.type == "cpu"
     if not plain or condition.fake.dtype is not torch.bool or tx.graph.bodies:
         return tx.inline(FunctionVariable(torch._check_tensor_all_with, None), args, kwargs)
+    if tx.graph.mutates_inputs:
+        unsupported(FailureAndWrite("torch._check_tensor_all"))
+    tx.graph.fails_handled = True  # its error is raised by running again, whoever handles it
     tx.graph.call("call_function", higher_order.check_all, (condition.node,), {}, None)
-    tx.attempt.checks.setdefault(condition, tx.attempt.root_step)
     return ConstantVariable(None)
 
 
