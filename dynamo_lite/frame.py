@@ -22,7 +22,7 @@ from .codegen import PyCodegen, Unreconstructable
 from .counters import counters
 from .exc import BackendCompilerFailed, InternalError, RecompileLimitExceeded, SkipFrame, Unsupported
 from .reasons import BreakReason, DroppedGenerator, FrameLeftAlone, UncaughtException
-from .rerun import rerun
+from .rerun import as_expected, rerun
 from .translator.attempt import Attempt
 from .translator.core import BreakHere, RootTranslator
 from .translator.graph_break import break_frame, origin_of
@@ -254,7 +254,8 @@ class FrameCompiler:
         attempt, cg = translation.attempt, translation.cg
         if not attempt.graph.operators:
             return None, 0.0
-        gm = attempt.graph.finish([tensor.node for tensor in cg.outputs])
+        expected = [tensor.node for tensor, _ in attempt.expected]
+        gm = attempt.graph.finish([*(tensor.node for tensor in cg.outputs), *expected])
         counters.graphs += 1
         counters.operators += attempt.graph.operators
         if self.observer is not None:
@@ -268,6 +269,8 @@ class FrameCompiler:
         if not callable(compiled):
             wrong = TypeError(f"it returned {type(compiled).__name__}, which can't be called")
             raise BackendCompilerFailed(self.name, wrong) from wrong
+        if attempt.expected:
+            compiled = as_expected(compiled, [truth for _, truth in attempt.expected])
         captured = sum(each.captured for each in attempt.graph.inputs)
         return _C.GraphCall(compiled, captured, attempt.graph.changes_state), time.perf_counter() - started
 

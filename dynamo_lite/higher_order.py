@@ -41,17 +41,6 @@ def being_traced() -> bool:
     return torch._C._len_torch_dispatch_stack() > 0
 
 
-def check_all(condition: torch.Tensor) -> None:
-    """``torch._check_tensor_all``; what it raises the frame raises better when it is run again."""
-    if being_traced():
-        torch.ops.aten._assert_async.msg(condition.all(), "a value that the program checks is not true")
-    else:
-        torch._check_tensor_all(condition)
-
-
-torch.fx.node.has_side_effect(check_all)
-
-
 def checkpoint(body: Body, preserve_rng_state: bool, determinism_check: str, *tensors: torch.Tensor) -> Tensors:
     """``torch.utils.checkpoint.checkpoint(..., use_reentrant=False)``."""
     if being_traced():

@@ -2,13 +2,18 @@
 
 An operator that fails on the data (an index out of range, a singular matrix) raises in the graph's call, before any
 side effect of the frame is replayed and outside of the program's ``try``. So where the program may tell the difference
-the frame is run again by CPython: it raises at its own line, after its own effects, into its own handlers.
+the frame is run again by CPython: it raises at its own line, after its own effects, into its own handlers. The same is
+done where a condition on data, of which one outcome only raises, is not as the trace took it to be.
 """
 
 from __future__ import annotations
 
 import types
+from collections.abc import Callable, Iterable
 from inspect import CO_VARARGS, CO_VARKEYWORDS
+from typing import Any
+
+import torch
 
 from . import _C, logs
 from .bytecode import emit
@@ -18,10 +23,40 @@ _ERROR = "___error"
 _VARIADIC = CO_VARARGS | CO_VARKEYWORDS
 
 
+class Unexpected(Exception):
+    """A condition is not what the trace took it to be."""
+
+
+def as_expected(compiled: Callable[..., Any], expected: list[bool]) -> Callable[..., Any]:
+    """A compiled graph whose last results are to have these truth values; it returns those before."""
+    count = len(expected)
+
+    def call(*inputs: Any) -> Any:
+        before = [(each, each.get_state()) for each in _generators()]
+        results = compiled(*inputs)
+        for condition, truth in zip(results[-count:], expected, strict=True):
+            if bool(condition) is not truth:
+                for generator, state in before:
+                    generator.set_state(state)
+                raise Unexpected
+        return results[:-count]
+
+    return call
+
+
+def _generators() -> Iterable[torch.Generator]:
+    """Where graphs draw random numbers from."""
+    yield torch.default_generator
+    if torch.cuda.is_initialized():
+        yield from torch.cuda.default_generators
+
+
 def _note(error: BaseException, name: str) -> None:
     """Said aloud: if the program doesn't raise it as well, the fault is the graph's or its backend's."""
     if not isinstance(error, Exception):
         raise error
+    if isinstance(error, Unexpected):
+        return
     logs.breaks.warning("the graph of %s raised %s: %s; running it as it is", name, type(error).__name__, error)
 
 

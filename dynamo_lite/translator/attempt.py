@@ -69,6 +69,8 @@ class Attempt:
         """Texts of tensors' values -> the root's step that made them."""
         self.plain_classes: set[tuple[Any, ...]] = set()
         """Ids of modules' classes, with names under which these were found, and guarded, to have what torch has."""
+        self.expected: list[tuple[Any, bool]] = []
+        """Tensors, and the truth values that the trace went on with: where one is another the frame is run again."""
         self.has_handlers = False
         """Whether code that was traced has exception handlers."""
         self.initial_grad_mode = torch.is_grad_enabled()
@@ -112,6 +114,7 @@ class Attempt:
         self._forget_classes()
         self.leaves_made.clear()
         self.texts.clear()
+        self.expected.clear()
         self.counted.clear()
         self.contexts.clear()
         self.graph.inputs.clear()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..exc import Unsupported
+from ..reasons import DataDependentBranch
 from ..variables.base import Exhausted
 from ..variables.constant import ConstantVariable
 from ..variables.context import ContextVariable, ExitVariable, as_context
 from ..variables.iterator import GeneratorVariable
+from ..variables.tensor import TensorVariable
 from .opcodes import opcode
 
 
@@ -16,15 +19,44 @@ def jump(tx: Any, instruction: Any) -> None:
     tx.pc = instruction.target.index
 
 
+def _only_raises(instructions: list[Any], at: int) -> bool:
+    """Whether what begins here goes straight to a ``raise``."""
+    for instruction in instructions[at:]:
+        if instruction.opname == "RAISE_VARARGS":
+            return True
+        if instruction.target is not None or instruction.opname in _ENDS:
+            return False
+    return False
+
+
+_ENDS = frozenset({"RETURN_VALUE", "RETURN_CONST", "RERAISE", "YIELD_VALUE", "SEND"})
+
+
+def _truth(tx: Any, instruction: Any, jumps_if: bool) -> bool:
+    """Of the value on the stack. Where that is a matter of data, and one of the two ways only raises, the trace goes
+    the other, and the graph checks that the program does."""
+    value = tx.pop()
+    try:
+        return bool(tx.truth(value))
+    except Unsupported as error:
+        condition = value.realize()
+        if not isinstance(error.reason, DataDependentBranch) or not isinstance(condition, TensorVariable):
+            raise
+        for truth, at in ((jumps_if, instruction.target.index), (not jumps_if, tx.pc)):
+            if _only_raises(tx.instructions, at) and condition.expect(tx, not truth):
+                return not truth
+        raise
+
+
 @opcode("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
 def pop_jump_if_true(tx: Any, instruction: Any) -> None:
-    if tx.truth(tx.pop()):
+    if _truth(tx, instruction, True):
         tx.pc = instruction.target.index
 
 
 @opcode("POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE")
 def pop_jump_if_false(tx: Any, instruction: Any) -> None:
-    if not tx.truth(tx.pop()):
+    if not _truth(tx, instruction, False):
         tx.pc = instruction.target.index
 
 

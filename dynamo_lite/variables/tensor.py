@@ -227,6 +227,16 @@ class TensorVariable(VariableTracker):
         except (DataDependentOutputException, RuntimeError):
             unsupported(DataDependentBranch())
 
+    def expect(self, tx: Any, truth: bool) -> bool:
+        """Go on as if this were true, or false: the graph returns it too, and where it isn't so the frame is run again
+        as it is. False where that can't be done."""
+        graph = tx.graph
+        if graph.bodies or graph.mutates_inputs or self.asks or self.fake.numel() != 1:
+            return False
+        graph.fails_handled = True
+        tx.attempt.expected.append((record(tx, "call_method", "clone", [self], {}), truth))  # it may be written to yet
+        return True
+
     def contains(self, tx: Any, item: VariableTracker) -> bool:
         unsupported(DataDependentValue("`in` a tensor"))
 

@@ -15,8 +15,7 @@ from torch._library.custom_ops import CustomOpDef
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from .. import higher_order
-from ..reasons import DisabledCall, FailureAndWrite, UnknownCall, UserGraphBreak
+from ..reasons import DisabledCall, UnknownCall, UserGraphBreak
 from ..source import Source
 from .attributes import MethodVariable
 from .base import Args, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type, wraps_value
@@ -233,14 +232,11 @@ def _method_model(name: str) -> Model:
 def _check_tensor(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     """A check of a tensor's values, where the frame can be run again to raise what it raises."""
     condition = kwargs.get("cond", args[1] if len(args) > 1 else None)
-    plain = isinstance(condition, TensorVariable) and not condition.asks and condition.fake.device.type == "cpu"
-    if not plain or condition.fake.dtype is not torch.bool or tx.graph.bodies:
-        return tx.inline(FunctionVariable(torch._check_tensor_all_with, None), args, kwargs)
-    if tx.graph.mutates_inputs:
-        unsupported(FailureAndWrite("torch._check_tensor_all"))
-    tx.graph.fails_handled = True  # its error is raised by running again, whoever handles it
-    tx.graph.call("call_function", higher_order.check_all, (condition.node,), {}, None)
-    return ConstantVariable(None)
+    if isinstance(condition, TensorVariable) and condition.fake.dtype is torch.bool:
+        holds = tx.call(condition.getattr(tx, "all"), [], {})
+        if isinstance(holds, TensorVariable) and holds.expect(tx, True):
+            return ConstantVariable(None)
+    return tx.inline(FunctionVariable(torch._check_tensor_all_with, None), args, kwargs)
 
 
 models_raw(torch._check_tensor_all_with, _check_tensor)
