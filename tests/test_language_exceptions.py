@@ -545,6 +545,34 @@ def effects_before_the_error_stay(x, n):
 
 
 @program()
+def contexts_in_a_cycle(x, n):
+    found = []
+
+    def itself():
+        try:
+            raise ValueError(n)
+        except ValueError as error:
+            error.__context__ = error
+            raise TypeError(n)  # noqa: B904
+
+    def of_two():
+        first, second = KeyError(1), KeyError(2)
+        first.__context__, second.__context__ = second, first
+        try:
+            raise first
+        except KeyError:
+            raise TypeError(n)  # noqa: B904
+
+    for raises in (itself, of_two):
+        try:
+            raises()
+        except TypeError as error:
+            context = error.__context__
+            found += [type(context).__name__, context.__context__ is context, context.__context__.args]
+    return x + 1, found
+
+
+@program()
 def evaluation_stops_in_the_middle_of_a_call(x, n):
     log = []
 

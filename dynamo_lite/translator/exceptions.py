@@ -40,19 +40,20 @@ def raise_varargs(tx: Any, instruction: Any) -> None:
 
 
 def set_context(tx: Any, error: VariableTracker) -> None:
-    """Raising an exception while another is handled makes that its context. The chain stays free of cycles."""
+    """Raising an exception while another is handled makes that its context. The chain gets no new cycle."""
     handled = tx.handled
     if handled is None or error is handled:
         return
     above = handled
+    seen = {above}
     while True:
         next_ = above.getattr(tx, "__context__").realize()
-        if tx.is_none(next_):
-            break
         if next_ is error:
             above.setattr(tx, "__context__", ConstantVariable(None))
+        if tx.is_none(next_) or next_ is error or next_ in seen:  # the program may have made a cycle
             break
         above = next_
+        seen.add(above)
     error.setattr(tx, "__context__", handled)
 
 
