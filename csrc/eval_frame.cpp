@@ -296,12 +296,12 @@ PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
   if (take_direct(frame, thread)) return evaluate_default(state, frame, 0);
   if (hook().users == 0) remove(state);  // somebody who was on top of ours has put it back
   if (is_deep(state)) return run_unhooked(state, frame);
-  Owner* owner = thread.owner != nullptr ? thread.owner : hook().process;
-  if (!counts(owner) || thread.busy != 0 || !is_plain(frame)) return pass_on(state, frame, 0);
-  const bool tail = thread.tail == reinterpret_cast<PyObject*>(slots_of(frame).code);
+  const bool tail = thread.tail != nullptr && thread.tail == reinterpret_cast<PyObject*>(slots_of(frame).code);
   thread.tail = nullptr;
   if (tail) drop_arguments(thread.continuation);
-  if (is_traced(state, frame)) return pass_on(state, frame, 0);
+  if (is_traced(state, frame)) return run_unhooked(state, frame);  // who watches sees what CPython does by itself
+  Owner* owner = thread.owner != nullptr ? thread.owner : hook().process;
+  if (!counts(owner) || thread.busy != 0 || !is_plain(frame)) return pass_on(state, frame, 0);
   return evaluate_for(state, frame, owner, thread, tail);
 }
 

@@ -213,7 +213,9 @@ def test_in_a_function_that_an_operator_runs():
     def fn(x):
         return torch.utils.checkpoint.checkpoint(body, x * 1, use_reentrant=False)
 
-    check(fn, good().requires_grad_(), graphs=None, breaks=None, others=[(bad(),)], backward=True)
+    check(fn, good().requires_grad_(), graphs=None, breaks=None, backward=True)
+    with pytest.raises(Refused):
+        dl.compile(fn, backend="eager")(bad())
 
 
 def test_arguments_of_distributions():
