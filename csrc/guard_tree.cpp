@@ -183,16 +183,16 @@ bool GuardTree::walk_sealed(Ref* captured, Miss* miss) {
 
 // Whether they may be others than they were. After a replay only what it does not vouch for is read again.
 bool GuardTree::read(Values& values, bool replayed) const noexcept {
-  bool moved = !replayed;
-  if (replayed) {
-    for (const std::uint32_t at : values.may_move) {
-      moved = moved || values.of[at] != nodes_[values.nodes[at]].value;
-      values.of[at] = nodes_[values.nodes[at]].value;
-    }
-    return moved;
+  if (!replayed) {
+    values.of.resize(values.nodes.size());
+    for (std::size_t i = 0; i < values.of.size(); ++i) values.of[i] = nodes_[values.nodes[i]].value;
+    return true;
   }
-  values.of.resize(values.nodes.size());
-  for (std::size_t i = 0; i < values.of.size(); ++i) values.of[i] = nodes_[values.nodes[i]].value;
+  bool moved = false;
+  for (const std::uint32_t at : values.may_move) {
+    PyObject* before = std::exchange(values.of[at], nodes_[values.nodes[at]].value);
+    moved = moved || values.of[at] != before;
+  }
   return moved;
 }
 

@@ -54,7 +54,8 @@ class GuardTree {
   Py_ssize_t add_capture(Py_ssize_t node);
 
   bool alive() const noexcept { return liveness_.alive(); }
-  // Whether all holds. `miss`: where not null nothing is taken from memory, and it receives the first failure.
+  // Whether all holds. Either `captured` or `miss` is given: for `miss`, which receives the first failure, nothing is
+  // taken from memory.
   bool walk(const FrameSlots& frame, Ref* captured, Miss* miss);
 
   // The checks in the order they are made.
