@@ -34,14 +34,22 @@ def seconds(fn: Callable[[], Any], number: int, less: Stopwatch | None = None) -
 
 
 def alternate(
-    fns: dict[str, Callable[[], Any]], *, number: int, rounds: int = 15, less: Stopwatch | None = None
+    fns: dict[str, Callable[[], Any]],
+    *,
+    number: int,
+    rounds: int = 15,
+    less: Stopwatch | None = None,
+    between: Callable[[], Any] | None = None,
 ) -> dict[str, list[float]]:
-    """Seconds a call of each, run in turns: ``rounds`` times ``number`` calls each."""
+    """Seconds a call of each, run in turns: ``rounds`` times ``number`` calls each. ``between``: called before each
+    turn, outside of its time."""
     for fn in fns.values():
         seconds(fn, max(5, number // 10))
     found: dict[str, list[float]] = {name: [] for name in fns}
     for _ in range(rounds):
         for name, fn in fns.items():
+            if between is not None:
+                between()
             found[name].append(seconds(fn, number, less))
     return found
 

@@ -251,7 +251,9 @@ struct GraphCall {
   PyObject* fn;         // owned
   PyObject* function;   // borrowed of `fn`: a bound method's function, else `fn`
   PyObject* bound;      // borrowed of `fn`: a bound method's object, else null
+  PyObject* wrong;      // owned; called with a result that is none of the graph's, to raise or to give another; or null
   Py_ssize_t captured;  // how many items of the first argument go in front of the rest
+  Py_ssize_t outputs;   // how many results there are to be, where `wrong` is there
   bool keeps_state;     // it changes torch's state on its way: that is put back where it fails
 };
 
@@ -269,11 +271,24 @@ PyObject* call_graph(const GraphCall* graph, PyObject* const* args, std::size_t 
   return result;
 }
 
+// How many there are in a tuple or list, else -1.
+Py_ssize_t count_of(PyObject* result) noexcept {
+  return PyTuple_Check(result) || PyList_Check(result) ? Py_SIZE(result) : -1;
+}
+
+// Steals the result, which may be null.
+PyObject* checked(const GraphCall* graph, PyObject* result) {
+  if (result == nullptr || graph->wrong == nullptr || count_of(result) == graph->outputs) [[likely]] return result;
+  const Ref found = Ref::steal(result);
+  const Ref wrong = Ref::borrow(graph->wrong);
+  return PyObject_CallOneArg(wrong.get(), found.get());
+}
+
 PyObject* graph_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
   const GraphCall* graph = self_graph(self);
-  if (!graph->keeps_state) return call_graph(graph, args, count, names);
+  if (!graph->keeps_state) return checked(graph, call_graph(graph, args, count, names));
   const KeptState state;
-  PyObject* result = call_graph(graph, args, count, names);
+  PyObject* result = checked(graph, call_graph(graph, args, count, names));
   if (result == nullptr) state.restore();
   return result;
 }
@@ -299,11 +314,14 @@ PyObject* graph_call_captured(PyObject* self, PyObject* const* args, std::size_t
 }
 
 PyObject* graph_call_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"fn", "captured", "keeps_state", nullptr};
+  static const char* names[] = {"fn", "captured", "keeps_state", "outputs", "wrong", nullptr};
   PyObject* fn = nullptr;
+  PyObject* wrong = nullptr;
   Py_ssize_t captured = 0;
+  Py_ssize_t outputs = 0;
   int keeps_state = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|np", const_cast<char**>(names), &fn, &captured, &keeps_state)) {
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|npnO", const_cast<char**>(names), &fn, &captured, &keeps_state,
+                                   &outputs, &wrong)) {
     return nullptr;
   }
   if (!PyCallable_Check(fn)) return PyErr_Format(PyExc_TypeError, "%s can't be called", Py_TYPE(fn)->tp_name);
@@ -314,7 +332,9 @@ PyObject* graph_call_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   self_graph(self)->fn = Py_NewRef(fn);
   self_graph(self)->function = PyMethod_Check(fn) ? PyMethod_GET_FUNCTION(fn) : fn;
   self_graph(self)->bound = PyMethod_Check(fn) ? PyMethod_GET_SELF(fn) : nullptr;
+  self_graph(self)->wrong = Py_XNewRef(wrong);
   self_graph(self)->captured = captured;
+  self_graph(self)->outputs = outputs;
   self_graph(self)->keeps_state = keeps_state != 0;
   return self;
 }
@@ -322,6 +342,7 @@ PyObject* graph_call_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
 int graph_call_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(self_graph(self)->fn);
+  Py_VISIT(self_graph(self)->wrong);
   return 0;
 }
 
@@ -330,6 +351,7 @@ int graph_call_clear(PyObject* self) {
   graph->function = Py_None;  // whoever still calls it is told that this can't be called
   graph->bound = nullptr;
   Py_XSETREF(graph->fn, Py_NewRef(Py_None));
+  Py_CLEAR(graph->wrong);
   return 0;
 }
 
@@ -337,6 +359,7 @@ void graph_call_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
   Py_CLEAR(self_graph(self)->fn);
+  Py_CLEAR(self_graph(self)->wrong);
   type->tp_free(self);
   Py_DECREF(type);
 }

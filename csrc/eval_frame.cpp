@@ -346,12 +346,14 @@ PyObject* set_thread_owner(PyObject*, PyObject* object) {
   bool ok = false;
   Owner* owner = owner_argument(object, ok);
   if (!ok || !watch_thread_end(this_thread())) return nullptr;
+  this_thread().calls += this_thread().owner == nullptr;
   return replace_owner(this_thread().owner, owner);
 }
 
 PyObject* set_process_owner(PyObject*, PyObject* object) {
   bool ok = false;
   Owner* owner = owner_argument(object, ok);
+  ++this_thread().calls;
   return ok ? replace_owner(hook().process, owner) : nullptr;
 }
 
@@ -364,10 +366,13 @@ PyObject* hook_installed(PyObject*, PyObject*) {
   return PyBool_FromLong(current_evaluator(PyThreadState_Get()) == evaluate);
 }
 
+PyObject* outermost_calls(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(this_thread().calls); }
+
 PyMethodDef functions[] = {
     {"set_thread_owner", set_thread_owner, METH_O, "Set who compiles on this thread; returns who did."},
     {"set_process_owner", set_process_owner, METH_O, "Set who compiles on threads without an owner; returns who did."},
     {"current_owner", current_owner, METH_NOARGS, "Who compiles on this thread."},
+    {"outermost_calls", outermost_calls, METH_NOARGS, "How often this thread entered compiled code from outside of any."},
     {"hook_installed", hook_installed, METH_NOARGS, "Whether frames come to us."},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -380,6 +385,7 @@ Thread& this_thread() noexcept {
 }
 
 OwnerScope::OwnerScope(Owner* owner) noexcept : thread_(this_thread()), before_(thread_.owner) {
+  thread_.calls += before_ == nullptr;
   Py_INCREF(owner);
   thread_.owner = owner;
   add_user(owner);
@@ -390,6 +396,11 @@ OwnerScope::~OwnerScope() {
   thread_.owner = before_;
   drop_user(mine);
   Py_XDECREF(mine);
+}
+
+bool is_unwatched(PyThreadState* state) noexcept {
+  const Evaluator current = current_evaluator(state);
+  return current == evaluate_default_address() || (current == evaluate && hook().previous == nullptr);
 }
 
 OffScope::~OffScope() {

@@ -24,6 +24,7 @@ struct Thread {
   PyObject* continuation = nullptr;  // borrowed: that continuation
   const Frame* passing = nullptr;    // the frame that is with another hook
   DirectCall direct = {};
+  unsigned long long calls = 0;  // how often somebody began to compile who was not called by another
 };
 
 Thread& this_thread() noexcept;
@@ -56,6 +57,9 @@ class OffScope {
   Thread& thread_;
   Owner* before_;  // owned
 };
+
+// Whether frames go to CPython's evaluator, or to our hook alone.
+bool is_unwatched(PyThreadState* state) noexcept;
 
 // The slots behind a FrameView; null with a RuntimeError set once its callback has returned, or a TypeError.
 const FrameSlots* frame_slots(PyObject* view) noexcept;

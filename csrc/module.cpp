@@ -6,13 +6,15 @@
 #include "eval_frame.h"
 #include "frame_view.h"
 #include "guards.h"
+#include "launch.h"
 
 PYBIND11_MODULE(_C, module) {
   using namespace dynamo_lite;
   module.attr("TORCH_VERSION") = DL_TORCH_VERSION;
   module.attr("PYTHON_VERSION") = std::to_string(PY_MAJOR_VERSION) + "." + std::to_string(PY_MINOR_VERSION);
   module.attr("CAPTURED_NAME") = "___captured";
-  for (auto* add : {register_cache, register_callables, register_frame_view, register_eval_frame, register_guards}) {
+  for (auto* add : {register_cache, register_callables, register_frame_view, register_eval_frame, register_guards,
+                    register_launch}) {
     if (!add(module.ptr())) throw pybind11::error_already_set();
   }
 }

@@ -90,6 +90,9 @@ def current_owner() -> Owner | None:
     """The owner in force on this thread: its own, else the process's."""
 
 def hook_installed() -> bool: ...
+def outermost_calls() -> int:
+    """How often this thread entered compiled code from outside of any: called what dl.compile returned, or set an
+    owner for a with-block."""
 
 class Wrapped:
     """A callable that calls ``fn`` with ``owner`` set for this thread: what dl.compile and dl.disable (OFF) return.
@@ -187,11 +190,29 @@ CAPTURED_NAME: Final[str]
 class GraphCall:
     """Calls the backend's callable with the hook off for this thread. Vectorcall, nothing allocated but an argument
     vector. ``captured``: the first argument is a tuple whose items go in front of the rest. ``keeps_state``: where it
-    raises, grad mode, inference mode and autocast are put back to what they were."""
+    raises, grad mode, inference mode and autocast are put back to what they were. ``wrong`` is called with a result
+    that is no tuple or list of so many ``outputs``: it raises, or gives what to return."""
 
-    def __init__(self, fn: Callable[..., Any], captured: int = 0, keeps_state: bool = False) -> None: ...
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        captured: int = 0,
+        keeps_state: bool = False,
+        outputs: int = 0,
+        wrong: Callable[[Any], Any] | None = None,
+    ) -> None: ...
     fn: Callable[..., Any]
     captured: int
+    def __call__(self, *args: Any) -> Any: ...
+
+class Launch:
+    """Calls ``whole(*inputs)``; after the first time ``settle()`` says what to call from then on: code that takes a
+    list of the inputs, which it may empty, and is run with grad mode off; or None, that it be ``whole`` always.
+    ``whole`` it is, too, while callbacks of torch's profilers or another hook on frames are in."""
+
+    def __init__(self, whole: Callable[..., Any], settle: Callable[[], Callable[[list[Any]], Any] | None]) -> None: ...
+    whole: Callable[..., Any]
+    inner: Callable[[list[Any]], Any] | None
     def __call__(self, *args: Any) -> Any: ...
 
 class Resume:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.fx.graph import _BoxedCodeGen
+
+from .. import _C
 
 
 def aot(gm: torch.fx.GraphModule, example_inputs: list[Any], **compilers: Any) -> Callable[..., Any]:
@@ -15,7 +19,31 @@ def aot(gm: torch.fx.GraphModule, example_inputs: list[Any], **compilers: Any) -
     return autograd.aot_module_simplified(gm, example_inputs, **compilers)
 
 
+def run_aten(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[[list[Any]], Any]:
+    """A compiler for `aot` that runs the graph operator by operator. It empties the list of its inputs, so that they
+    die with their last use; autograd calls it where anybody's hook may be in."""
+    gm.graph.set_codegen(_BoxedCodeGen())
+    gm.recompile()
+    forward: Any = _C.Wrapped(gm.forward, _C.OFF)
+    forward._boxed_call = True
+    return forward
+
+
 def aot_eager(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     """AOTAutograd's graphs run operator by operator."""
-    compilers = importlib.import_module("functorch.compile")
-    return aot(gm, example_inputs, fw_compiler=compilers.nop, bw_compiler=compilers.nop)
+    return aot(gm, example_inputs, fw_compiler=run_aten, bw_compiler=run_aten)
+
+
+def aot_eager_decomp_partition(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+    """The same with Inductor's decompositions and its partition into forward and backward: what Inductor compiles."""
+    config = importlib.import_module("torch._functorch.config")
+    partition = importlib.import_module("torch._functorch.partitioners").min_cut_rematerialization_partition
+    with config.patch(unlift_effect_tokens=True):
+        return aot(
+            gm,
+            example_inputs,
+            fw_compiler=run_aten,
+            bw_compiler=run_aten,
+            decompositions=importlib.import_module("torch._inductor.compile_fx").select_decomp_table(),
+            partition_fn=functools.partial(partition, compiler="inductor"),
+        )

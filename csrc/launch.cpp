@@ -1,0 +1,124 @@
+#include "launch.h"
+
+#include <structmember.h>
+
+#include <ATen/record_function.h>
+#include <c10/core/GradMode.h>
+
+#include <utility>
+
+#include "eval_frame.h"
+#include "refs.h"
+
+namespace dynamo_lite {
+
+namespace {
+
+// A backend's callable. What it was made of does more than the kernels need: the first call may still tune and measure,
+// and profilers and other compilers' hooks are to see what they always saw. The others call the innermost code, which
+// takes a list that it empties, with grad mode off.
+struct Launch {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  PyObject* whole;   // owned; called with the inputs
+  PyObject* settle;  // owned; called once after the first call, for `inner`; null since then
+  PyObject* inner;   // owned; called with a list of the inputs; null where there is none (yet)
+};
+
+Launch* self_launch(PyObject* self) { return reinterpret_cast<Launch*>(self); }
+
+PyObject* call_inner(const Launch* launch, PyObject* const* args, Py_ssize_t given) {
+  const Ref inputs = Ref::steal(PyList_New(given));
+  if (!inputs) return nullptr;
+  for (Py_ssize_t at = 0; at < given; ++at) PyList_SET_ITEM(inputs.get(), at, Py_NewRef(args[at]));
+  const Ref inner = Ref::borrow(launch->inner);
+  const c10::AutoGradMode off(false);
+  return PyObject_CallOneArg(inner.get(), inputs.get());
+}
+
+PyObject* call_whole(Launch* launch, PyObject* const* args, std::size_t count, PyObject* names) {
+  const Ref whole = Ref::borrow(launch->whole);
+  Ref result = Ref::steal(PyObject_Vectorcall(whole.get(), args, count, names));
+  if (!result || launch->settle == nullptr) return result.release();
+  const Ref settle = Ref::steal(std::exchange(launch->settle, nullptr));
+  Ref inner = Ref::steal(PyObject_CallNoArgs(settle.get()));
+  if (!inner) return nullptr;
+  if (inner.get() != Py_None) Py_XSETREF(launch->inner, inner.release());
+  return result.release();
+}
+
+PyObject* launch_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
+  Launch* launch = self_launch(self);
+  if (launch->inner == nullptr || names != nullptr || at::hasCallbacks() || !is_unwatched(PyThreadState_Get())) {
+    return call_whole(launch, args, count, names);
+  }
+  return call_inner(launch, args, PyVectorcall_NARGS(count));
+}
+
+PyObject* launch_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"whole", "settle", nullptr};
+  PyObject* whole = nullptr;
+  PyObject* settle = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO", const_cast<char**>(names), &whole, &settle)) return nullptr;
+  for (PyObject* each : {whole, settle}) {
+    if (!PyCallable_Check(each)) return PyErr_Format(PyExc_TypeError, "%s can't be called", Py_TYPE(each)->tp_name);
+  }
+  PyObject* self = type->tp_alloc(type, 0);
+  if (self == nullptr) return nullptr;
+  self_launch(self)->vectorcall = launch_call;
+  self_launch(self)->whole = Py_NewRef(whole);
+  self_launch(self)->settle = Py_NewRef(settle);
+  return self;
+}
+
+int launch_traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(self_launch(self)->whole);
+  Py_VISIT(self_launch(self)->settle);
+  Py_VISIT(self_launch(self)->inner);
+  return 0;
+}
+
+int launch_clear(PyObject* self) {
+  Py_CLEAR(self_launch(self)->settle);
+  Py_CLEAR(self_launch(self)->inner);
+  Py_XSETREF(self_launch(self)->whole, Py_NewRef(Py_None));  // whoever still calls it is told that this can't be called
+  return 0;
+}
+
+void launch_dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  launch_clear(self);
+  Py_CLEAR(self_launch(self)->whole);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyMemberDef launch_members[] = {
+    {"whole", T_OBJECT, offsetof(Launch, whole), READONLY, nullptr},
+    {"inner", T_OBJECT, offsetof(Launch, inner), READONLY, nullptr},
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Launch, vectorcall), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+PyType_Slot launch_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(launch_new)},
+    {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+    {Py_tp_traverse, reinterpret_cast<void*>(launch_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(launch_clear)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(launch_dealloc)},
+    {Py_tp_members, launch_members},
+    {0, nullptr},
+};
+PyType_Spec launch_spec = {"dynamo_lite._C.Launch", sizeof(Launch), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, launch_slots};
+
+}  // namespace
+
+bool register_launch(PyObject* module) {
+  auto* type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&launch_spec));
+  return type != nullptr && PyModule_AddType(module, type) == 0;
+}
+
+}  // namespace dynamo_lite
