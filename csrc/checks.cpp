@@ -13,17 +13,18 @@ namespace dynamo_lite {
 struct CheckDetails {
   Key key;                           // dict_has, dict_lacks, type_lacks, lacks_instance_dict_item
   std::vector<Key> keys;             // dict_keys and set_order in order, set_items
-  std::vector<std::uint32_t> nodes;  // same_as, distinct, storages_distinct
+  std::vector<std::uint32_t> nodes;  // same_as, distinct, storages_distinct, symbolic
   std::size_t written = 0;           // storages_distinct: how many of the nodes, the first ones, are written to
+  std::unique_ptr<SymbolicProgram> program;  // symbolic
 };
 
 namespace {
 
-constexpr std::array<const char*, 20> kKindNames{
+constexpr std::array<const char*, 22> kKindNames{
     "type",       "id",        "equals",     "length",                   "dict_keys",
     "dict_has",   "dict_lacks", "type_lacks", "lacks_instance_dict_item", "set_items",  "set_order",  "payload",
-    "tensor",     "storage_offset", "present",   "unbound",    "global_state",             "same_as",
-    "distinct",   "storages_distinct",
+    "tensor",     "tensor_of_any_size", "storage_offset", "present",   "unbound",    "global_state",             "same_as",
+    "distinct",   "storages_distinct", "symbolic",
 };
 
 const char* name_of(CheckKind kind) noexcept { return kKindNames[static_cast<std::size_t>(kind)]; }
@@ -123,6 +124,10 @@ bool Check::set_argument(PyObject* arg, Py_ssize_t node_count, const Liveness& l
     case CheckKind::Tensor:
       facts_ = TensorFacts::of(arg);
       return facts_ != nullptr;
+    case CheckKind::TensorOfAnySize:
+      if (!PyTuple_Check(arg)) return wrong("a tuple of a tensor and the dims that are free");
+      facts_ = TensorFacts::with_free_dims(arg);
+      return facts_ != nullptr;
     case CheckKind::StorageOffset:
       number_ = PyLong_Check(arg) ? PyLong_AsSsize_t(arg) : -1;
       return number_ >= 0 || (PyErr_Clear(), wrong("a number of elements"));
@@ -130,6 +135,9 @@ bool Check::set_argument(PyObject* arg, Py_ssize_t node_count, const Liveness& l
     case CheckKind::Distinct:
     case CheckKind::StoragesDistinct:
       return set_nodes(arg, node_count);
+    case CheckKind::Symbolic:
+      if (!PyTuple_Check(arg) || PyTuple_GET_SIZE(arg) != 2) return wrong("a tuple of nodes and instructions");
+      return set_program(arg, node_count);
     case CheckKind::Id:
       break;
     case CheckKind::Present:
@@ -173,6 +181,13 @@ bool Check::set_nodes(PyObject* arg, Py_ssize_t node_count) {
   if (!one || !add_nodes(one.get(), node_count)) return false;
   details_->written = details_->nodes.size();
   return true;
+}
+
+bool Check::set_program(PyObject* arg, Py_ssize_t node_count) {
+  details_ = std::make_unique<CheckDetails>();
+  if (!add_nodes(PyTuple_GET_ITEM(arg, 0), node_count)) return false;
+  details_->program = SymbolicProgram::of(PyTuple_GET_ITEM(arg, 1), details_->nodes.size());
+  return details_->program != nullptr;
 }
 
 bool Check::add_nodes(PyObject* sequence, Py_ssize_t node_count) {
@@ -273,6 +288,7 @@ bool Check::holds_of(PyObject* value, std::string* found) const noexcept {
       held = same_payload(object_, value);
       break;
     case CheckKind::Tensor:
+    case CheckKind::TensorOfAnySize:
       return facts_->match(value, found);
     case CheckKind::Length: {
       const Py_ssize_t length = own_length(value);
@@ -330,6 +346,8 @@ const std::vector<std::uint32_t>& Check::nodes() const noexcept { return details
 
 std::size_t Check::written() const noexcept { return details_->written; }
 
+const SymbolicProgram& Check::program() const noexcept { return *details_->program; }
+
 const char* Check::kind_name() const noexcept { return name_of(kind_); }
 
 Ref Check::argument() const {
@@ -349,6 +367,7 @@ Ref Check::argument() const {
     case CheckKind::DictLacks:
       return details_->key.object.share();
     case CheckKind::Tensor:
+    case CheckKind::TensorOfAnySize:
       return Ref::steal(PyUnicode_FromString(facts_->in_words().c_str()));
     case CheckKind::Present:
     case CheckKind::Unbound:

@@ -11,6 +11,7 @@
 #include "accessors.h"
 #include "held.h"
 #include "refs.h"
+#include "symbolic.h"
 #include "tensors.h"
 
 namespace dynamo_lite {
@@ -29,6 +30,7 @@ enum class CheckKind : std::uint8_t {
   SetOrder,
   Payload,
   Tensor,
+  TensorOfAnySize,
   StorageOffset,
   Present,
   Unbound,
@@ -36,6 +38,7 @@ enum class CheckKind : std::uint8_t {
   SameAs,
   Distinct,
   StoragesDistinct,
+  Symbolic,
 };
 
 // How long a check that held of a value goes on holding.
@@ -78,6 +81,8 @@ class Check {
   const std::vector<std::uint32_t>& nodes() const noexcept;
   // storages_distinct: how many of those, the first ones, are of tensors that are written to.
   std::size_t written() const noexcept;
+  // symbolic: what is to be true of their values.
+  const SymbolicProgram& program() const noexcept;
 
   CheckKind kind() const noexcept { return kind_; }
   const char* kind_name() const noexcept;
@@ -90,6 +95,7 @@ class Check {
   bool set_keys(PyObject* arg, const Liveness& liveness);
   bool set_set(PyObject* arg, const Liveness& liveness);
   bool set_nodes(PyObject* arg, Py_ssize_t node_count);
+  bool set_program(PyObject* arg, Py_ssize_t node_count);
   bool add_nodes(PyObject* sequence, Py_ssize_t node_count);
   bool set_argument(PyObject* arg, Py_ssize_t node_count, const Liveness& liveness);
   bool keys_match(PyObject* dict) const noexcept;
@@ -102,7 +108,7 @@ class Check {
   bool of_dict_ = false;
   PyObject* object_ = nullptr;  // type, id, equals: borrowed from held_
   Py_ssize_t number_ = 0;       // length, storage_offset
-  std::unique_ptr<TensorFacts> facts_;  // tensor
+  std::unique_ptr<TensorFacts> facts_;  // tensor, tensor_of_any_size
   std::unique_ptr<CheckDetails> details_;
   Held held_;
   Ref reason_;

@@ -350,7 +350,9 @@ bool GuardTree::relation_holds(Relation& relation, bool replayed, std::string* f
   const auto& values = relation.values.of;
   const CheckKind kind = relation.check.kind();
   // Which objects they are is all that matters, and of those which a replay vouches for it held.
-  if (!moved && kind != CheckKind::StoragesDistinct) return true;
+  const bool of_contents = kind == CheckKind::StoragesDistinct || kind == CheckKind::Symbolic;
+  if (!moved && !of_contents) return true;
+  if (kind == CheckKind::Symbolic) return relation.check.program().holds(values, found);
   if (kind == CheckKind::SameAs) {
     if (nodes_[relation.node].value == values.front()) return true;
     if (found) *found = "another object: " + in_words(nodes_[relation.node].value);

@@ -38,10 +38,6 @@ bool is_strided(c10::DispatchKeySet keys) noexcept {
   return !keys.has_any(c10::sparse_ks | c10::sparse_csr_ks | c10::mkldnn_ks);
 }
 
-bool same_dims(c10::IntArrayRef a, c10::IntArrayRef b) noexcept {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(std::int64_t)) == 0;
-}
-
 // As TensorImpl::requires_grad() finds it, without its calls.
 bool requires_grad(const c10::TensorImpl& impl) noexcept {
   const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(impl.autograd_meta());
@@ -53,12 +49,26 @@ c10::DispatchKeySet visible_difference(c10::DispatchKeySet a, c10::DispatchKeySe
   return (a ^ b) - local.included_ - local.excluded_;
 }
 
+// One of the numbers that a shape has for each dimension.
+bool number_of(const c10::TensorImpl& impl, c10::IntArrayRef (c10::impl::SizesAndStrides::*numbers)() const,
+               std::int64_t dim, std::int64_t& number) noexcept {
+  if (impl.has_symbolic_sizes_strides()) return false;
+  const c10::IntArrayRef all = (Fields::sizes_and_strides(impl).*numbers)();
+  if (dim < 0 || static_cast<std::size_t>(dim) >= all.size()) return false;
+  number = all[static_cast<std::size_t>(dim)];
+  return true;
+}
+
 // Text is put together of strings: a torch that brings a C++ library of its own breaks the streams of another.
 std::string dims(c10::IntArrayRef values) {
   std::string text = "(";
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (i) text += ", ";
-    text += std::to_string(values[i]);
+    if (values[i] < 0) {
+      text += "any";
+    } else {
+      text += std::to_string(values[i]);
+    }
   }
   return text + ")";
 }
@@ -93,6 +103,22 @@ std::int64_t storage_offset(PyObject* object) noexcept {
   return impl.has_symbolic_sizes_strides() ? -1 : Fields::storage_offset(impl);
 }
 
+bool tensor_size(PyObject* object, std::int64_t dim, std::int64_t& size) noexcept {
+  return is_tensor(object) && number_of(impl_of(object), &c10::impl::SizesAndStrides::sizes_arrayref, dim, size);
+}
+
+bool tensor_stride(PyObject* object, std::int64_t dim, std::int64_t& stride) noexcept {
+  return is_tensor(object) && number_of(impl_of(object), &c10::impl::SizesAndStrides::strides_arrayref, dim, stride);
+}
+
+bool TensorFacts::fits(const c10::DimVector& wanted, c10::IntArrayRef found) noexcept {
+  if (wanted.size() != found.size()) return false;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (wanted[i] != found[i] && wanted[i] != kFree) return false;
+  }
+  return true;
+}
+
 TensorFacts TensorFacts::read(const c10::TensorImpl& impl) {
   TensorFacts facts;
   facts.keys_ = impl.key_set();
@@ -121,6 +147,26 @@ std::unique_ptr<TensorFacts> TensorFacts::of(PyObject* tensor) {
   return std::make_unique<TensorFacts>(read(impl));
 }
 
+std::unique_ptr<TensorFacts> TensorFacts::with_free_dims(PyObject* tuple) {
+  PyObject* tensor;
+  PyObject* sizes;
+  PyObject* strides;
+  if (!PyArg_ParseTuple(tuple, "OO!O!", &tensor, &PyTuple_Type, &sizes, &PyTuple_Type, &strides)) return nullptr;
+  auto facts = of(tensor);
+  const auto free = [](PyObject* dims, c10::DimVector& numbers) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(dims); ++i) {
+      const std::size_t dim = PyLong_AsSize_t(PyTuple_GET_ITEM(dims, i));
+      if (dim >= numbers.size()) {
+        if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "the tensor has no dimension %zu", dim);
+        return false;
+      }
+      numbers[dim] = kFree;
+    }
+    return true;
+  };
+  return facts && free(sizes, facts->sizes_) && free(strides, facts->strides_) ? std::move(facts) : nullptr;
+}
+
 bool TensorFacts::match(PyObject* object, std::string* found) const noexcept {
   if (!is_tensor(object)) {
     if (found) *found = "no tensor";
@@ -130,8 +176,8 @@ bool TensorFacts::match(PyObject* object, std::string* found) const noexcept {
   const auto& shape = Fields::sizes_and_strides(impl);
   const bool matches = !impl.has_symbolic_sizes_strides() && visible_difference(keys_, impl.key_set()).empty() &&
                        dtype_ == c10::typeMetaToScalarType(impl.dtype()) && device_ == Fields::device(impl) &&
-                       requires_grad_ == requires_grad(impl) && same_dims(sizes_, shape.sizes_arrayref()) &&
-                       (!strided_ || same_dims(strides_, shape.strides_arrayref()));
+                       requires_grad_ == requires_grad(impl) && fits(sizes_, shape.sizes_arrayref()) &&
+                       (!strided_ || fits(strides_, shape.strides_arrayref()));
   if (!matches && found) {
     *found = impl.has_symbolic_sizes_strides() ? "a tensor with symbolic sizes" : difference(read(impl));
   }
@@ -176,8 +222,8 @@ std::string TensorFacts::difference(const TensorFacts& other) const {
   add(device_ != other.device_, "device", device_text(other.device_), device_text(device_));
   add(requires_grad_ != other.requires_grad_, "requires_grad", other.requires_grad_ ? "True" : "False",
       requires_grad_ ? "True" : "False");
-  add(!same_dims(sizes_, other.sizes_), "size", dims(other.sizes_), dims(sizes_));
-  add(!same_dims(strides_, other.strides_), "strides", dims(other.strides_), dims(strides_));
+  add(!fits(sizes_, other.sizes_), "size", dims(other.sizes_), dims(sizes_));
+  add(!fits(strides_, other.strides_), "strides", dims(other.strides_), dims(strides_));
   const auto keys = visible_difference(keys_, other.keys_);
   add(!keys.empty(), "dispatch keys", c10::toString(other.keys_), c10::toString(keys_));
   return text;

@@ -33,6 +33,10 @@ PyObject* tensor_grad(PyObject* object) noexcept;
 // Where in its storage a tensor begins, in elements; -1 where the object is no tensor or has no such place.
 std::int64_t storage_offset(PyObject* object) noexcept;
 
+// The size and the stride of one dimension, in elements; false where the object is no tensor that has it as a number.
+bool tensor_size(PyObject* object, std::int64_t dim, std::int64_t& size) noexcept;
+bool tensor_stride(PyObject* object, std::int64_t dim, std::int64_t& stride) noexcept;
+
 // The facts that a graph is specialised to: dtype, device, dispatch keys, requires_grad, sizes and strides as the
 // TensorImpl keeps them. What a subclass computes in Python (__torch_dispatch__ sizes) is not asked.
 class TensorFacts {
@@ -40,6 +44,8 @@ class TensorFacts {
   // Null with a ValueError set where the tensor is one whose facts cannot be guarded (symbolic sizes, nested), or a
   // TypeError where it is none.
   static std::unique_ptr<TensorFacts> of(PyObject* tensor);
+  // Of (tensor, dims whose sizes are free, dims whose strides are): symbolic programs say what those may be.
+  static std::unique_ptr<TensorFacts> with_free_dims(PyObject* tuple);
 
   // Whether a tensor has the same facts. Dispatch keys count as far as this thread's included and excluded sets let
   // them be seen. `found`: where not null, receives the difference in words.
@@ -51,7 +57,10 @@ class TensorFacts {
   static bool words(PyObject* tensor, std::vector<const void*>& words);
 
  private:
+  static constexpr std::int64_t kFree = -1;  // in place of a size or a stride
+
   static TensorFacts read(const c10::TensorImpl& impl);
+  static bool fits(const c10::DimVector& wanted, c10::IntArrayRef found) noexcept;
   std::string difference(const TensorFacts& other) const;
 
   c10::DispatchKeySet keys_;
