@@ -34,14 +34,12 @@ def _make_owner(
     options: dict[str, Any] | None = None,
     observer: Observer | None = None,
 ) -> _C.Owner:
-    if dynamic:
-        raise ValueError("dynamic=True: shapes are static here; pass dynamic=None or False")
     found = lookup_backend(backend)
     name = backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
     settings = {key: value for key, value in (("mode", mode), ("options", options)) if value is not None}
     if settings:
         found = functools.partial(found, **settings)
-    compiler = FrameCompiler(found, name, fullgraph=fullgraph, observer=observer)
+    compiler = FrameCompiler(found, name, fullgraph=fullgraph, dynamic=dynamic, observer=observer)
     owner = _C.Owner(compiler, name)
     _OWNERS.add(owner)
     return owner
@@ -62,7 +60,8 @@ def compile(
         fn: what to compile. A module gives a module that shares its state; anything else a callable.
         backend: a registered name, or ``backend(gm: torch.fx.GraphModule, example_inputs: list) -> callable``.
         fullgraph: a graph break is an error (`exc.Unsupported`) instead.
-        dynamic: None or False; shapes are static.
+        dynamic: which sizes, and which integers that are arguments, may differ from call to call without another
+            compile: None: those that did; True: all; False: none.
         mode, options: handed to the backend as keyword arguments where they are given.
 
     Raises:
@@ -188,6 +187,8 @@ def reset() -> None:
     """Drop all compiled code. What is running goes on."""
     for owner in list(_OWNERS):
         owner.reset()
+        if isinstance(owner.callback, FrameCompiler):
+            owner.callback.shapes.forget()
 
 
 def _trace_graph_break(tx: Any, message: VariableTracker | None = None) -> VariableTracker:
@@ -233,12 +234,13 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(fn: Any) -> Callable[..., Explanation]:
-    """``explain(fn)(*args)`` runs ``fn`` once with graphs run eagerly, and says what was captured."""
+def explain(fn: Any, *, dynamic: bool | None = None) -> Callable[..., Explanation]:
+    """``explain(fn)(*args)`` runs ``fn`` once with graphs run eagerly, and says what was captured. ``dynamic``: as for
+    `compile`."""
 
     def call(*args: Any, **kwargs: Any) -> Explanation:
         observer = Observer()
-        owner = _make_owner("eager", observer=observer)
+        owner = _make_owner("eager", dynamic=dynamic, observer=observer)
         target = fn._dl_original.__call__ if isinstance(fn, CompiledModule) else _target(fn)
         if isinstance(target, torch.nn.Module):
             target = target.__call__

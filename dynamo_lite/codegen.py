@@ -90,6 +90,9 @@ class PyCodegen:
     def store_subscr(self) -> None:
         self.add(emit.store_subscr())
 
+    def binary_op(self, symbol: str) -> None:
+        self.add(emit.binary_op(symbol))
+
     def push_null(self) -> None:
         self.add(emit.push_null())
 

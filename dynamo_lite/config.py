@@ -16,11 +16,15 @@ inline_limit: int = 60
 unroll_limit: int = 200_000
 """Bytecodes one attempt may interpret before it gives the frame up (a loop that never ends would hang the tracer)."""
 
+capture_scalar_outputs: bool = False
+"""Whether numbers that are read from tensors' data (``.item()``), and sizes that hang on it (``nonzero``), go into the
+graph as symbols; else the graph breaks there."""
+
 translate_library: bool = False
 """Whether frames of the standard library that are called from outside of a trace are looked at. They hold nothing for
 a graph, as a rule; it shows that looking at any frame at all does no harm."""
 
-_SETTINGS = ("recompile_limit", "inline_limit", "unroll_limit", "translate_library")
+_SETTINGS = ("recompile_limit", "inline_limit", "unroll_limit", "capture_scalar_outputs", "translate_library")
 
 
 @contextlib.contextmanager

@@ -30,12 +30,26 @@ class Unsupported(RuntimeError):
         self.path: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        where = "".join(
-            f"\n  {frame.filename}:{frame.lineno} in {frame.name}\n    {frame.line or '<no source>'}"
-            for frame in self.user_stack
-        )
-        place = f"\n\nWhere (innermost last):{where}" if where else ""
-        return f"{self.reason.what()}{place}\n\nHint: {self.reason.hint()}"
+        return f"{self.reason.what()}{_where(self.user_stack)}\n\nHint: {self.reason.hint()}"
+
+
+def _where(user_stack: tuple[FrameSummary, ...]) -> str:
+    """The user's frames with their source lines, as messages show them."""
+    where = "".join(
+        f"\n  {frame.filename}:{frame.lineno} in {frame.name}\n    {frame.line or '<no source>'}"
+        for frame in user_stack
+    )
+    return f"\n\nWhere (innermost last):{where}" if where else ""
+
+
+class ConstraintViolation(ValueError):
+    """What ``dl.mark_dynamic`` was told of a dimension is not so: the program leaves it one size, or it has one that is
+    out of the range. ``user_stack``: where the program settles it."""
+
+    def __init__(self, what: str, user_stack: tuple[FrameSummary, ...] = ()) -> None:
+        hint = "leave the mark out, or mark a smaller range; the shapes that this place combines must agree"
+        super().__init__(f"{what}{_where(user_stack)}\n\nHint: {hint}")
+        self.user_stack = user_stack
 
 
 class RecompileLimitExceeded(RuntimeError):

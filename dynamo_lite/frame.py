@@ -20,9 +20,17 @@ from .bytecode import assemble
 from .cache import limit_reached, note_recompile
 from .codegen import PyCodegen, Unreconstructable
 from .counters import counters
-from .exc import BackendCompilerFailed, InternalError, RecompileLimitExceeded, SkipFrame, Unsupported
+from .exc import (
+    BackendCompilerFailed,
+    ConstraintViolation,
+    InternalError,
+    RecompileLimitExceeded,
+    SkipFrame,
+    Unsupported,
+)
 from .reasons import BreakReason, DroppedGenerator, FrameLeftAlone, UncaughtException
 from .rerun import as_expected, rerun
+from .shapes import ShapePolicy, Translated
 from .translator.attempt import Attempt
 from .translator.core import BreakHere, RootTranslator
 from .translator.graph_break import break_frame, origin_of
@@ -75,15 +83,23 @@ class Translation:
     positions: Any
     state: _C.GlobalState
     broken: GraphBreak | None
+    shapes: Translated
 
 
 class FrameCompiler:
     """The callback of an owner: asked about each frame for which it has no entry that holds."""
 
     def __init__(
-        self, backend: Backend, name: str, *, fullgraph: bool = False, observer: Observer | None = None
+        self,
+        backend: Backend,
+        name: str,
+        *,
+        fullgraph: bool = False,
+        dynamic: bool | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self.backend = backend
+        self.shapes = ShapePolicy(dynamic)
         self.name = name
         self.fullgraph = fullgraph
         self.observer = observer
@@ -106,7 +122,7 @@ class FrameCompiler:
             return self._leave_alone(view.code, skipped)
         except (RecursionError, MemoryError) as error:  # the program's own limits, which translating it meets first
             return self._leave_alone(view.code, SkipFrame(f"translating it raised {type(error).__name__}"))
-        except (Unsupported, BackendCompilerFailed, InternalError):
+        except (Unsupported, BackendCompilerFailed, ConstraintViolation, InternalError):
             raise
         except Exception as error:
             place = f"{view.code.co_qualname} ({view.code.co_filename}:{view.code.co_firstlineno})"
@@ -140,7 +156,10 @@ class FrameCompiler:
         failed = rerun(view.code) if attempt.shows_failures else []
         instructions = translation.cg.finish(graph_call, tensors, translation.positions, failed)
         attempt.guards.written = attempt.graph.written
+        attempt.graph.symbols.check_marks()
+        attempt.guards.facts(attempt.graph.symbols.facts())
         tree = attempt.guards.build(view.code, translation.state)
+        translation.shapes.keep()
         code = assemble(instructions, like=view.code, cellvars=())
         attempt.close()
         counters.frames += 1
@@ -170,10 +189,11 @@ class FrameCompiler:
         break_at: tuple[int, ...] = ()
         broken: GraphBreak | None = None
         ran_early: list[tuple[Any, Any]] = []
+        shapes = self.shapes.begin(view.code, view.locals)
         try:
             for _ in range(_ATTEMPTS):
                 state = _C.GlobalState()
-                attempt = Attempt(view.globals, view.builtins, ran_early)
+                attempt = Attempt(view.globals, view.builtins, shapes, ran_early)
                 root = _root(attempt, view, break_at)
                 found = None
                 try:
@@ -202,7 +222,7 @@ class FrameCompiler:
                     if found is None:
                         attempt.close()
                 if found is not None:
-                    return Translation(attempt, *found, state, broken)
+                    return Translation(attempt, *found, state, broken, shapes)
         except SkipFrame as skipped:
             skipped.cause = broken
             raise
@@ -225,7 +245,7 @@ class FrameCompiler:
             raise SkipFrame("there is nothing in it for a graph", loses=False)
         if attempt.graph.writes_shared_memory():
             raise SkipFrame("it writes into tensors that share memory")
-        if attempt.leaves_made and not any(each.value.requires_grad for each in attempt.graph.inputs):
+        if attempt.leaves_made and not any(each.value.requires_grad for each in attempt.graph.tensors):
             raise Unreconstructable(next(iter(attempt.leaves_made)))  # a backend would take it for inference
         _order_inputs(attempt)
         cg = PyCodegen(attempt, root.code)
@@ -263,7 +283,7 @@ class FrameCompiler:
         started = time.perf_counter()
         try:
             with tracing(TracingContext(attempt.graph.fake_mode)):
-                compiled = self.backend(gm, [each.value for each in attempt.graph.inputs])
+                compiled = self.backend(gm, [each.example for each in attempt.graph.inputs])
         except Exception as error:
             raise BackendCompilerFailed(self.name, error) from error
         if not callable(compiled):

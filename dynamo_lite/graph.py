@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import logging
 import operator
@@ -18,9 +19,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.amp import autocast_mode
 from torch.autograd import grad_mode
 
+from . import config
 from .exc import Unsupported
 from .higher_order import enter_sdpa_kernel, plain_tensor
 from .reasons import UnsupportedOperation, UnsupportedValue
+from .shapes import Operation, Symbols, compile_expression
 from .source import Source
 
 _STATE_CHANGERS = frozenset(
@@ -30,12 +33,14 @@ _STATE_CHANGERS = frozenset(
 
 @dataclass
 class GraphInput:
-    """A placeholder: where the call finds its value, the value it was traced with, and what stands for it."""
+    """A placeholder: where the call finds its value, the value it was traced with, and what stands for it.
+
+    The value is a tensor, or an integer that a symbol stands for."""
 
     source: Source
-    value: torch.Tensor
+    value: Any
     node: torch.fx.Node
-    fake: torch.Tensor
+    fake: Any
     convert: Callable[[Any], torch.Tensor] | None = None
     """Makes the tensor of what is found at the source; None: that is the tensor."""
 
@@ -48,6 +53,15 @@ class GraphInput:
     def may_share_memory(self) -> bool:
         """Whether nothing is known of whose memory it is: it is made of something that is no tensor."""
         return self.convert is not None and self.convert is not plain_tensor
+
+    @property
+    def is_tensor(self) -> bool:
+        return isinstance(self.fake, torch.Tensor)
+
+    @property
+    def example(self) -> Any:
+        """What a backend is shown."""
+        return self.value if self.is_tensor else self.fake
 
 
 class Body:
@@ -80,7 +94,7 @@ class Body:
     def storages(self) -> set[int]:
         """Memory that was there before."""
         fakes = [*self._given, *(node.meta["example_value"] for node in (*self.lifted, *self.lifted.values()))]
-        return {fake.untyped_storage()._cdata for fake in fakes}
+        return {fake.untyped_storage()._cdata for fake in fakes if isinstance(fake, torch.Tensor)}
 
 
 _tracing = threading.local()
@@ -100,10 +114,19 @@ class GraphBuilder:
     def __init__(self) -> None:
         from torch.fx.experimental.symbolic_shapes import ShapeEnv  # brings sympy, which is slow to import
 
-        shape_env = ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
+        # Sizes that happen to be equal now are not taken to be equal always.
+        of_data = config.capture_scalar_outputs
+        shape_env = ShapeEnv(allow_scalar_outputs=of_data, allow_dynamic_output_shape_ops=of_data, duck_shape=False)
         self.fake_mode = FakeTensorMode(shape_env=shape_env)
+        self.symbols = Symbols(shape_env)
+        self._numbers: dict[Any, torch.fx.Node] = {}
+        """Expression of symbols -> the node that computes it."""
+        self._results: dict[Any, tuple[torch.fx.Node, Any]] = {}
+        """Symbol that hangs on data -> the node in whose result it is, and where in that."""
         self.graph = torch.fx.Graph()
         self.inputs: list[GraphInput] = []
+        self._layouts: dict[int, tuple[Any, Any]] = {}
+        """id of an input's fake -> its shape and strides as they were at first."""
         self._last_placeholder: torch.fx.Node | None = None
         self.operators = 0
         """Nodes that are calls."""
@@ -119,15 +142,88 @@ class GraphBuilder:
         self._modules = 0
 
     def input(
-        self, source: Source, value: torch.Tensor, convert: Callable[[Any], torch.Tensor] | None = None
+        self,
+        source: Source,
+        value: torch.Tensor,
+        convert: Callable[[Any], torch.Tensor] | None = None,
+        dims: list[int] | None = None,
     ) -> GraphInput:
-        """A new placeholder. Its fake has the value's class, metadata and ``requires_grad``."""
-        fake = self._fake(value)  # may be refused
+        """A new placeholder. Its fake has the value's class, metadata and ``requires_grad``. ``dims``: the dimensions
+        whose sizes are symbols."""
+        fake = self._fake(source, value, dims or [])  # may be refused
+        return self._add_input(source, value, fake, convert)
+
+    def _add_input(self, source: Source, value: Any, fake: Any, convert: Any = None) -> GraphInput:
         node = self._placeholder(f"arg{len(self.inputs)}")
         node.meta["example_value"] = fake
         found = GraphInput(source, value, node, fake, convert)
+        if found.is_tensor:
+            self._layouts[id(fake)] = (fake.shape, fake.stride())
         self.inputs.append(found)
         return found
+
+    def number(self, number: torch.SymInt | torch.SymFloat) -> torch.fx.Node:
+        """The node that computes a number from the inputs.
+
+        Raises:
+            NoProgram: a graph can't have what it is made by.
+        """
+        expression = number.node.expr
+        found = self._numbers.get(expression)
+        if found is None:
+            stack: list[Any] = []
+            for step in compile_expression(expression, lambda symbol: ("node", self._symbol(symbol)), False):
+                if isinstance(step, Operation):
+                    operands = tuple(stack[-step.operands :])
+                    stack[-step.operands :] = [self.graph.call_function(step.function, operands)]
+                else:
+                    stack.append(step[1])
+            (found,) = stack
+            found.meta["example_value"] = number
+            self._numbers[expression] = found
+        return found
+
+    def _symbol(self, symbol: Any) -> torch.fx.Node:
+        """The node that has a symbol's number: an input of its own, or what an input says of itself."""
+        found = self._numbers.get(symbol)
+        if found is not None:
+            return found
+        if symbol in self._results:
+            found = self._numbers[symbol] = self._within(*self._results[symbol])
+            return found
+        place = self.symbols.places[symbol]
+        number = self.symbols.number_of(symbol)
+        if place.kind == "int":
+            found = self._add_input(place.source, self.symbols.hint(symbol), number).node
+        else:
+            of = next(each.node for each in self.inputs if each.source is place.source)
+            args = (of,) if place.kind == "offset" else (of, place.dim)
+            found = self.graph.call_method({"offset": "storage_offset"}.get(place.kind, place.kind), args)
+            found.meta["example_value"] = number
+        self._numbers[symbol] = found
+        return found
+
+    def _within(self, node: torch.fx.Node, path: Any) -> torch.fx.Node:
+        """What is at a path in a node's result: an item, or what a method returns."""
+        for key in path:
+            method = getattr(key, "name", None)
+            if method is not None:
+                node = self.graph.call_method(method, (node,))
+            else:
+                node = self.graph.call_function(operator.getitem, (node, key.idx))
+        return node
+
+    def define(self, node: torch.fx.Node, result: Any) -> None:
+        """The symbols that an operator's result brings: they hang on data."""
+        bound = self.symbols.new_in(result)
+        if bound:
+            node.meta["unbacked_bindings"] = bound
+            self._results.update((symbol, (node, path)) for symbol, path in bound.items())
+
+    @property
+    def tensors(self) -> list[GraphInput]:
+        """The inputs that are tensors."""
+        return [each for each in self.inputs if each.is_tensor]
 
     def enter(self) -> None:
         """From here on this thread's operators run on fakes."""
@@ -138,11 +234,13 @@ class GraphBuilder:
         _tracing.on = False
         self.fake_mode.__exit__(None, None, None)
 
-    def _fake(self, value: torch.Tensor) -> torch.Tensor:
-        if not value.requires_grad or value.is_leaf:
-            return self.fake_mode.from_tensor(value, static_shapes=True)
-        with warnings.catch_warnings():  # the converter reads .grad, of which torch warns where it is no leaf's
-            warnings.simplefilter("ignore")
+    def _fake(self, source: Source, value: torch.Tensor, dims: list[int]) -> torch.Tensor:
+        with contextlib.ExitStack() as stack:
+            if value.requires_grad and not value.is_leaf:  # the converter reads .grad, of which torch warns then
+                stack.enter_context(warnings.catch_warnings())
+                warnings.simplefilter("ignore")
+            if dims:
+                return self.symbols.fake(self.fake_mode, source, value, dims)
             return self.fake_mode.from_tensor(value, static_shapes=True)
 
     def _placeholder(self, name: str) -> torch.fx.Node:
@@ -222,7 +320,11 @@ class GraphBuilder:
     def inputs_in_storage(self, fake: torch.Tensor) -> list[GraphInput]:
         """The inputs that share a tensor's memory."""
         storage = fake.untyped_storage()._cdata
-        return [each for each in self.inputs if each.fake.untyped_storage()._cdata == storage]
+        return [each for each in self.tensors if each.fake.untyped_storage()._cdata == storage]
+
+    def is_resized(self, fake: torch.Tensor) -> bool:
+        """Whether it is an input whose shape or strides are other ones now."""
+        return self._layouts.get(id(fake), (fake.shape, fake.stride())) != (fake.shape, fake.stride())
 
     def note_writes(self, fakes: list[torch.Tensor]) -> None:
         """These were written into, or may have been."""
@@ -253,8 +355,8 @@ class GraphBuilder:
         """Whether an input that is written to and another input are views of one storage, or may be."""
         if self._written and len(self.inputs) > 1 and any(each.may_share_memory for each in self.inputs):
             return True  # what is converted may share anything
-        storages = [each.value.untyped_storage()._cdata for each in self.inputs]
-        changed = [each.value.untyped_storage()._cdata for each in self.inputs if each.source in self._written]
+        storages = [each.value.untyped_storage()._cdata for each in self.tensors]
+        changed = [each.value.untyped_storage()._cdata for each in self.tensors if each.source in self._written]
         return any(storages.count(storage) > 1 for storage in changed)
 
     def drop_unused_inputs(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from . import _C
+from .shapes import Fact
 from .source import Source, name_of
 
 
@@ -22,7 +23,7 @@ class GuardReason:
     text: str
 
     def __str__(self) -> str:
-        return f"{self.place} {self.text}"
+        return f"{self.place} {self.text}".strip()
 
 
 def _describe(kind: str, arg: Any) -> str:
@@ -42,6 +43,10 @@ def _describe(kind: str, arg: Any) -> str:
             f"is a {arg.dtype} tensor on {arg.device} of shape {tuple(arg.shape)}"
             f"{', requires_grad' if arg.requires_grad else ''}"
         )
+    if kind == "tensor_of_any_size":
+        tensor, free, _ = arg
+        shape = ", ".join("any" if dim in free else str(size) for dim, size in enumerate(tensor.shape))
+        return f"is a {tensor.dtype} tensor on {tensor.device} of shape ({shape})"
     return _SENTENCES[kind].format(arg=arg)
 
 
@@ -75,6 +80,7 @@ class Guards:
         self.written: set[Source] = set()
         """Places of tensors that the graph writes into: no other may share their memory."""
         self._tensors: dict[Source, None] = {}
+        self._facts: list[Fact] = []
 
     def close(self) -> None:
         """Take the tree of sources apart."""
@@ -90,11 +96,28 @@ class Guards:
         """An object that the new code may refer to directly."""
         return self.root.child("const", value)
 
-    def tensor(self, source: Source, value: torch.Tensor, cls: type) -> None:
+    def tensor(
+        self,
+        source: Source,
+        value: torch.Tensor,
+        cls: type,
+        free: tuple[tuple[int, ...], tuple[int, ...]] = ((), ()),
+    ) -> None:
+        """``free``: the dimensions whose sizes, and those whose strides, are left to `facts`."""
         source.check("type", cls)
-        source.check("tensor", value)
+        if any(free):
+            source.check("tensor_of_any_size", (value, *free))
+        else:
+            source.check("tensor", value)
         self._tensors[source] = None
         self.distinct(source)
+
+    def facts(self, facts: list[Fact]) -> None:
+        """What must be true of symbolic sizes and numbers."""
+        self._facts = facts
+        for fact in facts:
+            for source in fact.sources:
+                source.related = True
 
     def same(self, one: Source, other: Source) -> None:
         """Two places hold one object."""
@@ -153,6 +176,9 @@ class Guards:
         for one, other in self._same:
             reason = GuardReason(str(one), "same_as", f"is {other}")
             tree.check(one.number, "same_as", other.number, reason)
+        for fact in self._facts:
+            nodes = [source.number for source in fact.sources]
+            tree.check(0, "symbolic", (nodes, fact.program), GuardReason("", "symbolic", fact.text))
         distinct = [source.number for source in self._distinct]
         if len(distinct) > 1:
             text = _SENTENCES["distinct"]

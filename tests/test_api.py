@@ -190,11 +190,6 @@ def test_backend_of_a_wrong_type(backend):
         dl.compile(plus, backend=backend)(tensor(2))
 
 
-def test_dynamic_shapes_are_refused_in_words():
-    with pytest.raises(ValueError, match="static"):
-        dl.compile(plus, backend="eager", dynamic=True)
-
-
 def test_backend_that_raises():
     def broken(gm, inputs):
         raise KeyError("backend bug")

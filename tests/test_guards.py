@@ -20,12 +20,12 @@ from programs import Recorder, ints, tensor
 
 
 class Compiled:
-    """A compiled function that says of each call whether it was compiled again."""
+    """A compiled function, whose numbers are no symbols, that says of each call whether it was compiled again."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
         self.recorder = Recorder()
-        self.compiled = dl.compile(fn, backend=self.recorder)
+        self.compiled = dl.compile(fn, backend=self.recorder, dynamic=False)
 
     def __call__(self, *args: Any, **kwargs: Any) -> int:
         """Call both, compare, and return how many graphs are new."""
@@ -545,7 +545,7 @@ def test_recompile_limit_warns_once_and_names_the_guards():
         return x + number
 
     recorder = Recorder()
-    compiled = dl.compile(fn, backend=recorder)
+    compiled = dl.compile(fn, backend=recorder, dynamic=False)
     with dl.config.patch(recompile_limit=3), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for n in range(8):
@@ -563,7 +563,7 @@ def test_recompile_limit_warns_once_and_names_the_guards():
 def test_limit_is_eight_by_default():
     assert dl.config.recompile_limit == 8
     recorder = Recorder()
-    compiled = dl.compile(lambda x, n: x + n, backend=recorder)
+    compiled = dl.compile(lambda x, n: x + n, backend=recorder, dynamic=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for n in range(12):

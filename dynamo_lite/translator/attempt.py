@@ -12,6 +12,7 @@ import torch
 from ..graph import GraphBuilder
 from ..guards import Guards
 from ..reasons import UnsupportedOperation
+from ..shapes import Translated
 from ..side_effects import SideEffects
 from ..source import Source
 from ..variables.base import LazyVariable, NotConstant, VariableTracker, unsupported, wrap
@@ -21,6 +22,7 @@ from ..variables.lookup import is_heap_type
 from ..variables.mapping import DictVariable
 from ..variables.sequence import ListVariable, SizeVariable, SliceVariable, TupleVariable
 from ..variables.sets import set_of_constants
+from ..variables.symbolic import make_number
 from ..variables.user_object import EnumVariable, wrap_opaque
 
 _CONSTANTS = frozenset(CONSTANT_TYPES)
@@ -37,10 +39,12 @@ class Attempt:
         self,
         namespace: dict[str, Any],
         builtins_namespace: dict[str, Any],
+        shapes: Translated,
         ran_early: list[tuple[Any, Any]] | None = None,
     ) -> None:
         self.guards = Guards()
         self.graph = GraphBuilder()
+        self.shapes = shapes
         self.effects = SideEffects(self.guards)
         self.memo: dict[int, tuple[Any, VariableTracker]] = {}
         """id of a real object -> (the object, its tracker)."""
@@ -50,6 +54,8 @@ class Attempt:
         self.builtins_namespace = builtins_namespace
         self._scopes: dict[int, GlobalScope] = {}
         self._builtins: dict[str, LazyVariable] = {}
+        self.innermost: Any = None
+        """The translator that is at work."""
         self.steps = 0
         self.contexts: list[Any] = []
         """Contexts that are entered for real while tracing, outermost first."""
@@ -118,8 +124,13 @@ class Attempt:
         self.counted.clear()
         self.contexts.clear()
         self.graph.inputs.clear()
+        self.graph.symbols.close()
         self.effects.close()
         self.guards.close()
+
+    def note_guards(self) -> None:
+        """What torch's ``ShapeEnv`` has come to assume is this place's doing."""
+        self.graph.symbols.note_guards(self.innermost)
 
     def add_class(self, made: Any) -> None:
         """A class was made inside."""
@@ -226,4 +237,6 @@ _MAKERS: dict[type, Any] = {
     OrderedDict: _make_dict,
     set: set_of_constants,
     frozenset: set_of_constants,
+    torch.SymInt: make_number,
+    torch.SymFloat: make_number,
 }

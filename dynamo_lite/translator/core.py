@@ -108,14 +108,18 @@ class InstructionTranslator(Operations):
         instructions = self.instructions
         self.done = False
         limit = config.unroll_limit
-        while not self.done:
-            instruction = self.current = instructions[self.pc]
-            self.pc += 1
-            attempt.steps += 1
-            self.steps += 1
-            if attempt.steps > limit:
-                unsupported(UnsupportedOpcode(instruction.opname, f"more than {limit} bytecodes were traced"))
-            self.step(instruction)
+        outer, attempt.innermost = attempt.innermost, self
+        try:
+            while not self.done:
+                instruction = self.current = instructions[self.pc]
+                self.pc += 1
+                attempt.steps += 1
+                self.steps += 1
+                if attempt.steps > limit:
+                    unsupported(UnsupportedOpcode(instruction.opname, f"more than {limit} bytecodes were traced"))
+                self.step(instruction)
+        finally:
+            attempt.innermost = outer
 
     def step(self, instruction: Any) -> None:
         handler = HANDLERS.get(instruction.opname)
@@ -288,6 +292,10 @@ class InstructionTranslator(Operations):
     def note_place(self, error: Unsupported) -> None:
         """Put this frame in front of the user's stack of an error that leaves it."""
         error.user_stack = (self.place(), *error.user_stack)
+
+    def places(self) -> tuple[FrameSummary, ...]:
+        """The frames of the program that are under way, outermost first."""
+        return (*(() if self.parent is None else self.parent.places()), self.place())
 
     def place(self) -> FrameSummary:
         positions = self.current.positions if self.current is not None else None

@@ -19,6 +19,7 @@ from .mapping import DictVariable
 from .registry import models, models_raw
 from .sequence import ListVariable, SequenceVariable, SliceVariable
 from .sets import SetVariable
+from .symbolic import SymbolicNumber
 from .tensor import TensorVariable
 from .user_object import UserObjectVariable
 
@@ -89,7 +90,7 @@ def _sum(tx: Any, iterable: VariableTracker, start: VariableTracker | None = Non
 
 @models(len)
 def _len(tx: Any, of: VariableTracker) -> VariableTracker:
-    return ConstantVariable(of.length(tx))
+    return tx.length(of)
 
 
 @models(bool)
@@ -107,6 +108,8 @@ def _number(kind: type) -> None:
     def convert(tx: Any, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
         if args and isinstance(args[0], TensorVariable):
             return args[0]._value(tx, f"__{kind.__name__}__", [])
+        if len(args) == 1 and isinstance(args[0], SymbolicNumber):
+            return args[0].converted(tx, kind)
         if args and isinstance(args[0], UserObjectVariable) and not args[0].is_constant():
             methods = (f"__{kind.__name__}__", *(("__float__",) if kind is complex else ()), "__index__")
             return tx.make(tx.fold(kind, [number(tx, args[0], *methods), *map(tx.python_value, args[1:])]))

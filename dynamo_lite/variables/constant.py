@@ -181,7 +181,7 @@ class ConstantIterator(VariableTracker):
         cg.call(iter, [lambda: cg.load_const(rest)])
 
 
-@wraps_type(*CONSTANT_TYPES)
+@wraps_type(*(each for each in CONSTANT_TYPES if each is not int))
 def _wrap_constant(attempt: Any, value: Any, source: Source) -> VariableTracker:
     source.check("id" if type(value) in _SINGLETONS else "equals", value)
     return ConstantVariable(value, source)

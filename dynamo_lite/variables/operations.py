@@ -42,6 +42,7 @@ from .iterator import GeneratorVariable, IteratorVariable
 from .mapping import DictVariable, DictViewVariable
 from .sequence import ListVariable, SequenceIterator, SequenceVariable, SliceVariable, TupleVariable
 from .sets import SetIterator, SetVariable, combine_views
+from .symbolic import SymbolicNumber
 from .symbols import BINARY, COMPARE, INPLACE, SWAPPED, UNARY, method_of
 from .tensor import TensorVariable
 from .user_object import (
@@ -167,8 +168,10 @@ class Operations:
 
     def index_value(self, variable: VariableTracker, message: str = _NO_INTEGER) -> Any:
         """What ``__index__`` gives. ``message``: of the TypeError where there is none."""
-        if variable.is_constant() and hasattr(type(variable.as_constant()), "__index__"):
-            return operator.index(variable.as_constant())
+        if isinstance(variable, SymbolicNumber) or variable.is_constant():
+            value = variable.as_constant()
+            if hasattr(type(value), "__index__"):
+                return operator.index(value)
         if isinstance(variable, TensorVariable):
             try:
                 return variable._value(self, "__index__", []).as_constant()
@@ -213,6 +216,8 @@ class Operations:
         """``one is other``."""
         if one is other:
             return True
+        if SymbolicNumber in (type(one), type(other)) and one.python_type() is not other.python_type():
+            return False  # whatever the number is
         first, second = one.identity(), other.identity()
         if isinstance(first, ConstantVariable) and isinstance(second, ConstantVariable):
             if type(first.value) is not type(second.value):
@@ -246,6 +251,8 @@ class Operations:
         one, other = one.realize(), other.realize()
         if one is other:
             return True
+        if isinstance(one, SymbolicNumber) or isinstance(other, SymbolicNumber):
+            return self.truth(self.compare("==", one, other).realize())
         if isinstance(one, ConstantVariable) and isinstance(other, ConstantVariable):
             return self.identical(one, other) if one.value != one.value else bool(one.value == other.value)
         return self.identical(one, other) or self.truth(self.compare("==", one, other).realize())
@@ -319,7 +326,7 @@ class Operations:
             return self.make(self.fold(operator.mod, (left.value, self.python_value(right))))
         kinds = left.python_type(), right.python_type()
         order = [(left, right, False)]
-        if kinds[0] is not kinds[1]:
+        if kinds[0] is not kinds[1] or isinstance(right, SymbolicNumber):
             order.insert(0 if self._overloads_reflected(symbol, *kinds) else 1, (right, left, True))
         for one, other, reflected in order:
             found = one.binary(self, symbol, other, reflected)
@@ -490,6 +497,12 @@ class Operations:
     def string(self, value: VariableTracker, name: str) -> VariableTracker:
         """``str`` or ``repr``."""
         return text.string(self, value, name)
+
+    def length(self, of: VariableTracker) -> VariableTracker:
+        """``len(of)``."""
+        if isinstance(of, TensorVariable) and of.fake.ndim:
+            return self.make(of.fake.shape[0])
+        return ConstantVariable(of.length(self))
 
     # -- attributes ------------------------------------------------------------------------------------------------
 

@@ -167,7 +167,7 @@ class TupleVariable(SequenceVariable):
 
 
 class SizeVariable(TupleVariable):
-    """`torch.Size`; its items are known integers."""
+    """`torch.Size`; its items are integers, known or symbolic."""
 
     __slots__ = ()
     kind = torch.Size
@@ -178,11 +178,21 @@ class SizeVariable(TupleVariable):
     def make(self, items: list[VariableTracker]) -> SequenceVariable:
         return SizeVariable(items)
 
+    def as_fx(self) -> tuple[Any, Any]:
+        pairs = [item.realize().as_fx() for item in self.items]
+        nodes = tuple(pair[0] for pair in pairs)  # which no Size can hold
+        return nodes if any(isinstance(node, torch.fx.Node) for node in nodes) else torch.Size(nodes), torch.Size(
+            [pair[1] for pair in pairs]
+        )
+
     def _adds(self, other: SequenceVariable) -> bool:
         return isinstance(other, TupleVariable)
 
     def method_numel(self, tx: Any) -> VariableTracker:
-        return tx.make(torch.Size(self.as_constant()).numel())
+        found: VariableTracker = ConstantVariable(1)
+        for item in self.items:
+            found = tx.binary("*", found, item.realize())
+        return found
 
     def reconstruct(self, cg: Any) -> None:
         cg.call(torch.Size, [lambda: TupleVariable.reconstruct(self, cg)])

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -16,6 +17,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._device import _device_constructors
 
+from .. import config
 from ..higher_order import plain_tensor
 from ..reasons import (
     DataDependentBranch,
@@ -25,6 +27,7 @@ from ..reasons import (
     UnsupportedOperation,
     UnsupportedValue,
 )
+from ..shapes import SYMBOLIC
 from ..source import Source
 from .attributes import MISSING, class_lookup, guard_class_lacks
 from .base import (
@@ -55,6 +58,9 @@ VALUE_METHODS = frozenset(
     | {"__str__", "__format__", "equal", "allclose", "is_nonzero"}
 )
 """Methods that need the data."""
+
+_SCALARS: dict[str, Any] = {"item": None, "__int__": int, "__float__": float, "__index__": int}
+"""Those that read one number, and what they make of it."""
 
 METADATA_WRITERS = frozenset(
     {"resize_", "resize_as_", "set_", "t_", "transpose_", "squeeze_", "unsqueeze_", "swapdims_", "swapaxes_"}
@@ -163,6 +169,11 @@ class TensorVariable(VariableTracker):
                 return found
         if args or name in ("numpy", "__array__", "__repr__", "__str__", "__format__"):
             unsupported(DataDependentValue(f"Tensor.{name}()"))
+        if name in _SCALARS and self._is_captured and self.fake.dtype is not torch.bool:
+            found = record(tx, "call_method", "item", [self], {})
+            return found if name == "item" else tx.call(tx.make(_SCALARS[name]), [found], {})
+        if self._is_captured:
+            unsupported(DataDependentValue(f"Tensor.{name}()"))
         try:
             return tx.make(getattr(self.fake, name)())
         except (DataDependentOutputException, RuntimeError, ValueError):
@@ -211,7 +222,7 @@ class TensorVariable(VariableTracker):
     def length(self, tx: Any) -> int:
         if self.fake.ndim == 0:
             tx.raise_error(TypeError, "len() of a 0-d tensor")
-        return self.fake.shape[0]
+        return int(self.fake.shape[0])
 
     def iterate(self, tx: Any) -> VariableTracker:
         if self.fake.ndim == 0:
@@ -221,7 +232,14 @@ class TensorVariable(VariableTracker):
     def reverse(self, tx: Any) -> VariableTracker:
         return tx.call(self.getattr(tx, "flip"), [ConstantVariable(0)], {}) if self.fake.ndim else self
 
+    @property
+    def _is_captured(self) -> bool:
+        """Whether a number that is read of it is a symbol."""
+        return config.capture_scalar_outputs and getattr(self.fake, "constant", None) is None
+
     def truth(self, tx: Any) -> bool:
+        if self._is_captured:
+            unsupported(DataDependentBranch())
         try:
             return bool(self.fake)
         except (DataDependentOutputException, RuntimeError):
@@ -381,7 +399,7 @@ METHODS: dict[str, Any] = {
     "requires_grad_": _requires_grad_,
     "size": _size,
     "dim": lambda tx, tensor: ConstantVariable(tensor.fake.dim()),
-    "__len__": lambda tx, tensor: ConstantVariable(tensor.length(tx)),
+    "__len__": lambda tx, tensor: tx.length(tensor),
     "__getitem__": lambda tx, tensor, key: tensor.getitem(tx, key),
     "__iter__": lambda tx, tensor: tensor.iterate(tx),
 }
@@ -405,8 +423,8 @@ def result(tx: Any, node: Any, fake: Any) -> VariableTracker:
             return NamedTupleVariable(items, type(fake))
         return TupleVariable(items) if isinstance(fake, tuple) else ListVariable(items)
     if isinstance(fake, torch.Size):
-        return SizeVariable([ConstantVariable(each) for each in fake])
-    if isinstance(fake, _LITERAL):
+        return SizeVariable([tx.make(each) for each in fake])
+    if isinstance(fake, (*_LITERAL, *SYMBOLIC)):
         return tx.make(fake)
     unsupported(
         UnsupportedValue(f"a {type(fake).__name__} returned by an operator", "only tensors and constants can be")
@@ -462,7 +480,12 @@ def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> Varia
     _tensors_in(fakes, given)
     _tensors_in(fake_kwargs.values(), given)
     versions = [_version(each) for each in given]
-    fake = compute(kind, target, fakes, fake_kwargs)
+    if tx.graph.symbols.there_are:  # some decompositions are for symbols alone
+        with enable_python_dispatcher():
+            fake = compute(kind, target, fakes, fake_kwargs)
+        tx.attempt.note_guards()
+    else:
+        fake = compute(kind, target, fakes, fake_kwargs)
     written = [each for each, before in zip(given, versions) if before < 0 or each._version != before]
     known = tx.attempt.fakes.get(id(fake))
     if not written and (known is not None or (isinstance(fake, _LITERAL) and fake is not None)):
@@ -471,6 +494,11 @@ def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> Varia
         written = _said_to_be_written(target, fakes)
     if fake is None and not written:
         unsupported(UnsupportedOperation(f"{operator_name(target)}, which returns nothing,", "tensors"))
+    if isinstance(fake, SYMBOLIC) and not written:
+        if tx.graph.symbols.env.pending_fresh_unbacked_symbols:
+            operands = tuple(pair[0] for pair in pairs), {key: pair[0] for key, pair in named.items()}
+            tx.graph.define(tx.graph.call(kind, target, *operands, fake), fake)
+        return tx.make(fake)
     if isinstance(fake, torch.Size) or (not written and _only_facts(fake)):
         return tx.make(fake)
     if written:
@@ -481,6 +509,7 @@ def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> Varia
     if written:
         check_write(tx, operator_name(target), written)
     node = tx.graph.call(kind, target, tuple(pair[0] for pair in pairs), {k: p[0] for k, p in named.items()}, fake)
+    tx.graph.define(node, fake)
     if written:
         tx.graph.note_writes(written)
     return result(tx, node, fake) if fake is not None else ConstantVariable(None)
@@ -534,9 +563,7 @@ def _check_written(tx: Any, target: Any, written: list[torch.Tensor]) -> None:
     for fake in written:
         if torch._debug_has_internal_overlap(fake) == _OVERLAPS and not fake.is_inference():
             unsupported(OperatorFailed(operator_name(target), "it writes into a tensor whose elements share memory"))
-        tracker = tx.attempt.fakes.get(id(fake))
-        real = None if tracker is None else tracker.value
-        if real is not None and (real.shape != fake.shape or real.stride() != fake.stride()):
+        if tx.graph.is_resized(fake):
             unsupported(OperatorFailed(operator_name(target), "it resizes a tensor that was given"))
 
 
@@ -545,7 +572,7 @@ _OVERLAPS = 1
 
 
 def _only_facts(fake: Any) -> bool:
-    return type(fake) is tuple and all(isinstance(each, (int, bool, float, str)) for each in fake)
+    return type(fake) is tuple and all(isinstance(each, (int, bool, float, str, *SYMBOLIC)) for each in fake)
 
 
 def operator_name(target: Any) -> str:
@@ -593,10 +620,11 @@ def wrap_plain(attempt: Any, value: torch.Tensor, source: Source, cls: type | No
     if torch._C._functorch.is_functorch_wrapped_tensor(value):
         return attempt.opaque(value, source, "a tensor of a torch.func transform")
     try:
-        given = attempt.graph.input(source, value, None if cls is None else plain_tensor)
+        dims = attempt.shapes.dims(source, value) if cls is None else []
+        given = attempt.graph.input(source, value, None if cls is None else plain_tensor, dims)
     except (UnsupportedFakeTensorException, NotImplementedError):
         return attempt.opaque(value, source, "a tensor of which no fake can be made")
-    attempt.guards.tensor(source, value, cls or type(value))
+    attempt.guards.tensor(source, value, cls or type(value), attempt.graph.symbols.free_dims(source))
     found = TensorVariable(given.node, given.fake, type(value), source, value)
     attempt.fakes[id(given.fake)] = found
     return found

@@ -26,6 +26,7 @@ from .function import FunctionVariable, NestedFunctionVariable
 from .mapping import DictVariable
 from .registry import Model, models, models_if, models_raw
 from .sequence import ListVariable, SequenceVariable
+from .symbolic import SymbolicNumber
 from .tensor import TensorVariable, operator_name, record
 from .tensor_subclass import instances
 from .user_object import UserObjectVariable
@@ -354,6 +355,10 @@ def _check(tx: Any, condition: VariableTracker, message: Any = None) -> Variable
 
 @models(torch._check_with)
 def _check_with(tx: Any, error: VariableTracker, condition: VariableTracker, message: Any = None) -> VariableTracker:
+    if isinstance(condition, SymbolicNumber):  # it hangs on data: the graph checks it
+        torch._check(condition.number)
+        tx.graph.call("call_function", torch._check, (condition.node,), {}, None)
+        return ConstantVariable(None)
     if not tx.truth(condition):
         text = tx.call(message, [], {}) if message is not None and not tx.is_none(message) else None
         tx.raise_error(error.as_constant(), "Expected cond to be True" if text is None else tx.python_value(text))

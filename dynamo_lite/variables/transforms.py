@@ -243,12 +243,12 @@ def _element(fake: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 def _check_dims(transform: TransformVariable, mapped: Any, dims: list[int]) -> None:
-    sizes = set()
+    sizes: list[int] = []
     for tensor, dim in zip(mapped, dims):
         if not -tensor.fake.ndim <= dim < tensor.fake.ndim:
             _refuse(transform.describe(), "an in_dim is out of range")
-        sizes.add(tensor.fake.shape[dim])
-    if len(sizes) != 1:
+        sizes.append(tensor.fake.shape[dim])
+    if not sizes or any(size != sizes[0] for size in sizes):
         _refuse(transform.describe(), "the sizes that it maps over are none or not the same")
 
 

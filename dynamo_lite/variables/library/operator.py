@@ -22,7 +22,7 @@ from .pure import number
 def _length_hint(tx: Any, of: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
     kind = of.python_type()
     if tx.lookup(kind, "__len__") is not MISSING:
-        return ConstantVariable(of.length(tx))
+        return tx.length(of)
     if tx.lookup(kind, "__length_hint__") is MISSING:
         return default or ConstantVariable(0)
     if isinstance(of, UserObjectVariable):

@@ -13,6 +13,7 @@ from ..base import Args, Kwargs, VariableTracker, unsupported
 from ..constant import ConstantVariable, unless_refused
 from ..registry import models, models_raw
 from ..sequence import TupleVariable
+from ..symbolic import SymbolicNumber
 from ..tensor import TensorVariable
 from ..user_object import UserObjectVariable
 
@@ -53,6 +54,8 @@ def _pure(value: Any) -> None:
     def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         if any(isinstance(arg, TensorVariable) for arg in args):
             unsupported(UnsupportedOperation(f"{value.__name__}()", "a tensor"))
+        if len(args) == 1 and not kwargs and isinstance(args[0], SymbolicNumber):
+            return args[0].converted(tx, value)
         if own is not None and args and isinstance(args[0], UserObjectVariable) and not args[0].is_constant():
             method = args[0].special(tx, own)
             if method is not None:

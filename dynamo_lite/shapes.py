@@ -1,0 +1,565 @@
+"""Numbers that may differ from call to call: which sizes and arguments are symbols, and what a graph relies on.
+
+torch's ``ShapeEnv`` does the algebra and gathers what it was asked. Each symbol has a `Place`, where a call finds its
+number; from the places and what the ``ShapeEnv`` gathered come the facts that are checked, in C++, before each call.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any, NamedTuple
+
+import torch
+import torch._guards
+
+from .exc import ConstraintViolation
+from .source import Source
+
+SYMBOLIC: tuple[type, ...] = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+Step = tuple[Any, ...]
+"""An instruction of a symbolic program: its name and operands."""
+
+
+class DimRange(NamedTuple):
+    """A dimension that may have any size from ``min`` to ``max``, both inclusive; None: no bound."""
+
+    dim: int
+    min: int | None
+    max: int | None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a call finds a number: a ``size`` or ``stride`` of a tensor, its ``offset``, or an ``int`` itself."""
+
+    source: Source
+    kind: str
+    dim: int = 0
+
+    def __str__(self) -> str:
+        return _PLACE_NAMES[self.kind].format(self.source, self.dim)
+
+    def instruction(self, value: int) -> Step:
+        """How a symbolic program reads it; ``value``: which of the program's values the source is."""
+        return (self.kind, value, self.dim) if self.kind in ("size", "stride") else (self.kind, value)
+
+
+_PLACE_NAMES = {"size": "{0}.size({1})", "stride": "{0}.stride({1})", "offset": "{0}.storage_offset()", "int": "{0}"}
+
+
+class Fact(NamedTuple):
+    """Something that must be true of the numbers that a call brings."""
+
+    sources: list[Source]
+    program: list[Step]
+    """For `GuardTree`'s check of kind ``symbolic``."""
+    text: str
+
+
+# -- marks on tensors, which torch.compile reads too -------------------------------------------------------------------
+
+
+def mark_dynamic(t: torch.Tensor, dim: int, *, min: int | None = None, max: int | None = None) -> None:
+    """From the first compile on, the size of this dimension may differ from call to call.
+
+    Args:
+        t: an argument of compiled code, before it is called.
+        dim: which dimension; from the end where it is negative.
+        min, max: the smallest and the greatest size there will be, in elements; None: any.
+
+    Where the program leaves it one size only, compiling it raises `exc.ConstraintViolation`.
+
+    Raises:
+        TypeError: ``t`` is no tensor.
+        IndexError: it has no such dimension.
+        ValueError: no size is between ``min`` and ``max``.
+    """
+    at = _dimension(t, dim)
+    if min is not None and max is not None and min > max:
+        raise ValueError(f"no size is at least {min} and at most {max}")
+    _marks(t, "_dynamo_dynamic_indices").add(at)
+    ranges = _marks(t, "_dynamo_dynamic_range")
+    ranges.difference_update([each for each in ranges if each.dim == at])
+    ranges.add(DimRange(at, min, max))
+    _marks(t, "_dynamo_static_indices").discard(at)
+
+
+def mark_static(t: torch.Tensor, dim: int | None = None) -> None:
+    """The size of this dimension (None: of each) is the same in every call of one compile.
+
+    Raises:
+        TypeError: ``t`` is no tensor.
+        IndexError: it has no such dimension.
+    """
+    if dim is None and isinstance(t, torch.Tensor):
+        for each in range(t.dim()):
+            mark_static(t, each)
+        return
+    at = _dimension(t, dim or 0)
+    _marks(t, "_dynamo_static_indices").add(at)
+    _marks(t, "_dynamo_dynamic_indices").discard(at)
+
+
+def _dimension(t: torch.Tensor, dim: int) -> int:
+    if not isinstance(t, torch.Tensor):
+        raise TypeError(f"marks are for tensors, not {type(t).__name__}")
+    if not -t.dim() <= dim < t.dim():
+        raise IndexError(f"a tensor of shape {tuple(t.shape)} has no dimension {dim}")
+    return dim % t.dim()
+
+
+def _marks(t: torch.Tensor, name: str) -> set[Any]:
+    return t.__dict__.setdefault(name, set())
+
+
+# -- which numbers are symbols -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Seen:
+    """What the translations of a code object met: the last values by the names of their places."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    changed: set[tuple[str, int]] = field(default_factory=set)
+    """Places (and dimensions of those, -1 for a number) whose values were not always the same."""
+
+
+class ShapePolicy:
+    """Decides for one ``dl.compile`` which numbers are symbols. ``dynamic``: None: those that changed; or all; or none.
+
+    Parameters and buffers keep their shapes; 0 and 1 are never symbols.
+    """
+
+    def __init__(self, dynamic: bool | None) -> None:
+        self.dynamic = dynamic
+        self._seen: weakref.WeakKeyDictionary[CodeType, Seen] = weakref.WeakKeyDictionary()
+
+    def begin(self, code: CodeType, arguments: dict[str, Any]) -> Translated:
+        """For one translation of a frame."""
+        return Translated(self.dynamic, self._seen.setdefault(code, Seen()), arguments)
+
+    def forget(self) -> None:
+        self._seen.clear()
+
+
+class Translated:
+    """What one translation asks of the policy, and what it meets."""
+
+    def __init__(self, dynamic: bool | None, seen: Seen, arguments: dict[str, Any]) -> None:
+        self._dynamic = dynamic
+        self._seen = seen
+        self._arguments = arguments
+        self._met: dict[str, Any] = {}
+
+    def keep(self) -> None:
+        """The translation came through: the next one knows what this one met."""
+        self._seen.values.update(self._met)
+
+    def dims(self, source: Source, tensor: torch.Tensor) -> list[int]:
+        """The dimensions of a tensor whose sizes are symbols."""
+        static = getattr(tensor, "_dynamo_static_indices", ())
+        marked = getattr(tensor, "_dynamo_dynamic_indices", ())
+        if self._dynamic is False or (_of_a_module(source, tensor) and not marked):
+            return []
+        changed = self._changes(source, tuple(tensor.shape))
+        weakly = getattr(tensor, "_dynamo_weak_dynamic_indices", ())
+        return [
+            dim
+            for dim, size in enumerate(tensor.shape)
+            if size > 1 and dim not in static and (self._dynamic or dim in marked or dim in changed or dim in weakly)
+        ]
+
+    def is_symbol(self, source: Source, value: int) -> bool:
+        """Whether an integer is one."""
+        if self._dynamic is False or source.kind == "const":
+            return False
+        changed = -1 in self._changes(source, value) or (self._dynamic and source.kind == "local")
+        return bool(changed) and value not in (0, 1) and abs(value) < _LARGE
+
+    def _changes(self, source: Source, value: Any) -> set[int]:
+        """The dimensions (-1: the number) that were something else once."""
+        name = str(source)
+        holder = self._holder(source)
+        self._met[name] = (holder, value)
+        before = self._seen.values.get(name)
+        if before is not None and before[0] == holder and type(before[1]) is type(value):
+            for dim in _differences(before[1], value):
+                self._seen.changed.add((name, dim))
+        return {dim for place, dim in self._seen.changed if place == name}
+
+    def _holder(self, source: Source) -> int:
+        """Which module the place belongs to: that of another one having another value is no change."""
+        while source.parent is not None and source.parent.parent is not None:
+            source = source.parent
+        root = self._arguments.get(source.arg) if source.kind == "local" else None
+        return id(root) if isinstance(root, torch.nn.Module) else 0
+
+
+_LARGE = 1 << 62
+"""Beyond it a program in C++ might leave the range of its integers."""
+
+
+def _of_a_module(source: Source, tensor: torch.Tensor) -> bool:
+    """Whether the tensor is a parameter or buffer."""
+    holder = source.parent
+    return isinstance(tensor, torch.nn.Parameter) or (holder is not None and holder.arg in ("_parameters", "_buffers"))
+
+
+def _differences(before: Any, now: Any) -> list[int]:
+    if not isinstance(now, tuple):
+        return [] if before == now else [-1]
+    return [dim for dim, (one, other) in enumerate(zip(before, now)) if one != other] if len(before) == len(now) else []
+
+
+# -- symbols and what is known of them ---------------------------------------------------------------------------------
+
+
+class _Name(torch._guards.Source):
+    """A place as torch's ``ShapeEnv`` names it in its messages."""
+
+    def __init__(self, name: str) -> None:
+        self._text = name
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Name) and self._text == other._text
+
+
+class Symbols:
+    """The symbols of one attempt, over a ``ShapeEnv``."""
+
+    def __init__(self, shape_env: Any) -> None:
+        self.env = shape_env
+        self.places: dict[Any, Place] = {}
+        """Symbol -> where its number is found."""
+        self._hints: dict[Any, int] = {}
+        self._numbers: list[tuple[Any, Place, int]] = []
+        """(SymInt, place, number) of all that may differ from call to call."""
+        self._marked: list[tuple[Any, Place]] = []
+        self._ranges: list[tuple[Any, Any]] = []
+        """Symbols with their first ranges."""
+        self.of_data: set[Any] = set()
+        """Symbols of which nothing is known before the graph runs."""
+        self._by_source: dict[Source, torch.SymInt] = {}
+        self._noted: list[Any] = []
+        """The user's frame at which each of the ``ShapeEnv``'s guards came to be."""
+
+    def close(self) -> None:
+        """torch remembers answers of each ``ShapeEnv``, and with them that itself, for as long as there is room."""
+        if self.there_are:
+            for method in vars(type(self.env)).values():
+                if hasattr(method, "cache_clear"):
+                    method.cache_clear()
+
+    @property
+    def there_are(self) -> bool:
+        """Whether any number is a symbol."""
+        return bool(self._numbers)
+
+    def fake(self, mode: Any, source: Source, tensor: torch.Tensor, dims: list[int]) -> torch.Tensor:
+        """A fake tensor whose sizes in ``dims`` are symbols, and what follows from those.
+
+        Raises:
+            ConstraintViolation: a size is out of the range that it is marked with.
+        """
+        context = _context(tensor, dims)
+        name = str(source)
+        found = mode.from_tensor(tensor, source=_Name(name), symbolic_context=context)
+        for dim, (size, number) in enumerate(zip(found.shape, tensor.shape)):
+            self._add(size, Place(source, "size", dim), number)
+        for dim, (stride, number) in enumerate(zip(found.stride(), tensor.stride())):
+            self._add(stride, Place(source, "stride", dim), number)
+        self._add(found.storage_offset(), Place(source, "offset"), tensor.storage_offset())
+        marked = getattr(tensor, "_dynamo_dynamic_indices", ())
+        self._marked += [(found.shape[dim], Place(source, "size", dim)) for dim in dims if dim in marked]
+        return found
+
+    def number(self, source: Source, value: int) -> torch.SymInt:
+        """A symbol for an integer."""
+        found = self._by_source.get(source)
+        if found is None:
+            dynamic = symbolic_shapes().DimDynamic.DYNAMIC
+            found = self.env.create_unspecified_symint_and_symbol(value, _Name(str(source)), dynamic)
+            self._by_source[source] = found
+            self._add(found, Place(source, "int"), value)
+        return found
+
+    def _add(self, number: Any, place: Place, value: int) -> None:
+        if not isinstance(number, torch.SymInt):
+            return
+        expression = number.node.expr
+        if expression.is_Symbol and expression not in self.places:
+            self.places[expression] = place
+            self._hints[expression] = value
+            self._ranges.append((expression, self.env.var_to_range[expression]))
+        self._numbers.append((number, place, value))
+
+    def number_of(self, symbol: Any) -> torch.SymInt:
+        """A symbol as a number."""
+        return self.env.create_symintnode(symbol, hint=self._hints[symbol])
+
+    def hint(self, symbol: Any) -> int:
+        """What it is in the call that is traced."""
+        return self._hints[symbol]
+
+    def new_in(self, result: Any) -> dict[Any, Any]:
+        """The symbols that hang on data and came to be with an operator's result, and where in it they are."""
+        if not self.env.pending_fresh_unbacked_symbols:
+            return {}
+        found = symbolic_shapes().compute_unbacked_bindings(self.env, result) or {}
+        self.of_data.update(found)
+        return found
+
+    def hangs_on_data(self, number: Any) -> bool:
+        return not self.of_data.isdisjoint(number.node.expr.free_symbols)
+
+    def note_guards(self, translator: Any) -> None:
+        """What the ``ShapeEnv`` has come to assume since the last time is the doing of this translator's place (None:
+        of no place in the program)."""
+        missing = len(self.env.guards) - len(self._noted)
+        if missing > 0:
+            self._noted += [() if translator is None else translator.places()] * missing
+
+    def free_dims(self, source: Source) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The dimensions of a tensor whose sizes, and those whose strides, only facts tell."""
+        places = [place for _, place, _ in self._numbers if place.source is source]
+        sizes = tuple(place.dim for place in places if place.kind == "size")
+        return sizes, tuple(place.dim for place in places if place.kind == "stride")
+
+    def check_marks(self) -> None:
+        """
+        Raises:
+            ConstraintViolation: a dimension that was marked dynamic can have one size only.
+        """
+        for number, place in self._marked:
+            size = number.node.maybe_as_int()
+            if size is not None:
+                raise ConstraintViolation(f"{place} is marked dynamic, but must be {size}", self._settled_at(number))
+
+    def _settled_at(self, number: Any) -> tuple[Any, ...]:
+        """The user's frames where a symbol's number was settled, as far as they are known."""
+        related = {number.node._expr}
+        for guard, at in zip(self.env.guards, self._noted):
+            symbols = guard.expr.free_symbols
+            if related & symbols:
+                related |= symbols
+                if at and guard.expr.func.__name__ == "Equality":
+                    return at
+        return ()
+
+    # -- facts ---------------------------------------------------------------------------------------------------------
+
+    def facts(self) -> list[Fact]:
+        """What must be true of a call's numbers for the graph to be right, each once."""
+        found: dict[Any, None] = {}
+        for condition in self._conditions():
+            for part in _parts(condition, self._hints):
+                if part != True:  # noqa: E712 - a sympy truth value is not True
+                    found[part] = None
+        return [self._fact(condition) for condition in found]
+
+    def _conditions(self) -> Iterator[Any]:
+        sympy = _sympy()
+        for number, place, value in self._numbers:
+            expression = number.node.expr
+            if self.places.get(expression) != place:
+                yield sympy.Eq(self._symbol(place, value), expression, evaluate=False)
+        for symbol, values in self._ranges:
+            if self.env.replace(symbol) == symbol:
+                if values.lower.is_Integer:
+                    yield symbol >= values.lower
+                if values.upper.is_Integer:
+                    yield symbol <= values.upper
+        for guard in self.env.guards:
+            yield self.env.replace(guard.expr)
+
+    def _symbol(self, place: Place, value: int) -> Any:
+        """A symbol that stands for what is found at a place."""
+        symbol = _sympy().Symbol(str(place), integer=True)
+        self.places.setdefault(symbol, place)
+        self._hints.setdefault(symbol, value)
+        return symbol
+
+    def _fact(self, condition: Any) -> Fact:
+        sources: dict[Source, int] = {}
+
+        def leaf(symbol: Any) -> Step:
+            place = self.places[symbol]
+            return place.instruction(sources.setdefault(place.source, len(sources)))
+
+        steps = compile_expression(condition, leaf)
+        program = [(step.name,) if isinstance(step, Operation) else step for step in steps]
+        return Fact(list(sources), program, self.text(condition))
+
+    def text(self, expression: Any) -> str:
+        """An expression in the user's own terms: ``x.size(0) == y.size(1)``."""
+        named = {symbol: _sympy().Symbol(str(self.places[symbol])) for symbol in expression.free_symbols}
+        return _printer().doprint(expression.xreplace(named))
+
+
+def _context(tensor: torch.Tensor, dims: list[int]) -> Any:
+    shapes = symbolic_shapes()
+    ranges = {each.dim: each for each in getattr(tensor, "_dynamo_dynamic_range", ())}
+    constraints: list[Any] = [None] * tensor.dim()
+    for dim in dims:
+        given = ranges.get(dim)
+        if given is not None and (given.min is not None or given.max is not None):
+            _check_range(tensor, given)
+            low = 2 if given.min is None else max(given.min, 2)
+            constraints[dim] = shapes.StrictMinMaxConstraint(
+                vr=shapes.ValueRanges(lower=low, upper=_no_limit() if given.max is None else given.max), warn_only=False
+            )
+    kinds = [shapes.DimDynamic.DYNAMIC if dim in dims else shapes.DimDynamic.STATIC for dim in range(tensor.dim())]
+    base = tensor._base if tensor._is_view() else None
+    return shapes.StatelessSymbolicContext(
+        dynamic_sizes=kinds,
+        constraint_sizes=constraints,
+        view_base_context=None
+        if base is None
+        else _context(base, [d for d, size in enumerate(base.shape) if size > 1]),
+    )
+
+
+def _check_range(tensor: torch.Tensor, given: Any) -> None:
+    size = tensor.size(given.dim)
+    if (given.min is not None and size < given.min) or (given.max is not None and size > given.max):
+        low = "" if given.min is None else f" at least {given.min}"
+        high = "" if given.max is None else f" at most {given.max}"
+        raise ConstraintViolation(
+            f"dimension {given.dim} of a tensor of shape {tuple(tensor.shape)} is marked dynamic with"
+            f"{' and'.join(filter(None, (low, high)))}, but its size is {size}"
+        )
+
+
+@functools.cache
+def symbolic_shapes() -> Any:
+    """The module. It brings sympy, which is slow to import."""
+    import torch.fx.experimental.symbolic_shapes as found
+
+    return found
+
+
+@functools.cache
+def _sympy() -> Any:
+    import sympy
+
+    return sympy
+
+
+@functools.cache
+def _no_limit() -> Any:
+    from torch.utils._sympy.numbers import int_oo
+
+    return int_oo
+
+
+@functools.cache
+def _printer() -> Any:
+    from torch.utils._sympy.printers import PythonPrinter
+
+    return PythonPrinter()
+
+
+# -- expressions -------------------------------------------------------------------------------------------------------
+
+
+class Operation(NamedTuple):
+    """What a class of sympy's stands for."""
+
+    name: str
+    """In programs."""
+    function: Callable[..., Any]
+    """On torch's symbolic numbers, as graphs have it."""
+    is_checked: bool = True
+    """Whether symbolic programs have it, which are of integers."""
+    operands: int = 2
+
+
+_OPERATIONS = {
+    "Add": Operation("add", operator.add),
+    "Mul": Operation("mul", operator.mul),
+    "FloorDiv": Operation("floordiv", operator.floordiv),
+    "CleanDiv": Operation("floordiv", operator.floordiv),
+    "Mod": Operation("mod", operator.mod),
+    "PythonMod": Operation("mod", operator.mod),
+    "Pow": Operation("pow", operator.pow),
+    "PowByNatural": Operation("pow", operator.pow),
+    "Min": Operation("min", torch.sym_min),
+    "Max": Operation("max", torch.sym_max),
+    "Equality": Operation("eq", operator.eq),
+    "Unequality": Operation("ne", operator.ne),
+    "StrictLessThan": Operation("lt", operator.lt),
+    "LessThan": Operation("le", operator.le),
+    "And": Operation("and", operator.and_),
+    "Or": Operation("or", operator.or_),
+    "Not": Operation("not", torch.sym_not, operands=1),
+    "IntTrueDiv": Operation("truediv", operator.truediv, is_checked=False),
+    "FloatTrueDiv": Operation("truediv", operator.truediv, is_checked=False),
+    "FloatPow": Operation("pow", operator.pow, is_checked=False),
+    "ToFloat": Operation("float", torch.sym_float, is_checked=False, operands=1),
+    "OpaqueUnaryFn_sqrt": Operation("sqrt", torch.sym_sqrt, is_checked=False, operands=1),
+    "FloorToInt": Operation("floor", math.floor, is_checked=False, operands=1),
+    "CeilToInt": Operation("ceil", math.ceil, is_checked=False, operands=1),
+    "TruncToInt": Operation("trunc", math.trunc, is_checked=False, operands=1),
+}
+"""By the names of the classes."""
+_REVERSED = frozenset({"StrictGreaterThan", "GreaterThan"})
+
+
+class NoProgram(Exception):
+    """An expression has a part that is not among the operations."""
+
+
+def compile_expression(
+    expression: Any, leaf: Callable[[Any], Step], to_be_checked: bool = True
+) -> list[Step | Operation]:
+    """The expression in postfix order: numbers as ``("const", number)``, what ``leaf`` makes of its symbols, and
+    operations.
+
+    Raises:
+        NoProgram: it has an operation or a number that there is nothing for. ``to_be_checked``: in symbolic programs.
+    """
+    if expression.is_Symbol:
+        return [leaf(expression)]
+    if expression.is_Integer or expression.is_Boolean and not expression.args:
+        return [("const", int(expression) if expression.is_Integer else int(bool(expression)))]
+    if expression.is_Float and not to_be_checked:
+        return [("const", float(expression))]
+    kind = type(expression).__name__
+    if kind in _REVERSED:
+        return compile_expression(expression.reversed, leaf, to_be_checked)
+    operation = _OPERATIONS.get(kind)
+    if operation is None or (to_be_checked and not operation.is_checked):
+        raise NoProgram(expression)
+    if operation.name == "pow" and not expression.args[1].is_nonnegative:
+        raise NoProgram(expression)
+    parts = [compile_expression(arg, leaf, to_be_checked) for arg in expression.args]
+    program = list(parts[0])
+    for part in parts[1:]:
+        program += [*part, operation]
+    return [*program, operation] if operation.operands == 1 else program
+
+
+def _parts(condition: Any, hints: dict[Any, int]) -> list[Any]:
+    """The condition, or where there is no program for it that each of its symbols is what it is now."""
+    if condition == True:  # noqa: E712 - a sympy truth value is not True
+        return []
+    try:
+        compile_expression(condition, lambda symbol: ("const", 0))
+    except NoProgram:
+        sympy = _sympy()
+        return [sympy.Eq(symbol, hints[symbol], evaluate=False) for symbol in condition.free_symbols]
+    return [condition]

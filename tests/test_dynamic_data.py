@@ -1,0 +1,116 @@
+"""Numbers and sizes that hang on tensors' data: symbols of the graph where they are asked for, else breaks."""
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from equality import Pairing
+from programs import Recorder, tensor
+
+NUMBERS = (3, 5, 2, 7)
+
+
+def sweep(fn, *, graphs=1, breaks=0, backend=None, exact=True):
+    """``fn(x, n)`` for numbers ``n`` in a tensor, compiled with such numbers captured."""
+    recorder = Recorder()
+    with dl.config.patch(capture_scalar_outputs=True):
+        compiled = dl.compile(fn, backend=backend or recorder)
+        before = dl.counters.graphs, dl.counters.graph_breaks
+        for number in NUMBERS:
+            x, n = tensor(8), torch.tensor(number)
+            if exact:
+                Pairing().compare(fn(x, n), compiled(x, n), f"result of {number}")
+            else:
+                torch.testing.assert_close(compiled(x, n), fn(x, n))
+    assert (dl.counters.graphs - before[0], dl.counters.graph_breaks - before[1]) == (graphs, breaks)
+    return recorder
+
+
+def scaled(x, n):
+    k = n.item()
+    return x * k, k + 1, k * 2 - 3
+
+
+def test_numbers():
+    sweep(scaled)
+
+
+def test_breaks_where_not_asked_for():
+    compiled = dl.compile(scaled, backend=Recorder(), fullgraph=True)
+    with pytest.raises(dl.exc.Unsupported, match=r"item\(\)"):
+        compiled(tensor(8), torch.tensor(3))
+
+
+def test_numbers_are_plain_outside():
+    with dl.config.patch(capture_scalar_outputs=True):
+        found = dl.compile(scaled, backend="eager")(tensor(8), torch.tensor(3))
+    assert type(found[1]) is int
+
+
+def sliced(x, n):
+    k = n.item()
+    torch._check(k >= 0)
+    torch._check(k <= x.size(0))
+    return x[:k], torch.zeros(k), torch.arange(k), k
+
+
+def test_sizes_that_are_read():
+    sweep(sliced)
+
+
+def test_check_that_fails():
+    with dl.config.patch(capture_scalar_outputs=True):
+        compiled = dl.compile(sliced, backend="eager")
+        compiled(tensor(8), torch.tensor(3))
+        with pytest.raises(RuntimeError):
+            compiled(tensor(8), torch.tensor(9))
+
+
+def selected(x, n):
+    places = x.nonzero()
+    return places * 2, places.size(0), x[x > 0].sum(), x.masked_select(x < n)
+
+
+def test_sizes_of_what_is_selected():
+    sweep(selected)
+
+
+def test_floats():
+    def fn(x, n):
+        total = x.sum().item()
+        return x * total, total, total + 1
+
+    sweep(fn)
+
+
+def test_conversions():
+    sweep(lambda x, n: (x * int(n), x + float(n), torch.arange(int(n))))
+
+
+def test_branches_on_such_a_number_break():
+    def fn(x, n):
+        k = n.item()
+        if k > 3:
+            return x + k
+        return x - k
+
+    sweep(fn, graphs=5, breaks=1)
+
+
+def test_truth_of_data_breaks():
+    def fn(x, n):
+        if n > 3:
+            return x + 1
+        return x + (n > 2).item()
+
+    sweep(fn, graphs=5, breaks=2)
+
+
+def test_lists_break():
+    sweep(lambda x, n: (x + 1, x.tolist()), breaks=1)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("fn", [scaled, sliced, selected])
+def test_backends_take_them(fn, backend):
+    sweep(fn, backend=backend, exact=False)
