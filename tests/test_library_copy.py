@@ -6,6 +6,7 @@ import collections
 import copy
 import dataclasses
 import enum
+import os
 from typing import Any, NamedTuple
 
 import pytest
@@ -267,6 +268,44 @@ def copies_of_named_tuples(x):
     a, b = copy.copy(p), copy.deepcopy(Pair([1], (2, [3])))
     b.a.append(2)
     return p.b + 1, a.a is p.a, b, type(b) is Pair, type(a) is Pair
+
+
+class Counted(NamedTuple):
+    a: Any
+
+    def __copy__(self):
+        return Counted(self.a + 1)
+
+    def __deepcopy__(self, memo):
+        return Counted(self.a + 2)
+
+
+@programs(tensor(2), graphs=(0, 2))
+def copies_of_named_tuples_that_say_how(x):
+    return copy.copy(Counted(1)), copy.deepcopy(Counted(1)), x + 1
+
+
+@programs(tensor(2, 3))
+def copies_of_sizes(x):
+    a, b = copy.copy(x.shape), copy.deepcopy(x.shape)
+    return x + 1, a, b, type(a), type(b), a is x.shape, b == x.shape
+
+
+@programs(tensor(2, 3))
+def struct_sequences(x):
+    found = x.max(1)
+    made = torch.return_types.max((x, 1))
+    size = os.terminal_size((80, 24))
+    sizes = size.columns, size[1], list(size), size == (80, 24), repr(size)
+    return found, made.values + 1, made.indices, copy.copy(found).indices, sizes, type(size)
+
+
+@programs(tensor(2), graphs=(0, 2))
+def a_struct_sequence_of_too_few(x):
+    try:
+        torch.return_types.max((x,))
+    except TypeError as error:
+        return x + 1, str(error)
 
 
 @programs(tensor(2))

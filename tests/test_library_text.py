@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import collections
+import enum
 import json
 import re
 import string
 import textwrap
+import types
+from typing import NamedTuple
 
 import pytest
+import torch
 
 from programs import check, tensor
 from table import Table
@@ -355,6 +360,77 @@ def test_text_that_is_equal_but_another_object():
         others=[(tensor(2), "long " + "".join("key"), {"long key": 2})],
         all_graphs=1,
     )
+
+
+class Telling(type):
+    asked: list[str] = []
+
+    def __repr__(cls):
+        cls.asked.append(cls.__name__)
+        return f"<{cls.__name__}>"
+
+
+class Told(metaclass=Telling):
+    pass
+
+
+@programs(tensor(2), watch=[(Telling, "asked")], recompiles=True)
+def a_metaclass_says_the_text_of_its_classes(x):
+    return x + 1, f"{Told}", f"{Told:}", str(Told), "{}".format(Told), format(Told)
+
+
+class Named(NamedTuple):
+    a: object
+    b: object
+
+    def __str__(self):
+        return f"{self.a} and {self.b!r}"
+
+
+class Nested:
+    def __init__(self, inside):
+        self.inside = inside
+
+    def __repr__(self):
+        return f"Nested({self.inside!r})"
+
+
+@programs(tensor(2))
+def texts_of_named_tuples(x):
+    named = Named(1, [Nested(2)])
+    return x + 1, str(named), repr(named), f"{named}", [repr(torch.finfo), str((Nested(1),))]
+
+
+class Level(enum.Enum):
+    LOW = 1
+
+    def __str__(self):
+        TOLD.append(self.name)
+        return "level " + self.name.lower()
+
+
+TOLD: list[str] = []
+
+
+@programs(tensor(2), watch=["TOLD"], recompiles=True)
+def texts_of_members_with_a_text_of_their_own(x):
+    return x + 1, f"{Level.LOW}", str(Level.LOW), repr(Level.LOW), "%s" % Level.LOW, "{}".format(Level.LOW)
+
+
+@programs(tensor(2))
+def a_container_that_is_in_itself_by_an_object(x):
+    items = [1]
+    items.append(Nested(items))
+    table = {"a": (Nested(2),)}
+    table["b"] = Nested(table)
+    space = types.SimpleNamespace(a=1)
+    space.b = [space]
+    return x + 1, repr(items), f"{table}", str(space)
+
+
+@programs(tensor(2))
+def texts_of_deques(x):
+    return x + 1, repr(collections.deque([1, 2], maxlen=3)), str(collections.deque())
 
 
 @pytest.mark.parametrize("case", programs.parameters())

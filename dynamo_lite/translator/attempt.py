@@ -75,6 +75,8 @@ class Attempt:
         """Texts of tensors' values -> the root's step that made them."""
         self.plain_classes: set[tuple[Any, ...]] = set()
         """Ids of modules' classes, with names under which these were found, and guarded, to have what torch has."""
+        self.reprs: list[VariableTracker] = []
+        """Containers whose ``repr`` is under way."""
         self.expected: list[tuple[Any, bool]] = []
         """Tensors, and the truth values that the trace went on with: where one is another the frame is run again."""
         self.has_handlers = False

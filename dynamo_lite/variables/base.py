@@ -8,12 +8,15 @@ What a kind doesn't model it refuses with `unsupported`, which breaks the graph 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from ..exc import Unsupported
 from ..reasons import BreakReason, UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
 from ..source import Source
+
+TEXTS: dict[str, Callable[..., str]] = {"__str__": str, "__repr__": repr}
+"""What asks for a value's text, by the special method's name."""
 
 Args = list["VariableTracker"]
 Kwargs = dict[str, "VariableTracker"]
@@ -105,6 +108,30 @@ class VariableTracker:
         except NotConstant:
             return False
         return True
+
+    def python_value(self, tx: Any) -> Any:
+        """The value itself, of containers a fresh one, where all its parts are known. Breaks the graph where they
+        aren't."""
+        try:
+            return self.as_constant()
+        except NotConstant:
+            unsupported(UnsupportedValue(self.describe(), "its value would have to be known here"))
+
+    def drained_value(self, tx: Any) -> Any:
+        """The same for what goes over the items of an iterator and does nothing else with it."""
+        return self.python_value(tx)
+
+    def is_plain(self, tx: Any) -> bool:
+        """Whether it is known, and C code that asks for its text runs no code of the program's."""
+        return self.is_constant()
+
+    def contained(self) -> Iterable[VariableTracker] | None:
+        """What a structure of values is made of; None for what is no structure."""
+        return None
+
+    def with_contained(self, tx: Any, new: Iterator[VariableTracker]) -> VariableTracker:
+        """A structure like this of others."""
+        raise NotImplementedError(type(self).__name__)
 
     def as_fx(self) -> tuple[Any, Any]:
         """The value as an argument of a graph node, and as an argument of the call on fakes."""
@@ -221,6 +248,16 @@ class VariableTracker:
     def truth(self, tx: Any) -> bool:
         return tx.plain_truth(self)
 
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        """``str`` or ``repr``, by the special method's name."""
+        return tx.make(tx.fold(TEXTS[name], (self.python_value(tx),)))
+
+    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
+        """``format(self, spec)``."""
+        if self.is_constant():
+            return tx.make(tx.fold(format, (self.python_value(tx), tx.python_value(spec))))
+        return tx.plain_format(self, spec)
+
     def contains(self, tx: Any, item: VariableTracker) -> bool:
         tx.refuse_operands("`in`", operator.contains, self, item)
 
@@ -251,6 +288,26 @@ class VariableTracker:
     def reconstruct(self, cg: Any) -> None:
         """Emit code that leaves the value on the stack. Called once a value; `PyCodegen.load` keeps it in a local."""
         unsupported(UnsupportedValue(self.describe(), "it can't be made outside of the trace"))
+
+
+class IteratorVariable(VariableTracker):
+    """Base of iterators: iterates as itself."""
+
+    __slots__ = ()
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        return self
+
+    def contains(self, tx: Any, item: VariableTracker) -> bool:
+        while True:
+            try:
+                if tx.same_or_equal(self.next(tx), item):
+                    return True
+            except Exhausted:
+                return False
+
+    def drained_value(self, tx: Any) -> Any:
+        return iter([tx.python_value(item) for item in self.elements(tx)])
 
 
 class KnownVariable(VariableTracker):

@@ -15,8 +15,6 @@ import torch
 from ..reasons import UnsupportedValue
 from .base import KnownVariable, LazyVariable, VariableTracker, unsupported
 from .constant import ConstantVariable
-from .mapping import DictVariable
-from .sequence import SequenceVariable
 from .tensor import TensorVariable
 
 
@@ -122,14 +120,12 @@ def _leaves(tx: Any, value: VariableTracker) -> Iterator[TensorVariable]:
         if value.asks:
             unsupported(UnsupportedValue(value.describe(), "an operator's function can't take or return it"))
         yield value
-    elif isinstance(value, SequenceVariable):
-        for item in value.items:
-            yield from _leaves(tx, item)
-    elif isinstance(value, DictVariable):
-        for item in value.items.values():
-            yield from _leaves(tx, item)
-    elif not isinstance(value, ConstantVariable):
+        return
+    parts = value.contained()
+    if parts is None and not isinstance(value, ConstantVariable):
         unsupported(UnsupportedValue(value.describe(), "an operator's function can't take or return it"))
+    for part in parts or ():
+        yield from _leaves(tx, part)
 
 
 def replaced(tx: Any, value: VariableTracker, new: Iterator[VariableTracker]) -> VariableTracker:
@@ -137,14 +133,8 @@ def replaced(tx: Any, value: VariableTracker, new: Iterator[VariableTracker]) ->
     value = value.realize()
     if isinstance(value, TensorVariable):
         return next(new)
-    if isinstance(value, SequenceVariable):
-        return value.like([replaced(tx, item, new) for item in value.items])
-    if isinstance(value, DictVariable):
-        copied = DictVariable({}, None, None, value.cls)
-        for key, item in value.items.items():
-            copied.put(tx, value.key_variable(key), replaced(tx, item, new))
-        return copied
-    return value
+    parts = value.contained()
+    return value if parts is None else value.with_contained(tx, iter([replaced(tx, part, new) for part in parts]))
 
 
 def reachable(roots: list[VariableTracker]) -> set[VariableTracker]:

@@ -14,6 +14,7 @@ from ..source import Source
 from .base import (
     Args,
     Exhausted,
+    IteratorVariable,
     KnownVariable,
     Kwargs,
     NotConstant,
@@ -149,7 +150,7 @@ class ConstantMethod(VariableTracker):
         cg.load_attr(self.name)
 
 
-class ConstantIterator(VariableTracker):
+class ConstantIterator(IteratorVariable):
     """An iterator over a constant: characters of a string, numbers of a range."""
 
     __slots__ = ("iterator", "of", "taken")
@@ -162,9 +163,6 @@ class ConstantIterator(VariableTracker):
 
     def python_type(self) -> type:
         return type(self.iterator)
-
-    def iterate(self, tx: Any) -> VariableTracker:
-        return self
 
     def next(self, tx: Any) -> VariableTracker:
         try:

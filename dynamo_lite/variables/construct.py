@@ -15,9 +15,10 @@ from .constant import ConstantVariable
 from .deques import DequeVariable
 from .exception import ExceptionVariable, makes_its_instances
 from .function import CellVariable, ClassVariable
+from .lookup import is_instantiable
 from .mapping import DictVariable, MappingProxyVariable
 from .registry import known_call, models, models_class_method
-from .sequence import ListVariable, NamedTupleVariable, TupleVariable, is_namedtuple_class
+from .sequence import ListVariable, NamedTupleVariable, TupleVariable, is_namedtuple_class, is_struct_sequence
 from .sets import SetVariable
 from .user_object import PLAIN, UserObjectVariable, c_maker, payload_base
 
@@ -51,8 +52,8 @@ def construct_plain(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> 
     value = cls.value
     if issubclass(value, BaseException):
         return _construct_exception(tx, cls, args, kwargs)
-    if is_namedtuple_class(value) and not hasattr(value, "_fields"):
-        return NamedTupleVariable(args[0].elements(tx), value)
+    if is_struct_sequence(value):
+        return _construct_struct(tx, value, args, kwargs)
     made = _new(tx, cls, args, kwargs)
     if value not in mro(made.python_type()):
         return made
@@ -65,6 +66,13 @@ def construct_plain(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> 
         if not isinstance(getattr(made, "payload", None), TupleVariable):
             made.call_method(tx, "__init__", args, kwargs)
     return made
+
+
+def _construct_struct(tx: Any, cls: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    items = args[0].elements(tx) if len(args) == 1 and not kwargs else []
+    if len(items) != cls.n_fields or not is_instantiable(cls):
+        unsupported(UnknownCall(f"class {cls.__qualname__}()", "its arguments do not suit it"))
+    return NamedTupleVariable(items, cls)
 
 
 def _construct_exception(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:

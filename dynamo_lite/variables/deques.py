@@ -50,6 +50,9 @@ class DequeVariable(MutableSequence):
         super().setitem(tx, key, value)
         self.version = version
 
+    def _build(self, values: list[Any]) -> Any:
+        return deque(values, self.maxlen)
+
     def make(self, items: list[VariableTracker]) -> SequenceVariable:
         return DequeVariable(items, None, self.maxlen)
 

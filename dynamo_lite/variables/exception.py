@@ -8,12 +8,13 @@ from typing import Any
 
 from ..reasons import UnsupportedAttribute
 from .attributes import MISSING, class_lookup, is_data_descriptor, object_setattr
-from .base import NotConstant, VariableTracker, mro, unsupported
+from .base import TEXTS, NotConstant, VariableTracker, mro, unsupported
 from .constant import ConstantVariable
 from .lookup import is_heap_type
 from .polyfills import exception_groups
 from .registry import models
 from .sequence import ListVariable, TupleVariable
+from .text import reprs, text_by_class, text_of
 
 
 class ExceptionVariable(VariableTracker):
@@ -139,6 +140,24 @@ class ExceptionVariable(VariableTracker):
 
     def method_subgroup(self, tx: Any, condition: VariableTracker) -> VariableTracker:
         return tx.call(tx.make(exception_groups.subgroup), [self, condition], {}).realize()
+
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        found = text_by_class(tx, self, name)
+        return ConstantVariable(self._text_in_c(tx, name)) if found is None else found
+
+    def _text_in_c(self, tx: Any, name: str) -> str:
+        raw = class_lookup(self.cls, name)
+        args = [arg.realize() for arg in self.args]
+        if raw is BaseException.__repr__:
+            return f"{self.cls.__name__}({', '.join(reprs(tx, args))})"
+        if raw is BaseExceptionGroup.__str__:
+            count = len(self.group(tx).items)
+            return f"{tx.python_value(args[0])} ({count} sub-exception{'s' * (count != 1)})"
+        if raw is BaseException.__str__ or raw is KeyError.__str__:
+            if len(args) != 1:
+                return f"({', '.join(reprs(tx, args))})" if args else ""
+            return text_of(tx, args[0], "__repr__" if raw is KeyError.__str__ else "__str__")
+        return tx.fold(TEXTS[name], (self.cls(*(tx.python_value(arg) for arg in args)),))
 
     def reconstruct(self, cg: Any) -> None:
         def fill(cg: Any) -> None:

@@ -34,6 +34,7 @@ from .instance_dict import InstanceDictVariable
 from .mapping import DictVariable, wrap_dict_items
 from .sequence import TupleVariable
 from .symbols import COMPARE, method_of
+from .text import has_own_text, text_by
 
 
 class CellVariable(VariableTracker):
@@ -601,6 +602,19 @@ class ClassVariable(KnownVariable):
             equal = unless_refused(self._special(tx, "__eq__", other))
             return None if equal is None else ConstantVariable(not tx.truth(equal))
         return found
+
+    def is_plain(self, tx: Any) -> bool:
+        return not has_own_text(tx, type(self.value))
+
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        method = self.special(tx, name)
+        if method is None and name == "__str__":
+            method = self.special(tx, "__repr__")
+        return super().text(tx, name) if method is None else text_by(tx, method, name)
+
+    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
+        method = self.special(tx, "__format__")
+        return tx.plain_format(self, spec) if method is None else text_by(tx, method, "__format__", spec)
 
     def describe(self) -> str:
         return f"class {self.value.__qualname__}"

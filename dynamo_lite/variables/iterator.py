@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import Exhausted, ObservedException, VariableTracker
+from .base import Exhausted, IteratorVariable, ObservedException, VariableTracker
 from .constant import ConstantVariable
 from .sequence import TupleVariable
 
@@ -14,23 +14,6 @@ def advanced(iterator: Any, count: int) -> Any:
     for _ in range(count):
         next(iterator)
     return iterator
-
-
-class IteratorVariable(VariableTracker):
-    """Base: iterates as itself."""
-
-    __slots__ = ()
-
-    def iterate(self, tx: Any) -> VariableTracker:
-        return self
-
-    def contains(self, tx: Any, item: VariableTracker) -> bool:
-        while True:
-            try:
-                if tx.same_or_equal(self.next(tx), item):
-                    return True
-            except Exhausted:
-                return False
 
 
 class EnumerateVariable(IteratorVariable):

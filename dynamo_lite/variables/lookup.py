@@ -7,12 +7,22 @@ from typing import Any
 _MRO = type.__dict__["__mro__"].__get__
 _NAMESPACE = type.__dict__["__dict__"].__get__
 MISSING = object()
-_IMMUTABLE_TYPE, _HEAP_TYPE = 1 << 8, 1 << 9
+_DISALLOW_INSTANTIATION, _IMMUTABLE_TYPE, _HEAP_TYPE, _BASE_TYPE = 1 << 7, 1 << 8, 1 << 9, 1 << 10
 
 
 def is_heap_type(cls: type) -> bool:
     """Made by a class statement (and so mutable), not a static C type."""
     return bool(cls.__flags__ & _HEAP_TYPE)
+
+
+def is_instantiable(cls: type) -> bool:
+    """Calling it may make an instance."""
+    return not cls.__flags__ & _DISALLOW_INSTANTIATION
+
+
+def is_final(cls: type) -> bool:
+    """In C, and no class may derive from it."""
+    return not cls.__flags__ & _BASE_TYPE
 
 
 def class_lookup(cls: type, name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 from typing import Any
 
@@ -12,6 +13,7 @@ from ..source import Source
 from .base import (
     Args,
     Exhausted,
+    IteratorVariable,
     Kwargs,
     LazyVariable,
     NotConstant,
@@ -25,6 +27,7 @@ from .iterator import advanced
 from .keys import PLAIN_KEYS, key_of
 from .sequence import TupleVariable
 from .steady import Steady
+from .text import bracketed, reprs
 
 
 class DictVariable(VariableTracker):
@@ -68,6 +71,31 @@ class DictVariable(VariableTracker):
         if self.keys:
             unsupported(UnsupportedValue(self.describe(), "its keys can't be an operator's argument"))
         return {k: p[0] for k, p in pairs.items()}, {k: p[1] for k, p in pairs.items()}
+
+    def python_value(self, tx: Any) -> Any:
+        found = {tx.python_value(self.key_variable(key)): tx.python_value(value) for key, value in self.items.items()}
+        if self.cls is defaultdict:
+            return defaultdict(None if self.factory is None else tx.python_value(self.factory), found)
+        return found if self.cls is dict else self.cls(found)
+
+    def is_plain(self, tx: Any) -> bool:
+        return not self.keys and all(map(tx.is_plain, self.items.values()))
+
+    def contained(self) -> Iterable[VariableTracker] | None:
+        return self.items.values()
+
+    def with_contained(self, tx: Any, new: Iterator[VariableTracker]) -> VariableTracker:
+        made = DictVariable({}, None, None, self.cls)
+        for key, item in zip(self.items, new):
+            made.put(tx, self.key_variable(key), item)
+        return made
+
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        return super().text(tx, name) if self.cls is not dict else bracketed(tx, self, "{}", self._texts)
+
+    def _texts(self, tx: Any) -> str:
+        keys = reprs(tx, map(self.key_variable, self.items))
+        return ", ".join(f"{key}: {value}" for key, value in zip(keys, reprs(tx, self.items.values())))
 
     def length(self, tx: Any) -> int:
         return len(self.items)
@@ -368,6 +396,16 @@ class DictViewVariable(VariableTracker):
     def python_type(self) -> type:
         return type(getattr(self.of.cls() if self.of.cls is not MappingProxyType else {}, self.kind)())
 
+    def python_value(self, tx: Any) -> Any:
+        items = [tx.python_value(item) for item in self.elements(tx)]
+        kind = OrderedDict if self.of.cls is OrderedDict else dict
+        if self.kind == "keys":
+            return kind.fromkeys(items).keys()
+        return kind(items).items() if self.kind == "items" else kind(enumerate(items)).values()
+
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        unsupported(UnsupportedOperation(f"{name.strip('_')}()", self.describe()))  # it may be in the dict itself
+
     def item(self, raw: Any) -> VariableTracker:
         if self.kind == "keys":
             return self.of.key_variable(raw)
@@ -418,7 +456,7 @@ class DictViewVariable(VariableTracker):
         cg.call(getattr(self.of.cls, self.kind), [lambda: cg.load(self.of)])
 
 
-class DictIterator(VariableTracker):
+class DictIterator(IteratorVariable):
     """An iterator over a dict or view. A change of size while it runs is the RuntimeError that Python raises."""
 
     __slots__ = ("of", "kind", "at", "order", "reverse", "seen")
@@ -439,9 +477,6 @@ class DictIterator(VariableTracker):
     def python_type(self) -> type:
         view = getattr({}, self.kind)()
         return type(reversed(view) if self.reverse else iter(view))
-
-    def iterate(self, tx: Any) -> VariableTracker:
-        return self
 
     def next(self, tx: Any) -> VariableTracker:
         if self.seen != tx.effects.count:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import operator
 import types
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -18,7 +18,6 @@ from ..reasons import (
     UnknownCall,
     UnsupportedAttribute,
     UnsupportedOperation,
-    UnsupportedValue,
 )
 from . import attributes, class_checks, registry, text
 from .attributes import MISSING, MethodVariable, bind, class_attribute, class_lookup
@@ -26,7 +25,6 @@ from .base import (
     Args,
     Exhausted,
     Kwargs,
-    NotConstant,
     ObservedException,
     VariableTracker,
     call_handler,
@@ -39,9 +37,9 @@ from .exception import ExceptionVariable
 from .function import ClassVariable, FunctionVariable, trusted_module
 from .instance_dict import InstanceDictVariable
 from .iterator import GeneratorVariable, IteratorVariable
-from .mapping import DictVariable, DictViewVariable
-from .sequence import ListVariable, SequenceIterator, SequenceVariable, SliceVariable, TupleVariable
-from .sets import SetIterator, SetVariable, combine_views
+from .mapping import DictVariable
+from .sequence import SequenceVariable, SliceVariable, TupleVariable
+from .sets import SetVariable, combine_views
 from .symbolic import SymbolicNumber
 from .symbols import BINARY, COMPARE, INPLACE, SWAPPED, UNARY, method_of
 from .tensor import TensorVariable
@@ -68,6 +66,7 @@ class Operations:
 
     generic_getattr = attributes.generic_getattr
     plain_truth = attributes.plain_truth
+    plain_format = text.plain_format
     lookup = attributes.guarded_lookup
 
     # -- making and reading values ---------------------------------------------------------------------------------
@@ -117,50 +116,16 @@ class Operations:
 
         Raises Unsupported where a part isn't."""
         variable = variable.realize()
-        if drain and isinstance(variable, (IteratorVariable, SequenceIterator, SetIterator)):
-            return iter([self.python_value(item) for item in variable.elements(self)])
-        if isinstance(variable, DictViewVariable):
-            return self._view_value(variable)
-        if isinstance(variable, (ListVariable, TupleVariable)):
-            return variable._build([self.python_value(item) for item in variable.items])
-        if isinstance(variable, DictVariable):
-            found = {
-                self.python_value(variable.key_variable(key)): self.python_value(value)
-                for key, value in variable.items.items()
-            }
-            if variable.cls is defaultdict:
-                return defaultdict(None if variable.factory is None else self.python_value(variable.factory), found)
-            return found if variable.cls is dict else variable.cls(found)
-        if isinstance(variable, SetVariable):
-            return variable.cls(self.python_value(item) for item in variable.elements(self))
-        try:
-            if type(variable) is UserObjectVariable:
-                return variable.plain_value(self)
-            return variable.as_constant()
-        except NotConstant:
-            unsupported(UnsupportedValue(variable.describe(), "its value would have to be known here"))
+        return variable.drained_value(self) if drain else variable.python_value(self)
 
     def is_plain(self, variable: VariableTracker) -> bool:
-        """Whether it is a known constant, or a builtin container of such alone."""
-        variable = variable.realize()
-        if isinstance(variable, SequenceVariable):
-            return all(map(self.is_plain, variable.items))
-        if isinstance(variable, DictVariable):
-            return not variable.keys and all(map(self.is_plain, variable.items.values()))
-        return variable.is_constant() and (
-            isinstance(variable, EnumVariable) or not isinstance(variable, UserObjectVariable)
-        )
+        """Whether it is a known constant whose text is no matter of the program's code, or a builtin container of such
+        alone."""
+        return variable.realize().is_plain(self)
 
     def format_text(self, template: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         """``template.format(...)``."""
         return text.format_text(self, template, args, kwargs)
-
-    def _view_value(self, view: DictViewVariable) -> Any:
-        items = [self.python_value(item) for item in view.elements(self)]
-        kind = OrderedDict if view.of.cls is OrderedDict else dict
-        if view.kind == "keys":
-            return kind.fromkeys(items).keys()
-        return kind(items).items() if view.kind == "items" else kind(enumerate(items)).values()
 
     def is_none(self, variable: VariableTracker) -> bool:
         variable = variable.realize()
@@ -492,11 +457,11 @@ class Operations:
 
     def format(self, value: VariableTracker, spec: VariableTracker) -> VariableTracker:
         """``format(value, spec)``."""
-        return text.formatted(self, value, spec)
+        return value.format(self, spec)
 
     def string(self, value: VariableTracker, name: str) -> VariableTracker:
         """``str`` or ``repr``."""
-        return text.string(self, value, name)
+        return value.realize().text(self, name)
 
     def length(self, of: VariableTracker) -> VariableTracker:
         """``len(of)``."""

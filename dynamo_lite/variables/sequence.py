@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import torch
@@ -10,15 +10,19 @@ import torch
 from ..source import Source
 from .base import (
     Exhausted,
+    IteratorVariable,
     LazyVariable,
     NotConstant,
     VariableTracker,
+    own_namespace,
     wraps_if,
     wraps_type,
 )
 from .constant import ConstantVariable
+from .lookup import is_final
 from .steady import Steady
 from .symbols import COMPARE
+from .text import bracketed, has_own_text, reprs, text_by_class
 
 
 class SequenceVariable(VariableTracker):
@@ -43,6 +47,18 @@ class SequenceVariable(VariableTracker):
 
     def _build(self, values: list[Any]) -> Any:
         return self.kind(values)
+
+    def python_value(self, tx: Any) -> Any:
+        return self._build([tx.python_value(item) for item in self.items])
+
+    def is_plain(self, tx: Any) -> bool:
+        return all(map(tx.is_plain, self.items))
+
+    def contained(self) -> Iterable[VariableTracker] | None:
+        return self.items
+
+    def with_contained(self, tx: Any, new: Iterator[VariableTracker]) -> VariableTracker:
+        return self.like(list(new))
 
     def elements(self, tx: Any) -> list[VariableTracker]:
         return [item.realize() for item in self.items]
@@ -160,6 +176,13 @@ class TupleVariable(SequenceVariable):
     def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         return None
 
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        return bracketed(tx, self, "()", self._texts)
+
+    def _texts(self, tx: Any) -> str:
+        found = ", ".join(reprs(tx, self.items))
+        return found + "," * (len(self.items) == 1)
+
     def reconstruct(self, cg: Any) -> None:
         for item in self.items:
             cg.load(item)
@@ -188,6 +211,9 @@ class SizeVariable(TupleVariable):
     def _adds(self, other: SequenceVariable) -> bool:
         return isinstance(other, TupleVariable)
 
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        return VariableTracker.text(self, tx, name)
+
     def method_numel(self, tx: Any) -> VariableTracker:
         found: VariableTracker = ConstantVariable(1)
         for item in self.items:
@@ -199,7 +225,7 @@ class SizeVariable(TupleVariable):
 
 
 class NamedTupleVariable(TupleVariable):
-    """An instance of a named tuple class, or of one of torch's structured results (``torch.return_types``)."""
+    """An instance of a named tuple class, or of a struct sequence (``torch.return_types``)."""
 
     __slots__ = ("cls",)
 
@@ -212,7 +238,7 @@ class NamedTupleVariable(TupleVariable):
 
     @property
     def structured(self) -> bool:
-        return not hasattr(self.cls, "_fields")
+        return is_struct_sequence(self.cls)
 
     def fields(self) -> tuple[str, ...]:
         if self.structured:
@@ -236,6 +262,15 @@ class NamedTupleVariable(TupleVariable):
         if name in fields:
             return self.items[fields.index(name)]
         return tx.generic_getattr(self, name)
+
+    def is_plain(self, tx: Any) -> bool:
+        return super().is_plain(tx) and not has_own_text(tx, self.cls)
+
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        found = text_by_class(tx, self, name)
+        if found is None and name == "__str__":
+            found = text_by_class(tx, self, "__repr__")
+        return VariableTracker.text(self, tx, name) if found is None else found
 
     def method__replace(self, tx: Any, **changes: VariableTracker) -> VariableTracker:
         fields = self.fields()
@@ -364,6 +399,9 @@ class ListVariable(MutableSequence):
     def _not_found(self, tx: Any, item: VariableTracker) -> NoReturn:
         tx.raise_error(ValueError, tx.string(item, "__repr__").realize().as_constant() + " is not in list")
 
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        return bracketed(tx, self, "[]", lambda tx: ", ".join(reprs(tx, self.items)))
+
     def method_remove(self, tx: Any, item: VariableTracker) -> VariableTracker:
         if not self._remove(tx, item):
             tx.raise_error(ValueError, "list.remove(x): x not in list")
@@ -448,7 +486,7 @@ class SliceVariable(VariableTracker):
         cg.op("BUILD_SLICE", 3)
 
 
-class SequenceIterator(VariableTracker):
+class SequenceIterator(IteratorVariable):
     """``iter()`` of a list, tuple or deque; sees later changes of it, as Python's does."""
 
     __slots__ = ("of", "at", "kind")
@@ -461,9 +499,6 @@ class SequenceIterator(VariableTracker):
 
     def python_type(self) -> type:
         return type(iter(self.kind()))
-
-    def iterate(self, tx: Any) -> VariableTracker:
-        return self
 
     def next(self, tx: Any) -> VariableTracker:
         if self.of is None or self.at >= len(self.of.items):
@@ -561,11 +596,22 @@ def _wrap_size(attempt: Any, value: torch.Size, source: Source) -> VariableTrack
     return SizeVariable(wrap_items(attempt, value, source, "tuple_item"), source)
 
 
+_COUNTS = ("n_fields", "n_sequence_fields", "n_unnamed_fields")
+
+
+def is_struct_sequence(cls: type) -> bool:
+    """A tuple class of C's with names for its items (``PyStructSequence``), and nothing that is no item."""
+    if not is_final(cls) or not issubclass(cls, tuple):
+        return False
+    fields, items, unnamed = (own_namespace(cls).get(name) for name in _COUNTS)
+    return type(fields) is int and fields == items and unnamed == 0
+
+
 def is_namedtuple_class(cls: type) -> bool:
-    """Made by ``namedtuple`` or ``typing.NamedTuple`` (or derived from one), or a struct sequence of torch's."""
+    """Made by ``namedtuple`` or ``typing.NamedTuple`` (or derived from one), or a struct sequence."""
     if not issubclass(cls, tuple) or cls is tuple:
         return False
-    if cls.__module__ == "torch.return_types":
+    if is_struct_sequence(cls):
         return True
     return isinstance(getattr(cls, "_fields", None), tuple) and cls.__new__ is not tuple.__new__
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..reasons import UnsupportedOperation
 from ..source import Source
-from .base import Exhausted, NotConstant, VariableTracker, unsupported, wraps_type
+from .base import Exhausted, IteratorVariable, NotConstant, VariableTracker, unsupported, wraps_type
 from .constant import ConstantVariable
 from .iterator import advanced
 from .keys import key_of, same_in_every_call
@@ -108,6 +108,9 @@ class SetVariable(VariableTracker):
         if self.cls is not frozenset:
             raise NotConstant("set")
         return frozenset(item.as_constant() for item in self.items.values())
+
+    def python_value(self, tx: Any) -> Any:
+        return self.cls(tx.python_value(item) for item in self.elements(tx))
 
     def key(self) -> Any:
         if self.cls is not frozenset:
@@ -450,7 +453,7 @@ def _methods() -> None:
 _methods()
 
 
-class SetIterator(VariableTracker):
+class SetIterator(IteratorVariable):
     """An iterator over a set. A change of size while it runs is the RuntimeError that Python raises."""
 
     __slots__ = ("of", "order", "at", "made")
@@ -464,9 +467,6 @@ class SetIterator(VariableTracker):
 
     def python_type(self) -> type:
         return type(iter(set()))
-
-    def iterate(self, tx: Any) -> VariableTracker:
-        return self
 
     def next(self, tx: Any) -> VariableTracker:
         if len(self.of.items) != len(self.order):

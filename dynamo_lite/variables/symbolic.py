@@ -73,6 +73,9 @@ class SymbolicNumber(VariableTracker):
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         return ConstantVariable(self.as_constant()).getattr(tx, name)
 
+    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
+        return ConstantVariable(self.as_constant()).format(tx, spec)
+
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         return ConstantVariable(self.as_constant()).call_method(tx, name, args, kwargs)
 

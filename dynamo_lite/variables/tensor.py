@@ -31,12 +31,14 @@ from ..shapes import SYMBOLIC
 from ..source import Source
 from .attributes import MISSING, class_lookup, guard_class_lacks
 from .base import (
+    TEXTS,
     Args,
     Kwargs,
     LazyVariable,
     NotConstant,
     VariableTracker,
     call_handler,
+    mro,
     unsupported,
     wraps_type,
 )
@@ -52,6 +54,7 @@ from .sequence import (
     is_namedtuple_class,
 )
 from .symbols import BINARY, COMPARE, INPLACE
+from .tensor_text import text_of_tensor
 
 VALUE_METHODS = frozenset(
     {"item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__", "__repr__"}
@@ -279,6 +282,13 @@ class TensorVariable(VariableTracker):
             return None
         return record(tx, "call_function", COMPARE[symbol], [self, other], {})
 
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        return text_of_tensor(tx, self, TEXTS[name]) or super().text(tx, name)
+
+    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
+        known = tx.python_value(spec)
+        return text_of_tensor(tx, self, format, known) or tx.make(tx.fold(format, (self.python_value(tx), known)))
+
     def reconstruct(self, cg: Any) -> None:
         if self in cg.attempt.leaves_made:  # what a backend returns has a history
             raise NotConstant(self.describe())
@@ -407,28 +417,43 @@ METHODS: dict[str, Any] = {
 
 def result(tx: Any, node: Any, fake: Any) -> VariableTracker:
     """The tracker of what a recorded call returned."""
-    if isinstance(fake, torch.Tensor):
-        known = tx.attempt.fakes.get(id(fake))
-        if known is not None:
-            return known
-        if not _is_ordinary(fake):
-            unsupported(UnsupportedValue("a tensor that is not dense, or more than a tensor,", "it is left to eager"))
-        cls = torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
-        found = TensorVariable(node, fake, cls)
-        tx.attempt.fakes[id(fake)] = found
-        return found
-    if isinstance(fake, (list, tuple)) and not isinstance(fake, torch.Size):
-        items = [_item(tx, node, index, each) for index, each in enumerate(fake)]
-        if is_namedtuple_class(type(fake)):
-            return NamedTupleVariable(items, type(fake))
-        return TupleVariable(items) if isinstance(fake, tuple) else ListVariable(items)
-    if isinstance(fake, torch.Size):
-        return SizeVariable([tx.make(each) for each in fake])
-    if isinstance(fake, (*_LITERAL, *SYMBOLIC)):
-        return tx.make(fake)
+    for base in mro(type(fake)):
+        if base in _RESULTS:
+            return _RESULTS[base](tx, node, fake)
     unsupported(
         UnsupportedValue(f"a {type(fake).__name__} returned by an operator", "only tensors and constants can be")
     )
+
+
+def _tensor_result(tx: Any, node: Any, fake: torch.Tensor) -> VariableTracker:
+    known = tx.attempt.fakes.get(id(fake))
+    if known is not None:
+        return known
+    if not _is_ordinary(fake):
+        unsupported(UnsupportedValue("a tensor that is not dense, or more than a tensor,", "it is left to eager"))
+    cls = torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
+    found = TensorVariable(node, fake, cls)
+    tx.attempt.fakes[id(fake)] = found
+    return found
+
+
+def _tuple_result(tx: Any, node: Any, fake: tuple[Any, ...]) -> VariableTracker:
+    items = _items(tx, node, fake)
+    return NamedTupleVariable(items, type(fake)) if is_namedtuple_class(type(fake)) else TupleVariable(items)
+
+
+def _items(tx: Any, node: Any, fake: Any) -> list[VariableTracker]:
+    return [_item(tx, node, index, each) for index, each in enumerate(fake)]
+
+
+_RESULTS: dict[type, Callable[[Any, Any, Any], VariableTracker]] = {
+    torch.Tensor: _tensor_result,
+    tuple: _tuple_result,
+    list: lambda tx, node, fake: ListVariable(_items(tx, node, fake)),
+    torch.Size: lambda tx, node, fake: SizeVariable([tx.make(each) for each in fake]),
+    **dict.fromkeys((*_LITERAL, *SYMBOLIC), lambda tx, node, fake: tx.make(fake)),
+}
+"""How what an operator returned is seen, by its class or the first of its bases that is here."""
 
 
 _QUANTISED = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4})

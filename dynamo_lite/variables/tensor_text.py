@@ -12,7 +12,6 @@ import torch
 from ..reasons import DataDependentValue
 from .base import NotConstant, VariableTracker, unsupported
 from .constant import ConstantVariable
-from .tensor import TensorVariable
 
 _SAMPLES = {torch.bool: True, **dict.fromkeys((torch.complex64, torch.complex128), 1j)}
 
@@ -41,6 +40,12 @@ class TensorTextVariable(VariableTracker):
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> NoReturn:
         unsupported(DataDependentValue(f"`{symbol}` of {self.describe()}"))
 
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        return self if name == "__str__" else super().text(tx, name)
+
+    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
+        return tx.make(self.python_value(tx)) if tx.truth(spec) else self
+
     def reconstruct(self, cg: Any) -> None:
         if cg.attempt.graph.writes != self.writes:
             raise NotConstant(self.describe())
@@ -53,7 +58,7 @@ class TensorTextVariable(VariableTracker):
         cg.op("BUILD_STRING", len(self.parts))
 
 
-def text_of_tensor(tx: Any, tensor: TensorVariable, function: Callable[..., str], *rest: str) -> VariableTracker | None:
+def text_of_tensor(tx: Any, tensor: Any, function: Callable[..., str], *rest: str) -> VariableTracker | None:
     """``str``, ``repr`` or ``format`` of a tensor; None where it may raise or ask the program's code."""
     if tensor.cls not in (torch.Tensor, torch.nn.Parameter) or tx.graph.bodies or tensor.fake.is_inference():
         return None
@@ -62,7 +67,7 @@ def text_of_tensor(tx: Any, tensor: TensorVariable, function: Callable[..., str]
     return TensorTextVariable(tx, [(function, tensor, rest)], tx.graph.writes)
 
 
-def _fits(tensor: TensorVariable, spec: str) -> bool:
+def _fits(tensor: Any, spec: str) -> bool:
     """Whether any value of a tensor can be formatted so."""
     if tensor.fake.ndim or tensor.cls is not torch.Tensor or "c" in spec:
         return False

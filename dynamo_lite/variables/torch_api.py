@@ -23,9 +23,8 @@ from .c_callable import BuiltinVariable
 from .constant import ConstantVariable
 from .context import GRAD_CLASSES, attention_context, make_context
 from .function import FunctionVariable, NestedFunctionVariable
-from .mapping import DictVariable
 from .registry import Model, models, models_if, models_raw
-from .sequence import ListVariable, SequenceVariable
+from .sequence import ListVariable
 from .symbolic import SymbolicNumber
 from .tensor import TensorVariable, operator_name, record
 from .tensor_subclass import instances
@@ -101,11 +100,7 @@ def holds_tensor(args: Any) -> bool:
     """Whether any argument is, or contains, a tensor."""
     for arg in args:
         arg = arg.realize()
-        if isinstance(arg, TensorVariable):
-            return True
-        if isinstance(arg, SequenceVariable) and holds_tensor(arg.items):
-            return True
-        if isinstance(arg, DictVariable) and holds_tensor(arg.items.values()):
+        if isinstance(arg, TensorVariable) or holds_tensor(arg.contained() or ()):
             return True
     return False
 

@@ -95,12 +95,11 @@ def _alike(tx: Any, one: VariableTracker, other: VariableTracker) -> bool:
         return facts[0] == facts[1]
     if type(one) is not type(other):
         return False
-    if isinstance(one, SequenceVariable) and isinstance(other, SequenceVariable):
-        pairs = zip(one.items, other.items)
-        return len(one.items) == len(other.items) and all(_alike(tx, a.realize(), b.realize()) for a, b in pairs)
-    if isinstance(one, DictVariable) and isinstance(other, DictVariable):
-        pairs = zip(one.items.values(), other.items.values())
-        return list(one.items) == list(other.items) and all(_alike(tx, a.realize(), b.realize()) for a, b in pairs)
+    if isinstance(one, DictVariable) and list(one.items) != list(other.items):  # type: ignore[attr-defined]
+        return False
+    if one.contained() is not None:
+        mine, theirs = ([part.realize() for part in each.contained() or ()] for each in (one, other))
+        return len(mine) == len(theirs) and all(_alike(tx, a, b) for a, b in zip(mine, theirs))
     return one.is_constant() and other.is_constant() and one.as_constant() == other.as_constant()
 
 
@@ -262,11 +261,8 @@ def _out_dims_fit(out_dims: Any, output: VariableTracker) -> bool:
 def _all_tensors(tx: Any, value: VariableTracker) -> bool:
     """Whether a structure has no constants in it."""
     value = value.realize()
-    if isinstance(value, SequenceVariable):
-        return all(_all_tensors(tx, item) for item in value.items)
-    if isinstance(value, DictVariable):
-        return all(_all_tensors(tx, item) for item in value.items.values())
-    return isinstance(value, TensorVariable)
+    parts = value.contained()
+    return isinstance(value, TensorVariable) if parts is None else all(_all_tensors(tx, part) for part in parts)
 
 
 def _run(tx: Any, target: Any, body: BodyVariable, settings: VariableTracker, inputs: Args) -> VariableTracker:

@@ -22,6 +22,7 @@ from .attributes import (
     object_setattr,
 )
 from .base import (
+    TEXTS,
     Args,
     Kwargs,
     LazyVariable,
@@ -36,12 +37,13 @@ from .base import (
 )
 from .constant import ConstantVariable, unless_refused
 from .instance_dict import InstanceDictVariable
-from .lookup import is_heap_type
+from .lookup import is_heap_type, is_instantiable
 from .mapping import DictVariable, refill_ordered, wrap_dict_items
 from .polyfills import exception_groups
 from .sequence import ListVariable, SequenceVariable, TupleVariable, wrap_items
 from .sets import SetVariable
 from .symbols import COMPARE, method_of
+from .text import has_own_text, text_by
 
 PLAIN: dict[type, Any] = {
     int: int.__int__,
@@ -64,14 +66,11 @@ def c_maker(cls: type) -> type | None:
     static = next((base for base in mro(cls) if not is_heap_type(base)), object)
     if static is not object and static not in PAYLOADS:
         return static
-    if cls.__flags__ & _DISALLOW_INSTANTIATION:
+    if not is_instantiable(cls):
         return cls
     new = class_lookup(cls, "__new__")
     maker = new.__self__ if isinstance(new, types.BuiltinFunctionType) else object
     return maker if maker is not object and maker not in PAYLOADS else None  # type: ignore[return-value]
-
-
-_DISALLOW_INSTANTIATION = 1 << 7
 
 
 def slot_is_bound(raw: types.MemberDescriptorType, value: Any) -> bool:
@@ -127,6 +126,12 @@ class UserObjectVariable(VariableTracker):
         if isinstance(self.payload, ConstantVariable):
             return self.payload.as_fx()
         return super().as_fx()
+
+    def python_value(self, tx: Any) -> Any:
+        try:
+            return self.plain_value(tx)
+        except NotConstant:
+            return super().python_value(tx)
 
     def plain_value(self, tx: Any) -> Any:
         """The number or string that this is to C code, where its class leaves what C code asks to the built-in type.
@@ -394,6 +399,28 @@ class UserObjectVariable(VariableTracker):
             return tx.compare(symbol, self.payload, theirs) if isinstance(theirs, ConstantVariable) else None
         return unless_refused(found)
 
+    def is_plain(self, tx: Any) -> bool:
+        return False
+
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        method = self.special(tx, name)
+        if method is None and name == "__str__" and tx.lookup(self.cls, "__str__") is object.__str__:
+            method = self.special(tx, "__repr__")
+        return self._text_in_c(tx, name) if method is None else text_by(tx, method, name)
+
+    def _text_in_c(self, tx: Any, name: str) -> VariableTracker:
+        if self.payload is not None and class_lookup(self.cls, name) is class_lookup(self.payload.python_type(), name):
+            return self.payload.text(tx, name)
+        unsupported(UnsupportedOperation(f"{TEXTS[name].__name__}()", self.describe()))
+
+    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
+        method = self.special(tx, "__format__")
+        if method is not None:
+            return text_by(tx, method, "__format__", spec)
+        if isinstance(self.payload, ConstantVariable) and tx.truth(spec):
+            return tx.make(tx.fold(format, (self.payload.value, tx.python_value(spec))))
+        return tx.plain_format(self, spec)
+
     # -- code ------------------------------------------------------------------------------------------------------
 
     def reconstruct(self, cg: Any) -> None:
@@ -556,6 +583,18 @@ class EnumVariable(UserObjectVariable):
     def key(self) -> Any:
         return self.value
 
+    def python_value(self, tx: Any) -> Any:
+        return self.value
+
+    def is_plain(self, tx: Any) -> bool:
+        return not has_own_text(tx, self.cls)
+
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        return VariableTracker.text(self, tx, name) if self.is_plain(tx) else super().text(tx, name)
+
+    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
+        return VariableTracker.format(self, tx, spec) if self.is_plain(tx) else super().format(tx, spec)
+
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         if name in _OF_MEMBERS and class_lookup(self.cls, name) is class_lookup(enum.Enum, name):
             return tx.make(getattr(self.value, name))
@@ -642,13 +681,12 @@ class RealExceptionVariable(UserObjectVariable):
             return tx.call(tx.make(BaseExceptionGroup), [message, *args], kwargs).realize()
         return super().call_method(tx, name, args, kwargs)
 
-    def text(self, tx: Any, function: Any) -> VariableTracker:
-        """``str`` or ``repr``, where that is BaseException's: a matter of the arguments."""
-        name = "__str__" if function is str else "__repr__"
+    def _text_in_c(self, tx: Any, name: str) -> VariableTracker:
+        """Where that is BaseException's: a matter of the arguments."""
         if class_lookup(self.cls, name) not in (BaseException.__str__, BaseException.__repr__, KeyError.__str__):
-            unsupported(UnsupportedOperation(f"{function.__name__}()", self.describe()))
+            unsupported(UnsupportedOperation(f"{TEXTS[name].__name__}()", self.describe()))
         tx.python_value(self.c_attribute(tx, "args"))
-        return tx.make(tx.fold(function, (self.value,)))
+        return tx.make(tx.fold(TEXTS[name], (self.value,)))
 
 
 @wraps_if(lambda value: issubclass(type(value), BaseException), order=6)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 from ...reasons import UnsupportedOperation
 from .. import polyfills
-from ..attributes import MISSING, MethodVariable
-from ..base import VariableTracker, unsupported
+from ..attributes import MISSING, MethodVariable, class_lookup
+from ..base import VariableTracker, mro, unsupported
 from ..c_callable import BuiltinVariable
 from ..constant import ConstantVariable
 from ..deques import DequeVariable
@@ -18,29 +19,64 @@ from ..instance_dict import InstanceDictVariable
 from ..keys import key_of
 from ..mapping import DictVariable
 from ..registry import models
-from ..sequence import ListVariable, NamedTupleVariable, TupleVariable
+from ..sequence import ListVariable, NamedTupleVariable, SizeVariable, TupleVariable
 from ..sets import SetVariable
 from ..user_object import EnumVariable, UserObjectVariable
 
-_ATOMIC = (
-    *(ConstantVariable, ClassVariable, FunctionVariable, NestedFunctionVariable, BuiltinVariable),
-    EnumVariable,
+Copier = Callable[[Any, Any], VariableTracker]
+
+
+def _itself(tx: Any, of: VariableTracker) -> VariableTracker:
+    return of
+
+
+def _copied_by_method(tx: Any, of: Any) -> VariableTracker:
+    return of.method_copy(tx)
+
+
+def _like(tx: Any, of: NamedTupleVariable, items: list[VariableTracker]) -> VariableTracker:
+    if not of.structured and any(tx.lookup(of.cls, name) is not class_lookup(tuple, name) for name in _OWN):
+        unsupported(UnsupportedOperation("a copy", f"{of.describe()}, whose class says how it is copied"))
+    return of.like(items)
+
+
+_OWN = ("__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")
+
+
+def _copied_object(tx: Any, of: VariableTracker) -> VariableTracker:
+    return tx.call(tx.make(polyfills.copy.copy_object), [of], {})
+
+
+_ATOMIC = frozenset(
+    {ConstantVariable, ClassVariable, FunctionVariable, NestedFunctionVariable, BuiltinVariable, EnumVariable}
 )
+"""Kinds of what copying gives itself, the kinds that derive from them included."""
+_COPIERS: dict[type, Copier] = {
+    **dict.fromkeys(_ATOMIC, _itself),
+    **dict.fromkeys((ListVariable, DictVariable, SetVariable, DequeVariable), _copied_by_method),
+    TupleVariable: _itself,
+    SizeVariable: lambda tx, of: of.make(list(of.items)),
+    NamedTupleVariable: lambda tx, of: _like(tx, of, list(of.items)),
+    InstanceDictVariable: lambda tx, of: of.of.namespace(tx),
+    UserObjectVariable: _copied_object,
+}
+"""How `copy.copy` makes values of a kind."""
+_EXACT = frozenset({UserObjectVariable, TupleVariable})
+"""Kinds that say nothing of those which derive from them."""
+
+
+def _copier(table: dict[type, Any], of: VariableTracker) -> Any:
+    """The row of a value's kind, or of the first that it derives from."""
+    kind = type(of)
+    return next((table[base] for base in mro(kind) if base in table and (base is kind or base not in _EXACT)), None)
 
 
 @models(copy.copy)
 def _copy(tx: Any, of: VariableTracker) -> VariableTracker:
-    if isinstance(of, (ListVariable, DictVariable, SetVariable, DequeVariable)):
-        return of.method_copy(tx)
-    if isinstance(of, NamedTupleVariable):
-        return of.like(list(of.items))
-    if isinstance(of, (*_ATOMIC, TupleVariable)):
-        return of
-    if isinstance(of, InstanceDictVariable):
-        return of.of.namespace(tx)
-    if type(of) is UserObjectVariable:
-        return tx.call(tx.make(polyfills.copy.copy_object), [of], {})
-    unsupported(UnsupportedOperation("copy.copy()", of.describe()))
+    copier = _copier(_COPIERS, of)
+    if copier is None:
+        unsupported(UnsupportedOperation("copy.copy()", of.describe()))
+    return copier(tx, of)
 
 
 class MemoVariable(DictVariable):
@@ -65,50 +101,56 @@ class _DeepCopy:
 
     def copy(self, of: VariableTracker) -> VariableTracker:
         of = of.realize()
-        if isinstance(of, _ATOMIC):
+        copier = _copier(_DEEP_COPIERS, of)
+        if copier is _itself:
             return of
         found = self._memo.items.get(key_of(self._tx, IdVariable(of)))
-        return found.realize() if found is not None else self._note(of, self._copy(of))
+        if found is not None:
+            return found.realize()
+        if copier is None:
+            unsupported(UnsupportedOperation("copy.deepcopy()", of.describe()))
+        return self._note(of, copier(self, of))
 
     def _note(self, of: VariableTracker, made: Any) -> Any:
         if made is not of:
             self._memo.put(self._tx, IdVariable(of), made)
         return made
 
-    def _copy(self, of: VariableTracker) -> VariableTracker:
-        if type(of) in (ListVariable, TupleVariable):
-            return self._copy_sequence(of)
-        if isinstance(of, NamedTupleVariable) and type(of) is NamedTupleVariable:
-            return of.like([self.copy(item) for item in of.items])
-        if isinstance(of, DequeVariable):
-            made: Any = self._note(of, DequeVariable([], None, of.maxlen))
-            made.items.extend(self.copy(item) for item in of.items)
-            return made
-        if isinstance(of, DictVariable):
-            factory = None if of.factory is None else self.copy(of.factory)
-            made = self._note(of, DictVariable({}, None, None, of.cls, factory))
-            for key, value in of.items.items():
-                made.put(self._tx, self.copy(of.key_variable(key)), self.copy(value))
-            return made
-        if isinstance(of, InstanceDictVariable):
-            return self._copy(of.of.namespace(self._tx))
-        if isinstance(of, SetVariable):
-            return SetVariable.of(self._tx, [self.copy(item) for item in of.elements(self._tx)], of.cls)
-        if isinstance(of, MethodVariable):
-            return MethodVariable(of.function, self.copy(of.receiver))
-        if type(of) is UserObjectVariable:
-            return self._copy_object(of)
-        unsupported(UnsupportedOperation("copy.deepcopy()", of.describe()))
-
-    def _copy_sequence(self, of: Any) -> VariableTracker:
-        made: Any = type(of)([])
-        self._note(of, made)
+    def _list(self, of: ListVariable) -> VariableTracker:
+        made = self._note(of, ListVariable([]))
         made.items.extend(self.copy(item) for item in of.items)
-        if isinstance(of, TupleVariable) and all(a is b.realize() for a, b in zip(made.items, of.items)):
-            return of
         return made
 
-    def _copy_object(self, of: UserObjectVariable) -> VariableTracker:
+    def _tuple(self, of: TupleVariable) -> VariableTracker:
+        made = self._note(of, TupleVariable([]))
+        made.items.extend(self.copy(item) for item in of.items)
+        return of if all(a is b.realize() for a, b in zip(made.items, of.items)) else made
+
+    def _named_tuple(self, of: NamedTupleVariable) -> VariableTracker:
+        return _like(self._tx, of, [self.copy(item) for item in of.items])
+
+    def _deque(self, of: DequeVariable) -> VariableTracker:
+        made = self._note(of, DequeVariable([], None, of.maxlen))
+        made.items.extend(self.copy(item) for item in of.items)
+        return made
+
+    def _dict(self, of: DictVariable) -> VariableTracker:
+        factory = None if of.factory is None else self.copy(of.factory)
+        made = self._note(of, DictVariable({}, None, None, of.cls, factory))
+        for key, value in of.items.items():
+            made.put(self._tx, self.copy(of.key_variable(key)), self.copy(value))
+        return made
+
+    def _instance_dict(self, of: InstanceDictVariable) -> VariableTracker:
+        return self._dict(of.of.namespace(self._tx))
+
+    def _set(self, of: SetVariable) -> VariableTracker:
+        return SetVariable.of(self._tx, [self.copy(item) for item in of.elements(self._tx)], of.cls)
+
+    def _method(self, of: MethodVariable) -> VariableTracker:
+        return MethodVariable(of.function, self.copy(of.receiver))
+
+    def _object(self, of: UserObjectVariable) -> VariableTracker:
         plain = all(self._tx.lookup(of.cls, name) is getattr(object, name, MISSING) for name in _HOOKS)
         if not plain or of.payload is not None:
             return self._tx.call(self._tx.make(polyfills.copy.deepcopy_object), [of, self._memo], {}).realize()
@@ -118,6 +160,20 @@ class _DeepCopy:
         return made
 
 
+_DEEP_COPIERS: dict[type, Any] = {
+    **dict.fromkeys(_ATOMIC, _itself),
+    ListVariable: _DeepCopy._list,
+    TupleVariable: _DeepCopy._tuple,
+    SizeVariable: lambda under_way, of: of.make(list(of.items)),
+    NamedTupleVariable: _DeepCopy._named_tuple,
+    DequeVariable: _DeepCopy._deque,
+    DictVariable: _DeepCopy._dict,
+    InstanceDictVariable: _DeepCopy._instance_dict,
+    SetVariable: _DeepCopy._set,
+    MethodVariable: _DeepCopy._method,
+    UserObjectVariable: _DeepCopy._object,
+}
+"""How `copy.deepcopy` makes values of a kind."""
 _HOOKS = (
     *("__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__slots__"),
     *("__getnewargs__", "__getnewargs_ex__", "__new__"),

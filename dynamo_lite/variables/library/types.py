@@ -8,9 +8,9 @@ from typing import Any
 from ...reasons import UnsupportedOperation
 from ...source import Source
 from ..base import Args, Kwargs, VariableTracker, unsupported, wraps_type
-from ..constant import ConstantVariable
 from ..instance_dict import InstanceDictVariable
 from ..registry import models
+from ..text import bracketed, reprs
 from ..user_object import UserObjectVariable
 
 
@@ -30,10 +30,12 @@ class NamespaceVariable(UserObjectVariable):
             return None
         return self.namespace(tx).compare(tx, symbol, other.namespace(tx))
 
-    def text(self, tx: Any, function: Any) -> VariableTracker:
-        items = self.namespace(tx).items.items()
-        texts = [f"{name}={tx.python_value(tx.string(value.realize(), '__repr__').realize())}" for name, value in items]
-        return ConstantVariable(f"namespace({', '.join(texts)})")
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        return bracketed(tx, self, ("namespace(", ")"), self._texts)
+
+    def _texts(self, tx: Any) -> str:
+        items = self.namespace(tx).items
+        return ", ".join(f"{name}={value}" for name, value in zip(items, reprs(tx, items.values())))
 
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name in ("__eq__", "__ne__", "__init__", "__repr__"):
