@@ -17,7 +17,7 @@ struct Registered {
   PyTypeObject* owner = nullptr;
   PyTypeObject* entry = nullptr;
   PyTypeObject* verdict = nullptr;
-  PyObject* verdicts[4] = {};
+  PyObject* verdicts[kVerdicts] = {};
   Owner* off = nullptr;
   Py_ssize_t index = -1;
 };
@@ -278,9 +278,9 @@ PyTypeObject* add_type(PyObject* module, PyType_Spec* spec) {
 }
 
 bool add_verdicts(PyObject* module) {
-  static const char* names[] = {nullptr, "PASS", "SKIP", "FREEZE"};
+  static const char* names[] = {nullptr, "PASS", "SKIP", "FREEZE", "RETRY"};
   Registered& all = registered();
-  for (int at = 1; at < 4; ++at) {
+  for (int at = 1; at < kVerdicts; ++at) {
     all.verdicts[at] = all.verdict->tp_alloc(all.verdict, 0);
     if (all.verdicts[at] == nullptr || PyModule_AddObjectRef(module, names[at], all.verdicts[at]) < 0) return false;
   }
@@ -358,7 +358,7 @@ bool is_owner(PyObject* object) noexcept { return Py_TYPE(object) == registered(
 PyObject* verdict_object(Verdict verdict) noexcept { return registered().verdicts[static_cast<int>(verdict)]; }
 
 Verdict verdict_of(PyObject* object) noexcept {
-  for (int at = 1; at < 4; ++at) {
+  for (int at = 1; at < kVerdicts; ++at) {
     if (registered().verdicts[at] == object) return static_cast<Verdict>(at);
   }
   return Verdict::None;

@@ -12,7 +12,8 @@
 namespace dynamo_lite {
 
 enum class Mark : int { None = 0, Skip = 1, SkipRecursive = 2 };
-enum class Verdict : int { None = 0, Pass, Skip, Freeze };
+enum class Verdict : int { None = 0, Pass, Skip, Freeze, Retry };
+constexpr int kVerdicts = 5;
 
 // A Python object: somebody who compiles. Its entries are on the code objects in `codes`, and are its own: it is what
 // the garbage collector reaches them through.

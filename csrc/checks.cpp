@@ -20,10 +20,11 @@ struct CheckDetails {
 
 namespace {
 
-constexpr std::array<const char*, 22> kKindNames{
+constexpr std::array<const char*, 23> kKindNames{
     "type",       "id",        "equals",     "length",                   "dict_keys",
     "dict_has",   "dict_lacks", "type_lacks", "lacks_instance_dict_item", "set_items",  "set_order",  "payload",
-    "tensor",     "tensor_of_any_size", "storage_offset", "present",   "unbound",    "global_state",             "same_as",
+    "tensor",     "tensor_of_any_size", "storage_offset", "present",   "unbound",    "global_state",             "registrations",
+    "same_as",
     "distinct",   "storages_distinct", "symbolic",
 };
 
@@ -56,6 +57,15 @@ const char* presence_in_words(Presence presence) noexcept {
       break;
   }
   return "a key of the same hash whose __eq__ is not run";
+}
+
+// Whether a list begins with the count of classes that were registered with abstract ones. It is brought up to date
+// where it turned out that what was registered makes no difference.
+bool was_registered_last(PyObject* list) noexcept {
+  if (PyList_GET_SIZE(list) == 0 || !PyLong_CheckExact(PyList_GET_ITEM(list, 0))) return false;
+  const unsigned long long count = PyLong_AsUnsignedLongLong(PyList_GET_ITEM(list, 0));
+  PyErr_Clear();
+  return count == abc_registrations();
 }
 
 std::string keys_in_words(PyObject* dict) {
@@ -104,6 +114,9 @@ bool Check::set_argument(PyObject* arg, Py_ssize_t node_count, const Liveness& l
       break;
     case CheckKind::GlobalState:
       if (!is_global_state(arg)) return wrong("a GlobalState");
+      break;
+    case CheckKind::Registrations:
+      if (!PyList_Check(arg)) return wrong("a list that begins with abc.get_cache_token()");
       break;
     case CheckKind::Length:
       number_ = PyLong_Check(arg) ? PyLong_AsSsize_t(arg) : -1;
@@ -301,6 +314,8 @@ bool Check::holds_of(PyObject* value, std::string* found) const noexcept {
     }
     case CheckKind::GlobalState:
       return matches_current_state(object_, found);
+    case CheckKind::Registrations:
+      return was_registered_last(object_) || say(found, "a class was registered since");
     case CheckKind::Present:
       return true;
     case CheckKind::Unbound:
@@ -357,6 +372,7 @@ Ref Check::argument() const {
     case CheckKind::Equals:
     case CheckKind::Payload:
     case CheckKind::GlobalState:
+    case CheckKind::Registrations:
       return held_.share();
     case CheckKind::Length:
     case CheckKind::StorageOffset:

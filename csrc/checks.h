@@ -35,6 +35,7 @@ enum class CheckKind : std::uint8_t {
   Present,
   Unbound,
   GlobalState,
+  Registrations,
   SameAs,
   Distinct,
   StoragesDistinct,
@@ -106,7 +107,7 @@ class Check {
 
   CheckKind kind_ = CheckKind::Present;
   bool of_dict_ = false;
-  PyObject* object_ = nullptr;  // type, id, equals: borrowed from held_
+  PyObject* object_ = nullptr;  // type, id, equals, registrations: borrowed from held_
   Py_ssize_t number_ = 0;       // length, storage_offset
   std::unique_ptr<TensorFacts> facts_;  // tensor, tensor_of_any_size
   std::unique_ptr<CheckDetails> details_;

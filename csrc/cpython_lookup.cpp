@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "refs.h"
+
 #if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030D0000
 #error "dict version tags and the layout of dict keys are those of CPython 3.11 and 3.12"
 #endif
@@ -147,8 +149,15 @@ bool has_managed_dict(PyObject* object) noexcept {
   return PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_MANAGED_DICT);
 }
 
+// The state of the module _abc.
+struct AbstractState {
+  PyTypeObject* data_type;
+  unsigned long long registrations;
+};
+
 struct StandardTypes {
-  PyTypeObject* deque = nullptr;  // owned for the life of the process
+  PyTypeObject* deque = nullptr;            // owned for the life of the process
+  const AbstractState* abstract = nullptr;  // of a module that is kept for as long
 };
 
 StandardTypes& standard_types() noexcept {
@@ -297,8 +306,25 @@ PyObject* deque_item(PyObject* object, Py_ssize_t index) noexcept {
   return item;
 }
 
+unsigned long long abc_registrations() noexcept { return standard_types().abstract->registrations; }
+
+// Finds the state of _abc, and that it lies as it is declared here.
+static bool prepare_abstract() {
+  PyObject* module = PyImport_ImportModule("_abc");  // kept
+  if (!module) return false;
+  const Ref token = Ref::steal(PyObject_CallMethod(module, "get_cache_token", nullptr));
+  if (!token) return false;
+  const auto* state = static_cast<const AbstractState*>(PyModule_GetState(module));
+  const bool is_it = state &&
+                     state->registrations == PyLong_AsUnsignedLongLong(token.get());
+  standard_types().abstract = state;
+  if (!is_it) PyErr_SetString(PyExc_ImportError, "dynamo_lite: the module _abc is not as it was known");
+  return is_it;
+}
+
 bool prepare_lookups() {
   if (standard_types().deque) return true;
+  if (!prepare_abstract()) return false;
   PyObject* collections = PyImport_ImportModule("collections");
   if (!collections) return false;
   standard_types().deque = reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(collections, "deque"));

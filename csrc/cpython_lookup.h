@@ -104,6 +104,9 @@ Py_ssize_t own_length(PyObject* object) noexcept;
 // A deque's item; a new reference, null where there is none or it is no deque. No exception is left set.
 PyObject* deque_item(PyObject* object, Py_ssize_t index) noexcept;
 
+// How often any class was registered with an abstract one: abc.get_cache_token().
+unsigned long long abc_registrations() noexcept;
+
 // Looks up what the above need of the standard library. False with an exception set.
 bool prepare_lookups();
 

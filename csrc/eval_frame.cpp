@@ -161,7 +161,7 @@ PyObject* run_entry(PyThreadState* state, Frame* frame, const Ref& held, Ref cap
 
 // What an owner says of a frame. `entry` is there if it is to be run, and new.
 struct Answer {
-  enum Kind { RunEntry, RunAsItIs, RunOff, Error } kind;
+  enum Kind { RunEntry, RunAsItIs, RunOff, LookAgain, Error } kind;
   Ref entry = {};
 };
 
@@ -209,6 +209,7 @@ Answer ask(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread) {
   if (!answer) return {Answer::Error};
   const Verdict verdict = verdict_of(answer.get());
   if (verdict == Verdict::Pass) return {Answer::RunAsItIs};
+  if (verdict == Verdict::Retry) return {Answer::LookAgain};
   if (verdict != Verdict::None) {
     OwnerSlot* slot = make_slot(slots.code, owner);
     if (slot == nullptr) return {Answer::Error};
@@ -239,6 +240,8 @@ Ref find_entry(PyCodeObject* code, Extra& extra, const Owner* owner, const Frame
   return {};
 }
 
+PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail);
+
 PyObject* run_by_answer(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail) {
   const Answer answer = ask(state, frame, owner, thread);
   switch (answer.kind) {
@@ -248,6 +251,8 @@ PyObject* run_by_answer(PyThreadState* state, Frame* frame, Owner* owner, Thread
       return run_off(state, frame, thread);
     case Answer::RunAsItIs:
       return pass_on(state, frame, 0);
+    case Answer::LookAgain:
+      return evaluate_for(state, frame, owner, thread, tail);
     case Answer::RunEntry:
       break;
   }

@@ -86,7 +86,8 @@ bool GuardTree::add_check(Py_ssize_t node, const char* kind, PyObject* arg, PyOb
     relation.check = std::move(check);
     return true;
   }
-  if ((at == 0) != (check.kind() == CheckKind::GlobalState)) {
+  const bool is_of_no_value = check.kind() == CheckKind::GlobalState || check.kind() == CheckKind::Registrations;
+  if ((at == 0) != is_of_no_value) {
     PyErr_Format(PyExc_ValueError, "a check of kind %s cannot be made of %s", check.kind_name(),
                  at == 0 ? "the frame" : "a value");
     return false;

@@ -30,6 +30,8 @@ class Verdict:
 
 PASS: Final[Verdict]
 """Run this call as it is; ask again at the next."""
+RETRY: Final[Verdict]
+"""Look for an entry that holds once more: the callback has renewed one. Only then it is asked again."""
 SKIP: Final[Verdict]
 """Never ask again about this code object, for this owner. Its callees are still looked at."""
 FREEZE: Final[Verdict]
@@ -147,7 +149,10 @@ class GuardTree:
     __globals__, methods' __func__ and __self__, partials' func/args/keywords, a tensor's grad ...: only for
     objects whose type is a built-in or extension type);
     ``dict_item`` (key), ``dict_key`` and ``dict_value`` (position in order), ``list_item``, ``tuple_item``,
-    ``deque_item`` (index), ``cell_contents``, ``weakref_target``. dict_item works on
+    ``deque_item`` (index), ``cell_contents``, ``weakref_target``; of iterators over lists, tuples, ranges and dicts
+    ``next_item`` (how many others come before it; of a dict's items the key) and ``next_value`` (the value of such an
+    item), of an enumerate or zip ``taken_from`` (an iterator, a tuple of them), of an enumerate ``next_number``.
+    dict_item works on
     subclasses of dict by dict's own lookup, list_item and tuple_item likewise.
     An accessor that finds nothing is a failure of the child's ``present`` check, reported as such.
 
@@ -164,7 +169,9 @@ class GuardTree:
     ``same_as`` (another node's number: same object), ``distinct`` (list of node numbers: they are pairwise
     different objects), ``storages_distinct`` (list of node numbers: no two of these tensors share a
     storage; or a pair of lists: none of the first shares one with any),
-    ``global_state`` (a GlobalState; on node 0), ``unbound`` (the accessor of this node found nothing)."""
+    ``global_state`` (a GlobalState; on node 0), ``registrations`` (a list whose first item is what
+    abc.get_cache_token() must be; on node 0; it may be renewed in place), ``unbound`` (the accessor of this node found
+    nothing)."""
 
     def __init__(self, code: CodeType) -> None: ...
     def child(self, parent: int, kind: str, arg: Any = None) -> int:

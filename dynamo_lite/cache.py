@@ -9,6 +9,12 @@ from . import _C, config, logs
 from .counters import counters
 
 
+def hold_again(view: _C.FrameView) -> bool:
+    """Whether entries did not hold for nothing but a registration with abstract classes that they never asked about."""
+    misses = view.misses() if view.entries else []
+    return any([each.kind == "registrations" and each.reason.answers.renew() for each in misses])
+
+
 def note_recompile(view: _C.FrameView) -> None:
     """Count a translation of a frame that has entries, and log what failed in them."""
     if not view.entries:

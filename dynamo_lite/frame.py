@@ -17,7 +17,7 @@ from torch.utils._device import DeviceContext
 
 from . import _C, config, logs, skip
 from .bytecode import assemble
-from .cache import limit_reached, note_recompile
+from .cache import hold_again, limit_reached, note_recompile
 from .codegen import PyCodegen, Unreconstructable
 from .counters import counters
 from .exc import (
@@ -111,6 +111,8 @@ class FrameCompiler:
         if why is not None:
             counters.skips += 1
             return _C.FREEZE if skip.runs_alone(view.code) else _C.SKIP
+        if hold_again(view):
+            return _C.RETRY
         if getattr(self.frozen, "on", False) or _python_watches_tensors() or not _builtins_are_there():
             return _C.PASS
         if view.entries >= config.recompile_limit:
@@ -155,6 +157,9 @@ class FrameCompiler:
         tensors = attempt.graph.inputs if graph_call is not None else []
         failed = rerun(view.code) if attempt.shows_failures else []
         instructions = translation.cg.finish(graph_call, tensors, translation.positions, failed)
+        if not attempt.guards.answers.hold():  # the backend registered a class
+            attempt.close()
+            return _C.PASS
         attempt.guards.written = attempt.graph.written
         attempt.graph.symbols.check_marks()
         attempt.guards.facts(attempt.graph.symbols.facts())

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from . import _C
+from .abstract_answers import AbstractAnswers
 from .shapes import Fact
 from .source import Source, name_of
 
@@ -24,6 +25,13 @@ class GuardReason:
 
     def __str__(self) -> str:
         return f"{self.place} {self.text}".strip()
+
+
+@dataclass(frozen=True)
+class AnswersReason(GuardReason):
+    """Of answers that can be asked for again."""
+
+    answers: AbstractAnswers
 
 
 def _describe(kind: str, arg: Any) -> str:
@@ -63,6 +71,7 @@ _SENTENCES = {
     "storages_distinct": "share no memory with one that is written to",
     "storage_offset": "begins at element {arg} of its storage",
     "global_state": "grad mode, autocast, default dtype and the like are as they were",
+    "registrations": "answer as they did before a class was registered",
     "unbound": "is not bound",
     "present": "is there",
 }
@@ -77,6 +86,7 @@ class Guards:
         self._same: dict[tuple[Source, Source], None] = {}
         self._captures: dict[Source, int] = {}
         """With their indices."""
+        self.answers = AbstractAnswers()
         self.written: set[Source] = set()
         """Places of tensors that the graph writes into: no other may share their memory."""
         self._tensors: dict[Source, None] = {}
@@ -144,6 +154,9 @@ class Guards:
         tree = _C.GuardTree(code)
         self.root.number = 0
         tree.check(0, "global_state", state, GuardReason("torch:", "global_state", _SENTENCES["global_state"]))
+        if self.answers.token:
+            reason = AnswersReason("abstract classes", "registrations", _SENTENCES["registrations"], self.answers)
+            tree.check(0, "registrations", self.answers.token, reason)
         for source in self._needed():
             self._build(tree, source)
         for source in self._captures:

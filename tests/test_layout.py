@@ -23,7 +23,7 @@ WALK = [
     {"translator"},
     {"codegen"},  # turns the records and variables into code, so it is above them
     {"variables"},
-    {"side_effects", "graph", "guards", "shapes", "source", "rerun"},
+    {"side_effects", "graph", "guards", "shapes", "source", "rerun", "abstract_answers"},
     {"bytecode"},
     {"skip"},
     {"cache"},

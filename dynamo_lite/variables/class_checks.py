@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import abc
 import types
 import typing
 from typing import Any
@@ -48,7 +48,8 @@ def _class_list(tx: Any, classinfo: VariableTracker) -> list[Any]:
         return [classinfo.value]
     if isinstance(classinfo, TupleVariable):
         return [each for part in classinfo.items for each in _class_list(tx, part.realize())]
-    return [tx.python_value(classinfo)]
+    found = tx.python_value(classinfo)
+    return list(found.__args__) if type(found) is types.UnionType else [found]
 
 
 def _kinds(tx: Any, variable: VariableTracker) -> list[type]:
@@ -79,7 +80,16 @@ def _check(tx: Any, hook: str, variable: VariableTracker, kind: type, cls: Any) 
     if isinstance(check, types.FunctionType) and not skip.is_library(check.__code__):
         method = bind(tx, check, hook, tx.make(cls), type(cls))
         return bool(tx.truth(tx.call(method, [variable], {}).realize()))
-    return bool(tx.fold(issubclass, (kind, cls)))  # ABCMeta and torch's own answer by the class alone
+    return _ask(tx, kind, cls)  # ABCMeta and torch's own answer by the class alone
+
+
+def _ask(tx: Any, kind: type, cls: Any) -> bool:
+    """Ask a class for real. What an abstract class affirms it affirms for good; others it may be told later."""
+    if tx.fold(issubclass, (kind, cls)):
+        return True
+    if not isinstance(cls, type) or issubclass(type(cls), abc.ABCMeta):
+        tx.guards.answers.ask(issubclass, kind, cls)
+    return False
 
 
 def _is_classinfo(value: Any) -> bool:
@@ -91,12 +101,28 @@ def _is_classinfo(value: Any) -> bool:
     return True
 
 
+class _Instance:
+    """Says that it is of a class."""
+
+    def __init__(self, kind: type) -> None:
+        self._kind = kind
+
+    @property
+    def __class__(self) -> Any:
+        return self._kind
+
+
+def _affirms(kind: type, protocol: type) -> bool:
+    """What a protocol says of an instance that has no attributes of its own."""
+    return abc.ABCMeta.__instancecheck__(protocol, _Instance(kind))
+
+
 def _fits_protocol(tx: Any, variable: VariableTracker, protocol: type) -> bool:
     """By what the class has; an instance may have a protocol's members itself, which the versions see differently."""
     kind = variable.python_type()
-    with contextlib.suppress(TypeError):  # of a protocol with members that are no methods
-        if derives(kind, protocol) or issubclass(kind, protocol):
-            return True
+    tx.fold(isinstance, (None, protocol))  # it may not be asked at all
+    if derives(kind, protocol) or tx.guards.answers.ask(_affirms, kind, protocol):
+        return True
     hook = tx.lookup(kind, "__getattr__")
     if hook is MISSING or (isinstance(hook, types.FunctionType) and skip.is_library(hook.__code__)):
         for name in typing._get_protocol_attrs(protocol):  # type: ignore[attr-defined]

@@ -143,6 +143,10 @@ _DISPATCH = next(
 )
 
 
+def _find_implementation(cls: type, *kinds: type) -> type:
+    return functools._find_impl(cls, {kind: kind for kind in kinds})  # type: ignore[attr-defined]
+
+
 @models_if
 def _dispatches(value: Any) -> Model | None:
     """``generic.dispatch``: what the registry has for a class. It remembers what it found, which nobody can see."""
@@ -157,7 +161,7 @@ def _dispatches(value: Any) -> Model | None:
         cells = dict(zip(_DISPATCH.co_freevars, dispatch.cells(tx)))
         registry = cells["registry"].content.realize()
         kinds = {registry.key_variable(key).as_constant(): key for key in registry.items}
-        found = functools._find_impl(args[0].value, {kind: kind for kind in kinds})  # type: ignore[attr-defined]
+        found = tx.guards.answers.ask(_find_implementation, args[0].value, *kinds)
         return registry.items[kinds[found]].realize()
 
     return model
