@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "constants.h"
+#include "cpython_iterators.h"
 #include "tensors.h"
 #include "cpython_lookup.h"
 
@@ -14,10 +15,11 @@ namespace dynamo_lite {
 
 namespace {
 
-constexpr std::array<const char*, 20> kKindNames{
+constexpr std::array<const char*, 24> kKindNames{
     "frame",     "local",         "closure",   "globals",   "builtins", "function", "const",
     "type",      "instance_dict", "type_attr", "slot",      "c_attr",   "dict_item", "dict_key",
-    "dict_value", "list_item",    "tuple_item", "deque_item", "cell_contents", "weakref_target",
+    "dict_value", "list_item",    "tuple_item", "deque_item", "next_item", "next_value",
+    "cell_contents", "weakref_target", "taken_from", "next_number",
 };
 
 // Keeps __torch_function__, of modes and subclasses, out of a tensor's C getters.
@@ -155,6 +157,8 @@ Reached referent(PyObject* reference) noexcept {
   return {target == Py_None ? nullptr : target};
 }
 
+Reached peeked(Peeked found) noexcept { return {found.value, found.readable}; }
+
 Reached list_item(PyObject* list, Py_ssize_t index) noexcept {
   if (!PyList_Check(list)) return Reached::unreadable();
   return {index < PyList_GET_SIZE(list) ? PyList_GET_ITEM(list, index) : nullptr};
@@ -203,6 +207,8 @@ bool Accessor::set(const char* kind, PyObject* arg, const FrameLayout& layout, c
     case AccessorKind::ListItem:
     case AccessorKind::TupleItem:
     case AccessorKind::DequeItem:
+    case AccessorKind::NextItem:
+    case AccessorKind::NextValue:
       return set_index(arg);
     default:
       return true;
@@ -289,6 +295,14 @@ Reached Accessor::reach(PyObject* from, const FrameSlots& frame, Ref& owned) con
       return tuple_item(from, index_);
     case AccessorKind::DequeItem:
       return own(deque_item(from, index_), owned);
+    case AccessorKind::NextItem:
+      return peeked(next_item(from, index_, owned));
+    case AccessorKind::NextValue:
+      return peeked(next_value(from, index_));
+    case AccessorKind::TakenFrom:
+      return peeked(taken_from(from));
+    case AccessorKind::NextNumber:
+      return peeked(next_number(from, owned));
     case AccessorKind::CellContents:
       return PyCell_Check(from) ? Reached{PyCell_GET(from)} : Reached::unreadable();
     case AccessorKind::WeakrefTarget:
@@ -320,7 +334,7 @@ std::string Accessor::in_words() const {
   if (named.get()) {
     text += ' ';
     text += dynamo_lite::in_words(named.share().get());
-  } else if (kind_ == AccessorKind::Closure || kind_ >= AccessorKind::DictKey) {
+  } else if (kind_ == AccessorKind::Closure || (kind_ >= AccessorKind::DictKey && kind_ <= AccessorKind::NextValue)) {
     text += ' ';
     text += std::to_string(index_);
   }

@@ -31,8 +31,12 @@ enum class AccessorKind : std::uint8_t {
   ListItem,
   TupleItem,
   DequeItem,
+  NextItem,
+  NextValue,
   CellContents,
   WeakrefTarget,
+  TakenFrom,
+  NextNumber,
 };
 
 // A key of a dict, or a name, with its hash.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 from .exc import Unsupported
@@ -93,6 +93,15 @@ class SideEffects:
             self._mutated[tracker] = _state(tracker)
             self._guards.distinct(tracker.source)
 
+    @property
+    def written(self) -> Iterable[Any]:
+        """The trackers that were written to."""
+        return self._mutated
+
+    def wrote_global(self, namespace: Any) -> bool:
+        """Whether a dict of globals was written to."""
+        return any(scope.namespace is namespace for scope, _ in self._globals)
+
     def changed(self, source: Any) -> bool:
         """Whether what is at a place was changed inside."""
         return any(tracker.source is source for tracker in self._mutated)
@@ -135,7 +144,7 @@ class SideEffects:
 
     def replay(self, cg: Any) -> None:
         """Emit the stores."""
-        for tracker, before in self._mutated.items():
+        for tracker, before in sorted(self._mutated.items(), key=lambda pair: not pair[0].comes_first):
             if before is None or not _unchanged(tracker, before):
                 tracker.replay(cg)
         for (scope, name), value in self._globals.items():

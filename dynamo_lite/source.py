@@ -161,6 +161,10 @@ _NAMES: dict[str, Callable[[Source], str]] = {
     "list_item": lambda s: f"{s.parent}[{s.arg}]",
     "tuple_item": lambda s: f"{s.parent}[{s.arg}]",
     "deque_item": lambda s: f"{s.parent}[{s.arg}]",
+    "next_item": lambda s: f"item {s.arg} ahead in {s.parent}",
+    "next_value": lambda s: f"value {s.arg} ahead in {s.parent}",
+    "taken_from": lambda s: f"<what {s.parent} takes from>",
+    "next_number": lambda s: f"<number ahead in {s.parent}>",
     "cell_contents": _cell_name,
     "weakref_target": lambda s: f"{s.parent}()",
 }

@@ -97,7 +97,7 @@ def get_iter(tx: Any, instruction: Any) -> None:
 def for_iter(tx: Any, instruction: Any) -> None:
     iterator = tx.stack[-1].realize()
     try:
-        tx.stack.append(iterator.next(tx))
+        tx.stack.append(iterator.take(tx))
     except Exhausted:
         tx.stack.pop()
         tx.pc = instruction.target.index

@@ -78,6 +78,8 @@ class VariableTracker:
     __slots__ = ("source",)
     unshared = False
     """Loading it in generated code makes a new value (or has an effect) each time: it is not kept in a local."""
+    comes_first = False
+    """What was done to it is done in generated code before what was done to others."""
     immortal = False
     """Loaded in generated code as a constant, wherever it came from."""
 
@@ -227,6 +229,10 @@ class VariableTracker:
     def next(self, tx: Any) -> VariableTracker:
         """``next(self)``. Raises `Exhausted` at the end."""
         tx.refuse_operands("next()", next, self)
+
+    def take(self, tx: Any) -> VariableTracker:
+        """``next(self)``, which nobody has looked at yet."""
+        return self.next(tx)
 
     def elements(self, tx: Any) -> list[VariableTracker]:
         """All that iteration gives, now."""

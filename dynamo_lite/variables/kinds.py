@@ -10,6 +10,7 @@ from . import (
     context,
     deques,
     exception,
+    found_iterator,
     function,
     identity,
     iterator,
@@ -30,6 +31,6 @@ from . import (
 
 ALL = (
     *(autograd_function, builtins, c_callable, class_statement, constant, construct, context, deques, exception),
-    *(function, identity, iterator, library, mapping, nn_module, number_arguments, sequence),
+    *(found_iterator, function, identity, iterator, library, mapping, nn_module, number_arguments, sequence),
     *(sets, super_object, tensor, tensor_subclass, torch_api, transforms, user_object, weak_reference),
 )

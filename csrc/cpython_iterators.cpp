@@ -1,0 +1,126 @@
+#include "cpython_iterators.h"
+
+#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030D0000
+#error "the iterators below are those of CPython 3.11 and 3.12"
+#endif
+
+namespace dynamo_lite {
+
+namespace {
+
+// Of a list or a tuple. The sequence is null once the end was met.
+struct SequenceIterator {
+  PyObject_HEAD
+  Py_ssize_t index;
+  PyObject* sequence;
+};
+
+struct RangeIterator {
+  PyObject_HEAD
+#if PY_VERSION_HEX < 0x030C0000
+  long index;
+#endif
+  long start;
+  long step;
+  long length;
+};
+
+// Of a dict's keys, values or items. The dict is null once the end was met.
+struct DictIterator {
+  PyObject_HEAD
+  PyDictObject* dict;
+  Py_ssize_t used;
+  Py_ssize_t position;
+  PyObject* result;
+  Py_ssize_t left;
+};
+
+struct Enumerate {
+  PyObject_HEAD
+  Py_ssize_t index;
+  PyObject* iterator;
+};
+
+struct Zip {
+  PyObject_HEAD
+  Py_ssize_t count;
+  PyObject* iterators;
+  PyObject* result;
+  int strict;
+};
+
+constexpr Peeked kNothing{};
+constexpr Peeked kUnreadable{nullptr, false};
+
+template <typename T>
+const T* as(PyObject* object) noexcept {
+  return reinterpret_cast<const T*>(object);
+}
+
+Peeked next_of_list(PyObject* iterator, Py_ssize_t ahead) noexcept {
+  const auto* it = as<SequenceIterator>(iterator);
+  if (!it->sequence || it->index + ahead >= PyList_GET_SIZE(it->sequence)) return kNothing;
+  return {PyList_GET_ITEM(it->sequence, it->index + ahead)};
+}
+
+Peeked next_of_tuple(PyObject* iterator, Py_ssize_t ahead) noexcept {
+  const auto* it = as<SequenceIterator>(iterator);
+  if (!it->sequence || it->index + ahead >= PyTuple_GET_SIZE(it->sequence)) return kNothing;
+  return {PyTuple_GET_ITEM(it->sequence, it->index + ahead)};
+}
+
+Peeked next_of_range(PyObject* iterator, Py_ssize_t ahead, Ref& owned) noexcept {
+  const auto* it = as<RangeIterator>(iterator);
+#if PY_VERSION_HEX < 0x030C0000
+  ahead += it->index;
+#endif
+  if (ahead >= it->length) return kNothing;
+  const unsigned long number = static_cast<unsigned long>(it->start) + static_cast<unsigned long>(ahead) * it->step;
+  owned = Ref::steal(PyLong_FromLong(static_cast<long>(number)));
+  if (!owned) PyErr_Clear();
+  return {owned.get(), static_cast<bool>(owned)};
+}
+
+Peeked next_of_dict(PyObject* iterator, Py_ssize_t ahead, bool wants_value) noexcept {
+  const auto* it = as<DictIterator>(iterator);
+  if (!it->dict) return kNothing;
+  if (it->used != it->dict->ma_used) return kUnreadable;
+  Py_ssize_t position = it->position;
+  PyObject* key = nullptr;
+  PyObject* value = nullptr;
+  for (Py_ssize_t i = 0; i <= ahead; ++i) {
+    if (!PyDict_Next(reinterpret_cast<PyObject*>(it->dict), &position, &key, &value)) return kNothing;
+  }
+  if (ahead >= it->left) return kUnreadable;
+  return {wants_value ? value : key};
+}
+
+}  // namespace
+
+Peeked next_item(PyObject* iterator, Py_ssize_t ahead, Ref& owned) noexcept {
+  PyTypeObject* kind = Py_TYPE(iterator);
+  if (kind == &PyListIter_Type) return next_of_list(iterator, ahead);
+  if (kind == &PyTupleIter_Type) return next_of_tuple(iterator, ahead);
+  if (kind == &PyRangeIter_Type) return next_of_range(iterator, ahead, owned);
+  if (kind == &PyDictIterKey_Type || kind == &PyDictIterItem_Type) return next_of_dict(iterator, ahead, false);
+  return kind == &PyDictIterValue_Type ? next_of_dict(iterator, ahead, true) : kUnreadable;
+}
+
+Peeked next_value(PyObject* iterator, Py_ssize_t ahead) noexcept {
+  return Py_IS_TYPE(iterator, &PyDictIterItem_Type) ? next_of_dict(iterator, ahead, true) : kUnreadable;
+}
+
+Peeked taken_from(PyObject* iterator) noexcept {
+  if (Py_IS_TYPE(iterator, &PyEnum_Type)) return {as<Enumerate>(iterator)->iterator};
+  if (!Py_IS_TYPE(iterator, &PyZip_Type) || as<Zip>(iterator)->strict) return kUnreadable;
+  return {as<Zip>(iterator)->iterators};
+}
+
+Peeked next_number(PyObject* iterator, Ref& owned) noexcept {
+  if (!Py_IS_TYPE(iterator, &PyEnum_Type) || as<Enumerate>(iterator)->index == PY_SSIZE_T_MAX) return kUnreadable;
+  owned = Ref::steal(PyLong_FromSsize_t(as<Enumerate>(iterator)->index));
+  if (!owned) PyErr_Clear();
+  return {owned.get(), static_cast<bool>(owned)};
+}
+
+}  // namespace dynamo_lite

@@ -1,0 +1,30 @@
+// What CPython's own iterators will give next, read without taking it.
+#pragma once
+
+#include <Python.h>
+
+#include "refs.h"
+
+namespace dynamo_lite {
+
+// A borrowed object, or one that `owned` holds; null for nothing there. `readable`: false for iterators of other kinds,
+// and where next() would raise.
+struct Peeked {
+  PyObject* value = nullptr;
+  bool readable = true;
+};
+
+// What next() of an iterator over a list, tuple, range or dict gives after `ahead` other items; of a dict's items the
+// key.
+Peeked next_item(PyObject* iterator, Py_ssize_t ahead, Ref& owned) noexcept;
+
+// The value of that item of a dict.
+Peeked next_value(PyObject* iterator, Py_ssize_t ahead) noexcept;
+
+// The iterator that an enumerate takes from; of a zip, which is not strict, the tuple of them.
+Peeked taken_from(PyObject* iterator) noexcept;
+
+// The number that an enumerate gives next.
+Peeked next_number(PyObject* iterator, Ref& owned) noexcept;
+
+}  // namespace dynamo_lite

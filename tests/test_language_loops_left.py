@@ -1,0 +1,346 @@
+"""Loops that a graph break leaves: what is left of their iterators is traced on, and is taken from the real ones."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from programs import Recorder, check, tensor
+
+
+def check_loop(fn, *args, graphs, others=()):
+    """Compare, and count the graphs that all turns of the loop share."""
+    check(fn, *args, graphs=(0, graphs), others=others)
+    recorder = Recorder()
+    compiled = dl.compile(fn, backend=recorder)
+    compiled(*args)
+    assert len(recorder.graphs) == graphs, [str(gm.graph) for gm in recorder.graphs]
+
+
+class Layers(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(3, 3) for _ in range(12)])
+
+    def forward(self, x):
+        for at, layer in enumerate(self.layers):
+            x = layer(x)
+            print("layer", at)
+        return x
+
+
+def test_one_entry_serves_every_layer():
+    check(Layers(), tensor(2, 3), graphs=2, breaks=2)
+
+
+def over_a_list(x, items):
+    for each in items:
+        x = x * 2
+        print("turn")
+        x = x + each
+    return x
+
+
+def over_a_tuple(x, items):
+    for each in tuple(items):
+        x = x * 2
+        print("turn")
+        x = x + each
+    return x
+
+
+def over_a_range(x, items):
+    for _ in range(len(items)):
+        x = x * 2
+        print("turn")
+        x = x + 1
+    return x
+
+
+def over_keys(x, items):
+    for _ in {at: each for at, each in enumerate(items)}:
+        x = x * 2
+        print("turn")
+        x = x + 1
+    return x
+
+
+def over_values(x, items):
+    for each in {at: each for at, each in enumerate(items)}.values():
+        x = x * 2
+        print("turn")
+        x = x + each
+    return x
+
+
+def over_items(x, items):
+    for _, each in {str(at): each for at, each in enumerate(items)}.items():
+        x = x * 2
+        print("turn")
+        x = x + each
+    return x
+
+
+def over_enumerate(x, items):
+    for at, each in enumerate(items, 5):
+        x = x * 2
+        print("turn", at)
+        x = x + each
+    return x
+
+
+def over_zip(x, items):
+    for each, other in zip(items, items[1:]):
+        x = x * other
+        print("turn")
+        x = x + each
+    return x
+
+
+def over_enumerated_zip(x, items):
+    for at, (each, (_, other)) in enumerate(zip(items, enumerate(items[2:]))):
+        x = x * other
+        print("turn", at)
+        x = x + each
+    return x
+
+
+OVER = [over_a_list, over_a_tuple, over_a_range, over_keys, over_values, over_items, over_enumerate, over_zip]
+
+
+@pytest.mark.parametrize("fn", [*OVER, over_enumerated_zip])
+def test_loop_that_breaks_in_each_turn(fn):
+    items = [tensor(2, seed=at) for at in range(9)]
+    check_loop(fn, tensor(2), items, graphs=3, others=[(tensor(2), items[:3]), (tensor(2), items[:1])])
+
+
+def test_branch_on_data_in_each_turn():
+    def fn(x, items):
+        for each in items:
+            if each.sum() > 0:
+                x = x * 2
+            else:
+                x = x - each
+        return x
+
+    check_loop(fn, tensor(2), [tensor(2, seed=at) for at in range(12)], graphs=4)
+
+
+def test_what_follows_the_last_break_is_unrolled():
+    def fn(x, items):
+        for at, each in enumerate(items):
+            x = x + each
+            if at == 1:
+                print("once")
+        return x * 2
+
+    check(fn, tensor(2), [tensor(2, seed=at) for at in range(6)], graphs=2, breaks=1)
+
+
+def test_an_argument_that_is_an_iterator():
+    def fn(x, items):
+        steps = iter(items)
+        dl.graph_break()
+        first = next(steps)
+        x = x + first
+        dl.graph_break()
+        rest = list(steps)
+        return x * len(rest), rest, next(steps, "over"), steps
+
+    check(fn, tensor(2), [1, 2, 3], graphs=2, others=[(tensor(2), [1])])
+
+
+@pytest.mark.parametrize("given", [[1, 2, 3, 4], (1, 2, 3, 4), range(4), {1: 1, 2: 2, 3: 3, 4: 4}])
+@pytest.mark.parametrize("taken", [0, 1, 3, 4])
+def test_somebody_else_holds_the_iterator(given, taken):
+    def fn(x, steps):
+        return x + next(steps, 10) + next(steps, 20)
+
+    compiled = dl.compile(fn, backend=Recorder())
+    for run in (fn, compiled, compiled):
+        steps = iter(given)
+        for _ in range(taken):
+            next(steps)
+        found = run(torch.zeros(1), steps)
+        expected = [*given, 10, 20][taken : taken + 2] if taken < 4 else [10, 20]
+        assert found.item() == sum([*expected, 20][:2] if taken != 3 else [expected[0], 20])
+        assert list(steps) == [*given][taken + 2 :]
+
+
+def test_two_that_take_from_one_iterator():
+    def fn(x, pairs, numbered, steps):
+        a, b = next(pairs)
+        at, c = next(numbered)
+        d = next(steps)
+        return x + a * 1000 + b * 100 + c * 10 + d, at
+
+    compiled = dl.compile(fn, backend=Recorder())
+    for run in (fn, compiled, compiled):
+        steps = iter([1, 2, 3, 4, 5, 6])
+        pairs, numbered = zip(steps, steps), enumerate(steps)
+        found, at = run(torch.zeros(1), pairs, numbered, steps)
+        assert (found.item(), at, list(steps)) == (1234, 0, [5, 6])
+        assert next(numbered, None) is None and next(pairs, None) is None
+
+
+def test_zip_that_ends_unevenly():
+    def fn(x, pairs):
+        return [x + a + b for a, b in pairs]
+
+    compiled = dl.compile(fn, backend=Recorder())
+    for run in (fn, compiled, compiled):
+        one, other = iter([1, 2, 3]), iter([10])
+        assert [each.item() for each in run(torch.zeros(1), zip(one, other))] == [11]
+        assert (list(one), list(other)) == ([3], [])
+
+
+def test_end_is_for_good():
+    def fn(x, steps):
+        for each in steps:
+            x = x + each
+        return x
+
+    compiled = dl.compile(fn, backend=Recorder())
+    for run in (fn, compiled, compiled):
+        items = [1, 2]
+        steps = iter(items)
+        assert run(torch.zeros(1), steps).item() == 3
+        items.append(5)
+        assert list(steps) == []
+
+
+def test_a_list_that_grows_while_it_is_gone_through():
+    def fn(x, items):
+        for each in items:
+            x = x + each
+            print("turn")
+            if len(items) < 6:
+                items.append(each + 1)
+        return x, items
+
+    check(fn, tensor(2), [1, 2], graphs=None, recompiles=True)
+
+
+def test_a_list_that_is_changed_inside_before_the_next_item():
+    def fn(x, items):
+        steps = iter(items)
+        next(steps)
+        dl.graph_break()
+        items.insert(1, 7)
+        a = next(steps)
+        items.clear()
+        return x + a, next(steps, "over"), items, steps
+
+    check(fn, tensor(2), [1, 2, 3], graphs=None)
+
+
+def test_a_list_that_is_changed_inside_after_the_last_item():
+    def fn(x, items):
+        steps = iter(items)
+        dl.graph_break()
+        a = next(steps)
+        x = x + a
+        items.clear()
+        dl.graph_break()
+        items.extend([5, 6, 7])
+        return x, next(steps), list(steps)
+
+    check(fn, tensor(2), [1, 2, 3], graphs=(1, 2), breaks=(2, 3))
+
+
+class Thing:
+    def __init__(self):
+        self.a, self.b = 1, 2
+
+
+def test_attributes_that_are_written_while_they_are_gone_through():
+    def fn(x):
+        thing = Thing()
+        dl.graph_break()
+        values = iter(vars(thing).values())
+        dl.graph_break()
+        a = next(values)
+        thing.b = 5
+        b = next(values)
+        return x + a, a, b
+
+    check(fn, tensor(2), graphs=None)
+
+
+def test_a_dict_that_changes_its_size():
+    def fn(x, table):
+        for key in table:
+            x = x + 1
+            print(key)
+            table[key + "b"] = 1
+        return x
+
+    def caught(x, table):
+        try:
+            return fn(x, table)
+        except RuntimeError as error:
+            return x, str(error)
+
+    check(caught, tensor(2), {"a": 1}, graphs=None)
+    check(fn, tensor(2), {"a": 1}, graphs=None)
+
+
+@pytest.mark.parametrize("make", [map, filter])
+def test_iterators_that_run_code_are_left_to_python(make):
+    def fn(x, items):
+        steps = make(lambda each: each + 1, items)
+        print(next(steps))
+        for each in steps:
+            x = x * each
+        return x
+
+    check(fn, tensor(2), [1, 2, 3], graphs=None)
+
+
+def test_an_iterator_in_an_operators_function():
+    def fn(x, items):
+        steps = iter(items)
+        dl.graph_break()
+        return torch.utils.checkpoint.checkpoint(lambda y: y * next(steps), x, use_reentrant=False), list(steps)
+
+    check(fn, tensor(2), [2, 3], graphs=None)
+
+
+def test_strict_zip():
+    def fn(x, items, others):
+        try:
+            for a, b in zip(items, others, strict=True):
+                x = x * a
+                print("turn")
+                x = x + b
+        except ValueError as error:
+            return x, str(error)
+        return x
+
+    check(fn, tensor(2), [1, 2], [3, 4], graphs=None, others=[(tensor(2), [1, 2], [3])])
+
+
+def test_same_iterator_twice():
+    def fn(x, one, other):
+        return x + next(one) * 10 + next(other), one is other
+
+    compiled = dl.compile(fn, backend=Recorder())
+    for run in (fn, compiled, compiled):
+        steps = iter([1, 2, 3])
+        assert run(torch.zeros(1), steps, steps)[0].item() == 12
+        assert run(torch.zeros(1), iter([1]), iter([5]))[0].item() == 15
+        assert list(steps) == [3]
+
+
+def test_many_turns():
+    def fn(x, count):
+        for _ in range(count):
+            x = x + 1
+            print(end="")
+        return x
+
+    recorder = Recorder()
+    compiled = dl.compile(fn, backend=recorder)
+    assert torch.equal(compiled(torch.zeros(1), 3000), torch.full((1,), 3000.0))
+    assert len(recorder.graphs) == 2
