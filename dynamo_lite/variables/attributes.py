@@ -279,12 +279,15 @@ def _bind_c_method(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: typ
     return BuiltinMethodVariable(obj, name)
 
 
+_SET_PROPERTY, _DELETE_PROPERTY = property.__dict__["__set__"], property.__dict__["__delete__"]
+
+
 def object_setattr(tx: Any, obj: Any, name: str, value: VariableTracker) -> None:
     """``object.__setattr__``: data descriptors first, then the instance."""
     cls = obj.python_type()
     raw = class_lookup(cls, name)
     if raw is not MISSING and is_data_descriptor(raw):
-        if issubclass(type(raw), property):
+        if class_lookup(type(raw), "__set__") is _SET_PROPERTY:
             if raw.fset is None:
                 tx.raise_error(AttributeError, f"property {name!r} of {cls.__name__!r} object has no setter")
             tx.call(_inner(tx, raw, name, cls, "fset"), [obj, value], {})
@@ -316,7 +319,7 @@ def object_delattr(tx: Any, obj: Any, name: str) -> None:
     cls = obj.python_type()
     raw = class_lookup(cls, name)
     if raw is not MISSING and is_data_descriptor(raw) and not issubclass(type(raw), types.MemberDescriptorType):
-        if issubclass(type(raw), property) and raw.fdel is not None:
+        if class_lookup(type(raw), "__delete__") is _DELETE_PROPERTY and raw.fdel is not None:
             tx.call(_inner(tx, raw, name, cls, "fdel"), [obj], {})
             return
         deleter = class_lookup(type(raw), "__delete__")

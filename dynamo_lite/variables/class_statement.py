@@ -23,6 +23,7 @@ from .constant import ConstantVariable
 from .function import CellVariable, ClassVariable, NestedFunctionVariable
 from .lookup import MISSING, class_lookup
 from .mapping import DictVariable
+from .property_object import PropertyVariable
 from .registry import models, models_class_method
 from .sequence import TupleVariable
 from .super_object import SuperVariable
@@ -140,26 +141,50 @@ def _cached_property(tx: Any, function: VariableTracker) -> VariableTracker:
 def _stand_in(tx: Any, value: VariableTracker) -> Any:
     """A real value of the right type for what a class has under a name."""
     value = value.realize()
-    if isinstance(value, NestedFunctionVariable):
-        cells = tuple(types.CellType() for _ in value.code.co_freevars)
-        made: Any = types.FunctionType(value.code, value.scope(tx).namespace, value.code.co_name, None, cells or None)
-        for name, attribute in value.attrs.items():
-            if attribute.realize().is_constant():
-                setattr(made, name, attribute.realize().as_constant())
-    elif isinstance(value, DescriptorVariable):
-        parts = {name: _stand_in(tx, part) for name, part in value.parts.items()}
-        made = value.kind(**parts) if value.kind is property else value.kind(*parts.values())
-    elif type(value) is UserObjectVariable and value.payload is None and c_maker(value.cls) is None:
-        made = object.__new__(value.cls)
-    elif isinstance(value, ClassVariable):
-        return value.value
-    else:
+    make = _STAND_INS.get(type(value))
+    made = None if make is None else make(tx, value)
+    if made is None:
         try:
             return value.as_constant()
         except NotConstant:
             made = _StandIn()
     tx.attempt.memo[id(made)] = (made, value)
     return made
+
+
+def _function_stand_in(tx: Any, value: NestedFunctionVariable) -> Any:
+    cells = tuple(types.CellType() for _ in value.code.co_freevars)
+    made = types.FunctionType(value.code, value.scope(tx).namespace, value.code.co_name, None, cells or None)
+    for name, attribute in value.attrs.items():
+        if attribute.realize().is_constant():
+            setattr(made, name, attribute.realize().as_constant())
+    return made
+
+
+def _descriptor_stand_in(tx: Any, value: DescriptorVariable) -> Any:
+    parts = {name: _stand_in(tx, part) for name, part in value.parts.items()}
+    return value.kind(**parts) if value.kind is property else value.kind(*parts.values())
+
+
+def _object_stand_in(tx: Any, value: UserObjectVariable) -> Any:
+    plain = value.payload is None and c_maker(value.cls) is None
+    return object.__new__(value.cls) if plain else None
+
+
+def _property_stand_in(tx: Any, value: PropertyVariable) -> Any:
+    made = property.__new__(value.cls)
+    if value.parts is not None:
+        property.__init__(made, *(_stand_in(tx, part) for part in value.parts.values()))
+    return made
+
+
+_STAND_INS: dict[type, Callable[[Any, Any], Any]] = {
+    NestedFunctionVariable: _function_stand_in,
+    DescriptorVariable: _descriptor_stand_in,
+    UserObjectVariable: _object_stand_in,
+    PropertyVariable: _property_stand_in,
+}
+"""A kind of value -> what makes a real one; None: it makes none of this value."""
 
 
 class MadeClassVariable(ClassVariable):

@@ -17,6 +17,7 @@ from .exception import ExceptionVariable, makes_its_instances
 from .function import CellVariable, ClassVariable
 from .lookup import is_instantiable
 from .mapping import DictVariable, MappingProxyVariable
+from .property_object import PropertyVariable
 from .registry import known_call, models, models_class_method
 from .sequence import ListVariable, NamedTupleVariable, TupleVariable, is_namedtuple_class, is_struct_sequence
 from .sets import SetVariable
@@ -121,6 +122,8 @@ def new_instance(tx: Any, cls: type, args: Args, kwargs: Kwargs) -> VariableTrac
     """``object.__new__(cls)`` or that of the builtin container it derives from; anything else in C is unknown."""
     base = payload_base(cls)
     maker = c_maker(cls)
+    if maker is property:
+        return PropertyVariable(None, cls)
     if maker is not None or base in (defaultdict, frozenset):
         unsupported(UnknownCall(f"{cls.__qualname__}()", f"{(maker or base).__name__} makes its instances in C"))  # type: ignore[union-attr]
     if tx.lookup(cls, "__del__") is not MISSING:

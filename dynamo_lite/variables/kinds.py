@@ -18,6 +18,7 @@ from . import (
     mapping,
     nn_module,
     number_arguments,
+    property_object,
     sequence,
     sets,
     super_object,
@@ -31,6 +32,17 @@ from . import (
 
 ALL = (
     *(autograd_function, builtins, c_callable, class_statement, constant, construct, context, deques, exception),
-    *(found_iterator, function, identity, iterator, library, mapping, nn_module, number_arguments, sequence),
+    *(
+        found_iterator,
+        function,
+        identity,
+        iterator,
+        library,
+        mapping,
+        nn_module,
+        number_arguments,
+        property_object,
+        sequence,
+    ),
     *(sets, super_object, tensor, tensor_subclass, torch_api, transforms, user_object, weak_reference),
 )

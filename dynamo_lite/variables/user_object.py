@@ -18,6 +18,7 @@ from .attributes import (
     class_lookup,
     generic_getattr,
     guard_class_attribute,
+    is_data_descriptor,
     object_delattr,
     object_setattr,
 )
@@ -452,12 +453,21 @@ class UserObjectVariable(VariableTracker):
         for name, value in self.attrs.items():
             if value is not None:
                 loads = [functools.partial(cg.load_const, name), functools.partial(cg.load, value)]
-                cg.call_with_top(object.__setattr__, loads)
+                cg.call_with_top(_set_item if self._is_hidden(name) else object.__setattr__, loads)
+
+    def _is_hidden(self, name: str) -> bool:
+        """Whether what ``__dict__`` has under a name is not what setting the attribute sets."""
+        raw = class_lookup(self.cls, name)
+        return is_data_descriptor(raw) and not issubclass(type(raw), types.MemberDescriptorType)
 
     def replay(self, cg: Any) -> None:
         cg.load_source(self.source)
         self.store_attributes(cg)
         cg.pop_top()
+
+
+def _set_item(obj: Any, name: str, value: Any) -> None:
+    object.__getattribute__(obj, "__dict__")[name] = value
 
 
 _REFUSALS = {

@@ -1,0 +1,217 @@
+"""Classes that derive from ``property``: found and made inside, in classes and by themselves."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from programs import check, tensor
+from table import Table
+
+programs = Table()
+
+
+class Tagged(property):
+    """Counts."""
+
+    def __init__(self, getter, setter=None, tag=None):
+        super().__init__(getter, setter)
+        self.tag = tag
+
+    def __get__(self, obj, cls=None):
+        if obj is None:
+            return self
+        return super().__get__(obj, cls) + 1
+
+
+class Refusing(property):
+    def __set__(self, obj, value):
+        obj.refused = value
+
+    def __delete__(self, obj):
+        obj.refused = "deleted"
+
+
+class Odd(property):
+    fget = 5
+
+
+class Plain(property):
+    pass
+
+
+class Own:
+    def __init__(self, value):
+        self.value = value
+
+    @Tagged
+    def twice(self):
+        """Doc of it."""
+        return self.value * 2
+
+    @Refusing
+    def kept(self):
+        return self.value * 3
+
+    @kept.setter
+    def kept(self, value):
+        self.value = value
+
+    @Plain
+    def plain(self):
+        return self.value * 5
+
+    @plain.setter
+    def plain(self, value):
+        self.value = value * 2
+
+    @plain.deleter
+    def plain(self):
+        self.value = 0
+
+
+@programs(tensor(2))
+def read(x):
+    own = Own(x)
+    return own.twice, own.kept, own.plain, Own.twice.tag, Own.twice is Own.twice, isinstance(Own.plain, property)
+
+
+@programs(tensor(2))
+def written(x):
+    own = Own(x)
+    own.plain = 4
+    first = own.value
+    own.kept = 7
+    del own.kept
+    second = own.value, own.refused
+    del own.plain
+    return x + 1, first, second, own.value
+
+
+@programs(tensor(2))
+def functions_of_one(x):
+    made = Own.twice
+    return made.fget(Own(x)), made.fset, Own.plain.fset is not None, type(made)
+
+
+@programs(tensor(2))
+def made_inside(x):
+    made = Tagged(lambda own: own.value * 4, tag=x)
+    return made.__get__(Own(x), Own), made.fget(Own(x)), made.tag, made.fset, isinstance(made, property)
+
+
+@programs(tensor(2))
+def made_and_returned(x):
+    made = Tagged(lambda own: own.value * 4, tag=[1])
+    made.more = 5
+    return x + 1, type(made), made.fget(Own(1)), made.tag, made.more, made.__get__(Own(2))
+
+
+@programs(tensor(2), cut=False)
+def in_a_class_made_inside(x):
+    class Inner:
+        def __init__(self):
+            self.value = x
+            self.__dict__["size"] = "shadowed"
+
+        @Tagged
+        def size(self):
+            return self.value * 3
+
+        @Refusing
+        def kept(self):
+            return self.value
+
+    inner = Inner()
+    inner.kept = 3
+    return inner.size, inner.refused, inner.kept
+
+
+class Hiding:
+    def __init__(self, value):
+        self.__dict__["size"] = value
+
+    @property
+    def size(self):
+        return self.__dict__["size"] * 2
+
+
+@programs(tensor(2))
+def hidden_by_the_instance(x):
+    made = Hiding(x)
+    again = Hiding(x)
+    again.__dict__["size"] = x + 1
+    return made, made.size, again, again.size
+
+
+@programs(tensor(2), Hiding(3))
+def hidden_in_one_that_was_there(x, hiding):
+    hiding.__dict__["size"] = 5
+    return x * hiding.size
+
+
+@programs(tensor(2))
+def one_that_is_only_asked_its_class(x):
+    found = [Tagged(each) for each in (len, None)]
+    return x + len(found), [isinstance(each, property) for each in found], found[1].fget
+
+
+@programs(tensor(2), graphs=(0, 2))
+def docs(x):
+    def getter(own):
+        """A doc."""
+        return own.value
+
+    made = Plain(getter)
+    return x + 1, made.__doc__, Own.twice.__doc__, list(vars(Plain(getter)))
+
+
+@programs(tensor(2), graphs=(0, 2))
+def a_name_that_the_class_has_too(x):
+    class Holder:
+        odd = Odd(lambda self: x)
+
+    return x + 1, Odd(lambda self: 3).fget
+
+
+@programs(tensor(2), graphs=(0, 2))
+def without_a_getter(x):
+    try:
+        return Plain().__get__(x, type(x))
+    except AttributeError as error:
+        return x + 1, type(error)
+
+
+ODD = type("Holder", (), {"odd": Odd(lambda self: 4)})()
+
+
+def test_found_one_whose_class_hides_its_functions():
+    def fn(x):
+        return x + ODD.odd
+
+    check(fn, tensor(2), graphs=(0, 2))
+
+
+@pytest.mark.parametrize("logits", [False, True])
+@pytest.mark.parametrize("name", ["Categorical", "Bernoulli", "OneHotCategorical", "Geometric"])
+def test_distributions_with_lazy_parameters(name, logits):
+    def fn(x):
+        kind = getattr(torch.distributions, name)
+        made = kind(logits=x) if logits else kind(probs=x.softmax(-1))
+        value = made.probs if name == "Geometric" else made.mode if name != "Bernoulli" else made.mean
+        return made.entropy(), made.probs, made.logits, value
+
+    check(fn, tensor(3, 4), graphs=1)
+
+
+def test_log_prob_of_a_policy():
+    def fn(x, actions):
+        policy = torch.distributions.Categorical(logits=x)
+        return policy.log_prob(actions).sum() + policy.entropy().mean()
+
+    check(fn, tensor(3, 4, grad=True), torch.tensor([0, 3, 1]), graphs=1, backward=True)
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_properties(case):
+    case.run()
