@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 import sys
 
 import pytest
@@ -339,3 +340,72 @@ def test_operator_that_fails_says_nothing_of_fake_tensors():
         assert len(records) == 1
     finally:
         logger.removeHandler(handler)
+
+
+class Slotted:
+    __slots__ = ("a",)
+
+
+class Raising:
+    @property
+    def own(self):
+        raise AttributeError("own")
+
+    @property
+    def other(self):
+        return self.missing
+
+    @property
+    def callee(self):
+        raise AttributeError("callee")
+
+    def above(self):
+        return super().nothing
+
+
+class Hooked:
+    def __getattr__(self, name):
+        raise AttributeError(name)
+
+
+MISSING_ATTRIBUTES = {
+    "of a builtin class": lambda: int.nothing,
+    "of a class": lambda: Raising.nothing,
+    "unbound slot": lambda: Slotted().a,
+    "of an object": lambda: Raising().nothing,
+    "property": lambda: Raising().own,
+    "property of property": lambda: Raising().other,
+    "property that is called": lambda: Raising().callee(),
+    "method": lambda: Raising().nothing(),
+    "super": lambda: Raising().above(),
+    "hook": lambda: Hooked().foo,
+    "hook that is called": lambda: Hooked().foo(),
+    "getattr": lambda: getattr(Raising(), "nothing"),
+    "attrgetter": lambda: operator.attrgetter("own.nothing")(Raising()),
+    "setting": lambda: setattr(Slotted(), "b", 1),
+    "setting of an object": lambda: setattr(object(), "b", 1),
+    "deleting": lambda: delattr(Raising(), "b"),
+    "deleting a slot": lambda: delattr(Slotted(), "a"),
+    "module": lambda: operator.nothing,
+    "number": lambda: (1).nothing,
+    "text": lambda: "a".nothing,
+    "None": lambda: None.nothing,
+    "list": lambda: [].nothing,
+    "range": lambda: range(3).nothing,
+    "tensor": lambda: torch.ones(1).nothing,
+    "exception": lambda: ValueError().nothing,
+    "global": lambda: nothing_of_this_name,  # noqa: F821
+}
+
+
+@pytest.mark.parametrize("name", MISSING_ATTRIBUTES)
+def test_what_is_missing_is_told(name):
+    access = MISSING_ATTRIBUTES[name]
+
+    def fn(x):
+        try:
+            access()
+        except (AttributeError, NameError) as error:
+            return x + 1, str(error), error.name, type(getattr(error, "obj", None))
+
+    check(fn, tensor(2))

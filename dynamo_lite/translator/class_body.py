@@ -37,7 +37,7 @@ def store_name(tx: Any, instruction: Any) -> None:
 def delete_name(tx: Any, instruction: Any) -> None:
     namespace, name = _namespace(tx, instruction), instruction.argval
     if _find(tx, namespace, name) is None:
-        tx.raise_error(NameError, f"name '{name}' is not defined")
+        tx.raise_name_error(name, f"name '{name}' is not defined")
     namespace.delitem(tx, ConstantVariable(name))
 
 

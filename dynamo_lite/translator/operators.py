@@ -94,8 +94,8 @@ def store_slice(tx: Any, instruction: Any) -> None:
 
 @opcode("LOAD_ATTR")
 def load_attr(tx: Any, instruction: Any) -> None:
-    owner = tx.pop()
-    found = owner.getattr(tx, instruction.argval)
+    find = tx.method if instruction.flag else tx.attribute
+    found = find(tx.pop(), instruction.argval)
     if instruction.flag:
         tx.stack.append(NULL)
     tx.stack.append(found)
@@ -103,7 +103,7 @@ def load_attr(tx: Any, instruction: Any) -> None:
 
 @opcode("LOAD_METHOD")
 def load_method(tx: Any, instruction: Any) -> None:
-    found = tx.pop().getattr(tx, instruction.argval)
+    found = tx.method(tx.pop(), instruction.argval)
     tx.stack.append(NULL)
     tx.stack.append(found)
 
@@ -111,7 +111,7 @@ def load_method(tx: Any, instruction: Any) -> None:
 @opcode("LOAD_SUPER_ATTR")
 def load_super_attr(tx: Any, instruction: Any) -> None:
     receiver, cls, function = tx.pop(), tx.pop(), tx.pop()
-    found = tx.call(function, [cls, receiver], {}).realize().getattr(tx, instruction.argval)
+    found = tx.attribute(tx.call(function, [cls, receiver], {}).realize(), instruction.argval)
     if instruction.flag:
         tx.stack.append(NULL)
     tx.stack.append(found)

@@ -127,9 +127,8 @@ def unbound_local(name: str) -> str:
 def _unbound_cell(tx: Any, name: str) -> None:
     if name in tx.own_cells:
         tx.raise_error(UnboundLocalError, unbound_local(name))
-    tx.raise_error(
-        NameError, f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
-    )
+    message = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
+    tx.raise_name_error(name, message)
 
 
 @opcode("STORE_DEREF")
@@ -158,7 +157,7 @@ def load_global_name(tx: Any, name: str) -> VariableTracker:
     if found is None:
         found = tx.attempt.builtin(name)
         if found is None:
-            tx.raise_error(NameError, f"name '{name}' is not defined")
+            tx.raise_name_error(name, f"name '{name}' is not defined")
     return found
 
 
@@ -171,5 +170,5 @@ def store_global(tx: Any, instruction: Any) -> None:
 def delete_global(tx: Any, instruction: Any) -> None:
     name = instruction.argval
     if tx.scope.load(name) is None:
-        tx.raise_error(NameError, f"name '{name}' is not defined")
+        tx.raise_name_error(name, f"name '{name}' is not defined")
     tx.scope.store(name, None)

@@ -141,6 +141,14 @@ def is_data_descriptor(raw: Any) -> bool:
     return class_lookup(kind, "__set__") is not MISSING or class_lookup(kind, "__delete__") is not MISSING
 
 
+def asks_property(obj: VariableTracker, name: str) -> bool:
+    """Whether an attribute is what a data descriptor gives, and the class has no hooks."""
+    cls = obj.python_type()
+    plain = class_lookup(cls, "__getattribute__") is object.__getattribute__
+    raw = class_lookup(cls, name)
+    return plain and class_lookup(cls, "__getattr__") is MISSING and raw is not MISSING and is_data_descriptor(raw)
+
+
 def bind(
     tx: Any, raw: Any, name: str, obj: VariableTracker | None, cls: type, start: type | None = None
 ) -> VariableTracker:
@@ -310,7 +318,7 @@ def object_setattr(tx: Any, obj: Any, name: str, value: VariableTracker) -> None
         _guard_class_has(tx, cls, name, raw)
     if not cls.__dictoffset__:
         problem = f"object has no attribute {name!r}" if raw is MISSING else f"object attribute {name!r} is read-only"
-        tx.raise_attribute_error(obj, name, f"{cls.__name__!r} {problem}")
+        tx.raise_error(AttributeError, f"{cls.__name__!r} {problem}")
     obj.instance_set(tx, name, value)
 
 
@@ -333,7 +341,8 @@ def object_delattr(tx: Any, obj: Any, name: str) -> None:
     else:
         present = obj.instance_get(tx, name)
     if present is None:
-        tx.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
+        in_slot = issubclass(type(raw), types.MemberDescriptorType)
+        tx.raise_error(AttributeError, name if in_slot else f"{cls.__name__!r} object has no attribute {name!r}")
     obj.instance_delete(tx, name)
 
 

@@ -160,7 +160,7 @@ def _callable(tx: Any, of: VariableTracker) -> VariableTracker:
 @models(getattr)
 def _getattr(tx: Any, of: VariableTracker, name: VariableTracker, default: Any = None) -> VariableTracker:
     try:
-        return of.getattr(tx, _attribute_name(tx, name))
+        return tx.attribute(of, _attribute_name(tx, name))
     except ObservedException as observed:
         if default is None or not issubclass(observed.error.python_type(), AttributeError):
             raise

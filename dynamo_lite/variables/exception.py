@@ -73,6 +73,11 @@ class ExceptionVariable(VariableTracker):
             self.members = TupleVariable(self.args[1].realize().elements(tx))
         return self.members
 
+    def note_attribute(self, owner: VariableTracker, name: str) -> None:
+        """An attribute access raises this."""
+        if issubclass(self.cls, AttributeError) and not {"name", "obj"}.intersection(self.attrs):
+            self.attrs.update(name=ConstantVariable(name), obj=owner)
+
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
         if name in _CHAIN:
             self._link(tx, name, value)

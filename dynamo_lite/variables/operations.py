@@ -107,6 +107,10 @@ class Operations:
         """AttributeError as attribute access raises it: it knows the object and the name."""
         self.raise_with(AttributeError, [ConstantVariable(message)], {"name": ConstantVariable(name), "obj": owner})
 
+    def raise_name_error(self, name: str, message: str) -> NoReturn:
+        """NameError as the interpreter raises it: it knows the name."""
+        self.raise_with(NameError, [ConstantVariable(message)], {"name": ConstantVariable(name)})
+
     def raise_stop_iteration(self, value: VariableTracker | None) -> NoReturn:
         self.raise_with(StopIteration, [] if value is None or self.is_none(value) else [value])
 
@@ -470,6 +474,24 @@ class Operations:
         return ConstantVariable(of.length(self))
 
     # -- attributes ------------------------------------------------------------------------------------------------
+
+    def attribute(self, owner: VariableTracker, name: str) -> VariableTracker:
+        """``owner.name`` as ``PyObject_GetAttr`` gets it: an AttributeError that says not of what is told."""
+        try:
+            return owner.getattr(self, name)
+        except ObservedException as observed:
+            if isinstance(observed.error, ExceptionVariable):
+                observed.error.note_attribute(owner, name)
+            raise
+
+    def method(self, owner: VariableTracker, name: str) -> VariableTracker:
+        """``owner.name`` for a call at once: what a plain object's property raises is left as it is."""
+        try:
+            return owner.getattr(self, name)
+        except ObservedException as observed:
+            if isinstance(observed.error, ExceptionVariable) and not attributes.asks_property(owner, name):
+                observed.error.note_attribute(owner, name)
+            raise
 
     def has_attribute(self, variable: VariableTracker, name: str) -> bool:
         """``hasattr``."""

@@ -88,7 +88,7 @@ class GetterVariable(VariableTracker):
         if self.kind is operator.itemgetter:
             return tx.getitem(of, tx.make(name)).realize()
         for part in name.split("."):
-            of = of.getattr(tx, part).realize()
+            of = tx.attribute(of, part).realize()
         return of
 
     def reconstruct(self, cg: Any) -> None:
@@ -124,7 +124,7 @@ class MethodCallerVariable(VariableTracker):
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         if len(args) != 1 or kwargs:
             unsupported(UnsupportedOperation("a call with these arguments", "an operator.methodcaller"))
-        return tx.call(args[0].getattr(tx, self.name), self.args, self.named)
+        return tx.call(tx.method(args[0], self.name), self.args, self.named)
 
     def reconstruct(self, cg: Any) -> None:
         loads = [lambda: cg.load_const(self.name), *(lambda arg=arg: cg.load(arg) for arg in self.args)]
