@@ -137,11 +137,12 @@ def test_imports_go_down_the_walk():
 def test_no_own_module_is_imported_inside_a_function():
     wrong = []
     for name, tree in trees().items():
+        imports = list(imports_of(name, tree))
         for function in ast.walk(tree):
             if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 continue
             inside = {id(node) for node in ast.walk(function)}
-            for target, node in imports_of(name, tree):
+            for target, node in imports:
                 if id(node) in inside and target.split(".")[0] == "dynamo_lite":
                     wrong.append(f"{MODULES[name]}:{node.lineno} imports {target} in {function.name}")
     assert wrong == [], "\n".join(map(str, wrong))
