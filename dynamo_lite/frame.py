@@ -20,6 +20,7 @@ from .bytecode import assemble
 from .cache import hold_again, limit_reached, note_recompile
 from .codegen import PyCodegen, Unreconstructable
 from .counters import counters
+from .ddp import active_ddp, in_stages
 from .exc import (
     BackendCompilerFailed,
     ConstraintViolation,
@@ -288,7 +289,7 @@ class FrameCompiler:
         started = time.perf_counter()
         try:
             with tracing(TracingContext(attempt.graph.fake_mode)):
-                compiled = self.backend(gm, [each.example for each in attempt.graph.inputs])
+                compiled = self._backend_for(attempt)(gm, [each.example for each in attempt.graph.inputs])
         except Exception as error:
             raise BackendCompilerFailed(self.name, error) from error
         if not callable(compiled):
@@ -298,6 +299,10 @@ class FrameCompiler:
             compiled = as_expected(compiled, [truth for _, truth in attempt.expected])
         captured = sum(each.captured for each in attempt.graph.inputs)
         return _C.GraphCall(compiled, captured, attempt.graph.changes_state), time.perf_counter() - started
+
+    def _backend_for(self, attempt: Attempt) -> Backend:
+        ddp = active_ddp()
+        return self.backend if ddp is None or attempt.graph.changes_state else in_stages(self.backend, ddp)
 
 
 class Dropped(Exception):

@@ -306,7 +306,7 @@ class GraphBuilder:
         name = f"body{self._modules}"
         self._modules += 1
         module = torch.fx.GraphModule(self._root, body.graph, "Body")
-        _forget_source_with(module)
+        forget_source_with(module)
         self._root.add_module(name, module)
         return name
 
@@ -381,11 +381,11 @@ class GraphBuilder:
         self._follow_grad_mode(self._initial_grad_mode)
         self.graph.output(tuple(outputs))
         made = torch.fx.GraphModule(self._root, self.graph, "GraphModule")
-        _forget_source_with(made)
+        forget_source_with(made)
         return made
 
 
-def _forget_source_with(made: torch.fx.GraphModule) -> None:
+def forget_source_with(made: torch.fx.GraphModule) -> None:
     """torch keeps the source of every graph for tracebacks, for ever; this one's goes with it."""
     filename = type(made).forward.__code__.co_filename
     for kept in (linecache.cache, torch.fx.graph_module._loader.eval_cache):

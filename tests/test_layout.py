@@ -20,6 +20,7 @@ NATIVE = sorted([*(ROOT / "csrc").glob("*.cpp"), *(ROOT / "csrc").glob("*.h")])
 WALK = [
     {"api", "compiled_module"},
     {"frame"},
+    {"ddp"},
     {"translator"},
     {"codegen"},  # turns the records and variables into code, so it is above them
     {"variables"},

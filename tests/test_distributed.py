@@ -1,0 +1,191 @@
+"""Two processes: data parallel and fully sharded training, with compiled modules inside and around."""
+
+from __future__ import annotations
+
+import socket
+import traceback
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+import dynamo_lite as dl
+from dynamo_lite.ddp import cut
+from programs import Recorder
+
+RANKS, STEPS = 2, 3
+
+
+def net() -> torch.nn.Module:
+    torch.manual_seed(0)
+    layers = [part for _ in range(4) for part in (torch.nn.Linear(64, 64), torch.nn.ReLU(inplace=True))]
+    return torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.BatchNorm1d(64), *layers, torch.nn.Linear(64, 1))
+
+
+def losses(model: torch.nn.Module, rank: int, batches: tuple[int, ...] = (8,) * STEPS) -> list[float]:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    found = []
+    for step, batch in enumerate(batches):
+        torch.manual_seed(10 * step + rank)
+        loss = model(torch.randn(batch, 16)).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        found.append(loss.item())
+    return found
+
+
+def data_parallel(module: torch.nn.Module) -> DistributedDataParallel:
+    return DistributedDataParallel(module, bucket_cap_mb=0.02)
+
+
+def sharded(module: torch.nn.Module) -> torch.nn.Module:
+    for layer in module:
+        if isinstance(layer, torch.nn.Linear):
+            fully_shard(layer)
+    return fully_shard(module)
+
+
+def around_data_parallel(rank: int) -> None:
+    recorder = Recorder()
+    assert losses(dl.compile(data_parallel(net()), backend=recorder), rank) == losses(data_parallel(net()), rank)
+    assert len(recorder.graphs) > 2, "one graph, compiled in stages"
+    assert dl.counters.graphs == 1
+
+
+def inside_data_parallel(rank: int) -> None:
+    recorder = Recorder()
+    assert losses(data_parallel(dl.compile(net(), backend=recorder)), rank) == losses(data_parallel(net()), rank)
+    assert len(recorder.graphs) > 2
+
+
+def stages_through_aot(rank: int) -> None:
+    found = losses(dl.compile(data_parallel(net()), backend="aot_eager"), rank)
+    assert found == pytest.approx(losses(data_parallel(net()), rank), rel=1e-5)
+
+
+def stages_through_inductor(rank: int) -> None:
+    found = losses(dl.compile(data_parallel(net()), backend="inductor"), rank)
+    assert found == pytest.approx(losses(data_parallel(net()), rank), rel=1e-4)
+
+
+def a_rank_that_recompiles_alone(rank: int) -> None:
+    """One rank sees other batch sizes: it compiles while the other waits in the reducer, which does not mind."""
+    batches = (8, 9, 11, 13) if rank else (8, 8, 8, 8)
+    recorder = Recorder()
+    found = losses(dl.compile(data_parallel(net()), backend=recorder), rank, batches)
+    assert found == losses(data_parallel(net()), rank, batches)
+    assert dl.counters.graphs == (2 if rank else 1)
+
+
+def around_fully_sharded(rank: int) -> None:
+    found = losses(dl.compile(sharded(net()), backend=Recorder()), rank)
+    assert found == losses(sharded(net()), rank)
+    assert dl.counters.graphs > 2
+
+
+def inside_fully_sharded(rank: int) -> None:
+    recorder = Recorder()
+    model = torch.nn.Sequential(*(dl.compile(layer, backend=recorder) for layer in net()))
+    for layer in model:
+        fully_shard(layer)
+    assert losses(fully_shard(model), rank) == losses(sharded(net()), rank)
+    assert recorder.graphs
+
+
+PROGRAMS = (
+    around_data_parallel,
+    inside_data_parallel,
+    stages_through_aot,
+    stages_through_inductor,
+    a_rank_that_recompiles_alone,
+    around_fully_sharded,
+    inside_fully_sharded,
+)
+
+
+def run(rank: int, port: int, folder: str) -> None:
+    """Each program on this rank; what it raised goes into a file."""
+    dist.init_process_group(
+        "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=RANKS, timeout=timedelta(seconds=120)
+    )
+    for program in PROGRAMS:
+        dl.reset()
+        dl.counters.reset()
+        try:
+            program(rank)
+        except Exception:
+            Path(folder, f"{program.__name__}.{rank}").write_text(traceback.format_exc())
+        dist.barrier()
+    dist.destroy_process_group()
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return listening.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def errors(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("ranks")
+    torch.multiprocessing.spawn(run, (free_port(), str(folder)), nprocs=RANKS)
+    return folder
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_two_processes(program, errors):
+    raised = [path.read_text() for path in sorted(errors.glob(f"{program.__name__}.*"))]
+    assert not raised, "\n".join(raised)
+
+
+# -- where graphs are cut ----------------------------------------------------------------------------------------------
+
+
+def graph_of(module: torch.nn.Module, *inputs: torch.Tensor):
+    kept = []
+
+    def keep(gm, example_inputs):
+        kept.append((gm, example_inputs))
+        return gm.forward
+
+    dl.compile(module, backend=keep)(*inputs)
+    return kept[0]
+
+
+def stages(module: torch.nn.Module, first: int, cap: int) -> list[int]:
+    gm, inputs = graph_of(module, torch.randn(8, 16))
+    found = cut(gm, inputs, first, cap)
+    return [found[node] for node in gm.graph.nodes if node in found]
+
+
+def test_stages_follow_each_other():
+    found = stages(net(), 1000, 20000)
+    assert found == sorted(found) and set(found) == set(range(max(found) + 1)) and max(found) == 2
+
+
+def test_all_in_one_bucket():
+    assert set(stages(net(), 10**9, 10**9)) == {0}
+
+
+def test_the_last_bucket_is_small():
+    assert stages(net(), 1, 10**9)[-1] == 1
+
+
+def test_writes_stay_with_what_they_write_into():
+    module = torch.nn.Sequential(torch.nn.Linear(16, 8), torch.nn.ReLU(inplace=True), torch.nn.Linear(8, 8))
+    gm, inputs = graph_of(module, torch.randn(8, 16))
+    found = cut(gm, inputs, 1, 1)
+    linear, relu, last = (node for node in gm.graph.nodes if node in found)
+    assert found[linear] == found[relu] == 0 and found[last] == 1
+
+
+def test_frozen_parameters_are_not_counted():
+    module = net().requires_grad_(False)
+    assert set(stages(module, 1, 1)) == {0}
