@@ -68,6 +68,19 @@ class BackendCompilerFailed(RuntimeError):
         self.backend = backend
 
 
+class WrongBackendResult(BackendCompilerFailed):
+    """A backend returned something that can't be called, or its code something that is not the graph's results."""
+
+    def __init__(self, backend: str, what: str) -> None:
+        RuntimeError.__init__(
+            self,
+            f"backend {backend!r} {what}\n\n"
+            f"Hint: backend(gm, example_inputs) returns a callable that takes the graph's inputs and returns a tuple "
+            f"or list of its results, as gm.forward does; backend='eager' is one.",
+        )
+        self.backend = backend
+
+
 class InvalidBackend(ValueError):
     """No backend is registered under that name."""
 

@@ -16,6 +16,7 @@ from torch._guards import TracingContext, tracing
 from torch.utils._device import DeviceContext
 
 from . import _C, config, logs, skip
+from .backends.results import described, wrong_results
 from .bytecode import assemble
 from .cache import hold_again, limit_reached, note_recompile
 from .codegen import PyCodegen, Unreconstructable
@@ -28,6 +29,7 @@ from .exc import (
     RecompileLimitExceeded,
     SkipFrame,
     Unsupported,
+    WrongBackendResult,
 )
 from .reasons import BreakReason, DroppedGenerator, FrameLeftAlone, UncaughtException
 from .rerun import as_expected, rerun
@@ -293,12 +295,14 @@ class FrameCompiler:
         except Exception as error:
             raise BackendCompilerFailed(self.name, error) from error
         if not callable(compiled):
-            wrong = TypeError(f"it returned {type(compiled).__name__}, which can't be called")
-            raise BackendCompilerFailed(self.name, wrong) from wrong
-        if attempt.expected:
-            compiled = as_expected(compiled, [truth for _, truth in attempt.expected])
+            raise WrongBackendResult(self.name, f"returned {described(compiled)}, which can't be called")
+        wrong = wrong_results(self.name, len(cg.outputs) + len(expected))
+        if expected:
+            checked = _C.GraphCall(compiled, outputs=len(cg.outputs) + len(expected), wrong=wrong)
+            compiled = as_expected(checked, [truth for _, truth in attempt.expected])
         captured = sum(each.captured for each in attempt.graph.inputs)
-        return _C.GraphCall(compiled, captured, attempt.graph.changes_state), time.perf_counter() - started
+        call = _C.GraphCall(compiled, captured, attempt.graph.changes_state, len(cg.outputs), wrong)
+        return call, time.perf_counter() - started
 
     def _backend_for(self, attempt: Attempt) -> Backend:
         ddp = active_ddp()

@@ -18,6 +18,7 @@ import torch
 from . import _C, logs
 from .bytecode import emit
 from .bytecode.instructions import Instruction
+from .exc import WrongBackendResult
 
 _ERROR = "___error"
 _VARIADIC = CO_VARARGS | CO_VARKEYWORDS
@@ -53,7 +54,7 @@ def _generators() -> Iterable[torch.Generator]:
 
 def _note(error: BaseException, name: str) -> None:
     """Said aloud: if the program doesn't raise it as well, the fault is the graph's or its backend's."""
-    if not isinstance(error, Exception):
+    if not isinstance(error, Exception) or isinstance(error, WrongBackendResult):
         raise error
     if isinstance(error, Unexpected):
         return
