@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from . import _C
-from .backends.registry import lookup_backend
+from .backends.registry import configured, name_of
 from .compiled_module import CompiledModule, compiled_module
 from .frame import FrameCompiler, GraphBreak, Observer
 from .reasons import DisabledCall, UserGraphBreak
@@ -34,11 +34,8 @@ def _make_owner(
     options: dict[str, Any] | None = None,
     observer: Observer | None = None,
 ) -> _C.Owner:
-    found = lookup_backend(backend)
-    name = backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
-    settings = {key: value for key, value in (("mode", mode), ("options", options)) if value is not None}
-    if settings:
-        found = functools.partial(found, **settings)
+    name = name_of(backend)
+    found = configured(backend, mode, options)
     compiler = FrameCompiler(found, name, fullgraph=fullgraph, dynamic=dynamic, observer=observer)
     owner = _C.Owner(compiler, name)
     _OWNERS.add(owner)
@@ -62,10 +59,13 @@ def compile(
         fullgraph: a graph break is an error (`exc.Unsupported`) instead.
         dynamic: which sizes, and which integers that are arguments, may differ from call to call without another
             compile: None: those that did; True: all; False: none.
-        mode, options: handed to the backend as keyword arguments where they are given.
+        mode: "default", "reduce-overhead", "max-autotune" or "max-autotune-no-cudagraphs", of Inductor's.
+        options: settings of Inductor's by name, for what is compiled here alone. Other backends get what is given of
+            these as keyword arguments.
 
     Raises:
-        TypeError: ``fn`` can't be called.
+        TypeError: ``fn`` can't be called; an option is of a wrong type; the backend takes no mode or options.
+        ValueError: there is no such mode or option; both are given.
         exc.InvalidBackend: no backend has that name.
     """
     settings: dict[str, Any] = dict(backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode, options=options)
@@ -189,6 +189,7 @@ def reset() -> None:
         owner.reset()
         if isinstance(owner.callback, FrameCompiler):
             owner.callback.shapes.forget()
+            owner.callback.reset_backend()
 
 
 def _trace_graph_break(tx: Any, message: VariableTracker | None = None) -> VariableTracker:

@@ -133,6 +133,10 @@ class FrameCompiler:
             place = f"{view.code.co_qualname} ({view.code.co_filename}:{view.code.co_firstlineno})"
             raise InternalError(f"translating {place} failed: {type(error).__name__}: {error}") from error
 
+    def reset_backend(self) -> None:
+        """Let the backend drop what it keeps for the code it compiled, if it says how."""
+        getattr(self.backend, "reset", _nothing_to_reset)()
+
     def _past_limit(self, view: _C.FrameView) -> Any:
         message = limit_reached(view)
         if self.fullgraph:
@@ -307,6 +311,10 @@ class FrameCompiler:
     def _backend_for(self, attempt: Attempt) -> Backend:
         ddp = active_ddp()
         return self.backend if ddp is None or attempt.graph.changes_state else in_stages(self.backend, ddp)
+
+
+def _nothing_to_reset() -> None:
+    pass
 
 
 class Dropped(Exception):
