@@ -50,6 +50,18 @@ class GraphInput:
         return self.source.kind != "local" and self.convert is None
 
     @property
+    def stays_in_place(self) -> bool:
+        """Whether it is a module's parameter or buffer, or was marked (`mark_static_address`): from call to call
+        it is in the same memory, as a rule."""
+        if self.convert is not None:
+            return False
+        holder = self.source.parent
+        if holder is not None and holder.kind == self.source.kind == "dict_item":
+            if holder.arg in ("_parameters", "_buffers"):
+                return True
+        return "_dynamo_static_input_type" in vars(self.value)
+
+    @property
     def may_share_memory(self) -> bool:
         """Whether nothing is known of whose memory it is: it is made of something that is no tensor."""
         return self.convert is not None and self.convert is not plain_tensor
@@ -159,6 +171,8 @@ class GraphBuilder:
         found = GraphInput(source, value, node, fake, convert)
         if found.is_tensor:
             self._layouts[id(fake)] = (fake.shape, fake.stride())
+            if found.stays_in_place:
+                node.meta["tensor_dict"] = {"_dynamo_static_input_type": "unguarded"}  # as AOTAutograd wants it noted
         self.inputs.append(found)
         return found
 
