@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from .cache_keys import keyed_functions
 from .cudagraphs import forget_recorded, in_steps, tell_static_inputs
 from .launch import launching
 from .registry import nearest
@@ -41,7 +42,8 @@ class Inductor:
         records = self._records()
         if records:
             tell_static_inputs(gm)
-        compiled = launching(compile_fx(gm, example_inputs, config_patches=dict(self.patches) or None), gm)
+        patches = {**self.patches, **keyed_functions(gm)}
+        compiled = launching(compile_fx(gm, example_inputs, config_patches=patches or None), gm)
         return in_steps(compiled) if records else compiled
 
     def _records(self) -> bool:
