@@ -4,6 +4,7 @@
 
 #include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include <utility>
 
@@ -20,14 +21,30 @@ namespace {
 struct Launch {
   PyObject_HEAD
   vectorcallfunc vectorcall;
-  PyObject* whole;   // owned; called with the inputs
-  PyObject* settle;  // owned; called once after the first call, for `inner`; null since then
-  PyObject* inner;   // owned; called with a list of the inputs; null where there is none (yet)
+  PyObject* whole;    // owned; called with the inputs
+  PyObject* settle;   // owned; called once after the first call, for `inner`; null since then
+  PyObject* inner;    // owned; called with a list of the inputs; null where there is none (yet)
+  PyObject* written;  // owned; a tuple of the positions of inputs that the code writes into
 };
 
 Launch* self_launch(PyObject* self) { return reinterpret_cast<Launch*>(self); }
 
+// Tells autograd that the inputs which are written to are not what they were. False with an exception set.
+bool bump_versions(PyObject* written, PyObject* const* args, Py_ssize_t given) {
+  for (Py_ssize_t at = 0; at < PyTuple_GET_SIZE(written); ++at) {
+    const Py_ssize_t place = PyLong_AsSsize_t(PyTuple_GET_ITEM(written, at));
+    if (place < 0 || place >= given || !THPVariable_Check(args[place])) {
+      if (PyErr_Occurred() == nullptr) PyErr_Format(PyExc_TypeError, "input %zd is to be a tensor", place);
+      return false;
+    }
+    const at::Tensor& tensor = THPVariable_Unpack(args[place]);
+    if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();  // others have none
+  }
+  return true;
+}
+
 PyObject* call_inner(const Launch* launch, PyObject* const* args, Py_ssize_t given) {
+  if (!bump_versions(launch->written, args, given)) return nullptr;
   const Ref inputs = Ref::steal(PyList_New(given));
   if (!inputs) return nullptr;
   for (Py_ssize_t at = 0; at < given; ++at) PyList_SET_ITEM(inputs.get(), at, Py_NewRef(args[at]));
@@ -56,10 +73,14 @@ PyObject* launch_call(PyObject* self, PyObject* const* args, std::size_t count, 
 }
 
 PyObject* launch_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"whole", "settle", nullptr};
+  static const char* names[] = {"whole", "settle", "written", nullptr};
   PyObject* whole = nullptr;
   PyObject* settle = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO", const_cast<char**>(names), &whole, &settle)) return nullptr;
+  PyObject* written = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O!", const_cast<char**>(names), &whole, &settle, &PyTuple_Type,
+                                   &written)) {
+    return nullptr;
+  }
   for (PyObject* each : {whole, settle}) {
     if (!PyCallable_Check(each)) return PyErr_Format(PyExc_TypeError, "%s can't be called", Py_TYPE(each)->tp_name);
   }
@@ -68,6 +89,7 @@ PyObject* launch_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   self_launch(self)->vectorcall = launch_call;
   self_launch(self)->whole = Py_NewRef(whole);
   self_launch(self)->settle = Py_NewRef(settle);
+  self_launch(self)->written = written == nullptr ? PyTuple_New(0) : Py_NewRef(written);
   return self;
 }
 
@@ -76,6 +98,7 @@ int launch_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(self_launch(self)->whole);
   Py_VISIT(self_launch(self)->settle);
   Py_VISIT(self_launch(self)->inner);
+  Py_VISIT(self_launch(self)->written);
   return 0;
 }
 
@@ -91,6 +114,7 @@ void launch_dealloc(PyObject* self) {
   PyObject_GC_UnTrack(self);
   launch_clear(self);
   Py_CLEAR(self_launch(self)->whole);
+  Py_CLEAR(self_launch(self)->written);
   type->tp_free(self);
   Py_DECREF(type);
 }

@@ -215,9 +215,15 @@ class GraphCall:
 class Launch:
     """Calls ``whole(*inputs)``; after the first time ``settle()`` says what to call from then on: code that takes a
     list of the inputs, which it may empty, and is run with grad mode off; or None, that it be ``whole`` always.
-    ``whole`` it is, too, while callbacks of torch's profilers or another hook on frames are in."""
+    ``whole`` it is, too, while callbacks of torch's profilers or another hook on frames are in. ``written``: positions
+    of the inputs that the code writes into, of which autograd has to know."""
 
-    def __init__(self, whole: Callable[..., Any], settle: Callable[[], Callable[[list[Any]], Any] | None]) -> None: ...
+    def __init__(
+        self,
+        whole: Callable[..., Any],
+        settle: Callable[[], Callable[[list[Any]], Any] | None],
+        written: tuple[int, ...] = (),
+    ) -> None: ...
     whole: Callable[..., Any]
     inner: Callable[[list[Any]], Any] | None
     def __call__(self, *args: Any) -> Any: ...

@@ -78,10 +78,13 @@ def test_one_result_twice_is_one_tensor():
     assert found[0] is found[1] is found[2]["z"]
 
 
-WRAPPED = {
+WRITING = {
     "writes into an input": lambda x, y: x.add_(y) * 2,
-    "writes into an input twice": lambda x, y: (x.add_(y), x.mul_(2))[1],
+    "writes into inputs twice": lambda x, y: (x.add_(y), y.mul_(2), x.mul_(y))[2].sum(),
     "writes into a view of an input": lambda x, y: x[1:].add_(y[1:]).sum(),
+    "only writes": lambda x, y: (x.copy_(y), None)[1],
+}
+WRAPPED = {
     "changes an input's shape": lambda x, y: x.t_() * 2 + y.sum(),
     "a view of an input": lambda x, y: (x[1:], x * y),
     "an input and its view": lambda x, y: (x.view(-1), y.t(), x + y),
@@ -103,16 +106,43 @@ def test_programs_that_need_them(name, grad):
             assert (one.untyped_storage()._cdata == other.untyped_storage()._cdata) == shared
 
 
-@pytest.mark.parametrize("name", ["writes into an input", "writes into an input twice"])
-def test_versions_of_what_is_written_to_go_up(name):
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("name", WRITING)
+def test_versions_of_what_is_written_to_go_up(name, grad):
     backend = Compiled()
-    compiled = dl.compile(WRAPPED[name], backend=backend)
-    x, y = inputs()
-    with torch.no_grad():
+    with torch.set_grad_enabled(grad):
+        results(WRITING[name], inputs, backend)
+        compiled = dl.compile(WRITING[name], backend=backend)
+        x, y = inputs()
         for _ in range(3):
-            before = x._version
+            before = x._version, y._version
             compiled(x, y)
-            assert x._version > before
+            assert x._version > before[0] and (y._version > before[1]) == ("inputs" in name)
+    assert launches(backend) == [True, True]
+
+
+def test_a_write_spoils_what_a_backward_needs():
+    def fn(x, y):
+        return x.add_(y).sum()
+
+    backend = Compiled()
+    compiled = dl.compile(fn, backend=backend)
+    x, y = inputs()
+    weight = torch.randn(4, 8, requires_grad=True)
+    for _ in range(2):
+        compiled(x, y)
+    assert launches(backend) == [True]
+    product = weight * x
+    compiled(x, y)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+
+
+def test_tensors_of_inference_mode_have_no_versions():
+    backend = Compiled()
+    with torch.inference_mode():
+        results(WRITING["writes into an input"], inputs, backend)
+    assert launches(backend) == [True]
 
 
 def test_training_goes_its_way():
@@ -344,6 +374,11 @@ def test_launch_itself():
     for wrong in ((3, whole), (whole, 3)):
         with pytest.raises(TypeError, match="int can't be called"):
             _C.Launch(*wrong)
+    writing = _C.Launch(whole, lambda: inner, (1,))
+    assert writing(1, 2) == 3
+    for given in ((1, 2), (1,)):
+        with pytest.raises(TypeError, match="input 1 is to be a tensor"):
+            writing(*given)
 
 
 def test_code_from_the_cache_on_disk_is_launched_too(tmp_path):

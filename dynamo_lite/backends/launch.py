@@ -20,8 +20,7 @@ from .. import _C
 
 def _has_no_epilogue(facts: Any) -> bool:
     return not (
-        facts.mutated_inp_runtime_indices
-        or facts.mutated_graph_handled_indices_seen_by_autograd
+        facts.mutated_inp_runtime_indices  # those that are written to after the code has run, not by it
         or facts.num_outputs_aliased
         or facts.num_intermediate_bases
         or facts.grad_enabled_mutation is not None
@@ -35,7 +34,7 @@ def _always(facts: Any) -> bool:
 _IDLE: dict[str, Callable[[Any], bool]] = {
     "DisableContext": _always,  # keeps torch.compile's hook away, as a launch does
     "aot_module_simplified": _always,  # makes a list of the inputs, with the graph's own parameters if it has some
-    "_create_runtime_wrapper": _has_no_epilogue,  # turns grad mode off besides, as a launch does
+    "_create_runtime_wrapper": _has_no_epilogue,  # turns grad mode off and bumps versions, as a launch does
     "EffectTokensWrapper": lambda facts: not facts.tokens,
     "FunctionalizedRngRuntimeWrapper": lambda facts: not facts.is_rng_op_functionalized,
 }
@@ -44,17 +43,20 @@ _IDLE: dict[str, Callable[[Any], bool]] = {
 
 def launching(compiled: Callable[..., Any], gm: torch.fx.GraphModule) -> Callable[..., Any]:
     """What ``compile_fx`` returned for a graph, with a short way to Inductor's code if all around that does nothing."""
-    code = _code(compiled, gm)
-    return compiled if code is None else _C.Launch(compiled, lambda: code.current_callable)
-
-
-def _code(compiled: Any, gm: torch.fx.GraphModule) -> Any:
-    """Inductor's `CompiledFxGraph` under functions that do nothing; None if there is anything else."""
     facts = _facts(compiled)
     if facts is None or torch._C._is_any_autocast_enabled():  # which the wrappers turn off
-        return None
+        return compiled
     if any(True for _ in (*gm.parameters(), *gm.buffers())):
-        return None
+        return compiled
+    code = _code(compiled, facts)
+    if code is None:
+        return compiled
+    written = tuple(facts.mutated_graph_handled_indices_seen_by_autograd)
+    return _C.Launch(compiled, lambda: code.current_callable, written)
+
+
+def _code(compiled: Any, facts: Any) -> Any:
+    """Inductor's `CompiledFxGraph` under functions that do nothing; None if there is anything else."""
     code_type = importlib.import_module("torch._inductor.output_code").CompiledFxGraph
     wrappers = importlib.import_module("torch._functorch._aot_autograd.runtime_wrappers")
     inner = compiled
