@@ -38,6 +38,7 @@ soak: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/capture.py
+	$(BIN)/python benchmarks/launch.py
 
 $(VENV)/.packages: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -19,7 +19,7 @@ from .registry import nearest
 _CONFIG = "torch._inductor.config"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Inductor:
     """AOTAutograd and Inductor. ``patches`` are settings of Inductor's for the graphs that it is given, forward and
     backward; its global configuration stays as it is."""
