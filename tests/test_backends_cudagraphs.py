@@ -122,6 +122,24 @@ def test_marked_tensors_do_and_others_do_not():
     assert len(found) == 1 and count == 3
 
 
+def test_graphs_of_others_are_taken_as_they_are():
+    """A user of the backend may have made one of a module; torch.compile has its own way to say what stays."""
+    module = torch.nn.Linear(4, 4).requires_grad_(False)
+
+    class Tuple(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = module
+
+        def forward(self, x):
+            return (self.inner(x),)
+
+    x = torch.randn(2, 4)
+    backend = dl.lookup_backend("cudagraphs")
+    torch.testing.assert_close(backend(torch.fx.symbolic_trace(Tuple()), [x])(x)[0], module(x))
+    torch.testing.assert_close(torch.compile(module, backend=backend)(x), module(x))
+
+
 def test_on_a_cpu_it_runs_without_and_says_so(caplog):
     counters.clear()
     compiled = dl.compile(broken, backend="cudagraphs")

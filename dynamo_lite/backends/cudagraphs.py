@@ -61,7 +61,9 @@ def forget_recorded() -> None:
 def tell_static_inputs(gm: torch.fx.GraphModule) -> None:
     """Let AOTAutograd know that the parameters and buffers among a captured graph's inputs stay where they are: they
     are noted at their placeholders, which it looks at where a graph says that it was captured."""
-    gm.meta.setdefault("dynamo_compile_id", None)
+    if "dynamo_compile_id" in gm.meta or any(True for _ in (*gm.parameters(), *gm.buffers())):
+        return  # it says so already; or it was made by hand, of a module
+    gm.meta["dynamo_compile_id"] = None
     gm._param_name_to_source = {}  # type: ignore[assignment]
     for node in gm.graph.find_nodes(op="placeholder"):
         node._dynamo_source = None  # type: ignore[attr-defined]
