@@ -85,6 +85,20 @@ class InvalidBackend(ValueError):
     """No backend is registered under that name."""
 
 
+class InvalidInput(ValueError):
+    """An exported program was called with what its graph is not for."""
+
+    def __init__(self, program: str, place: str, fault: str) -> None:
+        super().__init__(program, place, fault)
+        self.program, self.place, self.fault = program, place, fault
+
+    def __str__(self) -> str:
+        return (
+            f"{self.program}: {self.place} {self.fault}\n\n"
+            f"Hint: an exported graph holds for inputs like those it was made with; dl.export it again for others."
+        )
+
+
 class InternalError(RuntimeError):
     """A bug in dynamo_lite. Never caught by it, never a reason to run eagerly in silence."""
 

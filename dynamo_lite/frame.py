@@ -92,6 +92,9 @@ class Translation:
 class FrameCompiler:
     """The callback of an owner: asked about each frame for which it has no entry that holds."""
 
+    takes_all = False
+    """Frames are translated too in which there is nothing for a graph."""
+
     def __init__(
         self,
         backend: Backend,
@@ -116,7 +119,7 @@ class FrameCompiler:
             return _C.FREEZE if skip.runs_alone(view.code) else _C.SKIP
         if hold_again(view):
             return _C.RETRY
-        if getattr(self.frozen, "on", False) or _python_watches_tensors() or not _builtins_are_there():
+        if getattr(self.frozen, "on", False) or not can_trace_here():
             return _C.PASS
         if view.entries >= config.recompile_limit:
             return self._past_limit(view)
@@ -205,7 +208,7 @@ class FrameCompiler:
         try:
             for _ in range(_ATTEMPTS):
                 state = _C.GlobalState()
-                attempt = Attempt(view.globals, view.builtins, shapes, ran_early)
+                attempt = self._begin(view, shapes, ran_early)
                 root = _root(attempt, view, break_at)
                 found = None
                 try:
@@ -240,6 +243,9 @@ class FrameCompiler:
             raise
         raise InternalError(f"{view.code.co_qualname} was tried {_ATTEMPTS} times without an end")
 
+    def _begin(self, view: _C.FrameView, shapes: Translated, ran_early: list[tuple[Any, Any]]) -> Attempt:
+        return Attempt(view.globals, view.builtins, shapes, ran_early)
+
     def _earlier(self, before: tuple[int, ...], now: tuple[int, ...]) -> tuple[int, ...]:
         if before and now >= before:
             raise SkipFrame("what its break needs can't be made")
@@ -253,7 +259,7 @@ class FrameCompiler:
                 root.run()
             except BreakHere:
                 broke = True
-        if not attempt.graph.operators and _nothing_here(attempt, root):
+        if not attempt.graph.operators and not self.takes_all and _nothing_here(attempt, root):
             raise SkipFrame("there is nothing in it for a graph", loses=False)
         if attempt.graph.writes_shared_memory():
             raise SkipFrame("it writes into tensors that share memory")
@@ -344,6 +350,11 @@ def _load_contexts_before(cg: PyCodegen, root: RootTranslator) -> None:
     """Persistent changes of grad mode under no context on the stack are made before the stack is loaded."""
     if not any(isinstance(value, ExitVariable) for value in root.stack):
         cg.set_grad_mode(root.attempt.final_grad_mode)
+
+
+def can_trace_here() -> bool:
+    """Whether nothing on this thread or in this process would see, or change, what tracing does."""
+    return not _python_watches_tensors() and _builtins_are_there()
 
 
 _REPLACEABLE = frozenset("print open input help exit quit license credits copyright breakpoint __import__".split())

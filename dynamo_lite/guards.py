@@ -129,6 +129,19 @@ class Guards:
             for source in fact.sources:
                 source.related = True
 
+    @property
+    def captured(self) -> list[Source]:
+        """The places that are captured, in order."""
+        return list(self._captures)
+
+    @property
+    def same_places(self) -> list[tuple[Source, Source]]:
+        return list(self._same)
+
+    @property
+    def distinct_places(self) -> list[Source]:
+        return list(self._distinct)
+
     def same(self, one: Source, other: Source) -> None:
         """Two places hold one object."""
         one.related = other.related = True

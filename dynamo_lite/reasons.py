@@ -157,6 +157,29 @@ class UnsupportedValue(BreakReason):
 
 
 @dataclass(frozen=True)
+class EffectOfExport(BreakReason):
+    written: str
+
+    def what(self) -> str:
+        return f"the program writes into {self.written}, which outlives the call; a graph module can't do that"
+
+    def hint(self) -> str:
+        return "return the new value, and write it after the call"
+
+
+@dataclass(frozen=True)
+class NotExportable(BreakReason):
+    value: str
+    why: str
+
+    def what(self) -> str:
+        return f"{self.value} can't be in an exported graph: {self.why}"
+
+    def hint(self) -> str:
+        return "pass and return tensors, constants, and containers and objects of them"
+
+
+@dataclass(frozen=True)
 class UncaughtException(BreakReason):
     error: str
 

@@ -142,11 +142,21 @@ class SideEffects:
         scope.writes[name] = value
         self._globals[scope, name] = value
 
+    @property
+    def left(self) -> list[Any]:
+        """The trackers of what is other than it was, in the order in which it is stored."""
+        rows = sorted(self._mutated.items(), key=lambda pair: not pair[0].comes_first)
+        return [tracker for tracker, before in rows if before is None or not _unchanged(tracker, before)]
+
+    @property
+    def written_globals(self) -> list[tuple[Any, str]]:
+        """Scopes and names."""
+        return list(self._globals)
+
     def replay(self, cg: Any) -> None:
         """Emit the stores."""
-        for tracker, before in sorted(self._mutated.items(), key=lambda pair: not pair[0].comes_first):
-            if before is None or not _unchanged(tracker, before):
-                tracker.replay(cg)
+        for tracker in self.left:
+            tracker.replay(cg)
         for (scope, name), value in self._globals.items():
             if value is None:
                 cg.delete_from(scope.namespace, name)

@@ -27,7 +27,7 @@ _STDLIB = os.path.normpath(sysconfig.get_paths()["stdlib"]) + os.sep
 _SITE = tuple(os.path.normpath(sysconfig.get_paths()[name]) + os.sep for name in ("purelib", "platlib"))
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_POLYFILLS = os.path.join(_OURS, "variables", "polyfills") + os.sep
+_INLINED_OF_OURS = (os.path.join(_OURS, "variables", "polyfills") + os.sep, os.path.join(_OURS, "exported.py"))
 
 _TORCH_USER_CODE = tuple(
     os.path.join(_TORCH, *parts)
@@ -131,7 +131,7 @@ def why_not_inlined(code: types.CodeType, function: Any) -> str | None:
         return DISABLED
     filename = code.co_filename
     if filename.startswith(_OURS):
-        return None if filename.startswith(_POLYFILLS) else "it belongs to dynamo_lite"
+        return None if filename.startswith(_INLINED_OF_OURS) else "it belongs to dynamo_lite"
     if filename.startswith(_TORCH):
         return None if filename.startswith(_TORCH_INLINED) else "it is a part of torch that acts on more than tensors"
     module = _stdlib_module(filename)

@@ -24,6 +24,7 @@ NOT_FOR_REFERENCE = [
     "test_bytecode_*.py",
     "test_csrc_*.py",
     "test_exc.py",
+    "test_export*.py",
     "test_guards*.py",
     "test_layout.py",
     "test_leaks.py",

@@ -51,11 +51,12 @@ def may_fail(target: Any, name: str, given: list[torch.Tensor]) -> bool:
 def check_failure(tx: Any, name: str) -> None:
     """An operator that may fail is about to be recorded."""
     frame = tx
-    while not tx.graph.fails_handled and frame is not None:
+    while not tx.graph.handled_failure and frame is not None:
         if _handles(frame):
             if tx.graph.mutates_inputs:
                 unsupported(FailureAndWrite(name))
             tx.graph.fails_handled = True
+            tx.graph.handled_failure = name
         frame = frame.parent
 
 

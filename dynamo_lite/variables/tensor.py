@@ -254,6 +254,7 @@ class TensorVariable(VariableTracker):
         graph = tx.graph
         if graph.bodies or graph.mutates_inputs or self.asks or self.fake.numel() != 1:
             return False
+        check_failure(tx, "a condition on data")
         graph.fails_handled = True
         tx.attempt.expected.append((record(tx, "call_method", "clone", [self], {}), truth))  # it may be written to yet
         return True
