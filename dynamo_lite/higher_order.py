@@ -55,6 +55,19 @@ def checkpoint(body: Body, preserve_rng_state: bool, determinism_check: str, *te
     )
 
 
+def lstm(*args: Any, **kwargs: Any) -> Any:
+    """``torch.lstm``. Of oneDNN's kernel for it some results are None, which compilers can't save for backward."""
+    enabled = torch._C._get_mkldnn_enabled()
+    compiled = torch._C._len_torch_dispatch_stack() > 1  # there is more than fake tensors
+    if not enabled or not compiled or not torch.is_grad_enabled():
+        return torch.lstm(*args, **kwargs)
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        return torch.lstm(*args, **kwargs)
+    finally:
+        torch._C._set_mkldnn_enabled(enabled)
+
+
 Place = tuple[str, int]
 """Where the backward finds a value: among the ``inputs``, the ``extras`` or the ``results`` of the forward."""
 

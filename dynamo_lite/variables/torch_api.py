@@ -15,6 +15,7 @@ from torch._library.custom_ops import CustomOpDef
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from .. import higher_order
 from ..reasons import DisabledCall, UnknownCall, UserGraphBreak
 from ..source import Source
 from .attributes import MethodVariable
@@ -117,6 +118,8 @@ def call_operator(target: Any) -> Model:
 
     return model
 
+
+models_raw(torch.lstm, call_operator(higher_order.lstm))
 
 _PURE_FACTS = frozenset({torch.result_type, torch.promote_types, torch.can_cast})
 
