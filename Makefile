@@ -14,7 +14,7 @@ TEST_NEEDS := "pytest>=8,<10" "pytest-timeout>=2.3,<3" "pytest-xdist>=3.5,<4" "h
 DEMO_NEEDS := "transformers>=5,<6" "rich>=13,<15" "tqdm>=4.60,<5"
 LINT_NEEDS := "ruff>=0.5,<1" "mypy>=1.10,<3"
 
-.PHONY: demo test fuzz cpython-tests soak asan lint bench clean
+.PHONY: demo test fuzz cpython-tests soak asan lint bench training clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -39,6 +39,10 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/capture.py
 	$(BIN)/python benchmarks/launch.py
+
+# 50 steps of three models, eagerly and compiled, beside each other.
+training: $(STAMP)
+	$(BIN)/python benchmarks/training.py
 
 $(VENV)/.packages: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -16,7 +17,20 @@ from .. import _C
 def aot(gm: torch.fx.GraphModule, example_inputs: list[Any], **compilers: Any) -> Callable[..., Any]:
     """``aot_module_simplified`` with these compilers (``fw_compiler``, ``bw_compiler``, ``decompositions`` …)."""
     autograd = importlib.import_module("torch._functorch.aot_autograd")
-    return autograd.aot_module_simplified(gm, example_inputs, **compilers)
+    with backward_outside_autocast():
+        return autograd.aot_module_simplified(gm, example_inputs, **compilers)
+
+
+@contextlib.contextmanager
+def backward_outside_autocast() -> Iterator[None]:
+    """A graph that is called under autocast has its backward outside of it, as eager's is called; AOTAutograd would
+    cast in it too. What somebody set it to stays."""
+    config = importlib.import_module("torch._functorch.config")
+    if getattr(config, "backward_pass_autocast", None) == "same_as_forward":
+        with config.patch(backward_pass_autocast="off"):
+            yield
+    else:
+        yield
 
 
 def run_aten(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[[list[Any]], Any]:

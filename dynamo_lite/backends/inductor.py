@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from .aot import backward_outside_autocast
 from .cache_keys import keyed_functions
 from .cudagraphs import forget_recorded, in_steps, tell_static_inputs
 from .launch import launching
@@ -43,7 +44,8 @@ class Inductor:
         if records:
             tell_static_inputs(gm)
         patches = {**self.patches, **keyed_functions(gm)}
-        compiled = launching(compile_fx(gm, example_inputs, config_patches=patches or None), gm)
+        with backward_outside_autocast():
+            compiled = launching(compile_fx(gm, example_inputs, config_patches=patches or None), gm)
         return in_steps(compiled) if records else compiled
 
     def _records(self) -> bool:
