@@ -39,7 +39,8 @@ def export(fn: Any, *args: Any, aten_graph: bool = False, dynamic: bool = False,
 
     Args:
         aten_graph: a graph of ATen operators.
-        dynamic: shapes are static: False.
+        dynamic: whether the sizes of tensors among the arguments, and integers, may be others in later calls. What
+            the program asks of them is checked then. (0 and 1 stay what they are.)
 
     Returns:
         ``(gm, guards)``: a ``torch.fx.GraphModule``, which checks what it is called with (`exc.InvalidInput`), and
@@ -51,8 +52,6 @@ def export(fn: Any, *args: Any, aten_graph: bool = False, dynamic: bool = False,
     """
     if not callable(fn):
         raise TypeError(f"dl.export takes a callable, not {type(fn).__name__} ({fn!r})")
-    if dynamic:
-        raise ValueError("dynamic=True: an exported graph has static shapes; pass dynamic=False")
     if isinstance(fn, CompiledModule):
         fn = fn._dl_original
     elif isinstance(fn, _C.Wrapped) and fn.owner is not _C.OFF:
@@ -60,7 +59,7 @@ def export(fn: Any, *args: Any, aten_graph: bool = False, dynamic: bool = False,
     program = Program(fn, args, kwargs)
     if not can_trace_here():
         raise Unsupported(FrameLeftAlone(program.name, "a mode of torch's, or a changed builtin, would see the trace"))
-    exporter = _Exporter(program, aten_graph)
+    exporter = _Exporter(program, aten_graph, dynamic)
     owner = _C.Owner(exporter, "export")
     try:
         return _C.Wrapped(program.caller, owner)(**program.given)
@@ -198,8 +197,8 @@ class _Exporter(FrameCompiler):
 
     takes_all = True
 
-    def __init__(self, program: Program, aten_graph: bool) -> None:
-        super().__init__(lambda gm, inputs: gm.forward, "export", fullgraph=True, dynamic=False)
+    def __init__(self, program: Program, aten_graph: bool, dynamic: bool) -> None:
+        super().__init__(lambda gm, inputs: gm.forward, "export", fullgraph=True, dynamic=dynamic)
         self.program = program
         self.aten_graph = aten_graph
 
@@ -240,13 +239,16 @@ class _Exporter(FrameCompiler):
         tensors = attempt.graph.inputs if attempt.graph.operators else []
         after = translation.cg.finish(call, tensors, translation.positions, [])
         attempt.guards.written = attempt.graph.written
+        attempt.graph.symbols.check_marks()
+        facts = attempt.graph.symbols.facts()
+        attempt.guards.facts(facts)
         tree = attempt.guards.build(view.code, translation.state)
         captured = tree.lookup(view)
         if captured is None:
             raise InternalError(f"the guards of {self.program.name} don't hold of what it was exported with")
         names = view.code.co_varnames[: view.code.co_argcount]
         outer.run(assemble(after, like=view.code, cellvars=(), argnames=(*names, _C.CAPTURED_NAME)), captured)
-        return (outer.build(), [str(reason) for reason, _, _ in tree.checks()]), tree
+        return (outer.build(facts), [str(reason) for reason, _, _ in tree.checks()]), tree
 
 
 def _is_put_back(tracker: Any) -> bool:

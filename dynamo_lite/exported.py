@@ -59,24 +59,43 @@ class Place:
         return value
 
 
+class _Any:
+    """Any number."""
+
+    def __repr__(self) -> str:
+        return "any"
+
+    def __reduce__(self) -> str:
+        return "ANY"
+
+
+ANY = _Any()
+
+
 @dataclass(frozen=True)
 class TensorFacts:
     """What a graph relies on of a tensor."""
 
     dtype: torch.dtype
     device: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
+    shape: tuple[Any, ...]
+    """A size that is told by relations alone is `ANY`; so with strides."""
+    strides: tuple[Any, ...]
     requires_grad: bool
 
     @classmethod
-    def of(cls, tensor: torch.Tensor) -> TensorFacts:
-        shape = tuple(tensor.shape)
-        strides = tuple(stride if size > 1 else 1 for size, stride in zip(shape, tensor.stride()))
-        return cls(tensor.dtype, str(tensor.device), shape, strides, tensor.requires_grad)
+    def of(cls, tensor: torch.Tensor, sizes: Sequence[int] = (), strides: Sequence[int] = ()) -> TensorFacts:
+        """``sizes``, ``strides``: the dimensions whose sizes, and those whose strides, may be any."""
+        shape = tuple(ANY if dim in sizes else size for dim, size in enumerate(tensor.shape))
+        steps = enumerate(tensor.stride())
+        found = tuple(ANY if dim in strides else step if tensor.size(dim) > 1 else 1 for dim, step in steps)
+        return cls(tensor.dtype, str(tensor.device), shape, found, tensor.requires_grad)
 
     def holds(self, value: Any) -> bool:
-        return isinstance(value, torch.Tensor) and TensorFacts.of(value) == self
+        if not isinstance(value, torch.Tensor) or value.dim() != len(self.shape):
+            return False
+        free = [[dim for dim, each in enumerate(those) if each is ANY] for those in (self.shape, self.strides)]
+        return TensorFacts.of(value, *free) == self
 
     def told_from(self, other: Any) -> str:
         """What it is, with what sets it apart from another."""
@@ -195,6 +214,49 @@ class Identity:
 
 
 @dataclass(frozen=True)
+class Relation:
+    """What must be true of numbers that the arguments bring. ``program``: as `shapes.Fact` has it, on the places."""
+
+    places: tuple[Place, ...]
+    program: tuple[tuple[Any, ...], ...]
+    text: str
+
+    @property
+    def place(self) -> Place:
+        return self.places[0]
+
+    def fault(self, arguments: Sequence[Any]) -> str | None:
+        values = [place.read(arguments) for place in self.places]
+        if any(isinstance(value, torch.fx.Proxy) for value in values):
+            return None
+        stack: list[Any] = []
+        for name, *operands in self.program:
+            if name == "const":
+                stack.append(operands[0])
+            elif name in _NUMBERS:
+                stack.append(_NUMBERS[name](values[operands[0]], *operands[1:]))
+            else:
+                count = 1 if name == "not" else 2
+                stack[-count:] = [_OPERATORS[name](*stack[-count:])]
+        if stack[0]:
+            return None
+        return f"has sizes or numbers for which it is not so that {self.text}"
+
+
+_NUMBERS: dict[str, Callable[..., Any]] = {
+    "size": lambda tensor, dim: tensor.size(dim),
+    "stride": lambda tensor, dim: tensor.stride(dim),
+    "offset": lambda tensor: tensor.storage_offset(),
+    "int": lambda number: number,
+}
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    **{name: getattr(operator, name) for name in ("add", "mul", "floordiv", "mod", "pow", "eq", "ne", "lt", "le")},
+    **{"and": operator.and_, "or": operator.or_, "not": operator.not_, "min": torch.sym_min, "max": torch.sym_max},
+}
+"""The operations of symbolic programs."""
+
+
+@dataclass(frozen=True)
 class GradMode:
     """Grad mode, where the graph puts it back to what it was when it was traced."""
 
@@ -216,7 +278,7 @@ class Calling(CodeGen):
     """How a graph is called: with these parameters, after these facts have been checked."""
 
     def __init__(
-        self, name: str, parameters: Iterable[inspect.Parameter], facts: Iterable[Fact | Identity | GradMode]
+        self, name: str, parameters: Iterable[inspect.Parameter], facts: Iterable[Fact | Identity | Relation | GradMode]
     ) -> None:
         super().__init__()
         self.name = name

@@ -19,8 +19,21 @@ from torch._dispatch.python import enable_python_dispatcher
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.proxy import GraphAppendingTracer, Proxy, TraceError
 
+from . import shapes
 from .exc import Unsupported
-from .exported import CHECKED, READ, Calling, ExportedModule, Fact, GradMode, Identity, Place, TensorFacts, rebuild
+from .exported import (
+    CHECKED,
+    READ,
+    Calling,
+    ExportedModule,
+    Fact,
+    GradMode,
+    Identity,
+    Place,
+    Relation,
+    TensorFacts,
+    rebuild,
+)
 from .frame import Translation
 from .reasons import NotExportable
 from .source import Source
@@ -215,6 +228,7 @@ class OuterGraph:
         sources = self.attempt.guards.captured
         found = tuple(map(self._captured, sources, captured))
         given = [self._proxy(self.parameters[name]) for name in self.program.given]
+        after = after.replace(co_consts=tuple(map(_for_nodes, after.co_consts)))
         try:
             result = types.FunctionType(after, {})(*given, found)
         except (TraceError, TypeError) as error:
@@ -222,8 +236,10 @@ class OuterGraph:
         maker = _ResultMaker(self, [*found, *after.co_consts])
         self.graph.output(maker.argument(result))
 
-    def build(self) -> ExportedModule:
-        calling = Calling(self.program.name, self.program.parameters, self._facts())
+    def build(self, relations: list[shapes.Fact]) -> ExportedModule:
+        """``relations``: what must be true of sizes and numbers."""
+        facts = [*self._facts(), *map(self._relation, relations)]
+        calling = Calling(self.program.name, self.program.parameters, facts)
         self.graph.set_codegen(calling)
         self._refuse_names()
         made = ExportedModule(
@@ -273,13 +289,22 @@ class OuterGraph:
                 continue
             kinds = {kind: arg for kind, arg, _ in source.checks.values()}
             if "tensor" in kinds:
-                del kinds["type"]
                 kinds["tensor"] = TensorFacts.of(kinds["tensor"])
+            if "tensor_of_any_size" in kinds:
+                kinds["tensor"] = TensorFacts.of(*kinds.pop("tensor_of_any_size"))
+            if "tensor" in kinds and kinds["type"] in (torch.Tensor, torch.nn.Parameter):
+                del kinds["type"]  # compilers call with classes of theirs
             for kind, arg in kinds.items():
                 if kind not in CHECKED:
                     raise Unsupported(NotExportable(place.name, f"what was found of it ({kind}) can't be checked"))
                 yield Fact(place, kind, arg)
         yield from self._identities()
+
+    def _relation(self, fact: shapes.Fact) -> Relation:
+        places = [self._place(source) for source in fact.sources]
+        if None in places:
+            raise Unsupported(NotExportable(fact.text, "it is of something that is no argument"))
+        return Relation(tuple(place for place in places if place is not None), tuple(fact.program), fact.text)
 
     def _identities(self) -> Iterator[Identity]:
         for one, other in self.attempt.guards.same_places:
@@ -301,6 +326,19 @@ def _exported(value: Any) -> Any:
     for name, child in list(value.named_children()):
         setattr(value, name, _exported(child))
     return ExportedModule(value, value.graph, type(value).__name__)
+
+
+class _Size(tuple):
+    """A torch.Size in which nodes may stand for numbers."""
+
+
+def _for_nodes(constant: Any) -> Any:
+    """What new code is to call in place of a function in C that takes no nodes."""
+    if constant is torch.Size:
+        return _Size
+    if isinstance(constant, types.MethodDescriptorType) and issubclass(torch.Tensor, constant.__objclass__):
+        return lambda tensor, *args: getattr(tensor, constant.__name__)(*args)
+    return constant
 
 
 _TABLES = ("_parameters", "_buffers", "_modules")
@@ -325,6 +363,8 @@ def _dotted(source: Source, program: Any) -> str:
     at: Source | None = source
     while at is not None:
         parent = at.parent
+        if parent is not None and parent.kind == "globals" and isinstance(program.fn, Module):
+            break
         if parent is not None and parent.kind == "c_attr" and parent.arg == "__closure__" and parent.parent is not None:
             function = _value_at(parent.parent, program)
             parts.append("closure" if function is None else function.__code__.co_freevars[at.arg])
@@ -392,6 +432,8 @@ class _ResultMaker:
     def _node(self, value: Any) -> torch.fx.Node:
         kind = type(value)
         call = self.graph.call_function
+        if kind is _Size:
+            return call(torch.Size, ([self._argument(each) for each in value],))
         if kind in (list, set, frozenset, torch.Size) or hasattr(kind, "n_sequence_fields"):
             return call(kind, ([self._argument(each) for each in value],))
         if kind in (dict, OrderedDict, defaultdict):
@@ -452,7 +494,7 @@ def _parts(value: Any) -> Iterable[Any]:
         return value.start, value.stop, value.step
     if kind in (dict, OrderedDict, defaultdict):
         return [*value.keys(), *value.values()]
-    if kind in (tuple, list, set, frozenset, deque, torch.Size) or hasattr(kind, "n_sequence_fields"):
+    if kind in (tuple, list, set, frozenset, deque, torch.Size, _Size) or hasattr(kind, "n_sequence_fields"):
         return list(value)
     if _is_plain_object(kind):
         items, attributes = _state_of(value)

@@ -125,11 +125,9 @@ def test_wrong_arguments_are_the_functions_own_error():
         dl.export(Affine())
 
 
-def test_what_is_not_callable_and_dynamic_shapes():
+def test_what_is_not_callable():
     with pytest.raises(TypeError, match=r"dl.export takes a callable, not int \(3\)"):
         dl.export(3)
-    with pytest.raises(ValueError, match="dynamic=True: an exported graph has static shapes"):
-        dl.export(lambda x: x, tensor(3), dynamic=True)
 
 
 def test_breaks():
