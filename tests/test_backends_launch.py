@@ -262,6 +262,9 @@ def test_profilers_see_what_they_saw():
     torch.testing.assert_close(found, DIRECT["pointwise"](x, y))
 
 
+@pytest.mark.skipif(
+    torch.__version__ < (2, 12), reason="there Inductor's own code for a CPU crashes at an index out of range"
+)
 def test_errors_leave_grad_mode_as_it_was():
     def fn(x, index):
         return x[index].sin()
