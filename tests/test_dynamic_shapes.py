@@ -484,7 +484,7 @@ def test_sixty_four_images():
         torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
         torch.nn.Conv2d(8, 8, 3, stride=2), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(8, 4),
     ).eval()  # fmt: skip
-    images = [(tensor(2 + at % 8, 3, 16 + 2 * at, 20 + at),) for at in range(64)]
+    images = [(tensor(2 + at % 8, 3, 64 + at, 66 + at),) for at in range(64)]
     with torch.no_grad():
         both(net, images)
 
