@@ -13,6 +13,7 @@ from .bytecode import Handler, Instruction, emit
 from .exc import InternalError
 from .graph import GraphInput
 from .reasons import BreakReason, UnreconstructableValue
+from .shapes import SYMBOLIC
 from .source import Source
 from .variables.base import LazyVariable, NotConstant, VariableTracker
 from .variables.constant import ConstantVariable
@@ -62,6 +63,8 @@ class PyCodegen:
         return f"___{hint}{self._count}"
 
     def load_const(self, value: Any) -> None:
+        if isinstance(value, SYMBOLIC):
+            raise InternalError(f"the new code would hold {value!r}, which stands for another number in each call")
         self.add(emit.load_const(value))
 
     def load_class(self, cls: type) -> None:

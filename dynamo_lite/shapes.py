@@ -164,11 +164,13 @@ class Translated:
 
     def dims(self, source: Source, tensor: torch.Tensor) -> list[int]:
         """The dimensions of a tensor whose sizes are symbols."""
-        static = getattr(tensor, "_dynamo_static_indices", ())
+        if self._dynamic is False:
+            return []
         marked = getattr(tensor, "_dynamo_dynamic_indices", ())
-        if self._dynamic is False or (_of_a_module(source, tensor) and not marked):
+        if _of_a_module(source, tensor) and not marked:
             return []
         changed = self._changes(source, tuple(tensor.shape))
+        static = getattr(tensor, "_dynamo_static_indices", ())
         weakly = getattr(tensor, "_dynamo_weak_dynamic_indices", ())
         return [
             dim
@@ -192,7 +194,7 @@ class Translated:
         if before is not None and before[0] == holder and type(before[1]) is type(value):
             for dim in _differences(before[1], value):
                 self._seen.changed.add((name, dim))
-        return {dim for place, dim in self._seen.changed if place == name}
+        return {dim for place, dim in self._seen.changed.copy() if place == name}  # other threads add to it
 
     def _holder(self, source: Source) -> int:
         """Which module the place belongs to: that of another one having another value is no change."""

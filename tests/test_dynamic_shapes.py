@@ -252,6 +252,36 @@ def test_a_closure_over_a_size():
         assert torch.equal(found, x * x.size(0)) and torch.equal(scaled(x), found)
 
 
+def test_places_in_storage():
+    calls = [(tensor(n, 9)[1:, 2:],) for n in (4, 5, 7)]
+    for dynamic in (None, True):
+        compiled = dl.compile(
+            lambda x: (x + 1, x.storage_offset(), x[1:].storage_offset()), backend="eager", dynamic=dynamic
+        )
+        for (x,) in calls:
+            Pairing().compare((x + 1, x.storage_offset(), x[1:].storage_offset()), compiled(x), "result")
+
+
+def test_arrays_of_symbolic_shape_break():
+    def fn(x):
+        array = (x + 1).numpy()
+        return array[0], len(array), array.shape, array.sum()
+
+    compiled = dl.compile(fn, backend="eager", dynamic=True)
+    for (x,) in matrices():
+        Pairing().compare(fn(x), compiled(x), "result")
+
+
+def test_identity_of_equal_numbers():
+    def fn(x, one, other):
+        return x + 1 if {id(one): 1}.get(id(other)) else x - 1
+
+    compiled = dl.compile(fn, backend="eager", dynamic=True)
+    number = 10**6
+    for pair in ((number, number), (number, int("1000000")), (7000, 9000)):
+        assert torch.equal(compiled(tensor(2), *pair), fn(tensor(2), *pair))
+
+
 def test_zero_and_one_are_specialised():
     calls = [(tensor(n, 3),) for n in (4, 5, 1, 6, 0, 7)]
     sweep(lambda x: (x.squeeze(0), x.size(0)), calls, graphs=4)

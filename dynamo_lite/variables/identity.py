@@ -9,6 +9,7 @@ from ..reasons import UnsupportedOperation
 from .base import VariableTracker, unsupported
 from .constant import ConstantVariable
 from .registry import models
+from .symbolic import SymbolicNumber
 
 
 class IdVariable(VariableTracker):
@@ -43,7 +44,7 @@ class IdVariable(VariableTracker):
 
 @models(id)
 def _id(tx: Any, of: VariableTracker) -> VariableTracker:
-    if isinstance(of, ConstantVariable) and of.identity() is of:
+    if isinstance(of, SymbolicNumber) or (isinstance(of, ConstantVariable) and of.identity() is of):
         unsupported(UnsupportedOperation("id()", of.describe()))
     return IdVariable(of)
 

@@ -205,7 +205,7 @@ class Operations:
 
     def guard_different(self, variable: VariableTracker) -> None:
         """That two places hold different objects is a fact of this call, where neither is guarded by identity."""
-        if variable.source is not None and not isinstance(variable, (ConstantVariable, ClassVariable)):
+        if variable.source is not None and not isinstance(variable, _NO_OBJECTS):
             self.guards.distinct(variable.source)
 
     def truth(self, variable: VariableTracker) -> bool:
@@ -602,6 +602,8 @@ def stand_in(variable: VariableTracker) -> Any:
 
 _EMPTY = frozenset({list, tuple, dict, set, frozenset, deque, OrderedDict})
 _TYPES = (ClassVariable, ConstantVariable)
+_NO_OBJECTS = (ConstantVariable, SymbolicNumber, ClassVariable)
+"""Kinds that are told by their values, or guarded by identity."""
 _WITH_METHODS = (UserObjectVariable, SequenceVariable, DictVariable, SetVariable, MethodVariable, TensorVariable)
 """Kinds that were asked for an answer of their own."""
 _COMPARED_BY_IDENTITY = frozenset({types.FunctionType, types.BuiltinFunctionType, types.ModuleType})

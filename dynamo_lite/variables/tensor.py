@@ -402,7 +402,7 @@ def _storage_offset(tx: Any, tensor: TensorVariable) -> VariableTracker:
     """A view's place follows from that of the argument that it is a view of."""
     for given in tx.graph.inputs_in_storage(tensor.fake):
         given.source.check("storage_offset", given.value.storage_offset())
-    return ConstantVariable(tensor.fake.storage_offset())
+    return tx.make(tensor.fake.storage_offset())
 
 
 METHODS: dict[str, Any] = {

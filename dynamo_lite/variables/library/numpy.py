@@ -19,7 +19,7 @@ import torch
 import torch._numpy
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from ...reasons import DataDependentValue, OperatorFailed, UnsupportedOperation
+from ...reasons import DataDependentValue, OperatorFailed, UnsupportedAttribute, UnsupportedOperation
 from ...skip import FOLDED_ERRORS
 from ...source import Source
 from ..attributes import BuiltinMethodVariable, class_lookup
@@ -485,6 +485,8 @@ def array_of(tx: Any, tensor: TensorVariable) -> VariableTracker:
     fake = tensor.fake
     if fake.requires_grad or fake.device.type != "cpu" or fake.is_conj() or fake.is_neg() or fake.is_inference():
         unsupported(DataDependentValue("Tensor.numpy() of such a tensor"))
+    if fake._has_symbolic_sizes_strides:  # what numpy would do is tried on arrays of the same shape
+        unsupported(UnsupportedAttribute(tensor.describe(), "numpy", "its sizes are symbols"))
     try:
         numpy_dtype(fake.dtype)
     except TypeError:
