@@ -368,9 +368,7 @@ class Symbols:
         """What must be true of a call's numbers for the graph to be right, each once."""
         found: dict[Any, None] = {}
         for condition in self._conditions():
-            for part in _parts(condition, self._hints):
-                if part != True:  # noqa: E712 - a sympy truth value is not True
-                    found[part] = None
+            found.update(dict.fromkeys(_parts(condition, self._hints)))
         return [self._fact(condition) for condition in found]
 
     def _conditions(self) -> Iterator[Any]:

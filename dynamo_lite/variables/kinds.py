@@ -22,6 +22,7 @@ from . import (
     sequence,
     sets,
     super_object,
+    symbolic,
     tensor,
     tensor_subclass,
     torch_api,
@@ -44,5 +45,5 @@ ALL = (
         property_object,
         sequence,
     ),
-    *(sets, super_object, tensor, tensor_subclass, torch_api, transforms, user_object, weak_reference),
+    *(sets, super_object, symbolic, tensor, tensor_subclass, torch_api, transforms, user_object, weak_reference),
 )

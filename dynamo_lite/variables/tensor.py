@@ -520,9 +520,9 @@ def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> Varia
         written = _said_to_be_written(target, fakes)
     if fake is None and not written:
         unsupported(UnsupportedOperation(f"{operator_name(target)}, which returns nothing,", "tensors"))
+    operands = tuple(pair[0] for pair in pairs), {key: pair[0] for key, pair in named.items()}
     if isinstance(fake, SYMBOLIC) and not written:
         if tx.graph.symbols.env.pending_fresh_unbacked_symbols:
-            operands = tuple(pair[0] for pair in pairs), {key: pair[0] for key, pair in named.items()}
             tx.graph.define(tx.graph.call(kind, target, *operands, fake), fake)
         return tx.make(fake)
     if isinstance(fake, torch.Size) or (not written and _only_facts(fake)):
@@ -534,7 +534,7 @@ def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> Varia
         check_failure(tx, operator_name(target))
     if written:
         check_write(tx, operator_name(target), written)
-    node = tx.graph.call(kind, target, tuple(pair[0] for pair in pairs), {k: p[0] for k, p in named.items()}, fake)
+    node = tx.graph.call(kind, target, *operands, fake)
     tx.graph.define(node, fake)
     if written:
         tx.graph.note_writes(written)
