@@ -339,7 +339,7 @@ void drop_invalid(PyCodeObject* code, const Owner* owner) {
   }
 }
 
-Ref add_entry(PyCodeObject* code, Owner* owner, PyObject* tree, PyObject* new_code) {
+Ref add_entry(PyCodeObject* code, Owner* owner, PyObject* tree, PyObject* new_code, bool self_contained) {
   Ref made = Ref::steal(registered().entry->tp_alloc(registered().entry, 0));
   if (!made) return {};
   Entry* entry = as_entry(made);
@@ -347,6 +347,7 @@ Ref add_entry(PyCodeObject* code, Owner* owner, PyObject* tree, PyObject* new_co
   entry->code = Py_NewRef(new_code);
   entry->owner = reinterpret_cast<PyObject*>(owner);
   entry->captured_slot = local_slot(reinterpret_cast<PyCodeObject*>(new_code), "___captured");
+  entry->self_contained = self_contained;
   OwnerSlot* slot = make_slot(code, owner);
   if (slot == nullptr) return {};
   slot->entries.insert(slot->entries.begin(), made);

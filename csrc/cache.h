@@ -34,6 +34,7 @@ struct Entry {
   PyObject* owner;  // borrowed; null once the entry has been dropped
   std::uint64_t hits;
   int captured_slot;  // where `code` wants the captured values, -1 for nowhere
+  bool self_contained;  // `code` runs its graph and makes its result: nothing that it calls is to be compiled
 };
 
 // What one owner has on one code object.
@@ -68,7 +69,7 @@ Extra* make_extra(PyCodeObject* code);
 OwnerSlot* make_slot(PyCodeObject* code, Owner* owner);
 
 // Puts a new entry in front of the owner's others. Empty with an exception set.
-Ref add_entry(PyCodeObject* code, Owner* owner, PyObject* tree, PyObject* new_code);
+Ref add_entry(PyCodeObject* code, Owner* owner, PyObject* tree, PyObject* new_code, bool self_contained);
 // Puts an entry in front of its owner's others, if it is still one of them.
 void move_to_front(OwnerSlot& slot, const Entry* entry) noexcept;
 // Drops the owner's entries that can't hold any more. May run Python.

@@ -259,7 +259,7 @@ struct GraphCall {
 
 GraphCall* self_graph(PyObject* self) { return reinterpret_cast<GraphCall*>(self); }
 
-PyObject* call_graph(const GraphCall* graph, PyObject* const* args, std::size_t count, PyObject* names) {
+[[gnu::always_inline]] inline PyObject* call_graph(const GraphCall* graph, PyObject* const* args, std::size_t count, PyObject* names) {
   const OffScope off(this_thread());
   if (graph->bound == nullptr || (count & PY_VECTORCALL_ARGUMENTS_OFFSET) == 0) {
     return call(graph->fn, args, count, names);
@@ -367,6 +367,8 @@ void graph_call_dealloc(PyObject* self) {
 PyMemberDef graph_call_members[] = {
     {"fn", T_OBJECT, offsetof(GraphCall, fn), READONLY, nullptr},
     {"captured", T_PYSSIZET, offsetof(GraphCall, captured), READONLY, nullptr},
+    {"keeps_state", T_BOOL, offsetof(GraphCall, keeps_state), READONLY, nullptr},
+    {"wrong", T_OBJECT, offsetof(GraphCall, wrong), READONLY, nullptr},
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(GraphCall, vectorcall), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr},
 };

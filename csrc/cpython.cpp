@@ -236,13 +236,13 @@ PyObject* evaluate_default(PyThreadState* state, Frame* frame, int throwflag) {
 
 Evaluator evaluate_default_address() noexcept { return _PyEval_EvalFrameDefault; }
 
-Evaluator current_evaluator(PyThreadState* state) noexcept {
-  const Evaluator current = state->interp->eval_frame;
+Evaluator current_evaluator(PyInterpreterState* interpreter) noexcept {
+  const Evaluator current = interpreter->eval_frame;
   return current == nullptr ? _PyEval_EvalFrameDefault : current;
 }
 
-void set_evaluator(PyThreadState* state, Evaluator evaluator) noexcept {
-  _PyInterpreterState_SetEvalFrameFunc(state->interp, evaluator);
+void set_evaluator(PyInterpreterState* interpreter, Evaluator evaluator) noexcept {
+  _PyInterpreterState_SetEvalFrameFunc(interpreter, evaluator);
 }
 
 #if PY_VERSION_HEX >= 0x030C0000

@@ -87,8 +87,8 @@ Ref flattened(PyCodeObject* code);
 PyObject* evaluate_default(PyThreadState* state, Frame* frame, int throwflag);
 // CPython's own evaluator, as current_evaluator() names it.
 Evaluator evaluate_default_address() noexcept;
-Evaluator current_evaluator(PyThreadState* state) noexcept;
-void set_evaluator(PyThreadState* state, Evaluator evaluator) noexcept;
+Evaluator current_evaluator(PyInterpreterState* interpreter) noexcept;
+void set_evaluator(PyInterpreterState* interpreter, Evaluator evaluator) noexcept;
 
 // The index of this project's data on code objects, requested once a process. -1 if there is none left.
 Py_ssize_t request_extra(freefunc free_extra);

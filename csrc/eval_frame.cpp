@@ -12,6 +12,7 @@ namespace {
 
 // The hook's own state. Under the GIL.
 struct Hook {
+  PyInterpreterState* interpreter = nullptr;  // the only one: no other can import us
   Evaluator previous = nullptr;  // what ours was put on top of; null for CPython's own
   int users = 0;                 // threads and the process that have an owner other than OFF
   Owner* process = nullptr;      // owned
@@ -27,24 +28,26 @@ PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag);
 
 bool counts(const Owner* owner) noexcept { return owner != nullptr && owner != off_owner(); }
 
-void install(PyThreadState* state) noexcept {
+bool is_installed() noexcept { return current_evaluator(hook().interpreter) == evaluate; }
+
+void install() noexcept {
   Hook& our = hook();
-  const Evaluator current = current_evaluator(state);
+  const Evaluator current = current_evaluator(our.interpreter);
   if (current == evaluate) return;
   const bool strange = current != evaluate_default_address();
   // Whoever was put on top of ours passes frames to us. (Not so who was there before: their leaving takes ours out.)
   if (strange && our.chained && current != our.previous) return;
   our.previous = strange ? current : nullptr;
   our.chained = true;
-  set_evaluator(state, evaluate);
+  set_evaluator(our.interpreter, evaluate);
 }
 
 // Takes the hook out where it is on top. Under somebody else's it stays, for they hold its address; it passes frames on.
-void remove(PyThreadState* state) noexcept {
+void remove() noexcept {
   Hook& our = hook();
-  const Evaluator current = current_evaluator(state);
+  const Evaluator current = current_evaluator(our.interpreter);
   if (current == evaluate) {
-    set_evaluator(state, our.previous == nullptr ? evaluate_default_address() : our.previous);
+    set_evaluator(our.interpreter, our.previous == nullptr ? evaluate_default_address() : our.previous);
     our.chained = false;
   } else if (current == evaluate_default_address()) {
     our.chained = false;
@@ -54,36 +57,13 @@ void remove(PyThreadState* state) noexcept {
 void add_user(const Owner* owner) noexcept {
   if (!counts(owner)) return;
   ++hook().users;
-  install(PyThreadState_Get());
+  install();
 }
 
 void drop_user(const Owner* owner) noexcept {
   if (!counts(owner)) return;
-  if (--hook().users == 0) remove(PyThreadState_Get());
+  if (--hook().users == 0) remove();
 }
-
-// The hook is out of the interpreter for the life of the object, where it is on top of CPython's own evaluator.
-class HookOut {
- public:
-  HookOut(PyThreadState* state, bool wanted) noexcept
-      : state_(state), out_(wanted && hook().previous == nullptr && current_evaluator(state) == evaluate) {
-    if (out_) set_evaluator(state, evaluate_default_address());
-  }
-  ~HookOut() {
-    if (!out_ || current_evaluator(state_) != evaluate_default_address()) return;
-    if (hook().users > 0) {
-      set_evaluator(state_, evaluate);
-    } else {
-      hook().chained = false;
-    }
-  }
-  HookOut(const HookOut&) = delete;
-  HookOut& operator=(const HookOut&) = delete;
-
- private:
-  PyThreadState* state_;
-  bool out_;
-};
 
 // Runs a frame as it is: by the hook that was there before ours, else by CPython.
 PyObject* pass_on(PyThreadState* state, Frame* frame, int throwflag) {
@@ -98,8 +78,8 @@ PyObject* pass_on(PyThreadState* state, Frame* frame, int throwflag) {
 }
 
 // Runs a frame, and all that it calls, without any hook: as deep as plain Python goes.
-PyObject* run_unhooked(PyThreadState* state, Frame* frame) {
-  const HookOut out(state, true);
+[[gnu::noinline]] PyObject* run_unhooked(PyThreadState* state, Frame* frame) {
+  const HookOut out;
   return pass_on(state, frame, 0);
 }
 
@@ -117,7 +97,7 @@ PyObject* run_beside(PyThreadState* state, Frame* frame, Entry* entry, Ref captu
   if (!function || (closure != nullptr && PyFunction_SetClosure(function.get(), closure) < 0)) {
     return abandon(state, frame);
   }
-  install(state);  // the call must come to us, whoever took the hook out meanwhile
+  install();  // the call must come to us, whoever took the hook out meanwhile
   thread.direct = {entry->flat, captured.get(), entry->captured_slot};
   PyObject* result = PyObject_Vectorcall(function.get(), slots.localsplus, argument_count(slots.code), nullptr);
   thread.direct = {};
@@ -141,7 +121,16 @@ PyObject* continue_with(Ref result, PyObject* globals, PyObject* builtins, Threa
   return result.release();
 }
 
-PyObject* run_entry(PyThreadState* state, Frame* frame, const Ref& held, Ref captured, Thread& thread, bool tail) {
+PyObject* run_new_code(PyThreadState* state, Frame* frame, const Entry* entry, Thread& thread) {
+  if (!entry->self_contained) return evaluate_default(state, frame, 0);
+  const OffScope off(thread);
+  return evaluate_default(state, frame, 0);
+}
+
+// In line where a hit is: behind a graph, whose calls are deeper than a processor's memory of returns, each return of
+// ours is a wrong guess.
+[[gnu::always_inline]] inline PyObject* run_entry(PyThreadState* state, Frame* frame, const Ref& held, Ref captured,
+                                                  Thread& thread, bool tail) {
   Entry* entry = as_entry(held);
   ++entry->hits;
   const FrameSlots slots = slots_of(frame);
@@ -150,7 +139,7 @@ PyObject* run_entry(PyThreadState* state, Frame* frame, const Ref& held, Ref cap
   Ref result;
   if (swap_code(state, frame, reinterpret_cast<PyCodeObject*>(entry->code))) {
     if (entry->captured_slot >= 0) set_slot(frame, entry->captured_slot, std::move(captured));
-    result = Ref::steal(evaluate_default(state, frame, 0));
+    result = Ref::steal(run_new_code(state, frame, entry, thread));
     if (result && is_continuation(result.get())) release_locals(frame);
   } else {
     result = Ref::steal(run_beside(state, frame, entry, std::move(captured), thread));
@@ -170,8 +159,7 @@ Ref call_back(PyThreadState* state, const FrameSlots& slots, Owner* owner, Threa
   const Ref callback = Ref::borrow(owner->callback);
   const FrameViewScope view(slots, owner);
   if (!view) return {};
-  const bool alone = hook().users == 1 && !counts(hook().process);
-  const HookOut out(state, alone);
+  const HookOut out(thread.owner);
   const FreshRecursion recursion(state);
   ++thread.busy;
   Ref answer = Ref::steal(PyObject_CallOneArg(callback.get(), view.get()));
@@ -179,15 +167,17 @@ Ref call_back(PyThreadState* state, const FrameSlots& slots, Owner* owner, Threa
   return answer;
 }
 
-// A new entry of (GuardTree, code), which must hold of the frame it was made from. Empty with an exception set.
+// A new entry of (GuardTree, code, self_contained), which must hold of the frame it was made from. Empty with an
+// exception set.
 Ref accept(PyObject* answer, const FrameSlots& slots, Owner* owner) {
-  if (!PyTuple_Check(answer) || PyTuple_GET_SIZE(answer) != 2 || !is_guard_tree(PyTuple_GET_ITEM(answer, 0)) ||
-      !PyCode_Check(PyTuple_GET_ITEM(answer, 1))) {
+  PyObject* tree = nullptr;
+  PyObject* code = nullptr;
+  int self_contained = 0;
+  if (!PyTuple_Check(answer) || !PyArg_ParseTuple(answer, "OO!|p", &tree, &PyCode_Type, &code, &self_contained) ||
+      !is_guard_tree(tree)) {
     PyErr_Format(PyExc_TypeError, "a callback returns a verdict or (GuardTree, code), not %R", answer);
     return {};
   }
-  PyObject* tree = PyTuple_GET_ITEM(answer, 0);
-  PyObject* code = PyTuple_GET_ITEM(answer, 1);
   if (!can_become(slots.code, reinterpret_cast<PyCodeObject*>(code))) {
     PyErr_Format(PyExc_ValueError, "%R can't take the place of %R: it must be a function's, with as many arguments and "
                  "free variables, and no generator's", code, slots.code);
@@ -199,7 +189,7 @@ Ref accept(PyObject* answer, const FrameSlots& slots, Owner* owner) {
     raise_internal_error(failure.get());
     return {};
   }
-  return add_entry(slots.code, owner, tree, code);
+  return add_entry(slots.code, owner, tree, code, self_contained != 0);
 }
 
 Answer ask(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread) {
@@ -242,7 +232,7 @@ Ref find_entry(PyCodeObject* code, Extra& extra, const Owner* owner, const Frame
 
 PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail);
 
-PyObject* run_by_answer(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail) {
+[[gnu::noinline]] PyObject* run_by_answer(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail) {
   const Answer answer = ask(state, frame, owner, thread);
   switch (answer.kind) {
     case Answer::Error:
@@ -267,13 +257,11 @@ PyObject* run_by_answer(PyThreadState* state, Frame* frame, Owner* owner, Thread
   return abandon(state, frame);
 }
 
-// A frame that run_beside() has called: it has new code already.
-bool take_direct(Frame* frame, Thread& thread) {
-  DirectCall& direct = thread.direct;
-  if (direct.code == nullptr || reinterpret_cast<PyObject*>(slots_of(frame).code) != direct.code) return false;
+// A frame that run_beside() has called, which has new code already.
+[[gnu::noinline]] PyObject* run_direct(PyThreadState* state, Frame* frame, Thread& thread) {
+  const DirectCall direct = std::exchange(thread.direct, {});
   if (direct.captured_slot >= 0) set_slot(frame, direct.captured_slot, Ref::borrow(direct.captured));
-  direct = {};
-  return true;
+  return evaluate_default(state, frame, 0);
 }
 
 // What is to be done with a plain function's frame on a thread whose owner is `owner`.
@@ -298,10 +286,11 @@ PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread&
 PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
   Thread& thread = this_thread();
   if (throwflag != 0 || thread.passing == frame) return pass_on(state, frame, throwflag);
-  if (take_direct(frame, thread)) return evaluate_default(state, frame, 0);
-  if (hook().users == 0) remove(state);  // somebody who was on top of ours has put it back
+  const auto* code = reinterpret_cast<PyObject*>(slots_of(frame).code);
+  if (thread.direct.code == code) return run_direct(state, frame, thread);
+  if (hook().users == 0) remove();  // somebody who was on top of ours has put it back
   if (is_deep(state)) return run_unhooked(state, frame);
-  const bool tail = thread.tail != nullptr && thread.tail == reinterpret_cast<PyObject*>(slots_of(frame).code);
+  const bool tail = thread.tail == code;
   thread.tail = nullptr;
   if (tail) drop_arguments(thread.continuation);
   if (is_traced(state, frame)) return run_unhooked(state, frame);  // who watches sees what CPython does by itself
@@ -368,7 +357,7 @@ PyObject* current_owner(PyObject*, PyObject*) {
 }
 
 PyObject* hook_installed(PyObject*, PyObject*) {
-  return PyBool_FromLong(current_evaluator(PyThreadState_Get()) == evaluate);
+  return PyBool_FromLong(is_installed());
 }
 
 PyObject* outermost_calls(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(this_thread().calls); }
@@ -403,8 +392,30 @@ OwnerScope::~OwnerScope() {
   Py_XDECREF(mine);
 }
 
-bool is_unwatched(PyThreadState* state) noexcept {
-  const Evaluator current = current_evaluator(state);
+HookOut::HookOut() noexcept : out_(hook().previous == nullptr && is_installed()) {
+  if (out_) set_evaluator(hook().interpreter, evaluate_default_address());
+}
+
+HookOut::HookOut(const Owner* owner) noexcept
+    : out_(hook().users == 1 && counts(owner) && !counts(hook().process) && hook().previous == nullptr && is_installed()) {
+  if (out_) set_evaluator(hook().interpreter, evaluate_default_address());
+}
+
+HookOut::~HookOut() {
+  if (!out_) return;
+  Hook& our = hook();
+  const Evaluator current = current_evaluator(our.interpreter);
+  if (current == evaluate) return;  // somebody needed it meanwhile
+  const bool as_left = current == evaluate_default_address();
+  if (as_left && our.users > 0) {
+    set_evaluator(our.interpreter, evaluate);
+  } else {
+    our.chained = false;  // nobody who came meanwhile knows of it
+  }
+}
+
+bool is_unwatched() noexcept {
+  const Evaluator current = current_evaluator(hook().interpreter);
   return current == evaluate_default_address() || (current == evaluate && hook().previous == nullptr);
 }
 
@@ -415,6 +426,9 @@ OffScope::~OffScope() {
   Py_DECREF(mine);
 }
 
-bool register_eval_frame(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+bool register_eval_frame(PyObject* module) {
+  hook().interpreter = PyInterpreterState_Get();
+  return PyModule_AddFunctions(module, functions) == 0;
+}
 
 }  // namespace dynamo_lite

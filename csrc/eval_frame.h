@@ -42,10 +42,24 @@ class OwnerScope {
   Owner* before_;  // owned
 };
 
-// Nobody compiles on this thread for the life of the object; the hook stays as it is.
+// The hook is out of the interpreter for the life of the object where it is on top of CPython's own evaluator: Python
+// calls Python as if we were not there. With an `owner`, who is at work on this thread, only if nobody else needs it.
+class HookOut {
+ public:
+  HookOut() noexcept;
+  explicit HookOut(const Owner* owner) noexcept;
+  ~HookOut();
+  HookOut(const HookOut&) = delete;
+  HookOut& operator=(const HookOut&) = delete;
+
+ private:
+  bool out_;
+};
+
+// Nobody compiles on this thread for the life of the object.
 class OffScope {
  public:
-  explicit OffScope(Thread& thread) noexcept : thread_(thread), before_(thread.owner) {
+  explicit OffScope(Thread& thread) noexcept : thread_(thread), before_(thread.owner), out_(before_) {
     thread.owner = off_owner();
     Py_INCREF(thread.owner);
   }
@@ -56,10 +70,11 @@ class OffScope {
  private:
   Thread& thread_;
   Owner* before_;  // owned
+  HookOut out_;
 };
 
 // Whether frames go to CPython's evaluator, or to our hook alone.
-bool is_unwatched(PyThreadState* state) noexcept;
+bool is_unwatched() noexcept;
 
 // The slots behind a FrameView; null with a RuntimeError set once its callback has returned, or a TypeError.
 const FrameSlots* frame_slots(PyObject* view) noexcept;

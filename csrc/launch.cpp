@@ -66,7 +66,7 @@ PyObject* call_whole(Launch* launch, PyObject* const* args, std::size_t count, P
 
 PyObject* launch_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
   Launch* launch = self_launch(self);
-  if (launch->inner == nullptr || names != nullptr || at::hasCallbacks() || !is_unwatched(PyThreadState_Get())) {
+  if (launch->inner == nullptr || names != nullptr || at::hasCallbacks() || !is_unwatched()) {
     return call_whole(launch, args, count, names);
   }
   return call_inner(launch, args, PyVectorcall_NARGS(count));

@@ -210,6 +210,8 @@ class GraphCall:
     ) -> None: ...
     fn: Callable[..., Any]
     captured: int
+    keeps_state: bool
+    wrong: Callable[[Any], Any] | None
     def __call__(self, *args: Any) -> Any: ...
 
 class Launch:

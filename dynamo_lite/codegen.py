@@ -19,6 +19,7 @@ from .variables.base import LazyVariable, NotConstant, VariableTracker
 from .variables.constant import ConstantVariable
 
 Load = Callable[[], None]
+_RESULTS = "___results"
 _BY_VALUE = frozenset({int, str, bytes, bool, type(None)})
 """Constants of which programs don't ask whose object they are: those of elsewhere need no place in the captured."""
 
@@ -270,13 +271,22 @@ class PyCodegen:
     # -- the whole -------------------------------------------------------------------------------------------------
 
     def finish(
-        self, graph_call: _C.GraphCall | None, tensors: list[GraphInput], positions: Any, failed: list[Instruction]
+        self,
+        graph_call: _C.GraphCall | None,
+        tensors: list[GraphInput],
+        positions: Any,
+        failed: list[Instruction],
+        nobody_compiles: bool = False,
     ) -> list[Instruction]:
         """The new code: prologue, graph call with its results in locals, body. ``failed``: where the call raises to;
-        if empty, out of the frame."""
+        if empty, out of the frame. ``nobody_compiles``: the hook is off while the code runs."""
         code = [*emit.prologue((), len(self.code.co_freevars))]
+        wrong: list[Instruction] = []
         if graph_call is not None:
-            call = self._graph_call(graph_call, tensors)
+            if nobody_compiles and self.outputs and not (graph_call.captured or graph_call.keeps_state):
+                call, wrong = self._direct_call(graph_call, tensors)
+            else:
+                call = self._graph_call(graph_call, tensors)
             if failed:
                 handler = Handler(failed[0], 0, False)
                 for instruction in call:
@@ -286,7 +296,7 @@ class PyCodegen:
             raise InternalError("the new code uses results of a graph that is empty")
         code.extend(self.body)
         if graph_call is not None:
-            code.extend(failed)
+            code.extend([*failed, *wrong])
         for instruction in code:
             if instruction.positions is None:
                 instruction.positions = positions
@@ -312,6 +322,22 @@ class PyCodegen:
         found.extend(emit.call(len(tensors) - captured + bool(captured), ()))
         if not self.outputs:
             return [*found, emit.pop_top()]
-        found.append(emit.unpack(len(self.outputs)))
-        found.extend(emit.store_fast(name) for name in self.outputs.values())
-        return found
+        return [*found, *self._store_outputs()]
+
+    def _direct_call(
+        self, graph_call: _C.GraphCall, tensors: list[GraphInput]
+    ) -> tuple[list[Instruction], list[Instruction]]:
+        """The call of the backend's callable itself, and where it goes with a result that is none of the graph's."""
+        found = [emit.push_null(), emit.load_const(graph_call.fn)]
+        for each in tensors:
+            found.extend(self._load_input(each))
+        found.extend(emit.call(len(tensors), ()))
+        unpack = self._store_outputs()
+        wrong = [emit.store_fast(_RESULTS), emit.push_null(), emit.load_const(graph_call.wrong)]
+        wrong += [emit.load_fast(_RESULTS), *emit.call(1, ()), emit.jump(unpack[0])]
+        found += [emit.make("MATCH_SEQUENCE"), emit.jump_if_false(wrong[0]), emit.make("GET_LEN")]
+        found += [emit.load_const(len(self.outputs)), emit.compare_op("=="), emit.jump_if_false(wrong[0])]
+        return [*found, *unpack], wrong
+
+    def _store_outputs(self) -> list[Instruction]:
+        return [emit.unpack(len(self.outputs)), *map(emit.store_fast, self.outputs.values())]

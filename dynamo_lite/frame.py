@@ -166,7 +166,8 @@ class FrameCompiler:
         graph_call, spent = self._run_backend(translation)
         tensors = attempt.graph.inputs if graph_call is not None else []
         failed = rerun(view.code) if attempt.shows_failures else []
-        instructions = translation.cg.finish(graph_call, tensors, translation.positions, failed)
+        self_contained = translation.broken is None
+        instructions = translation.cg.finish(graph_call, tensors, translation.positions, failed, self_contained)
         if not attempt.guards.answers.hold():  # the backend registered a class
             attempt.close()
             return _C.PASS
@@ -181,7 +182,7 @@ class FrameCompiler:
         counters.trace_seconds += time.perf_counter() - started - spent
         counters.backend_seconds += spent
         self._note(translation, tree)
-        return tree, code
+        return tree, code, self_contained
 
     def _note(self, translation: Translation, tree: _C.GuardTree) -> None:
         if translation.broken is not None:

@@ -11,6 +11,7 @@ import time
 import pytest
 import torch
 
+import dynamo_lite as dl
 from dynamo_lite import _C
 from frames import By, define, on_thread, owned, tree
 
@@ -273,6 +274,53 @@ def test_a_hook_between_two_of_ours():
         set_eval_frame(None)
         _C.set_thread_owner(None)
     assert calls_down(1) == 2 and not _C.hook_installed()
+
+
+def test_the_hook_is_out_while_a_graph_runs():
+    """As long as nobody else needs it; what is called in there may need it again."""
+    seen = []
+
+    def backend(gm, example_inputs):
+        def run(*inputs):
+            seen.append((_C.hook_installed(), torch.relu(inner(inputs[0])).tolist(), _C.hook_installed()))
+            return gm(*inputs)
+
+        return run
+
+    inner = dl.compile(lambda x: x - 1, backend="eager")
+    outer = dl.compile(lambda x: x + 1, backend=backend)
+    x = torch.tensor([1.0, 3.0])
+    for _ in range(3):
+        assert outer(x).tolist() == [2.0, 4.0] and not _C.hook_installed()
+    owner, asked = owned({})
+    with on_thread(owner):
+        assert outer(x).tolist() == [2.0, 4.0] and _C.hook_installed()
+    assert seen == [(False, [0.0, 2.0], True)] * 3 + [(True, [0.0, 2.0], True)]
+    assert "run" not in asked.seen
+    assert dl.counters.graphs == 2
+
+
+def test_a_graph_that_leaves_a_hook_in():
+    """Theirs comes while ours is out, and passes nothing to us: the next call puts ours on top of it."""
+    set_eval_frame = torch._C._dynamo.eval_frame.set_eval_frame
+    ran = []
+
+    def backend(gm, example_inputs):
+        def run(x):
+            if not ran:
+                set_eval_frame(lambda frame, *rest: torch._dynamo.types.ConvertFrameReturn())
+            ran.append(x)
+            return gm(x)
+
+        return run
+
+    compiled = dl.compile(lambda x: x + 1, backend=backend)
+    try:
+        for count in (1, 2, 3):
+            assert compiled(torch.ones(1)).item() == 2 and len(ran) == count
+    finally:
+        set_eval_frame(None)
+    assert not _C.hook_installed() and dl.counters.graphs == 1
 
 
 def hooks_in_a_ring():
