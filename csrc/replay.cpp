@@ -7,6 +7,7 @@
 // works out, and the like) is asked afterwards, by the walk's own means. If anything differs the walk is made.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 #include "cpython_lookup.h"
@@ -17,6 +18,7 @@ namespace dynamo_lite {
 namespace {
 
 constexpr std::uint32_t kMostPatience = 1024;
+constexpr std::size_t kAhead = 64;  // words fetched before they are compared: after a graph they lie far from the processor
 
 std::uint64_t word_at(const void* at) noexcept {
   std::uint64_t word;
@@ -34,8 +36,9 @@ bool GuardTree::replay() {
       Step& step = steps_[child];
       if (step.accessor.reach(nullptr, *frame_, step.owned).value != value) return false;
     }
-    for (const auto& [at, was] : replay_.words) {
-      if (word_at(at) != was) return false;
+    for (std::size_t i = 0, end = replay_.words.size(); i < end; ++i) {
+      __builtin_prefetch(replay_.words[std::min(i + kAhead, end - 1)].at);
+      if (word_at(replay_.words[i].at) != replay_.words[i].was) return false;
     }
     for (const auto& [parent, child] : replay_.visits) {
       const bool held = child.same ? visit(child.child, true, nullptr) : visit_child(nodes_[parent], child.child, nullptr);
