@@ -34,6 +34,12 @@ def _make_owner(
     options: dict[str, Any] | None = None,
     observer: Observer | None = None,
 ) -> _C.Owner:
+    for setting, value, words in (
+        ("fullgraph", fullgraph, "True or False"),
+        ("dynamic", dynamic, "True, False or None"),
+    ):
+        if not isinstance(value, bool) and not (value is None and setting == "dynamic"):
+            raise TypeError(f"{setting} is {words}, not {value!r}")
     name = name_of(backend)
     found = configured(backend, mode, options)
     compiler = FrameCompiler(found, name, fullgraph=fullgraph, dynamic=dynamic, observer=observer)
@@ -64,7 +70,8 @@ def compile(
             these as keyword arguments.
 
     Raises:
-        TypeError: ``fn`` can't be called; an option is of a wrong type; the backend takes no mode or options.
+        TypeError: ``fn`` can't be called; a setting or an option is of a wrong type; the backend takes no mode or
+            options.
         ValueError: there is no such mode or option; both are given.
         exc.InvalidBackend: no backend has that name.
     """

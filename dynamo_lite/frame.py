@@ -31,7 +31,8 @@ from .exc import (
     Unsupported,
     WrongBackendResult,
 )
-from .reasons import BreakReason, DroppedGenerator, FrameLeftAlone, UncaughtException
+from .guards import Assumed
+from .reasons import BreakReason, DroppedGenerator, FrameLeftAlone, OperatorFailed, UncaughtException
 from .rerun import as_expected, rerun
 from .shapes import ShapePolicy, Translated
 from .translator.attempt import Attempt
@@ -172,7 +173,7 @@ class FrameCompiler:
             attempt.close()
             return _C.PASS
         attempt.guards.written = attempt.graph.written
-        attempt.graph.symbols.check_marks()
+        attempt.graph.symbols.check_marks(self.name if graph_call is not None else "")
         attempt.guards.facts(attempt.graph.symbols.facts())
         tree = attempt.guards.build(view.code, translation.state)
         translation.shapes.keep()
@@ -205,6 +206,8 @@ class FrameCompiler:
         break_at: tuple[int, ...] = ()
         broken: GraphBreak | None = None
         ran_early: list[tuple[Any, Any]] = []
+        assumed: list[Assumed] = []
+        """Of tensors that an operator failed on: with others there may be no break."""
         shapes = self.shapes.begin(view.code, view.locals)
         try:
             for _ in range(_ATTEMPTS):
@@ -219,6 +222,8 @@ class FrameCompiler:
                     broken = GraphBreak(error.reason, error.user_stack)
                     if self.fullgraph:
                         raise Unsupported(error.reason, error.user_stack) from None
+                    if isinstance(error.reason, OperatorFailed) and error.reason.over_operands:
+                        assumed += attempt.guards.of_tensors()
                     step = root.step_to_break()
                     path = (step, *error.path) if step == root.steps else (step,)
                     break_at = self._earlier(break_at, path)
@@ -238,6 +243,7 @@ class FrameCompiler:
                     if found is None:
                         attempt.close()
                 if found is not None:
+                    attempt.guards.adopt(assumed)
                     return Translation(attempt, *found, state, broken, shapes)
         except SkipFrame as skipped:
             skipped.cause = broken
@@ -260,6 +266,7 @@ class FrameCompiler:
                 root.run()
             except BreakHere:
                 broke = True
+        attempt.innermost = root  # what the code after the graph settles is its doing
         if not attempt.graph.operators and not self.takes_all and _nothing_here(attempt, root):
             raise SkipFrame("there is nothing in it for a graph", loses=False)
         if attempt.graph.writes_shared_memory():
@@ -295,6 +302,7 @@ class FrameCompiler:
             return None, 0.0
         expected = [tensor.node for tensor, _ in attempt.expected]
         gm = attempt.graph.finish([*(tensor.node for tensor in cg.outputs), *expected])
+        attempt.graph.symbols.check_marks()
         counters.graphs += 1
         counters.operators += attempt.graph.operators
         if self.observer is not None:

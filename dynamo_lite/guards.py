@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -32,6 +33,13 @@ class AnswersReason(GuardReason):
     """Of answers that can be asked for again."""
 
     answers: AbstractAnswers
+
+
+class Assumed(NamedTuple):
+    """Checks of one place, apart from the tree."""
+
+    path: tuple[tuple[str, Any], ...]
+    checks: list[tuple[str, Any, Any]]
 
 
 def _describe(kind: str, arg: Any) -> str:
@@ -121,6 +129,21 @@ class Guards:
             source.check("tensor", value)
         self._tensors[source] = None
         self.distinct(source)
+
+    def of_tensors(self) -> list[Assumed]:
+        """What is assumed of the tensors, and of what they were found in."""
+        found = {place: None for source in self._tensors for place in source.way()}
+        return [
+            Assumed(tuple((each.kind, each.arg) for each in place.way()), [*place.checks.values()]) for place in found
+        ]
+
+    def adopt(self, assumed: Iterable[Assumed]) -> None:
+        """Assume what another attempt at the frame did."""
+        for path, checks in assumed:
+            source = functools.reduce(lambda place, step: place.child(*step), path, self.root)
+            if source not in self._tensors:
+                for kind, arg, _ in checks:
+                    source.check(kind, arg)
 
     def facts(self, facts: list[Fact]) -> None:
         """What must be true of symbolic sizes and numbers."""

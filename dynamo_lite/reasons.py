@@ -88,6 +88,8 @@ class DataDependentValue(BreakReason):
 class OperatorFailed(BreakReason):
     operator: str
     error: str
+    over_operands: bool = False
+    """It might do with tensors of other shapes, types or devices."""
 
     def what(self) -> str:
         return f"{self.operator} could not be computed on fake tensors: {self.error}"

@@ -23,6 +23,8 @@ from .source import Source
 
 SYMBOLIC: tuple[type, ...] = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
+Dims = int | list[int] | tuple[int, ...]
+
 Step = tuple[Any, ...]
 """An instruction of a symbolic program: its name and operands."""
 
@@ -33,6 +35,25 @@ class DimRange(NamedTuple):
     dim: int
     min: int | None
     max: int | None
+
+    @property
+    def low(self) -> int:
+        """The smallest size that a symbol may stand for."""
+        return 2 if self.min is None else max(self.min, 2)
+
+    def check(self, source: Source, tensor: torch.Tensor) -> None:
+        """
+        Raises:
+            ConstraintViolation: the tensor's size is another.
+        """
+        size = tensor.size(self.dim)
+        if (self.min is not None and size < self.min) or (self.max is not None and size > self.max):
+            low = "" if self.min is None else f" at least {self.min}"
+            high = "" if self.max is None else f" at most {self.max}"
+            place = Place(source, "size", self.dim)
+            raise ConstraintViolation(
+                f"{place} is marked dynamic with{' and'.join(filter(None, (low, high)))}, but is {size}"
+            )
 
 
 @dataclass(frozen=True)
@@ -66,57 +87,80 @@ class Fact(NamedTuple):
 # -- marks on tensors, which torch.compile reads too -------------------------------------------------------------------
 
 
-def mark_dynamic(t: torch.Tensor, dim: int, *, min: int | None = None, max: int | None = None) -> None:
+def mark_dynamic(t: torch.Tensor, dim: Dims, *, min: int | None = None, max: int | None = None) -> None:
     """From the first compile on, the size of this dimension may differ from call to call.
 
     Args:
         t: an argument of compiled code, before it is called.
-        dim: which dimension; from the end where it is negative.
+        dim: which dimension, or a list or tuple of them; from the end where it is negative.
         min, max: the smallest and the greatest size there will be, in elements; None: any.
 
-    Where the program leaves it one size only, compiling it raises `exc.ConstraintViolation`.
+    Where the program or its backend leaves it one size only, compiling it raises `exc.ConstraintViolation`.
 
     Raises:
-        TypeError: ``t`` is no tensor.
+        TypeError: ``t`` is no tensor, or ``dim``, ``min`` or ``max`` no integer.
         IndexError: it has no such dimension.
-        ValueError: no size is between ``min`` and ``max``.
+        ValueError: no size is between ``min`` and ``max``, or only 0 and 1, which are compiled for by themselves.
     """
-    at = _dimension(t, dim)
+    _check_tensor(t)
+    dims = _dimensions(t, dim)
+    for bound in (min, max):
+        if bound is not None and not isinstance(bound, int):
+            raise TypeError(f"min and max are integers or None, not {type(bound).__name__} ({bound!r})")
     if min is not None and max is not None and min > max:
         raise ValueError(f"no size is at least {min} and at most {max}")
-    _marks(t, "_dynamo_dynamic_indices").add(at)
-    ranges = _marks(t, "_dynamo_dynamic_range")
-    ranges.difference_update([each for each in ranges if each.dim == at])
-    ranges.add(DimRange(at, min, max))
-    _marks(t, "_dynamo_static_indices").discard(at)
+    if max is not None and max < 2:
+        raise ValueError(f"a size of at most {max} is compiled for by itself: a range goes beyond 1")
+    for at in dims:
+        _marks(t, "_dynamo_dynamic_indices").add(at)
+        ranges = _marks(t, "_dynamo_dynamic_range")
+        ranges.difference_update([each for each in ranges if each.dim == at])
+        ranges.add(DimRange(at, min, max))
+        _marks(t, "_dynamo_static_indices").discard(at)
 
 
-def mark_static(t: torch.Tensor, dim: int | None = None) -> None:
-    """The size of this dimension (None: of each) is the same in every call of one compile.
+def mark_static(t: torch.Tensor, dim: Dims | None = None) -> None:
+    """The size of this dimension (a list or tuple: of these; None: of each) is the same in every call of one compile.
 
     Raises:
-        TypeError: ``t`` is no tensor.
+        TypeError: ``t`` is no tensor, or ``dim`` no integer.
         IndexError: it has no such dimension.
     """
-    if dim is None and isinstance(t, torch.Tensor):
-        for each in range(t.dim()):
-            mark_static(t, each)
-        return
-    at = _dimension(t, dim or 0)
-    _marks(t, "_dynamo_static_indices").add(at)
-    _marks(t, "_dynamo_dynamic_indices").discard(at)
+    _check_tensor(t)
+    for at in range(t.dim()) if dim is None else _dimensions(t, dim):
+        _marks(t, "_dynamo_static_indices").add(at)
+        _marks(t, "_dynamo_dynamic_indices").discard(at)
 
 
-def _dimension(t: torch.Tensor, dim: int) -> int:
+def _check_tensor(t: Any) -> None:
     if not isinstance(t, torch.Tensor):
         raise TypeError(f"marks are for tensors, not {type(t).__name__}")
-    if not -t.dim() <= dim < t.dim():
-        raise IndexError(f"a tensor of shape {tuple(t.shape)} has no dimension {dim}")
-    return dim % t.dim()
+
+
+def _dimensions(t: torch.Tensor, dim: Dims) -> list[int]:
+    """Those dimensions of a tensor, counted from the front."""
+    given = dim if isinstance(dim, (list, tuple)) else (dim,)
+    for each in given:
+        if not isinstance(each, int):
+            raise TypeError(f"a dimension is an integer, not {type(each).__name__} ({each!r})")
+        if not -t.dim() <= each < t.dim():
+            raise IndexError(f"a tensor of shape {tuple(t.shape)} has no dimension {each}")
+    return [each % t.dim() for each in given]
 
 
 def _marks(t: torch.Tensor, name: str) -> set[Any]:
     return t.__dict__.setdefault(name, set())
+
+
+def _ranges(tensor: torch.Tensor) -> list[DimRange]:
+    """The ranges that a tensor is marked with, by us or by torch, which takes what it is given."""
+    given = [DimRange(each.dim, each.min, each.max) for each in getattr(tensor, "_dynamo_dynamic_range", ())]
+    for each in given:
+        if any(bound is not None and not isinstance(bound, int) for bound in (each.min, each.max)):
+            raise ConstraintViolation(
+                f"dimension {each.dim} is marked dynamic with bounds that are no integers: {each}"
+            )
+    return [each for each in given if 0 <= each.dim < tensor.dim()]
 
 
 # -- which numbers are symbols -----------------------------------------------------------------------------------------
@@ -133,6 +177,7 @@ class Seen:
 
 class ShapePolicy:
     """Decides for one ``dl.compile`` which numbers are symbols. ``dynamic``: None: those that changed; or all; or none.
+    Marks on tensors go before that.
 
     Parameters and buffers keep their shapes; 0 and 1 are never symbols.
     """
@@ -163,20 +208,23 @@ class Translated:
         self._seen.values.update(self._met)
 
     def dims(self, source: Source, tensor: torch.Tensor) -> list[int]:
-        """The dimensions of a tensor whose sizes are symbols."""
-        if self._dynamic is False:
-            return []
+        """The dimensions of a tensor whose sizes are symbols.
+
+        Raises:
+            ConstraintViolation: a size is out of the range that it is marked with.
+        """
         marked = getattr(tensor, "_dynamo_dynamic_indices", ())
-        if _of_a_module(source, tensor) and not marked:
-            return []
-        changed = self._changes(source, tuple(tensor.shape))
-        static = getattr(tensor, "_dynamo_static_indices", ())
-        weakly = getattr(tensor, "_dynamo_weak_dynamic_indices", ())
-        return [
-            dim
-            for dim, size in enumerate(tensor.shape)
-            if size > 1 and dim not in static and (self._dynamic or dim in marked or dim in changed or dim in weakly)
-        ]
+        known = set(getattr(tensor, "_dynamo_static_indices", ())).difference(marked)
+        for each in _ranges(tensor):
+            each.check(source, tensor)
+            if each.low == each.max:
+                known.add(each.dim)
+        free = set(marked)
+        if self._dynamic is not False and not _of_a_module(source, tensor):
+            changed = self._changes(source, tuple(tensor.shape))
+            weakly = getattr(tensor, "_dynamo_weak_dynamic_indices", ())
+            free.update(range(tensor.dim()) if self._dynamic else (*changed, *weakly))
+        return [dim for dim, size in enumerate(tensor.shape) if size > 1 and dim in free and dim not in known]
 
     def is_symbol(self, source: Source, value: int) -> bool:
         """Whether an integer is one."""
@@ -272,11 +320,7 @@ class Symbols:
         return bool(self._numbers)
 
     def fake(self, mode: Any, source: Source, tensor: torch.Tensor, dims: list[int]) -> torch.Tensor:
-        """A fake tensor whose sizes in ``dims`` are symbols, and what follows from those.
-
-        Raises:
-            ConstraintViolation: a size is out of the range that it is marked with.
-        """
+        """A fake tensor whose sizes in ``dims`` are symbols, and what follows from those."""
         context = _context(tensor, dims)
         name = str(source)
         found = mode.from_tensor(tensor, source=_Name(name), symbolic_context=context)
@@ -341,35 +385,58 @@ class Symbols:
         sizes = tuple(place.dim for place in places if place.kind == "size")
         return sizes, tuple(place.dim for place in places if place.kind == "stride")
 
-    def check_marks(self) -> None:
-        """
+    def check_marks(self, backend: str = "") -> None:
+        """``backend``: the one that has seen the graph since it was last found right.
+
         Raises:
             ConstraintViolation: a dimension that was marked dynamic can have one size only.
         """
+        settled = self._settled() if self._marked else {}
         for number, place in self._marked:
-            size = number.node.maybe_as_int()
-            if size is not None:
-                raise ConstraintViolation(f"{place} is marked dynamic, but must be {size}", self._settled_at(number))
+            size = number.node.expr.xreplace(settled)
+            if size.is_Integer:
+                by = f": backend {backend!r} compiled the graph for that size" if backend else ""
+                at = () if backend else self._settled_at(number)
+                raise ConstraintViolation(f"{place} is marked dynamic, but must be {size}{by}", at)
+
+    def _settled(self) -> dict[Any, Any]:
+        """Symbols that have one value in every call that the facts let through."""
+        sympy = _sympy()
+        found = {}
+        for fact in self._all_parts():
+            if isinstance(fact, sympy.Eq) and fact.rhs.is_Integer and fact.lhs.is_Symbol:
+                found[fact.lhs] = fact.rhs
+        for symbol, _ in self._ranges:
+            bounds = self.env.bound_sympy(symbol)
+            if bounds.is_singleton():
+                found[symbol] = bounds.lower
+        return found
 
     def _settled_at(self, number: Any) -> tuple[Any, ...]:
-        """The user's frames where a symbol's number was settled, as far as they are known."""
+        """The user's frames where a symbol's number was settled, as far as they are known: by an equality; else by the
+        last comparison."""
         related = {number.node._expr}
+        last: tuple[Any, ...] = ()
         for guard, at in zip(self.env.guards, self._noted):
             symbols = guard.expr.free_symbols
             if related & symbols:
                 related |= symbols
                 if at and guard.expr.func.__name__ == "Equality":
                     return at
-        return ()
+                last = at or last
+        return last
 
     # -- facts ---------------------------------------------------------------------------------------------------------
 
     def facts(self) -> list[Fact]:
         """What must be true of a call's numbers for the graph to be right, each once."""
+        return [self._fact(condition) for condition in self._all_parts()]
+
+    def _all_parts(self) -> dict[Any, None]:
         found: dict[Any, None] = {}
         for condition in self._conditions():
             found.update(dict.fromkeys(_parts(condition, self._hints)))
-        return [self._fact(condition) for condition in found]
+        return found
 
     def _conditions(self) -> Iterator[Any]:
         sympy = _sympy()
@@ -412,15 +479,12 @@ class Symbols:
 
 def _context(tensor: torch.Tensor, dims: list[int]) -> Any:
     shapes = symbolic_shapes()
-    ranges = {each.dim: each for each in getattr(tensor, "_dynamo_dynamic_range", ())}
     constraints: list[Any] = [None] * tensor.dim()
-    for dim in dims:
-        given = ranges.get(dim)
-        if given is not None and (given.min is not None or given.max is not None):
-            _check_range(tensor, given)
-            low = 2 if given.min is None else max(given.min, 2)
-            constraints[dim] = shapes.StrictMinMaxConstraint(
-                vr=shapes.ValueRanges(lower=low, upper=_no_limit() if given.max is None else given.max), warn_only=False
+    for each in _ranges(tensor):
+        if each.dim in dims and (each.min is not None or each.max is not None):
+            upper = _no_limit() if each.max is None else each.max
+            constraints[each.dim] = shapes.StrictMinMaxConstraint(
+                vr=shapes.ValueRanges(lower=each.low, upper=upper), warn_only=False
             )
     kinds = [shapes.DimDynamic.DYNAMIC if dim in dims else shapes.DimDynamic.STATIC for dim in range(tensor.dim())]
     base = tensor._base if tensor._is_view() else None
@@ -431,17 +495,6 @@ def _context(tensor: torch.Tensor, dims: list[int]) -> Any:
         if base is None
         else _context(base, [d for d, size in enumerate(base.shape) if size > 1]),
     )
-
-
-def _check_range(tensor: torch.Tensor, given: Any) -> None:
-    size = tensor.size(given.dim)
-    if (given.min is not None and size < given.min) or (given.max is not None and size > given.max):
-        low = "" if given.min is None else f" at least {given.min}"
-        high = "" if given.max is None else f" at most {given.max}"
-        raise ConstraintViolation(
-            f"dimension {given.dim} of a tensor of shape {tuple(tensor.shape)} is marked dynamic with"
-            f"{' and'.join(filter(None, (low, high)))}, but its size is {size}"
-        )
 
 
 @functools.cache

@@ -65,6 +65,10 @@ class Source:
             found = self.children[key] = Source(self, kind, arg)
         return found
 
+    def way(self) -> tuple[Source, ...]:
+        """The places from the frame, which is left out, to here."""
+        return () if self.parent is None else (*self.parent.way(), self)
+
     def check(self, kind: str, arg: Any = None) -> None:
         """Assume that this check of the place holds. Which object a constant is, is no assumption."""
         if kind == "id" and self.kind == "const":

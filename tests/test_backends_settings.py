@@ -111,11 +111,44 @@ def test_nothing_stays_when_inductor_fails():
         ({"backend": "eager", "mode": "max-autotune"}, TypeError, "backend 'eager' takes no mode: mode='max-autotune'"),
         ({"backend": "aot_eager", "options": {"a": 1}}, TypeError, "backend 'aot_eager' takes no options"),
         ({"backend": "cudagraphs", "mode": "max-autotune"}, TypeError, "backend 'cudagraphs' takes no mode"),
+        ({"mode": "Max-Autotune"}, ValueError, "no mode 'Max-Autotune'; there are: max-autotune, "),
+        ({"mode": ""}, ValueError, "no mode ''"),
+        ({"options": {"triton": {"cudagraphs": True}}}, ValueError, "near it are .*'triton.cudagraphs'"),
+        ({"options": {"max_autotune": None}}, TypeError, "of type bool, not NoneType"),
+        ({"options": dict}, TypeError, "options is a dict of names to values, not type"),
+        ({"backend": "eager", "mode": "fast", "options": {}}, ValueError, "pass mode or options, not both"),
+        ({"backend": "Inductor"}, ValueError, "no backend 'Inductor'; there are: inductor, "),
+        ({"backend": ""}, ValueError, "no backend ''; there are: "),
+        ({"backend": None}, TypeError, "backend is a name or a callable, not NoneType"),
+        ({"backend": 3}, TypeError, "backend is a name or a callable, not int"),
+        ({"backend": ["eager"]}, TypeError, "backend is a name or a callable, not list"),
+        ({"dynamic": "yes"}, TypeError, "dynamic is True, False or None, not 'yes'"),
+        ({"fullgraph": None}, TypeError, "fullgraph is True or False, not None"),
     ],
 )
 def test_wrong_settings_are_errors_of_dl_compile(settings, error, message):
     with pytest.raises(error, match=message):
         dl.compile(program, **settings)
+
+
+def test_a_class_is_a_backend_if_its_instances_are_what_it_compiles_to():
+    class Compiled:
+        def __init__(self, gm, example_inputs):
+            self.gm = gm
+
+        def __call__(self, *inputs):
+            return self.gm.forward(*inputs)
+
+    class Backend:
+        def __call__(self, gm, example_inputs):
+            return gm.forward
+
+    assert dl.compile(program, backend=Compiled)(torch.zeros(2)) == 2
+    assert dl.compile(program, backend=Backend())(torch.zeros(2)) == 2
+    with pytest.raises(
+        dl.exc.BackendCompilerFailed, match=r"backend 'Backend' raised TypeError: .* takes no arguments"
+    ):
+        dl.compile(program, backend=Backend)(torch.zeros(2))
 
 
 def test_settings_that_say_nothing_suit_every_backend():

@@ -9,24 +9,13 @@ import torch.nn.functional as F
 import dynamo_lite as dl
 from equality import Pairing
 from programs import Recorder, tensor
+from sweeps import sweep
 
 SHAPES = [(4, 5), (6, 7), (9, 3), (2, 8), (16, 11)]
 
 
 def matrices(*shapes, **options):
     return [(tensor(*shape, **options),) for shape in shapes or SHAPES]
-
-
-def sweep(fn, calls, *, graphs=2, dynamic=None, backend=None):
-    """Compile ``fn``, make the calls, compare each with eager, and count the graphs."""
-    recorder = Recorder()
-    compiled = dl.compile(fn, backend=backend or recorder, dynamic=dynamic)
-    before = dl.counters.graphs
-    for args in calls:
-        expected, found = fn(*args), compiled(*args)
-        Pairing().compare(expected, found, f"result of {[getattr(arg, 'shape', arg) for arg in args]}")
-    assert dl.counters.graphs - before == graphs
-    return recorder
 
 
 def both(fn, calls, *, graphs=2):
@@ -379,94 +368,6 @@ def test_booleans_are_known():
 
 def test_identity_of_numbers():
     sweep(lambda x, n: x + 1 if n is None else x + n, [(tensor(2), n) for n in (4, 5, 6)], graphs=2)
-
-
-# -- marks -------------------------------------------------------------------------------------------------------------
-
-
-def test_marked_from_the_start():
-    x = tensor(4, 5)
-    dl.mark_dynamic(x, 0)
-    sweep(lambda x: x.sum(1) * x.size(0), [(x,), (tensor(7, 5),), (tensor(2, 5),)], graphs=1)
-
-
-def test_marked_by_torch():
-    x = tensor(4, 5)
-    torch._dynamo.mark_dynamic(x, 1)
-    sweep(lambda x: x.sum(1), [(x,), (tensor(4, 7),)], graphs=1)
-
-
-def test_marked_static():
-    x = tensor(4, 5)
-    dl.mark_static(x)
-    y = tensor(6, 5)
-    dl.mark_static(y, 0)
-    sweep(lambda x: x + 1, [(x,), (y,), (tensor(8, 5),)], graphs=3)
-
-
-def test_mark_on_what_the_program_settles():
-    weight = tensor(5, 3)
-
-    def fn(x):
-        y = x.relu()
-        return y @ weight
-
-    x = tensor(4, 5)
-    dl.mark_dynamic(x, 1)
-    with pytest.raises(dl.exc.ConstraintViolation, match=r"x.size\(1\) is marked dynamic, but must be 5") as raised:
-        dl.compile(fn, backend="eager")(x)
-    assert "return y @ weight" in str(raised.value) and "Hint" in str(raised.value)
-
-
-def test_mark_on_a_loop():
-    def fn(x):
-        return sum(x[row] for row in range(x.size(0)))
-
-    x = tensor(4, 5)
-    dl.mark_dynamic(x, 0)
-    with pytest.raises(dl.exc.ConstraintViolation, match="must be 4"):
-        dl.compile(fn, backend="eager")(x)
-
-
-def test_range_of_a_mark():
-    def fn(x):
-        return x + (1 if x.size(0) >= 3 else 2)
-
-    recorder = Recorder()
-    compiled = dl.compile(fn, backend=recorder)
-    x = tensor(4)
-    dl.mark_dynamic(x, 0, min=3, max=9)
-    for n in (5, 9):
-        assert torch.equal(compiled(x), x + 1) and torch.equal(compiled(tensor(n)), tensor(n) + 1)
-    assert len(recorder.graphs) == 1
-    assert torch.equal(compiled(tensor(12)), tensor(12) + 1), "beyond the range it is compiled anew"
-    assert len(recorder.graphs) == 2
-
-
-def test_size_out_of_the_marked_range():
-    x = tensor(4, 5)
-    dl.mark_dynamic(x, 0, min=6, max=9)
-    with pytest.raises(dl.exc.ConstraintViolation, match="at least 6 and at most 9, but its size is 4"):
-        dl.compile(lambda x: x + 1, backend="eager")(x)
-
-
-@pytest.mark.parametrize(
-    ("args", "options", "error", "message"),
-    [
-        ((3, 0), {}, TypeError, "tensors, not int"),
-        ((torch.zeros(2), 1), {}, IndexError, "no dimension 1"),
-        ((torch.zeros(2), 0), {"min": 5, "max": 3}, ValueError, "no size"),
-    ],
-)
-def test_marks_that_make_no_sense(args, options, error, message):
-    with pytest.raises(error, match=message):
-        dl.mark_dynamic(*args, **options)
-
-
-def test_mark_on_a_size_of_one():
-    x = tensor(1, 5)
-    dl.mark_dynamic(x, 0)
-    sweep(lambda x: x + 1, [(x,), (tensor(3, 5),), (tensor(4, 5),)], graphs=2)
 
 
 # -- what is shown -----------------------------------------------------------------------------------------------------

@@ -118,6 +118,7 @@ class Attempt:
         """Let go of the program's objects: what is left of an attempt refers to itself and would keep them."""
         for each in (self.memo, self.fakes, self._scopes, self._builtins, self.raised_at):
             each.clear()
+        self.innermost = None
         self.generators.clear()
         self._forget_classes()
         self.leaves_made.clear()

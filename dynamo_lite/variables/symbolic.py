@@ -98,6 +98,8 @@ class SymbolicNumber(VariableTracker):
 
     def converted(self, tx: Any, function: Any) -> VariableTracker:
         """``function(self)``, of a builtin or of the module ``math``."""
+        if function in _ROUNDING and self.python_type() is int:
+            return self
         symbolic = _FUNCTIONS.get(function)
         if symbolic is None or (function is math.sqrt and self._decide(bool, self.number < 0)):
             return tx.make(tx.fold(function, (self.as_constant(),)))
@@ -147,6 +149,7 @@ _FUNCTIONS: dict[Any, Any] = {
     math.sqrt: torch.sym_sqrt,
 }
 """Functions of one number, and what they are of torch's symbolic ones."""
+_ROUNDING = frozenset({int, math.trunc, math.floor, math.ceil})
 
 _EMITTED = {"add": "+", "mul": "*", "floordiv": "//", "mod": "%", "pow": "**", "truediv": "/"}
 

@@ -636,7 +636,7 @@ def compute(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) ->
         unsupported(OperatorFailed(operator_name(target), f"no fake implementation of {error}"))
     except _OPERATOR_ERRORS as error:
         first = str(error).strip().partition("\n")[0]
-        unsupported(OperatorFailed(operator_name(target), f"{type(error).__name__}: {first}"))
+        unsupported(OperatorFailed(operator_name(target), f"{type(error).__name__}: {first}", over_operands=True))
 
 
 def wrap_plain(attempt: Any, value: torch.Tensor, source: Source, cls: type | None = None) -> VariableTracker:
