@@ -613,3 +613,46 @@ def test_object_that_says_that_it_is_of_another_class(given):
         return x + 1, isinstance(value, int), isinstance(value, (str, Proxy)), isinstance(value, (str, bytes))
 
     check(fn, tensor(2), given)
+
+
+class Joining(type):
+    joined: list = []
+
+    def __or__(cls, other):
+        cls.joined.append(other)
+        return len(cls.joined)
+
+    __ror__ = __or__
+
+
+class Joined(metaclass=Joining):
+    pass
+
+
+def test_metaclass_with_an_or_of_its_own():
+    """It is the program's code, and writes where the program looks."""
+
+    def fn(x):
+        return x + (Joined | int), Joined | None, len(Joining.joined)
+
+    check(fn, tensor(3), graphs=(1, 2), watch=[(Joining, "joined")], recompiles=True)
+
+
+def test_unions_of_classes():
+    check(lambda x: (x + 1, int | None, None | Joined.__base__, isinstance(x, torch.Tensor | int)), tensor(3))
+
+
+class Weekday(enum.Enum):
+    MONDAY = 1
+
+    def __index__(self):
+        return self.value
+
+
+def test_member_that_says_which_integer_it_is():
+    check(
+        lambda x: (x[Weekday.MONDAY], [10, 20, 30][Weekday.MONDAY], float(Weekday.MONDAY)),
+        tensor(3),
+        graphs=(1, 2),
+        breaks=(0, 1),
+    )

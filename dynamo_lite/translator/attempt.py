@@ -16,14 +16,15 @@ from ..shapes import Translated
 from ..side_effects import SideEffects
 from ..source import Source
 from ..variables.base import LazyVariable, NotConstant, VariableTracker, unsupported, wrap
+from ..variables.classes import module_of
 from ..variables.constant import CONSTANT_TYPES, ConstantVariable
-from ..variables.function import ClassVariable, FunctionVariable, GlobalScope, ModuleVariable, module_of
+from ..variables.function import GlobalScope
 from ..variables.lookup import is_heap_type
 from ..variables.mapping import DictVariable
 from ..variables.sequence import ListVariable, SizeVariable, SliceVariable, TupleVariable
 from ..variables.sets import set_of_constants
 from ..variables.symbolic import make_number
-from ..variables.user_object import EnumVariable, wrap_opaque
+from ..variables.user_object import wrap_opaque
 
 _CONSTANTS = frozenset(CONSTANT_TYPES)
 
@@ -161,13 +162,9 @@ class Attempt:
             if first is not None and first.kind != "const":
                 first.check("id", value)
             return known
-        by_identity = first is None or first.kind == "const"
-        if by_identity or isinstance(known, (ClassVariable, ModuleVariable, EnumVariable)):
-            source.check("id", value)
-        elif isinstance(known, FunctionVariable) and not known.by_code:
+        if first is None or first.kind == "const" or known.known_by_identity:
             source.check("id", value)
         else:
-            assert first is not None
             self.guards.same(source, first)
         return known
 

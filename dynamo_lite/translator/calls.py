@@ -7,7 +7,8 @@ from typing import Any
 
 from ..reasons import UnknownCall
 from ..variables.base import LazyVariable, VariableTracker, unsupported
-from ..variables.function import ModuleVariable, NestedFunctionVariable
+from ..variables.classes import ModuleVariable
+from ..variables.function import NestedFunctionVariable
 from .opcodes import opcode
 from .stack import NULL
 

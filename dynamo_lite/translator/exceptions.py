@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..variables.base import ObservedException, VariableTracker
+from ..variables.classes import ClassVariable
 from ..variables.constant import ConstantVariable
 from ..variables.exception import HandledVariable, TracebackVariable, left_generator
-from ..variables.function import ClassVariable
 from ..variables.polyfills import exception_groups
 from ..variables.sequence import TupleVariable
 from ..variables.user_object import RealExceptionVariable

@@ -350,6 +350,7 @@ class MethodVariable(VariableTracker):
     """A bound method: a function and its first argument."""
 
     __slots__ = ("function", "receiver")
+    answers_equality = True
 
     def __init__(self, function: VariableTracker, receiver: VariableTracker, source: Any = None) -> None:
         self.source = source

@@ -8,6 +8,7 @@ What a kind doesn't model it refuses with `unsupported`, which breaks the graph 
 from __future__ import annotations
 
 import operator
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
@@ -17,6 +18,9 @@ from ..source import Source
 
 TEXTS: dict[str, Callable[..., str]] = {"__str__": str, "__repr__": repr}
 """What asks for a value's text, by the special method's name."""
+
+_EMPTY = frozenset({list, tuple, dict, set, frozenset, deque, OrderedDict})
+"""Types whose empty instance stands for any in errors that depend on the type."""
 
 Args = list["VariableTracker"]
 Kwargs = dict[str, "VariableTracker"]
@@ -76,8 +80,14 @@ class VariableTracker:
     """A traced value. ``source``: where it can be reloaded from, None if it was made inside."""
 
     __slots__ = ("source",)
+    operand: Any = None
+    """The number, known or symbolic, that arithmetic with symbols takes it as; None: it is none."""
     unshared = False
     """Loading it in generated code makes a new value (or has an effect) each time: it is not kept in a local."""
+    answers_equality = False
+    """Was asked for an answer of its own when ``==`` falls back on identity."""
+    known_by_identity = False
+    """Whatever second place it is found at holds this very object in every call."""
     comes_first = False
     """What was done to it is done in generated code before what was done to others."""
     immortal = False
@@ -127,9 +137,41 @@ class VariableTracker:
         """Whether it is known, and C code that asks for its text runs no code of the program's."""
         return self.is_constant()
 
+    def made_real(self, leaf: Callable[[VariableTracker], Any]) -> Any:
+        """What stands for this value in a call of real Python: of sequences one of what stands for their items, of
+        everything else what ``leaf`` says."""
+        return leaf(self)
+
+    def known_number(self, tx: Any, methods: Iterable[str], drain: bool = False) -> Any:
+        """The known value as a function of numbers looks at it: by the first of these methods that the program wrote
+        for it. ``drain``: as in `drained_value`."""
+        for name in methods:
+            found = self._special(tx, name)
+            if found is not None:
+                return tx.python_value(found)
+        return self.drained_value(tx) if drain else self.python_value(tx)
+
+    def stand_in(self) -> Any:
+        """A real value of the type, for the errors of operations that depend on the type alone.
+
+        Raises:
+            NotConstant: no such value can be had.
+        """
+        try:
+            return self.as_constant()
+        except NotConstant:
+            kind = self.python_type()
+            if not told_by_identity(kind) or kind not in _EMPTY:
+                raise
+            return kind()
+
     def contained(self) -> Iterable[VariableTracker] | None:
         """What a structure of values is made of; None for what is no structure."""
         return None
+
+    def of_subclasses(self) -> Iterable[VariableTracker]:
+        """The instances of subclasses of Tensor where torch looks for them: the value, or items of a sequence."""
+        return ()
 
     def with_contained(self, tx: Any, new: Iterator[VariableTracker]) -> VariableTracker:
         """A structure like this of others."""
@@ -164,6 +206,30 @@ class VariableTracker:
         return f"a value of type {self.python_type().__name__}"
 
     # -- operations --------------------------------------------------------------------------------------------
+
+    def index(self, tx: Any, message: str) -> Any:
+        """What ``__index__`` gives. ``message``: of the TypeError where there is none."""
+        if self.is_constant():
+            value = self.as_constant()
+            if hasattr(type(value), "__index__"):
+                return operator.index(value)
+        tx.raise_error(TypeError, message.format(self.python_type().__name__))
+
+    def converted(self, tx: Any, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
+        """``function(self)``, which makes another number of one; ``methods``: by which it looks at it."""
+        return tx.make(tx.fold(function, (self.known_number(tx, methods),)))
+
+    def cache_key(self, tx: Any) -> Any:
+        """The value, where C code may hash and compare it: it runs no code of the program's, and is guarded."""
+        unsupported(UnsupportedOperation("a cached function's call with an argument", self.describe()))
+
+    def own_names(self, tx: Any) -> Iterable[str]:
+        """What ``dir`` finds beside what the classes have."""
+        unsupported(UnsupportedOperation("dir()", self.describe()))
+
+    def mapping_items(self, tx: Any) -> VariableTracker | None:
+        """A mapping's items as a dict, by its ``keys`` and ``__getitem__``; None for what has none."""
+        return tx.collected_items(self)
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         return tx.generic_getattr(self, name)
@@ -294,6 +360,13 @@ class VariableTracker:
     def reconstruct(self, cg: Any) -> None:
         """Emit code that leaves the value on the stack. Called once a value; `PyCodegen.load` keeps it in a local."""
         unsupported(UnsupportedValue(self.describe(), "it can't be made outside of the trace"))
+
+    def new_instance(self, cg: Any, base: type, load_class: Callable[[], None]) -> None:
+        """Emit code that makes an object of a class that derives from ``base``, whose value or items these are."""
+        cg.call(base.__new__, [load_class])
+
+    def fill_instance(self, cg: Any, base: type) -> None:
+        """Such an object on the stack: give it the items that it was not made with, leave it there."""
 
 
 class IteratorVariable(VariableTracker):

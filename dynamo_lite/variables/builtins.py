@@ -9,18 +9,15 @@ from . import polyfills
 from .attributes import MISSING
 from .base import Args, Exhausted, Kwargs, ObservedException, VariableTracker, unsupported
 from .class_statement import make_class
+from .classes import ClassVariable
 from .constant import ConstantVariable
-from .function import ClassVariable, FunctionVariable
+from .function import FunctionVariable
 from .iterator import CallableIterator, EnumerateVariable, FilterVariable, MapVariable, ZipVariable
 from .keys import key_of, same_in_every_call, slot_hash
-from .library.pure import number
 from .lookup import is_heap_type
-from .mapping import DictVariable
 from .registry import models, models_raw
 from .sequence import ListVariable, SequenceVariable, SliceVariable
 from .sets import SetVariable
-from .symbolic import SymbolicNumber
-from .tensor import TensorVariable
 from .user_object import UserObjectVariable
 
 # -- polyfills ---------------------------------------------------------------------------------------------------------
@@ -104,15 +101,12 @@ def _abs(tx: Any, of: VariableTracker) -> VariableTracker:
 
 
 def _number(kind: type) -> None:
+    methods = (f"__{kind.__name__}__", *(("__float__",) if kind is complex else ()), "__index__")
+
     @models(kind)
     def convert(tx: Any, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-        if args and isinstance(args[0], TensorVariable):
-            return args[0]._value(tx, f"__{kind.__name__}__", [])
-        if len(args) == 1 and isinstance(args[0], SymbolicNumber):
-            return args[0].converted(tx, kind)
-        if args and isinstance(args[0], UserObjectVariable) and not args[0].is_constant():
-            methods = (f"__{kind.__name__}__", *(("__float__",) if kind is complex else ()), "__index__")
-            return tx.make(tx.fold(kind, [number(tx, args[0], *methods), *map(tx.python_value, args[1:])]))
+        if len(args) == 1 and not kwargs:
+            return args[0].converted(tx, kind, methods)
         named = {name: tx.python_value(value) for name, value in kwargs.items()}
         return tx.make(tx.fold(kind, [tx.python_value(arg) for arg in args], named))
 
@@ -213,15 +207,10 @@ def _dir(tx: Any, of: VariableTracker | None = None) -> VariableTracker:
     if of is None:
         unsupported(UnsupportedOperation("dir() without an argument", "the frame"))
     cls = of.python_type()
-    if isinstance(of, UserObjectVariable):
-        method = of.special(tx, "__dir__")
-        if method is not None:
-            return tx.call(tx.make(sorted), [tx.call(method, [], {}).realize()], {})
-        own = of.namespace(tx).items if cls.__dictoffset__ else {}
-    elif isinstance(of, (ConstantVariable, SequenceVariable, DictVariable, SetVariable)):
-        own = {}
-    else:
-        unsupported(UnsupportedOperation("dir()", of.describe()))
+    said = of._special(tx, "__dir__")
+    if said is not None:
+        return tx.call(tx.make(sorted), [said], {})
+    own = of.own_names(tx)
     for base in cls.__mro__:
         if is_heap_type(base):
             tx.guards.const(base).child("instance_dict").check("dict_keys", tuple(base.__dict__))

@@ -13,7 +13,7 @@ from .. import skip
 from ..reasons import UnsupportedOperation
 from .attributes import MISSING, bind, class_lookup
 from .base import VariableTracker, mro, unsupported
-from .function import ClassVariable
+from .classes import ClassVariable
 from .sequence import TupleVariable
 
 _CLASS = object.__dict__["__class__"]
@@ -44,11 +44,9 @@ def derives(kind: type, cls: type) -> bool:
 
 
 def _class_list(tx: Any, classinfo: VariableTracker) -> list[Any]:
-    if isinstance(classinfo, ClassVariable):
-        return [classinfo.value]
     if isinstance(classinfo, TupleVariable):
         return [each for part in classinfo.items for each in _class_list(tx, part.realize())]
-    found = tx.python_value(classinfo)
+    found = classinfo.value if isinstance(classinfo, ClassVariable) else tx.python_value(classinfo)
     return list(found.__args__) if type(found) is types.UnionType else [found]
 
 

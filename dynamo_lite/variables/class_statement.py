@@ -19,8 +19,9 @@ from typing import Any, NoReturn
 from ..reasons import UnknownCall
 from .attributes import is_data_descriptor
 from .base import Args, Kwargs, NotConstant, VariableTracker, has_plain_equality, mro, unsupported
+from .classes import ClassVariable
 from .constant import ConstantVariable
-from .function import CellVariable, ClassVariable, NestedFunctionVariable
+from .function import CellVariable, NestedFunctionVariable
 from .lookup import MISSING, class_lookup
 from .mapping import DictVariable
 from .property_object import PropertyVariable

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import operator
 import types
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -42,6 +43,7 @@ CONSTANT_TYPES: tuple[type, ...] = (
     torch.iinfo,
     range,
 )
+_NUMBERS = (int, float, bool)
 _SINGLETONS = (type(None), type(Ellipsis), type(NotImplemented), torch.dtype, torch.layout, torch.memory_format)
 
 
@@ -90,6 +92,24 @@ class ConstantVariable(KnownVariable):
             return tx.make(tx.fold(tx.fold(getattr, (self.value, name)), values, named))
         unsupported(UnsupportedOperation(f"{name}()", self.describe()))
 
+    def cache_key(self, tx: Any) -> Any:
+        return self.value
+
+    def own_names(self, tx: Any) -> Iterable[str]:
+        return ()
+
+    @property
+    def operand(self) -> Any:  # type: ignore[override]
+        return self.value if type(self.value) in _NUMBERS else None
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        """The ``%`` of texts, which takes anything; what is known on both sides is the translator's."""
+        if symbol != "%" or reflected or not isinstance(self.value, (str, bytes)):
+            return None
+        if isinstance(self.value, str) and not tx.is_plain(other):
+            return tx.percent(self.value, other)
+        return tx.make(tx.fold(operator.mod, (self.value, tx.python_value(other))))
+
     def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
         if isinstance(self.value, (str, bytes, range)) and not key.is_constant():
             key = ConstantVariable(tx.subscript_value(key, _WANT_INDEX[type(self.value)]))
@@ -106,6 +126,9 @@ class ConstantVariable(KnownVariable):
 
     def truth(self, tx: Any) -> bool:
         return bool(self.value)
+
+    def new_instance(self, cg: Any, base: type, load_class: Callable[[], None]) -> None:
+        cg.call(base.__new__, [load_class, lambda: cg.load(self)])
 
     def contains(self, tx: Any, item: VariableTracker) -> bool:
         return tx.fold(lambda value, other: other in value, (self.value, tx.python_value(item)))

@@ -11,10 +11,11 @@ from ..reasons import UnknownCall
 from .attributes import MISSING, bind, class_attribute
 from .base import Args, Kwargs, VariableTracker, mro, told_by_identity, unsupported
 from .class_checks import derives, plain_is_instance
+from .classes import ClassVariable
 from .constant import ConstantVariable
 from .deques import DequeVariable
 from .exception import ExceptionVariable, makes_its_instances
-from .function import CellVariable, ClassVariable
+from .function import CellVariable
 from .lookup import is_instantiable
 from .mapping import DictVariable, MappingProxyVariable
 from .property_object import PropertyVariable

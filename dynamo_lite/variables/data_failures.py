@@ -15,7 +15,7 @@ import torch
 from ..reasons import FailureAndWrite, OperatorFailed
 from .attributes import MethodVariable
 from .base import unsupported
-from .function import ClassVariable
+from .classes import ClassVariable
 from .iterator import GeneratorVariable
 
 _NAMES = frozenset(

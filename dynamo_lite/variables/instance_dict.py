@@ -31,6 +31,9 @@ class InstanceDictVariable(VariableTracker):
             unsupported(UnsupportedOperation("a key that is no string", "__dict__"))
         return name
 
+    def mapping_items(self, tx: Any) -> VariableTracker | None:
+        return self.of.namespace(tx)
+
     def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
         found = self.of.instance_get(tx, self._name(key))
         if found is None:

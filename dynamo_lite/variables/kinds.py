@@ -5,10 +5,12 @@ from . import (
     builtins,
     c_callable,
     class_statement,
+    classes,
     constant,
     construct,
     context,
     deques,
+    enumeration,
     exception,
     found_iterator,
     function,
@@ -32,7 +34,8 @@ from . import (
 )
 
 ALL = (
-    *(autograd_function, builtins, c_callable, class_statement, constant, construct, context, deques, exception),
+    *(autograd_function, builtins, c_callable, class_statement, classes, constant, construct, context, deques),
+    *(enumeration, exception),
     *(
         found_iterator,
         function,

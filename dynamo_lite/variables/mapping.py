@@ -34,6 +34,7 @@ class DictVariable(VariableTracker):
     """A dict, OrderedDict or defaultdict. ``items``: key -> tracker; ``keys``: key -> the key's tracker."""
 
     __slots__ = ("items", "keys", "cls", "factory")
+    answers_equality = True
 
     def __init__(
         self,
@@ -291,6 +292,15 @@ class DictVariable(VariableTracker):
         return tx.generic_getattr(self, name)
 
     # -- code ------------------------------------------------------------------------------------------------------
+
+    def mapping_items(self, tx: Any) -> VariableTracker | None:
+        return self
+
+    def own_names(self, tx: Any) -> Iterable[str]:
+        return ()
+
+    def fill_instance(self, cg: Any, base: type) -> None:
+        cg.call_with_top(refill_ordered if base is OrderedDict else dict.update, [lambda: self.load_items(cg)])
 
     def load_items(self, cg: Any) -> None:
         """A plain dict of the items onto the stack."""

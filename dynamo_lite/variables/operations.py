@@ -5,10 +5,7 @@
 
 from __future__ import annotations
 
-import enum
-import operator
 import types
-from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -20,35 +17,31 @@ from ..reasons import (
     UnsupportedOperation,
 )
 from . import attributes, class_checks, registry, text
-from .attributes import MISSING, MethodVariable, bind, class_attribute, class_lookup
+from .attributes import MISSING, bind, class_attribute, class_lookup
 from .base import (
     Args,
     Exhausted,
     Kwargs,
+    NotConstant,
     ObservedException,
     VariableTracker,
     call_handler,
     told_by_identity,
     unsupported,
 )
+from .classes import ClassVariable
 from .constant import ConstantVariable
 from .construct import construct
 from .exception import ExceptionVariable
-from .function import ClassVariable, FunctionVariable, trusted_module
-from .instance_dict import InstanceDictVariable
+from .function import FunctionVariable
 from .iterator import GeneratorVariable, IteratorVariable
 from .mapping import DictVariable
-from .sequence import SequenceVariable, SliceVariable, TupleVariable
+from .sequence import SequenceVariable, SliceVariable
 from .sets import SetVariable, combine_views
 from .symbolic import SymbolicNumber
 from .symbols import BINARY, COMPARE, INPLACE, SWAPPED, UNARY, method_of
 from .tensor import TensorVariable
-from .user_object import (
-    EnumVariable,
-    OpaqueVariable,
-    RealExceptionVariable,
-    UserObjectVariable,
-)
+from .user_object import RealExceptionVariable, UserObjectVariable
 
 _NO_INTEGER = "'{}' object cannot be interpreted as an integer"
 _NO_SLICE_INDEX = "slice indices must be integers or None or have an __index__ method"
@@ -127,6 +120,10 @@ class Operations:
         alone."""
         return variable.realize().is_plain(self)
 
+    def percent(self, template: str, values: VariableTracker) -> VariableTracker:
+        """``template % values``."""
+        return text.percent(self, template, values)
+
     def format_text(self, template: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         """``template.format(...)``."""
         return text.format_text(self, template, args, kwargs)
@@ -137,26 +134,7 @@ class Operations:
 
     def index_value(self, variable: VariableTracker, message: str = _NO_INTEGER) -> Any:
         """What ``__index__`` gives. ``message``: of the TypeError where there is none."""
-        if isinstance(variable, SymbolicNumber) or variable.is_constant():
-            value = variable.as_constant()
-            if hasattr(type(value), "__index__"):
-                return operator.index(value)
-        if isinstance(variable, TensorVariable):
-            try:
-                return variable._value(self, "__index__", []).as_constant()
-            except TypeError as error:
-                self.raise_error(TypeError, *error.args)
-        if isinstance(variable, UserObjectVariable):
-            method = variable.special(self, "__index__")
-            if method is not None:
-                found = self.call(method, [], {}).realize()
-                if not issubclass(found.python_type(), int):
-                    name = found.python_type().__name__
-                    self.raise_error(TypeError, f"__index__ returned non-int (type {name})")
-                return self.python_value(found)
-            if isinstance(variable.payload, ConstantVariable) and isinstance(variable.payload.value, int):
-                return variable.payload.value
-        self.raise_error(TypeError, message.format(variable.python_type().__name__))
+        return variable.index(self, message)
 
     def is_index(self, variable: VariableTracker) -> bool:
         """Whether it is an integer or stands for one."""
@@ -246,14 +224,10 @@ class Operations:
     def _check_default_equality(self, one: VariableTracker, other: VariableTracker) -> None:
         """Equality by identity is right only where neither class says otherwise, or the kinds can't be equal."""
         for left, right in ((one, other), (other, one)):
-            if left.is_constant() and not isinstance(left, (TupleVariable, SliceVariable, SetVariable)):
-                continue
             kind = left.python_type()
-            if class_lookup(kind, "__eq__") is object.__eq__ or isinstance(left, _WITH_METHODS):
-                continue
-            if told_by_identity(kind) and kind in _COMPARED_BY_IDENTITY:
-                continue
-            unsupported(UnsupportedOperation("`==`", f"{left.describe()} and {right.describe()}"))
+            answered = left.answers_equality or left.is_constant() or class_lookup(kind, "__eq__") is object.__eq__
+            if not answered and not (told_by_identity(kind) and kind in _COMPARED_BY_IDENTITY):
+                unsupported(UnsupportedOperation("`==`", f"{left.describe()} and {right.describe()}"))
 
     def _overloads_reflected(self, symbol: str, left: type, right: type) -> bool:
         """Whether the right operand is asked first: its class derives from the left's and has a reflected method of
@@ -265,14 +239,12 @@ class Operations:
 
     def refuse_operands(self, operation: str, function: Callable[..., Any], *operands: VariableTracker) -> NoReturn:
         """No operand's methods took the operation: raise what CPython raises for operands of their types."""
-        stand_ins = [stand_in(operand) for operand in operands]
-        if all(each is not MISSING for each in stand_ins):
-            try:
-                function(*stand_ins)
-            except TypeError as refused:
-                self.raise_error(TypeError, *refused.args)
-            except skip.FOLDED_ERRORS:  # of the stand-in, which is empty
-                pass
+        try:
+            function(*[operand.stand_in() for operand in operands])
+        except TypeError as refused:
+            self.raise_error(TypeError, *refused.args)
+        except (NotConstant, *skip.FOLDED_ERRORS):  # there is none for an operand, or it is empty
+            pass
         unsupported(UnsupportedOperation(operation, " and ".join(operand.describe() for operand in operands)))
 
     # -- arithmetic ------------------------------------------------------------------------------------------------
@@ -287,12 +259,6 @@ class Operations:
         """``left symbol right`` with reflected methods as the data model has them."""
         if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
             return self.make(self.fold(inplace or BINARY[symbol], (left.value, right.value)))
-        if symbol == "|" and isinstance(left, _TYPES) and isinstance(right, _TYPES):
-            return self.make(self.fold(operator.or_, (left.as_constant(), right.as_constant())))
-        if isinstance(left, ConstantVariable) and isinstance(left.value, (str, bytes)) and symbol == "%":
-            if isinstance(left.value, str) and not self.is_plain(right):
-                return text.percent(self, left.value, right)
-            return self.make(self.fold(operator.mod, (left.value, self.python_value(right))))
         kinds = left.python_type(), right.python_type()
         order = [(left, right, False)]
         if kinds[0] is not kinds[1] or isinstance(right, SymbolicNumber):
@@ -301,9 +267,6 @@ class Operations:
             found = one.binary(self, symbol, other, reflected)
             if found is not None:
                 return found
-        if isinstance(left, EnumVariable) or isinstance(right, EnumVariable):
-            if left.is_constant() and right.is_constant():
-                return self.make(self.fold(BINARY[symbol], (left.as_constant(), right.as_constant())))
         if symbol == "*":
             repeated = self._repeat(left, right) or self._repeat(right, left)
             if repeated is not None:
@@ -335,31 +298,7 @@ class Operations:
     # -- items and iteration ---------------------------------------------------------------------------------------
 
     def getitem(self, container: VariableTracker, key: VariableTracker) -> VariableTracker:
-        if isinstance(container, ClassVariable):
-            return self._class_getitem(container, key)
         return container.getitem(self, key)
-
-    def _class_getitem(self, cls: ClassVariable, key: VariableTracker) -> VariableTracker:
-        method = cls.special(self, "__getitem__")
-        if method is not None and not issubclass(cls.value, enum.Enum):
-            return self.call(method, [key], {})
-        own = self.lookup(cls.value, "__class_getitem__")
-        if isinstance(own, (classmethod, types.FunctionType)) and not self._is_generic(own):
-            return self.call(cls.getattr(self, "__class_getitem__"), [key], {})
-        if method is not None:
-            if key.is_constant():
-                return self.make(self.fold(lambda c, k: c[k], (cls.value, key.as_constant())))
-            unsupported(UnsupportedOperation("indexing", cls.describe()))
-        if key.is_constant():
-            return self.make(self.fold(lambda c, k: c[k], (cls.value, key.as_constant())))
-        unsupported(UnsupportedOperation("subscripting", cls.describe()))
-
-    def _is_generic(self, method: Any) -> bool:
-        """Whether subscripting by this class method gives a generic alias: of constants, an expression of types."""
-        function = getattr(method, "__func__", method)
-        if not isinstance(function, types.FunctionType):
-            return isinstance(function, type) and trusted_module(function.__module__)
-        return skip.is_library(function.__code__)
 
     def iterate(self, variable: VariableTracker) -> VariableTracker:
         """``iter(variable)``."""
@@ -433,14 +372,10 @@ class Operations:
 
     def as_dict(self, variable: VariableTracker) -> DictVariable | None:
         """A mapping's items as a dict; None for what is no mapping."""
-        variable = variable.realize()
-        if isinstance(variable, DictVariable):
-            return variable
-        if isinstance(variable, UserObjectVariable) and isinstance(variable.payload, DictVariable):
-            if variable.payload.cls is dict and self.lookup(variable.cls, "__iter__") is dict.__iter__:
-                return variable.payload  # by its items, whatever its other methods say
-        if isinstance(variable, InstanceDictVariable):
-            return variable.of.namespace(self)
+        return variable.realize().mapping_items(self)
+
+    def collected_items(self, variable: VariableTracker) -> DictVariable | None:
+        """The same by its ``keys`` and ``__getitem__``."""
         if self.lookup(variable.python_type(), "keys") is MISSING:
             return None
         made = DictVariable({})
@@ -583,29 +518,8 @@ _NUMBERS_AND_TEXT = frozenset({int, float, complex, bool, str, bytes})
 """Classes whose class methods are pure."""
 
 
-def stand_in(variable: VariableTracker) -> Any:
-    """A real value of the variable's type, for the errors of operations that depend on the type alone; MISSING if no
-    such value can be had. The program's classes are stood in for by ones of the same name without their methods in
-    Python, which were asked before."""
-    if variable.is_constant() and not isinstance(variable, ClassVariable):
-        return variable.as_constant()
-    kind = variable.python_type()
-    if isinstance(variable, (OpaqueVariable, EnumVariable)):
-        return MISSING
-    if kind in _EMPTY:
-        return kind()
-    if not isinstance(variable, UserObjectVariable):
-        return MISSING
-    base = object if variable.payload is None else variable.payload.python_type()
-    return type(kind.__name__, (base,), {})() if base is object or base in _EMPTY else MISSING
-
-
-_EMPTY = frozenset({list, tuple, dict, set, frozenset, deque, OrderedDict})
-_TYPES = (ClassVariable, ConstantVariable)
 _NO_OBJECTS = (ConstantVariable, SymbolicNumber, ClassVariable)
 """Kinds that are told by their values, or guarded by identity."""
-_WITH_METHODS = (UserObjectVariable, SequenceVariable, DictVariable, SetVariable, MethodVariable, TensorVariable)
-"""Kinds that were asked for an answer of their own."""
 _COMPARED_BY_IDENTITY = frozenset({types.FunctionType, types.BuiltinFunctionType, types.ModuleType})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import torch
@@ -29,6 +29,7 @@ class SequenceVariable(VariableTracker):
     """Base: ``items`` are trackers, perhaps lazy."""
 
     __slots__ = ("items",)
+    answers_equality = True
     kind: type = tuple
 
     def __init__(self, items: list[VariableTracker], source: Source | None = None) -> None:
@@ -50,6 +51,15 @@ class SequenceVariable(VariableTracker):
 
     def python_value(self, tx: Any) -> Any:
         return self._build([tx.python_value(item) for item in self.items])
+
+    def made_real(self, leaf: Callable[[VariableTracker], Any]) -> Any:
+        return self._build([item.realize().made_real(leaf) for item in self.items])
+
+    def of_subclasses(self) -> Iterable[VariableTracker]:
+        return [each for item in self.items for each in item.realize().of_subclasses()]
+
+    def own_names(self, tx: Any) -> Iterable[str]:
+        return ()
 
     def is_plain(self, tx: Any) -> bool:
         return all(map(tx.is_plain, self.items))
@@ -166,6 +176,9 @@ class TupleVariable(SequenceVariable):
     def as_constant(self) -> Any:
         return tuple(item.realize().as_constant() for item in self.items)
 
+    def cache_key(self, tx: Any) -> Any:
+        return tuple(item.realize().cache_key(tx) for item in self.items)
+
     def key(self) -> Any:
         return tuple(item.realize().key() for item in self.items)
 
@@ -188,6 +201,9 @@ class TupleVariable(SequenceVariable):
             cg.load(item)
         cg.build("TUPLE", len(self.items))
 
+    def new_instance(self, cg: Any, base: type, load_class: Callable[[], None]) -> None:
+        cg.call(tuple.__new__, [load_class, lambda: cg.load_tuple(self.items)])
+
 
 class SizeVariable(TupleVariable):
     """`torch.Size`; its items are integers, known or symbolic."""
@@ -207,6 +223,9 @@ class SizeVariable(TupleVariable):
         return nodes if any(isinstance(node, torch.fx.Node) for node in nodes) else torch.Size(nodes), torch.Size(
             [pair[1] for pair in pairs]
         )
+
+    def cache_key(self, tx: Any) -> Any:
+        return self.as_constant()
 
     def _adds(self, other: SequenceVariable) -> bool:
         return isinstance(other, TupleVariable)
@@ -257,6 +276,9 @@ class NamedTupleVariable(TupleVariable):
     def as_constant(self) -> Any:
         return self._build([item.realize().as_constant() for item in self.items])
 
+    def cache_key(self, tx: Any) -> Any:
+        return VariableTracker.cache_key(self, tx)
+
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         fields = self.fields()
         if name in fields:
@@ -295,6 +317,9 @@ class MutableSequence(SequenceVariable):
 
     __slots__ = ()
     out_of_range = "list assignment index out of range"
+
+    def fill_instance(self, cg: Any, base: type) -> None:
+        cg.call_with_top(self.kind.extend, [lambda: cg.load_tuple(self.items)])  # type: ignore[attr-defined]
 
     def _changed(self, tx: Any) -> None:
         tx.effects.mutate(self)
@@ -450,9 +475,14 @@ class SliceVariable(VariableTracker):
 
     __slots__ = ("parts",)
 
+    answers_equality = True
+
     def __init__(self, parts: list[VariableTracker], source: Source | None = None) -> None:
         self.source = source
         self.parts = parts
+
+    def is_plain(self, tx: Any) -> bool:
+        return all(map(tx.is_plain, self.parts))
 
     def python_type(self) -> type:
         return slice

@@ -6,7 +6,7 @@ operations are done (``table``), and a recipe of them (``made``), by which gener
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +65,7 @@ class SetVariable(VariableTracker):
     """A set or frozenset. ``items``: key -> the item's tracker. ``table``: None where the order isn't known."""
 
     __slots__ = ("items", "cls", "table", "made", "real", "was_empty")
+    answers_equality = True
 
     def __init__(
         self,
@@ -319,7 +320,10 @@ class SetVariable(VariableTracker):
         else:
             _emit(cg, self.made)
 
-    def fill(self, cg: Any) -> None:
+    def own_names(self, tx: Any) -> Iterable[str]:
+        return ()
+
+    def fill_instance(self, cg: Any, base: type) -> None:
         """Empty set (of a class that derives from set) on the stack: do to it what was done to this one."""
         _replay_on_top(cg, _unrolled(self.made)[1])
 

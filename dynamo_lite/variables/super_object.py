@@ -8,7 +8,7 @@ from typing import Any
 from ..reasons import UnsupportedAttribute, UnsupportedOperation
 from .attributes import MISSING, BuiltinMethodVariable, bind, bind_classmethod
 from .base import VariableTracker, mro, own_namespace, unsupported
-from .function import ClassVariable
+from .classes import ClassVariable
 from .registry import models
 from .user_object import UserObjectVariable
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -53,6 +54,13 @@ class SymbolicNumber(VariableTracker):
         value = self.as_constant()
         return value, value
 
+    @property
+    def operand(self) -> Any:  # type: ignore[override]
+        return self.number
+
+    def index(self, tx: Any, message: str) -> Any:
+        return ConstantVariable(self.as_constant()).index(tx, message)
+
     def identity(self) -> Any:
         return ConstantVariable(self.as_constant())
 
@@ -80,7 +88,7 @@ class SymbolicNumber(VariableTracker):
         return ConstantVariable(self.as_constant()).call_method(tx, name, args, kwargs)
 
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
-        number = _number(other)
+        number = other.operand
         if number is None:
             return None
         left, right = (number, self.number) if reflected else (self.number, number)
@@ -96,8 +104,7 @@ class SymbolicNumber(VariableTracker):
         except TypeError:
             return tx.make(function(self.as_constant()))
 
-    def converted(self, tx: Any, function: Any) -> VariableTracker:
-        """``function(self)``, of a builtin or of the module ``math``."""
+    def converted(self, tx: Any, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
         if function in _ROUNDING and self.python_type() is int:
             return self
         symbolic = _FUNCTIONS.get(function)
@@ -106,7 +113,7 @@ class SymbolicNumber(VariableTracker):
         return tx.make(symbolic(self.number))
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        number = _number(other)
+        number = other.operand
         if number is None:
             return None
         found = COMPARE[symbol](self.number, number)
@@ -163,14 +170,6 @@ def _load_place(cg: Any, place: Any) -> None:
     cg.call(method[place.kind], [lambda: cg.load_source(place.source), *dim])
 
 
-def _number(operand: VariableTracker) -> Any:
-    """An operand of arithmetic with symbols; None for what is no number."""
-    if isinstance(operand, SymbolicNumber):
-        return operand.number
-    return operand.value if isinstance(operand, ConstantVariable) and type(operand.value) in _NUMBERS else None
-
-
-_NUMBERS = (int, float, bool)
 _PYTHON_TYPES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -48,7 +48,6 @@ from .registry import ask, to_array
 from .sequence import (
     ListVariable,
     NamedTupleVariable,
-    SequenceVariable,
     SizeVariable,
     TupleVariable,
     is_namedtuple_class,
@@ -99,6 +98,7 @@ class TensorVariable(VariableTracker):
     """A tensor. ``fake`` has its dtype, device, sizes, strides and ``requires_grad``; ``cls`` is its Python class."""
 
     __slots__ = ("node", "fake", "cls", "value", "attrs")
+    answers_equality = True
     asks = False
     """Whether torch's functions ask its class first."""
 
@@ -121,6 +121,18 @@ class TensorVariable(VariableTracker):
 
     def as_fx(self) -> tuple[Any, Any]:
         return self.node, self.fake
+
+    def of_subclasses(self) -> Iterable[VariableTracker]:
+        return (self,) if self.asks else ()
+
+    def index(self, tx: Any, message: str) -> Any:
+        try:
+            return self._value(tx, "__index__", []).as_constant()
+        except TypeError as error:
+            tx.raise_error(TypeError, *error.args)
+
+    def converted(self, tx: Any, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
+        return self._value(tx, f"__{function.__name__}__", [])
 
     def key(self) -> Any:
         return self
@@ -498,7 +510,7 @@ def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> Varia
         kwargs = _with_device(target, kwargs)
     pairs = [arg.as_fx() for arg in args]
     named = {name: value.as_fx() for name, value in kwargs.items()}
-    if tx.attempt.asks_classes and _asks_class([*args, *kwargs.values()]):
+    if tx.attempt.asks_classes and any(arg.realize().of_subclasses() for arg in (*args, *kwargs.values())):
         return ask(tx, target, args, kwargs)
     fakes = [pair[1] for pair in pairs]
     fake_kwargs = {name: pair[1] for name, pair in named.items()}
@@ -550,15 +562,6 @@ def _said_to_be_written(target: Any, fakes: list[Any]) -> list[torch.Tensor]:
         written = [each.alias_info is not None and each.alias_info.is_write for each in arguments]
         _tensors_in([fake for fake, is_write in zip(fakes, written) if is_write], found)
     return found
-
-
-def _asks_class(args: Any) -> bool:
-    """Whether an instance of a subclass is among the arguments."""
-    for arg in args:
-        arg = arg.realize()
-        if isinstance(arg, TensorVariable) and arg.asks or isinstance(arg, SequenceVariable) and _asks_class(arg.items):
-            return True
-    return False
 
 
 def _with_device(target: Any, kwargs: Kwargs) -> Kwargs:

@@ -21,7 +21,7 @@ from .constant import ConstantVariable
 from .context import ContextVariable
 from .mapping import DictVariable
 from .registry import Model, models, models_if, provides
-from .sequence import ListVariable, SequenceVariable, SizeVariable, TupleVariable
+from .sequence import ListVariable, SizeVariable, TupleVariable
 from .tensor import METHODS, TensorMethod, TensorVariable, record, wrap_plain
 
 _TENSOR = torch.Tensor
@@ -141,14 +141,7 @@ def asks_classes(tx: Any) -> bool:
 
 def instances(args: Any) -> list[SubclassVariable]:
     """Instances of subclasses among arguments, those in sequences too."""
-    found = []
-    for arg in args:
-        arg = arg.realize()
-        if isinstance(arg, SubclassVariable):
-            found.append(arg)
-        elif isinstance(arg, SequenceVariable):
-            found += instances(arg.items)
-    return found
+    return [each for arg in args for each in arg.realize().of_subclasses()]
 
 
 @provides("ask")
@@ -180,22 +173,17 @@ def _probe(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> tuple[_Asked, di
     known: dict[int, Any] = {}
 
     def real(arg: VariableTracker) -> Any:
-        arg = arg.realize()
-        if isinstance(arg, TensorVariable):
-            made = arg.fake
-            if isinstance(arg, SubclassVariable):
-                empty = torch.empty(arg.fake.shape, dtype=arg.fake.dtype, device="meta")
-                made = torch.Tensor.as_subclass(empty, _Probe)
+        made = arg.as_fx()[1]
+        if arg.of_subclasses():
+            made = torch.Tensor.as_subclass(torch.empty(made.shape, dtype=made.dtype, device="meta"), _Probe)
+        if isinstance(made, torch.Tensor):
             known[id(made)] = (made, arg)
-            return made
-        if isinstance(arg, (ListVariable, TupleVariable)):
-            return arg._build([real(item) for item in arg.items])
-        return arg.as_fx()[1]
+        return made
 
     tx.graph.leave()
     try:
-        values = [real(arg) for arg in args]
-        named = {name: real(value) for name, value in kwargs.items()}
+        values = [arg.realize().made_real(real) for arg in args]
+        named = {name: value.realize().made_real(real) for name, value in kwargs.items()}
         if isinstance(target, str):
             getattr(values[0], target)(*values[1:], **named)
         else:

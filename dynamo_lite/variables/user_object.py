@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copyreg
-import enum
 import functools
 import types
 from collections import OrderedDict, defaultdict, deque
+from collections.abc import Iterable
 from typing import Any
 
 from ..reasons import UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
@@ -31,7 +30,6 @@ from .base import (
     VariableTracker,
     call_handler,
     mro,
-    own_namespace,
     unsupported,
     wraps_if,
     wraps_type,
@@ -39,12 +37,12 @@ from .base import (
 from .constant import ConstantVariable, unless_refused
 from .instance_dict import InstanceDictVariable
 from .lookup import is_heap_type, is_instantiable
-from .mapping import DictVariable, refill_ordered, wrap_dict_items
+from .mapping import DictVariable, wrap_dict_items
+from .object_methods import OBJECT_METHODS
 from .polyfills import exception_groups
 from .sequence import ListVariable, SequenceVariable, TupleVariable, wrap_items
-from .sets import SetVariable
-from .symbols import COMPARE, method_of
-from .text import has_own_text, text_by
+from .symbols import method_of
+from .text import text_by
 
 PLAIN: dict[type, Any] = {
     int: int.__int__,
@@ -86,6 +84,7 @@ class UserObjectVariable(VariableTracker):
     """An object. ``attrs``: what was written inside, None for deleted; ``payload``: its items as a container."""
 
     __slots__ = ("value", "cls", "attrs", "payload", "deleted")
+    answers_equality = True
 
     def __init__(
         self, value: Any, cls: type, source: Source | None = None, payload: VariableTracker | None = None
@@ -148,6 +147,40 @@ class UserObjectVariable(VariableTracker):
                 raise NotConstant(self.describe())
             guard_class_attribute(tx, self.cls, name, raw)
         return self.payload.value
+
+    def cache_key(self, tx: Any) -> Any:
+        by_identity = class_lookup(self.cls, "__hash__") is object.__hash__ and (
+            class_lookup(self.cls, "__eq__") is object.__eq__
+        )
+        if self.is_new or self.source is None or not by_identity:
+            return super().cache_key(tx)
+        self.source.check("id", self.value)
+        return self.value
+
+    def index(self, tx: Any, message: str) -> Any:
+        found = self._special(tx, "__index__")
+        if found is not None:
+            if not issubclass(found.python_type(), int):
+                tx.raise_error(TypeError, f"__index__ returned non-int (type {found.python_type().__name__})")
+            return tx.python_value(found)
+        if isinstance(self.payload, ConstantVariable) and isinstance(self.payload.value, int):
+            return self.payload.value
+        return super().index(tx, message)
+
+    def stand_in(self) -> Any:
+        """One of a class of that name without its methods in Python, which were asked before."""
+        empty = type(self.cls.__name__, (object if self.payload is None else self.payload.python_type(),), {})
+        return empty() if self.payload is None else empty(self.payload.stand_in())
+
+    def own_names(self, tx: Any) -> Iterable[str]:
+        return self.namespace(tx).items if self.cls.__dictoffset__ else ()
+
+    def mapping_items(self, tx: Any) -> VariableTracker | None:
+        """Of one that derives from dict by its items, whatever its other methods say."""
+        if isinstance(self.payload, DictVariable) and self.payload.cls is dict:
+            if tx.lookup(self.cls, "__iter__") is dict.__iter__:
+                return self.payload
+        return super().mapping_items(tx)
 
     # -- the instance's own attributes -----------------------------------------------------------------------------
 
@@ -266,7 +299,7 @@ class UserObjectVariable(VariableTracker):
 
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         """A method in C: ``object``'s own, or the container's."""
-        handler = _OBJECT_METHODS.get(name)
+        handler = OBJECT_METHODS.get(name)
         if isinstance(self.payload, ConstantVariable) and name == "__init__":
             return ConstantVariable(None)
         if self.payload is not None and (handler is None or name in ("__init__", "__eq__", "__ne__")):
@@ -427,21 +460,15 @@ class UserObjectVariable(VariableTracker):
     def reconstruct(self, cg: Any) -> None:
         if self.value is not None:
             raise NotConstant(self.describe())
-        base = payload_base(self.cls)
+        base = payload_base(self.cls) or object
 
         def new() -> None:
-            if isinstance(self.payload, ConstantVariable):
-                cg.call(base.__new__, [lambda: cg.load_class(self.cls), lambda: cg.load(self.payload)])
-            elif isinstance(self.payload, TupleVariable):
-                cg.call(tuple.__new__, [lambda: cg.load_class(self.cls), lambda: cg.load_tuple(self.payload.items)])
-            else:
-                cg.call((base or object).__new__, [lambda: cg.load_class(self.cls)])
+            make = super(UserObjectVariable, self) if self.payload is None else self.payload
+            make.new_instance(cg, base, lambda: cg.load_class(self.cls))
 
         def fill(cg: Any) -> None:
-            if isinstance(self.payload, SetVariable):
-                self.payload.fill(cg)
-            elif self.payload is not None and not isinstance(self.payload, (TupleVariable, ConstantVariable)):
-                cg.call_with_top(_FILLERS[base], [lambda: _load_payload(self.payload, cg)])
+            if self.payload is not None:
+                self.payload.fill_instance(cg, base)
             self.store_attributes(cg)
 
         cg.make_then_fill(self, new, fill)
@@ -493,141 +520,12 @@ def unwrapped(variable: VariableTracker) -> VariableTracker:
     return variable
 
 
-def _load_payload(payload: Any, cg: Any) -> None:
-    if isinstance(payload, DictVariable):
-        payload.load_items(cg)
-    else:
-        cg.load_tuple(list(payload.items))
-
-
-_FILLERS: dict[type | None, Any] = {
-    OrderedDict: refill_ordered,
-    dict: dict.update,
-    list: list.extend,
-    deque: deque.extend,
-}
-
-
 def instance_dict(value: Any) -> dict[str, Any] | None:
     """The instance's real ``__dict__``, whatever its class says of attribute access."""
     try:
         return object.__getattribute__(value, "__dict__")
     except AttributeError:
         return None
-
-
-def _object_setattr(tx: Any, obj: Any, name: VariableTracker, value: VariableTracker) -> VariableTracker:
-    object_setattr(tx, obj, name.as_constant(), value)
-    return ConstantVariable(None)
-
-
-def _object_delattr(tx: Any, obj: Any, name: VariableTracker) -> VariableTracker:
-    object_delattr(tx, obj, name.as_constant())
-    return ConstantVariable(None)
-
-
-def _object_init(tx: Any, obj: Any, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    if (args or kwargs) and tx.lookup(obj.python_type(), "__new__") is object.__new__:
-        tx.raise_error(TypeError, f"{obj.python_type().__name__}() takes no arguments")
-    return ConstantVariable(None)
-
-
-def _object_eq(tx: Any, obj: Any, other: VariableTracker) -> VariableTracker:
-    return ConstantVariable(True if obj is other else NotImplemented)
-
-
-def _object_reduce(tx: Any, obj: Any, protocol: VariableTracker) -> VariableTracker:
-    """``object.__reduce_ex__`` from protocol 2 on, for classes that leave pickling to it."""
-    cls = obj.python_type()
-    own = ("__reduce__", "__getnewargs__", "__getnewargs_ex__")
-    if obj.payload is not None or any(tx.lookup(cls, name) is not getattr(object, name, MISSING) for name in own):
-        unsupported(UnsupportedAttribute(obj.describe(), "__reduce_ex__", "its class says how it is pickled"))
-    state = obj._special(tx, "__getstate__")
-    if state is None:
-        state = _object_state(tx, obj)
-    parts = [tx.make(copyreg.__newobj__), TupleVariable([tx.make(cls)]), state]  # type: ignore[attr-defined]
-    return TupleVariable([*parts, ConstantVariable(None), ConstantVariable(None)])
-
-
-def _object_state(tx: Any, obj: Any) -> VariableTracker:
-    """``object.__getstate__``: the attributes, those in slots apart."""
-    cls = obj.python_type()
-    own: VariableTracker = obj.namespace(tx) if cls.__dictoffset__ else ConstantVariable(None)
-    if isinstance(own, DictVariable) and not own.items:
-        own = ConstantVariable(None)
-    slots = DictVariable({})
-    known = own_namespace(cls).get("__slotnames__", [])  # copyreg's cache, or the program's own
-    if type(known) is not list or any(type(name) is not str for name in known):
-        unsupported(UnsupportedAttribute(obj.describe(), "__getstate__", "its class says which slots it has"))
-    for name in copyreg._slotnames(cls):  # type: ignore[attr-defined]
-        value = obj.slot_get(tx, name, class_lookup(cls, name))
-        if value is not None:
-            slots.put(tx, ConstantVariable(name), value)
-    return TupleVariable([own, slots]) if slots.items else own
-
-
-_OBJECT_METHODS: dict[str, Any] = {
-    "__setattr__": _object_setattr,
-    "__delattr__": _object_delattr,
-    "__getattribute__": lambda tx, obj, name: generic_getattr(tx, obj, name.as_constant(), hook=False),
-    "__init__": _object_init,
-    "__init_subclass__": lambda tx, obj: ConstantVariable(None),
-    "__eq__": _object_eq,
-    "__reduce_ex__": _object_reduce,
-}
-
-
-class EnumVariable(UserObjectVariable):
-    """A member of an enumeration: one object for the life of the class."""
-
-    __slots__ = ()
-
-    def as_constant(self) -> Any:
-        return self.value
-
-    def as_fx(self) -> tuple[Any, Any]:
-        base = payload_base(self.cls)
-        value = self.value if base not in PLAIN else PLAIN[base](self.value)
-        return value, value
-
-    def key(self) -> Any:
-        return self.value
-
-    def python_value(self, tx: Any) -> Any:
-        return self.value
-
-    def is_plain(self, tx: Any) -> bool:
-        return not has_own_text(tx, self.cls)
-
-    def text(self, tx: Any, name: str) -> VariableTracker:
-        return VariableTracker.text(self, tx, name) if self.is_plain(tx) else super().text(tx, name)
-
-    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
-        return VariableTracker.format(self, tx, spec) if self.is_plain(tx) else super().format(tx, spec)
-
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
-        if name in _OF_MEMBERS and class_lookup(self.cls, name) is class_lookup(enum.Enum, name):
-            return tx.make(getattr(self.value, name))
-        return super().getattr(tx, name)
-
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if other.is_constant() and not isinstance(tx.lookup(self.cls, method_of(symbol)), types.FunctionType):
-            return tx.make(tx.fold(COMPARE[symbol], (self.value, other.as_constant())))
-        return super().compare(tx, symbol, other)
-
-    def truth(self, tx: Any) -> bool:
-        return tx.fold(bool, (self.value,))
-
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if isinstance(self.value, (str, int)) and name not in _OBJECT_METHODS:
-            return tx.make(tx.fold(getattr(self.value, name), [tx.python_value(arg) for arg in args]))
-        return super().call_method(tx, name, args, kwargs)
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.load_const(self.value)
-
-
-_OF_MEMBERS = frozenset({"value", "name", "_value_", "_name_"})
 
 
 class OpaqueVariable(VariableTracker):
@@ -647,6 +545,9 @@ class OpaqueVariable(VariableTracker):
         return f"a {type(self.value).__qualname__} ({self.why})"
 
     def key(self) -> Any:
+        raise NotConstant(self.why)
+
+    def stand_in(self) -> Any:
         raise NotConstant(self.why)
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
@@ -711,12 +612,6 @@ def wrap_opaque(attempt: Any, value: Any, source: Source, why: str) -> VariableT
     if source.kind != "const":
         source.check("type", type(value))
     return OpaqueVariable(value, source, why)
-
-
-@wraps_if(lambda value: issubclass(type(value), enum.Enum), order=4)
-def _wrap_enum(attempt: Any, value: enum.Enum, source: Source) -> VariableTracker:
-    source.check("id", value)
-    return EnumVariable(value, type(value), source)
 
 
 wraps_type(types.UnionType, types.GenericAlias)(ConstantVariable.by_identity)

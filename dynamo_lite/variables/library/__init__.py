@@ -2,9 +2,23 @@
 
 from importlib.util import find_spec
 
-from . import copy, functools, inspect, itertools, lru_cache, operator, output, pure, re, string, sys, types
+from . import (
+    copy,
+    functools,
+    inspect,
+    itertools,
+    itertools_groups,
+    lru_cache,
+    operator,
+    output,
+    pure,
+    re,
+    string,
+    sys,
+    types,
+)
 
-ALL = (copy, functools, inspect, itertools, lru_cache, operator, output, pure, re, string, sys, types)
+ALL = (copy, functools, inspect, itertools, itertools_groups, lru_cache, operator, output, pure, re, string, sys, types)
 
 if find_spec("numpy") is not None:
     from . import numpy  # noqa: F401

@@ -11,9 +11,11 @@ from .. import polyfills
 from ..attributes import MISSING, MethodVariable, class_lookup
 from ..base import VariableTracker, mro, unsupported
 from ..c_callable import BuiltinVariable
+from ..classes import ClassVariable
 from ..constant import ConstantVariable
 from ..deques import DequeVariable
-from ..function import ClassVariable, FunctionVariable, NestedFunctionVariable
+from ..enumeration import EnumVariable
+from ..function import FunctionVariable, NestedFunctionVariable
 from ..identity import IdVariable
 from ..instance_dict import InstanceDictVariable
 from ..keys import key_of
@@ -21,7 +23,7 @@ from ..mapping import DictVariable
 from ..registry import models
 from ..sequence import ListVariable, NamedTupleVariable, SizeVariable, TupleVariable
 from ..sets import SetVariable
-from ..user_object import EnumVariable, UserObjectVariable
+from ..user_object import UserObjectVariable
 
 Copier = Callable[[Any, Any], VariableTracker]
 

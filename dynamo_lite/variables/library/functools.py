@@ -8,8 +8,9 @@ from typing import Any
 from ...reasons import UnsupportedOperation
 from ...source import Source
 from ..base import Args, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_type
+from ..classes import ClassVariable
 from ..constant import ConstantVariable
-from ..function import ClassVariable, FunctionVariable
+from ..function import FunctionVariable
 from ..mapping import DictVariable
 from ..registry import Model, models, models_if
 from ..sequence import TupleVariable

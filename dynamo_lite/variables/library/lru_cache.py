@@ -15,14 +15,13 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from ...reasons import UnknownCall, UnsupportedOperation
 from ...source import Source
-from ..attributes import MethodVariable, binds, class_attribute, class_lookup
+from ..attributes import MethodVariable, binds, class_attribute
 from ..base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker, unsupported, wraps_type
 from ..constant import ConstantVariable
-from ..function import ClassVariable, FunctionVariable
 from ..keys import key_of
 from ..registry import models
-from ..sequence import NamedTupleVariable, SizeVariable, TupleVariable
-from ..user_object import EnumVariable, UserObjectVariable
+from ..sequence import NamedTupleVariable
+from ..user_object import UserObjectVariable
 
 WRAPPER: type = functools._lru_cache_wrapper
 
@@ -74,8 +73,8 @@ class CachedVariable(UserObjectVariable):
     __slots__ = ()
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        values = [_hashable(tx, arg) for arg in args]
-        named = {name: _hashable(tx, value) for name, value in kwargs.items()}
+        values = [arg.cache_key(tx) for arg in args]
+        named = {name: value.cache_key(tx) for name, value in kwargs.items()}
         if not hasattr(self.value, "cache_parameters"):
             unsupported(UnknownCall(self.describe(), "its cache is not one of functools.lru_cache"))
         parameters = self.value.cache_parameters()
@@ -141,23 +140,6 @@ class _AllButFirst:
             self._first = False
         else:
             self._call()
-
-
-def _hashable(tx: Any, variable: VariableTracker) -> Any:
-    """The value of an argument, where its hash and equality are C code's."""
-    if isinstance(variable, TupleVariable) and variable.python_type() is tuple:
-        return tuple(_hashable(tx, item.realize()) for item in variable.items)
-    if isinstance(variable, SizeVariable):
-        return variable.as_constant()
-    if type(variable) is UserObjectVariable and not variable.is_new and variable.source is not None:
-        cls = variable.cls
-        if class_lookup(cls, "__hash__") is object.__hash__ and class_lookup(cls, "__eq__") is object.__eq__:
-            variable.source.check("id", variable.value)
-            return variable.value
-    if isinstance(variable, (ConstantVariable, ClassVariable, FunctionVariable)) and variable.is_constant():
-        if not isinstance(variable, EnumVariable):
-            return variable.as_constant()
-    unsupported(UnsupportedOperation("a cached function's call with an argument", variable.describe()))
 
 
 @wraps_type(WRAPPER)

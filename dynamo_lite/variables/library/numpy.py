@@ -26,9 +26,8 @@ from ..attributes import BuiltinMethodVariable, class_lookup
 from ..base import Args, KnownVariable, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type
 from ..c_callable import BuiltinVariable
 from ..constant import ConstantVariable
-from ..function import ClassVariable
 from ..registry import Model, models, models_raw, provides
-from ..sequence import ListVariable, SliceVariable, TupleVariable
+from ..sequence import TupleVariable
 from ..symbols import BINARY, COMPARE, UNARY
 from ..tensor import TensorVariable, record
 
@@ -281,33 +280,29 @@ def call(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwa
     """Record ``target``, which stands for numpy's ``real``, if a trial shows that it is the same."""
     if "out" in kwargs or "where" in kwargs:
         unsupported(UnsupportedOperation("a numpy function with out= or where=", "arrays"))
-    tried: list[tuple[NdarrayVariable, Any]] = []
-    trial_args = [_trial(tx, arg, tried) for arg in args]
-    trial_named = {name: _trial(tx, value, tried) for name, value in kwargs.items()}
+    tried: Tried = []
+
+    def trial(variable: VariableTracker) -> Any:
+        """Ones where the data isn't known."""
+        if not isinstance(variable, NdarrayVariable):
+            return variable.python_value(tx)
+        tried.append((variable, _ones_like(variable)))
+        return tried[-1][1]
+
+    trial_args = [arg.realize().made_real(trial) for arg in args]
+    trial_named = {name: value.realize().made_real(trial) for name, value in kwargs.items()}
     try:
         with warnings.catch_warnings(), numpy.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             expected = real(*trial_args, **trial_named)
     except FOLDED_ERRORS as error:
         unsupported(OperatorFailed(getattr(target, "__name__", "numpy"), f"{type(error).__name__}: {error}"))
-    for variable, trial in tried:
-        if expected is trial:
+    for variable, ones in tried:
+        if expected is ones:
             return variable
     named = {name: _for_graph(value) for name, value in kwargs.items()}
     found = record(tx, "call_function", target, [_for_graph(arg) for arg in args], named)
     return _paired(tx, expected, found, tried)
-
-
-def _trial(tx: Any, variable: VariableTracker, tried: list[tuple[NdarrayVariable, Any]]) -> Any:
-    """A real value like this one: ones where the data isn't known."""
-    variable = variable.realize()
-    if isinstance(variable, NdarrayVariable):
-        made = _ones_like(variable)
-        tried.append((variable, made))
-        return made
-    if isinstance(variable, (ListVariable, TupleVariable)):
-        return variable._build([_trial(tx, item, tried) for item in variable.items])
-    return tx.python_value(variable)
 
 
 def _ones_like(variable: NdarrayVariable) -> Any:
@@ -327,34 +322,43 @@ def _ones_like(variable: NdarrayVariable) -> Any:
 def _for_graph(variable: VariableTracker) -> VariableTracker:
     """Types of items by name."""
     variable = variable.realize()
-    if isinstance(variable, DtypeVariable):
-        return ConstantVariable(variable.value.name)
-    if isinstance(variable, ClassVariable) and variable.value in (int, float, bool, complex, *SCALARS):
-        return ConstantVariable(numpy.dtype(variable.value).name)
+    known = variable.as_constant() if variable.is_constant() else None
+    if isinstance(known, numpy.dtype) or any(known is each for each in (int, float, bool, complex, *SCALARS)):
+        return ConstantVariable(numpy.dtype(known).name)
     return variable
 
 
-def _paired(
-    tx: Any, expected: Any, found: VariableTracker, tried: list[tuple[NdarrayVariable, Any]]
-) -> VariableTracker:
+Tried = list[tuple[NdarrayVariable, Any]]
+"""Arrays, and what stood for each in a trial."""
+
+
+def _paired(tx: Any, expected: Any, found: VariableTracker, tried: Tried) -> VariableTracker:
     """What was recorded as what numpy returns."""
-    found = found.realize()
-    if isinstance(found, TensorVariable) and isinstance(expected, SCALARS):
-        _check_form(expected, found)
-        return NdarrayVariable(found, True)
-    if isinstance(found, TensorVariable) and type(expected) is numpy.ndarray:
-        return _paired_array(tx, expected, found, tried)
-    if isinstance(found, (TupleVariable, ListVariable)) and type(expected) is found.python_type():
-        if len(expected) == len(found.items):
-            return type(found)([_paired(tx, one, item, tried) for one, item in zip(expected, found.items)])
-    if isinstance(found, ConstantVariable) and type(expected) is type(found.value) and expected == found.value:
-        return found
-    _in_another_form(f"{found.describe()} for {type(expected).__name__}")
+    return _PAIRED.get(type(expected), _paired_constant)(tx, expected, found.realize(), tried)
 
 
-def _paired_array(
-    tx: Any, expected: Any, found: TensorVariable, tried: list[tuple[NdarrayVariable, Any]]
-) -> VariableTracker:
+def _paired_scalar(tx: Any, expected: Any, found: VariableTracker, tried: Tried) -> VariableTracker:
+    _check_form(expected, found)
+    return NdarrayVariable(found, True)  # type: ignore[arg-type]
+
+
+def _paired_items(tx: Any, expected: Any, found: VariableTracker, tried: Tried) -> VariableTracker:
+    items = [*(found.contained() or ())]
+    if found.python_type() is not type(expected) or len(items) != len(expected):
+        _in_another_form(f"{found.describe()} for {type(expected).__name__}")
+    return found.with_contained(tx, iter([_paired(tx, one, item, tried) for one, item in zip(expected, items)]))
+
+
+def _paired_constant(tx: Any, expected: Any, found: VariableTracker, tried: Tried) -> VariableTracker:
+    known = found.as_constant() if found.is_constant() else None
+    if type(expected) is not type(known) or expected != known:
+        _in_another_form(f"{found.describe()} for {type(expected).__name__}")
+    return found
+
+
+def _paired_array(tx: Any, expected: Any, found: VariableTracker, tried: Tried) -> VariableTracker:
+    _check_form(expected, found)
+    assert isinstance(found, TensorVariable)
     sources = [(variable.tensor.fake, trial) for variable, trial in tried if isinstance(trial, numpy.ndarray)]
     storage = found.fake.untyped_storage()._cdata
     shared = [
@@ -364,7 +368,6 @@ def _paired_array(
         found = record(tx, "call_method", "clone", [found], {})  # type: ignore[assignment]
     if any(ours and not theirs for ours, theirs in shared):
         _in_another_form("a copy for a view")
-    _check_form(expected, found)
     layout = [stride * found.fake.itemsize for size, stride in zip(found.fake.shape, found.fake.stride()) if size > 1]
     wanted = [stride for size, stride in zip(expected.shape, expected.strides) if size > 1]
     if layout != wanted and found.fake.numel():
@@ -372,7 +375,17 @@ def _paired_array(
     return NdarrayVariable(found)
 
 
-def _check_form(expected: Any, found: TensorVariable) -> None:
+_PAIRED: dict[type, Callable[..., VariableTracker]] = {
+    numpy.ndarray: _paired_array,
+    **dict.fromkeys((list, tuple), _paired_items),
+    **dict.fromkeys(SCALARS, _paired_scalar),
+}
+"""By the type of what numpy returned."""
+
+
+def _check_form(expected: Any, found: VariableTracker) -> None:
+    if not isinstance(found, TensorVariable):
+        _in_another_form(f"{found.describe()} for {type(expected).__name__}")
     fake = found.fake
     if numpy_dtype(fake.dtype) != expected.dtype or tuple(fake.shape) != expected.shape:
         _in_another_form(f"{fake.dtype} of {tuple(fake.shape)} for {expected.dtype} of {expected.shape}")
@@ -398,7 +411,7 @@ def call_function(tx: Any, function: Any, args: Args, kwargs: Kwargs) -> Variabl
     """One of numpy's functions: on known values numpy's own, on arrays torch's."""
     everything = [*args, *kwargs.values()]
     arrays = any(map(_holds_array, everything))
-    if not arrays and all(map(_is_known, everything)) and function not in _CREATORS:
+    if not arrays and all(map(tx.is_plain, everything)) and function not in _CREATORS:
         named = {name: tx.python_value(value) for name, value in kwargs.items()}
         return quietly(tx, function, [tx.python_value(arg) for arg in args], named)
     target = function_of_torch(function.__name__) if getattr(numpy, function.__name__, None) is function else None
@@ -414,18 +427,7 @@ _CREATORS = frozenset(
 
 def _holds_array(variable: VariableTracker) -> bool:
     variable = variable.realize()
-    if isinstance(variable, (ListVariable, TupleVariable)):
-        return any(map(_holds_array, variable.items))
-    return isinstance(variable, NdarrayVariable)
-
-
-def _is_known(variable: VariableTracker) -> bool:
-    variable = variable.realize()
-    if isinstance(variable, (ListVariable, TupleVariable)):
-        return all(map(_is_known, variable.items))
-    if isinstance(variable, SliceVariable):
-        return all(map(_is_known, variable.parts))
-    return isinstance(variable, (ConstantVariable, NumpyScalarVariable, ClassVariable))
+    return isinstance(variable, NdarrayVariable) or any(map(_holds_array, variable.contained() or ()))
 
 
 wraps_type(numpy.ufunc, type(numpy.sum))(NumpyFunctionVariable.by_identity)

@@ -15,7 +15,6 @@ from ..registry import models
 from ..sequence import TupleVariable
 from ..symbols import BINARY, COMPARE, INPLACE, UNARY
 from ..user_object import UserObjectVariable
-from .pure import number
 
 
 @models(operator.length_hint)
@@ -56,7 +55,7 @@ models(operator.is_)(lambda tx, a, b: ConstantVariable(tx.identical(a, b)))
 models(operator.is_not)(lambda tx, a, b: ConstantVariable(not tx.identical(a, b)))
 models(operator.contains)(lambda tx, a, b: ConstantVariable(a.contains(tx, b)))
 models(operator.getitem)(lambda tx, a, b: tx.getitem(a, b))
-models(operator.index)(lambda tx, a: tx.make(tx.fold(operator.index, (number(tx, a, "__index__"),))))
+models(operator.index)(lambda tx, a: tx.make(tx.index_value(a)))
 
 
 @models(operator.setitem)

@@ -13,9 +13,7 @@ from ..base import Args, Kwargs, VariableTracker, unsupported
 from ..constant import ConstantVariable, unless_refused
 from ..registry import models, models_raw
 from ..sequence import TupleVariable
-from ..symbolic import SymbolicNumber
 from ..tensor import TensorVariable
-from ..user_object import UserObjectVariable
 
 _PURE: tuple[Any, ...] = (
     *(value for name, value in vars(math).items() if isinstance(value, types.BuiltinFunctionType)),
@@ -37,16 +35,6 @@ _OF_INTEGERS = frozenset(
 _OVER_ITEMS = frozenset({bytes, math.prod, math.fsum})
 
 
-def number(tx: Any, variable: VariableTracker, *methods: str, drain: bool = False) -> Any:
-    """The known value of an argument; of an object, what the first of these methods that it has returns."""
-    if isinstance(variable, UserObjectVariable) and not variable.is_constant():
-        for name in methods:
-            method = variable.special(tx, name)
-            if method is not None:
-                return tx.python_value(tx.call(method, [], {}).realize())
-    return tx.python_value(variable, drain)
-
-
 def _pure(value: Any) -> None:
     own = _OWN_METHOD.get(value)
     methods = ("__index__",) if value in _OF_INTEGERS else ("__float__", "__index__")
@@ -54,15 +42,14 @@ def _pure(value: Any) -> None:
     def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         if any(isinstance(arg, TensorVariable) for arg in args):
             unsupported(UnsupportedOperation(f"{value.__name__}()", "a tensor"))
-        if len(args) == 1 and not kwargs and isinstance(args[0], SymbolicNumber):
-            return args[0].converted(tx, value)
-        if own is not None and args and isinstance(args[0], UserObjectVariable) and not args[0].is_constant():
-            method = args[0].special(tx, own)
-            if method is not None:
-                return tx.call(method, args[1:], kwargs)
+        method = args[0].special(tx, own) if own is not None and args else None
+        if method is not None:
+            return tx.call(method, args[1:], kwargs)
+        if len(args) == 1 and not kwargs and value not in _OVER_ITEMS:
+            return args[0].converted(tx, value, methods)
         named = {name: tx.python_value(item) for name, item in kwargs.items()}
         drain = value in _OVER_ITEMS
-        return tx.make(tx.fold(value, [number(tx, arg, *methods, drain=drain) for arg in args], named))
+        return tx.make(tx.fold(value, [arg.known_number(tx, methods, drain) for arg in args], named))
 
     models_raw(value, model)
 
@@ -91,11 +78,9 @@ def _ascii(tx: Any, of: VariableTracker) -> VariableTracker:
 @models(divmod)
 def _divmod(tx: Any, left: VariableTracker, right: VariableTracker) -> VariableTracker:
     for one, name, other in ((left, "__divmod__", right), (right, "__rdivmod__", left)):
-        if isinstance(one, UserObjectVariable) and not one.is_constant():
-            method = one.special(tx, name)
-            found = None if method is None else unless_refused(tx.call(method, [other], {}).realize())
-            if found is not None:
-                return found
+        found = unless_refused(one._special(tx, name, other))
+        if found is not None:
+            return found
     return tx.make(tx.fold(divmod, (tx.python_value(left), tx.python_value(right))))
 
 
@@ -103,10 +88,9 @@ def _divmod(tx: Any, left: VariableTracker, right: VariableTracker) -> VariableT
 def _pow(tx: Any, base: VariableTracker, exp: VariableTracker, mod: VariableTracker | None = None) -> VariableTracker:
     if mod is None or tx.is_none(mod):
         return tx.binary("**", base, exp)
-    if isinstance(base, UserObjectVariable) and not base.is_constant():
-        method = base.special(tx, "__pow__")
-        if method is not None:
-            return tx.call(method, [exp, mod], {})
+    found = base._special(tx, "__pow__", exp, mod)
+    if found is not None:
+        return found
     return tx.make(tx.fold(pow, [tx.python_value(each) for each in (base, exp, mod)]))
 
 

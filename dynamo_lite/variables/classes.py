@@ -1,0 +1,213 @@
+"""Classes and modules that exist."""
+
+from __future__ import annotations
+
+import enum
+import operator
+import sys
+import types
+from typing import Any
+
+from .. import skip
+from ..reasons import UnsupportedAttribute, UnsupportedOperation
+from .attributes import MISSING, bind, class_attribute, class_lookup, guard_class_lacks, is_data_descriptor
+from .base import Args, KnownVariable, Kwargs, NotConstant, VariableTracker, told_by_identity, unsupported, wraps_if
+from .constant import ConstantVariable, unless_refused
+from .function import trusted_module
+from .symbols import method_of
+from .text import has_own_text, text_by
+
+
+class ModuleVariable(KnownVariable):
+    """An imported module."""
+
+    __slots__ = ()
+    known_by_identity = True
+    immortal = True
+
+    def describe(self) -> str:
+        return f"module {self.name}"
+
+    @property
+    def name(self) -> Any:
+        return self.value.__dict__.get("__name__")
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        found = tx.attempt.scope(self.value.__dict__).load(name)
+        if found is not None:
+            return found
+        if class_lookup(type(self.value), name) is MISSING:
+            hook = tx.attempt.scope(self.value.__dict__).load("__getattr__")
+            raw = class_lookup(type(self.value), "__getattr__")
+            if hook is None and isinstance(raw, types.FunctionType):
+                hook = bind(tx, raw, "__getattr__", self, type(self.value))
+            if hook is not None:
+                return tx.call(hook, [ConstantVariable(name)], {})
+        else:
+            unsupported(UnsupportedAttribute(self.describe(), name, "the module computes it"))
+        tx.raise_error(AttributeError, f"module {self.name!r} has no attribute {name!r}")
+
+    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+        if type(self.value) is not types.ModuleType:
+            return super().setattr(tx, name, value)
+        tx.attempt.scope(self.value.__dict__).store(name, value)
+
+
+class ClassVariable(KnownVariable):
+    """A class that exists."""
+
+    __slots__ = ()
+    known_by_identity = True
+    immortal = True
+
+    def key(self) -> Any:
+        if not told_by_identity(self.value):
+            raise NotConstant("its metaclass says how it hashes")
+        return super().key()
+
+    def cache_key(self, tx: Any) -> Any:
+        return self.value if told_by_identity(self.value) else super().cache_key(tx)
+
+    def stand_in(self) -> Any:
+        raise NotConstant("errors name the class")
+
+    def special(self, tx: Any, name: str) -> VariableTracker | None:
+        """A special method that the metaclass has of its own, bound to the class."""
+        meta = type(self.value)
+        raw = tx.lookup(meta, name)
+        if raw is MISSING or raw is class_lookup(type, name):
+            return None
+        return bind(tx, raw, name, self, meta)
+
+    def truth(self, tx: Any) -> bool:
+        found = self._special(tx, "__bool__")
+        if found is not None:
+            return tx.truth(found)
+        return tx.lookup(type(self.value), "__len__") is MISSING or self.length(tx) != 0
+
+    def length(self, tx: Any) -> int:
+        found = self._special(tx, "__len__")
+        return tx.index_value(found) if found is not None else super().length(tx)
+
+    def contains(self, tx: Any, item: VariableTracker) -> bool:
+        found = self._special(tx, "__contains__", item)
+        if found is not None:
+            return tx.truth(found)
+        tx.check_iterable(self, f"argument of type '{type(self.value).__name__}' is not iterable")
+        return any(tx.same_or_equal(each, item) for each in self.elements(tx))
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        found = unless_refused(self._special(tx, method_of(symbol, "r" if reflected else ""), other))
+        if found is None and symbol == "|" and isinstance(other, (ClassVariable, ConstantVariable)):
+            pair = (other.value, self.value) if reflected else (self.value, other.value)
+            return tx.make(tx.fold(operator.or_, pair))
+        return found
+
+    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        method = self.special(tx, "__getitem__")
+        if method is not None and not issubclass(self.value, enum.Enum):
+            return tx.call(method, [key], {})
+        own = tx.lookup(self.value, "__class_getitem__")
+        if isinstance(own, (classmethod, types.FunctionType)) and not _is_generic(own):
+            return tx.call(self.getattr(tx, "__class_getitem__"), [key], {})
+        if key.is_constant():
+            return tx.make(tx.fold(operator.getitem, (self.value, key.as_constant())))
+        unsupported(UnsupportedOperation("indexing" if method is not None else "subscripting", self.describe()))
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        found = unless_refused(self._special(tx, method_of(symbol), other))
+        if found is None and symbol == "!=":
+            equal = unless_refused(self._special(tx, "__eq__", other))
+            return None if equal is None else ConstantVariable(not tx.truth(equal))
+        return found
+
+    def is_plain(self, tx: Any) -> bool:
+        return not has_own_text(tx, type(self.value))
+
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        method = self.special(tx, name)
+        if method is None and name == "__str__":
+            method = self.special(tx, "__repr__")
+        return super().text(tx, name) if method is None else text_by(tx, method, name)
+
+    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
+        method = self.special(tx, "__format__")
+        return tx.plain_format(self, spec) if method is None else text_by(tx, method, "__format__", spec)
+
+    def describe(self) -> str:
+        return f"class {self.value.__qualname__}"
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return tx.construct(self, args, kwargs)
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        meta = type(self.value)
+        hook = type.__getattribute__ if meta is type else tx.lookup(meta, "__getattribute__")
+        if isinstance(hook, types.FunctionType):
+            return tx.getattr_by_hook(self, class_attribute(tx, meta, "__getattribute__", hook), name)
+        return self.plain_getattr(tx, name)
+
+    def plain_getattr(self, tx: Any, name: str) -> VariableTracker:
+        """``type.__getattribute__``, then the metaclass's ``__getattr__``."""
+        cls = self.value
+        if name in _TYPE_FACTS:
+            return tx.make(getattr(cls, name))
+        meta = type(cls)
+        meta_raw = class_lookup(meta, name)
+        if meta_raw is not MISSING and is_data_descriptor(meta_raw):
+            return bind(tx, meta_raw, name, self, meta)
+        raw = class_lookup(cls, name)
+        if raw is not MISSING:
+            return bind(tx, raw, name, None, cls)
+        guard_class_lacks(tx, cls, name)
+        if tx.lookup(meta, name) is not MISSING:
+            return bind(tx, meta_raw, name, self, meta)
+        hook = tx.lookup(meta, "__getattr__")
+        if hook is not MISSING:
+            return tx.call(class_attribute(tx, meta, "__getattr__", hook), [self, ConstantVariable(name)], {})
+        tx.raise_error(AttributeError, f"type object {cls.__name__!r} has no attribute {name!r}")
+
+    def c_attribute(self, tx: Any, name: str) -> VariableTracker:
+        return tx.make(tx.fold(getattr, (self.value, name)))
+
+    def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
+        return tx.make(getattr(self.value, name))
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return tx.class_method(self, name, args, kwargs)
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        found = self._special(tx, "__iter__")
+        if found is not None:
+            return found
+        tx.check_iterable(self, f"'{type(self.value).__name__}' object is not iterable")
+        return super().iterate(tx)
+
+
+def _is_generic(method: Any) -> bool:
+    """Whether subscripting by this class method gives a generic alias: of constants, an expression of types."""
+    function = getattr(method, "__func__", method)
+    if not isinstance(function, types.FunctionType):
+        return isinstance(function, type) and trusted_module(function.__module__)
+    return skip.is_library(function.__code__)
+
+
+_TYPE_FACTS = frozenset({"__name__", "__qualname__", "__module__", "__mro__", "__bases__", "__base__", "__class__"})
+
+
+def _is_module(value: Any) -> bool:
+    """A module that finds its attributes as modules do."""
+    plain = types.ModuleType.__getattribute__
+    return issubclass(type(value), types.ModuleType) and class_lookup(type(value), "__getattribute__") is plain
+
+
+wraps_if(_is_module, order=20)(ModuleVariable.by_identity)
+
+
+wraps_if(lambda value: issubclass(type(value), type), order=5)(ClassVariable.by_identity)
+
+
+def module_of(namespace: dict[str, Any]) -> types.ModuleType | None:
+    """The module whose globals these are."""
+    found = sys.modules.get(namespace.get("__name__", ""))
+    return found if found is not None and getattr(found, "__dict__", None) is namespace else None
