@@ -168,11 +168,16 @@ bool GuardTree::walk(const FrameSlots& frame, Ref* captured, Miss* miss) {
 }
 
 bool GuardTree::walk_sealed(Ref* captured, Miss* miss) {
+  if (!miss && !failed_.empty() && fails_again()) return false;
+  failed_.clear();
   const bool replayed = !miss && replay();
   if (!replayed) {
     replay_.ready = false;  // the nodes get the values of this walk
     walks_ += walks_ < UINT32_MAX;
-    if (!visit(0, true, miss)) return false;
+    if (!visit(0, true, miss)) {
+      if (!miss) note_failed();
+      return false;
+    }
   }
   if (!relations_hold(replayed, miss)) {
     replay_.ready = false;  // it stands for values of which they hold
@@ -180,6 +185,29 @@ bool GuardTree::walk_sealed(Ref* captured, Miss* miss) {
   }
   if (!replayed && !miss) make_replay();
   return !captured || captures_.nodes.empty() || capture(replayed, *captured);
+}
+
+void GuardTree::note_failed() {
+  for (std::uint32_t at = failing_; at != 0; at = steps_[at].parent) failed_.push_back(at);
+  std::reverse(failed_.begin(), failed_.end());
+}
+
+// Leaves what the nodes remember as it is.
+bool GuardTree::fails_again() {
+  PyObject* value = nullptr;
+  std::vector<Ref> made;
+  for (const std::uint32_t at : failed_) {
+    Ref owned;
+    const Reached reached = steps_[at].accessor.reach(value, *frame_, owned);
+    if (owned) made.push_back(std::move(owned));
+    const Node& node = nodes_[at];
+    if (!reached.value) return !(node.expects_nothing && reached.readable);
+    value = reached.value;
+    for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
+      if (!checks_[i].holds(value, nullptr)) return true;
+    }
+  }
+  return false;
 }
 
 // Whether they may be others than they were. After a replay only what it does not vouch for is read again.
@@ -231,7 +259,10 @@ bool GuardTree::visit(std::uint32_t at, bool same, Miss* miss) {
 bool GuardTree::visit_known(const Node& node) {
   if (node.checks_now) {
     for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
-      if (lasts_[i] == Lasts::Now && !checks_[i].holds(node.value, nullptr)) return false;
+      if (lasts_[i] == Lasts::Now && !checks_[i].holds(node.value, nullptr)) {
+        failing_ = static_cast<std::uint32_t>(&node - nodes_.data());
+        return false;
+      }
     }
   }
   for (std::uint32_t i = node.first_child; i < node.end_dict; ++i) {
@@ -262,6 +293,7 @@ bool GuardTree::visit_anew(std::uint32_t at, Miss* miss) {
   if (is_dict) node.version = dict_version(node.value);
   for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
     if (checks_[i].holds(node.value, miss ? &miss->found : nullptr)) continue;
+    failing_ = at;
     if (miss) *miss = {at, &checks_[i], std::move(miss->found)};
     return false;
   }
@@ -289,6 +321,7 @@ bool GuardTree::visit_nothing(std::uint32_t at, bool readable, Miss* miss) {
   node.checks_now = false;
   const bool holds = node.expects_nothing && readable;
   node.memory = holds ? Memory::Object : Memory::None;
+  if (!holds) failing_ = at;
   if (!holds && miss) *miss = {at, nullptr, readable ? "nothing there" : "a value that cannot be read that way"};
   return holds;
 }

@@ -159,6 +159,8 @@ class GuardTree {
   void seal();
   void move_to_instance_dict(Step& step);
   bool walk_sealed(Ref* captured, Miss* miss);
+  void note_failed();
+  bool fails_again();
   bool visit(std::uint32_t at, bool same, Miss* miss);
   bool visit_known(const Node& node);
   bool visit_dict(DictChild& dict);
@@ -206,6 +208,10 @@ class GuardTree {
   WatchedDicts replayed_dicts_;  // whose words need not be read
   std::unordered_set<const void*> added_;  // the replay's words, while it is made
   std::uint32_t walks_ = 0;  // how many there were; none but the first has the number 1
+  // Where the last walk failed, and while nothing has held since, the way there from the frame, which is left out: calls
+  // that go to other trees mostly fail there again.
+  std::uint32_t failing_ = 0;
+  std::vector<std::uint32_t> failed_;
   const FrameSlots* frame_ = nullptr;  // while a walk lasts
 };
 

@@ -540,6 +540,23 @@ def test_identity_of_two_objects():
     anew(fn, (tensor(2), one, one), (tensor(2), one, other), same=[(tensor(2), other, other)])
 
 
+def test_entries_that_fail_in_another_place_each_time():
+    def fn(x, thing, table):
+        return x * thing.n + table["n"] + (thing.extra if hasattr(thing, "extra") else 0)
+
+    call = Compiled(fn)
+    things = [Thing(n=1), Thing(n=2), Thing(n=1, extra=5)]
+    tables = [{"n": 1}, {"n": 2}]
+    order = [(thing, table) for thing in things for table in tables]
+    assert sum(call(tensor(2), thing, table) for thing, table in order) == 6
+    for at in range(60):
+        thing, table = order[(at * at + at // 7) % 6]
+        assert call(tensor(2), thing, table) == 0
+    things[0].n = 2  # what failed there before holds now
+    tables[1]["n"] = 1
+    assert [call(tensor(2), thing, table) for thing, table in order] == [0] * 6
+
+
 def test_recompile_limit_warns_once_and_names_the_guards():
     def fn(x, number):
         return x + number
