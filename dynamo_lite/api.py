@@ -196,6 +196,7 @@ def reset() -> None:
         owner.reset()
         if isinstance(owner.callback, FrameCompiler):
             owner.callback.shapes.forget()
+            owner.callback.versions.forget()
             owner.callback.reset_backend()
 
 

@@ -3,10 +3,49 @@
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections import Counter
+from types import CodeType
+from typing import Any
+
+import torch
 
 from . import _C, config, logs
 from .counters import counters
+
+
+class Versions:
+    """How many entries each code object has got, by the module that it was called with.
+
+    Layers share the code of their methods, and what is compiled of one may hold for it alone (its name, its number):
+    each may have as many versions as a function.
+    """
+
+    def __init__(self) -> None:
+        self._of: weakref.WeakKeyDictionary[CodeType, weakref.WeakKeyDictionary[Any, int]] = weakref.WeakKeyDictionary()
+
+    def add(self, view: _C.FrameView) -> None:
+        """There is one more."""
+        counts = self._of.setdefault(view.code, weakref.WeakKeyDictionary())
+        module = _module_of(view)
+        counts[module] = counts.get(module, 0) + 1
+
+    def at_limit(self, view: _C.FrameView) -> bool:
+        """Whether there may be no more for this call."""
+        if view.entries < config.recompile_limit:
+            return False
+        if view.entries >= config.total_recompile_limit:
+            return True
+        return self._of[view.code].get(_module_of(view), 0) >= config.recompile_limit
+
+    def forget(self) -> None:
+        self._of.clear()
+
+
+def _module_of(view: _C.FrameView) -> Any:
+    """The first of the arguments that is a module; else what stands for none."""
+    found = (value for value in view.locals.values() if issubclass(type(value), torch.nn.Module))
+    return next(found, Versions)
 
 
 def hold_again(view: _C.FrameView) -> bool:
@@ -36,9 +75,9 @@ def limit_reached(view: _C.FrameView) -> str:
     listed = "".join(f"\n  {count} of {view.entries} entries: {reason}" for reason, count in failures.most_common(8))
     code = view.code
     message = (
-        f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) has {config.recompile_limit} compiled "
-        f"versions, the limit (dl.config.recompile_limit); calls that none of them fits run eager from now on. "
-        f"The guards that failed now:{listed}"
+        f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) has {view.entries} compiled versions, the "
+        f"limit (dl.config.recompile_limit for each module, total_recompile_limit in all); calls that none of them "
+        f"fits run eager from now on. The guards that failed now:{listed}"
     )
     warnings.warn(message, RuntimeWarning, stacklevel=3)
     return message

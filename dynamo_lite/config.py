@@ -8,7 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 recompile_limit: int = 8
-"""Entries a code object may have for one ``dl.compile``; past it the frame runs eager, with one warning."""
+"""Entries a code object may have for one ``dl.compile``; past it the frame runs eager, with one warning. A method of
+modules may have as many for each module,"""
+
+total_recompile_limit: int = 128
+"""and so many in all."""
 
 inline_limit: int = 60
 """Depth of calls that are inlined into one graph; a deeper call breaks it."""
@@ -24,7 +28,14 @@ translate_library: bool = False
 """Whether frames of the standard library that are called from outside of a trace are looked at. They hold nothing for
 a graph, as a rule; it shows that looking at any frame at all does no harm."""
 
-_SETTINGS = ("recompile_limit", "inline_limit", "unroll_limit", "capture_scalar_outputs", "translate_library")
+_SETTINGS = (
+    "recompile_limit",
+    "total_recompile_limit",
+    "inline_limit",
+    "unroll_limit",
+    "capture_scalar_outputs",
+    "translate_library",
+)
 
 
 @contextlib.contextmanager

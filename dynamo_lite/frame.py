@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import itertools
 import threading
 import time
 import types
@@ -15,10 +16,10 @@ import torch
 from torch._guards import TracingContext, tracing
 from torch.utils._device import DeviceContext
 
-from . import _C, config, logs, skip
+from . import _C, logs, skip
 from .backends.results import described, wrong_results
 from .bytecode import assemble
-from .cache import hold_again, limit_reached, note_recompile
+from .cache import Versions, hold_again, limit_reached, note_recompile
 from .codegen import PyCodegen, Unreconstructable
 from .counters import counters
 from .ddp import active_ddp, in_stages
@@ -107,6 +108,7 @@ class FrameCompiler:
     ) -> None:
         self.backend = backend
         self.shapes = ShapePolicy(dynamic)
+        self.versions = Versions()
         self.name = name
         self.fullgraph = fullgraph
         self.observer = observer
@@ -122,11 +124,14 @@ class FrameCompiler:
             return _C.RETRY
         if getattr(self.frozen, "on", False) or not can_trace_here():
             return _C.PASS
-        if view.entries >= config.recompile_limit:
+        if self.versions.at_limit(view):
             return self._past_limit(view)
         note_recompile(view)
         try:
-            return self._compile(view)
+            compiled = self._compile(view)
+            if compiled is not _C.PASS:
+                self.versions.add(view)
+            return compiled
         except SkipFrame as skipped:
             return self._leave_alone(view.code, skipped)
         except (RecursionError, MemoryError) as error:  # the program's own limits, which translating it meets first
@@ -224,6 +229,9 @@ class FrameCompiler:
                         raise Unsupported(error.reason, error.user_stack) from None
                     if isinstance(error.reason, OperatorFailed) and error.reason.over_operands:
                         assumed += attempt.guards.of_tensors()
+                    elif skip.is_module_call(view.code.co_filename) and not _is_in_forward(error.user_stack):
+                        why = "its hooks and its forward are compiled each by itself"
+                        raise SkipFrame(why, loses=len(error.user_stack) == 1) from None
                     step = root.step_to_break()
                     path = (step, *error.path) if step == root.steps else (step,)
                     break_at = self._earlier(break_at, path)
@@ -330,6 +338,13 @@ class FrameCompiler:
 
 def _nothing_to_reset() -> None:
     pass
+
+
+def _is_in_forward(user_stack: tuple[FrameSummary, ...]) -> bool:
+    """Of a place under ``Module.__call__``: whether the innermost runs ``forward`` there, and not a hook."""
+    inner_first = itertools.takewhile(lambda frame: not skip.is_module_call(frame.filename), reversed(user_stack))
+    called = next(reversed([*inner_first]), None)
+    return called is not None and called.name.rpartition(".")[2] == "forward"
 
 
 class Dropped(Exception):

@@ -114,6 +114,15 @@ _ALONE = tuple(
 )
 
 
+_MODULE_CALLS = os.path.join(_TORCH, "nn", "modules", "module.py")
+
+
+def is_module_call(filename: str) -> bool:
+    """Whether code in this file is ``Module.__call__``'s, which every module shares: it runs hooks and ``forward``,
+    each of them worth compiling by itself where they can't be compiled together."""
+    return filename == _MODULE_CALLS
+
+
 _GRAPH_MODULE = os.path.join(_TORCH, "fx", "graph_module.py")
 """Goes round the call of a module that torch.fx made."""
 

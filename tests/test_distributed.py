@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import traceback
+import warnings
 from datetime import timedelta
 from pathlib import Path
 
@@ -98,6 +99,45 @@ def inside_fully_sharded(rank: int) -> None:
     assert recorder.graphs
 
 
+class Layer(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.norm = torch.nn.Linear(16, 16), torch.nn.LayerNorm(16)
+
+    def forward(self, x):
+        return x + self.norm(self.linear(x)).relu()
+
+
+def deep(compiled: object = None) -> torch.nn.Module:
+    """Twelve layers, each of them sharded, and compiled where a backend is given."""
+    torch.manual_seed(0)
+    layers = [Layer() for _ in range(12)]
+    if compiled is not None:
+        layers = [dl.compile(layer, backend=compiled) for layer in layers]
+    return fully_shard(torch.nn.Sequential(*(fully_shard(layer) for layer in layers), torch.nn.Linear(16, 1)))
+
+
+def around_more_shards_than_a_frame_has_versions(rank: int) -> None:
+    """Hooks go between: what each layer computes is one graph, which serves all of them."""
+    recorder = Recorder()
+    model = deep()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*recompile_limit")
+        found = losses(dl.compile(model, backend=recorder), rank)
+    assert found == losses(deep(), rank)
+    of_layers = [gm for gm in recorder.graphs if any("layer_norm" in str(node.target) for node in gm.graph.nodes)]
+    assert 0 < len(of_layers) <= 2 and recorder.runs >= 13 * STEPS, (len(of_layers), recorder.runs)
+
+
+def inside_more_shards_than_a_frame_has_versions(rank: int) -> None:
+    recorder = Recorder()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*recompile_limit")
+        found = losses(deep(recorder), rank)
+    assert found == losses(deep(), rank)
+    assert recorder.runs == 12 * STEPS
+
+
 PROGRAMS = (
     around_data_parallel,
     inside_data_parallel,
@@ -106,6 +146,8 @@ PROGRAMS = (
     a_rank_that_recompiles_alone,
     around_fully_sharded,
     inside_fully_sharded,
+    around_more_shards_than_a_frame_has_versions,
+    inside_more_shards_than_a_frame_has_versions,
 )
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 from torch import nn
 
-from programs import check, tensor
+import dynamo_lite as dl
+from dynamo_lite.reasons import UserGraphBreak
+from programs import Recorder, check, tensor
 from weights import seeded
 
 
@@ -340,3 +344,106 @@ def test_call_of_a_class_whose_call_is_replaced():
 
     x = tensor(3)
     check(build, x, False, build=True, graphs=None, others=[(x, True), (x, False), (x, True)])
+
+
+# -- hooks that break the graph ----------------------------------------------------------------------------------------
+
+
+class Layer(nn.Module):
+    def __init__(self, name="layer"):
+        super().__init__()
+        self.linear, self.norm, self.name = nn.Linear(3, 3), nn.LayerNorm(3), name
+
+    def forward(self, x):
+        if self.name == "none":
+            return x
+        return x + self.norm(self.linear(x)).relu()
+
+
+class Breaking:
+    """Hooks before and after, an object of its own for each module."""
+
+    def __init__(self, module):
+        self.calls = 0
+        module.register_forward_pre_hook(self.before, with_kwargs=True)
+        module.register_forward_hook(self.after)
+
+    def before(self, module, args, kwargs):
+        dl.graph_break()
+        self.calls += 1
+        return args, kwargs
+
+    def after(self, module, args, out):
+        dl.graph_break()
+        self.calls += 1
+        return out
+
+
+def hooked(names):
+    """Layers of these names with hooks that break; and these."""
+    model = seeded(nn.Sequential(*map(Layer, names)))
+    return model, [Breaking(layer) for layer in model]
+
+
+@pytest.fixture
+def no_limit():
+    """Nothing comes to the limit of recompiles."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*recompile_limit")
+        yield
+
+
+def test_layers_whose_hooks_break_share_one_graph(no_limit):
+    def build():
+        model, hooks = hooked(["layer"] * 12)
+        return lambda x: (model(x), [each.calls for each in hooks])
+
+    recorder = check(build, tensor(2, 3, grad=True), build=True, graphs=1, breaks=(1, 12), backward=True)
+    assert recorder.runs == 12 * 2
+
+
+def test_layers_that_differ_have_versions_of_their_own(no_limit):
+    def build():
+        model, hooks = hooked(map(str, range(12)))
+        return lambda x: (model(x), [each.calls for each in hooks])
+
+    recorder = check(build, tensor(2, 3, grad=True), build=True, graphs=12, breaks=None)
+    assert recorder.runs == 12 * 2
+
+
+def test_versions_in_all_are_limited():
+    model, _ = hooked(map(str, range(6)))
+    recorder = Recorder()
+    with (
+        dl.config.patch(recompile_limit=2, total_recompile_limit=4),
+        pytest.warns(RuntimeWarning, match="has 4 compiled"),
+    ):
+        dl.compile(model, backend=recorder)(tensor(2, 3, grad=True))
+    assert len(recorder.graphs) == 4
+
+
+def test_one_module_has_no_more_versions_than_a_function():
+    layer = Layer()
+    compiled = dl.compile(layer, backend="eager", dynamic=False)
+    before = dl.counters.graphs
+    with dl.config.patch(recompile_limit=2), pytest.warns(RuntimeWarning, match="has 2 compiled versions"):
+        for size in (2, 3, 4, 5):
+            compiled(tensor(size, 3))
+    assert dl.counters.graphs - before == 2
+
+
+def test_hooks_that_do_not_break_stay_in_the_graph_of_the_module():
+    model = seeded(nn.Sequential(*map(Layer, "abc")))
+    for layer in (*model, model):
+        layer.register_forward_pre_hook(lambda module, args: (args[0] * 2,))
+        layer.register_forward_hook(lambda module, args, out: out + 1)
+    check(model, tensor(2, 3), graphs=1, operators=4 * 3 + 2 * 4)
+
+
+def test_what_is_told_of_a_hook_that_breaks():
+    model, _ = hooked(["layer"])
+    explained = dl.explain(model)(tensor(2, 3))
+    told = [(type(each.reason), each.user_stack[-1].name.rpartition(".")[2]) for each in explained.breaks]
+    assert told == [(UserGraphBreak, "before"), (UserGraphBreak, "before"), (UserGraphBreak, "after")], told
+    with pytest.raises(dl.exc.Unsupported, match="graph_break"):
+        dl.compile(model, backend="eager", fullgraph=True)(tensor(2, 3))
