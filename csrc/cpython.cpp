@@ -159,10 +159,8 @@ bool swap_code(PyThreadState* state, Frame* frame, PyCodeObject* code) noexcept 
   auto** base = reinterpret_cast<PyObject**>(frame);
   const Py_ssize_t before = frame_size(old);
   const Py_ssize_t after = frame_size(code);
-  if (after > before) {
-    if (state->datastack_top != base + before || base + after >= state->datastack_limit) return false;
-    state->datastack_top = base + after;
-  }
+  if (state->datastack_top != base + before || base + after >= state->datastack_limit) return false;
+  state->datastack_top = base + after;  // what pops the frame expects it to end there
   const int arguments = argument_count(code);
   std::memset(frame->localsplus + arguments, 0,
               sizeof(PyObject*) * static_cast<std::size_t>(code->co_nlocalsplus - arguments));

@@ -233,6 +233,7 @@ Ref find_entry(PyCodeObject* code, Extra& extra, const Owner* owner, const Frame
 PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail);
 
 [[gnu::noinline]] PyObject* run_by_answer(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail) {
+  const Ref kept = Ref::borrow(reinterpret_cast<PyObject*>(owner));
   const Answer answer = ask(state, frame, owner, thread);
   switch (answer.kind) {
     case Answer::Error:
@@ -264,23 +265,30 @@ PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread&
   return evaluate_default(state, frame, 0);
 }
 
-// What is to be done with a plain function's frame on a thread whose owner is `owner`.
-PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail) {
+// What is to be done with a frame whose code carries something: the entry that holds, or what it said.
+[[gnu::noinline]] PyObject* run_by_extra(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail,
+                                         Extra* extra) {
+  if (extra->mark == Mark::SkipRecursive) return run_off(state, frame, thread);
   const FrameSlots slots = slots_of(frame);
   const Ref kept = Ref::borrow(reinterpret_cast<PyObject*>(owner));
-  if (Extra* extra = extra_of(slots.code)) {
-    if (extra->mark == Mark::Skip) return pass_on(state, frame, 0);
-    if (extra->mark == Mark::SkipRecursive) return run_off(state, frame, thread);
-    const OwnerSlot* slot = extra->find(owner);
-    const Verdict verdict = slot == nullptr ? Verdict::None : slot->verdict;
-    if (verdict == Verdict::Skip) return pass_on(state, frame, 0);
-    Ref captured;
-    if (const Ref entry = find_entry(slots.code, *extra, owner, slots, captured)) {
-      return run_entry(state, frame, entry, std::move(captured), thread, tail);
-    }
-    if (verdict == Verdict::Freeze) return run_off(state, frame, thread);
+  const OwnerSlot* slot = extra->find(owner);
+  const Verdict verdict = slot == nullptr ? Verdict::None : slot->verdict;
+  Ref captured;
+  if (const Ref entry = find_entry(slots.code, *extra, owner, slots, captured)) {
+    return run_entry(state, frame, entry, std::move(captured), thread, tail);
   }
+  if (verdict == Verdict::Freeze) return run_off(state, frame, thread);
   return run_by_answer(state, frame, owner, thread, tail);
+}
+
+// What is to be done with a plain function's frame on a thread whose owner is `owner`.
+PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail) {
+  Extra* extra = extra_of(slots_of(frame).code);
+  if (extra == nullptr) return run_by_answer(state, frame, owner, thread, tail);
+  if (extra->mark == Mark::Skip) return pass_on(state, frame, 0);
+  const OwnerSlot* slot = extra->find(owner);
+  if (slot != nullptr && slot->verdict == Verdict::Skip) return pass_on(state, frame, 0);
+  return run_by_extra(state, frame, owner, thread, tail, extra);
 }
 
 PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
