@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import itertools
 import threading
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from traceback import FrameSummary
 from typing import Any
 
 import torch
+import torch.utils.checkpoint
 from torch._guards import TracingContext, tracing
 from torch.utils._device import DeviceContext
 
@@ -128,7 +130,8 @@ class FrameCompiler:
             return self._past_limit(view)
         note_recompile(view)
         try:
-            compiled = self._compile(view)
+            with _nothing_saved():
+                compiled = self._compile(view)
             if compiled is not _C.PASS:
                 self.versions.add(view)
             return compiled
@@ -399,7 +402,27 @@ def _python_watches_tensors() -> bool:
         return True
     if modes and type(torch._C._get_function_stack_at(0)) is not DeviceContext:
         return True
-    return torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
+    return hooks is not None and getattr(hooks[0], "__module__", None) != _KEEPS_PLACES
+
+
+_KEEPS_PLACES = torch.utils.checkpoint.__name__
+"""Whose hooks only count what is saved, which the compiled forward and its recomputation save alike."""
+
+
+@contextlib.contextmanager
+def _nothing_saved() -> Iterator[None]:
+    """Hooks on what autograd saves don't see the fakes."""
+    autograd = torch._C._autograd
+    hooks = []
+    while (top := autograd._top_saved_tensors_default_hooks(False)) is not None:
+        hooks.append(top)
+        autograd._pop_saved_tensors_default_hooks()
+    try:
+        yield
+    finally:
+        for pack, unpack in reversed(hooks):
+            autograd._push_saved_tensors_default_hooks(pack, unpack)
 
 
 def _nothing_here(attempt: Attempt, root: RootTranslator) -> bool:

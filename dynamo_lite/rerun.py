@@ -52,9 +52,19 @@ def _generators() -> Iterable[torch.Generator]:
         yield from torch.cuda.default_generators
 
 
+_OF_OPERATORS = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, AssertionError, AttributeError)
+
+
+def _is_of_a_hook(error: Exception) -> bool:
+    """Whether a hook on what autograd saves stopped the graph, as that of a checkpoint does when it recomputes and has
+    what it needs: it may be run no second time."""
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
+    return hooks is not None and not isinstance(error, _OF_OPERATORS)
+
+
 def _note(error: BaseException, name: str) -> None:
     """Said aloud: if the program doesn't raise it as well, the fault is the graph's or its backend's."""
-    if not isinstance(error, Exception) or isinstance(error, WrongBackendResult):
+    if not isinstance(error, Exception) or isinstance(error, WrongBackendResult) or _is_of_a_hook(error):
         raise error
     if isinstance(error, Unexpected):
         return

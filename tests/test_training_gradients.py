@@ -13,6 +13,8 @@ import dynamo_lite as dl
 from beside_eager import check_training, gradients, mlp, weights
 from programs import ints, tensor
 
+COMPILERS = ("aot_eager", "inductor")
+
 
 def leaf(*shape, seed=0):
     return tensor(*shape, seed=seed, grad=True)
@@ -241,7 +243,8 @@ def test_sparse_gradients_of_an_embedding():
 # -- several backwards -------------------------------------------------------------------------------------------------
 
 
-def test_retain_graph():
+@pytest.mark.parametrize("backend", COMPILERS)
+def test_retain_graph(backend):
     def body(wrap):
         x = leaf(3)
         loss = wrap(lambda x: (x**3).sum())(x)
@@ -250,7 +253,7 @@ def test_retain_graph():
         loss.backward()
         return x.grad
 
-    check_training(body)
+    check_training(body, backend=backend)
 
 
 def test_retain_graph_across_a_break():
@@ -270,8 +273,9 @@ def test_retain_graph_across_a_break():
     check_training(body, graphs=2, breaks=1)
 
 
-def test_a_second_backward_without_it_is_torchs_error():
-    loss = dl.compile(lambda x: (x**3).sum(), backend="aot_eager")(leaf(3))
+@pytest.mark.parametrize("backend", COMPILERS)
+def test_a_second_backward_without_it_is_torchs_error(backend):
+    loss = dl.compile(lambda x: (x**3).sum(), backend=backend)(leaf(3))
     loss.backward()
     with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
         loss.backward()
@@ -285,8 +289,26 @@ def test_double_backward_is_refused_by_aot_and_done_by_eager():
         return torch.autograd.grad(gradient.sum(), x)[0]
 
     assert torch.allclose(second("eager"), -leaf(3).sin())
+    for backend in COMPILERS:
+        with pytest.raises(RuntimeError, match="does not currently support double backward"):
+            second(backend)
+
+
+@pytest.mark.parametrize("backend", COMPILERS)
+def test_double_backward_inside_is_refused_by_aot(backend):
+    """The inner gradient breaks the graph: what it goes through is compiled, and says what that can't do."""
+    module = mlp()
+
+    def penalty(x):
+        (gradient,) = torch.autograd.grad(module(x).sum(), x, create_graph=True)
+        return gradient.pow(2).sum()
+
     with pytest.raises(RuntimeError, match="does not currently support double backward"):
-        second("aot_eager")
+        dl.compile(penalty, backend=backend)(leaf(5, 3)).backward()
+    x, eagers = leaf(5, 3), leaf(5, 3)
+    dl.compile(penalty, backend="eager")(x).backward()
+    penalty(eagers).backward()
+    assert torch.equal(x.grad, eagers.grad)
 
 
 def test_what_backward_needs_is_written_before_it():
