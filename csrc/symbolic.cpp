@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include "refs.h"
@@ -18,12 +19,50 @@ struct Form {
 };
 
 // In the order of SymbolicProgram::Op.
-constexpr std::array<Form, 19> kForms{{
-    {"size", 2, 0}, {"stride", 2, 0}, {"offset", 1, 0}, {"int", 1, 0}, {"const", 1, 0},
-    {"add", 0, 2},  {"mul", 0, 2},    {"floordiv", 0, 2}, {"mod", 0, 2}, {"pow", 0, 2},
-    {"min", 0, 2},  {"max", 0, 2},    {"eq", 0, 2},     {"ne", 0, 2},  {"lt", 0, 2},
-    {"le", 0, 2},   {"and", 0, 2},    {"or", 0, 2},     {"not", 0, 1},
+constexpr std::array<Form, 43> kForms{{
+    {"size", 2, 0},      {"stride", 2, 0},    {"offset", 1, 0},    {"int", 1, 0},       {"float", 1, 0},
+    {"const", 1, 0},     {"float_const", 1, 0},
+    {"add", 0, 2},       {"mul", 0, 2},       {"floordiv", 0, 2},  {"mod", 0, 2},       {"pow", 0, 2},
+    {"min", 0, 2},       {"max", 0, 2},       {"eq", 0, 2},        {"ne", 0, 2},        {"lt", 0, 2},
+    {"le", 0, 2},        {"and", 0, 2},       {"or", 0, 2},
+    {"float_add", 0, 2}, {"float_sub", 0, 2}, {"float_mul", 0, 2}, {"float_div", 0, 2}, {"float_pow", 0, 2},
+    {"float_eq", 0, 2},  {"float_lt", 0, 2},  {"float_le", 0, 2},
+    {"not", 0, 1},       {"float_neg", 0, 1}, {"float_abs", 0, 1}, {"sqrt", 0, 1},      {"exp", 0, 1},
+    {"log", 0, 1},       {"sin", 0, 1},       {"cos", 0, 1},       {"tanh", 0, 1},      {"finite", 0, 1},
+    {"float_of", 0, 1},  {"trunc", 0, 1},     {"floor", 0, 1},     {"ceil", 0, 1},      {"round", 0, 1},
 }};
+
+constexpr std::int64_t kExact = std::int64_t{1} << 53;  // up to it each integer is a float
+constexpr double kRange = 4611686018427387904.0;        // 2 ** 62
+
+std::int64_t bits_of(double number) noexcept {
+  std::int64_t bits;
+  std::memcpy(&bits, &number, sizeof(bits));
+  return bits;
+}
+
+double float_of(std::int64_t bits) noexcept {
+  double number;
+  std::memcpy(&number, &bits, sizeof(number));
+  return number;
+}
+
+bool float_bits(PyObject* object, std::int64_t& bits) noexcept {
+  if (!object || !PyFloat_CheckExact(object)) return false;
+  bits = bits_of(PyFloat_AS_DOUBLE(object));
+  return true;
+}
+
+std::string float_text(std::int64_t bits) {
+  char* const text = PyOS_double_to_string(float_of(bits), 'r', 0, Py_DTSF_ADD_DOT_0, nullptr);
+  if (!text) {
+    PyErr_Clear();
+    return "a float";
+  }
+  std::string found(text);
+  PyMem_Free(text);
+  return found;
+}
 
 bool int_value(PyObject* object, std::int64_t& number) noexcept {
   if (!object || !PyLong_Check(object)) return false;
@@ -72,8 +111,9 @@ bool SymbolicProgram::add(PyObject* tuple, std::size_t values, std::size_t& dept
   Instruction instruction{static_cast<Op>(form - kForms.begin())};
   for (Py_ssize_t i = 1; i <= form->operands; ++i) {
     std::int64_t number = 0;
-    if (!int_value(PyTuple_GET_ITEM(tuple, i), number)) return wrong();
-    const bool is_value = i == 1 && instruction.op != Op::Const;
+    const auto read = instruction.op == Op::FloatConst ? float_bits : int_value;
+    if (!read(PyTuple_GET_ITEM(tuple, i), number)) return wrong();
+    const bool is_value = i == 1 && instruction.op < Op::Const;
     if (is_value && (number < 0 || static_cast<std::size_t>(number) >= values)) return wrong();
     if (is_value) {
       instruction.value = static_cast<std::uint32_t>(number);
@@ -91,10 +131,13 @@ bool SymbolicProgram::load(const Instruction& instruction, const std::vector<PyO
   PyObject* const value = values[instruction.value];
   switch (instruction.op) {
     case Op::Const:
+    case Op::FloatConst:
       number = instruction.operand;
       return true;
     case Op::Int:
       return int_value(value, number);
+    case Op::Float:
+      return float_bits(value, number);
     case Op::Size:
       return value && tensor_size(value, instruction.operand, number);
     case Op::Stride:
@@ -146,6 +189,91 @@ bool SymbolicProgram::compute(Op op, std::int64_t& left, std::int64_t right) {
       left = left != 0 || right != 0;
       return true;
     default:
+      return compute_floats(op, left, float_of(left), float_of(right));
+  }
+}
+
+bool SymbolicProgram::compute_floats(Op op, std::int64_t& left, double one, double other) {
+  switch (op) {
+    case Op::FloatAdd:
+      left = bits_of(one + other);
+      return true;
+    case Op::FloatSub:
+      left = bits_of(one - other);
+      return true;
+    case Op::FloatMul:
+      left = bits_of(one * other);
+      return true;
+    case Op::FloatDiv:
+      left = bits_of(one / other);
+      return other != 0;
+    case Op::FloatPow: {  // of others the result may be complex, or an error
+      const double power = std::pow(one, other);
+      left = bits_of(power);
+      return one > 0 && std::isfinite(one) && std::isfinite(other) && std::isfinite(power);
+    }
+    case Op::FloatEq:
+      left = one == other;
+      return true;
+    case Op::FloatLt:
+      left = one < other;
+      return true;
+    case Op::FloatLe:
+      left = one <= other;
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool SymbolicProgram::compute_of_one(Op op, std::int64_t& number) {
+  const double given = float_of(number);
+  const auto real = [&number](double found) {
+    number = bits_of(found);
+    return std::isfinite(found);
+  };
+  const auto integer = [&number](double found) {
+    if (!(std::fabs(found) < kRange)) return false;
+    number = static_cast<std::int64_t>(found);
+    return true;
+  };
+  switch (op) {
+    case Op::Not:
+      number = number == 0;
+      return true;
+    case Op::FloatNeg:
+      number = bits_of(-given);
+      return true;
+    case Op::FloatAbs:
+      number = bits_of(std::fabs(given));
+      return true;
+    case Op::Sqrt:
+      return real(std::sqrt(given));
+    case Op::Exp:
+      return real(std::exp(given));
+    case Op::Log:
+      return real(std::log(given));
+    case Op::Sin:
+      return real(std::sin(given));
+    case Op::Cos:
+      return real(std::cos(given));
+    case Op::Tanh:
+      return real(std::tanh(given));
+    case Op::Finite:
+      number = std::isfinite(given);
+      return true;
+    case Op::FloatOf:
+      if (number < -kExact || number > kExact) return false;
+      return real(static_cast<double>(number));
+    case Op::Trunc:
+      return integer(std::trunc(given));
+    case Op::Floor:
+      return integer(std::floor(given));
+    case Op::Ceil:
+      return integer(std::ceil(given));
+    case Op::Round:
+      return integer(std::nearbyint(given));
+    default:
       return false;
   }
 }
@@ -154,15 +282,15 @@ bool SymbolicProgram::holds(const std::vector<PyObject*>& values, std::string* f
   std::array<std::int64_t, kDeepest> stack;
   std::size_t depth = 0;
   for (const Instruction& instruction : instructions_) {
-    if (instruction.op <= Op::Const) {
+    if (instruction.op <= Op::FloatConst) {
       if (!load(instruction, values, stack[depth])) return false;
-      if (found && instruction.op != Op::Const) {
+      if (found && instruction.op < Op::Const) {
         if (!found->empty()) *found += ", ";
-        *found += std::to_string(stack[depth]);
+        *found += instruction.op == Op::Float ? float_text(stack[depth]) : std::to_string(stack[depth]);
       }
       ++depth;
-    } else if (instruction.op == Op::Not) {
-      stack[depth - 1] = stack[depth - 1] == 0;
+    } else if (instruction.op >= Op::Not) {
+      if (!compute_of_one(instruction.op, stack[depth - 1])) return false;
     } else {
       --depth;
       if (!compute(instruction.op, stack[depth - 1], stack[depth])) return false;

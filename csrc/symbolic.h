@@ -10,11 +10,19 @@
 
 namespace dynamo_lite {
 
-// A program of a small stack machine on 64-bit integers. An instruction is a tuple of its name and its operands:
+// A program of a small stack machine on 64-bit words: integers, and floats by their bits. An instruction is a tuple of
+// its name and its operands:
 //   ("size", value, dim), ("stride", value, dim), ("offset", value), ("int", value)   of a value by its position
 //   ("const", number)
 //   ("add",), ("mul",), ("floordiv",), ("mod",), ("pow",), ("min",), ("max",)         as Python has them
 //   ("eq",), ("ne",), ("lt",), ("le",), ("and",), ("or",), ("not",)                   of and to 0 and 1
+//   ("float", value), ("float_const", number)                                         floats
+//   ("float_add",), ("float_sub",), ("float_mul",), ("float_div",), ("float_pow",), ("float_neg",), ("float_abs",),
+//   ("sqrt",), ("exp",), ("log",), ("sin",), ("cos",), ("tanh",)                      of and to floats, as Python has them
+//   ("float_eq",), ("float_lt",), ("float_le",), ("finite",)                          of floats, to 0 and 1
+//   ("float_of",)                                                                     of an integer
+//   ("trunc",), ("floor",), ("ceil",), ("round",)                                     of a float, to an integer
+// "eq" of two floats: whether they are the same, bit for bit.
 class SymbolicProgram {
  public:
   // Null with a ValueError or TypeError set where the sequence is no program that leaves one number. `values`: how many
@@ -22,25 +30,29 @@ class SymbolicProgram {
   static std::unique_ptr<SymbolicProgram> of(PyObject* instructions, std::size_t values);
 
   // Whether the number that the program leaves is not 0. False too where a step has no answer: a number out of range, a
-  // division by zero, a value that is no tensor (of so many dimensions), or no int. `found`: where not null, receives the
+  // division by zero, a value that is no tensor (of so many dimensions), no int or no float, what Python refuses. `found`: where not null, receives the
   // numbers that were read.
   bool holds(const std::vector<PyObject*>& values, std::string* found) const;
 
  private:
   enum class Op : std::uint8_t {
-    Size, Stride, Offset, Int, Const,
-    Add, Mul, FloorDiv, Mod, Pow, Min, Max, Eq, Ne, Lt, Le, And, Or, Not,
+    Size, Stride, Offset, Int, Float, Const, FloatConst,
+    Add, Mul, FloorDiv, Mod, Pow, Min, Max, Eq, Ne, Lt, Le, And, Or,
+    FloatAdd, FloatSub, FloatMul, FloatDiv, FloatPow, FloatEq, FloatLt, FloatLe,
+    Not, FloatNeg, FloatAbs, Sqrt, Exp, Log, Sin, Cos, Tanh, Finite, FloatOf, Trunc, Floor, Ceil, Round,
   };
   struct Instruction {
     Op op;
     std::uint32_t value = 0;
-    std::int64_t operand = 0;  // a dimension, or the constant
+    std::int64_t operand = 0;  // a dimension, or the constant (of a float: its bits)
   };
   static constexpr std::size_t kDeepest = 64;
 
   bool add(PyObject* tuple, std::size_t values, std::size_t& depth);
   static bool load(const Instruction& instruction, const std::vector<PyObject*>& values, std::int64_t& number);
   static bool compute(Op op, std::int64_t& left, std::int64_t right);
+  static bool compute_floats(Op op, std::int64_t& left, double one, double other);
+  static bool compute_of_one(Op op, std::int64_t& number);
 
   std::vector<Instruction> instructions_;
 };

@@ -17,6 +17,7 @@ from .shapes import SYMBOLIC
 from .source import Source
 from .variables.base import LazyVariable, NotConstant, VariableTracker
 from .variables.constant import ConstantVariable
+from .variables.symbolic import load_formula
 
 Load = Callable[[], None]
 _RESULTS = "___results"
@@ -302,8 +303,20 @@ class PyCodegen:
                 instruction.positions = positions
         return code
 
+    def _emitted(self, load: Load) -> list[Instruction]:
+        """What a loader adds to the body, apart from it."""
+        body, self.body = self.body, []
+        try:
+            load()
+            return self.body
+        finally:
+            self.body = body
+
     def _load_input(self, given: GraphInput) -> list[Instruction]:
-        if given.source.kind == "local":
+        formula = given.formula
+        if formula is not None:
+            load = self._emitted(lambda: load_formula(self, formula))
+        elif given.source.kind == "local":
             load = [emit.load_fast(given.source.arg)]
         else:
             index = self.attempt.guards.capture(given.source)

@@ -196,6 +196,7 @@ class _Exporter(FrameCompiler):
     """Translates the frame that calls the program; what runs in its place returns the graph module and its guards."""
 
     takes_all = True
+    gives_floats = False
 
     def __init__(self, program: Program, aten_graph: bool, dynamic: bool) -> None:
         super().__init__(lambda gm, inputs: gm.forward, "export", fullgraph=True, dynamic=dynamic)

@@ -98,6 +98,8 @@ class FrameCompiler:
 
     takes_all = False
     """Frames are translated too in which there is nothing for a graph."""
+    gives_floats = True
+    """Graphs may be given tensors, on the CPU, that are made of floats."""
 
     def __init__(
         self,
@@ -216,7 +218,8 @@ class FrameCompiler:
         ran_early: list[tuple[Any, Any]] = []
         assumed: list[Assumed] = []
         """Of tensors that an operator failed on: with others there may be no break."""
-        shapes = self.shapes.begin(view.code, view.locals)
+        records: Callable[[], bool] = getattr(self.backend, "records_graphs", _records_nothing)
+        shapes = self.shapes.begin(view.code, view.locals, self.gives_floats and not records())
         try:
             for _ in range(_ATTEMPTS):
                 state = _C.GlobalState()
@@ -341,6 +344,10 @@ class FrameCompiler:
 
 def _nothing_to_reset() -> None:
     pass
+
+
+def _records_nothing() -> bool:
+    return False
 
 
 def _is_in_forward(user_stack: tuple[FrameSummary, ...]) -> bool:

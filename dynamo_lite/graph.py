@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import linecache
 import logging
 import operator
@@ -15,20 +16,26 @@ from typing import Any
 
 import torch
 import torch.fx
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.amp import autocast_mode
 from torch.autograd import grad_mode
 
 from . import config
 from .exc import Unsupported
+from .expressions import Operation, compile_expression
+from .formulas import Formula
 from .higher_order import enter_sdpa_kernel, plain_tensor
 from .reasons import UnsupportedOperation, UnsupportedValue
-from .shapes import Operation, Symbols, compile_expression
+from .shapes import Computed, Symbols
 from .source import Source
 
 _STATE_CHANGERS = frozenset(
     {torch._C._set_grad_enabled, autocast_mode._enter_autocast, grad_mode._enter_inference_mode, enter_sdpa_kernel}
 )
+
+
+float_tensor = functools.partial(torch.scalar_tensor, dtype=torch.float64, device="cpu")
+"""Of a number. An object in C: it is called before each run of a graph that takes one."""
 
 
 @dataclass
@@ -43,11 +50,13 @@ class GraphInput:
     fake: Any
     convert: Callable[[Any], torch.Tensor] | None = None
     """Makes the tensor of what is found at the source; None: that is the tensor."""
+    formula: Formula | None = None
+    """What computes it (``source``: the first place that this reads); None: it is what is found at the source."""
 
     @property
     def captured(self) -> bool:
         """Whether the call takes it as the guard check captured it."""
-        return self.source.kind != "local" and self.convert is None
+        return self.source.kind != "local" and self.convert is None and self.formula is None
 
     @property
     def stays_in_place(self) -> bool:
@@ -64,7 +73,7 @@ class GraphInput:
     @property
     def may_share_memory(self) -> bool:
         """Whether nothing is known of whose memory it is: it is made of something that is no tensor."""
-        return self.convert is not None and self.convert is not plain_tensor
+        return self.convert is not None and self.convert is not plain_tensor and self.formula is None
 
     @property
     def is_tensor(self) -> bool:
@@ -131,6 +140,7 @@ class GraphBuilder:
         shape_env = ShapeEnv(allow_scalar_outputs=of_data, allow_dynamic_output_shape_ops=of_data, duck_shape=False)
         self.fake_mode = FakeTensorMode(shape_env=shape_env)
         self.symbols = Symbols(shape_env)
+        self._floats: dict[Formula, GraphInput] = {}
         self._numbers: dict[Any, torch.fx.Node] = {}
         """Expression of symbols -> the node that computes it."""
         self._results: dict[Any, tuple[torch.fx.Node, Any]] = {}
@@ -167,10 +177,23 @@ class GraphBuilder:
         fake = self._fake(source, value, dims or [])  # may be refused
         return self._add_input(source, value, fake, convert)
 
-    def _add_input(self, source: Source, value: Any, fake: Any, convert: Any = None) -> GraphInput:
+    def float(self, formula: Formula) -> GraphInput:
+        """The input that brings a float: a tensor of no dimension on the CPU, of which no bit is lost."""
+        found = self._floats.get(formula)
+        if found is None:
+            with unset_fake_temporarily():
+                value = float_tensor(formula.value)
+            fake = self.fake_mode.from_tensor(value, static_shapes=True)
+            source = self.symbols.first_source(formula)
+            found = self._floats[formula] = self._add_input(source, value, fake, float_tensor, formula)
+        return found
+
+    def _add_input(
+        self, source: Source, value: Any, fake: Any, convert: Any = None, formula: Formula | None = None
+    ) -> GraphInput:
         node = self._placeholder(f"arg{len(self.inputs)}")
         node.meta["example_value"] = fake
-        found = GraphInput(source, value, node, fake, convert)
+        found = GraphInput(source, value, node, fake, convert, formula)
         if found.is_tensor:
             self._layouts[id(fake)] = (fake.shape, fake.stride())
             if found.stays_in_place:
@@ -209,7 +232,10 @@ class GraphBuilder:
             return found
         place = self.symbols.places[symbol]
         number = self.symbols.number_of(symbol)
-        if place.kind == "int":
+        if isinstance(place, Computed):
+            source, formula = self.symbols.first_source(place.formula), place.formula
+            found = self._add_input(source, formula.value, number, formula=formula).node
+        elif place.kind == "int":
             found = self._add_input(place.source, self.symbols.hint(symbol), number).node
         else:
             of = next(each.node for each in self.inputs if each.source is place.source)

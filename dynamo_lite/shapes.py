@@ -7,10 +7,8 @@ number; from the places and what the ``ShapeEnv`` gathered come the facts that a
 from __future__ import annotations
 
 import functools
-import math
-import operator
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, NamedTuple
@@ -19,14 +17,13 @@ import torch
 import torch._guards
 
 from .exc import ConstraintViolation
+from .expressions import NoProgram, Step, compile_expression
+from .formulas import Formula, of_integer
 from .source import Source
 
 SYMBOLIC: tuple[type, ...] = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 Dims = int | list[int] | tuple[int, ...]
-
-Step = tuple[Any, ...]
-"""An instruction of a symbolic program: its name and operands."""
 
 
 class DimRange(NamedTuple):
@@ -58,7 +55,8 @@ class DimRange(NamedTuple):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a call finds a number: a ``size`` or ``stride`` of a tensor, its ``offset``, or an ``int`` itself."""
+    """Where a call finds a number: a ``size`` or ``stride`` of a tensor, its ``offset``, or an ``int`` or ``float``
+    itself."""
 
     source: Source
     kind: str
@@ -73,6 +71,13 @@ class Place:
 
 
 _PLACE_NAMES = {"size": "{0}.size({1})", "stride": "{0}.stride({1})", "offset": "{0}.storage_offset()", "int": "{0}"}
+_PLACE_NAMES["float"] = "{0}"
+
+
+class Computed(NamedTuple):
+    """An integer that Python computes of floats before the graph runs."""
+
+    formula: Formula
 
 
 class Fact(NamedTuple):
@@ -179,16 +184,17 @@ class ShapePolicy:
     """Decides for one ``dl.compile`` which numbers are symbols. ``dynamic``: None: those that changed; or all; or none.
     Marks on tensors go before that.
 
-    Parameters and buffers keep their shapes; 0 and 1 are never symbols.
+    Parameters and buffers keep their shapes; the integers 0 and 1 are never symbols.
     """
 
     def __init__(self, dynamic: bool | None) -> None:
         self.dynamic = dynamic
         self._seen: weakref.WeakKeyDictionary[CodeType, Seen] = weakref.WeakKeyDictionary()
 
-    def begin(self, code: CodeType, arguments: dict[str, Any]) -> Translated:
-        """For one translation of a frame."""
-        return Translated(self.dynamic, self._seen.setdefault(code, Seen()), arguments)
+    def begin(self, code: CodeType, arguments: dict[str, Any], floats: bool = True) -> Translated:
+        """For one translation of a frame. ``floats``: whether its graph may be given tensors that are made of floats;
+        if not, floats are known."""
+        return Translated(self.dynamic, floats, self._seen.setdefault(code, Seen()), arguments)
 
     def forget(self) -> None:
         self._seen.clear()
@@ -197,8 +203,9 @@ class ShapePolicy:
 class Translated:
     """What one translation asks of the policy, and what it meets."""
 
-    def __init__(self, dynamic: bool | None, seen: Seen, arguments: dict[str, Any]) -> None:
+    def __init__(self, dynamic: bool | None, floats: bool, seen: Seen, arguments: dict[str, Any]) -> None:
         self._dynamic = dynamic
+        self.floats = floats
         self._seen = seen
         self._arguments = arguments
         self._met: dict[str, Any] = {}
@@ -228,10 +235,16 @@ class Translated:
 
     def is_symbol(self, source: Source, value: int) -> bool:
         """Whether an integer is one."""
+        return self._differs(source, value) and value not in (0, 1) and abs(value) < _LARGE
+
+    def is_formula(self, source: Source, value: float) -> bool:
+        """Whether a float may differ from call to call."""
+        return self.floats and self._differs(source, value)
+
+    def _differs(self, source: Source, value: float) -> bool:
         if self._dynamic is False or source.kind == "const":
             return False
-        changed = -1 in self._changes(source, value) or (self._dynamic and source.kind == "local")
-        return bool(changed) and value not in (0, 1) and abs(value) < _LARGE
+        return -1 in self._changes(source, value) or bool(self._dynamic and source.kind == "local")
 
     def _changes(self, source: Source, value: Any) -> set[int]:
         """The dimensions (-1: the number) that were something else once."""
@@ -293,10 +306,10 @@ class Symbols:
 
     def __init__(self, shape_env: Any) -> None:
         self.env = shape_env
-        self.places: dict[Any, Place] = {}
+        self.places: dict[Any, Place | Computed] = {}
         """Symbol -> where its number is found."""
         self._hints: dict[Any, int] = {}
-        self._numbers: list[tuple[Any, Place, int]] = []
+        self._numbers: list[tuple[Any, Place | Computed, int]] = []
         """(SymInt, place, number) of all that may differ from call to call."""
         self._marked: list[tuple[Any, Place]] = []
         self._ranges: list[tuple[Any, Any]] = []
@@ -304,6 +317,11 @@ class Symbols:
         self.of_data: set[Any] = set()
         """Symbols of which nothing is known before the graph runs."""
         self._by_source: dict[Source, torch.SymInt] = {}
+        self._floats: dict[Source, Formula] = {}
+        self.has_floats = False
+        """Whether there are formulas of floats."""
+        self._required: list[tuple[Formula, bool]] = []
+        """Comparisons of floats, and what they must give."""
         self._noted: list[Any] = []
         """The user's frame at which each of the ``ShapeEnv``'s guards came to be."""
 
@@ -316,7 +334,7 @@ class Symbols:
 
     @property
     def there_are(self) -> bool:
-        """Whether any number is a symbol."""
+        """Whether any size or integer is a symbol."""
         return bool(self._numbers)
 
     def fake(self, mode: Any, source: Source, tensor: torch.Tensor, dims: list[int]) -> torch.Tensor:
@@ -343,7 +361,7 @@ class Symbols:
             self._add(found, Place(source, "int"), value)
         return found
 
-    def _add(self, number: Any, place: Place, value: int) -> None:
+    def _add(self, number: Any, place: Place | Computed, value: int) -> None:
         if not isinstance(number, torch.SymInt):
             return
         expression = number.node.expr
@@ -352,6 +370,39 @@ class Symbols:
             self._hints[expression] = value
             self._ranges.append((expression, self.env.var_to_range[expression]))
         self._numbers.append((number, place, value))
+
+    def float(self, source: Source, value: float) -> Formula:
+        """The formula of a float that a call brings."""
+        self.has_floats = True
+        found = self._floats.get(source)
+        if found is None:
+            found = self._floats[source] = Formula(value, place=Place(source, "float"))
+        return found
+
+    def of_integer(self, number: torch.SymInt) -> Formula | None:
+        """The formula of an integer, None where there is none."""
+        self.has_floats = True
+        return of_integer(number.node.expr, number.node.hint)
+
+    def computed(self, formula: Formula) -> torch.SymInt:
+        """A symbol for an integer that is computed of floats."""
+        place = Computed(formula)
+        dynamic = symbolic_shapes().DimDynamic.DYNAMIC
+        name = _Name(self._name(place))
+        found = self.env.create_unspecified_symint_and_symbol(formula.value, name, dynamic)
+        self._add(found, place, formula.value)
+        return found
+
+    def formula_text(self, formula: Formula) -> str:
+        return formula.text(self._name)
+
+    def first_source(self, formula: Formula) -> Source:
+        """The first place that a formula reads."""
+        return self._fact(formula, True).sources[0]
+
+    def require(self, condition: Formula, truth: bool = True) -> None:
+        """Assume that a comparison of floats gives this."""
+        self._required.append((condition, truth))
 
     def number_of(self, symbol: Any) -> torch.SymInt:
         """A symbol as a number."""
@@ -381,7 +432,7 @@ class Symbols:
 
     def free_dims(self, source: Source) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The dimensions of a tensor whose sizes, and those whose strides, only facts tell."""
-        places = [place for _, place, _ in self._numbers if place.source is source]
+        places = [place for _, place, _ in self._numbers if isinstance(place, Place) and place.source is source]
         sizes = tuple(place.dim for place in places if place.kind == "size")
         return sizes, tuple(place.dim for place in places if place.kind == "stride")
 
@@ -430,7 +481,9 @@ class Symbols:
 
     def facts(self) -> list[Fact]:
         """What must be true of a call's numbers for the graph to be right, each once."""
-        return [self._fact(condition) for condition in self._all_parts()]
+        facts = [self._fact(Formula(True, expression=condition), True) for condition in self._all_parts()]
+        facts += [self._fact(condition, truth) for condition, truth in self._required]
+        return list({(tuple(fact.sources), tuple(fact.program)): fact for fact in facts}.values())
 
     def _all_parts(self) -> dict[Any, None]:
         found: dict[Any, None] = {}
@@ -453,27 +506,35 @@ class Symbols:
         for guard in self.env.guards:
             yield self.env.replace(guard.expr)
 
-    def _symbol(self, place: Place, value: int) -> Any:
+    def _symbol(self, place: Place | Computed, value: int) -> Any:
         """A symbol that stands for what is found at a place."""
-        symbol = _sympy().Symbol(str(place), integer=True)
+        symbol = _sympy().Symbol(self._name(place), integer=True)
         self.places.setdefault(symbol, place)
         self._hints.setdefault(symbol, value)
         return symbol
 
-    def _fact(self, condition: Any) -> Fact:
+    def _fact(self, condition: Formula, truth: bool) -> Fact:
         sources: dict[Source, int] = {}
 
-        def leaf(symbol: Any) -> Step:
-            place = self.places[symbol]
-            return place.instruction(sources.setdefault(place.source, len(sources)))
+        def read(where: Any) -> list[Step]:
+            place = where if isinstance(where, Place) else self.places[where]
+            if isinstance(place, Computed):
+                return place.formula.steps(read)
+            return [place.instruction(sources.setdefault(place.source, len(sources)))]
 
-        steps = compile_expression(condition, leaf)
-        program = [(step.name,) if isinstance(step, Operation) else step for step in steps]
-        return Fact(list(sources), program, self.text(condition))
+        program = condition.steps(read)
+        text = condition.text(self._name)
+        return Fact(list(sources), program, text) if truth else Fact(list(sources), [*program, ("not",)], f"not {text}")
+
+    def _name(self, of: Any) -> str:
+        """In the user's own terms."""
+        if isinstance(of, Computed):
+            return of.formula.text(self._name)
+        return str(of) if isinstance(of, Place) else self.text(of)
 
     def text(self, expression: Any) -> str:
         """An expression in the user's own terms: ``x.size(0) == y.size(1)``."""
-        named = {symbol: _sympy().Symbol(str(self.places[symbol])) for symbol in expression.free_symbols}
+        named = {symbol: _sympy().Symbol(self._name(self.places[symbol])) for symbol in expression.free_symbols}
         return _printer().doprint(expression.xreplace(named))
 
 
@@ -524,86 +585,6 @@ def _printer() -> Any:
     from torch.utils._sympy.printers import PythonPrinter
 
     return PythonPrinter()
-
-
-# -- expressions -------------------------------------------------------------------------------------------------------
-
-
-class Operation(NamedTuple):
-    """What a class of sympy's stands for."""
-
-    name: str
-    """In programs."""
-    function: Callable[..., Any]
-    """On torch's symbolic numbers, as graphs have it."""
-    is_checked: bool = True
-    """Whether symbolic programs have it, which are of integers."""
-    operands: int = 2
-
-
-_OPERATIONS = {
-    "Add": Operation("add", operator.add),
-    "Mul": Operation("mul", operator.mul),
-    "FloorDiv": Operation("floordiv", operator.floordiv),
-    "CleanDiv": Operation("floordiv", operator.floordiv),
-    "Mod": Operation("mod", operator.mod),
-    "PythonMod": Operation("mod", operator.mod),
-    "Pow": Operation("pow", operator.pow),
-    "PowByNatural": Operation("pow", operator.pow),
-    "Min": Operation("min", torch.sym_min),
-    "Max": Operation("max", torch.sym_max),
-    "Equality": Operation("eq", operator.eq),
-    "Unequality": Operation("ne", operator.ne),
-    "StrictLessThan": Operation("lt", operator.lt),
-    "LessThan": Operation("le", operator.le),
-    "And": Operation("and", operator.and_),
-    "Or": Operation("or", operator.or_),
-    "Not": Operation("not", torch.sym_not, operands=1),
-    "IntTrueDiv": Operation("truediv", operator.truediv, is_checked=False),
-    "FloatTrueDiv": Operation("truediv", operator.truediv, is_checked=False),
-    "FloatPow": Operation("pow", operator.pow, is_checked=False),
-    "ToFloat": Operation("float", torch.sym_float, is_checked=False, operands=1),
-    "OpaqueUnaryFn_sqrt": Operation("sqrt", torch.sym_sqrt, is_checked=False, operands=1),
-    "FloorToInt": Operation("floor", math.floor, is_checked=False, operands=1),
-    "CeilToInt": Operation("ceil", math.ceil, is_checked=False, operands=1),
-    "TruncToInt": Operation("trunc", math.trunc, is_checked=False, operands=1),
-}
-"""By the names of the classes."""
-_REVERSED = frozenset({"StrictGreaterThan", "GreaterThan"})
-
-
-class NoProgram(Exception):
-    """An expression has a part that is not among the operations."""
-
-
-def compile_expression(
-    expression: Any, leaf: Callable[[Any], Step], to_be_checked: bool = True
-) -> list[Step | Operation]:
-    """The expression in postfix order: numbers as ``("const", number)``, what ``leaf`` makes of its symbols, and
-    operations.
-
-    Raises:
-        NoProgram: it has an operation or a number that there is nothing for. ``to_be_checked``: in symbolic programs.
-    """
-    if expression.is_Symbol:
-        return [leaf(expression)]
-    if expression.is_Integer or expression.is_Boolean and not expression.args:
-        return [("const", int(expression) if expression.is_Integer else int(bool(expression)))]
-    if expression.is_Float and not to_be_checked:
-        return [("const", float(expression))]
-    kind = type(expression).__name__
-    if kind in _REVERSED:
-        return compile_expression(expression.reversed, leaf, to_be_checked)
-    operation = _OPERATIONS.get(kind)
-    if operation is None or (to_be_checked and not operation.is_checked):
-        raise NoProgram(expression)
-    if operation.name == "pow" and not expression.args[1].is_nonnegative:
-        raise NoProgram(expression)
-    parts = [compile_expression(arg, leaf, to_be_checked) for arg in expression.args]
-    program = list(parts[0])
-    for part in parts[1:]:
-        program += [*part, operation]
-    return [*program, operation] if operation.operands == 1 else program
 
 
 def _parts(condition: Any, hints: dict[Any, int]) -> list[Any]:

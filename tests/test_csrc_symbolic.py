@@ -1,6 +1,9 @@
 """Checks of kind ``symbolic`` and ``tensor_of_any_size``: programs on sizes and integers, and what they refuse."""
 
 import itertools
+import math
+import operator
+import struct
 
 import pytest
 import torch
@@ -56,6 +59,104 @@ def test_programs(program, expected):
     assert holds(program, X, Y, -7) is expected
 
 
+def holds_float(program, x):
+    answers = []
+
+    def look(p):
+        p.demand(0, "symbolic", ([p.at()], program))
+        answers.append(p.holds())
+
+    probe(x, look)
+    return answers[0]
+
+
+FLOATS = [0.1, 1 / 3, -2.5, 2.5, 3.5, -0.5, 7.0, 1e300, -1e-300, 0.0, -0.0, math.inf, -math.inf, math.nan]
+OF_TWO = {f"float_{name}": getattr(operator, name) for name in ("add", "sub", "mul", "pow")}
+OF_TWO["float_div"] = operator.truediv
+OF_ONE = {name: getattr(math, name) for name in ("sqrt", "exp", "log", "sin", "cos", "tanh")}
+TO_INTEGER = {"trunc": math.trunc, "floor": math.floor, "ceil": math.ceil, "round": round}
+
+
+def python(function, *args):
+    """What Python computes, None where it refuses."""
+    try:
+        found = function(*args)
+    except (ArithmeticError, ValueError):
+        return None
+    return None if isinstance(found, complex) else found
+
+
+@pytest.mark.parametrize("name", OF_TWO)
+def test_floats_are_computed_as_python_does(name):
+    for x, other in itertools.product(FLOATS, FLOATS):
+        expected = python(OF_TWO[name], x, other)
+        numbers = (x, other, math.nan if expected is None else expected)
+        if name == "float_pow" and not (x > 0 and all(map(math.isfinite, numbers))):
+            expected = None  # of others the result may be complex, or an error
+        computed = [("float", 0), ("float_const", other), (name,)]
+        if expected is not None and math.isnan(expected):
+            assert holds_float([*computed, *computed, ("float_eq",), ("not",)], x)
+        else:
+            program = [*computed, ("float_const", 0.0 if expected is None else expected), ("eq",)]
+            assert holds_float(program, x) is (expected is not None)
+
+
+@pytest.mark.parametrize("name", OF_ONE)
+def test_functions_of_floats(name):
+    for x in FLOATS:
+        expected = python(OF_ONE[name], x)
+        known = expected is not None and math.isfinite(expected)
+        assert holds_float([("float", 0), (name,), ("float_const", expected or 0.0), ("float_eq",)], x) is known
+
+
+@pytest.mark.parametrize("name", TO_INTEGER)
+def test_integers_of_floats(name):
+    for x in FLOATS:
+        expected = python(TO_INTEGER[name], x)
+        known = expected is not None and abs(expected) < 2**62
+        program = [("float", 0), (name,), ("const", expected if known else 0), ("eq",)]
+        assert holds_float(program, x) is known
+
+
+@pytest.mark.parametrize(("name", "function"), [("eq", operator.eq), ("lt", operator.lt), ("le", operator.le)])
+def test_comparisons_of_floats(name, function):
+    for x, other in itertools.product(FLOATS, FLOATS):
+        program = [("float", 0), ("float_const", other), ("float_" + name,)]
+        assert holds_float(program, x) is function(x, other)
+        assert holds_float([*program, ("not",)], x) is not function(x, other)
+
+
+def test_floats_bit_for_bit():
+    for x, other in itertools.product(FLOATS, FLOATS):
+        same = struct.pack("d", x) == struct.pack("d", other)
+        assert holds_float([("float", 0), ("float_const", other), ("eq",)], x) is same
+
+
+def test_signs_and_infinities():
+    for x in FLOATS:
+        assert holds_float([("float", 0), ("finite",)], x) is math.isfinite(x)
+        assert holds_float([("float", 0), ("float_neg",), ("float_const", -x), ("eq",)], x)
+        assert math.isnan(x) or holds_float([("float", 0), ("float_abs",), ("float_const", abs(x)), ("eq",)], x)
+
+
+@pytest.mark.parametrize(("n", "expected"), [(3, True), (2**53, True), (-(2**53), True), (2**53 + 1, False)])
+def test_floats_of_integers(n, expected):
+    assert holds_float([("int", 0), ("float_of",), ("float_const", float(n)), ("eq",)], n) is expected
+
+
+@pytest.mark.parametrize("x", [3, True, "0.5", torch.tensor(0.5), type("Rate", (float,), {})(0.5)])
+def test_what_is_no_float(x):
+    assert not holds_float([("float", 0), ("finite",)], x)
+
+
+def test_failure_says_the_floats():
+    def look(p):
+        p.demand(0, "symbolic", ([p.at()], [("float", 0), ("float_const", 0.5), ("eq",)]))
+        assert p.failure().found == "0.1"
+
+    probe(0.1, look)
+
+
 def test_integers_out_of_range_do_not_hold():
     program = [("int", 2), ("const", 0), ("ne",)]
     assert holds(program, X, Y, 2**63 - 1)
@@ -81,6 +182,9 @@ def test_division_and_remainder_are_pythons():
         [("size", -1, 0)],
         [("const", 2**70)],
         [("const", "a")],
+        [("const", 0.5)],
+        [("float_const", 1)],
+        [("float_const", 1.0), ("float_add",)],
         ["const"],
         [()],
         [("const", 1)] * 80,

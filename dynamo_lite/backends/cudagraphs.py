@@ -38,6 +38,10 @@ class CudaGraphs:
         )
         return in_steps(compiled) if recorder.device is not None else compiled
 
+    def records_graphs(self) -> bool:
+        """Whether there is a device to record on: an input that is elsewhere would prevent it."""
+        return torch.cuda.is_available()
+
     def reset(self) -> None:
         """Free what was recorded."""
         forget_recorded()

@@ -40,7 +40,7 @@ class Inductor:
         if mode is not None or options is not None:
             return self.configure(mode, options)(gm, example_inputs)
         compile_fx = importlib.import_module("torch._inductor.compile_fx").compile_fx
-        records = self._records()
+        records = self.records_graphs()
         if records:
             tell_static_inputs(gm)
         patches = {**self.patches, **keyed_functions(gm)}
@@ -48,7 +48,7 @@ class Inductor:
             compiled = launching(compile_fx(gm, example_inputs, config_patches=patches or None), gm)
         return in_steps(compiled) if records else compiled
 
-    def _records(self) -> bool:
+    def records_graphs(self) -> bool:
         """Whether Inductor is to make CUDA graphs, and may find something to make them of."""
         wanted = self.patches.get("triton.cudagraphs", importlib.import_module(_CONFIG).triton.cudagraphs)
         return bool(wanted) and torch.cuda.is_available()

@@ -18,6 +18,7 @@ from .lookup import is_heap_type
 from .registry import models, models_raw
 from .sequence import ListVariable, SequenceVariable, SliceVariable
 from .sets import SetVariable
+from .symbolic import SymbolicNumber
 from .user_object import UserObjectVariable
 
 # -- polyfills ---------------------------------------------------------------------------------------------------------
@@ -55,31 +56,37 @@ _best_of(max)
 
 @models(sum)
 def _sum(tx: Any, iterable: VariableTracker, start: VariableTracker | None = None) -> VariableTracker:
-    """Known numbers at the beginning are added by the builtin: it adds floats more exactly than one by one."""
+    """Numbers at the beginning are added by the builtin if there are floats: it adds those more exactly than one by
+    one."""
     iterator = tx.iterate(iterable)
     total: VariableTracker = start or ConstantVariable(0)
-    known: list[Any] = []
-    first: VariableTracker | None = None
+    numbers: list[VariableTracker] = []
+    rest: list[VariableTracker] = []
     try:
-        while isinstance(total, ConstantVariable) and first is None:
+        while not rest and isinstance(total, ConstantVariable):
             item = iterator.next(tx)
-            if isinstance(item, ConstantVariable) and isinstance(item.value, (int, float, complex)):
-                known.append(item.value)
-            else:
-                first = item
+            (numbers if _may_be_known(item) else rest).append(item)
     except Exhausted:
         pass
-    if isinstance(total, ConstantVariable):
-        total = tx.make(tx.fold(sum, (known, total.value)))
-        if first is None:
-            return total
-        total = tx.binary("+", total, first).realize()
+    if all(issubclass(each.python_type(), int) for each in (total, *numbers)):
+        rest = [*numbers, *rest]
+    elif isinstance(total, ConstantVariable):
+        total = tx.make(tx.fold(sum, ([each.as_constant() for each in numbers], total.value)))
+    for item in rest:
+        total = tx.binary("+", total, item).realize()
     while True:
         try:
             item = iterator.next(tx)
         except Exhausted:
             return total
         total = tx.binary("+", total, item).realize()
+
+
+def _may_be_known(item: VariableTracker) -> bool:
+    """Whether it is a number, if not one that hangs on data."""
+    if isinstance(item, SymbolicNumber):
+        return not item.hangs_on_data
+    return isinstance(item, ConstantVariable) and isinstance(item.value, (int, float, complex))
 
 
 # -- functions of one value --------------------------------------------------------------------------------------------

@@ -202,7 +202,7 @@ class ConstantIterator(IteratorVariable):
         cg.call(iter, [lambda: cg.load_const(rest)])
 
 
-@wraps_type(*(each for each in CONSTANT_TYPES if each is not int))
+@wraps_type(*(each for each in CONSTANT_TYPES if each not in (int, float)))
 def _wrap_constant(attempt: Any, value: Any, source: Source) -> VariableTracker:
     source.check("id" if type(value) in _SINGLETONS else "equals", value)
     return ConstantVariable(value, source)

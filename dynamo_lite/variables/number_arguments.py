@@ -1,14 +1,20 @@
-"""Operators that take a number and are given a tensor: eager reads its value, a graph computes with it."""
+"""Operators that take a number. Where they are given a tensor, eager reads its value and a graph computes with it. A
+float that may differ from call to call is a tensor of the graph, where the operator with that gives the same bits."""
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from .base import Args, Kwargs, VariableTracker
+from .constant import ConstantVariable
 from .sequence import ListVariable
-from .tensor import TensorVariable, record, rewrites
+from .symbolic import SymbolicFloat
+from .symbols import BINARY, COMPARE, INPLACE, SWAPPED
+from .tensor import TensorVariable, record, rewrites, takes_floats
 
 
 def _fits(number: VariableTracker, args: Args, ndim: int = 0) -> bool:
@@ -74,3 +80,138 @@ for _name, _combine in (("_foreach_addcdiv", torch._foreach_div), ("_foreach_add
     _many_factors(_combine, {_name: torch._foreach_add, _name + "_": torch._foreach_add_})
 for _name in ("add", "sub"):
     _sums(_name)
+
+
+# -- floats ------------------------------------------------------------------------------------------------------------
+
+
+def _float_beside(tx: Any, number: SymbolicFloat, other: VariableTracker) -> VariableTracker | None:
+    """The tensor that an operator is given in the place of a float, beside another tensor: one with which it promotes
+    and computes as it does with a number. None: there is none."""
+    if not isinstance(other, TensorVariable) or other.asks:
+        return None
+    fake = other.fake
+    if fake.dtype in _REDUCED and not fake.ndim:
+        return None  # eager computes with the whole float, which no tensor of the result's type has
+    made = _as_tensor(tx, number)
+    if fake.ndim and (fake.is_floating_point() or fake.is_complex()):
+        return made  # of one without dimensions nothing but the category counts
+    wanted = torch.result_type(fake, 1.0)
+    return _to(tx, made, _REAL.get(wanted, wanted))
+
+
+_REDUCED = frozenset({torch.float16, torch.bfloat16, torch.complex32})
+_REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
+
+
+def _as_tensor(tx: Any, number: SymbolicFloat) -> TensorVariable:
+    given = tx.graph.float(number.of)
+    return TensorVariable(given.node, given.fake, torch.Tensor)
+
+
+def _to(tx: Any, tensor: TensorVariable, dtype: torch.dtype) -> VariableTracker:
+    if tensor.fake.dtype is dtype:
+        return tensor
+    return record(tx, "call_method", "to", [tensor, ConstantVariable(dtype)], {})
+
+
+def _kind(target: Any) -> str:
+    return "call_method" if isinstance(target, str) else "call_function"
+
+
+def _elementwise(*targets: Any) -> None:
+    """``target(tensor, float)``."""
+
+    @takes_floats(*targets)
+    def rule(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+        if len(args) != 2 or kwargs or not isinstance(args[1], SymbolicFloat):
+            return None
+        made = _float_beside(tx, args[1], args[0])
+        return None if made is None else record(tx, _kind(target), target, [args[0], made], {})
+
+
+def _operator_of_two(
+    function: Any, reflected: Callable[[Any, VariableTracker, VariableTracker], VariableTracker]
+) -> None:
+    """Python's operator, the float left or right. ``reflected``: what is recorded of ``float function tensor``."""
+
+    @takes_floats(function)
+    def rule(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+        left, right = args
+        number, tensor = (left, right) if isinstance(left, SymbolicFloat) else (right, left)
+        if not isinstance(number, SymbolicFloat):
+            return None
+        made = _float_beside(tx, number, tensor)
+        if made is None:
+            return None
+        return (
+            reflected(tx, made, tensor) if number is left else record(tx, "call_function", target, [tensor, made], {})
+        )
+
+
+def _over(tx: Any, number: VariableTracker, tensor: VariableTracker) -> VariableTracker:
+    return record(
+        tx, "call_function", operator.mul, [record(tx, "call_method", "reciprocal", [tensor], {}), number], {}
+    )
+
+
+_METHODS = ("add", "sub", "mul", "div", "gt", "ge", "lt", "le", "eq", "ne", "remainder", "floor_divide")
+_SYNONYMS = (
+    "subtract",
+    "multiply",
+    "divide",
+    "true_divide",
+    "greater",
+    "greater_equal",
+    "less",
+    "less_equal",
+    "not_equal",
+)
+
+for _sign in ("+", "*"):
+    _operator_of_two(BINARY[_sign], lambda tx, n, t, sign=_sign: record(tx, "call_function", BINARY[sign], [t, n], {}))
+for _sign in ("-", "//", "%"):
+    _operator_of_two(BINARY[_sign], lambda tx, n, t, sign=_sign: record(tx, "call_function", BINARY[sign], [n, t], {}))
+_operator_of_two(BINARY["/"], _over)
+for _sign, _function in COMPARE.items():
+    _swapped = COMPARE[SWAPPED[_sign]]
+    _operator_of_two(_function, lambda tx, n, t, swapped=_swapped: record(tx, "call_function", swapped, [t, n], {}))
+_elementwise(*(INPLACE[sign] for sign in "+-*/"))
+for _name in (*_METHODS, *_SYNONYMS):
+    _elementwise(_name, _name + "_", getattr(torch, _name))
+
+
+@takes_floats(torch.where, "where")
+def _where(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    """One of the values is a float, the other one a tensor."""
+    if len(args) != 3 or kwargs or not isinstance(args[0], TensorVariable):
+        return None
+    at = 1 if isinstance(args[1], SymbolicFloat) else 2
+    number = args[at]
+    if not isinstance(number, SymbolicFloat):
+        return None
+    made = _float_beside(tx, number, args[3 - at])
+    if made is None:
+        return None
+    values = [made, args[2]] if at == 1 else [args[1], made]
+    return record(tx, _kind(target), target, [args[0], *values], {})
+
+
+def _filling(*targets: Any) -> None:
+    """The float is converted to the type of the first argument."""
+
+    @takes_floats(*targets)
+    def rule(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+        given = [*args, *kwargs.values()]
+        if (
+            set(kwargs) - {"value"}
+            or not isinstance(args[0], TensorVariable)
+            or not isinstance(given[-1], SymbolicFloat)
+        ):
+            return None
+        if not args[0].fake.is_floating_point() or any(isinstance(each, SymbolicFloat) for each in given[:-1]):
+            return None
+        return record(tx, _kind(target), target, [*given[:-1], _as_tensor(tx, given[-1])], {})
+
+
+_filling(torch.masked_fill, "masked_fill", "masked_fill_", "fill_")

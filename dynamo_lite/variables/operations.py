@@ -163,7 +163,9 @@ class Operations:
         """``one is other``."""
         if one is other:
             return True
-        if SymbolicNumber in (type(one), type(other)) and one.python_type() is not other.python_type():
+        if (
+            isinstance(one, SymbolicNumber) or isinstance(other, SymbolicNumber)
+        ) and one.python_type() is not other.python_type():
             return False  # whatever the number is
         first, second = one.identity(), other.identity()
         if isinstance(first, ConstantVariable) and isinstance(second, ConstantVariable):

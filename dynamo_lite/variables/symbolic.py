@@ -1,4 +1,4 @@
-"""Numbers that may differ from call to call: sizes of tensors and integers that symbols stand for.
+"""Numbers that may differ from call to call: sizes of tensors, integers that symbols stand for, and floats.
 
 Arithmetic makes new ones; a comparison is decided as it is now, which the guards then demand. What needs to know the
 number (an index, a loop, a key) gets it, and with that it is the same in every call of the graph.
@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import math
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
+from ..exc import InternalError
+from ..expressions import NoProgram, Operation, compile_expression
+from ..formulas import BINARY_OPERATORS, MAY_RAISE, TO_INTEGER, Formula, apply, is_exact, is_there, same
 from ..reasons import DataDependentBranch, DataDependentValue
-from ..shapes import NoProgram, Operation, compile_expression, symbolic_shapes
+from ..shapes import Computed, symbolic_shapes
 from ..source import Source
 from .base import Args, Kwargs, VariableTracker, unsupported, wraps_type
 from .constant import ConstantVariable
@@ -25,9 +29,71 @@ _DIVISIONS = frozenset({"/", "//", "%"})
 
 
 class SymbolicNumber(VariableTracker):
-    """An int or float, or a comparison that hangs on data. ``number``: torch's SymInt, SymFloat or SymBool."""
+    """A number that is not known."""
 
-    __slots__ = ("attempt", "number")
+    __slots__ = ("attempt",)
+    attempt: Any
+    hangs_on_data = False
+    """Whether nothing is known of it before the graph runs."""
+
+    def is_constant(self) -> bool:
+        return False
+
+    def identity(self) -> Any:
+        return ConstantVariable(self.as_constant())
+
+    def guard_key(self, tx: Any) -> None:
+        """Its value is the key."""
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        return ConstantVariable(self.as_constant()).getattr(tx, name)
+
+    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
+        return ConstantVariable(self.as_constant()).format(tx, spec)
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return ConstantVariable(self.as_constant()).call_method(tx, name, args, kwargs)
+
+    def index(self, tx: Any, message: str) -> Any:
+        return ConstantVariable(self.as_constant()).index(tx, message)
+
+    def formula(self) -> Formula | None:
+        """What a float is computed by of this; None: by nothing but its value."""
+        raise NotImplementedError
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        if other.operand is None:
+            return None
+        found = self._float(BINARY[symbol], other, reflected)
+        if found is not None:
+            return found
+        known = [ConstantVariable(each.as_constant()) for each in (self, other)]
+        return tx.binary(symbol, *(reversed(known) if reflected else known))
+
+    def _float(self, function: Any, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        """The float that an operator makes of this and another number, as a formula."""
+        mine, theirs = self.formula(), formula_of(other)
+        if function not in BINARY_OPERATORS or mine is None or theirs is None:
+            return None
+        left, right = (theirs, mine) if reflected else (mine, theirs)
+        if function is operator.truediv and _decide_formula(self.attempt, operator.eq, right, Formula(0.0)):
+            return None
+        return _make_formula(self.attempt, function, left, right)
+
+    def _compared(self, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        """A comparison of which one side is a float, decided."""
+        mine, theirs = self.formula(), formula_of(other)
+        if mine is None or theirs is None:
+            return None
+        if symbol == "!=":
+            return ConstantVariable(not _decide_formula(self.attempt, operator.eq, mine, theirs))
+        return ConstantVariable(_decide_formula(self.attempt, COMPARE[symbol], mine, theirs))
+
+
+class ShapeNumber(SymbolicNumber):
+    """An int, or a float or comparison that hangs on data. ``number``: torch's SymInt, SymFloat or SymBool."""
+
+    __slots__ = ("number",)
 
     def __init__(self, attempt: Any, number: Any, source: Source | None = None) -> None:
         self.source = source
@@ -44,9 +110,6 @@ class SymbolicNumber(VariableTracker):
         """The number, which from now on is the same in every call."""
         return self._decide(self.python_type(), self.number)
 
-    def is_constant(self) -> bool:
-        return False
-
     def as_fx(self) -> tuple[Any, Any]:
         if self.number.node.expr.free_symbols:  # nothing has settled it
             with contextlib.suppress(NoProgram):
@@ -57,15 +120,6 @@ class SymbolicNumber(VariableTracker):
     @property
     def operand(self) -> Any:  # type: ignore[override]
         return self.number
-
-    def index(self, tx: Any, message: str) -> Any:
-        return ConstantVariable(self.as_constant()).index(tx, message)
-
-    def identity(self) -> Any:
-        return ConstantVariable(self.as_constant())
-
-    def guard_key(self, tx: Any) -> None:
-        """Its value is the key."""
 
     def truth(self, tx: Any) -> bool:
         return self._decide(bool, self.number if self.python_type() is bool else self.number != 0)
@@ -78,22 +132,33 @@ class SymbolicNumber(VariableTracker):
         finally:
             self.attempt.note_guards()
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
-        return ConstantVariable(self.as_constant()).getattr(tx, name)
+    @property
+    def hangs_on_data(self) -> bool:
+        return self.attempt.graph.symbols.hangs_on_data(self.number)
 
-    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
-        return ConstantVariable(self.as_constant()).format(tx, spec)
-
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        return ConstantVariable(self.as_constant()).call_method(tx, name, args, kwargs)
+    def formula(self) -> Formula | None:
+        if not isinstance(self.number, torch.SymInt) or not self.attempt.shapes.floats or self.hangs_on_data:
+            return None
+        if not self.number.node.expr.free_symbols:  # it is settled
+            return Formula(int(self.number))
+        found = self.attempt.graph.symbols.of_integer(self.number)
+        return found if found is not None and _can_load(self.number.node.expr) else None
 
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
         number = other.operand
         if number is None:
             return None
+        negative = symbol == "**" and not reflected and isinstance(other, ConstantVariable) and other.value < 0
+        if symbol == "/" or negative or other.python_type() is float:
+            found = self._float(BINARY[symbol], other, reflected)
+            if found is not None:
+                return found
+        if isinstance(other, SymbolicFloat):
+            number = other.as_constant()
         left, right = (number, self.number) if reflected else (self.number, number)
         raises = symbol in _DIVISIONS and self._decide(bool, right == 0)
-        if symbol not in _ARITHMETIC or raises:
+        is_power = symbol == "**" and not reflected and type(number) is int and 0 <= number <= _GREATEST_POWER
+        if (symbol not in _ARITHMETIC or raises) and not is_power:
             known = [ConstantVariable(each.as_constant()) for each in (self, other)]
             return tx.binary(symbol, *(reversed(known) if reflected else known))
         return tx.make(tx.fold(BINARY[symbol], (left, right)))
@@ -105,20 +170,28 @@ class SymbolicNumber(VariableTracker):
             return tx.make(function(self.as_constant()))
 
     def converted(self, tx: Any, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
-        if function in _ROUNDING and self.python_type() is int:
+        if self.python_type() is int and function in _OF_INTEGERS:
             return self
+        mine = self.formula()
+        found = None if mine is None else _make_formula(self.attempt, function, mine)
+        if found is not None:
+            return found
         symbolic = _FUNCTIONS.get(function)
         if symbolic is None or (function is math.sqrt and self._decide(bool, self.number < 0)):
-            return tx.make(tx.fold(function, (self.as_constant(),)))
+            return super().converted(tx, function, methods)
         return tx.make(symbolic(self.number))
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         number = other.operand
         if number is None:
             return None
+        if other.python_type() is float:
+            decided = self._compared(symbol, other)
+            if decided is not None:
+                return decided
         found = COMPARE[symbol](self.number, number)
         if isinstance(found, torch.SymBool) and self.attempt.graph.symbols.hangs_on_data(found):
-            return SymbolicNumber(self.attempt, found)
+            return ShapeNumber(self.attempt, found)
         return ConstantVariable(self._decide(bool, found))
 
     @property
@@ -127,24 +200,139 @@ class SymbolicNumber(VariableTracker):
         return self.attempt.graph.number(self.number)
 
     def reconstruct(self, cg: Any) -> None:
-        symbols = self.attempt.graph.symbols
-        if symbols.hangs_on_data(self.number):
+        if self.hangs_on_data:
             cg.graph_output(self)
-            return
-        try:
-            program = compile_expression(self.number.node.expr, lambda symbol: ("place", symbols.places[symbol]), False)
-        except NoProgram:
-            program = []
-        if not program or any(isinstance(step, Operation) and step.name not in _EMITTED for step in program):
+        elif _can_load(self.number.node.expr):
+            _load_expression(cg, self.number.node.expr)
+        else:
             cg.load_const(self.as_constant())
-            return
-        for step in program:
-            if isinstance(step, Operation):
-                cg.binary_op(_EMITTED[step.name])
-            elif step[0] == "const":
-                cg.load_const(step[1])
-            else:
-                _load_place(cg, step[1])
+
+
+class SymbolicFloat(SymbolicNumber):
+    """A float that CPython computes before the graph runs."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, attempt: Any, of: Formula, source: Source | None = None) -> None:
+        self.source = source
+        self.attempt = attempt
+        self.of = of
+
+    def python_type(self) -> type:
+        return float
+
+    def describe(self) -> str:
+        return f"the float {self.attempt.graph.symbols.formula_text(self.of)}"
+
+    @property
+    def operand(self) -> Any:  # type: ignore[override]
+        return self.of.value
+
+    def formula(self) -> Formula:
+        return self.of
+
+    def as_constant(self) -> float:
+        """The float, which from now on is the same in every call."""
+        self.attempt.graph.symbols.require(same(self.of))
+        return self.of.value
+
+    def truth(self, tx: Any) -> bool:
+        return not _decide_formula(self.attempt, operator.eq, self.of, Formula(0.0))
+
+    def unary(self, tx: Any, function: Any) -> VariableTracker | None:
+        return self if function is operator.pos else _make_formula(self.attempt, _OF_ONE.get(function), self.of)
+
+    def converted(self, tx: Any, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
+        if function is float:
+            return self
+        found = _make_formula(self.attempt, _OF_ONE.get(function, function), self.of)
+        return super().converted(tx, function, methods) if found is None else found
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if other.operand is None:
+            return None
+        decided = self._compared(symbol, other)
+        return tx.compare(symbol, ConstantVariable(self.as_constant()), other) if decided is None else decided
+
+    def as_fx(self) -> tuple[Any, Any]:
+        value = self.as_constant()
+        return value, value
+
+    def reconstruct(self, cg: Any) -> None:
+        load_formula(cg, self.of)
+
+
+def formula_of(number: VariableTracker) -> Formula | None:
+    """What a number in a formula is; None: it can't be in one."""
+    if isinstance(number, SymbolicNumber):
+        return number.formula()
+    return Formula(number.value) if isinstance(number, ConstantVariable) and is_exact(number.value) else None
+
+
+def _make_formula(attempt: Any, function: Any, *operands: Formula) -> VariableTracker | None:
+    """``function(*operands)``: a float, or an integer that is computed of floats; None where there is no formula."""
+    made = apply(function, *operands)
+    if made is None:
+        return None
+    if made.is_known:
+        return ConstantVariable(made.value)
+    symbols = attempt.graph.symbols
+    if function in MAY_RAISE or function in TO_INTEGER:
+        symbols.require(is_there(made))
+    if function in TO_INTEGER:
+        return attempt.make(symbols.computed(made))
+    return SymbolicFloat(attempt, made)
+
+
+def _decide_formula(attempt: Any, function: Callable[[Any, Any], bool], *operands: Formula) -> bool:
+    """What a comparison gives now, which is so in every call from now on."""
+    condition = apply(function, *operands)
+    if condition is None:  # of an integer that is no float
+        raise InternalError(f"no formula compares {[each.value for each in operands]}")
+    if not condition.is_known:
+        attempt.graph.symbols.require(condition, condition.value)
+    return condition.value
+
+
+# -- code that computes them -------------------------------------------------------------------------------------------
+
+
+def load_formula(cg: Any, formula: Formula) -> None:
+    """Emit what leaves a formula's number on the stack."""
+    if formula.place is not None:
+        cg.load_source(formula.place.source)
+    elif formula.expression is not None:
+        _load_expression(cg, formula.expression)
+    elif formula.operation is None:
+        cg.load_const(formula.value)
+    elif formula.operation.function in BINARY_OPERATORS:
+        for operand in formula.operands:
+            load_formula(cg, operand)
+        cg.binary_op(BINARY_OPERATORS[formula.operation.function])
+    else:
+        cg.call(formula.operation.function, [lambda: load_formula(cg, formula.operands[0])])
+
+
+def _can_load(expression: Any) -> bool:
+    """Whether the generated code may compute an expression of integers."""
+    try:
+        program = compile_expression(expression, lambda symbol: ("symbol", symbol), False)
+    except NoProgram:
+        return False
+    return all(step.name in _EMITTED for step in program if isinstance(step, Operation))
+
+
+def _load_expression(cg: Any, expression: Any) -> None:
+    places = cg.attempt.graph.symbols.places
+    for step in compile_expression(expression, lambda symbol: ("place", places[symbol]), False):
+        if isinstance(step, Operation):
+            cg.binary_op(_EMITTED[step.name])
+        elif step[0] == "const":
+            cg.load_const(step[1])
+        elif isinstance(step[1], Computed):
+            load_formula(cg, step[1].formula)
+        else:
+            _load_place(cg, step[1])
 
 
 _FUNCTIONS: dict[Any, Any] = {
@@ -156,7 +344,12 @@ _FUNCTIONS: dict[Any, Any] = {
     math.sqrt: torch.sym_sqrt,
 }
 """Functions of one number, and what they are of torch's symbolic ones."""
-_ROUNDING = frozenset({int, math.trunc, math.floor, math.ceil})
+
+_OF_INTEGERS = frozenset({int, round, math.trunc, math.floor, math.ceil})
+"""Functions that leave an integer as it is."""
+_OF_ONE: dict[Any, Any] = {operator.neg: operator.neg, operator.abs: abs, math.fabs: abs, int: math.trunc}
+"""Functions of a float, and what they are called in formulas."""
+_GREATEST_POWER = 8
 
 _EMITTED = {"add": "+", "mul": "*", "floordiv": "//", "mod": "%", "pow": "**", "truediv": "/"}
 
@@ -176,13 +369,22 @@ _PYTHON_TYPES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, tor
 def make_number(attempt: Any, number: Any) -> VariableTracker:
     """The tracker of a SymInt or SymFloat, which may be known to have one value."""
     known = number.node.maybe_as_int() if isinstance(number, torch.SymInt) else None
-    return SymbolicNumber(attempt, number) if known is None else ConstantVariable(known)
+    return ShapeNumber(attempt, number) if known is None else ConstantVariable(known)
 
 
 @wraps_type(int)
 def _wrap_int(attempt: Any, value: int, source: Source) -> VariableTracker:
     if attempt.shapes.is_symbol(source, value):
         source.check("type", int)
-        return SymbolicNumber(attempt, attempt.graph.symbols.number(source, value), source)
+        return ShapeNumber(attempt, attempt.graph.symbols.number(source, value), source)
+    source.check("equals", value)
+    return ConstantVariable(value, source)
+
+
+@wraps_type(float)
+def _wrap_float(attempt: Any, value: float, source: Source) -> VariableTracker:
+    if attempt.shapes.is_formula(source, value):
+        source.check("type", float)
+        return SymbolicFloat(attempt, attempt.graph.symbols.float(source, value), source)
     source.check("equals", value)
     return ConstantVariable(value, source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -52,6 +53,7 @@ from .sequence import (
     TupleVariable,
     is_namedtuple_class,
 )
+from .symbolic import SymbolicFloat
 from .symbols import BINARY, COMPARE, INPLACE
 from .tensor_text import text_of_tensor
 
@@ -499,9 +501,39 @@ def rewrites(*names: str) -> Callable[[Rewrite], Rewrite]:
     return register
 
 
+Takes = Callable[[Any, Any, Args, Kwargs], "VariableTracker | None"]
+_TAKE_FLOATS: dict[Any, Takes] = {}
+
+
+def takes_floats(*targets: Any) -> Callable[[Takes], Takes]:
+    """Register by what these are recorded (functions, and methods by their names) where a number that they are given is
+    a float which may differ from call to call, and where the rule doesn't return None: then the float is settled."""
+
+    def register(fn: Takes) -> Takes:
+        for target in targets:
+            _TAKE_FLOATS[target] = fn
+        return fn
+
+    return register
+
+
+def _with_floats(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    rule = _TAKE_FLOATS.get(target) if isinstance(target, (str, *_FUNCTION_TYPES)) else None
+    if rule is None or not any(isinstance(each.realize(), SymbolicFloat) for each in (*args, *kwargs.values())):
+        return None
+    return rule(tx, target, [arg.realize() for arg in args], kwargs)
+
+
+_FUNCTION_TYPES = (types.BuiltinFunctionType, types.FunctionType, types.MethodDescriptorType)
+
+
 def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     """Put an operator into the graph, computing it on fakes. One that only states facts leaves no node."""
     name = target if kind == "call_method" else getattr(target, "__name__", "")
+    if tx.graph.symbols.has_floats:
+        taken = _with_floats(tx, target, args, kwargs)
+        if taken is not None:
+            return taken
     if name in _REWRITES:
         rewritten = _REWRITES[name](tx, name, args, kwargs)
         if rewritten is not None:

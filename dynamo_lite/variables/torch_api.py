@@ -26,7 +26,7 @@ from .context import GRAD_CLASSES, attention_context, make_context
 from .function import FunctionVariable, NestedFunctionVariable
 from .registry import Model, models, models_if, models_raw
 from .sequence import ListVariable
-from .symbolic import SymbolicNumber
+from .symbolic import ShapeNumber
 from .tensor import TensorVariable, operator_name, record
 from .tensor_subclass import instances
 from .user_object import UserObjectVariable
@@ -353,7 +353,7 @@ def _check(tx: Any, condition: VariableTracker, message: Any = None) -> Variable
 
 @models(torch._check_with)
 def _check_with(tx: Any, error: VariableTracker, condition: VariableTracker, message: Any = None) -> VariableTracker:
-    if isinstance(condition, SymbolicNumber):  # it hangs on data: the graph checks it
+    if isinstance(condition, ShapeNumber):  # it hangs on data: the graph checks it
         torch._check(condition.number)
         tx.graph.call("call_function", torch._check, (condition.node,), {}, None)
         return ConstantVariable(None)

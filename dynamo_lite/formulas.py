@@ -1,0 +1,153 @@
+"""Floats that may differ from call to call: those a call brings, and what Python makes of them and of symbolic sizes.
+
+A formula is no algebra. CPython computes it before the graph runs, operation by operation as the program has them, so
+that it gets the program's bits; a check in C++ computes it likewise.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from .expressions import NoProgram, Operation, Step, compile_expression
+
+_EXACT = 1 << 53
+"""Up to it each integer is a float."""
+
+Leaf = Callable[[Any], list[Step]]
+"""The instructions that read a symbol's or place's number."""
+
+
+class FormulaOperation(NamedTuple):
+    function: Callable[..., Any]
+    """What CPython calls, or what an operator stands for."""
+    name: str
+    """In symbolic programs."""
+    text: str
+    swapped: bool = False
+    """Whether programs have it with its operands the other way round."""
+
+
+_FLOAT = "float_of"
+_ROWS = [
+    *(FormulaOperation(getattr(operator, name), f"float_{short}", f"({{}} {sign} {{}})")
+      for name, short, sign in [("add", "add", "+"), ("sub", "sub", "-"), ("mul", "mul", "*"), ("truediv", "div", "/"),
+                                ("pow", "pow", "**")]),
+    FormulaOperation(operator.eq, "float_eq", "{} == {}"),
+    FormulaOperation(operator.lt, "float_lt", "{} < {}"),
+    FormulaOperation(operator.le, "float_le", "{} <= {}"),
+    FormulaOperation(operator.gt, "float_lt", "{} > {}", swapped=True),
+    FormulaOperation(operator.ge, "float_le", "{} >= {}", swapped=True),
+    FormulaOperation(operator.neg, "float_neg", "-{}"),
+    FormulaOperation(abs, "float_abs", "abs({})"),
+    FormulaOperation(float, _FLOAT, "float({})"),
+    *(FormulaOperation(getattr(math, name), name, f"math.{name}({{}})")
+      for name in ("sqrt", "exp", "log", "sin", "cos", "tanh", "trunc", "floor", "ceil")),
+    FormulaOperation(round, "round", "round({})"),
+]  # fmt: skip
+OPERATIONS = {row.function: row for row in _ROWS}
+_SAME = FormulaOperation(operator.is_, "eq", "{} == {}")
+_FINITE = FormulaOperation(math.isfinite, "finite", "math.isfinite({})")
+BINARY_OPERATORS = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.pow: "**"}
+MAY_RAISE = frozenset({operator.pow, math.sqrt, math.exp, math.log, math.sin, math.cos})
+"""Operations that Python may refuse for other numbers (a division's divisor is looked at by itself)."""
+TO_INTEGER = frozenset({math.trunc, math.floor, math.ceil, round})
+
+
+@dataclass(frozen=True, eq=False)
+class Formula:
+    """A float, an integer that is in one or made of one, or a comparison: one of ``place``,
+    ``expression`` and ``operation`` is given, or none for a constant."""
+
+    value: Any
+    """What it is in the call that is traced."""
+    place: Any = None
+    """Where a call finds it."""
+    expression: Any = None
+    """Of integer symbols."""
+    operation: FormulaOperation | None = None
+    operands: tuple[Formula, ...] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether nothing that it is made of may differ from call to call."""
+        return self.place is None and self.expression is None and all(each.is_known for each in self.operands)
+
+    def steps(self, at: Leaf) -> list[Step]:
+        """The program that computes it. ``at``: of what symbols and places read."""
+        if self.place is not None:
+            return at(self.place)
+        if self.expression is not None:
+            found: list[Step] = []
+            for step in compile_expression(self.expression, lambda symbol: ("symbol", symbol)):
+                if isinstance(step, Operation):
+                    found.append((step.name,))
+                else:
+                    found.extend(at(step[1]) if step[0] == "symbol" else [step])
+            return found
+        if self.operation is None:
+            return [("float_const", float(self.value))]
+        operands = [each.float_steps(at) for each in self.operands]
+        if self.operation.swapped:
+            operands.reverse()
+        last: list[Step] = [] if self.operation.name == _FLOAT else [(self.operation.name,)]
+        return [step for each in operands for step in each] + last
+
+    def float_steps(self, at: Leaf) -> list[Step]:
+        """The same, converted where it is an integer."""
+        converts = type(self.value) is int and (self.expression is not None or self.operation is not None)
+        return [*self.steps(at), (_FLOAT,)] if converts else self.steps(at)
+
+    def text(self, name: Callable[[Any], str]) -> str:
+        """In the user's own terms. ``name``: of a place, or of an expression."""
+        if self.place is not None or self.expression is not None:
+            return name(self.expression if self.place is None else self.place)
+        if self.operation is None:
+            return repr(self.value)
+        return self.operation.text.format(*(each.text(name) for each in self.operands))
+
+
+def apply(function: Callable[..., Any], *operands: Formula) -> Formula | None:
+    """The formula of ``function(*operands)``; None where there is none, or Python refuses."""
+    operation = OPERATIONS.get(function)
+    if operation is None or not all(is_exact(each.value) for each in operands):
+        return None
+    if function is operator.pow and not operands[0].value > 0:
+        return None
+    try:
+        value = function(*(each.value for each in operands))
+    except (ArithmeticError, ValueError):
+        return None
+    if function in MAY_RAISE and not math.isfinite(value) or function in TO_INTEGER and abs(value) > _EXACT:
+        return None
+    return Formula(value, operation=operation, operands=operands)
+
+
+def same(formula: Formula) -> Formula:
+    """That it is the float that it is now, bit for bit."""
+    return Formula(True, operation=_SAME, operands=(formula, Formula(formula.value)))
+
+
+def is_there(formula: Formula) -> Formula:
+    """That Python computes it, and finds no infinity."""
+    return Formula(True, operation=_FINITE, operands=(formula,))
+
+
+def of_integer(expression: Any, value: int) -> Formula | None:
+    """Of an expression of integer symbols; None where programs can't have it."""
+    if not is_exact(value):
+        return None
+    found = Formula(value, expression=expression)
+    try:
+        found.steps(lambda symbol: [("const", 0)])
+    except NoProgram:
+        return None
+    return found
+
+
+def is_exact(value: float) -> bool:
+    """Whether it is a float, or an integer that is one of them."""
+    return isinstance(value, float) or abs(value) <= _EXACT

@@ -1,0 +1,311 @@
+"""Floats that differ from call to call: one more compile, then never again, and eager's types and bits each time."""
+
+import math
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from equality import Pairing
+from programs import tensor
+from test_dynamic_shapes import both, sweep
+
+FLOATS = [0.5, 0.1, 1 / 3, -2.5, 1.0, 0.0, -0.0, math.nan, math.inf, -math.inf, 1e30, 5e-324]
+REDUCED = [torch.float16, torch.bfloat16]
+DTYPES = [torch.float32, torch.float64, *REDUCED, torch.complex64, torch.int64, torch.uint8, torch.bool]
+
+
+def calls(x, floats=FLOATS):
+    return [(x, each) for each in floats]
+
+
+def of_type(dtype, ndim):
+    x = tensor(5, 3) * 3
+    return (x if ndim else x[0, 0].clone()).to(dtype)
+
+
+# -- operators ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ndim", [2, 0])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_arithmetic(dtype, ndim):
+    def fn(x, f):
+        return x * f, f * x, x + f, f + x, x / f, f / x, torch.mul(x, f), x.add(f), torch.div(x, f)
+
+    floats = FLOATS[:7] if dtype in REDUCED and not ndim else FLOATS
+    graphs = len(floats) if floats is not FLOATS else 2  # of a tensor without dimensions eager uses the whole float
+    sweep(fn, calls(of_type(dtype, ndim), floats), graphs=graphs)
+
+
+@pytest.mark.parametrize("ndim", [2, 0])
+@pytest.mark.parametrize("dtype", [each for each in DTYPES if each not in (torch.bool, *REDUCED)])
+def test_differences(dtype, ndim):
+    both(lambda x, f: (x - f, f - x, torch.sub(x, f), x.subtract(f)), calls(of_type(dtype, ndim)))
+
+
+@pytest.mark.parametrize("ndim", [2, 0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
+def test_comparisons(dtype, ndim):
+    def fn(x, f):
+        return x < f, f < x, x == f, f >= x, x != f, torch.gt(x, f), x.le(f), x % f, x.floor_divide(f)
+
+    both(fn, calls(of_type(dtype, ndim), FLOATS[:5]))
+
+
+def test_writes():
+    def fn(x, f):
+        x = x * 1
+        x *= f
+        x += f
+        x.sub_(f).div_(3 - f)
+        return x.mul_(1 - f)
+
+    both(fn, calls(tensor(5, 3)))
+
+
+def test_choices_and_filling():
+    def fn(x, f):
+        y = torch.zeros(3).fill_(f)
+        return torch.where(x > 0, x, f), torch.where(x > 0, f, x), x.where(x > 0, f), x.masked_fill(x > 0, f), y
+
+    both(fn, calls(tensor(5, 3)))
+
+
+def test_operators_that_need_the_number():
+    sweep(lambda x, f: x**f, calls(tensor(3).abs(), [0.5, 2.0, 3.0]), graphs=3)
+    sweep(lambda x, f: torch.add(x, x, alpha=f), calls(tensor(3), [0.5, 2.0, 3.0]), graphs=3)
+    sweep(lambda x, f: x.to(torch.int32).mul(f).to(torch.int32).fill_(f), calls(tensor(3), [0.5, 2.0, 3.0]), graphs=3)
+
+
+def test_a_write_beside_a_float():
+    def fn(x, f):
+        x.mul_(f)
+        return x + f
+
+    for dynamic in (None, True):
+        compiled = dl.compile(fn, backend="eager", dynamic=dynamic)
+        for f in (0.5, 0.3, 0.7):
+            one, other = tensor(4), tensor(4)
+            Pairing().compare(fn(one, f), compiled(other, f), "result")
+            assert torch.equal(one, other)
+
+
+# -- arithmetic of floats ----------------------------------------------------------------------------------------------
+
+
+def test_arithmetic_of_floats():
+    def fn(x, f):
+        g = (f + 0.1) - 0.1
+        return x * g, x * (g * 3 / 7), -f, abs(f), f * 2, 1 - f, f / 3, g, x.double() * (f * 0.1 * 0.1)
+
+    both(fn, calls(tensor(3)))
+
+
+def test_functions_of_floats():
+    def fn(x, f):
+        return x * math.sqrt(f), x * f**2, x * 0.9**f, x * math.exp(f), x * math.log(f), x * math.cos(f), math.fabs(f)
+
+    both(fn, calls(tensor(3), [0.5, 0.1, 1 / 3, 7.7]))
+
+
+def test_what_python_refuses():
+    def fn(x, f):
+        try:
+            return x * math.sqrt(f), x / (1 / f), x * 2.0**f
+        except (ValueError, OverflowError, ZeroDivisionError) as error:
+            return x, type(error).__name__
+
+    floats = [0.5, 0.25, -1.0, 4.0, 0.0, 1e9, 9.0]
+    for dynamic in (None, True):
+        compiled = dl.compile(fn, backend="eager", dynamic=dynamic)
+        for f in floats:
+            Pairing().compare(fn(tensor(3), f), compiled(tensor(3), f), "result")
+
+
+def test_integers_of_floats():
+    def fn(x, f):
+        return x[: int(f * 4)], x * math.floor(f * 10), round(f * 8), x + math.ceil(f * 3.3), math.trunc(f) + 2
+
+    both(fn, calls(tensor(8), [0.9, 0.5, 0.7, 0.75, 1.3]))
+
+
+def test_rounding_is_pythons():
+    both(
+        lambda x, f: (x + 1, round(f), int(f), math.floor(f), math.ceil(f)),
+        calls(tensor(2), [2.5, 3.5, -2.5, -0.1, 7.0]),
+    )
+
+
+def test_floats_of_sizes():
+    def fn(x):
+        n = x.size(0)
+        y = x.double()
+        return y * (n * 0.1 * 0.1), y / (n / 3), y * (3 / n), x + n**2, n / 7, x[: round(n / 3)], x * n**0.5, x * n**-1
+
+    both(fn, [(tensor(n, 3),) for n in (4, 6, 9, 13, 100)])
+
+
+def test_sums_of_floats():
+    def fn(x, f, n):
+        return x * sum([f, 0.1, 0.2, 1e16, -1e16]), sum([n, 0.1, f]), sum([n, n, 3]), sum([x, x], f)
+
+    sweep(fn, [(tensor(3), f, n) for f, n in ((0.5, 4), (0.1, 5), (0.3, 6))], graphs=3)
+
+
+# -- the program looks at them -----------------------------------------------------------------------------------------
+
+
+def test_branches():
+    sweep(lambda x, f: x * f if f > 0.2 else x + f, calls(tensor(3)), graphs=3)
+    sweep(lambda x, f: x * f if not f <= 0.2 else x + f, calls(tensor(3), [0.5, 0.3, math.nan, 0.1, 0.7]), graphs=3)
+    sweep(lambda x, f: x * f if f else x + 1, calls(tensor(3), [0.5, 0.3, 0.0, -0.0, 0.7]), graphs=3)
+    sweep(
+        lambda x, f, n: x * max(f, 0.2) if n * f < 3 else x - 1,
+        [(tensor(3), f, 4) for f in (0.3, 0.4, 0.5, 5.0)],
+        graphs=3,
+    )
+
+
+def test_texts_and_keys_settle_the_float():
+    sweep(lambda x, f: (x * f, f"{f:.3f}"), calls(tensor(3), [0.5, 0.25, 0.1]), graphs=3)
+    sweep(lambda x, f: x * {0.5: 1, 0.25: 2, 0.1: 3}[f], calls(tensor(3), [0.5, 0.25, 0.1]), graphs=3)
+    sweep(lambda x, f: x * f if (f, 1) == (0.5, 1) else x - 1, calls(tensor(3), [0.5, 0.25, 0.1, 0.2]), graphs=2)
+
+
+def test_settled_bit_for_bit():
+    sweep(lambda x, f: (x + 1, str(f), x * f), calls(tensor(3), [1.5, 0.0, -0.0, math.nan, 0.0, -0.0]), graphs=4)
+
+
+def test_floats_are_returned_as_they_are():
+    def fn(x, f, options):
+        return x + f, f, options["rate"], options["rate"] * 2, lambda: f
+
+    compiled = dl.compile(fn, backend="eager", dynamic=True)
+    for f in FLOATS:
+        rate = f / 3
+        found = compiled(tensor(2), f, {"rate": rate})
+        Pairing().compare(fn(tensor(2), f, {"rate": rate})[:4], found[:4], "result")
+        assert found[1] is f and found[2] is rate and found[4]() is f
+
+
+def test_floats_in_containers_attributes_and_globals():
+    class Schedule:
+        rate = 0.0
+
+    schedule = Schedule()
+
+    def fn(x, options):
+        return x * options["f"] + schedule.rate
+
+    compiled = dl.compile(fn, backend="eager")
+    before = dl.counters.graphs
+    for f in (0.5, 0.25, 0.125, 0.1):
+        schedule.rate = f * 3
+        assert torch.equal(compiled(tensor(2), {"f": f}), fn(tensor(2), {"f": f}))
+    assert dl.counters.graphs - before == 2
+
+
+def test_float_of_a_module_that_each_call_changes():
+    class Decaying(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rate = 1.0
+
+        def forward(self, x):
+            self.rate *= 0.9
+            return x * self.rate
+
+    module, other = Decaying(), Decaying()
+    compiled = dl.compile(module, backend="eager")
+    before = dl.counters.graphs
+    for _ in range(6):
+        assert torch.equal(compiled(tensor(2)), other(tensor(2)))
+    assert module.rate == other.rate and type(module.rate) is float
+    assert dl.counters.graphs - before == 2
+
+
+def test_across_a_break():
+    def fn(x, f):
+        y = x * f
+        dl.graph_break()
+        return y + f * 2, f
+
+    compiled = dl.compile(fn, backend="eager")
+    graphs = []
+    for f in (0.5, 0.25, 0.1, 0.3):
+        before = dl.counters.graphs
+        Pairing().compare(fn(tensor(3), f), compiled(tensor(3), f), "result")
+        graphs.append(dl.counters.graphs - before)
+    assert graphs == [2, 2, 0, 0]
+
+
+def test_other_types():
+    class Rate(float):
+        pass
+
+    sweep(lambda x, f: x * f, [(tensor(2), f) for f in (0.5, 0.25, 3, 4, True, Rate(0.5), 0.7)], graphs=5)
+
+
+def test_known_where_asked_for():
+    sweep(lambda x, f: x * f, calls(tensor(3), [0.5, 0.25, 0.1]), graphs=3, dynamic=False)
+
+
+def test_computed_integers_that_decide():
+    sweep(
+        lambda x, f: x * f if round(f * 3) == 2 else x - 1, calls(tensor(3), [0.6, 0.7, 0.1, 0.2, 0.9, 0.65]), graphs=3
+    )
+    sweep(
+        lambda x: x * 2 if int(x.size(0) * 0.5) % 2 else x - 1, [(tensor(n),) for n in (6, 7, 10, 8, 9, 12)], graphs=3
+    )
+
+
+def test_guards_in_the_users_terms():
+    def fn(x, f, n):
+        return x * f if f > 0.2 and n * f < 100 and round(f * 3) == 2 else x
+
+    texts = dl.explain(fn, dynamic=True)(tensor(3), 0.6, 7).guards
+    assert "f > 0.2" in texts and "(n * f) < 100" in texts, texts
+    assert "f is exactly a builtins.float" in texts
+    assert any("round((f * 3))" in text and "== 2" in text for text in texts), texts
+
+
+# -- backends ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.int64])
+def test_types_and_bits_through_aot(dtype):
+    def fn(x, f):
+        return x * f, f / x, (x + f) / (1 - f), x < f, torch.where(x > 0, x, f)
+
+    sweep(fn, calls((tensor(5, 3) * 3).to(dtype), [*FLOATS[:4], *FLOATS[5:]]), backend="aot_eager")
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_training(backend):
+    linear = torch.nn.Linear(3, 3)
+
+    def fn(x, f):
+        return (linear(x) * f).tanh().mul(1 / f).sum() / f
+
+    compiled = dl.compile(fn, backend=backend)
+    before = dl.counters.graphs
+    for f in (0.3, 0.7, 1.1, 2.9):
+        x = tensor(5, 3).requires_grad_()
+        expected = torch.autograd.grad(fn(x, f), [x, linear.weight])
+        found = torch.autograd.grad(compiled(x, f), [x, linear.weight])
+        if backend == "aot_eager":
+            assert all(map(torch.equal, expected, found))
+        torch.testing.assert_close(expected, found)
+    assert dl.counters.graphs - before == 2
+
+
+def test_through_inductor():
+    def fn(x, f):
+        return x * f, (f / x).sum(), x > f, x[: int(x.size(0) * f)]
+
+    compiled = dl.compile(fn, backend="inductor")
+    before = dl.counters.graphs
+    for f in (0.5, 0.3, 0.7, 0.9):
+        torch.testing.assert_close(compiled(tensor(8, 3), f), fn(tensor(8, 3), f))
+    assert dl.counters.graphs - before == 2
