@@ -78,6 +78,51 @@ def test_operators_that_need_the_number():
     sweep(lambda x, f: x.to(torch.int32).mul(f).to(torch.int32).fill_(f), calls(tensor(3), [0.5, 2.0, 3.0]), graphs=3)
 
 
+def test_bounds_and_weights():
+    def fn(x, f):
+        return x.clamp(max=f), torch.clamp(x, -f, f), x.clamp(0.1, f), x.clamp_min(0.2), torch.lerp(x, x * 2, f)
+
+    floats = [0.5, 0.1, 1 / 3, -2.5, 1.0, 0.0, 1e30]
+    for dtype in (torch.float32, torch.float64):
+        both(fn, calls(tensor(5, 3).to(dtype), floats))
+    sweep(fn, calls(tensor(5, 3), [*floats, math.inf, math.nan]), graphs=4)
+
+
+def test_tensors_made_of_floats():
+    def fn(x, f):
+        made = torch.tensor(f), torch.tensor([f, 2, 0.5]), torch.tensor((f,), dtype=torch.float64)
+        return *made, torch.full((3,), f), torch.full_like(x, f), x.new_full((2,), f), torch.full((2,), f).double()
+
+    both(fn, calls(tensor(5, 3), [0.5, 0.1, 1 / 3, -2.5, 1.0, 0.0, 1e30]))
+    both(lambda x, f: torch.tensor(f).mul_(2) + x, calls(tensor(3)))
+
+
+def test_tensors_made_of_integers():
+    def fn(x, n):
+        made = (
+            torch.tensor(n),
+            torch.tensor([n, 3, n * 2]),
+            torch.tensor([n, 0.5]),
+            torch.tensor([n], dtype=torch.float32),
+        )
+        return *made, torch.full((3,), n), x.new_full((2,), n), x * n + torch.tensor(n), torch.tensor([x.size(0), n])
+
+    both(fn, [(tensor(n % 7 + 3), n) for n in (4, 6, 9, 100, -5, 2**40)])
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_tensors_made_of_numbers_through_backends(backend):
+    def fn(x, f, n):
+        return x + torch.tensor([f, n]), torch.full((3,), f), x.clamp(-f, f), torch.lerp(x, x * 2, f), torch.tensor([n])
+
+    calls = [(tensor(5, 2), f, n) for f, n in ((0.5, 4), (0.1, 5), (0.3, 9))]
+    compiled = dl.compile(fn, backend=backend)
+    before = dl.counters.graphs
+    for args in calls:
+        torch.testing.assert_close(compiled(*args), fn(*args))
+    assert dl.counters.graphs - before == 2
+
+
 def test_a_write_beside_a_float():
     def fn(x, f):
         x.mul_(f)

@@ -11,13 +11,15 @@ import torch
 
 from .base import Args, Kwargs, VariableTracker
 from .constant import ConstantVariable
-from .sequence import ListVariable
-from .symbolic import SymbolicFloat
+from .registry import models_raw
+from .sequence import ListVariable, TupleVariable
+from .symbolic import SymbolicFloat, SymbolicNumber
 from .symbols import BINARY, COMPARE, INPLACE, SWAPPED
 from .tensor import TensorVariable, record, rewrites, takes_floats
+from .torch_api import call_operator
 
 
-def _fits(number: VariableTracker, args: Args, ndim: int = 0) -> bool:
+def _stands_for_numbers(number: VariableTracker, args: Args, ndim: int = 0) -> bool:
     """Whether a tensor stands for numbers that eager would read and multiply floating tensors by."""
     return (
         isinstance(number, TensorVariable)
@@ -44,7 +46,7 @@ def _two_factors(name: str, combine: Any) -> None:
 
     @rewrites(name, name + "_")
     def rewrite(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-        if len(args) != 3 or set(kwargs) != {"value"} or not _fits(kwargs["value"], args):
+        if len(args) != 3 or set(kwargs) != {"value"} or not _stands_for_numbers(kwargs["value"], args):
             return None
         scaled = _scaled(tx, record(tx, "call_function", combine, args[1:], {}), kwargs["value"])
         return record(tx, "call_method", "add_" if name.endswith("_") else "add", [args[0], scaled], {})
@@ -56,7 +58,7 @@ def _many_factors(combine: Any, add: dict[str, Any]) -> None:
     @rewrites(*add)
     def rewrite(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
         numbers = args[3] if len(args) == 4 else kwargs.get("scalars")
-        if numbers is None or not _fits(numbers, args[0].elements(tx), ndim=1):
+        if numbers is None or not _stands_for_numbers(numbers, args[0].elements(tx), ndim=1):
             return None
         parts = ListVariable(record(tx, "call_method", "unbind", [numbers], {}).elements(tx))
         combined = record(tx, "call_function", combine, args[1:3], {})
@@ -69,7 +71,7 @@ def _sums(name: str) -> None:
 
     @rewrites(name, name + "_")
     def rewrite(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-        if len(args) != 2 or set(kwargs) != {"alpha"} or not _fits(kwargs["alpha"], args):
+        if len(args) != 2 or set(kwargs) != {"alpha"} or not _stands_for_numbers(kwargs["alpha"], args):
             return None
         return record(tx, "call_method", name, [args[0], _scaled(tx, args[1], kwargs["alpha"])], {})
 
@@ -215,3 +217,93 @@ def _filling(*targets: Any) -> None:
 
 
 _filling(torch.masked_fill, "masked_fill", "masked_fill_", "fill_")
+
+
+def _fits(tx: Any, number: VariableTracker, dtype: torch.dtype) -> bool:
+    """Whether a float is given to an operator of floating tensors that refuses what float32 can't have: such floats are
+    left to eager."""
+    if not isinstance(number, SymbolicFloat) or dtype not in (torch.float32, torch.float64):
+        return False
+    return tx.truth(tx.compare("<=", tx.unary("abs", number), ConstantVariable(torch.finfo(torch.float32).max)))
+
+
+@takes_floats(torch.lerp, "lerp", "lerp_")
+def _lerp(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    if len(args) != 3 or kwargs or not isinstance(args[0], TensorVariable):
+        return None
+    dtype = args[0].fake.dtype
+    if not _fits(tx, args[2], dtype):
+        return None
+    return record(tx, _kind(target), target, [*args[:2], _to(tx, _as_tensor(tx, args[2]), dtype)], {})
+
+
+@takes_floats(torch.clamp, torch.clip, "clamp", "clamp_", "clip", "clip_")
+def _clamp(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    """One bound is a float, the other one another, a known number or not there."""
+    bounds = dict(zip(("min", "max"), args[1:])) | {name: value.realize() for name, value in kwargs.items()}
+    if not set(bounds) <= {"min", "max"} or not isinstance(args[0], TensorVariable) or not args[0].fake.ndim:
+        return None
+    made: dict[str, VariableTracker] = {}
+    for name, bound in bounds.items():
+        if isinstance(bound, ConstantVariable) and type(bound.value) in (int, float):
+            made[name] = _scalar_tensor(tx, bound, torch.float64)
+        elif _fits(tx, bound, args[0].fake.dtype):
+            made[name] = _as_tensor(tx, bound)
+        elif not tx.is_none(bound):
+            return None
+    return record(tx, _kind(target), target, args[:1], made)
+
+
+@takes_floats(torch.full, torch.full_like, "new_full")
+def _full(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    if len(args) != 2 + (target == "new_full") or not set(kwargs) <= {"dtype", "device"}:
+        return None
+    default = args[0].fake.dtype if isinstance(args[0], TensorVariable) else torch.get_default_dtype()
+    dtype = kwargs["dtype"].as_constant() if "dtype" in kwargs else None
+    *given, number = args
+    if not _fits(tx, number, default if dtype is None else dtype):
+        return None
+    empty = record(tx, _kind(target), target, [*given, ConstantVariable(0.0)], kwargs)
+    return record(tx, "call_function", torch.fill, [empty, _as_tensor(tx, number)], {})
+
+
+# -- tensors made of numbers -------------------------------------------------------------------------------------------
+
+
+def _scalar_tensor(tx: Any, number: VariableTracker, dtype: torch.dtype) -> VariableTracker:
+    named = {"dtype": ConstantVariable(dtype), "device": ConstantVariable(torch.device("cpu"))}
+    return record(tx, "call_function", torch.scalar_tensor, [number], named)
+
+
+def _tensor(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """``torch.tensor`` reads its numbers: where some may differ from call to call the graph makes a tensor of each."""
+    data = args[0].realize() if len(args) == 1 else None
+    if data is not None and set(kwargs) <= {"dtype"} and not torch._C._len_torch_function_stack():
+        numbers = _numbers_in(data)
+        dtype = kwargs["dtype"].as_constant() if "dtype" in kwargs else None
+        if numbers is not None and any(isinstance(each, SymbolicNumber) for each in numbers):
+            kinds = {each.python_type() for each in numbers}
+            wanted = dtype or (torch.get_default_dtype() if float in kinds else torch.int64)
+            if wanted in (torch.float32, torch.float64) or (wanted is torch.int64 and kinds == {int}):
+                return _stacked(tx, data, wanted)
+    return call_operator(torch.tensor)(tx, args, kwargs)
+
+
+models_raw(torch.tensor, _tensor)
+
+
+def _numbers_in(data: VariableTracker) -> list[VariableTracker] | None:
+    """A number, or all those in a list of numbers; None where anything else is there."""
+    items = [each.realize() for each in data.items] if isinstance(data, (ListVariable, TupleVariable)) else [data]
+    are_numbers = all(isinstance(each, (SymbolicNumber, ConstantVariable)) for each in items)
+    return items if are_numbers and all(each.python_type() in (int, float) for each in items) else None
+
+
+def _stacked(tx: Any, data: VariableTracker, dtype: torch.dtype) -> VariableTracker:
+    if isinstance(data, SymbolicFloat):
+        named = {"copy": ConstantVariable(True)}
+        return record(tx, "call_method", "to", [_as_tensor(tx, data), ConstantVariable(dtype)], named)
+    if isinstance(data, (ListVariable, TupleVariable)):
+        parts = ListVariable([_stacked(tx, each.realize(), dtype) for each in data.items])
+        return record(tx, "call_function", torch.stack, [parts], {})
+    return _scalar_tensor(tx, data, dtype)
