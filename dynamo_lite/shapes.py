@@ -238,8 +238,8 @@ class Translated:
         return self._differs(source, value) and value not in (0, 1) and abs(value) < _LARGE
 
     def is_formula(self, source: Source, value: float) -> bool:
-        """Whether a float may differ from call to call."""
-        return self.floats and self._differs(source, value)
+        """Whether a float may differ from call to call. NaN is told from others by identity."""
+        return self.floats and self._differs(source, value) and value == value
 
     def _differs(self, source: Source, value: float) -> bool:
         if self._dynamic is False or source.kind == "const":

@@ -354,3 +354,22 @@ def test_through_inductor():
     for f in (0.5, 0.3, 0.7, 0.9):
         torch.testing.assert_close(compiled(tensor(8, 3), f), fn(tensor(8, 3), f))
     assert dl.counters.graphs - before == 2
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x, a, b: x + (a in [b]),
+        lambda x, a, b: x + ((a, 1) == (b, 1)),
+        lambda x, a, b: x + len({a, b}),
+        lambda x, a, b: x + {a: 1}.get(b, 2),
+        lambda x, a, b: x + [a, b].count(b) + [a, b].index(b),
+    ],
+)
+def test_not_a_number_is_told_by_identity(fn):
+    nan = math.nan
+    pairs = [(0.5, 0.7), (0.25, 0.1), (nan, nan), (nan, float("nan")), (0.3, nan), (0.3, 0.3), (0.4, 0.6), (nan, 0.1)]
+    for dynamic in (None, True):
+        compiled = dl.compile(fn, backend="eager", dynamic=dynamic)
+        for pair in pairs:
+            assert torch.equal(compiled(tensor(2), *pair), fn(tensor(2), *pair)), pair

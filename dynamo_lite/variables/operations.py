@@ -38,7 +38,7 @@ from .iterator import GeneratorVariable, IteratorVariable
 from .mapping import DictVariable
 from .sequence import SequenceVariable, SliceVariable
 from .sets import SetVariable, combine_views
-from .symbolic import SymbolicNumber
+from .symbolic import SymbolicFloat, SymbolicNumber
 from .symbols import BINARY, COMPARE, INPLACE, SWAPPED, UNARY, method_of
 from .tensor import TensorVariable
 from .user_object import RealExceptionVariable, UserObjectVariable
@@ -201,10 +201,19 @@ class Operations:
         if one is other:
             return True
         if isinstance(one, SymbolicNumber) or isinstance(other, SymbolicNumber):
-            return self.truth(self.compare("==", one, other).realize())
+            return self._equal_numbers(one, other)
         if isinstance(one, ConstantVariable) and isinstance(other, ConstantVariable):
             return self.identical(one, other) if one.value != one.value else bool(one.value == other.value)
         return self.identical(one, other) or self.truth(self.compare("==", one, other).realize())
+
+    def _equal_numbers(self, one: VariableTracker, other: VariableTracker) -> bool:
+        """The same where one may differ from call to call. Equal objects may be one, others can't be: but NaN."""
+        if self.truth(self.compare("==", one, other).realize()):
+            return True
+        for each in (one, other):
+            if isinstance(each, SymbolicFloat):
+                self.truth(self.compare("==", each, each).realize())
+        return False
 
     def compare(self, symbol: str, one: VariableTracker, other: VariableTracker) -> VariableTracker:
         """A rich comparison: the operands' methods, the right one's first where its class derives from the left's."""

@@ -236,6 +236,9 @@ class SymbolicFloat(SymbolicNumber):
         self.attempt.graph.symbols.require(same(self.of))
         return self.of.value
 
+    def key(self) -> Any:
+        return ConstantVariable(self.as_constant()).key()
+
     def truth(self, tx: Any) -> bool:
         return not _decide_formula(self.attempt, operator.eq, self.of, Formula(0.0))
 
