@@ -22,7 +22,6 @@ from .exc import InternalError, SkipFrame, Unsupported
 from .frame import FrameCompiler, Translation, can_trace_here
 from .outer_graph import OuterGraph
 from .reasons import EffectOfExport, FrameLeftAlone, NotExportable
-from .shapes import Translated
 from .side_effects import SideEffects
 from .translator.attempt import Attempt
 from .variables.constant import ConstantVariable
@@ -215,8 +214,8 @@ class _Exporter(FrameCompiler):
             raise Unsupported(skipped.cause.reason, skipped.cause.user_stack)
         raise Unsupported(FrameLeftAlone(self.program.name, skipped.why))
 
-    def _begin(self, view: _C.FrameView, shapes: Translated, ran_early: list[tuple[Any, Any]]) -> Attempt:
-        attempt = super()._begin(view, shapes, ran_early)
+    def _begin(self, view: _C.FrameView, *for_attempt: Any) -> Attempt:
+        attempt = super()._begin(view, *for_attempt)
         attempt.effects = _PlacedEffects(attempt)
         return attempt
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -74,7 +74,14 @@ class Formula:
     @property
     def is_known(self) -> bool:
         """Whether nothing that it is made of may differ from call to call."""
-        return self.place is None and self.expression is None and all(each.is_known for each in self.operands)
+        return next(self.leaves(), None) is None
+
+    def leaves(self) -> Iterator[Formula]:
+        """The places and expressions that it is made of."""
+        if self.place is not None or self.expression is not None:
+            yield self
+        for each in self.operands:
+            yield from each.leaves()
 
     def steps(self, at: Leaf) -> list[Step]:
         """The program that computes it. ``at``: of what symbols and places read."""

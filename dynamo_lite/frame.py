@@ -42,6 +42,7 @@ from .translator.attempt import Attempt
 from .translator.core import BreakHere, RootTranslator
 from .translator.graph_break import break_frame, origin_of
 from .translator.nested_break import break_inside
+from .translator.settlings import Settlings
 from .variables.base import LazyVariable, ObservedException, VariableTracker
 from .variables.context import ExitVariable, GraphContextVariable
 from .variables.exception import ExceptionVariable
@@ -49,7 +50,7 @@ from .variables.nn_module import NNModuleVariable
 
 Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 
-_ATTEMPTS = 16
+_ATTEMPTS = 40
 
 
 @dataclass(frozen=True)
@@ -220,16 +221,20 @@ class FrameCompiler:
         """Of tensors that an operator failed on: with others there may be no break."""
         records: Callable[[], bool] = getattr(self.backend, "records_graphs", _records_nothing)
         shapes = self.shapes.begin(view.code, view.locals, self.gives_floats and not records())
+        settlings = Settlings()
         try:
             for _ in range(_ATTEMPTS):
                 state = _C.GlobalState()
-                attempt = self._begin(view, shapes, ran_early)
+                shapes.all_known = settlings.all_known
+                attempt = self._begin(view, shapes, ran_early, settlings)
                 root = _root(attempt, view, break_at)
                 found = None
                 try:
                     found = self._attempt(attempt, root)
                 except Unsupported as error:
                     root.note_place(error)
+                    if settlings.may_help(attempt, error):
+                        continue
                     broken = GraphBreak(error.reason, error.user_stack)
                     if self.fullgraph:
                         raise Unsupported(error.reason, error.user_stack) from None
@@ -264,8 +269,8 @@ class FrameCompiler:
             raise
         raise InternalError(f"{view.code.co_qualname} was tried {_ATTEMPTS} times without an end")
 
-    def _begin(self, view: _C.FrameView, shapes: Translated, ran_early: list[tuple[Any, Any]]) -> Attempt:
-        return Attempt(view.globals, view.builtins, shapes, ran_early)
+    def _begin(self, view: _C.FrameView, *for_attempt: Any) -> Attempt:
+        return Attempt(view.globals, view.builtins, *for_attempt)
 
     def _earlier(self, before: tuple[int, ...], now: tuple[int, ...]) -> tuple[int, ...]:
         if before and now >= before:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 @dataclass(frozen=True)
 class BreakReason:
     """Base of all reasons. ``what`` and ``hint`` are sentences for the user."""
+
+    may_be_of_numbers: ClassVar[bool] = True
+    """Whether it might not be if a number that may differ from call to call were known."""
 
     def what(self) -> str:
         raise NotImplementedError
@@ -21,6 +25,7 @@ class BreakReason:
 
 @dataclass(frozen=True)
 class UserGraphBreak(BreakReason):
+    may_be_of_numbers = False
     message: str = ""
 
     def what(self) -> str:
@@ -32,6 +37,7 @@ class UserGraphBreak(BreakReason):
 
 @dataclass(frozen=True)
 class OutputCall(BreakReason):
+    may_be_of_numbers = False
     callee: str
 
     def what(self) -> str:
@@ -43,6 +49,7 @@ class OutputCall(BreakReason):
 
 @dataclass(frozen=True)
 class UnknownCall(BreakReason):
+    may_be_of_numbers = False
     callee: str
     because: str = "it is C code, or excluded, and nothing is known of its effects"
 
@@ -55,6 +62,7 @@ class UnknownCall(BreakReason):
 
 @dataclass(frozen=True)
 class DisabledCall(BreakReason):
+    may_be_of_numbers = False
     callee: str
 
     def what(self) -> str:
@@ -66,6 +74,8 @@ class DisabledCall(BreakReason):
 
 @dataclass(frozen=True)
 class DataDependentBranch(BreakReason):
+    may_be_of_numbers = False
+
     def what(self) -> str:
         return "the program branches on a tensor's value, which is not known while tracing"
 
@@ -75,6 +85,7 @@ class DataDependentBranch(BreakReason):
 
 @dataclass(frozen=True)
 class DataDependentValue(BreakReason):
+    may_be_of_numbers = False
     operation: str
 
     def what(self) -> str:
@@ -100,6 +111,7 @@ class OperatorFailed(BreakReason):
 
 @dataclass(frozen=True)
 class FailureAndWrite(BreakReason):
+    may_be_of_numbers = False
     operator: str
 
     def what(self) -> str:
@@ -194,6 +206,7 @@ class UncaughtException(BreakReason):
 
 @dataclass(frozen=True)
 class InlineLimit(BreakReason):
+    may_be_of_numbers = False
     callee: str
     depth: int
 

@@ -18,7 +18,7 @@ import torch._guards
 
 from .exc import ConstraintViolation
 from .expressions import NoProgram, Step, compile_expression
-from .formulas import Formula, of_integer
+from .formulas import Formula, of_integer, same
 from .source import Source
 
 SYMBOLIC: tuple[type, ...] = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -209,6 +209,8 @@ class Translated:
         self._seen = seen
         self._arguments = arguments
         self._met: dict[str, Any] = {}
+        self.all_known = False
+        """Whether no number is to be a symbol after all, but for those that are marked."""
 
     def keep(self) -> None:
         """The translation came through: the next one knows what this one met."""
@@ -227,7 +229,7 @@ class Translated:
             if each.low == each.max:
                 known.add(each.dim)
         free = set(marked)
-        if self._dynamic is not False and not _of_a_module(source, tensor):
+        if self._dynamic is not False and not self.all_known and not _of_a_module(source, tensor):
             changed = self._changes(source, tuple(tensor.shape))
             weakly = getattr(tensor, "_dynamo_weak_dynamic_indices", ())
             free.update(range(tensor.dim()) if self._dynamic else (*changed, *weakly))
@@ -242,7 +244,7 @@ class Translated:
         return self.floats and self._differs(source, value) and value == value
 
     def _differs(self, source: Source, value: float) -> bool:
-        if self._dynamic is False or source.kind == "const":
+        if self._dynamic is False or self.all_known or source.kind == "const":
             return False
         return -1 in self._changes(source, value) or bool(self._dynamic and source.kind == "local")
 
@@ -320,6 +322,8 @@ class Symbols:
         self._floats: dict[Source, Formula] = {}
         self.has_floats = False
         """Whether there are formulas of floats."""
+        self.settled: set[Formula] = set()
+        """Those that are the same in every call."""
         self._required: list[tuple[Formula, bool]] = []
         """Comparisons of floats, and what they must give."""
         self._noted: list[Any] = []
@@ -399,6 +403,16 @@ class Symbols:
     def first_source(self, formula: Formula) -> Source:
         """The first place that a formula reads."""
         return self._fact(formula, True).sources[0]
+
+    def settle(self, formula: Formula) -> None:
+        """A float is the same in every call: where it is made of integers alone, these are."""
+        self.settled.add(formula)
+        leaves = list(formula.leaves())
+        if all(leaf.place is None for leaf in leaves):
+            for leaf in leaves:
+                int(self.env.create_symintnode(leaf.expression, hint=leaf.value))
+        else:
+            self.require(same(formula))
 
     def require(self, condition: Formula, truth: bool = True) -> None:
         """Assume that a comparison of floats gives this."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from .. import config
 from ..graph import GraphBuilder
 from ..guards import Guards
 from ..reasons import UnsupportedOperation
@@ -23,8 +24,10 @@ from ..variables.lookup import is_heap_type
 from ..variables.mapping import DictVariable
 from ..variables.sequence import ListVariable, SizeVariable, SliceVariable, TupleVariable
 from ..variables.sets import set_of_constants
+from ..variables.settle import settle
 from ..variables.symbolic import make_number
 from ..variables.user_object import wrap_opaque
+from .settlings import Settlings
 
 _CONSTANTS = frozenset(CONSTANT_TYPES)
 
@@ -42,6 +45,7 @@ class Attempt:
         builtins_namespace: dict[str, Any],
         shapes: Translated,
         ran_early: list[tuple[Any, Any]] | None = None,
+        settlings: Settlings | None = None,
     ) -> None:
         self.guards = Guards()
         self.graph = GraphBuilder()
@@ -58,6 +62,11 @@ class Attempt:
         self.innermost: Any = None
         """The translator that is at work."""
         self.steps = 0
+        self.settlings = Settlings() if settlings is None else settlings
+        self.pauses_at = self._next_pause()
+        """The step before which there is more to be done than to take it."""
+        self.settled_sizes = False
+        """Whether, when that was done last, sizes of tensors became known."""
         self.contexts: list[Any] = []
         """Contexts that are entered for real while tracing, outermost first."""
         self.root_step = 0
@@ -131,6 +140,16 @@ class Attempt:
         self.graph.symbols.close()
         self.effects.close()
         self.guards.close()
+
+    def _next_pause(self) -> int:
+        settles = self.settlings.first_after(self.steps)
+        return config.unroll_limit + 1 if settles is None else settles
+
+    def settle(self, operands: list[VariableTracker]) -> None:
+        """Before this step: numbers that may differ from call to call are known from now on."""
+        self.settled_sizes = settle(self.graph.symbols, operands, set())
+        self.note_guards()
+        self.pauses_at = self._next_pause()
 
     def note_guards(self) -> None:
         """What torch's ``ShapeEnv`` has come to assume is this place's doing."""

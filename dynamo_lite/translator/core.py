@@ -26,6 +26,9 @@ from .nested_break import can_break_inside
 from .opcodes import HANDLERS, REFUSED
 from .suspended import rebuild
 
+_MOST_OPERANDS = 3
+"""That instructions other than calls take from the stack."""
+
 
 class BreakHere(Exception):
     """The root frame has come to the step where the graph is to be broken."""
@@ -107,7 +110,6 @@ class InstructionTranslator(Operations):
         attempt = self.attempt
         instructions = self.instructions
         self.done = False
-        limit = config.unroll_limit
         outer, attempt.innermost = attempt.innermost, self
         try:
             while not self.done:
@@ -115,11 +117,19 @@ class InstructionTranslator(Operations):
                 self.pc += 1
                 attempt.steps += 1
                 self.steps += 1
-                if attempt.steps > limit:
-                    unsupported(UnsupportedOpcode(instruction.opname, f"more than {limit} bytecodes were traced"))
+                if attempt.steps >= attempt.pauses_at:
+                    self._pause(instruction)
                 self.step(instruction)
         finally:
             attempt.innermost = outer
+
+    def _pause(self, instruction: Any) -> None:
+        """At the limit, or at a step at which numbers have to be known."""
+        if self.attempt.steps > config.unroll_limit:
+            what = f"more than {config.unroll_limit} bytecodes were traced"
+            unsupported(UnsupportedOpcode(instruction.opname, what))
+        count = instruction.arg + 2 if instruction.opname.startswith("CALL") else _MOST_OPERANDS
+        self.attempt.settle(self.stack[-count:])
 
     def step(self, instruction: Any) -> None:
         handler = HANDLERS.get(instruction.opname)

@@ -431,6 +431,10 @@ class LazyVariable(VariableTracker):
             real = self._real = wrap(self.attempt, self.value, self.source)
         return real
 
+    def look_again(self) -> None:
+        """More is known of it now."""
+        self._real = self.realize().realize()
+
     @property
     def realized(self) -> bool:
         return self._real is not None

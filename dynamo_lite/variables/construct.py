@@ -22,6 +22,7 @@ from .property_object import PropertyVariable
 from .registry import known_call, models, models_class_method
 from .sequence import ListVariable, NamedTupleVariable, TupleVariable, is_namedtuple_class, is_struct_sequence
 from .sets import SetVariable
+from .symbolic import SymbolicNumber
 from .user_object import PLAIN, UserObjectVariable, c_maker, payload_base
 
 
@@ -41,7 +42,7 @@ def construct(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> Variab
 
 def _construct_by_metaclass(tx: Any, cls: ClassVariable, call: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     if issubclass(cls.value, enum.Enum):
-        if all(arg.is_constant() for arg in args) and len(args) == 1 and not kwargs:
+        if len(args) == 1 and not kwargs and (args[0].is_constant() or isinstance(args[0], SymbolicNumber)):
             return tx.make(tx.fold(cls.value, [arg.as_constant() for arg in args]))
         unsupported(UnknownCall(f"{cls.describe()}()", "its metaclass makes it"))
     if isinstance(call, types.FunctionType):

@@ -16,7 +16,7 @@ import torch
 
 from ..exc import InternalError
 from ..expressions import NoProgram, Operation, compile_expression
-from ..formulas import BINARY_OPERATORS, MAY_RAISE, TO_INTEGER, Formula, apply, is_exact, is_there, same
+from ..formulas import BINARY_OPERATORS, MAY_RAISE, TO_INTEGER, Formula, apply, is_exact, is_there
 from ..reasons import DataDependentBranch, DataDependentValue
 from ..shapes import Computed, symbolic_shapes
 from ..source import Source
@@ -99,6 +99,10 @@ class ShapeNumber(SymbolicNumber):
         self.source = source
         self.attempt = attempt
         self.number = number
+
+    def realize(self) -> VariableTracker:
+        known = self.number.node.maybe_as_int() if isinstance(self.number, torch.SymInt) else None
+        return self if known is None else ConstantVariable(known)
 
     def python_type(self) -> type:
         return _PYTHON_TYPES[type(self.number)]
@@ -233,8 +237,12 @@ class SymbolicFloat(SymbolicNumber):
 
     def as_constant(self) -> float:
         """The float, which from now on is the same in every call."""
-        self.attempt.graph.symbols.require(same(self.of))
+        self.attempt.graph.symbols.settle(self.of)
+        self.attempt.note_guards()
         return self.of.value
+
+    def realize(self) -> VariableTracker:
+        return ConstantVariable(self.of.value) if self.of in self.attempt.graph.symbols.settled else self
 
     def key(self) -> Any:
         return ConstantVariable(self.as_constant()).key()

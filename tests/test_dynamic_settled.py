@@ -1,0 +1,131 @@
+"""Programs that need a number which may differ from call to call: it is known then, and no graph more is made."""
+
+import collections
+import enum
+import functools
+import math
+import operator
+
+import numpy as np
+import pytest
+import torch
+
+import dynamo_lite as dl
+from equality import Pairing
+from programs import tensor
+
+
+@functools.lru_cache(None)
+def doubled(n):
+    return n * 2
+
+
+@functools.lru_cache(None)
+def ones(n):
+    return torch.ones(n)
+
+
+class Level(enum.IntEnum):
+    TWO = 2
+    THREE = 3
+    FOUR = 4
+
+
+class Count(int):
+    pass
+
+
+PROGRAMS = {
+    "key of a cache": lambda x: x * doubled(x.size(0)) + ones(x.size(0))[0],
+    "member of an enum": lambda x: x * Level(x.size(0)),
+    "subclass of int": lambda x: x * Count(x.size(0)),
+    "array": lambda x: torch.from_numpy((x + 1).numpy().sum(0)),
+    "new array": lambda x: torch.from_numpy(np.zeros(x.shape, dtype=np.float32)) + x,
+    "scalar of numpy": lambda x: x + np.float32(x.size(0)),
+    "text": lambda x: (x + 1, f"{x.size(0):>5} {x.shape} %d" % x.size(0), "{0!r}".format(x.shape), str(x.size(0) / 2)),
+    "index": lambda x: (x * [1, 2, 3, 4, 5][x.size(0)], "abcdef"[x.size(0)], [1, 2, 3, 4][: x.size(0)]),
+    "key": lambda x: x * {2: 1, 3: 2, 4: 5}[x.size(0)] + len({x.size(0), 3}),
+    "bits": lambda x: x * (x.size(0) & 3) + (x.size(0) << 1) + x.size(0).bit_length(),
+    "repeated": lambda x: (x + 1, bytes(x.size(0)), "a" * x.size(0), [0] * x.size(0)),
+    "function of integers": lambda x: (x * math.gcd(x.size(0), 6), divmod(x.size(0), 2), pow(x.size(0), 2, 3)),
+    "complex": lambda x: x * complex(x.size(0)) + 2 ** x.size(0),
+    "containers": lambda x: x * collections.Counter([x.size(0)])[3] + sorted([x.size(0), 3, 1])[1],
+    "hash": lambda x: (x + 1, hash(x.shape), x.shape.index(3), chr(x.size(0) + 60)),
+    "rounded": lambda x: x * round(x.size(0) / 3, 1) + float(str(x.size(0))),
+    "methods": lambda x: x * x.size(0).__int__() + x.size(0).__add__(1) + x.size(0).real,
+    "nested": lambda x: torch.tensor([[x.size(0), 1], [2, 3]]),
+    "product": lambda x: x * functools.reduce(operator.mul, x.shape) * next(iter(x.shape)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_more_graphs_than_with_known_sizes(name):
+    fn = PROGRAMS[name]
+    made = []
+    for dynamic in (False, True):
+        for cache in (doubled, ones):
+            cache.cache_clear()
+        compiled = dl.compile(fn, backend="eager", dynamic=dynamic)
+        before = dl.counters.graphs, dl.counters.graph_breaks
+        compiled(tensor(2, 3))
+        made.append((dl.counters.graphs - before[0], dl.counters.graph_breaks - before[1]))
+        for n in (2, 3, 4):
+            Pairing().compare(fn(tensor(n, 3)), compiled(tensor(n, 3)), name)
+    assert made[0] == made[1]
+
+
+def test_only_the_number_that_is_needed_is_settled():
+    def fn(x, n, f):
+        y = torch.from_numpy(np.arange(n)) + x.sum()
+        return y * f + x.size(0), np.float64(f)
+
+    compiled = dl.compile(fn, backend="eager", dynamic=True)
+    before = dl.counters.graphs, dl.counters.graph_breaks
+    for rows in (3, 4, 5):
+        Pairing().compare(fn(tensor(rows), 4, 0.5), compiled(tensor(rows), 4, 0.5), "result")
+    assert (dl.counters.graphs - before[0], dl.counters.graph_breaks - before[1]) == (1, 0)
+    Pairing().compare(fn(tensor(3), 5, 0.5), compiled(tensor(3), 5, 0.5), "result")
+    Pairing().compare(fn(tensor(3), 5, 0.25), compiled(tensor(3), 5, 0.25), "result")
+    assert dl.counters.graphs - before[0] == 3
+
+
+def test_whole_program_is_one_graph_too():
+    compiled = dl.compile(PROGRAMS["array"], backend="eager", dynamic=True, fullgraph=True)
+    for n in (2, 3):
+        Pairing().compare(PROGRAMS["array"](tensor(n, 3)), compiled(tensor(n, 3)), "result")
+
+
+def test_breaks_that_no_number_would_spare():
+    def fn(x, n):
+        y = x * n
+        print(end="")
+        return y.view(-1) + x.size(0)
+
+    compiled = dl.compile(fn, backend="eager", dynamic=True)
+    before = dl.counters.graphs, dl.counters.graph_breaks
+    for n in (2, 3, 4):
+        Pairing().compare(fn(tensor(n, 3), n + 1), compiled(tensor(n, 3), n + 1), "result")
+    assert (dl.counters.graphs - before[0], dl.counters.graph_breaks - before[1]) == (2, 1)
+
+
+def test_refused_whatever_the_sizes_are():
+    def fn(x):
+        y = x + 1
+        return y.numpy().astype("U3").size + x.size(0), y
+
+    compiled = dl.compile(fn, backend="eager", dynamic=True)
+    for n in (2, 3, 4):
+        Pairing().compare(fn(tensor(n, 3)), compiled(tensor(n, 3)), "result")
+
+
+def test_many_places():
+    def fn(x):
+        y = x
+        for at in range(20):
+            y = y + np.float32(x.size(at % 2) + at)
+        return y
+
+    compiled = dl.compile(fn, backend="eager", dynamic=True)
+    before = dl.counters.graphs
+    torch.testing.assert_close(compiled(tensor(4, 3)), fn(tensor(4, 3)))
+    assert dl.counters.graphs - before == 1
