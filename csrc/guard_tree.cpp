@@ -79,6 +79,12 @@ bool GuardTree::add_check(Py_ssize_t node, const char* kind, PyObject* arg, PyOb
   Check check;
   if (!check.set(kind, arg, reason, static_cast<Py_ssize_t>(steps_.size()), liveness_)) return false;
   const auto at = static_cast<std::uint32_t>(node);
+  if (check.kind() == CheckKind::Symbolic) {
+    all_facts_.add(check.program(), check.nodes());
+    fact_values_.nodes = all_facts_.nodes();
+    facts_.push_back(std::move(check));
+    return true;
+  }
   if (check.relates()) {
     Relation& relation = relations_.emplace_back();
     relation.node = at;
@@ -179,7 +185,7 @@ bool GuardTree::walk_sealed(Ref* captured, Miss* miss) {
       return false;
     }
   }
-  if (!relations_hold(replayed, miss)) {
+  if (!relations_hold(replayed, miss) || !facts_hold(replayed, miss)) {
     replay_.ready = false;  // it stands for values of which they hold
     return false;
   }
@@ -232,6 +238,14 @@ bool GuardTree::relations_hold(bool replayed, Miss* miss) {
     return false;
   }
   return true;
+}
+
+bool GuardTree::facts_hold(bool replayed, Miss* miss) {
+  if (all_facts_.empty()) return true;
+  read(fact_values_, replayed);
+  const std::ptrdiff_t wrong = all_facts_.first_wrong(fact_values_.of, miss ? &miss->found : nullptr);
+  if (wrong >= 0 && miss) *miss = {0, &facts_[static_cast<std::size_t>(wrong)], std::move(miss->found)};
+  return wrong < 0;
 }
 
 inline bool GuardTree::remembers(const Node& node, bool same) noexcept {
@@ -384,9 +398,7 @@ bool GuardTree::relation_holds(Relation& relation, bool replayed, std::string* f
   const auto& values = relation.values.of;
   const CheckKind kind = relation.check.kind();
   // Which objects they are is all that matters, and of those which a replay vouches for it held.
-  const bool of_contents = kind == CheckKind::StoragesDistinct || kind == CheckKind::Symbolic;
-  if (!moved && !of_contents) return true;
-  if (kind == CheckKind::Symbolic) return relation.check.program().holds(values, found);
+  if (!moved && kind != CheckKind::StoragesDistinct) return true;
   if (kind == CheckKind::SameAs) {
     if (nodes_[relation.node].value == values.front()) return true;
     if (found) *found = "another object: " + in_words(nodes_[relation.node].value);
@@ -462,6 +474,7 @@ std::vector<const Check*> GuardTree::checks_in_order() {
     for (std::uint32_t i = node.end_child; i > node.first_child; --i) stack.push_back(children_[i - 1]);
   }
   for (const Relation& relation : relations_) ordered.push_back(&relation.check);
+  for (const Check& fact : facts_) ordered.push_back(&fact);
   return ordered;
 }
 
@@ -492,6 +505,9 @@ int GuardTree::traverse(visitproc visit, void* arg) const {
   for (const Relation& relation : relations_) {
     if (const int stop = relation.check.traverse(visit, arg)) return stop;
   }
+  for (const Check& fact : facts_) {
+    if (const int stop = fact.traverse(visit, arg)) return stop;
+  }
   return 0;
 }
 
@@ -501,6 +517,9 @@ void GuardTree::clear() noexcept {
   // Taken out first: dropping a reference may run code that looks at this tree.
   const auto steps = std::exchange(steps_, {});
   const auto relations = std::exchange(relations_, {});
+  const auto facts = std::exchange(facts_, {});
+  all_facts_ = {};
+  fact_values_ = {};
   const auto checks = std::exchange(checks_, {});
   replay_ = {};
   replayed_dicts_.clear();

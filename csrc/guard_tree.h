@@ -15,6 +15,7 @@
 #include "cpython_watch.h"
 #include "held.h"
 #include "refs.h"
+#include "symbolic.h"
 #include "tensors.h"
 
 namespace dynamo_lite {
@@ -184,6 +185,7 @@ class GuardTree {
   void note_moving();
   bool read(Values& values, bool replayed) const noexcept;
   bool relations_hold(bool replayed, Miss* miss);
+  bool facts_hold(bool replayed, Miss* miss);
   bool relation_holds(Relation& relation, bool replayed, std::string* found);
   bool are_distinct(Relation& relation, std::string* found);
   bool capture(bool replayed, Ref& captured) noexcept;
@@ -193,6 +195,9 @@ class GuardTree {
   Liveness liveness_;
   std::vector<Step> steps_;
   std::vector<Relation> relations_;
+  std::vector<Check> facts_;  // symbolic
+  SymbolicFacts all_facts_;
+  Values fact_values_;
   Values captures_;
   bool sealed_ = false;
   bool busy_ = false;

@@ -87,6 +87,7 @@ void GuardTree::note_moving() {
     }
   };
   note(captures_);
+  note(fact_values_);
   for (Relation& relation : relations_) {
     note(relation.values);
     relation.node_may_move = moves[relation.node];

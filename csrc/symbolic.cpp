@@ -127,28 +127,23 @@ bool SymbolicProgram::add(PyObject* tuple, std::size_t values, std::size_t& dept
   return true;
 }
 
-bool SymbolicProgram::load(const Instruction& instruction, const std::vector<PyObject*>& values, std::int64_t& number) {
-  PyObject* const value = values[instruction.value];
-  switch (instruction.op) {
-    case Op::Const:
-    case Op::FloatConst:
-      number = instruction.operand;
-      return true;
+bool SymbolicFacts::load(Op op, PyObject* value, std::int64_t dim, std::int64_t& number) {
+  switch (op) {
     case Op::Int:
       return int_value(value, number);
     case Op::Float:
       return float_bits(value, number);
     case Op::Size:
-      return value && tensor_size(value, instruction.operand, number);
+      return value && tensor_size(value, dim, number);
     case Op::Stride:
-      return value && tensor_stride(value, instruction.operand, number);
+      return value && tensor_stride(value, dim, number);
     default:
       number = value ? storage_offset(value) : -1;
       return number >= 0;
   }
 }
 
-bool SymbolicProgram::compute(Op op, std::int64_t& left, std::int64_t right) {
+bool SymbolicFacts::compute(Op op, std::int64_t& left, std::int64_t right) {
   switch (op) {
     case Op::Add:
       return !__builtin_add_overflow(left, right, &left);
@@ -193,7 +188,7 @@ bool SymbolicProgram::compute(Op op, std::int64_t& left, std::int64_t right) {
   }
 }
 
-bool SymbolicProgram::compute_floats(Op op, std::int64_t& left, double one, double other) {
+bool SymbolicFacts::compute_floats(Op op, std::int64_t& left, double one, double other) {
   switch (op) {
     case Op::FloatAdd:
       left = bits_of(one + other);
@@ -226,7 +221,7 @@ bool SymbolicProgram::compute_floats(Op op, std::int64_t& left, double one, doub
   }
 }
 
-bool SymbolicProgram::compute_of_one(Op op, std::int64_t& number) {
+bool SymbolicFacts::compute_of_one(Op op, std::int64_t& number) {
   const double given = float_of(number);
   const auto real = [&number](double found) {
     number = bits_of(found);
@@ -278,27 +273,62 @@ bool SymbolicProgram::compute_of_one(Op op, std::int64_t& number) {
   }
 }
 
-bool SymbolicProgram::holds(const std::vector<PyObject*>& values, std::string* found) const {
-  std::array<std::int64_t, kDeepest> stack;
-  std::size_t depth = 0;
-  for (const Instruction& instruction : instructions_) {
-    if (instruction.op <= Op::FloatConst) {
-      if (!load(instruction, values, stack[depth])) return false;
-      if (found && instruction.op < Op::Const) {
-        if (!found->empty()) *found += ", ";
-        *found += instruction.op == Op::Float ? float_text(stack[depth]) : std::to_string(stack[depth]);
-      }
-      ++depth;
-    } else if (instruction.op >= Op::Not) {
-      if (!compute_of_one(instruction.op, stack[depth - 1])) return false;
+void SymbolicFacts::add(const SymbolicProgram& program, const std::vector<std::uint32_t>& nodes) {
+  std::vector<std::uint32_t> places;
+  for (const std::uint32_t node : nodes) {
+    const auto found = std::find(nodes_.begin(), nodes_.end(), node);
+    places.push_back(static_cast<std::uint32_t>(found - nodes_.begin()));
+    if (found == nodes_.end()) nodes_.push_back(node);
+  }
+  std::vector<std::uint32_t> stack;
+  auto& reads = reads_.emplace_back();
+  for (const auto& [op, value, number] : program.instructions_) {
+    if (op < Op::Const) {
+      stack.push_back(register_of(op, places[value], 0, number));
+      reads.push_back(stack.back());
+    } else if (op <= Op::FloatConst) {
+      stack.push_back(register_of(Op::Const, 0, 0, number));
+    } else if (op >= Op::Not) {
+      stack.back() = register_of(op, stack.back(), 0, 0);
     } else {
-      --depth;
-      if (!compute(instruction.op, stack[depth - 1], stack[depth])) return false;
+      const std::uint32_t right = stack.back();
+      stack.pop_back();
+      stack.back() = register_of(op, stack.back(), right, 0);
     }
   }
-  const bool held = stack[0] != 0;
-  if (held && found) found->clear();
-  return held;
+  register_of(Op::Held, stack.back(), 0, 0);
+  ++facts_;
+}
+
+std::uint32_t SymbolicFacts::register_of(Op op, std::uint32_t left, std::uint32_t right, std::int64_t number) {
+  const auto [place, is_new] = known_.try_emplace({op, left, right, number}, static_cast<std::uint32_t>(registers_.size()));
+  if (is_new) {
+    registers_.push_back(op == Op::Const ? number : 0);
+    if (op != Op::Const) cells_.push_back({op, place->second, left, right, number, facts_});
+  }
+  return place->second;
+}
+
+inline bool SymbolicFacts::answer(const Cell& cell, const std::vector<PyObject*>& values) noexcept {
+  std::int64_t& to = registers_[cell.to];
+  if (cell.op < Op::Const) return load(cell.op, values[cell.left], cell.dim, to);
+  to = registers_[cell.left];
+  if (cell.op == Op::Held) return to != 0;
+  return cell.op >= Op::Not ? compute_of_one(cell.op, to) : compute(cell.op, to, registers_[cell.right]);
+}
+
+std::ptrdiff_t SymbolicFacts::first_wrong(const std::vector<PyObject*>& values, std::string* found) noexcept {
+  for (const Cell& cell : cells_) {
+    if (answer(cell, values)) continue;
+    const auto& reads = reads_[cell.fact];
+    for (auto read = reads.begin(); found && read != reads.end() && *read < cell.to; ++read) {
+      const auto from = std::find_if(cells_.begin(), cells_.end(), [read](const Cell& each) { return each.to == *read; });
+      if (!found->empty()) *found += ", ";
+      *found += from->op == Op::Float ? float_text(registers_[*read]) : std::to_string(registers_[*read]);
+    }
+    return cell.fact;
+  }
+  return -1;
 }
 
 }  // namespace dynamo_lite

@@ -4,8 +4,10 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace dynamo_lite {
@@ -29,17 +31,14 @@ class SymbolicProgram {
   // there will be.
   static std::unique_ptr<SymbolicProgram> of(PyObject* instructions, std::size_t values);
 
-  // Whether the number that the program leaves is not 0. False too where a step has no answer: a number out of range, a
-  // division by zero, a value that is no tensor (of so many dimensions), no int or no float, what Python refuses. `found`: where not null, receives the
-  // numbers that were read.
-  bool holds(const std::vector<PyObject*>& values, std::string* found) const;
-
  private:
+  friend class SymbolicFacts;
   enum class Op : std::uint8_t {
     Size, Stride, Offset, Int, Float, Const, FloatConst,
     Add, Mul, FloorDiv, Mod, Pow, Min, Max, Eq, Ne, Lt, Le, And, Or,
     FloatAdd, FloatSub, FloatMul, FloatDiv, FloatPow, FloatEq, FloatLt, FloatLe,
     Not, FloatNeg, FloatAbs, Sqrt, Exp, Log, Sin, Cos, Tanh, Finite, FloatOf, Trunc, Floor, Ceil, Round,
+    Held,
   };
   struct Instruction {
     Op op;
@@ -49,12 +48,51 @@ class SymbolicProgram {
   static constexpr std::size_t kDeepest = 64;
 
   bool add(PyObject* tuple, std::size_t values, std::size_t& depth);
-  static bool load(const Instruction& instruction, const std::vector<PyObject*>& values, std::int64_t& number);
+
+  std::vector<Instruction> instructions_;
+};
+
+// Programs of which each must leave a number that is not 0, as one that reads and computes everything once.
+//
+// It has registers instead of a stack: the constants', then one for each number that is read or computed.
+class SymbolicFacts {
+ public:
+  // `nodes`: those whose values the program takes.
+  void add(const SymbolicProgram& program, const std::vector<std::uint32_t>& nodes);
+  bool empty() const noexcept { return facts_ == 0; }
+  // Those whose values are taken, each once.
+  const std::vector<std::uint32_t>& nodes() const noexcept { return nodes_; }
+
+  // The number of the first fact that does not hold of the nodes' values, -1 if all do. None holds for which a step has
+  // no answer: a number out of range, a division by zero, a value that is no tensor (of so many dimensions), no int or
+  // no float, what Python refuses. `found`: where not null, receives the numbers that the fact read.
+  std::ptrdiff_t first_wrong(const std::vector<PyObject*>& values, std::string* found) noexcept;
+
+ private:
+  using Op = SymbolicProgram::Op;
+  struct Cell {
+    Op op;
+    std::uint32_t to;    // a register
+    std::uint32_t left;  // a register, or the place of a value
+    std::uint32_t right;
+    std::int64_t dim;
+    std::uint32_t fact;  // the first one that needs it
+  };
+  using Key = std::tuple<Op, std::uint32_t, std::uint32_t, std::int64_t>;
+
+  std::uint32_t register_of(Op op, std::uint32_t left, std::uint32_t right, std::int64_t number);
+  bool answer(const Cell& cell, const std::vector<PyObject*>& values) noexcept;
+  static bool load(Op op, PyObject* value, std::int64_t dim, std::int64_t& number);
   static bool compute(Op op, std::int64_t& left, std::int64_t right);
   static bool compute_floats(Op op, std::int64_t& left, double one, double other);
   static bool compute_of_one(Op op, std::int64_t& number);
 
-  std::vector<Instruction> instructions_;
+  std::uint32_t facts_ = 0;
+  std::vector<std::uint32_t> nodes_;
+  std::vector<Cell> cells_;
+  std::vector<std::int64_t> registers_;
+  std::map<Key, std::uint32_t> known_;              // where what was computed already is
+  std::vector<std::vector<std::uint32_t>> reads_;   // of each fact: registers of numbers that it reads, in order
 };
 
 }  // namespace dynamo_lite
