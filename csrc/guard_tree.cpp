@@ -243,7 +243,7 @@ bool GuardTree::relations_hold(bool replayed, Miss* miss) {
 bool GuardTree::facts_hold(bool replayed, Miss* miss) {
   if (all_facts_.empty()) return true;
   read(fact_values_, replayed);
-  const std::ptrdiff_t wrong = all_facts_.first_wrong(fact_values_.of, miss ? &miss->found : nullptr);
+  const std::ptrdiff_t wrong = all_facts_.wrong(fact_values_.of, miss ? &miss->found : nullptr);
   if (wrong >= 0 && miss) *miss = {0, &facts_[static_cast<std::size_t>(wrong)], std::move(miss->found)};
   return wrong < 0;
 }

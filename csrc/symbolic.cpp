@@ -127,19 +127,20 @@ bool SymbolicProgram::add(PyObject* tuple, std::size_t values, std::size_t& dept
   return true;
 }
 
-bool SymbolicFacts::load(Op op, PyObject* value, std::int64_t dim, std::int64_t& number) {
-  switch (op) {
+inline bool SymbolicFacts::load(const Cell& cell, PyObject* value, std::int64_t& number) const noexcept {
+  const TensorShape& shape = shapes_[cell.left];
+  switch (cell.op) {
     case Op::Int:
       return int_value(value, number);
     case Op::Float:
       return float_bits(value, number);
-    case Op::Size:
-      return value && tensor_size(value, dim, number);
-    case Op::Stride:
-      return value && tensor_stride(value, dim, number);
-    default:
-      number = value ? storage_offset(value) : -1;
+    case Op::Offset:
+      number = shape.offset;
       return number >= 0;
+    default:
+      if (cell.dim < 0 || cell.dim >= shape.ndim) return false;
+      number = (cell.op == Op::Size ? shape.sizes : shape.strides)[cell.dim];
+      return true;
   }
 }
 
@@ -284,7 +285,10 @@ void SymbolicFacts::add(const SymbolicProgram& program, const std::vector<std::u
   auto& reads = reads_.emplace_back();
   for (const auto& [op, value, number] : program.instructions_) {
     if (op < Op::Const) {
-      stack.push_back(register_of(op, places[value], 0, number));
+      const std::uint32_t place = places[value];
+      const bool is_tensor = op <= Op::Offset;
+      if (is_tensor && std::find(shaped_.begin(), shaped_.end(), place) == shaped_.end()) shaped_.push_back(place);
+      stack.push_back(register_of(op, place, 0, number));
       reads.push_back(stack.back());
     } else if (op <= Op::FloatConst) {
       stack.push_back(register_of(Op::Const, 0, 0, number));
@@ -296,39 +300,63 @@ void SymbolicFacts::add(const SymbolicProgram& program, const std::vector<std::u
       stack.back() = register_of(op, stack.back(), right, 0);
     }
   }
-  register_of(Op::Held, stack.back(), 0, 0);
+  // A fact of which something else is made, or a constant, is copied to be looked at.
+  const bool is_own = !cells_.empty() && cells_.back().to == stack.back() && cells_.back().fact == facts_;
+  if (!is_own) register_of(Op::Or, stack.back(), stack.back(), facts_);
+  cells_.back().is_held = 1;
+  shapes_.resize(nodes_.size());
   ++facts_;
+  held_.resize(loads_.size());
+  have_held_ = false;
 }
 
 std::uint32_t SymbolicFacts::register_of(Op op, std::uint32_t left, std::uint32_t right, std::int64_t number) {
   const auto [place, is_new] = known_.try_emplace({op, left, right, number}, static_cast<std::uint32_t>(registers_.size()));
   if (is_new) {
     registers_.push_back(op == Op::Const ? number : 0);
-    if (op != Op::Const) cells_.push_back({op, place->second, left, right, number, facts_});
+    if (op != Op::Const) (op < Op::Const ? loads_ : cells_).push_back({op, place->second, left, right, number, facts_, 0});
   }
   return place->second;
 }
 
-inline bool SymbolicFacts::answer(const Cell& cell, const std::vector<PyObject*>& values) noexcept {
-  std::int64_t& to = registers_[cell.to];
-  if (cell.op < Op::Const) return load(cell.op, values[cell.left], cell.dim, to);
-  to = registers_[cell.left];
-  if (cell.op == Op::Held) return to != 0;
-  return cell.op >= Op::Not ? compute_of_one(cell.op, to) : compute(cell.op, to, registers_[cell.right]);
-}
-
-std::ptrdiff_t SymbolicFacts::first_wrong(const std::vector<PyObject*>& values, std::string* found) noexcept {
-  for (const Cell& cell : cells_) {
-    if (answer(cell, values)) continue;
-    const auto& reads = reads_[cell.fact];
-    for (auto read = reads.begin(); found && read != reads.end() && *read < cell.to; ++read) {
-      const auto from = std::find_if(cells_.begin(), cells_.end(), [read](const Cell& each) { return each.to == *read; });
-      if (!found->empty()) *found += ", ";
-      *found += from->op == Op::Float ? float_text(registers_[*read]) : std::to_string(registers_[*read]);
+std::ptrdiff_t SymbolicFacts::wrong(const std::vector<PyObject*>& values, std::string* found) noexcept {
+  for (const std::uint32_t place : shaped_) {
+    shapes_[place] = values[place] ? shape_of(values[place]) : TensorShape{};
+  }
+  bool changed = !have_held_;
+  for (std::size_t i = 0; i < loads_.size(); ++i) {
+    const Cell& cell = loads_[i];
+    std::int64_t& to = registers_[cell.to];
+    if (!load(cell, values[cell.left], to)) {
+      if (found) *found = in_words(cell);
+      return cell.fact;
     }
+    changed = changed || to != held_[i];
+  }
+  if (!changed) return -1;
+  for (const Cell& cell : cells_) {
+    std::int64_t& to = registers_[cell.to];
+    to = registers_[cell.left];
+    const bool answered = cell.op >= Op::Not ? compute_of_one(cell.op, to) : compute(cell.op, to, registers_[cell.right]);
+    if (answered && (!cell.is_held || to != 0)) continue;
+    if (found) *found = in_words(cell);
     return cell.fact;
   }
+  for (std::size_t i = 0; i < loads_.size(); ++i) held_[i] = registers_[loads_[i].to];
+  have_held_ = true;
   return -1;
+}
+
+// The numbers that the fact read, as far as it came.
+std::string SymbolicFacts::in_words(const Cell& wrong) const {
+  std::string text;
+  for (const std::uint32_t read : reads_[wrong.fact]) {
+    if (read == wrong.to) break;
+    const auto from = std::find_if(loads_.begin(), loads_.end(), [read](const Cell& each) { return each.to == read; });
+    if (!text.empty()) text += ", ";
+    text += from->op == Op::Float ? float_text(registers_[read]) : std::to_string(registers_[read]);
+  }
+  return text;
 }
 
 }  // namespace dynamo_lite

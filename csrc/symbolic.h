@@ -10,6 +10,8 @@
 #include <tuple>
 #include <vector>
 
+#include "tensors.h"
+
 namespace dynamo_lite {
 
 // A program of a small stack machine on 64-bit words: integers, and floats by their bits. An instruction is a tuple of
@@ -38,7 +40,6 @@ class SymbolicProgram {
     Add, Mul, FloorDiv, Mod, Pow, Min, Max, Eq, Ne, Lt, Le, And, Or,
     FloatAdd, FloatSub, FloatMul, FloatDiv, FloatPow, FloatEq, FloatLt, FloatLe,
     Not, FloatNeg, FloatAbs, Sqrt, Exp, Log, Sin, Cos, Tanh, Finite, FloatOf, Trunc, Floor, Ceil, Round,
-    Held,
   };
   struct Instruction {
     Op op;
@@ -54,7 +55,7 @@ class SymbolicProgram {
 
 // Programs of which each must leave a number that is not 0, as one that reads and computes everything once.
 //
-// It has registers instead of a stack: the constants', then one for each number that is read or computed.
+// It has registers instead of a stack, one for each number. Where it reads what it read when all held last, all hold.
 class SymbolicFacts {
  public:
   // `nodes`: those whose values the program takes.
@@ -63,10 +64,10 @@ class SymbolicFacts {
   // Those whose values are taken, each once.
   const std::vector<std::uint32_t>& nodes() const noexcept { return nodes_; }
 
-  // The number of the first fact that does not hold of the nodes' values, -1 if all do. None holds for which a step has
+  // The number of a fact that does not hold of the nodes' values, -1 if all do. None holds for which a step has
   // no answer: a number out of range, a division by zero, a value that is no tensor (of so many dimensions), no int or
   // no float, what Python refuses. `found`: where not null, receives the numbers that the fact read.
-  std::ptrdiff_t first_wrong(const std::vector<PyObject*>& values, std::string* found) noexcept;
+  std::ptrdiff_t wrong(const std::vector<PyObject*>& values, std::string* found) noexcept;
 
  private:
   using Op = SymbolicProgram::Op;
@@ -76,20 +77,26 @@ class SymbolicFacts {
     std::uint32_t left;  // a register, or the place of a value
     std::uint32_t right;
     std::int64_t dim;
-    std::uint32_t fact;  // the first one that needs it
+    std::uint32_t fact : 31;  // the first one that needs it
+    std::uint32_t is_held : 1;  // whether that fact is that it is not 0
   };
   using Key = std::tuple<Op, std::uint32_t, std::uint32_t, std::int64_t>;
 
   std::uint32_t register_of(Op op, std::uint32_t left, std::uint32_t right, std::int64_t number);
-  bool answer(const Cell& cell, const std::vector<PyObject*>& values) noexcept;
-  static bool load(Op op, PyObject* value, std::int64_t dim, std::int64_t& number);
+  std::string in_words(const Cell& wrong) const;
+  bool load(const Cell& cell, PyObject* value, std::int64_t& number) const noexcept;
   static bool compute(Op op, std::int64_t& left, std::int64_t right);
   static bool compute_floats(Op op, std::int64_t& left, double one, double other);
   static bool compute_of_one(Op op, std::int64_t& number);
 
   std::uint32_t facts_ = 0;
   std::vector<std::uint32_t> nodes_;
-  std::vector<Cell> cells_;
+  std::vector<TensorShape> shapes_;  // of the nodes' values
+  std::vector<std::uint32_t> shaped_;  // the places of those that must be tensors
+  std::vector<Cell> loads_;
+  std::vector<std::int64_t> held_;  // what those read when all facts held last,
+  bool have_held_ = false;          // if they did
+  std::vector<Cell> cells_;         // what is computed of it, in order
   std::vector<std::int64_t> registers_;
   std::map<Key, std::uint32_t> known_;              // where what was computed already is
   std::vector<std::vector<std::uint32_t>> reads_;   // of each fact: registers of numbers that it reads, in order

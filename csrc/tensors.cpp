@@ -49,16 +49,6 @@ c10::DispatchKeySet visible_difference(c10::DispatchKeySet a, c10::DispatchKeySe
   return (a ^ b) - local.included_ - local.excluded_;
 }
 
-// One of the numbers that a shape has for each dimension.
-bool number_of(const c10::TensorImpl& impl, c10::IntArrayRef (c10::impl::SizesAndStrides::*numbers)() const,
-               std::int64_t dim, std::int64_t& number) noexcept {
-  if (impl.has_symbolic_sizes_strides()) return false;
-  const c10::IntArrayRef all = (Fields::sizes_and_strides(impl).*numbers)();
-  if (dim < 0 || static_cast<std::size_t>(dim) >= all.size()) return false;
-  number = all[static_cast<std::size_t>(dim)];
-  return true;
-}
-
 // Text is put together of strings: a torch that brings a C++ library of its own breaks the streams of another.
 std::string dims(c10::IntArrayRef values) {
   std::string text = "(";
@@ -103,12 +93,13 @@ std::int64_t storage_offset(PyObject* object) noexcept {
   return impl.has_symbolic_sizes_strides() ? -1 : Fields::storage_offset(impl);
 }
 
-bool tensor_size(PyObject* object, std::int64_t dim, std::int64_t& size) noexcept {
-  return is_tensor(object) && number_of(impl_of(object), &c10::impl::SizesAndStrides::sizes_arrayref, dim, size);
-}
-
-bool tensor_stride(PyObject* object, std::int64_t dim, std::int64_t& stride) noexcept {
-  return is_tensor(object) && number_of(impl_of(object), &c10::impl::SizesAndStrides::strides_arrayref, dim, stride);
+TensorShape shape_of(PyObject* object) noexcept {
+  if (!is_tensor(object)) return {};
+  const c10::TensorImpl& impl = impl_of(object);
+  if (impl.has_symbolic_sizes_strides()) return {};
+  const c10::impl::SizesAndStrides& numbers = Fields::sizes_and_strides(impl);
+  return {numbers.sizes_data(), numbers.strides_data(), static_cast<std::int64_t>(numbers.size()),
+          Fields::storage_offset(impl)};
 }
 
 bool TensorFacts::fits(const c10::DimVector& wanted, c10::IntArrayRef found) noexcept {

@@ -33,9 +33,16 @@ PyObject* tensor_grad(PyObject* object) noexcept;
 // Where in its storage a tensor begins, in elements; -1 where the object is no tensor or has no such place.
 std::int64_t storage_offset(PyObject* object) noexcept;
 
-// The size and the stride of one dimension, in elements; false where the object is no tensor that has it as a number.
-bool tensor_size(PyObject* object, std::int64_t dim, std::int64_t& size) noexcept;
-bool tensor_stride(PyObject* object, std::int64_t dim, std::int64_t& stride) noexcept;
+// The sizes and strides that a tensor has, and where in its storage it begins; good while it lasts and is not resized.
+struct TensorShape {
+  const std::int64_t* sizes = nullptr;
+  const std::int64_t* strides = nullptr;
+  std::int64_t ndim = 0;
+  std::int64_t offset = -1;
+};
+
+// Of no dimension, and with the offset -1, where the object is no tensor that has them as numbers.
+TensorShape shape_of(PyObject* object) noexcept;
 
 // The facts that a graph is specialised to: dtype, device, dispatch keys, requires_grad, sizes and strides as the
 // TensorImpl keeps them. What a subclass computes in Python (__torch_dispatch__ sizes) is not asked.

@@ -218,6 +218,33 @@ def test_sizes_are_read_anew_each_time():
     probe((x, Y, 1), look)
 
 
+def test_several_facts_that_share_numbers():
+    x = torch.zeros(4, 6)
+    product = [("size", 0, 0), ("size", 0, 1), ("mul",)]
+
+    def look(p):
+        at = [p.at()]
+        p.demand(0, "symbolic", (at, [*product, ("const", 24), ("eq",)]))
+        p.demand(0, "symbolic", (at, [("size", 0, 0), ("const", 3), ("le",), ("not",)]))
+        p.demand(0, "symbolic", (at, product))
+        p.demand(0, "symbolic", (at, [*product, ("const", 24), ("eq",), ("not",), ("not",)]))
+        for shape, found in [
+            ((4, 6), None),
+            ((6, 4), None),
+            ((4, 6), None),
+            ((2, 12), "2"),
+            ((4, 5), "4, 5"),
+            ((6, 4), None),
+        ]:
+            x.resize_(shape)
+            for _ in range(3):
+                assert p.holds() is (found is None)
+            if found is not None:
+                assert p.failure().found == found
+
+    probe(x, look)
+
+
 @pytest.mark.parametrize(
     ("other", "expected"),
     [
