@@ -263,6 +263,8 @@ class Translated:
         """Which module the place belongs to: that of another one having another value is no change."""
         while source.parent is not None and source.parent.parent is not None:
             source = source.parent
+        if source.kind == "const":
+            return id(source.arg)
         root = self._arguments.get(source.arg) if source.kind == "local" else None
         return id(root) if isinstance(root, torch.nn.Module) else 0
 
@@ -318,6 +320,9 @@ class Symbols:
         """Symbols with their first ranges."""
         self.of_data: set[Any] = set()
         """Symbols of which nothing is known before the graph runs."""
+        self._names: dict[str, int] = {}
+        self._symbols: dict[Place | Computed, Any] = {}
+        """Those that only facts have."""
         self._by_source: dict[Source, torch.SymInt] = {}
         self._floats: dict[Source, Formula] = {}
         self.has_floats = False
@@ -344,8 +349,7 @@ class Symbols:
     def fake(self, mode: Any, source: Source, tensor: torch.Tensor, dims: list[int]) -> torch.Tensor:
         """A fake tensor whose sizes in ``dims`` are symbols, and what follows from those."""
         context = _context(tensor, dims)
-        name = str(source)
-        found = mode.from_tensor(tensor, source=_Name(name), symbolic_context=context)
+        found = mode.from_tensor(tensor, source=self._named(str(source)), symbolic_context=context)
         for dim, (size, number) in enumerate(zip(found.shape, tensor.shape)):
             self._add(size, Place(source, "size", dim), number)
         for dim, (stride, number) in enumerate(zip(found.stride(), tensor.stride())):
@@ -355,12 +359,17 @@ class Symbols:
         self._marked += [(found.shape[dim], Place(source, "size", dim)) for dim in dims if dim in marked]
         return found
 
+    def _named(self, name: str) -> _Name:
+        """A name for the ``ShapeEnv``, to which two places of one name would be one."""
+        self._names[name] = count = self._names.get(name, 0) + 1
+        return _Name(name if count == 1 else f"{name} ({count})")
+
     def number(self, source: Source, value: int) -> torch.SymInt:
         """A symbol for an integer."""
         found = self._by_source.get(source)
         if found is None:
             dynamic = symbolic_shapes().DimDynamic.DYNAMIC
-            found = self.env.create_unspecified_symint_and_symbol(value, _Name(str(source)), dynamic)
+            found = self.env.create_unspecified_symint_and_symbol(value, self._named(str(source)), dynamic)
             self._by_source[source] = found
             self._add(found, Place(source, "int"), value)
         return found
@@ -392,7 +401,7 @@ class Symbols:
         """A symbol for an integer that is computed of floats."""
         place = Computed(formula)
         dynamic = symbolic_shapes().DimDynamic.DYNAMIC
-        name = _Name(self._name(place))
+        name = self._named(self._name(place))
         found = self.env.create_unspecified_symint_and_symbol(formula.value, name, dynamic)
         self._add(found, place, formula.value)
         return found
@@ -522,9 +531,11 @@ class Symbols:
 
     def _symbol(self, place: Place | Computed, value: int) -> Any:
         """A symbol that stands for what is found at a place."""
-        symbol = _sympy().Symbol(self._name(place), integer=True)
-        self.places.setdefault(symbol, place)
-        self._hints.setdefault(symbol, value)
+        symbol = self._symbols.get(place)
+        if symbol is None:
+            symbol = self._symbols[place] = _sympy().Dummy(self._name(place), integer=True)
+            self.places[symbol] = place
+            self._hints[symbol] = value
         return symbol
 
     def _fact(self, condition: Formula, truth: bool) -> Fact:

@@ -45,6 +45,9 @@ class SymbolicNumber(VariableTracker):
     def guard_key(self, tx: Any) -> None:
         """Its value is the key."""
 
+    def cache_key(self, tx: Any) -> Any:
+        return self.as_constant()
+
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         return ConstantVariable(self.as_constant()).getattr(tx, name)
 
