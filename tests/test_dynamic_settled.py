@@ -1,6 +1,7 @@
 """Programs that need a number which may differ from call to call: it is known then, and no graph more is made."""
 
 import collections
+import copy
 import enum
 import functools
 import math
@@ -129,3 +130,17 @@ def test_many_places():
     before = dl.counters.graphs
     torch.testing.assert_close(compiled(tensor(4, 3)), fn(tensor(4, 3)))
     assert dl.counters.graphs - before == 1
+
+
+def test_settled_numbers_stay_the_objects_they_are():
+    def fn(x, a, b):
+        one, other = copy.deepcopy([a, b])
+        return x + (one is other)
+
+    for make in (lambda: int("1000000"), lambda: float("0.5")):
+        a, b = make(), make()
+        for pairs in ([(a, b), (a, a)], [(a, a), (a, b)]):
+            dl.reset()
+            compiled = dl.compile(fn, backend="eager", dynamic=True)
+            for pair in pairs:
+                Pairing().compare(fn(tensor(2), *pair), compiled(tensor(2), *pair), "result")

@@ -105,7 +105,7 @@ class ShapeNumber(SymbolicNumber):
 
     def realize(self) -> VariableTracker:
         known = self.number.node.maybe_as_int() if isinstance(self.number, torch.SymInt) else None
-        return self if known is None else ConstantVariable(known)
+        return self if known is None else ConstantVariable(known, self.source)
 
     def python_type(self) -> type:
         return _PYTHON_TYPES[type(self.number)]
@@ -245,7 +245,8 @@ class SymbolicFloat(SymbolicNumber):
         return self.of.value
 
     def realize(self) -> VariableTracker:
-        return ConstantVariable(self.of.value) if self.of in self.attempt.graph.symbols.settled else self
+        is_settled = self.of in self.attempt.graph.symbols.settled
+        return ConstantVariable(self.of.value, self.source) if is_settled else self
 
     def key(self) -> Any:
         return ConstantVariable(self.as_constant()).key()
