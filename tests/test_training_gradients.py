@@ -256,6 +256,24 @@ def test_retain_graph(backend):
     check_training(body, backend=backend)
 
 
+@pytest.mark.parametrize("backend", ["aot_eager", "aot_eager_decomp_partition"])
+def test_retain_graph_with_symbolic_sizes(backend):
+    def fn(x, w):
+        return ((x @ w).tanh().sin() * x.size(0)).sum()
+
+    compiled = dl.compile(fn, backend=backend, dynamic=True)
+    for n in (4, 6):
+        found = []
+        for each in (fn, compiled):
+            x, w = leaf(n, 5), leaf(5, 3)
+            loss = each(x, w)
+            loss.backward(retain_graph=True)
+            loss.backward(retain_graph=True)
+            loss.backward()
+            found.append((x.grad, w.grad))
+        torch.testing.assert_close(*found)
+
+
 def test_retain_graph_across_a_break():
     def body(wrap):
         module = mlp()

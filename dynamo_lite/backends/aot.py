@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch._guards import TracingContext
 from torch.fx.graph import _BoxedCodeGen
 
 from .. import _C
@@ -36,6 +37,9 @@ def backward_outside_autocast() -> Iterator[None]:
 def run_aten(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[[list[Any]], Any]:
     """A compiler for `aot` that runs the graph operator by operator. It empties the list of its inputs, so that they
     die with their last use; autograd calls it where anybody's hook may be in."""
+    metadata = TracingContext.get().fw_metadata if TracingContext.try_get() is not None else None
+    if metadata is not None:  # no operator writes over what was saved for the backward: it may run again
+        metadata.bw_donated_idxs = []
     gm.graph.set_codegen(_BoxedCodeGen())
     gm.recompile()
     forward: Any = _C.Wrapped(gm.forward, _C.OFF)
