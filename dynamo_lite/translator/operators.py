@@ -157,4 +157,4 @@ def build_string(tx: Any, instruction: Any) -> None:
 
 @opcode("GET_LEN")
 def get_len(tx: Any, instruction: Any) -> None:
-    tx.stack.append(ConstantVariable(tx.stack[-1].realize().length(tx)))
+    tx.stack.append(tx.length(tx.stack[-1].realize()))

@@ -314,7 +314,8 @@ class VariableTracker:
                 return
             yield item
 
-    def length(self, tx: Any) -> int:
+    def length(self, tx: Any) -> Any:
+        """``len(self)``: an int, or one of torch's that may differ from call to call."""
         tx.refuse_operands("len()", len, self)
 
     def truth(self, tx: Any) -> bool:

@@ -40,7 +40,6 @@ from .sequence import SequenceVariable, SliceVariable
 from .sets import SetVariable, combine_views
 from .symbolic import SymbolicFloat, SymbolicNumber
 from .symbols import BINARY, COMPARE, INPLACE, SWAPPED, UNARY, method_of
-from .tensor import TensorVariable
 from .user_object import RealExceptionVariable, UserObjectVariable
 
 _NO_INTEGER = "'{}' object cannot be interpreted as an integer"
@@ -415,9 +414,7 @@ class Operations:
 
     def length(self, of: VariableTracker) -> VariableTracker:
         """``len(of)``."""
-        if isinstance(of, TensorVariable) and of.fake.ndim:
-            return self.make(of.fake.shape[0])
-        return ConstantVariable(of.length(self))
+        return self.make(of.length(self))
 
     # -- attributes ------------------------------------------------------------------------------------------------
 

@@ -236,10 +236,10 @@ class TensorVariable(VariableTracker):
                 cg.load(self)
                 cg.delete_attr(name)
 
-    def length(self, tx: Any) -> int:
+    def length(self, tx: Any) -> Any:
         if self.fake.ndim == 0:
             tx.raise_error(TypeError, "len() of a 0-d tensor")
-        return int(self.fake.shape[0])
+        return self.fake.shape[0]
 
     def iterate(self, tx: Any) -> VariableTracker:
         if self.fake.ndim == 0:
