@@ -14,7 +14,7 @@ TEST_NEEDS := "pytest>=8,<10" "pytest-timeout>=2.3,<3" "pytest-xdist>=3.5,<4" "h
 DEMO_NEEDS := "transformers>=5,<6" "rich>=13,<15" "tqdm>=4.60,<5"
 LINT_NEEDS := "ruff>=0.5,<1" "mypy>=1.10,<3"
 
-.PHONY: demo test fuzz cpython-tests soak asan lint bench training clean
+.PHONY: demo test fuzz cpython-tests soak asan debug lint bench training clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -68,9 +68,19 @@ asan: $(STAMP)
 	  ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=$(VENV)/asan/tree \
 	  $(BIN)/python -P -m pytest tests/test_csrc_*.py -q -p no:xdist
 
+# Tests under a CPython of the same version that was built for debugging: it asserts what frames and references are to be.
+DEBUG_PYTHON ?= python3.11-dbg
+DEBUG_TESTS ?= tests/test_csrc_*.py tests/test_graph_break*.py tests/test_language*.py
+debug: export PYTHONPATH = $(CURDIR):$(shell $(BIN)/python -c "import site; print(site.getsitepackages()[0])" 2>/dev/null)
+debug: $(STAMP)
+	$(BIN)/cmake -S . -B $(VENV)/debug -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \
+	  -DPython_EXECUTABLE=$$(command -v $(DEBUG_PYTHON)) -DDL_IN_TREE=ON
+	$(BIN)/cmake --build $(VENV)/debug -j $(JOBS)
+	$(DEBUG_PYTHON) -m pytest $(DEBUG_TESTS) -q -p no:cacheprovider
+
 lint: $(STAMP)
 	$(BIN)/ruff check dynamo_lite tests benchmarks examples
 	$(BIN)/mypy
 
 clean:
-	rm -rf build $(VENV)/build $(VENV)/asan dynamo_lite/_C*.so $(STAMP)
+	rm -rf build $(VENV)/build $(VENV)/asan $(VENV)/debug dynamo_lite/_C*.so $(STAMP)
