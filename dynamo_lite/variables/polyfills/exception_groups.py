@@ -5,6 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 
+def _wraps_one() -> bool:
+    """Whether one exception that a clause of ``except*`` raises comes out in a group: before 3.11.4 it does."""
+    try:
+        try:
+            raise ExceptionGroup("", [ValueError()])
+        except* ValueError:
+            raise KeyError from None
+    except ExceptionGroup:
+        return True
+    except KeyError:
+        return False
+
+
+WRAPS_ONE = _wraps_one()
+
+
 def _matches(error: Any, condition: Any) -> Any:
     return isinstance(error, condition) if isinstance(condition, (type, tuple)) else condition(error)
 
@@ -86,8 +102,9 @@ def reraised(original: Any, errors: Any) -> Any:
                 kept += _leaves(error)
             else:
                 raised.append(error)
-    if kept:
-        raised.append(split(original, lambda error: any([error is each for each in kept]))[0])
-    if len(raised) > 1:
-        return BaseExceptionGroup("", raised)
-    return raised[0] if raised else None
+    rest = split(original, lambda error: any([error is each for each in kept]))[0] if kept else None
+    if not raised:
+        return rest
+    if rest is not None:
+        raised.append(rest)
+    return BaseExceptionGroup("", raised) if len(raised) > 1 or WRAPS_ONE else raised[0]
