@@ -237,7 +237,9 @@ class Translated:
 
     def is_symbol(self, source: Source, value: int) -> bool:
         """Whether an integer is one."""
-        return self._differs(source, value) and value not in (0, 1) and abs(value) < _LARGE
+        if not self._differs(source, value) or abs(value) >= _LARGE:
+            return False
+        return value not in (0, 1) or -1 in self._changes(source, value)
 
     def is_formula(self, source: Source, value: float) -> bool:
         """Whether a float may differ from call to call. NaN is told from others by identity."""

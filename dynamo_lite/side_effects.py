@@ -21,18 +21,26 @@ _ABSENT = object()
 def _state(tracker: Any) -> list[Any]:
     """What a tracker says of its object, to be held against a later time."""
     found: list[Any] = []
-    for cls in type(tracker).__mro__:
-        for name in getattr(cls, "__slots__", ()):
-            value: Any = getattr(tracker, name, _ABSENT)
-            if type(value) is dict:  # not isinstance: the value may be the program's, and would be asked
-                found += [dict, *value, *value.values()]
-            elif type(value) in (list, deque):
-                found += [list, *value]
-            else:
-                found.append(value)
-                if name == "payload" and value is not None:  # the items of a class that derives from a container
-                    found += _state(value)
+    for name, value in slots(tracker):
+        if type(value) is dict:  # not isinstance: the value may be the program's, and would be asked
+            found += [dict, *value, *value.values()]
+        elif type(value) in (list, deque):
+            found += [list, *value]
+        else:
+            found.append(value)
+            if name == "payload" and value is not None:  # the items of a class that derives from a container
+                found += _state(value)
     return found
+
+
+def slots(tracker: Any) -> Iterator[tuple[str, Any]]:
+    """The names of a tracker's slots and what is in them now: one that is filled when it is read is not."""
+    for cls in type(tracker).__mro__:
+        for name in vars(cls).get("__slots__", ()):
+            try:
+                yield name, vars(cls)[name].__get__(tracker)
+            except AttributeError:
+                yield name, _ABSENT
 
 
 def _looked_at(value: Any) -> Any:

@@ -295,6 +295,60 @@ def test_sizes_across_a_break():
 # -- numbers -----------------------------------------------------------------------------------------------------------
 
 
+INDICES = [
+    lambda x, n: x[n],
+    lambda x, n: x[:, n],
+    lambda x, n: x[..., n],
+    lambda x, n: x[n, ..., n],
+    lambda x, n: x[None, 1:, n, None],
+    lambda x, n: x[1, n, 0:1],
+    lambda x, n: x[n - 7],
+    lambda x, n: x[n : n + 2, n],
+    lambda x, n: x.select(0, n)[n],
+]
+
+
+@pytest.mark.parametrize("pick", INDICES)
+def test_index_that_changes(pick):
+    """As a view, and written to."""
+
+    def write(x, n):
+        x = x.clone()
+        pick(x, n).mul_(2)
+        return x
+
+    for fn in (pick, write):
+        both(fn, [(tensor(7, 8, 9), n) for n in (3, 4, 2, 5)])
+
+
+def write_row(x, n):
+    x = x.clone()
+    x[n] = x[0]
+    x[:, n] = 5
+    x[..., n] += 1
+    return x
+
+
+def test_write_by_an_index_that_changes():
+    both(write_row, [(tensor(7, 8, 9), n) for n in (3, 4, 2, 5)])
+
+
+def test_index_out_of_range():
+    compiled = dl.compile(lambda x, n: x[n] + 1, backend="eager")
+    for n in (1, 2, 3, 2):
+        compiled(tensor(4), n)
+    with pytest.raises(IndexError, match="index 7 is out of bounds"):
+        compiled(tensor(4), 7)
+    assert torch.equal(compiled(tensor(4), -1), tensor(4)[-1] + 1)
+
+
+def test_numbers_that_are_zero_and_one():
+    """Unlike sizes they broadcast nothing."""
+    sweep(lambda x, n: (x * n + n, n // 2, n == 3), [(tensor(3), n) for n in (5, 0, 1, 2, 4, 0)], graphs=2)
+    sweep(lambda x, n: x + n if n else x - 1, [(tensor(3), n) for n in (5, 0, 1, 2, 0)], graphs=3)
+    sweep(lambda x, n: torch.zeros(n).sum() + x, [(tensor(3), n) for n in (5, 0, 1, 2, 4)], graphs=2)
+
+
 def test_integers_that_change():
     def fn(x, n):
         return x * n, n * 2, n // 3, n - 1

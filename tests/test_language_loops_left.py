@@ -344,3 +344,196 @@ def test_many_turns():
     compiled = dl.compile(fn, backend=recorder)
     assert torch.equal(compiled(torch.zeros(1), 3000), torch.full((1,), 3000.0))
     assert len(recorder.graphs) == 2
+
+
+# -- counters, texts of them, what is gathered -------------------------------------------------------------------------
+
+
+def counted(x):
+    for at in range(20):
+        print(at)
+        x = x + at
+    return x
+
+
+def counted_up_and_multiplied(x):
+    at = 0
+    while at < 20:
+        x = x * (at + 1)
+        print("turn")
+        x = x / (at + 1)
+        at += 1
+    return x
+
+
+def told_by_text(x):
+    for at in range(20):
+        x = x * (at + 1)
+        print(f"step {at}: {at:3d} {at!r} {str(at)}, then {at + 1}", "{} of {:>4}".format(at, 20), "at " + str(at))
+        x = x / (at + 1)
+    return x
+
+
+def picked_by_index(x):
+    x = x.expand(30, -1).clone()
+    for at in range(0, 20, 2):
+        total = x[at].sum()
+        print("turn")
+        x[:, 0] = total
+        x[at + 1, :1] = at
+    return x
+
+
+def gathered(x):
+    sums, numbers = [], []
+    for at in range(20):
+        x = x + 1
+        print("turn")
+        sums.append(x)
+        numbers += [at, at + 1]
+    return torch.stack(sums), numbers
+
+
+COUNTED = [
+    (counted, 3),
+    (counted_up_and_multiplied, 4),
+    (told_by_text, 4),
+    (picked_by_index, 4),
+    (gathered, 4),
+]
+
+
+@pytest.mark.parametrize(("fn", "graphs"), COUNTED)
+def test_loop_that_uses_its_index(fn, graphs):
+    """It is a symbol as soon as it has changed: no turn compiles again for it."""
+    check_loop(fn, tensor(2), graphs=graphs)
+
+
+def numbered(x, items):
+    for outer in range(3):
+        for at, each in enumerate(items):
+            print(outer, at)
+            x = x * each + outer * at
+    return x
+
+
+def test_numbered_loop_in_a_loop():
+    check(numbered, tensor(2), [2.0] * 9, graphs=None, others=[(tensor(2), [3.0])])
+
+
+def asked_for_its_text(x):
+    names = {"3": 1}
+    for at in range(6):
+        x = x * (at + 1)
+        text = f"{at}"
+        print(
+            text.upper(), len(text), text == "3", text in ("3", "4"), text < "3", text + "!", text * 2, text[0], [*text]
+        )
+        x = x + names.get(text, 2) + ("x" + text in {"x1", "x2"})
+    return x
+
+
+def test_text_of_a_number_that_is_looked_at():
+    check(asked_for_its_text, tensor(2), graphs=None)
+
+
+def test_text_of_a_number_with_a_bad_specification():
+    def fn(x):
+        said = []
+        for at in range(5):
+            x = x + at
+            print("turn")
+            try:
+                said.append(f"{at:.2d}")
+            except ValueError as error:
+                said.append(str(error))
+            said.append(f"{at + 65:c}{at:05.1f}{at:>{at + 3}}")
+        return x, said
+
+    check(fn, tensor(2), graphs=None)
+
+
+def appended(x, seen):
+    seen.append(x + 1)
+    seen.extend([x * 2, 3])
+    seen += (4,)
+    return x - 1
+
+
+def test_list_that_is_appended_to_has_any_length():
+    check(appended, tensor(2), [], others=[(tensor(2), [1] * n) for n in (1, 2, 5)], all_graphs=1)
+
+
+def appended_and_looked_at(x, seen):
+    seen.append(x + 1)
+    first = seen[0]
+    seen.append(first * 2)
+    return len(seen), seen.pop(), seen[-1]
+
+
+def appended_by_a_generator(x, seen):
+    def made():
+        yield x + 1
+        seen.append(5)
+        yield x + 2
+
+    seen.extend(made())
+    return x * 2
+
+
+def appended_to_itself(x, seen):
+    seen.append(1)
+    seen.extend(seen)
+    seen.append(2)
+    return x + 1
+
+
+def appended_until_it_fails(x, seen):
+    try:
+        seen.append(x + 1)
+        seen.extend(1)
+    except TypeError as error:
+        seen.append(str(error))
+    return x + 1
+
+
+def appended_in_an_operators_function(x, seen):
+    def body(y):
+        seen.append(1)
+        seen.pop()
+        return y.sin()
+
+    return torch.utils.checkpoint.checkpoint(body, x, use_reentrant=False)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        appended_and_looked_at,
+        appended_by_a_generator,
+        appended_to_itself,
+        appended_until_it_fails,
+        appended_in_an_operators_function,
+    ],
+)
+def test_list_that_is_appended_to_and_looked_at(fn):
+    check(fn, tensor(2), [], graphs=None, others=[(tensor(2), [tensor(2)]), (tensor(2), [tensor(2), 3])])
+
+
+def test_one_list_at_two_places():
+    def fn(x, one, other):
+        one.append(x + 1)
+        other.append(x + 2)
+        return x * 2
+
+    compiled = dl.compile(fn, backend="eager")
+    for calls in ((False, True, False), (True, False)):
+        dl.reset()
+        for same in calls:
+            found = []
+            for run in (fn, compiled):
+                one: list = []
+                other = one if same else []
+                run(tensor(2), one, other)
+                found.append([each.tolist() for each in one + other])
+            assert found[0] == found[1]

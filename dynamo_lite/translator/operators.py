@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..bytecode import BINARY_OPS
-from ..variables.base import NotConstant, VariableTracker
+from ..variables.base import VariableTracker
 from ..variables.constant import ConstantVariable
+from ..variables.late_text import joined
 from ..variables.sequence import SliceVariable
-from ..variables.tensor_text import joined
 from .opcodes import opcode
 from .stack import NULL
 
@@ -146,13 +146,10 @@ def format_value(tx: Any, instruction: Any) -> None:
 @opcode("BUILD_STRING")
 def build_string(tx: Any, instruction: Any) -> None:
     parts = tx.popn(instruction.arg)
-    try:
-        tx.stack.append(ConstantVariable("".join(part.as_constant() for part in parts)))
-    except NotConstant:
-        text = joined(tx, [part.realize() for part in parts])
-        if text is None:
-            tx.refuse(instruction, "it joins strings that are not known")
-        tx.stack.append(text)
+    text = joined(tx, [part.realize() for part in parts])
+    if text is None:
+        tx.refuse(instruction, "it joins strings that are not known")
+    tx.stack.append(text)
 
 
 @opcode("GET_LEN")

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from ..reasons import UnsupportedValue
+from ..side_effects import slots
 from .base import KnownVariable, LazyVariable, VariableTracker, unsupported
 from .constant import ConstantVariable
 from .tensor import TensorVariable
@@ -150,8 +151,7 @@ def reachable(roots: list[VariableTracker]) -> set[VariableTracker]:
         elif issubclass(kind, VariableTracker):
             if value not in found:
                 found.add(value)
-                for cls in kind.__mro__:
-                    waiting.extend(getattr(value, name, None) for name in getattr(cls, "__slots__", ()))
+                waiting.extend(content for _, content in slots(value))
         elif kind in (list, tuple, deque):
             waiting.extend(value)
         elif kind is dict:

@@ -359,17 +359,20 @@ class MutableSequence(SequenceVariable):
 
     def method_append(self, tx: Any, item: VariableTracker) -> VariableTracker:
         self._changed(tx)
-        self.items.append(item)
+        self._add([item])
         return ConstantVariable(None)
 
     def method_extend(self, tx: Any, items: VariableTracker) -> VariableTracker:
         self._changed(tx)
         if isinstance(items, SequenceVariable):
-            self.items.extend(list(items.items))
+            self._add(list(items.items))
         else:
             for item in items.each(tx):
-                self.items.append(item)
+                self._add([item])
         return ConstantVariable(None)
+
+    def _add(self, items: list[VariableTracker]) -> None:
+        self.items.extend(items)
 
     def method_insert(self, tx: Any, at: VariableTracker, item: VariableTracker) -> VariableTracker:
         self._changed(tx)
@@ -608,10 +611,47 @@ def wrap_items(attempt: Any, values: Sequence[Any], source: Source, accessor: st
     return [LazyVariable(attempt, value, source.child(accessor, at)) for at, value in enumerate(values)]
 
 
+class FoundListVariable(ListVariable):
+    """A list of the program's. Until something asks for its items it has any number of them, and may be appended to:
+    results that a loop gathers are no matter of its code."""
+
+    __slots__ = ("attempt", "value", "added", "seen")
+
+    def __init__(self, attempt: Any, value: list[Any], source: Source) -> None:
+        self.source = source
+        self.attempt = attempt
+        self.value = value
+        self.added: list[VariableTracker] = []
+        """What was appended before the items were asked for."""
+        self.seen = False
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "items":
+            raise AttributeError(name)
+        assert self.source is not None
+        self.seen = True
+        self.items = wrap_items(self.attempt, self.value, self.source, "list_item") + self.added
+        return self.items
+
+    def make(self, items: list[VariableTracker]) -> SequenceVariable:
+        return ListVariable(items)
+
+    def _add(self, items: list[VariableTracker]) -> None:
+        (self.items if self.seen else self.added).extend(items)
+
+    def replay(self, cg: Any) -> None:
+        if self.seen:
+            return super().replay(cg)
+        cg.load_source(self.source)
+        cg.load_tuple(self.added)
+        cg.op("LIST_EXTEND", 1)
+        cg.pop_top()
+
+
 @wraps_type(list)
 def _wrap_list(attempt: Any, value: list[Any], source: Source) -> VariableTracker:
     source.check("type", list)
-    return ListVariable(wrap_items(attempt, value, source, "list_item"), source)
+    return FoundListVariable(attempt, value, source)
 
 
 @wraps_type(tuple)

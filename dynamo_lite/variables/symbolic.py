@@ -20,8 +20,9 @@ from ..formulas import BINARY_OPERATORS, MAY_RAISE, TO_INTEGER, Formula, apply, 
 from ..reasons import DataDependentBranch, DataDependentValue
 from ..shapes import Computed, symbolic_shapes
 from ..source import Source
-from .base import Args, Kwargs, VariableTracker, unsupported, wraps_type
+from .base import TEXTS, Args, Kwargs, VariableTracker, unsupported, wraps_type
 from .constant import ConstantVariable
+from .late_text import text_of_number
 from .symbols import BINARY, COMPARE
 
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "//", "%"})
@@ -51,8 +52,11 @@ class SymbolicNumber(VariableTracker):
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         return ConstantVariable(self.as_constant()).getattr(tx, name)
 
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        return text_of_number(tx, self, TEXTS[name])
+
     def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
-        return ConstantVariable(self.as_constant()).format(tx, spec)
+        return text_of_number(tx, self, format, tx.python_value(spec))
 
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         return ConstantVariable(self.as_constant()).call_method(tx, name, args, kwargs)

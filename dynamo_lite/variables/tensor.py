@@ -45,6 +45,7 @@ from .base import (
 )
 from .constant import CONSTANT_TYPES, ConstantVariable
 from .data_failures import check_failure, check_overlap, check_write, may_fail
+from .late_text import text_of_tensor
 from .registry import ask, to_array
 from .sequence import (
     ListVariable,
@@ -55,7 +56,6 @@ from .sequence import (
 )
 from .symbolic import SymbolicFloat
 from .symbols import BINARY, COMPARE, INPLACE
-from .tensor_text import text_of_tensor
 
 VALUE_METHODS = frozenset(
     {"item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__", "__repr__"}

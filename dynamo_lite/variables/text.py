@@ -18,6 +18,7 @@ from ..skip import is_library
 from .attributes import bind
 from .base import Args, Kwargs, VariableTracker, unsupported
 from .constant import ConstantVariable
+from .late_text import joined
 
 
 def plain_format(tx: Any, value: VariableTracker, spec: VariableTracker) -> VariableTracker:
@@ -109,7 +110,7 @@ def _as_text(spec: re.Match[str]) -> str:
 
 def format_text(tx: Any, template: str, args: Args, named: Kwargs) -> VariableTracker:
     """``template.format(*args, **named)``."""
-    return ConstantVariable(_Formatter(tx, args, named).format(template))
+    return _Formatter(tx, args, named).format(template)
 
 
 class _Formatter:
@@ -120,13 +121,13 @@ class _Formatter:
         self._next: int | None = 0
         """The place that ``{}`` takes; None: places are numbered."""
 
-    def format(self, template: str, depth: int = 2) -> str:
+    def format(self, template: str, depth: int = 2) -> VariableTracker:
         tx = self._tx
         if not depth:
             tx.raise_error(ValueError, "Max string recursion exceeded")
-        parts = []
+        parts: list[VariableTracker] = []
         for literal, field, spec, conversion in tx.fold(lambda: [*Formatter().parse(template)]):
-            parts.append(literal)
+            parts.append(ConstantVariable(literal))
             if field is None:
                 continue
             value = self._field(field)
@@ -134,9 +135,9 @@ class _Formatter:
                 value = tx.string(value, _TEXTS[conversion])
             elif conversion:
                 unsupported(UnsupportedOperation(f"the conversion !{conversion}", value.describe()))
-            found = tx.format(value.realize(), ConstantVariable(self.format(spec, depth - 1) if spec else ""))
-            parts.append(tx.python_value(found.realize()))
-        return "".join(parts)
+            spec = self.format(spec, depth - 1) if spec else ConstantVariable("")
+            parts.append(tx.format(value.realize(), spec).realize())
+        return joined(tx, parts) or ConstantVariable("".join(map(tx.python_value, parts)))
 
     def _field(self, field: str) -> VariableTracker:
         tx = self._tx

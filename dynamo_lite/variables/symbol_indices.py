@@ -1,0 +1,65 @@
+"""Indexing tensors by symbols: torch's own would need the number, a selection takes it as it is."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from .base import Args, Kwargs, VariableTracker
+from .constant import ConstantVariable
+from .sequence import SliceVariable, TupleVariable
+from .symbolic import SymbolicNumber
+from .tensor import TensorVariable, record, rewrites
+
+
+def _is_symbol(part: VariableTracker) -> bool:
+    return isinstance(part, SymbolicNumber) and part.python_type() is int
+
+
+def _dimensions(part: VariableTracker) -> tuple[int, int] | None:
+    """How many dimensions of the tensor a part of an index is about, and how many there are of the result; None for
+    what is no basic index. Of `...` it is not known here."""
+    if isinstance(part, SliceVariable) or _is_symbol(part):
+        return 1, 1
+    known = part.value if isinstance(part, ConstantVariable) else part
+    return (1, 0) if type(known) is int else (0, 1) if known is None else (0, 0) if known is Ellipsis else None
+
+
+def _selected(tx: Any, tensor: VariableTracker, key: VariableTracker) -> VariableTracker | None:
+    """The view that an index with symbols in it gives; None: it is not for here."""
+    parts = [each.realize() for each in key.items] if isinstance(key, TupleVariable) else [key.realize()]
+    counts = [_dimensions(part) for part in parts]
+    left = tensor.fake.ndim - sum(count[0] for count in counts if count) if isinstance(tensor, TensorVariable) else -1
+    if left < 0 or None in counts or counts.count((0, 0)) > 1 or not any(map(_is_symbol, parts)):
+        return None
+    if tensor.of_subclasses():
+        return None
+    chosen, dim = [], 0
+    for part, count in zip(parts, counts):
+        if _is_symbol(part):
+            chosen.append((dim, part))
+        dim += left if count == (0, 0) else count[1]  # type: ignore[index]
+    found = tensor
+    if not all(map(_is_symbol, parts)):
+        whole: VariableTracker = SliceVariable([ConstantVariable(None)] * 3)
+        rest = TupleVariable([whole if _is_symbol(part) else part for part in parts])
+        found = record(tx, "call_function", operator.getitem, [tensor, rest], {})
+    for dim, part in reversed(chosen):
+        found = record(tx, "call_method", "select", [found, ConstantVariable(dim), part], {})
+    return found
+
+
+@rewrites("getitem")
+def _getitem(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    return _selected(tx, *args)
+
+
+@rewrites("setitem")
+def _setitem(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    tensor, key, value = args
+    view = _selected(tx, tensor, key)
+    return (
+        None
+        if view is None
+        else record(tx, "call_function", operator.setitem, [view, ConstantVariable(...), value], {})
+    )
