@@ -101,6 +101,16 @@ class SideEffects:
             self._mutated[tracker] = _state(tracker)
             self._guards.distinct(tracker.source)
 
+    def restate(self, tracker: Any) -> None:
+        """More is known of what ``tracker`` was before it changed."""
+        if self._mutated.get(tracker) is not None:
+            self._mutated[tracker] = _state(tracker)
+
+    @property
+    def in_body(self) -> bool:
+        """Whether what runs now may run any number of times."""
+        return bool(self._bodies)
+
     @property
     def written(self) -> Iterable[Any]:
         """The trackers that were written to."""

@@ -78,7 +78,7 @@ def arithmetic(x):
 
 
 def text(x):
-    return x + 1, f"{x.size(0)}"  # here
+    return x + 1, f"{x.size(0)}".upper()  # here
 
 
 def key(x):

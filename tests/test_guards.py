@@ -606,7 +606,7 @@ def test_limit_does_not_set_the_callees_compiling():
 
 def test_limit_under_fullgraph_is_an_error():
     compiled = dl.compile(lambda x, n: x + n, backend=Recorder(), fullgraph=True)
-    with dl.config.patch(recompile_limit=2), pytest.raises(dl.exc.RecompileLimitExceeded, match="n"):
+    with dl.config.patch(recompile_limit=1), pytest.raises(dl.exc.RecompileLimitExceeded, match="n"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for n in range(4):

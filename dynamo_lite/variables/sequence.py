@@ -629,9 +629,16 @@ class FoundListVariable(ListVariable):
         if name != "items":
             raise AttributeError(name)
         assert self.source is not None
-        self.seen = True
-        self.items = wrap_items(self.attempt, self.value, self.source, "list_item") + self.added
+        added, self.added, self.seen = self.added, [], True
+        self.items = wrap_items(self.attempt, self.value, self.source, "list_item")
+        self.attempt.effects.restate(self)
+        self.items += added
         return self.items
+
+    def _changed(self, tx: Any) -> None:
+        if tx.effects.in_body and not self.seen:
+            _ = self.items  # by which is told that it is put back
+        super()._changed(tx)
 
     def make(self, items: list[VariableTracker]) -> SequenceVariable:
         return ListVariable(items)
