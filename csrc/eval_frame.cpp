@@ -197,6 +197,11 @@ Answer ask(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread) {
   const FrameSlots slots = slots_of(frame);
   const Ref answer = call_back(state, slots, owner, thread);
   if (!answer) return {Answer::Error};
+  if (PyExceptionInstance_Check(answer.get())) {  // what the frame raised when it was run ahead, its traceback on it
+    PyErr_Restore(Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(answer.get()))), Py_NewRef(answer.get()),
+                  PyException_GetTraceback(answer.get()));
+    return {Answer::Error};
+  }
   const Verdict verdict = verdict_of(answer.get());
   if (verdict == Verdict::Pass) return {Answer::RunAsItIs};
   if (verdict == Verdict::Retry) return {Answer::LookAgain};

@@ -60,7 +60,8 @@ class Owner:
     def __init__(
         self, callback: Callable[[FrameView], tuple[GuardTree, CodeType] | Verdict] | None, name: str = ""
     ) -> None:
-        """callback is asked about each frame with no entry that holds; None: cached code only (run only)."""
+        """callback is asked about each frame with no entry that holds; None: cached code only (run only). An exception
+        that it returns is what the frame raises, with the traceback it has."""
     callback: Callable[[FrameView], Any] | None
     name: str
     def entries(self, code: CodeType) -> list[Entry]: ...

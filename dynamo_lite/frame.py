@@ -35,6 +35,7 @@ from .exc import (
     WrongBackendResult,
 )
 from .guards import Assumed
+from .ran_ahead import RaisedAhead, RanAhead
 from .reasons import BreakReason, DroppedGenerator, FrameLeftAlone, OperatorFailed, UncaughtException
 from .rerun import as_expected, rerun
 from .shapes import ShapePolicy, Translated
@@ -119,8 +120,13 @@ class FrameCompiler:
         self.observer = observer
         self.frozen = threading.local()
         """Has an attribute ``on`` on threads that only run what is there."""
+        self.raised_ahead = RaisedAhead()
 
     def __call__(self, view: _C.FrameView) -> Any:
+        if self.raised_ahead.waiting:
+            raised = self.raised_ahead.take(view.code, view.locals)
+            if raised is not None:
+                return raised
         why = skip.skips_frame(view.code)
         if why is not None:
             counters.skips += 1
@@ -216,7 +222,7 @@ class FrameCompiler:
         """Attempts: each one that meets something untraceable tells the next where to break."""
         break_at: tuple[int, ...] = ()
         broken: GraphBreak | None = None
-        ran_early: list[tuple[Any, Any]] = []
+        ahead = RanAhead(self.raised_ahead, view.owner)
         assumed: list[Assumed] = []
         """Of tensors that an operator failed on: with others there may be no break."""
         records: Callable[[], bool] = getattr(self.backend, "records_graphs", _records_nothing)
@@ -226,7 +232,7 @@ class FrameCompiler:
             for _ in range(_ATTEMPTS):
                 state = _C.GlobalState()
                 shapes.all_known = settlings.all_known
-                attempt = self._begin(view, shapes, ran_early, settlings)
+                attempt = self._begin(view, shapes, ahead, settlings)
                 root = _root(attempt, view, break_at)
                 found = None
                 try:
@@ -267,6 +273,8 @@ class FrameCompiler:
         except SkipFrame as skipped:
             skipped.cause = broken
             raise
+        finally:
+            ahead.close()
         raise InternalError(f"{view.code.co_qualname} was tried {_ATTEMPTS} times without an end")
 
     def _begin(self, view: _C.FrameView, *for_attempt: Any) -> Attempt:

@@ -24,7 +24,8 @@ WALK = [
     {"translator"},
     {"codegen"},  # turns the records and variables into code, so it is above them
     {"variables"},
-    {"side_effects", "graph", "guards", "shapes", "source", "rerun", "abstract_answers"} | {"formulas", "expressions"},
+    {"side_effects", "graph", "guards", "shapes", "source", "rerun", "ran_ahead", "abstract_answers"}
+    | {"formulas", "expressions"},
     {"bytecode"},
     {"skip"},
     {"cache"},

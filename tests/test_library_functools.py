@@ -598,3 +598,43 @@ def decorators_with_arguments(x):
 @pytest.mark.parametrize("case", programs.parameters())
 def test_functools(case):
     case.run()
+
+
+# -- cached functions that raise ---------------------------------------------------------------------------------------
+
+CALLED: list = []
+
+
+@functools.lru_cache(maxsize=None)
+def checked(n, *rest, scale=1):
+    CALLED.append(n)
+    if n > 1:
+        raise ValueError(n * scale)  # it shows in the traceback
+    return n * scale
+
+
+def caught(x, n):
+    try:
+        found = checked(n, 2, scale=3)
+    except ValueError as error:
+        found = error.args[0] * 10
+    return x + found
+
+
+def raised_inside(x, n):
+    def inner(n):
+        return checked(n) + 1
+
+    return x * inner(n)
+
+
+@pytest.mark.parametrize("fn", [caught, raised_inside, lambda x, n: x * checked(n)], ids=["caught", "inside", "raised"])
+@pytest.mark.parametrize("n", [1, 2])
+def test_cached_function_that_raises_runs_once(fn, n):
+    """Before each run of the calls its cache is empty."""
+
+    def build():
+        checked.cache_clear()
+        return fn
+
+    check(build, tensor(3), n, graphs=None, build=True, watch=["CALLED"], others=[(tensor(3), n + 5)])

@@ -12,6 +12,7 @@ import torch
 from .. import config
 from ..graph import GraphBuilder
 from ..guards import Guards
+from ..ran_ahead import RanAhead
 from ..reasons import UnsupportedOperation
 from ..shapes import Translated
 from ..side_effects import SideEffects
@@ -44,7 +45,7 @@ class Attempt:
         namespace: dict[str, Any],
         builtins_namespace: dict[str, Any],
         shapes: Translated,
-        ran_early: list[tuple[Any, Any]] | None = None,
+        ahead: RanAhead,
         settlings: Settlings | None = None,
     ) -> None:
         self.guards = Guards()
@@ -73,10 +74,10 @@ class Attempt:
         """The step that the root frame is at."""
         self.generators: dict[Any, int] = {}
         """Generators that were made inside -> the root's step that made them."""
-        self.ran_early = [] if ran_early is None else ran_early
-        """Cached functions, with their keys, that this and earlier attempts at the frame ran to fill their caches."""
+        self.ahead = ahead
+        """Calls that this and earlier attempts at the frame made."""
         self.counted: list[tuple[Any, Any]] = []
-        """Those of them that this attempt came to."""
+        """Cached functions with the keys of calls that this attempt came to."""
         self.classes: dict[int, Any] = {}
         """id of the stand-in of a class that was made inside -> its tracker."""
         self.leaves_made: dict[VariableTracker, int] = {}

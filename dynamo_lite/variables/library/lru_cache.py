@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import types
 from collections import OrderedDict
 from typing import Any
 
@@ -85,8 +86,8 @@ class CachedVariable(UserObjectVariable):
             self._run(tx, values, named, len(cache) == parameters["maxsize"])
             if key not in cache:
                 unsupported(UnknownCall(self.describe(), "its cache keeps nothing"))
-            tx.attempt.ran_early.append(early)
-        counted = early in tx.attempt.ran_early and early not in tx.attempt.counted
+            tx.attempt.ahead.filled.append(early)
+        counted = early in tx.attempt.ahead.filled and early not in tx.attempt.counted
         tx.attempt.counted.append(early)
         tx.effects.note(CacheHit(self.value, tuple(values), named, counted))
         key = next(each for each in cache if each == key)  # its own object: a guard finds it without comparing
@@ -103,10 +104,20 @@ class CachedVariable(UserObjectVariable):
             unsupported(UnknownCall(self.describe(), "it has to run, and its cache is full"))
         if not tx.effects.empty or tx.graph.mutates_inputs:
             unsupported(UnknownCall(self.describe(), "it has to run for its cache, after what the program did before"))
+        function, ahead = self.value.__wrapped__, tx.attempt.ahead
+        in_python = type(function) is types.FunctionType
+        if (
+            not in_python
+            and not isinstance(function, types.BuiltinFunctionType)
+            or (in_python and not ahead.may_run(function))
+        ):
+            unsupported(UnknownCall(self.describe(), "it has to run for its cache, and may raise"))
         try:
             with unset_fake_temporarily():
                 self.value(*args, **named)
-        except Exception as error:  # the program's own: CPython raises it at the call
+        except Exception as error:  # the program's own: it is raised once more where CPython makes the call
+            if in_python:
+                ahead.raised(function, args, named, error)
             unsupported(UnknownCall(self.describe(), f"it raised {type(error).__name__}"))
 
     def describe(self) -> str:
