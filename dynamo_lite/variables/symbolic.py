@@ -52,11 +52,8 @@ class SymbolicNumber(VariableTracker):
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         return ConstantVariable(self.as_constant()).getattr(tx, name)
 
-    def text(self, tx: Any, name: str) -> VariableTracker:
-        return text_of_number(tx, self, TEXTS[name])
-
     def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
-        return text_of_number(tx, self, format, tx.python_value(spec))
+        return ConstantVariable(self.as_constant()).format(tx, spec)
 
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         return ConstantVariable(self.as_constant()).call_method(tx, name, args, kwargs)
@@ -142,6 +139,12 @@ class ShapeNumber(SymbolicNumber):
             unsupported(DataDependentBranch() if kind is bool else DataDependentValue(self.describe()))
         finally:
             self.attempt.note_guards()
+
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        return text_of_number(tx, self, TEXTS[name])
+
+    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
+        return text_of_number(tx, self, format, tx.python_value(spec))
 
     @property
     def hangs_on_data(self) -> bool:
