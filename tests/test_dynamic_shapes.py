@@ -470,8 +470,9 @@ def test_sixty_four_images():
         torch.nn.Conv2d(8, 8, 3, stride=2), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(8, 4),
     ).eval()  # fmt: skip
     images = [(tensor(2 + at % 8, 3, 64 + at, 66 + at),) for at in range(64)]
+    graphs = 2 if torch.__version__ >= "2.13" else 3  # before it a stride of 2 tells odd sizes from even ones
     with torch.no_grad():
-        both(net, images)
+        both(net, images, graphs=graphs)
 
 
 def test_nothing_is_kept_after_reset():

@@ -335,7 +335,9 @@ def test_checkpoint_around_what_is_compiled(before, reentrant, backend):
             y.pow(2).sum().backward()
         return x.grad, gradients(module)
 
-    check_training(body, backend=backend, graphs=2 if reentrant else 1, rtol=1e-4, atol=1e-5)
+    # Before torch 2.13 a backward leaves names out of dispatch: code that it runs may be translated again for that.
+    graphs = (2 if reentrant else 1) if torch.__version__ >= "2.13" else None
+    check_training(body, backend=backend, graphs=graphs, rtol=1e-4, atol=1e-5)
 
 
 # -- random numbers and statistics -------------------------------------------------------------------------------------
