@@ -259,7 +259,8 @@ struct GraphCall {
 
 GraphCall* self_graph(PyObject* self) { return reinterpret_cast<GraphCall*>(self); }
 
-[[gnu::always_inline]] inline PyObject* call_graph(const GraphCall* graph, PyObject* const* args, std::size_t count, PyObject* names) {
+[[gnu::always_inline]] inline PyObject* call_graph(const GraphCall* graph, PyObject* const* args, std::size_t count,
+                                                   PyObject* names) {
   const OffScope off(this_thread());
   if (graph->bound == nullptr || (count & PY_VECTORCALL_ARGUMENTS_OFFSET) == 0) {
     return call(graph->fn, args, count, names);

@@ -88,6 +88,20 @@ PyObject* run_off(PyThreadState* state, Frame* frame, Thread& thread) {
   return pass_on(state, frame, 0);
 }
 
+PyObject* run_new_code(PyThreadState* state, Frame* frame, const Entry* entry, Thread& thread) {
+  if (!entry->self_contained) return evaluate_default(state, frame, 0);
+  const OffScope off(thread);
+  return evaluate_default(state, frame, 0);
+}
+
+// A frame that run_beside() has called, which has new code already.
+[[gnu::noinline]] PyObject* run_direct(PyThreadState* state, Frame* frame, Thread& thread) {
+  const DirectCall direct = std::exchange(thread.direct, {});
+  const int slot = direct.entry->captured_slot;
+  if (slot >= 0) set_slot(frame, slot, Ref::borrow(direct.captured));
+  return run_new_code(state, frame, direct.entry, thread);
+}
+
 // The frame's data stack has no room for the new code: it runs in a frame of its own, called with the slots.
 PyObject* run_beside(PyThreadState* state, Frame* frame, Entry* entry, Ref captured, Thread& thread) {
   const FrameSlots slots = slots_of(frame);
@@ -98,7 +112,7 @@ PyObject* run_beside(PyThreadState* state, Frame* frame, Entry* entry, Ref captu
     return abandon(state, frame);
   }
   install();  // the call must come to us, whoever took the hook out meanwhile
-  thread.direct = {entry->flat, captured.get(), entry->captured_slot};
+  thread.direct = {entry->flat, entry, captured.get()};
   PyObject* result = PyObject_Vectorcall(function.get(), slots.localsplus, argument_count(slots.code), nullptr);
   thread.direct = {};
   if (result == nullptr) return abandon(state, frame);
@@ -119,12 +133,6 @@ PyObject* continue_with(Ref result, PyObject* globals, PyObject* builtins, Threa
     result = std::move(next);
   }
   return result.release();
-}
-
-PyObject* run_new_code(PyThreadState* state, Frame* frame, const Entry* entry, Thread& thread) {
-  if (!entry->self_contained) return evaluate_default(state, frame, 0);
-  const OffScope off(thread);
-  return evaluate_default(state, frame, 0);
 }
 
 // In line where a hit is: behind a graph, whose calls are deeper than a processor's memory of returns, each return of
@@ -261,13 +269,6 @@ PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread&
   if (failure) return pass_on(state, frame, 0);  // what it guards has changed since: a finalizer, another thread
   if (!PyErr_Occurred()) raise_internal_error(nullptr);
   return abandon(state, frame);
-}
-
-// A frame that run_beside() has called, which has new code already.
-[[gnu::noinline]] PyObject* run_direct(PyThreadState* state, Frame* frame, Thread& thread) {
-  const DirectCall direct = std::exchange(thread.direct, {});
-  if (direct.captured_slot >= 0) set_slot(frame, direct.captured_slot, Ref::borrow(direct.captured));
-  return evaluate_default(state, frame, 0);
 }
 
 // What is to be done with a frame whose code carries something: the entry that holds, or what it said.

@@ -9,11 +9,11 @@
 
 namespace dynamo_lite {
 
-// A call that goes around the guards: the code's own, with its captured values. Borrowed; empty when none is due.
+// A call that goes around the guards: of an entry's flat code, with its captured values. Borrowed; empty when none is due.
 struct DirectCall {
   PyObject* code = nullptr;
+  const Entry* entry = nullptr;
   PyObject* captured = nullptr;
-  int captured_slot = -1;
 };
 
 // What a thread is doing. `owner` is a strong reference or null: whoever the process names then.

@@ -8,7 +8,9 @@ import sys
 import weakref
 
 import pytest
+import torch
 
+import dynamo_lite as dl
 from dynamo_lite import _C
 from frames import By, define, owned, tree
 
@@ -230,6 +232,25 @@ def down(depth, x): return call(x) if depth == 0 else down(depth - 1, x)
     for _ in range(5):
         run()
     assert references(*watched) == before
+
+
+def test_a_graph_is_not_compiled_where_the_swap_fails():
+    """Its new code calls the backend's function itself, at each alignment of the data stack."""
+
+    def run(x):
+        return tuple(torch.add(x, n) for n in range(16))
+
+    p = define(
+        """
+def fn(x): return [x + n for n in range(16)]
+def down(depth, x): return call(x) if depth == 0 else down(depth - 1, x)
+"""
+    )
+    p.fn.__globals__["call"] = dl.compile(p.fn, backend=lambda gm, example_inputs: run)
+    x = torch.zeros(1)
+    for depth in range(400):
+        assert p.down(depth, x)[3].item() == 3
+    assert dl.counters.frames == 1
 
 
 def test_a_code_object_that_loses_its_function_while_it_is_looked_at():
