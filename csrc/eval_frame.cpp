@@ -406,12 +406,12 @@ OwnerScope::~OwnerScope() {
   Py_XDECREF(mine);
 }
 
-HookOut::HookOut() noexcept : out_(hook().previous == nullptr && is_installed()) {
-  if (out_) set_evaluator(hook().interpreter, evaluate_default_address());
-}
+HookOut::HookOut() noexcept : HookOut(true) {}
 
 HookOut::HookOut(const Owner* owner) noexcept
-    : out_(hook().users == 1 && counts(owner) && !counts(hook().process) && hook().previous == nullptr && is_installed()) {
+    : HookOut(hook().users == 1 && counts(owner) && !counts(hook().process)) {}
+
+HookOut::HookOut(bool wanted) noexcept : out_(wanted && hook().previous == nullptr && is_installed()) {
   if (out_) set_evaluator(hook().interpreter, evaluate_default_address());
 }
 

@@ -53,6 +53,8 @@ class HookOut {
   HookOut& operator=(const HookOut&) = delete;
 
  private:
+  explicit HookOut(bool wanted) noexcept;
+
   bool out_;
 };
 

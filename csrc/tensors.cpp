@@ -87,12 +87,6 @@ PyObject* tensor_grad(PyObject* object) noexcept {
   }
 }
 
-std::int64_t storage_offset(PyObject* object) noexcept {
-  if (!is_tensor(object)) return -1;
-  const c10::TensorImpl& impl = impl_of(object);
-  return impl.has_symbolic_sizes_strides() ? -1 : Fields::storage_offset(impl);
-}
-
 TensorShape shape_of(PyObject* object) noexcept {
   if (!is_tensor(object)) return {};
   const c10::TensorImpl& impl = impl_of(object);
@@ -101,6 +95,8 @@ TensorShape shape_of(PyObject* object) noexcept {
   return {numbers.sizes_data(), numbers.strides_data(), static_cast<std::int64_t>(numbers.size()),
           Fields::storage_offset(impl)};
 }
+
+std::int64_t storage_offset(PyObject* object) noexcept { return shape_of(object).offset; }
 
 bool TensorFacts::fits(const c10::DimVector& wanted, c10::IntArrayRef found) noexcept {
   if (wanted.size() != found.size()) return false;

@@ -1,5 +1,7 @@
 """All kinds of values and models of callables: importing this registers them."""
 
+# ruff: noqa: F401
+
 from . import (
     autograd_function,
     builtins,
@@ -32,33 +34,4 @@ from . import (
     transforms,
     user_object,
     weak_reference,
-)
-
-ALL = (
-    *(autograd_function, builtins, c_callable, class_statement, classes, constant, construct, context, deques),
-    *(enumeration, exception),
-    *(
-        found_iterator,
-        function,
-        identity,
-        iterator,
-        library,
-        mapping,
-        nn_module,
-        number_arguments,
-        property_object,
-        sequence,
-    ),
-    *(
-        sets,
-        super_object,
-        symbol_indices,
-        symbolic,
-        tensor,
-        tensor_subclass,
-        torch_api,
-        transforms,
-        user_object,
-        weak_reference,
-    ),
 )
