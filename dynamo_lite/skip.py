@@ -45,6 +45,7 @@ _TORCH_INLINED = (
             ("utils", "_foreach_utils.py"),
             ("utils", "checkpoint.py"),
             ("autograd", "grad_mode.py"),
+            ("autograd", "forward_ad.py"),
             ("nn", "functional.py"),
             ("nn", "parameter.py"),
             ("functional.py",),

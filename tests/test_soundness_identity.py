@@ -219,3 +219,17 @@ def test_tied_weights_of_a_functional_call():
 
     check(fn, Both(), tensor(2), tensor(2, 2), others=[(tied(), tensor(2), tensor(2, 2))], all_graphs=2)
     check(fn, tied(), tensor(2), tensor(2, 2), others=[(Both(), tensor(2), tensor(2, 2))], all_graphs=2)
+
+
+def test_identity_number_beside_what_is_no_number():
+    def fn(x):
+        return x + (id(x) == None), id(x) != "x", id(fn) == getattr(x, "owner", None), x.untouched  # noqa: E711
+
+    x = tensor(2)
+    x.untouched = True
+    check(fn, x, graphs=None)
+
+    def plain(x):
+        return x + (id(x) != None), id(x) == "x"  # noqa: E711
+
+    check(plain, tensor(2), operators=1)

@@ -495,3 +495,11 @@ def test_nothing_else_requires_gradients():
         return (y * 3).sum()
 
     check(fn, tensor(3), graphs=None, backward=True)
+
+
+def test_new_of_a_size_and_of_data():
+    def fn(x):
+        sized = x.new(x.shape).fill_(2), x.new(torch.Size([])).fill_(1), x.new(size=x.size()[1:]).zero_()
+        return sized, x.new((3, 4)), x.new([1, 2]), x.new(2, 3).zero_(), x.new(), x.new(x)
+
+    check(fn, tensor(3, 4), operators=12)

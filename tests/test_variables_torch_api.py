@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import types
+
+import numpy as np
+import pytest
 import torch
 import torch.nn.functional as F
 from torch.utils import checkpoint
@@ -335,8 +340,6 @@ def test_function_of_torch_that_calls_back():
 
 
 def test_names_that_a_module_computes():
-    import types
-
     def build():
         module = types.ModuleType("computed")
         module.one = 1
@@ -348,3 +351,122 @@ def test_names_that_a_module_computes():
         return fn
 
     check(build, tensor(3), build=True, graphs=1, breaks=(0, 1), operators=2)
+
+
+def test_as_tensor():
+    def fn(x, scale):
+        same = torch.as_tensor(x) is x
+        return same, torch.as_tensor(scale) * x, torch.as_tensor([1, 2.0]), torch.as_tensor(x, dtype=torch.float64)
+
+    check(fn, tensor(2), 3.0, others=[(tensor(2), 4.0), (tensor(2), 5.0)], all_graphs=2)
+    check(fn, tensor(2), 3, others=[(tensor(2), 4), (tensor(2), 5)], all_graphs=2)
+
+
+def test_as_tensor_shares_memory_with_an_array():
+    def fn(array):
+        made = torch.as_tensor(array)
+        made += 1
+        return made
+
+    check(fn, np.ones(3), graphs=None)
+
+
+def test_assertion_about_data():
+    def fn(x):
+        torch._assert_async((x > -9).all(), "below")
+        try:
+            torch._assert_async((x > 0).all(), "not positive")
+        except RuntimeError as error:
+            return str(error)
+        return x + 1
+
+    check(fn, torch.ones(3), others=[(-torch.ones(3),)], operators=7)
+
+
+def test_assertion_about_data_that_nobody_handles():
+    def fn(x):
+        torch._assert_async((x > 0).all(), "not positive")
+        return x + 1
+
+    recorder = check(fn, torch.ones(3), operators=4)
+    with pytest.raises(RuntimeError, match="not positive"):
+        dl.compile(fn, backend=recorder)(-torch.ones(3))
+
+
+def test_parts_of_a_dual_tensor_where_there_is_none():
+    def fn(x):
+        primal, tangent = torch.autograd.forward_ad.unpack_dual(x)
+        return primal is x, tangent, primal + 1
+
+    check(fn, tensor(3), operators=1)
+
+
+def test_parts_of_a_dual_tensor():
+    def fn(x):
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(x, x + 1)
+            return torch.autograd.forward_ad.unpack_dual(dual * 2).tangent
+
+    check(fn, tensor(3), graphs=None)
+
+    def twice_or_thrice(x):
+        return x * 2 if torch.autograd.forward_ad.unpack_dual(x).tangent is None else x * 3
+
+    check(lambda x: torch.func.jvp(twice_or_thrice, (x,), (x,)), tensor(3), graphs=None)
+
+
+def test_whether_a_transform_is_active():
+    def twice_or_thrice(x):
+        return x * 3 if torch._C._are_functorch_transforms_active() else x * 2
+
+    check(twice_or_thrice, tensor(3), operators=1)
+    check(lambda x: torch.func.vmap(twice_or_thrice)(x), tensor(3), graphs=None)
+
+
+class Computing(types.ModuleType):
+    """A module whose class computes names of it."""
+
+    @property
+    def doubled(self):
+        return self.number * 2
+
+    def times(self, x):
+        return x * self.doubled
+
+    def __getattr__(self, name):
+        if name == "lazy":
+            return self.number + self.__getattribute__("number")
+        raise AttributeError(name)
+
+
+def test_names_that_the_class_of_a_module_computes(monkeypatch):
+    module = Computing("computing")
+    module.number = 3
+    monkeypatch.setitem(sys.modules, "computing", module)
+
+    def fn(x):
+        from computing import doubled, lazy, number
+
+        return module.times(x) + doubled, lazy, number
+
+    check(fn, tensor(3), operators=2)
+
+
+def test_name_that_a_module_lacks(monkeypatch):
+    monkeypatch.setitem(sys.modules, "computing", Computing("computing"))
+
+    def fn(x):
+        try:
+            from computing import missing
+        except ImportError as error:
+            return x + 1, str(error)
+        return x, missing
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_questions_about_backends():
+    def fn(x):
+        return x * torch.backends.mkldnn.is_available() + torch.backends.cudnn.is_available()
+
+    check(fn, tensor(3), operators=2)

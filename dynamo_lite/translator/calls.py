@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from ..reasons import UnknownCall
-from ..variables.base import LazyVariable, VariableTracker, unsupported
+from ..variables.base import LazyVariable, ObservedException, VariableTracker, unsupported
 from ..variables.classes import ModuleVariable
 from ..variables.function import NestedFunctionVariable
 from .opcodes import opcode
@@ -107,10 +107,13 @@ def import_from(tx: Any, instruction: Any) -> None:
     if not isinstance(module, ModuleVariable):
         tx.stack.append(module.getattr(tx, name))
         return
-    if name in module.value.__dict__:
-        tx.stack.append(module.getattr(tx, name))
-        return
-    full = f"{module.value.__name__}.{name}"
-    if full not in sys.modules:
-        unsupported(UnknownCall(f"from {module.value.__name__} import {name}", "the module computes it"))
-    tx.stack.append(_module(tx, full))
+    try:
+        found = module.getattr(tx, name)
+    except ObservedException as observed:
+        if not issubclass(observed.error.python_type(), AttributeError):
+            raise
+        full = f"{module.name}.{name}"
+        if full not in sys.modules:
+            unsupported(UnknownCall(f"from {module.name} import {name}", "there is no such name"))
+        found = _module(tx, full)
+    tx.stack.append(found)

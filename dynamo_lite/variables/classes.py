@@ -9,7 +9,7 @@ import types
 from typing import Any
 
 from .. import skip
-from ..reasons import UnsupportedAttribute, UnsupportedOperation
+from ..reasons import UnsupportedOperation
 from .attributes import MISSING, bind, class_attribute, class_lookup, guard_class_lacks, is_data_descriptor
 from .base import Args, KnownVariable, Kwargs, NotConstant, VariableTracker, told_by_identity, unsupported, wraps_if
 from .constant import ConstantVariable, unless_refused
@@ -33,19 +33,24 @@ class ModuleVariable(KnownVariable):
         return self.value.__dict__.get("__name__")
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
+        raw = class_lookup(type(self.value), name)
+        if raw is not MISSING and is_data_descriptor(raw):
+            return bind(tx, raw, name, self, type(self.value))
         found = tx.attempt.scope(self.value.__dict__).load(name)
         if found is not None:
             return found
-        if class_lookup(type(self.value), name) is MISSING:
-            hook = tx.attempt.scope(self.value.__dict__).load("__getattr__")
-            raw = class_lookup(type(self.value), "__getattr__")
-            if hook is None and isinstance(raw, types.FunctionType):
-                hook = bind(tx, raw, "__getattr__", self, type(self.value))
-            if hook is not None:
-                return tx.call(hook, [ConstantVariable(name)], {})
-        else:
-            unsupported(UnsupportedAttribute(self.describe(), name, "the module computes it"))
+        if raw is not MISSING:
+            return bind(tx, raw, name, self, type(self.value))
+        hook = tx.attempt.scope(self.value.__dict__).load("__getattr__")
+        own = class_lookup(type(self.value), "__getattr__")
+        if hook is None and isinstance(own, types.FunctionType):
+            hook = bind(tx, own, "__getattr__", self, type(self.value))
+        if hook is not None:
+            return tx.call(hook, [ConstantVariable(name)], {})
         tx.raise_error(AttributeError, f"module {self.name!r} has no attribute {name!r}")
+
+    def method___getattribute__(self, tx: Any, name: VariableTracker) -> VariableTracker:
+        return self.getattr(tx, tx.python_value(name))
 
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
         if type(self.value) is not types.ModuleType:

@@ -25,7 +25,8 @@ _NAMES = frozenset(
     multilabel_margin_loss ctc_loss one_hot binary_cross_entropy inv inverse solve cholesky cholesky_inverse lstsq
     cholesky_solve eig eigh eigvals eigvalsh svd svdvals det slogdet logdet pinv lu_factor lu_solve ldl_factor qr
     matrix_rank tensorinv tensorsolve bernoulli bernoulli_ multinomial normal normal_ poisson binomial histc
-    repeat_interleave grid_sample unpool max_unpool1d max_unpool2d max_unpool3d searchsorted bucketize""".split()
+    repeat_interleave grid_sample unpool max_unpool1d max_unpool2d max_unpool3d searchsorted bucketize
+    _assert_async""".split()
 )
 _INDEXING = frozenset({"getitem", "setitem", "__getitem__", "__setitem__"})
 _DIVISIONS = frozenset(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+from numbers import Number
 from typing import Any
 
 from ..reasons import UnsupportedOperation
@@ -10,6 +11,13 @@ from .base import VariableTracker, unsupported
 from .constant import ConstantVariable
 from .registry import models
 from .symbolic import SymbolicNumber
+
+
+def _unlike(symbol: str, other: VariableTracker) -> VariableTracker | None:
+    """The answer where the other operand is a constant that is no number."""
+    if symbol in ("==", "!=") and isinstance(other, ConstantVariable) and not isinstance(other.value, Number):
+        return ConstantVariable(symbol == "!=")
+    return None
 
 
 class IdVariable(VariableTracker):
@@ -36,7 +44,7 @@ class IdVariable(VariableTracker):
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if symbol in ("==", "!=") and isinstance(other, IdVariable):
             return ConstantVariable(tx.identical(self.of, other.of) == (symbol == "=="))
-        return None
+        return _unlike(symbol, other)
 
     def reconstruct(self, cg: Any) -> None:
         cg.call(id, [lambda: cg.load(self.of)])
@@ -66,7 +74,7 @@ class ThreadIdVariable(VariableTracker):
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if symbol in ("==", "!=") and isinstance(other, ThreadIdVariable):
             return ConstantVariable(symbol == "==")
-        return None
+        return _unlike(symbol, other)
 
     def reconstruct(self, cg: Any) -> None:
         cg.call(_thread.get_ident, [])

@@ -3,6 +3,7 @@ float that may differ from call to call is a tensor of the graph, where the oper
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -275,8 +276,8 @@ def _scalar_tensor(tx: Any, number: VariableTracker, dtype: torch.dtype) -> Vari
     return record(tx, "call_function", torch.scalar_tensor, [number], named)
 
 
-def _tensor(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-    """``torch.tensor`` reads its numbers: where some may differ from call to call the graph makes a tensor of each."""
+def _tensor(function: Any, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """The numbers are read: where some may differ from call to call the graph makes a tensor of each."""
     data = args[0].realize() if len(args) == 1 else None
     if data is not None and set(kwargs) <= {"dtype"} and not torch._C._len_torch_function_stack():
         numbers = _numbers_in(data)
@@ -286,10 +287,11 @@ def _tensor(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
             wanted = dtype or (torch.get_default_dtype() if float in kinds else torch.int64)
             if wanted in (torch.float32, torch.float64) or (wanted is torch.int64 and kinds == {int}):
                 return _stacked(tx, data, wanted)
-    return call_operator(torch.tensor)(tx, args, kwargs)
+    return call_operator(function)(tx, args, kwargs)
 
 
-models_raw(torch.tensor, _tensor)
+for _each in (torch.tensor, torch.as_tensor):
+    models_raw(_each, functools.partial(_tensor, _each))
 
 
 def _numbers_in(data: VariableTracker) -> list[VariableTracker] | None:

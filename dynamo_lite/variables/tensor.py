@@ -419,7 +419,15 @@ def _storage_offset(tx: Any, tensor: TensorVariable) -> VariableTracker:
     return tx.make(tensor.fake.storage_offset())
 
 
+def _new(tx: Any, tensor: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    """A `torch.Size` is sizes to it, another tuple is data; in a graph both are tuples."""
+    given = [arg.realize() for arg in (*args, *kwargs.values())]
+    sized = any(isinstance(each, SizeVariable) for each in given)
+    return record(tx, "call_method", "new_empty" if sized else "new", [tensor, *args], kwargs)
+
+
 METHODS: dict[str, Any] = {
+    "new": _new,
     "storage_offset": _storage_offset,
     "requires_grad_": _requires_grad_,
     "size": _size,
@@ -562,7 +570,7 @@ def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> Varia
         return known if known is not None else tx.make(fake)
     if fake is None and not written:
         written = _said_to_be_written(target, fakes)
-    if fake is None and not written:
+    if fake is None and not written and target not in _CHECKS:
         unsupported(UnsupportedOperation(f"{operator_name(target)}, which returns nothing,", "tensors"))
     operands = tuple(pair[0] for pair in pairs), {key: pair[0] for key, pair in named.items()}
     if isinstance(fake, SYMBOLIC) and not written:
@@ -583,6 +591,10 @@ def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> Varia
     if written:
         tx.graph.note_writes(written)
     return result(tx, node, fake) if fake is not None else ConstantVariable(None)
+
+
+_CHECKS = (torch._assert_async,)
+"""What returns nothing and writes nothing, but raises on the data."""
 
 
 def _said_to_be_written(target: Any, fakes: list[Any]) -> list[torch.Tensor]:

@@ -56,9 +56,9 @@ _STATE_PREFIXES = (
 )
 _REFUSED_NAMES = frozenset(
     {"from_numpy", "frombuffer", "from_file", "save", "load", "compile", "from_dlpack", "tensor_split_", "vmap"}
-    | {"as_tensor", "equal", "allclose", "is_nonzero", "autocast_increment_nesting", "autocast_decrement_nesting"}
+    | {"equal", "allclose", "is_nonzero", "autocast_increment_nesting", "autocast_decrement_nesting"}
     | {"clear_autocast_cache", "unify_type_list", "import_ir_module", "parse_ir", "fork", "wait", "_nested_tensor"}
-    | {"_assert_async", "nonzero_static", "handle_torch_function"} - {"as_tensor", "nonzero_static", "_assert_async"}
+    | {"handle_torch_function"}
 )
 
 
@@ -239,6 +239,24 @@ def _check_tensor(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
 
 
 models_raw(torch._check_tensor_all_with, _check_tensor)
+
+
+# -- what depends on where the call is ---------------------------------------------------------------------------------
+
+
+@models(torch._C._are_functorch_transforms_active)
+def _transforms_active(tx: Any) -> VariableTracker:
+    """The state is guarded; in the body of an operator over functions it may be another one than while tracing."""
+    if tx.graph.bodies:
+        unsupported(UnknownCall("_are_functorch_transforms_active()", "it is asked inside of an operator's function"))
+    return ConstantVariable(torch._C._are_functorch_transforms_active())
+
+
+@models(torch.autograd.forward_ad.unpack_dual)
+def _unpack_dual(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    if tx.graph.bodies:
+        unsupported(UnknownCall("unpack_dual()", "it is asked inside of an operator's function"))
+    return tx.inline(FunctionVariable(torch.autograd.forward_ad.unpack_dual, None), list(args), kwargs)
 
 
 # -- facts -------------------------------------------------------------------------------------------------------------
