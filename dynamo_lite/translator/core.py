@@ -268,9 +268,9 @@ class InstructionTranslator(Operations):
         if inner is not None:
             try:
                 if issubclass(error.python_type(), GeneratorExit):
-                    self.close_iterator(inner)
+                    inner.close(self)
                 elif self.can_throw(inner):
-                    self.yielded = self.throw_to(inner, error)
+                    self.yielded = inner.throw(self, error)
                     return
             except Exhausted as end:
                 self.end_delegation(self.instructions[self.pc + 1].target, end)

@@ -86,6 +86,8 @@ class VariableTracker:
     """Loading it in generated code makes a new value (or has an effect) each time: it is not kept in a local."""
     answers_equality = False
     """Was asked for an answer of its own when ``==`` falls back on identity."""
+    varies = False
+    """Whether it is a number that may be another in the next call."""
     known_by_identity = False
     """Whatever second place it is found at holds this very object in every call."""
     comes_first = False
@@ -295,6 +297,15 @@ class VariableTracker:
     def next(self, tx: Any) -> VariableTracker:
         """``next(self)``. Raises `Exhausted` at the end."""
         tx.refuse_operands("next()", next, self)
+
+    def throw(self, tx: Any, error: VariableTracker) -> VariableTracker:
+        """Raise in what ``yield from`` waits for; its next item."""
+        return tx.next_by_call(self.getattr(tx, "throw"), [error])  # type: ignore[no-any-return]
+
+    def close(self, tx: Any) -> None:
+        """What closing a generator does to what it delegates to."""
+        if tx.has_attribute(self, "close"):
+            tx.call(self.getattr(tx, "close"), [], {})
 
     def take(self, tx: Any) -> VariableTracker:
         """``next(self)``, which nobody has looked at yet."""

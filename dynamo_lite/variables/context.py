@@ -88,7 +88,10 @@ class ContextClone(VariableTracker):
 
 
 class GradModeVariable(ContextVariable):
-    """``no_grad``, ``enable_grad``, ``set_grad_enabled``: the graph builder follows the thread's grad mode."""
+    """``no_grad``, ``enable_grad``, ``set_grad_enabled``: the graph builder follows the thread's grad mode.
+
+    Called by hand its methods say whether they could: what is known of one from outside is in its ``prev``.
+    """
 
     __slots__ = ("previous",)
 
@@ -106,6 +109,20 @@ class GradModeVariable(ContextVariable):
     def exit(self, tx: Any) -> None:
         torch._C._set_grad_enabled(self.previous)
 
+    def enter_by_call(self, tx: Any) -> bool:
+        if self.source is None:
+            self.enter(tx)
+        return self.source is None
+
+    def exit_by_call(self, tx: Any) -> bool:
+        if self.source is not None:
+            torch._C._set_grad_enabled(tx.python_value(self.getattr(tx, "prev")))
+        elif hasattr(self, "previous"):
+            self.exit(tx)
+        else:
+            return False
+        return True
+
     def reconstruct(self, cg: Any) -> None:
         super().reconstruct(cg)
         if type(self.value) is not torch.set_grad_enabled and hasattr(self, "previous"):
@@ -118,19 +135,14 @@ class GradModeVariable(ContextVariable):
 @models(torch.no_grad.__enter__, torch.enable_grad.__enter__)
 def _enter_grad_mode(tx: Any, manager: VariableTracker) -> VariableTracker:
     """The method called by hand, as `contextlib.ExitStack` does."""
-    if not isinstance(manager, GradModeVariable) or manager.source is not None:
+    if not isinstance(manager, GradModeVariable) or not manager.enter_by_call(tx):
         unsupported(UnsupportedContext(f"{manager.describe()} (entered by an explicit call)"))
-    manager.enter(tx)
     return ConstantVariable(None)
 
 
 @models(torch.no_grad.__exit__, torch.enable_grad.__exit__)
 def _exit_grad_mode(tx: Any, manager: VariableTracker, *error: VariableTracker) -> VariableTracker:
-    if isinstance(manager, GradModeVariable) and manager.source is not None:
-        torch._C._set_grad_enabled(tx.python_value(manager.getattr(tx, "prev")))
-    elif isinstance(manager, GradModeVariable) and hasattr(manager, "previous"):
-        manager.exit(tx)
-    else:
+    if not isinstance(manager, GradModeVariable) or not manager.exit_by_call(tx):
         unsupported(UnsupportedContext(f"{manager.describe()} (left by an explicit call)"))
     return ConstantVariable(None)
 

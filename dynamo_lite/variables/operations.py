@@ -162,25 +162,25 @@ class Operations:
         """``one is other``."""
         if one is other:
             return True
-        if (
-            isinstance(one, SymbolicNumber) or isinstance(other, SymbolicNumber)
-        ) and one.python_type() is not other.python_type():
-            return False  # whatever the number is
-        first, second = one.identity(), other.identity()
-        if isinstance(first, ConstantVariable) and isinstance(second, ConstantVariable):
-            if type(first.value) is not type(second.value):
-                return False
-            if first.value == second.value or first.value != first.value and second.value != second.value:
-                if type(first.value) is int and -5 <= first.value <= 256:
-                    return True
-                unsupported(UnsupportedOperation("`is`", f"two equal constants ({first.value!r})"))
+        if (one.varies or other.varies) and one.python_type() is not other.python_type():
             return False
+        first, second = one.identity(), other.identity()
+        if type(first) is type(second) is ConstantVariable:
+            return self._one_constant(first.value, second.value)
         if first is second or (type(first) is tuple and first == second):
             return True
         if one.python_type() is other.python_type():
             self.guard_different(one)
             self.guard_different(other)
         return False
+
+    def _one_constant(self, one: Any, other: Any) -> bool:
+        """Equal constants may be one object or two, but for the small integers."""
+        if type(one) is not type(other) or (one != other and (one == one or other == other)):
+            return False
+        if type(one) is not int or not -5 <= one <= 256:
+            unsupported(UnsupportedOperation("`is`", f"two equal constants ({one!r})"))
+        return True
 
     def guard_different(self, variable: VariableTracker) -> None:
         """That two places hold different objects is a fact of this call, where neither is guarded by identity."""
@@ -199,7 +199,7 @@ class Operations:
         one, other = one.realize(), other.realize()
         if one is other:
             return True
-        if isinstance(one, SymbolicNumber) or isinstance(other, SymbolicNumber):
+        if one.varies or other.varies:
             return self._equal_numbers(one, other)
         if isinstance(one, ConstantVariable) and isinstance(other, ConstantVariable):
             return self.identical(one, other) if one.value != one.value else bool(one.value == other.value)
@@ -271,7 +271,7 @@ class Operations:
             return self.make(self.fold(inplace or BINARY[symbol], (left.value, right.value)))
         kinds = left.python_type(), right.python_type()
         order = [(left, right, False)]
-        if kinds[0] is not kinds[1] or isinstance(right, SymbolicNumber):
+        if kinds[0] is not kinds[1] or right.varies:
             order.insert(0 if self._overloads_reflected(symbol, *kinds) else 1, (right, left, True))
         for one, other, reflected in order:
             found = one.binary(self, symbol, other, reflected)
@@ -353,18 +353,6 @@ class Operations:
     def can_throw(self, iterator: VariableTracker) -> bool:
         """Whether a generator that delegates to this iterator passes exceptions on to it."""
         return isinstance(iterator, GeneratorVariable) or self.has_attribute(iterator, "throw")
-
-    def throw_to(self, iterator: VariableTracker, error: VariableTracker) -> VariableTracker:
-        if isinstance(iterator, GeneratorVariable):
-            return iterator.throw(self, error)
-        return self.next_by_call(iterator.getattr(self, "throw"), [error])
-
-    def close_iterator(self, iterator: VariableTracker) -> None:
-        """What closing a generator does to what it delegates to."""
-        if isinstance(iterator, GeneratorVariable):
-            iterator.close(self)
-        elif self.has_attribute(iterator, "close"):
-            self.call(iterator.getattr(self, "close"), [], {})
 
     def unpack(self, variable: VariableTracker, enough: int | None = None) -> list[VariableTracker]:
         """The items for an assignment to several targets: not more than ``enough`` are taken."""

@@ -34,6 +34,7 @@ class SymbolicNumber(VariableTracker):
 
     __slots__ = ("attempt",)
     attempt: Any
+    varies = True
     hangs_on_data = False
     """Whether nothing is known of it before the graph runs."""
 
