@@ -80,12 +80,14 @@ class SideEffects:
         self._notes: list[Any] = []
         self.count = 0
         """How many there were so far, of objects made inside too."""
+        self._last: dict[Any, int] = {}
         self._bodies: list[_Body] = []
 
     def close(self) -> None:
         self._notes.clear()
         self._mutated.clear()
         self._globals.clear()
+        self._last.clear()
 
     @property
     def empty(self) -> bool:
@@ -94,12 +96,17 @@ class SideEffects:
     def mutate(self, tracker: Any) -> None:
         """``tracker`` is about to change. Its place is one of its own: no other known place may hold the object."""
         self.count += 1
+        self._last[tracker] = self.count
         for body in self._bodies:
             if tracker not in body.changed and (tracker.source is not None or tracker in body.outside):
                 body.changed[tracker] = _state(tracker)
         if tracker.source is not None and tracker not in self._mutated:
             self._mutated[tracker] = _state(tracker)
             self._guards.distinct(tracker.source)
+
+    def last(self, tracker: Any) -> int:
+        """The count at which ``tracker`` changed last; 0 if it did not."""
+        return self._last.get(tracker, 0)
 
     def restate(self, tracker: Any) -> None:
         """More is known of what ``tracker`` was before it changed."""

@@ -14,6 +14,49 @@ CUT = None
 
 
 @program()
+def sets_gather_in_loops(x, n):
+    seen = {"a"}
+    for item in (1, 2.5, "b", "a"):
+        seen |= {item, len(seen)}
+        seen.update(seen, [item])
+        seen |= seen
+    CUT
+    return x + len(seen), seen
+
+
+@program()
+def sets_of_unknown_order_gather(x, n):
+    one, other = object(), object()
+    seen = set()
+    seen |= {one}
+    seen.update((other,), {one})
+    CUT
+    return x + len(seen), seen == {other, one}
+
+
+@program()
+def views_of_items_with_equal_pairs(x, n):
+    one, other = {i: str(i) for i in range(40)}, {i: str(i) for i in range(20, 60)}
+    CUT
+    return x + 1, sorted(one.items() ^ other.items()), sorted(one.items() | other.items())
+
+
+@program()
+def dict_changed_in_a_loop_of_effects(x, n):
+    table, found = {"a": 1, "b": 2, "c": 3, "d": 4}, []
+    try:
+        for key in table:
+            found.append(key)
+            table[key] = len(found)
+            if len(found) == 3:
+                table["new"] = 0
+    except RuntimeError as error:
+        found.append(str(error))
+    CUT
+    return x + len(found), found
+
+
+@program()
 def list_methods_on_an_alias(x, n):
     a = [1, 2, x]
     b = a

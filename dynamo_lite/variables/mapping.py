@@ -479,7 +479,7 @@ class DictIterator(IteratorVariable):
         self.order = self._live_order()
         self.at = 0
         self.seen = -1
-        """The count of side effects up to which nothing changed the dict."""
+        """At which count of side effects the dict changed last, and its keys were compared."""
 
     def _live_order(self) -> list[Any]:
         return list(reversed(self.of.items) if self.reverse else self.of.items)
@@ -489,12 +489,13 @@ class DictIterator(IteratorVariable):
         return type(reversed(view) if self.reverse else iter(view))
 
     def next(self, tx: Any) -> VariableTracker:
-        if self.seen != tx.effects.count:
+        changed_at = tx.effects.last(self.of)
+        if self.seen != changed_at:
             if self._changed:
                 if len(self.of.items) == len(self.order) or issubclass(self.of.cls, OrderedDict):
                     unsupported(UnsupportedOperation("changing the keys during iteration", self.of.describe()))
                 tx.raise_error(RuntimeError, "dictionary changed size during iteration")
-            self.seen = tx.effects.count
+            self.seen = changed_at
         if self.at >= len(self.order):
             raise Exhausted
         raw = self.order[self.at]

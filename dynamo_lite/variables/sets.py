@@ -49,6 +49,17 @@ def operand_kind(other: VariableTracker) -> VariableTracker:
     return other if payload is None else payload
 
 
+def _real(operand: SetVariable | Items) -> Any:
+    """Its keys in a real container."""
+    if isinstance(operand, Items):
+        return operand.real
+    return operand.table if operand.table is not None else operand.cls(operand.items)
+
+
+def _pairs(operand: SetVariable | Items) -> Iterable[tuple[Any, VariableTracker]]:
+    return zip(operand.real, operand.trackers) if isinstance(operand, Items) else operand.items.items()
+
+
 def operand_of(tx: Any, other: VariableTracker) -> SetVariable | Items:
     """What a set is combined with."""
     inner = operand_kind(other)
@@ -123,19 +134,15 @@ class SetVariable(VariableTracker):
     def _parts(self, operands: tuple[SetVariable | Items, ...]) -> tuple[list[Any], Callable[[Any], VariableTracker]]:
         """The operands as real containers of keys, and what finds the tracker of one of these keys."""
         reals: list[Any] = []
-        trackers: dict[int, VariableTracker] = {}
+        by_id: dict[int, tuple[Any, VariableTracker]] = {}
+        """With the keys: a view of items makes them, and one that dies leaves its id to the next."""
         by_value: dict[Any, VariableTracker] = {}
         for each in operands:
-            if isinstance(each, SetVariable):
-                reals.append(each.table if each.table is not None else each.cls(each.items))
-                pairs: Any = each.items.items()
-            else:
-                reals.append(each.real)
-                pairs = zip(each.real, each.trackers)
-            for key, tracker in pairs:
-                trackers.setdefault(id(key), tracker)
+            reals.append(_real(each))
+            for key, tracker in _pairs(each):
+                by_id.setdefault(id(key), (key, tracker))
                 by_value.setdefault(key, tracker)
-        return reals, lambda key: trackers[id(key)] if id(key) in trackers else by_value[key]
+        return reals, lambda key: by_id[id(key)][1] if id(key) in by_id else by_value[key]
 
     def _known(self, operands: tuple[SetVariable | Items, ...]) -> bool:
         return all(
@@ -155,6 +162,8 @@ class SetVariable(VariableTracker):
 
     def _do(self, operation: Any, operands: tuple[SetVariable | Items, ...]) -> Any:
         """Change this set by one of set's methods."""
+        if operation is set.update:
+            return self._update(operands)
         reals, tracker_of = self._parts((self, *operands))
         table = reals[0]
         returned = operation(table, *reals[1:])
@@ -164,6 +173,18 @@ class SetVariable(VariableTracker):
         self.table = table if known else None
         self.real = None
         return returned
+
+    def _update(self, operands: tuple[SetVariable | Items, ...]) -> None:
+        """Of what was there before nothing need be looked at: programs gather in loops."""
+        if self.table is not None and self._known(operands):
+            self.table.update(*map(_real, operands))
+        else:
+            self.table = None
+        self.made = Recipe(set.update, (self.made, *map(_recipe, operands)), changes=True)
+        for each in operands:
+            for key, tracker in list(_pairs(each)):
+                self.items.setdefault(key, tracker)
+        self.real = None
 
     def result(self, operation: Any, operands: tuple[SetVariable | Items, ...], kind: type) -> SetVariable:
         """A new set, of what a function of several makes."""
