@@ -218,6 +218,18 @@ class InlineLimit(BreakReason):
 
 
 @dataclass(frozen=True)
+class NestedTooDeep(BreakReason):
+    may_be_of_numbers = False
+    steps: int
+
+    def what(self) -> str:
+        return f"a value lies more than {self.steps} steps away from the function's arguments and globals"
+
+    def hint(self) -> str:
+        return "pass what it is in as an argument of a function of its own"
+
+
+@dataclass(frozen=True)
 class UnsupportedContext(BreakReason):
     manager: str
 

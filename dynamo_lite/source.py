@@ -12,8 +12,13 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
+from .exc import Unsupported
+from .reasons import NestedTooDeep
+
 FRAME = "frame"
 _HEAP_TYPE = 1 << 9
+_DEEPEST = 1000
+"""Steps from the frame: a guard tree, which recurses, has room for twice as many."""
 
 
 def _check_key(kind: str, arg: Any) -> Any:
@@ -27,6 +32,7 @@ class Source:
         "parent",
         "kind",
         "arg",
+        "depth",
         "children",
         "checks",
         "captured",
@@ -42,6 +48,7 @@ class Source:
         self.parent = parent
         self.kind = kind
         self.arg = arg
+        self.depth: int = 0 if parent is None else parent.depth + 1
         self.children: dict[Any, Source] = {}
         self.checks: dict[Any, tuple[str, Any, Any]] = {}
         """(kind, argument, user's place) by a key that tells equal ones."""
@@ -58,10 +65,12 @@ class Source:
         """Reached through the call's own arguments or closure rather than through globals or constants."""
 
     def child(self, kind: str, arg: Any = None) -> Source:
-        """The place one accessor further."""
+        """The place one accessor further. Breaks the graph where that is too far from the frame to be guarded."""
         key = (kind, id(arg)) if kind in ("const", "slot") else (kind, type(arg), arg)
         found = self.children.get(key)
         if found is None:
+            if self.depth >= _DEEPEST:
+                raise Unsupported(NestedTooDeep(_DEEPEST))
             found = self.children[key] = Source(self, kind, arg)
         return found
 

@@ -142,6 +142,26 @@ def test_inline_limit():
         assert torch.equal(dl.compile(down, backend="eager")(tensor(2), 20), down(tensor(2), 20))
 
 
+def test_nested_too_deep_for_guards():
+    class Node:
+        def __init__(self, rest):
+            self.rest = rest
+
+    def length(x, node):
+        count = 0
+        while node is not None:
+            node = node.rest
+            count += 1
+        return x + count
+
+    head = None
+    for _ in range(1500):
+        head = Node(head)
+    error = only_reason(length, tensor(2), head)
+    assert isinstance(error.reason, reasons.NestedTooDeep)
+    assert torch.equal(dl.compile(length, backend="eager")(tensor(2), head), length(tensor(2), head))
+
+
 def test_loop_too_long_to_unroll_still_runs():
     def fn(x):
         n = 0
@@ -201,6 +221,7 @@ def test_each_reason_says_what_and_what_to_do():
         reasons.UnsupportedValue: ("a socket", "it is not data"),
         reasons.UncaughtException: ("ValueError",),
         reasons.InlineLimit: ("down", 60),
+        reasons.NestedTooDeep: (1000,),
         reasons.UnsupportedContext: ("Manager",),
         reasons.UnreconstructableValue: ("a generator",),
         reasons.DroppedGenerator: ("a generator",),
