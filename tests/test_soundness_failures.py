@@ -57,6 +57,17 @@ def test_failure_after_a_write(operator):
     check(fn, tensor(3, 3), torch.arange(3), [], graphs=None, breaks=None)
 
 
+def test_failure_after_a_write_into_a_list():
+    def fn(tensors, at):
+        torch._foreach_add_(tensors, 1.0)
+        try:
+            return tensors[0][at] * 2
+        except IndexError:
+            return tensors[0] + 0
+
+    check(fn, [tensor(3), tensor(2)], torch.tensor([7]), graphs=None, breaks=None)
+
+
 @pytest.mark.parametrize("operator", FAILING.values(), ids=FAILING)
 def test_failure_before_a_write(operator):
     def fn(a, i, log):

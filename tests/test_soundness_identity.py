@@ -169,6 +169,15 @@ def test_one_object_and_two(program: Callable[..., Any], kind: str) -> None:
         assert [outcome(compiled, x, *call) for call in calls] == [outcome(program, x, *call) for call in calls]
 
 
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_operators_on_lists_return_the_list_they_wrote_into(kind):
+    def fn(tensors):
+        found = torch._foreach_add_(tensors, 1.0)
+        return found is tensors, torch._foreach_zero_(tensors), tensors
+
+    check(fn, kind([tensor(3)]))
+
+
 def test_kept_result_of_a_cache_and_an_argument():
     @functools.cache
     def kept():

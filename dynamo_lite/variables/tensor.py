@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
+from torch.autograd.graph import increment_version
 from torch.utils._device import _device_constructors
 
 from .. import config
@@ -510,26 +511,28 @@ def rewrites(*names: str) -> Callable[[Rewrite], Rewrite]:
 
 
 Takes = Callable[[Any, Any, Args, Kwargs], "VariableTracker | None"]
-_TAKE_FLOATS: dict[Any, Takes] = {}
+_TAKE_FLOATS: dict[Any, list[Takes]] = {}
 
 
 def takes_floats(*targets: Any) -> Callable[[Takes], Takes]:
     """Register by what these are recorded (functions, and methods by their names) where a number that they are given is
-    a float which may differ from call to call, and where the rule doesn't return None: then the float is settled."""
+    a float which may differ from call to call, and where the rule doesn't return None: if none does anything else, the
+    float is settled."""
 
     def register(fn: Takes) -> Takes:
         for target in targets:
-            _TAKE_FLOATS[target] = fn
+            _TAKE_FLOATS.setdefault(target, []).append(fn)
         return fn
 
     return register
 
 
 def _with_floats(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-    rule = _TAKE_FLOATS.get(target) if isinstance(target, (str, *_FUNCTION_TYPES)) else None
-    if rule is None or not any(isinstance(each.realize(), SymbolicFloat) for each in (*args, *kwargs.values())):
+    rules = _TAKE_FLOATS.get(target) if isinstance(target, (str, *_FUNCTION_TYPES)) else None
+    if rules is None or not any(isinstance(each.realize(), SymbolicFloat) for each in (*args, *kwargs.values())):
         return None
-    return rule(tx, target, [arg.realize() for arg in args], kwargs)
+    known = [arg.realize() for arg in args]
+    return next((found for rule in rules if (found := rule(tx, target, known, kwargs)) is not None), None)
 
 
 _FUNCTION_TYPES = (types.BuiltinFunctionType, types.FunctionType, types.MethodDescriptorType)
@@ -568,7 +571,7 @@ def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> Varia
     known = tx.attempt.fakes.get(id(fake))
     if not written and (known is not None or (isinstance(fake, _LITERAL) and fake is not None)):
         return known if known is not None else tx.make(fake)
-    if fake is None and not written:
+    if not written and (fake is None or (name.endswith("_") and not name.endswith("__"))):
         written = _said_to_be_written(target, fakes)
     if fake is None and not written and target not in _CHECKS:
         unsupported(UnsupportedOperation(f"{operator_name(target)}, which returns nothing,", "tensors"))
@@ -590,6 +593,8 @@ def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> Varia
     tx.graph.define(node, fake)
     if written:
         tx.graph.note_writes(written)
+        if isinstance(fake, (list, tuple)) and fakes and fake is fakes[0]:
+            return args[0]
     return result(tx, node, fake) if fake is not None else ConstantVariable(None)
 
 
@@ -598,13 +603,14 @@ _CHECKS = (torch._assert_async,)
 
 
 def _said_to_be_written(target: Any, fakes: list[Any]) -> list[torch.Tensor]:
-    """What an operator writes into by its schema, for those whose fake implementation doesn't."""
+    """What an operator writes into by its schema, for those whose fake implementation doesn't: operators of lists."""
     overloads = getattr(torch.ops.aten, getattr(target, "__name__", ""), None)
     found: list[torch.Tensor] = []
     if overloads is not None:
-        arguments = overloads.default._schema.arguments if "default" in overloads.overloads() else []
+        arguments = getattr(overloads, overloads.overloads()[0])._schema.arguments  # alike in each, but for numbers
         written = [each.alias_info is not None and each.alias_info.is_write for each in arguments]
         _tensors_in([fake for fake, is_write in zip(fakes, written) if is_write], found)
+        increment_version([fake for fake in found if not fake.is_inference()])
     return found
 
 
