@@ -74,8 +74,56 @@ def test_choices_and_filling():
 
 def test_operators_that_need_the_number():
     sweep(lambda x, f: x**f, calls(tensor(3).abs(), [0.5, 2.0, 3.0]), graphs=3)
-    sweep(lambda x, f: torch.add(x, x, alpha=f), calls(tensor(3), [0.5, 2.0, 3.0]), graphs=3)
+    for x in (tensor(3, 4).half(), tensor(3, 1).expand(3, 4)):
+        sweep(lambda x, f: torch.add(x.relu(), x, alpha=f), calls(x, [0.5, 2.0, 3.0]), graphs=3)
     sweep(lambda x, f: x.to(torch.int32).mul(f).to(torch.int32).fill_(f), calls(tensor(3), [0.5, 2.0, 3.0]), graphs=3)
+
+
+FACTORS = [0.1, 1 / 3, -0.05, 12.3, 1e-8, 1.0, 0.0, -0.0, 3e38, 1e-46]
+
+
+@pytest.mark.parametrize("size", [7, 1003])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_factors_in_sums(dtype, size):
+    def fn(x, f):
+        y = x.flip(0).t().contiguous().t() * 3
+        z = x.clone().add_(y, alpha=f).sub_(y, alpha=f)
+        return torch.add(x, y, alpha=f), x.sub(y, alpha=f), z, torch.addcmul(x, y, z, value=f), x.addcdiv(y, z, value=f)
+
+    both(fn, calls(tensor(3, size).to(dtype), FACTORS))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_factors_of_lists(dtype):
+    def fn(x, f):
+        xs, ys = [x, x[0]], [x.cos(), x[0].sin()]
+        sums = torch._foreach_add(xs, ys, alpha=f), torch._foreach_sub(ys, xs, alpha=f), torch._foreach_add(xs, f)
+        products = torch._foreach_mul(xs, f), torch._foreach_div(ys, f), torch._foreach_lerp(xs, ys, f)
+        twice = torch._foreach_addcmul(xs, xs, ys, value=f), torch._foreach_addcdiv(xs, ys, torch._foreach_exp(ys), f)
+        torch._foreach_add_(ys, xs, alpha=f)
+        torch._foreach_mul_(ys, f)
+        return sums, products, twice, ys
+
+    both(fn, calls(tensor(3, 1003).to(dtype), FACTORS))
+
+
+def test_factors_in_gradients():
+    def fn(x, f):
+        return torch.add(x.sin(), x.cos(), alpha=f).sub(x, alpha=f)
+
+    compiled = dl.compile(fn, backend="eager")
+    one, other = (tensor(3, 1003, grad=True) for _ in range(2))
+    for f in FACTORS[:5]:
+        (fn(one, f) * 3).sum().backward()
+        (compiled(other, f) * 3).sum().backward()
+    Pairing().compare(one.grad, other.grad, "gradient")
+    assert dl.counters.graphs == 2
+
+
+def test_powers_of_floats():
+    floats = [0.5, 2.0, -0.05, 1.0, 12.3]
+    both(lambda x, f: (f**x, torch.pow(f, x), f ** x.long(), f ** x[0, 0]), calls(tensor(3, 5), floats))
+    sweep(lambda x, f: f ** x.t(), calls(tensor(3, 5), floats), graphs=5)  # eager's result is contiguous
 
 
 def test_bounds_and_weights():

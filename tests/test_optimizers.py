@@ -106,6 +106,23 @@ def test_learning_rate_changed_between_steps(name):
     compare(eager, compiled)
 
 
+RATES = ["sgd", "sgd_one_by_one", "sgd_momentum", "adam_foreach", "adamw_foreach", "rmsprop", "adadelta"]
+
+
+@pytest.mark.parametrize("name", RATES)
+def test_learning_rate_that_each_step_changes(name):
+    def change(training, index):
+        training.optimizer.param_groups[0]["lr"] = 0.1 / (index + 1)
+
+    eager, compiled = Training(MAKERS[name]), Training(MAKERS[name])
+    trained(eager, eager.optimizer.step, count=7, before=change)
+    step, recorder = compiled_step(compiled)
+    trained(compiled, step, count=7, before=change)
+    compare(eager, compiled)
+    if not torch_compile_has_run():
+        assert len(recorder.graphs) <= 3 and dl.counters.graph_breaks == 0
+
+
 @pytest.mark.parametrize("name", FEW)
 def test_scheduler_between_steps(name):
     def run(training, step):

@@ -54,6 +54,13 @@ def test_scalars_on_the_left_of_every_operator():
     check(fn, tensor(3).abs() + 1)
 
 
+def test_powers_of_negative_numbers():
+    def fn(x, n):
+        return (-2.0) ** x, (-2) ** n, (-0.0) ** x, torch.pow(-2.0, x), -(2**x), (-1.5) ** (n * 1.0)
+
+    check(fn, tensor(4) * 3, ints(5))
+
+
 def test_integer_operators():
     def fn(x, y):
         return x & y, x | y, x ^ y, ~x, x << 1, x >> 1, 1 << x, 3 & x, x // 2, x % 3, -x, divmod(x, y)

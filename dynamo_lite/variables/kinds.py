@@ -14,6 +14,7 @@ from . import (
     deques,
     enumeration,
     exception,
+    float_factors,
     found_iterator,
     function,
     identity,

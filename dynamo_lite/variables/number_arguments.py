@@ -85,10 +85,22 @@ for _name in ("add", "sub"):
     _sums(_name)
 
 
+@rewrites("pow")
+def _power_of_a_negative(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    """The code of a graph module has ``-2 ** x`` for ``(-2) ** x``."""
+    if len(args) != 2 or kwargs or not isinstance(args[1].realize(), TensorVariable):
+        return None
+    base = args[0].realize()
+    is_negative = isinstance(base, ConstantVariable) and repr(base.value).startswith("-")
+    if not is_negative and not isinstance(base, SymbolicFloat):
+        return None
+    return record(tx, "call_method", "__rpow__", [args[1], base], {})
+
+
 # -- floats ------------------------------------------------------------------------------------------------------------
 
 
-def _float_beside(tx: Any, number: SymbolicFloat, other: VariableTracker) -> VariableTracker | None:
+def float_beside(tx: Any, number: SymbolicFloat, other: VariableTracker) -> VariableTracker | None:
     """The tensor that an operator is given in the place of a float, beside another tensor: one with which it promotes
     and computes as it does with a number. None: there is none."""
     if not isinstance(other, TensorVariable) or other.asks:
@@ -96,23 +108,23 @@ def _float_beside(tx: Any, number: SymbolicFloat, other: VariableTracker) -> Var
     fake = other.fake
     if fake.dtype in _REDUCED and not fake.ndim:
         return None  # eager computes with the whole float, which no tensor of the result's type has
-    made = _as_tensor(tx, number)
+    made = float_as_tensor(tx, number)
     if fake.ndim and (fake.is_floating_point() or fake.is_complex()):
         return made  # of one without dimensions nothing but the category counts
     wanted = torch.result_type(fake, 1.0)
-    return _to(tx, made, _REAL.get(wanted, wanted))
+    return converted(tx, made, _REAL.get(wanted, wanted))
 
 
 _REDUCED = frozenset({torch.float16, torch.bfloat16, torch.complex32})
 _REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 
 
-def _as_tensor(tx: Any, number: SymbolicFloat) -> TensorVariable:
+def float_as_tensor(tx: Any, number: SymbolicFloat) -> TensorVariable:
     given = tx.graph.float(number.of)
     return TensorVariable(given.node, given.fake, torch.Tensor)
 
 
-def _to(tx: Any, tensor: TensorVariable, dtype: torch.dtype) -> VariableTracker:
+def converted(tx: Any, tensor: TensorVariable, dtype: torch.dtype) -> VariableTracker:
     if tensor.fake.dtype is dtype:
         return tensor
     return record(tx, "call_method", "to", [tensor, ConstantVariable(dtype)], {})
@@ -129,7 +141,7 @@ def _elementwise(*targets: Any) -> None:
     def rule(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
         if len(args) != 2 or kwargs or not isinstance(args[1], SymbolicFloat):
             return None
-        made = _float_beside(tx, args[1], args[0])
+        made = float_beside(tx, args[1], args[0])
         return None if made is None else record(tx, _kind(target), target, [args[0], made], {})
 
 
@@ -144,7 +156,7 @@ def _operator_of_two(
         number, tensor = (left, right) if isinstance(left, SymbolicFloat) else (right, left)
         if not isinstance(number, SymbolicFloat):
             return None
-        made = _float_beside(tx, number, tensor)
+        made = float_beside(tx, number, tensor)
         if made is None:
             return None
         return (
@@ -193,7 +205,7 @@ def _where(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker 
     number = args[at]
     if not isinstance(number, SymbolicFloat):
         return None
-    made = _float_beside(tx, number, args[3 - at])
+    made = float_beside(tx, number, args[3 - at])
     if made is None:
         return None
     values = [made, args[2]] if at == 1 else [args[1], made]
@@ -214,13 +226,13 @@ def _filling(*targets: Any) -> None:
             return None
         if not args[0].fake.is_floating_point() or any(isinstance(each, SymbolicFloat) for each in given[:-1]):
             return None
-        return record(tx, _kind(target), target, [*given[:-1], _as_tensor(tx, given[-1])], {})
+        return record(tx, _kind(target), target, [*given[:-1], float_as_tensor(tx, given[-1])], {})
 
 
 _filling(torch.masked_fill, "masked_fill", "masked_fill_", "fill_")
 
 
-def _fits(tx: Any, number: VariableTracker, dtype: torch.dtype) -> bool:
+def fits(tx: Any, number: VariableTracker, dtype: torch.dtype) -> bool:
     """Whether a float is given to an operator of floating tensors that refuses what float32 can't have: such floats are
     left to eager."""
     if not isinstance(number, SymbolicFloat) or dtype not in (torch.float32, torch.float64):
@@ -233,9 +245,9 @@ def _lerp(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker |
     if len(args) != 3 or kwargs or not isinstance(args[0], TensorVariable):
         return None
     dtype = args[0].fake.dtype
-    if not _fits(tx, args[2], dtype):
+    if not fits(tx, args[2], dtype):
         return None
-    return record(tx, _kind(target), target, [*args[:2], _to(tx, _as_tensor(tx, args[2]), dtype)], {})
+    return record(tx, _kind(target), target, [*args[:2], converted(tx, float_as_tensor(tx, args[2]), dtype)], {})
 
 
 @takes_floats(torch.clamp, torch.clip, "clamp", "clamp_", "clip", "clip_")
@@ -248,8 +260,8 @@ def _clamp(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker 
     for name, bound in bounds.items():
         if isinstance(bound, ConstantVariable) and type(bound.value) in (int, float):
             made[name] = _scalar_tensor(tx, bound, torch.float64)
-        elif _fits(tx, bound, args[0].fake.dtype):
-            made[name] = _as_tensor(tx, bound)
+        elif fits(tx, bound, args[0].fake.dtype):
+            made[name] = float_as_tensor(tx, bound)
         elif not tx.is_none(bound):
             return None
     return record(tx, _kind(target), target, args[:1], made)
@@ -262,10 +274,10 @@ def _full(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker |
     default = args[0].fake.dtype if isinstance(args[0], TensorVariable) else torch.get_default_dtype()
     dtype = kwargs["dtype"].as_constant() if "dtype" in kwargs else None
     *given, number = args
-    if not _fits(tx, number, default if dtype is None else dtype):
+    if not fits(tx, number, default if dtype is None else dtype):
         return None
     empty = record(tx, _kind(target), target, [*given, ConstantVariable(0.0)], kwargs)
-    return record(tx, "call_function", torch.fill, [empty, _as_tensor(tx, number)], {})
+    return record(tx, "call_function", torch.fill, [empty, float_as_tensor(tx, number)], {})
 
 
 # -- tensors made of numbers -------------------------------------------------------------------------------------------
@@ -304,7 +316,7 @@ def _numbers_in(data: VariableTracker) -> list[VariableTracker] | None:
 def _stacked(tx: Any, data: VariableTracker, dtype: torch.dtype) -> VariableTracker:
     if isinstance(data, SymbolicFloat):
         named = {"copy": ConstantVariable(True)}
-        return record(tx, "call_method", "to", [_as_tensor(tx, data), ConstantVariable(dtype)], named)
+        return record(tx, "call_method", "to", [float_as_tensor(tx, data), ConstantVariable(dtype)], named)
     if isinstance(data, (ListVariable, TupleVariable)):
         parts = ListVariable([_stacked(tx, each.realize(), dtype) for each in data.items])
         return record(tx, "call_function", torch.stack, [parts], {})
