@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from programs import check, ints, tensor
@@ -65,6 +66,13 @@ NORMS = {
 def test_norm_keeps_its_statistics(name, train):
     make, shape = NORMS[name]
     check(make().train(train), tensor(*shape), calls=3, backward=True, others=[(tensor(*shape, seed=3),)], all_graphs=1)
+
+
+def test_pooling_without_a_stride():
+    def fn(x):
+        return F.max_pool2d(x, 2), F.max_pool1d(x[0], 2), F.max_pool2d(x, 2, return_indices=True)
+
+    check(fn, tensor(2, 3, 8, 8))
 
 
 def test_batch_norm_without_momentum():

@@ -334,6 +334,12 @@ _constantly(
 _constantly(None, torch._C._log_api_usage_once, torch._C._get_tracing_state)
 
 
+@models(torch.jit.annotate)
+def _annotate(tx: Any, the_type: VariableTracker, the_value: VariableTracker) -> VariableTracker:
+    """It tells another compiler a type."""
+    return the_value
+
+
 @models(torch.utils._python_dispatch._get_current_dispatch_mode_stack)
 def _dispatch_modes(tx: Any) -> VariableTracker:
     """None: under a mode of the program's own no frame is looked at."""
