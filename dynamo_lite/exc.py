@@ -49,6 +49,7 @@ class ConstraintViolation(ValueError):
     def __init__(self, what: str, user_stack: tuple[FrameSummary, ...] = ()) -> None:
         hint = "leave the mark out, or mark a smaller range; the shapes that this place combines must agree"
         super().__init__(f"{what}{_where(user_stack)}\n\nHint: {hint}")
+        self.what = what
         self.user_stack = user_stack
 
 

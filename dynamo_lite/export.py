@@ -18,7 +18,7 @@ import torch
 from . import _C
 from .bytecode import assemble, emit
 from .compiled_module import CompiledModule
-from .exc import InternalError, SkipFrame, Unsupported
+from .exc import ConstraintViolation, InternalError, SkipFrame, Unsupported
 from .frame import FrameCompiler, Translation, can_trace_here
 from .outer_graph import OuterGraph
 from .reasons import EffectOfExport, FrameLeftAlone, NotExportable
@@ -196,6 +196,7 @@ class _Exporter(FrameCompiler):
 
     takes_all = True
     gives_floats = False
+    arguments_only = True
 
     def __init__(self, program: Program, aten_graph: bool, dynamic: bool) -> None:
         super().__init__(lambda gm, inputs: gm.forward, "export", fullgraph=True, dynamic=dynamic)
@@ -208,6 +209,8 @@ class _Exporter(FrameCompiler):
         except Unsupported as error:
             stack = _without_caller(error.user_stack) or self.program.first_line
             raise Unsupported(error.reason, stack) from error.__cause__
+        except ConstraintViolation as error:
+            raise ConstraintViolation(error.what, _without_caller(error.user_stack)) from None
 
     def _leave_alone(self, code: types.CodeType, skipped: SkipFrame) -> Any:
         if skipped.cause is not None:

@@ -102,6 +102,8 @@ class FrameCompiler:
     """Frames are translated too in which there is nothing for a graph."""
     gives_floats = True
     """Graphs may be given tensors, on the CPU, that are made of floats."""
+    arguments_only = False
+    """Tensors that are not among the arguments keep their shapes."""
 
     def __init__(
         self,
@@ -226,7 +228,7 @@ class FrameCompiler:
         assumed: list[Assumed] = []
         """Of tensors that an operator failed on: with others there may be no break."""
         records: Callable[[], bool] = getattr(self.backend, "records_graphs", _records_nothing)
-        shapes = self.shapes.begin(view.code, view.locals, self.gives_floats and not records())
+        shapes = self.shapes.begin(view.code, view.locals, self.gives_floats and not records(), self.arguments_only)
         settlings = Settlings()
         try:
             for _ in range(_ATTEMPTS):

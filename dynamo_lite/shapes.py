@@ -191,10 +191,12 @@ class ShapePolicy:
         self.dynamic = dynamic
         self._seen: weakref.WeakKeyDictionary[CodeType, Seen] = weakref.WeakKeyDictionary()
 
-    def begin(self, code: CodeType, arguments: dict[str, Any], floats: bool = True) -> Translated:
+    def begin(
+        self, code: CodeType, arguments: dict[str, Any], floats: bool = True, arguments_only: bool = False
+    ) -> Translated:
         """For one translation of a frame. ``floats``: whether its graph may be given tensors that are made of floats;
-        if not, floats are known."""
-        return Translated(self.dynamic, floats, self._seen.setdefault(code, Seen()), arguments)
+        if not, floats are known. ``arguments_only``: whether all other tensors keep their shapes."""
+        return Translated(self.dynamic, floats, arguments_only, self._seen.setdefault(code, Seen()), arguments)
 
     def forget(self) -> None:
         self._seen.clear()
@@ -203,9 +205,12 @@ class ShapePolicy:
 class Translated:
     """What one translation asks of the policy, and what it meets."""
 
-    def __init__(self, dynamic: bool | None, floats: bool, seen: Seen, arguments: dict[str, Any]) -> None:
+    def __init__(
+        self, dynamic: bool | None, floats: bool, arguments_only: bool, seen: Seen, arguments: dict[str, Any]
+    ) -> None:
         self._dynamic = dynamic
         self.floats = floats
+        self._arguments_only = arguments_only
         self._seen = seen
         self._arguments = arguments
         self._met: dict[str, Any] = {}
@@ -229,7 +234,8 @@ class Translated:
             if each.low == each.max:
                 known.add(each.dim)
         free = set(marked)
-        if self._dynamic is not False and not self.all_known and not _of_a_module(source, tensor):
+        stays = _of_a_module(source, tensor) or (self._arguments_only and _root_of(source).kind != "local")
+        if self._dynamic is not False and not self.all_known and not stays:
             changed = self._changes(source, tuple(tensor.shape))
             weakly = getattr(tensor, "_dynamo_weak_dynamic_indices", ())
             free.update(range(tensor.dim()) if self._dynamic else (*changed, *weakly))
@@ -263,12 +269,18 @@ class Translated:
 
     def _holder(self, source: Source) -> int:
         """Which module the place belongs to: that of another one having another value is no change."""
-        while source.parent is not None and source.parent.parent is not None:
-            source = source.parent
-        if source.kind == "const":
-            return id(source.arg)
-        root = self._arguments.get(source.arg) if source.kind == "local" else None
-        return id(root) if isinstance(root, torch.nn.Module) else 0
+        root = _root_of(source)
+        if root.kind == "const":
+            return id(root.arg)
+        held = self._arguments.get(root.arg) if root.kind == "local" else None
+        return id(held) if isinstance(held, torch.nn.Module) else 0
+
+
+def _root_of(source: Source) -> Source:
+    """The part of a frame that a place is found in: an argument, the globals or another."""
+    while source.parent is not None and source.parent.parent is not None:
+        source = source.parent
+    return source
 
 
 _LARGE = 1 << 62
@@ -523,11 +535,11 @@ class Symbols:
             if self.places.get(expression) != place:
                 yield sympy.Eq(self._symbol(place, value), expression, evaluate=False)
         for symbol, values in self._ranges:
-            if self.env.replace(symbol) == symbol:
-                if values.lower.is_Integer:
-                    yield symbol >= values.lower
-                if values.upper.is_Integer:
-                    yield symbol <= values.upper
+            known = self.env.replace(symbol)  # by another symbol, which has a range of its own
+            if values.lower.is_Integer:
+                yield known >= values.lower
+            if values.upper.is_Integer:
+                yield known <= values.upper
         for guard in self.env.guards:
             yield self.env.replace(guard.expr)
 

@@ -168,6 +168,20 @@ def test_range_of_a_mark():
     assert len(recorder.graphs) == 2
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_range_of_a_size_that_must_be_another(first):
+    def fn(*tensors):
+        factor = 2 if tensors[first].size(0) < 20 else 3
+        return (tensors[0] + tensors[1]) * factor
+
+    compiled = dl.compile(fn, backend="eager")
+    given = [marked(4, 5), marked(4, 5)]
+    dl.mark_dynamic(given[first], 0, max=9)
+    for args in (given, (tensor(9, 5), tensor(9, 5)), (tensor(25, 5), tensor(25, 5))):
+        assert torch.equal(compiled(*args), fn(*args))
+    assert dl.counters.graphs == 2
+
+
 def test_size_out_of_the_marked_range():
     x = tensor(4, 5)
     dl.mark_dynamic(x, 0, min=6, max=9)

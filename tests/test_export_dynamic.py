@@ -111,6 +111,29 @@ def test_marks_of_dimensions():
         gm(tensor(3, 5))
 
 
+def test_ranges_and_places_of_marks():
+    x, y = tensor(3, 4), tensor(3, 4)
+    dl.mark_dynamic(x, 0, min=2, max=9)
+    dl.mark_dynamic(y, 0)
+    gm, guards = dl.export(lambda x, y: x + y, x, y)
+    assert "y.size(0) <= 9" in guards and torch.equal(gm(tensor(9, 4), tensor(9, 4)), tensor(9, 4) * 2)
+    with pytest.raises(dl.exc.InvalidInput, match=r"size\(0\) <= 9"):
+        gm(tensor(10, 4), tensor(10, 4))
+    with pytest.raises(dl.exc.ConstraintViolation, match="must be 3") as raised:
+        dl.export(lambda x: x.view(3, 2, 2), x)
+    assert [frame.filename for frame in raised.value.user_stack] == [__file__]
+
+
+BIAS = tensor(4)
+
+
+def test_tensors_that_are_no_arguments_keep_their_shapes():
+    def fn(x, scale=tensor(4, seed=1)):  # noqa: B008 - the same in each call
+        return x * scale + BIAS
+
+    check_dynamic(fn, tensor(3, 4), others=[(tensor(5, 4),)])
+
+
 def test_torch_export_takes_it():
     gm, _ = dl.export(nn.Linear(4, 2), tensor(3, 4), dynamic=True)
     program = torch.export.export(gm, (tensor(3, 4),), dynamic_shapes=({0: torch.export.Dim("rows")},))
