@@ -49,6 +49,11 @@ struct Zip {
   int strict;
 };
 
+struct MappingProxy {
+  PyObject_HEAD
+  PyObject* mapping;
+};
+
 constexpr Peeked kNothing{};
 constexpr Peeked kUnreadable{nullptr, false};
 
@@ -110,10 +115,14 @@ Peeked next_value(PyObject* iterator, Py_ssize_t ahead) noexcept {
   return Py_IS_TYPE(iterator, &PyDictIterItem_Type) ? next_of_dict(iterator, ahead, true) : kUnreadable;
 }
 
-Peeked taken_from(PyObject* iterator) noexcept {
-  if (Py_IS_TYPE(iterator, &PyEnum_Type)) return {as<Enumerate>(iterator)->iterator};
-  if (!Py_IS_TYPE(iterator, &PyZip_Type) || as<Zip>(iterator)->strict) return kUnreadable;
-  return {as<Zip>(iterator)->iterators};
+Peeked taken_from(PyObject* object) noexcept {
+  if (Py_IS_TYPE(object, &PyEnum_Type)) return {as<Enumerate>(object)->iterator};
+  if (Py_IS_TYPE(object, &PyDictProxy_Type)) return {as<MappingProxy>(object)->mapping};
+  if (PyDictViewSet_Check(object) || PyDictValues_Check(object)) {
+    return {reinterpret_cast<PyObject*>(as<_PyDictViewObject>(object)->dv_dict)};
+  }
+  if (!Py_IS_TYPE(object, &PyZip_Type) || as<Zip>(object)->strict) return kUnreadable;
+  return {as<Zip>(object)->iterators};
 }
 
 Peeked next_number(PyObject* iterator, Ref& owned) noexcept {

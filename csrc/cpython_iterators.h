@@ -21,8 +21,9 @@ Peeked next_item(PyObject* iterator, Py_ssize_t ahead, Ref& owned) noexcept;
 // The value of that item of a dict.
 Peeked next_value(PyObject* iterator, Py_ssize_t ahead) noexcept;
 
-// The iterator that an enumerate takes from; of a zip, which is not strict, the tuple of them.
-Peeked taken_from(PyObject* iterator) noexcept;
+// The iterator that an enumerate takes from; of a zip, which is not strict, the tuple of them; what a dict's view or a
+// mapping proxy shows.
+Peeked taken_from(PyObject* object) noexcept;
 
 // The number that an enumerate gives next.
 Peeked next_number(PyObject* iterator, Ref& owned) noexcept;

@@ -81,7 +81,8 @@ struct Facts {
   bool flash = false, memory_efficient = false, math = false, cudnn = false;  // kinds of attention
   std::int8_t fp16_reduction = 0, bf16_reduction = 0;
   std::int8_t torch_function = 0;
-  std::array<std::int8_t, 5> unused{};  // no padding: the bytes are compared
+  bool mkldnn_enabled = false, cudnn_enabled = false, cudnn_benchmark = false, cudnn_deterministic = false;
+  std::array<std::int8_t, 1> unused{};  // no padding: the bytes are compared
 
   bool operator==(const Facts& other) const noexcept { return std::memcmp(this, &other, sizeof(Facts)) == 0; }
 
@@ -96,6 +97,10 @@ DL_REVEAL(Flash, at::Context, enabled_flashSDP);
 DL_REVEAL(MemoryEfficient, at::Context, enabled_mem_efficientSDP);
 DL_REVEAL(Math, at::Context, enabled_mathSDP);
 DL_REVEAL(Cudnn, at::Context, enabled_cudnnSDP);
+DL_REVEAL(MkldnnEnabled, at::Context, enabled_mkldnn);
+DL_REVEAL(CudnnEnabled, at::Context, enabled_cudnn);
+DL_REVEAL(CudnnBenchmark, at::Context, benchmark_cudnn);
+DL_REVEAL(CudnnDeterministic, at::Context, deterministic_cudnn);
 DL_REVEAL(Fp16Reduction, at::Context, allow_fp16_reduction_cublas);
 DL_REVEAL(Bf16Reduction, at::Context, allow_bf16_reduction_cublas);
 DL_REVEAL(FunctionState, at::impl::PythonTorchFunctionTLS, disabled_state_);
@@ -125,6 +130,10 @@ void read_context(Facts& facts) noexcept {
   facts.memory_efficient = context.*revealed(MemoryEfficient{});
   facts.math = context.*revealed(Math{});
   facts.cudnn = context.*revealed(Cudnn{});
+  facts.mkldnn_enabled = context.*revealed(MkldnnEnabled{});
+  facts.cudnn_enabled = context.*revealed(CudnnEnabled{});
+  facts.cudnn_benchmark = context.*revealed(CudnnBenchmark{});
+  facts.cudnn_deterministic = context.*revealed(CudnnDeterministic{});
   facts.fp16_reduction = static_cast<std::int8_t>(context.*revealed(Fp16Reduction{}));
   facts.bf16_reduction = static_cast<std::int8_t>(context.*revealed(Bf16Reduction{}));
 }
@@ -185,6 +194,10 @@ const std::array kLines{
     DL_FACT("memory efficient attention", memory_efficient, show_bool),
     DL_FACT("math attention", math, show_bool),
     DL_FACT("cuDNN attention", cudnn, show_bool),
+    DL_FACT("use of oneDNN", mkldnn_enabled, show_bool),
+    DL_FACT("use of cuDNN", cudnn_enabled, show_bool),
+    DL_FACT("benchmarks of cuDNN", cudnn_benchmark, show_bool),
+    DL_FACT("deterministic algorithms of cuDNN", cudnn_deterministic, show_bool),
     DL_FACT("number of threads", threads, show_number),
     DL_FACT("torch function", torch_function, show_torch_function),
     DL_FACT("depth of the torch function mode stack", function_modes, show_number),

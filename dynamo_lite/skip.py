@@ -51,6 +51,7 @@ _TORCH_INLINED = (
             ("functional.py",),
             ("_tensor.py",),
             ("_jit_internal.py",),
+            ("jit", "__init__.py"),
             ("overrides.py",),
             ("nn", "attention"),
             ("amp",),

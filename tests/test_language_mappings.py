@@ -8,8 +8,9 @@ from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defa
 import pytest
 import torch
 
+import dynamo_lite as dl
 from cuts import Place, Programs, run_program
-from programs import tensor
+from programs import check, tensor
 
 program = Programs()
 CUT = None
@@ -486,3 +487,34 @@ def order_of_combined_sets(x, n):
 @pytest.mark.parametrize("place, kind", program.parameters())
 def test_program(place: Place, kind: str) -> None:
     run_program(place, kind)
+
+
+@pytest.mark.parametrize("kind", [dict, OrderedDict])
+def test_views_and_proxies_that_are_kept(kind):
+    def build():
+        table = kind(a=1, b=2)
+        kept = table.keys(), table.values(), table.items(), types.MappingProxyType(table)
+
+        def fn(x):
+            keys, values, items, proxy = kept
+            before = len(keys), [*keys], "a" in keys, sum(values), [k + str(v) for k, v in items], proxy["b"]
+            table["c"] = x + sum(values)
+            return before, [*keys], [*values][2], dict(proxy), keys | {"d"}, kept
+
+        return fn
+
+    check(build, tensor(3), build=True, calls=1)
+
+
+def test_view_that_is_kept_of_what_changes():
+    table = {"a": 1}
+    keys = table.keys()
+
+    def fn(x):
+        return x + len(keys), [*keys]
+
+    compiled = dl.compile(fn, backend="eager")
+    for name in ("a", "b", "c"):
+        table[name] = 1
+        assert compiled(torch.zeros(1))[0].item() == len(table)
+        assert compiled(torch.zeros(1))[1] == list(table)

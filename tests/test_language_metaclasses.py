@@ -7,8 +7,10 @@ import collections
 import typing
 
 import pytest
+import torch
 
 from cuts import Place, Programs, run_program
+from programs import check, tensor
 
 program = Programs()
 CUT = None
@@ -280,3 +282,33 @@ def mapping_unpacked_into_a_call(x, n):
 @pytest.mark.parametrize("place, kind", program.parameters())
 def test_program(place: Place, kind: str) -> None:
     run_program(place, kind)
+
+
+class Record(typing.TypedDict):
+    x: torch.Tensor
+    n: int
+
+
+class Described(type):
+    __call__ = staticmethod(lambda *args: ("described", *args))
+
+
+class Counted(type):
+    @classmethod
+    def __call__(mcs, *args):
+        return mcs.__name__, *args
+
+
+def test_calls_of_classes_that_their_metaclass_answers():
+    class One(metaclass=Described):
+        pass
+
+    class Two(metaclass=Counted):
+        pass
+
+    def fn(x):
+        made = Record(x=x + 1, n=2)
+        made["n"] += 1
+        return made, type(made) is dict, One(x * 2), Two(x * 3, 1)
+
+    check(fn, tensor(3), operators=3)

@@ -503,3 +503,12 @@ def test_new_of_a_size_and_of_data():
         return sized, x.new((3, 4)), x.new([1, 2]), x.new(2, 3).zero_(), x.new(), x.new(x)
 
     check(fn, tensor(3, 4), operators=12)
+
+
+def test_instances_of_the_old_names_for_types_of_tensors():
+    def fn(x, n):
+        numbers = isinstance(n, (torch.IntTensor, torch.LongTensor)), isinstance(x, torch.FloatTensor)
+        others = isinstance(x, torch.cuda.FloatTensor), isinstance(x.double(), torch.FloatTensor)
+        return x + 1, numbers, others, isinstance(3, torch.LongTensor), isinstance(x.to("meta"), torch.FloatTensor)
+
+    check(fn, tensor(2), ints(2), others=[(tensor(2, dtype=torch.float64), ints(2).int())], operators=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import types
 
@@ -470,3 +471,34 @@ def test_questions_about_backends():
         return x * torch.backends.mkldnn.is_available() + torch.backends.cudnn.is_available()
 
     check(fn, tensor(3), operators=2)
+
+
+def test_questions_about_how_backends_are_set():
+    def fn(x):
+        return x * torch.backends.mkldnn.enabled + torch.backends.cudnn.benchmark
+
+    recorder = check(fn, tensor(3), operators=2)
+    compiled = dl.compile(fn, backend=recorder)
+    with torch.backends.mkldnn.flags(enabled=False):
+        assert torch.equal(compiled(tensor(3)), torch.zeros(3))
+    assert torch.equal(compiled(tensor(3)), tensor(3))
+
+
+@torch.jit.script_if_tracing
+def scripted_if_tracing(x, n: int):
+    return x * n
+
+
+def test_what_scripting_leaves_alone_in_eager():
+    def fn(x):
+        made = torch.jit.annotate(torch.Tensor, scripted_if_tracing(x, 2))
+        return made + 1, torch.jit.isinstance([made], list[torch.Tensor])
+
+    check(fn, tensor(3), operators=2)
+
+
+def test_module_that_is_loaded_under_its_name():
+    def fn(x):
+        return x * importlib.import_module("math").sqrt(4.0), importlib.import_module("collections.abc").Sized
+
+    check(fn, tensor(3), operators=1)

@@ -6,8 +6,8 @@ import sys
 from typing import Any
 
 from ..reasons import UnknownCall
-from ..variables.base import LazyVariable, ObservedException, VariableTracker, unsupported
-from ..variables.classes import ModuleVariable
+from ..variables.base import ObservedException, VariableTracker, unsupported
+from ..variables.classes import ModuleVariable, loaded_module
 from ..variables.function import NestedFunctionVariable
 from .opcodes import opcode
 from .stack import NULL
@@ -84,7 +84,7 @@ def import_name(tx: Any, instruction: Any) -> None:
     if name not in sys.modules:
         unsupported(UnknownCall(f"import {name}", "the module is not loaded yet, and loading it runs its code"))
     wanted = name if tx.truth(fromlist) else name.partition(".")[0]
-    tx.stack.append(_module(tx, wanted))
+    tx.stack.append(loaded_module(tx, wanted))
 
 
 def _absolute(tx: Any, name: str, level: int) -> str:
@@ -93,11 +93,6 @@ def _absolute(tx: Any, name: str, level: int) -> str:
     package = tx.scope.namespace.get("__package__") or tx.scope.namespace.get("__name__", "").rpartition(".")[0]
     base = package.rsplit(".", level - 1)[0] if level > 1 else package
     return f"{base}.{name}" if name else base
-
-
-def _module(tx: Any, name: str) -> VariableTracker:
-    modules = tx.guards.const(sys).child("instance_dict").child("dict_item", "modules")
-    return LazyVariable(tx.attempt, sys.modules[name], modules.child("dict_item", name)).realize()
 
 
 @opcode("IMPORT_FROM")
@@ -115,5 +110,5 @@ def import_from(tx: Any, instruction: Any) -> None:
         full = f"{module.name}.{name}"
         if full not in sys.modules:
             unsupported(UnknownCall(f"from {module.name} import {name}", "there is no such name"))
-        found = _module(tx, full)
+        found = loaded_module(tx, full)
     tx.stack.append(found)

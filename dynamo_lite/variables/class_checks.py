@@ -62,12 +62,22 @@ def _is_instance(tx: Any, variable: VariableTracker, cls: Any) -> bool:
     if variable.python_type() is cls:
         return True
     if type(cls) is type(torch.FloatTensor):
-        unsupported(UnsupportedOperation("isinstance() by a legacy tensor type", variable.describe()))
+        return _is_of_tensor_type(tx, variable, cls)
     if not isinstance(cls, type) and not _is_classinfo(cls):
         tx.fold(isinstance, (None, cls))
     if isinstance(cls, type) and class_lookup(cls, "_is_protocol") is True:
         return _fits_protocol(tx, variable, cls)
     return any(_check(tx, "__instancecheck__", variable, kind, cls) for kind in _kinds(tx, variable))
+
+
+def _is_of_tensor_type(tx: Any, variable: VariableTracker, kind: Any) -> bool:
+    """``torch.FloatTensor`` and its like: tensors of a type on a device."""
+    if not issubclass(variable.python_type(), torch.Tensor):
+        return False
+    name, device = (variable.getattr(tx, each).as_constant() for each in ("dtype", "device"))
+    if kind.layout is not torch.strided or device.type not in ("cpu", "cuda", "meta"):
+        unsupported(UnsupportedOperation(f"isinstance() by {kind}", variable.describe()))
+    return name is kind.dtype and device.type == ("cuda" if kind.is_cuda else "cpu")
 
 
 def _check(tx: Any, hook: str, variable: VariableTracker, kind: type, cls: Any) -> bool:

@@ -11,7 +11,17 @@ from typing import Any
 from .. import skip
 from ..reasons import UnsupportedOperation
 from .attributes import MISSING, bind, class_attribute, class_lookup, guard_class_lacks, is_data_descriptor
-from .base import Args, KnownVariable, Kwargs, NotConstant, VariableTracker, told_by_identity, unsupported, wraps_if
+from .base import (
+    Args,
+    KnownVariable,
+    Kwargs,
+    LazyVariable,
+    NotConstant,
+    VariableTracker,
+    told_by_identity,
+    unsupported,
+    wraps_if,
+)
 from .constant import ConstantVariable, unless_refused
 from .function import trusted_module
 from .symbols import method_of
@@ -56,6 +66,12 @@ class ModuleVariable(KnownVariable):
         if type(self.value) is not types.ModuleType:
             return super().setattr(tx, name, value)
         tx.attempt.scope(self.value.__dict__).store(name, value)
+
+
+def loaded_module(tx: Any, name: str) -> VariableTracker:
+    """What ``sys.modules`` has under a name that is there."""
+    modules = tx.guards.const(sys).child("instance_dict").child("dict_item", "modules")
+    return LazyVariable(tx.attempt, sys.modules[name], modules.child("dict_item", name)).realize()
 
 
 class ClassVariable(KnownVariable):

@@ -45,7 +45,7 @@ def _construct_by_metaclass(tx: Any, cls: ClassVariable, call: Any, args: Args, 
         if len(args) == 1 and not kwargs and (args[0].is_constant() or isinstance(args[0], SymbolicNumber)):
             return tx.make(tx.fold(cls.value, [arg.as_constant() for arg in args]))
         unsupported(UnknownCall(f"{cls.describe()}()", "its metaclass makes it"))
-    if isinstance(call, types.FunctionType):
+    if isinstance(call, (types.FunctionType, staticmethod, classmethod, type)):
         return tx.call(bind(tx, call, "__call__", cls, type(cls.value)), args, kwargs)
     unsupported(UnknownCall(f"{cls.describe()}()", "its metaclass makes it"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import operator
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator
@@ -343,12 +344,12 @@ def refill_ordered(target: OrderedDict[Any, Any], items: dict[Any, Any]) -> None
 
 
 class MappingProxyVariable(VariableTracker):
-    """A ``types.MappingProxyType`` made inside: a view of a dict that can't be written through."""
+    """A ``types.MappingProxyType``: a view of a dict that can't be written through."""
 
     __slots__ = ("of",)
 
-    def __init__(self, of: DictVariable) -> None:
-        self.source = None
+    def __init__(self, of: DictVariable, source: Source | None = None) -> None:
+        self.source = source
         self.of = of
 
     def python_type(self) -> type:
@@ -398,8 +399,8 @@ class DictViewVariable(VariableTracker):
 
     __slots__ = ("of", "kind")
 
-    def __init__(self, of: DictVariable, kind: str) -> None:
-        self.source = None
+    def __init__(self, of: DictVariable, kind: str, source: Source | None = None) -> None:
+        self.source = source
         self.of = of
         self.kind = kind
 
@@ -545,6 +546,35 @@ def wrap_dict_items(attempt: Any, value: Any, source: Source) -> tuple[dict[Any,
 def _wrap_dict(attempt: Any, value: dict[Any, Any], source: Source) -> VariableTracker:
     source.check("type", type(value))
     return DictVariable(*wrap_dict_items(attempt, value, source), source, type(value))
+
+
+def _shown(attempt: Any, value: Any, source: Source) -> DictVariable | None:
+    """The dict that a view shows, where it is a plain one."""
+    (mapping,) = gc.get_referents(value)
+    if type(mapping) not in (dict, OrderedDict):
+        return None
+    source.check("type", type(value))
+    found = attempt.wrap(mapping, source.child("taken_from"))
+    return found if isinstance(found, DictVariable) else None
+
+
+_VIEWS = {
+    type(getattr(of, kind)()): kind for of in ({}, OrderedDict[Any, Any]()) for kind in ("keys", "values", "items")
+}
+
+
+@wraps_type(*_VIEWS)
+def _wrap_view(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    of = _shown(attempt, value, source)
+    if of is None:
+        return attempt.opaque(value, source, "a view of what is more than a dict")
+    return DictViewVariable(of, _VIEWS[type(value)], source)
+
+
+@wraps_type(MappingProxyType)
+def _wrap_proxy(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    of = _shown(attempt, value, source)
+    return attempt.opaque(value, source, "a view of no dict") if of is None else MappingProxyVariable(of, source)
 
 
 @wraps_type(defaultdict)

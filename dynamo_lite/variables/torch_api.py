@@ -274,6 +274,10 @@ _FACTS: tuple[Callable[..., Any], ...] = (
     torch._C._get_mem_efficient_sdp_enabled,
     torch._C._get_math_sdp_enabled,
     torch._C._get_cudnn_sdp_enabled,
+    torch._C._get_mkldnn_enabled,
+    torch._C._get_cudnn_enabled,
+    torch._C._get_cudnn_benchmark,
+    torch._C._get_cudnn_deterministic,
     torch.are_deterministic_algorithms_enabled,
     torch.is_deterministic_algorithms_warn_only_enabled,
     torch.get_num_threads,
@@ -454,9 +458,14 @@ def _marked(value: Any) -> Model | None:
             unsupported(DisabledCall(operator_name(value)))
 
         return model
+    if type(value) is types.FunctionType and value.__code__ is _SCRIPTED_IF_TRACING:
+        return lambda tx, args, kwargs: tx.call(tx.make(value.__original_fn), args, kwargs)
     if getattr(value, "_dynamo_marked_constant", False) is True:
         return _constant_result(value)
     return None
+
+
+_SCRIPTED_IF_TRACING = torch.jit.script_if_tracing(len).__code__
 
 
 def _constant_result(function: Callable[..., Any]) -> Model:

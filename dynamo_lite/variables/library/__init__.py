@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from . import (
     copy,
     functools,
+    importlib,
     inspect,
     itertools,
     itertools_groups,
@@ -18,7 +19,22 @@ from . import (
     types,
 )
 
-ALL = (copy, functools, inspect, itertools, itertools_groups, lru_cache, operator, output, pure, re, string, sys, types)
+ALL = (
+    copy,
+    functools,
+    importlib,
+    inspect,
+    itertools,
+    itertools_groups,
+    lru_cache,
+    operator,
+    output,
+    pure,
+    re,
+    string,
+    sys,
+    types,
+)
 
 if find_spec("numpy") is not None:
     from . import numpy  # noqa: F401
