@@ -229,7 +229,7 @@ class FrameCompiler:
         """Of tensors that an operator failed on: with others there may be no break."""
         records: Callable[[], bool] = getattr(self.backend, "records_graphs", _records_nothing)
         shapes = self.shapes.begin(view.code, view.locals, self.gives_floats and not records(), self.arguments_only)
-        settlings = Settlings()
+        settlings = Settlings(shapes.settled)
         try:
             for _ in range(_ATTEMPTS):
                 state = _C.GlobalState()
@@ -271,6 +271,7 @@ class FrameCompiler:
                         attempt.close()
                 if found is not None:
                     attempt.guards.adopt(assumed)
+                    settlings.keep()
                     return Translation(attempt, *found, state, broken, shapes)
         except SkipFrame as skipped:
             skipped.cause = broken

@@ -172,12 +172,23 @@ def _ranges(tensor: torch.Tensor) -> list[DimRange]:
 
 
 @dataclass
+class Settled:
+    """Where translations of a code object had to know numbers."""
+
+    steps: dict[int, Any] = field(default_factory=dict)
+    """Those that an instruction takes: how many steps there were before it -> where it is."""
+    hopeless: set[Any] = field(default_factory=set)
+    """How instructions failed for which that is not enough, but knowing all numbers is."""
+
+
+@dataclass
 class Seen:
     """What the translations of a code object met: the last values by the names of their places."""
 
     values: dict[str, Any] = field(default_factory=dict)
     changed: set[tuple[str, int]] = field(default_factory=set)
     """Places (and dimensions of those, -1 for a number) whose values were not always the same."""
+    settled: Settled = field(default_factory=Settled)
 
 
 class ShapePolicy:
@@ -212,6 +223,7 @@ class Translated:
         self.floats = floats
         self._arguments_only = arguments_only
         self._seen = seen
+        self.settled = seen.settled
         self._arguments = arguments
         self._met: dict[str, Any] = {}
         self.all_known = False

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
+from dynamo_lite.frame import FrameCompiler
 from equality import Pairing
 from programs import tensor
 
@@ -144,3 +145,35 @@ def test_settled_numbers_stay_the_objects_they_are():
             compiled = dl.compile(fn, backend="eager", dynamic=True)
             for pair in pairs:
                 Pairing().compare(fn(tensor(2), *pair), compiled(tensor(2), *pair), "result")
+
+
+@pytest.mark.parametrize("name, first", [("scalar of numpy", 2), ("array", 3)])
+def test_what_had_to_be_known_is_remembered(name, first, monkeypatch):
+    attempts = []
+
+    def begin(compiler, *args):
+        attempts.append(args)
+        return as_before(compiler, *args)
+
+    as_before = FrameCompiler._begin
+    monkeypatch.setattr(FrameCompiler, "_begin", begin)
+    compiled = dl.compile(PROGRAMS[name], backend="eager")
+    made = []
+    for n in (2, 3, 4):
+        Pairing().compare(PROGRAMS[name](tensor(n, 3)), compiled(tensor(n, 3)), name)
+        made.append(len(attempts) - sum(made))
+    assert made == [1, first, first - 1]
+
+
+def test_what_is_remembered_of_another_way_through_a_program():
+    def fn(x, n, flag):
+        if flag:
+            return x * n + x.size(0)
+        return x * np.float32(n) + x.size(0)
+
+    compiled = dl.compile(fn, backend="eager")
+    calls = [(tensor(3), 3, False), (tensor(3), 4, False), (tensor(3), 5, False), (tensor(3), 6, True)]
+    calls += [(tensor(4), 7, True), (tensor(5), 8, True), (tensor(6), 9, False)]
+    for args in calls:
+        Pairing().compare(fn(*args), compiled(*args), f"result of {args[1:]}")
+    assert dl.counters.graphs == 6

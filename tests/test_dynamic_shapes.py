@@ -461,6 +461,18 @@ def test_backends_take_symbols(backend):
     assert dl.counters.graphs - before == 2
 
 
+def test_exponents_whose_derivatives_ask_for_them():
+    def fn(x, n):
+        return x**n, n**x, x ** x.size(0), torch.pow(x, n + 1), x.clone().pow_(n), torch._foreach_pow([x], n)[0]
+
+    compiled = dl.compile(fn, backend="aot_eager")
+    for n in (3, 4, 6):
+        x = tensor(n, 5, grad=True)
+        expected, found = fn(x, n), compiled(x, n)
+        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(*(torch.autograd.grad(sum(each).sum(), x) for each in (found, expected)))
+
+
 # -- models ------------------------------------------------------------------------------------------------------------
 
 

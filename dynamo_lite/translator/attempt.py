@@ -146,9 +146,10 @@ class Attempt:
         settles = self.settlings.first_after(self.steps)
         return config.unroll_limit + 1 if settles is None else settles
 
-    def settle(self, operands: list[VariableTracker]) -> None:
+    def settle(self, operands: list[VariableTracker], where: Any) -> None:
         """Before this step: numbers that may differ from call to call are known from now on."""
-        self.settled_sizes = settle(self.graph.symbols, operands, set())
+        if self.settlings.is_at(self.steps, where):
+            self.settled_sizes = settle(self.graph.symbols, operands, set())
         self.note_guards()
         self.pauses_at = self._next_pause()
 

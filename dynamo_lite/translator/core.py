@@ -129,7 +129,8 @@ class InstructionTranslator(Operations):
             what = f"more than {config.unroll_limit} bytecodes were traced"
             unsupported(UnsupportedOpcode(instruction.opname, what))
         count = instruction.arg + 2 if instruction.opname.startswith("CALL") else _MOST_OPERANDS
-        self.attempt.settle(self.stack[-count:])
+        where = self.code.co_filename, self.code.co_qualname, instruction.index  # keeps no code alive
+        self.attempt.settle(self.stack[-count:], where)
 
     def step(self, instruction: Any) -> None:
         handler = HANDLERS.get(instruction.opname)

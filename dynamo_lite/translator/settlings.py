@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..shapes import Settled
+
 _MOST = 12
 """Steps of one translation at which numbers are settled."""
 
@@ -11,11 +13,13 @@ _MOST = 12
 class Settlings:
     """For the attempts at one frame. Each comes to the same steps until numbers are settled that another one leaves."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: Settled | None = None) -> None:
         self.all_known = False
         """Whether there are to be no symbols."""
-        self._steps: set[int] = set()
-        """Before which the numbers and sizes are settled that the instruction takes."""
+        self._before = before or Settled()
+        self._steps: dict[int, Any] = dict(self._before.steps)
+        """Before which the numbers and sizes are settled that the instruction takes, and where that is; None: not known
+        yet."""
         self._given_up: set[int] = set()
         self._failed: tuple[int, Any] | None = None
         """The step for which numbers are all known now, and how it failed before."""
@@ -23,10 +27,19 @@ class Settlings:
     def first_after(self, step: int) -> int | None:
         return min((each for each in self._steps if each > step), default=None)
 
+    def is_at(self, step: int, where: Any) -> bool:
+        """Whether numbers are settled before this step, which another translation may have come to elsewhere."""
+        if step in self._steps and self._steps[step] in (None, where):
+            self._steps[step] = where
+            return True
+        self._steps.pop(step, None)
+        return False
+
     def may_help(self, attempt: Any, error: Any) -> bool:
         """Whether there is to be another attempt that knows more: the numbers that the failed instruction takes; if it
         takes tensors, all there are."""
-        how = type(error.reason), error.user_stack
+        stack = tuple((frame.filename, frame.lineno, frame.name) for frame in error.user_stack)
+        how = type(error.reason), stack
         if self._failed is not None and self.all_known:
             self.all_known = how != self._failed[1]
             self._given_up.add(self._failed[0])
@@ -36,11 +49,17 @@ class Settlings:
             return False
         if step in self._given_up or len(self._steps) >= _MOST:
             return False
-        if step not in self._steps:
-            self._steps.add(step)
+        if step not in self._steps and how not in self._before.hopeless:
+            self._steps[step] = None
             return True
-        self._steps.remove(step)
+        self._steps.pop(step, None)
         self._given_up.add(step)
-        if self._failed is None and attempt.settled_sizes:
+        if self._failed is None and (attempt.settled_sizes or how in self._before.hopeless):
             self.all_known, self._failed = True, (step, how)
         return self.all_known
+
+    def keep(self) -> None:
+        """They came through: the next translation of the frame begins with what these had to find out."""
+        self._before.steps = dict(self._steps)
+        if self.all_known and self._failed is not None:
+            self._before.hopeless.add(self._failed[1])

@@ -10,7 +10,7 @@ import torch
 
 from .base import Args, Kwargs, VariableTracker
 from .constant import ConstantVariable
-from .number_arguments import converted, fits, float_as_tensor, float_beside
+from .number_arguments import converted, fits, float_as_tensor, float_beside, is_differentiated
 from .sequence import ListVariable, TupleVariable
 from .symbolic import SymbolicFloat
 from .tensor import TensorVariable, record, takes_floats
@@ -31,16 +31,11 @@ def _only(name: str, kwargs: Kwargs) -> VariableTracker | None:
     return kwargs[name].realize() if set(kwargs) == {name} else None
 
 
-def _is_differentiated(tensors: Args) -> bool:
-    """Whether gradients may be asked for, which would be other bits."""
-    return torch.is_grad_enabled() and any(isinstance(t, TensorVariable) and t.fake.requires_grad for t in tensors)
-
-
 @takes_floats(operator.pow, torch.pow)
 def _power(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """``float ** tensor``. An exponent that is a number is looked at by eager: some have kernels of their own."""
-    if len(args) != 2 or kwargs or not isinstance(args[0], SymbolicFloat) or _is_differentiated(args[1:]):
-        return None
+    if len(args) != 2 or kwargs or not isinstance(args[0], SymbolicFloat) or is_differentiated(args[1:]):
+        return None  # its gradients would be other bits
     base = float_beside(tx, args[0], args[1])
     if base is None or not args[1].fake.is_contiguous():  # eager's result is contiguous
         return None
@@ -105,7 +100,7 @@ def _two_factors(name: str) -> None:
     @takes_floats(getattr(torch, name), name, name + "_")
     def rule(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
         value = _only("value", kwargs)
-        if value is None or len(args) != 3 or _is_differentiated(args):
+        if value is None or len(args) != 3 or is_differentiated(args):
             return None
         factor = _factor(tx, value, args)
         if factor is None:
@@ -119,7 +114,7 @@ def _two_factors_of_lists(target: Any) -> None:
     def rule(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
         value = args[3] if len(args) == 4 and not kwargs else _only("value", kwargs)
         lists = [each for items in _lists(tx, args[:3]) for each in items]
-        factor = None if value is None or _is_differentiated(lists) else _factor(tx, value, lists)
+        factor = None if value is None or is_differentiated(lists) else _factor(tx, value, lists)
         if factor is None:
             return None
         first = record(tx, "call_function", torch._foreach_mul, [args[1], factor], {})

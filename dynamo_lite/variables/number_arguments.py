@@ -14,7 +14,7 @@ from .base import Args, Kwargs, VariableTracker
 from .constant import ConstantVariable
 from .registry import models_raw
 from .sequence import ListVariable, TupleVariable
-from .symbolic import SymbolicFloat, SymbolicNumber
+from .symbolic import ShapeNumber, SymbolicFloat, SymbolicNumber
 from .symbols import BINARY, COMPARE, INPLACE, SWAPPED
 from .tensor import TensorVariable, record, rewrites, takes_floats
 from .torch_api import call_operator
@@ -85,10 +85,21 @@ for _name in ("add", "sub"):
     _sums(_name)
 
 
-@rewrites("pow")
-def _power_of_a_negative(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-    """The code of a graph module has ``-2 ** x`` for ``(-2) ** x``."""
-    if len(args) != 2 or kwargs or not isinstance(args[1].realize(), TensorVariable):
+def is_differentiated(tensors: Args) -> bool:
+    """Whether gradients may be asked for of what is computed of these."""
+    return torch.is_grad_enabled() and any(isinstance(t, TensorVariable) and t.fake.requires_grad for t in tensors)
+
+
+@rewrites("pow", "pow_", "ipow", "__rpow__", "_foreach_pow", "_foreach_pow_")
+def _power(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    """The formulas of its derivatives ask for the number. The code of a graph module has ``-2 ** x`` for
+    ``(-2) ** x``."""
+    known = [part.realize() for each in args for part in (each, *(each.realize().contained() or ()))]
+    if is_differentiated(known):
+        for each in known:
+            if isinstance(each, ShapeNumber) and not each.hangs_on_data:
+                each.as_constant()
+    if name != "pow" or len(args) != 2 or kwargs or not isinstance(args[1].realize(), TensorVariable):
         return None
     base = args[0].realize()
     is_negative = isinstance(base, ConstantVariable) and repr(base.value).startswith("-")
