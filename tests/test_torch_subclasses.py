@@ -568,3 +568,84 @@ def test_compiled_function_inside_of_a_transform():
         return torch.func.vmap(compiled)(x), torch.func.grad(lambda a: compiled(a).sum())(x)
 
     check(around, tensor(3, 2), graphs=None, breaks=None)
+
+
+class Scaled:
+    """No tensor, but an operand of torch's functions."""
+
+    def __init__(self, value, scale=2):
+        self.value = value
+        self.scale = scale
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        given = [each.value * each.scale if isinstance(each, cls) else each for each in args]
+        if isinstance(given[0], (list, tuple)):
+            given[0] = [each.value if isinstance(each, cls) else each for each in given[0]]
+        return func.__name__, kwargs, types[0] is cls and len(types), func(*given, **(kwargs or {}))
+
+    def __radd__(self, other):
+        return "never called"
+
+    def __eq__(self, other):
+        return "never called"
+
+    def softmax(self, dim):
+        return "never called"
+
+    def numel(self):
+        return "never called"
+
+    __rmul__ = __rmatmul__ = __radd__
+
+
+def test_operators_ask_objects_that_are_no_tensors():
+    def fn(x, scaled):
+        y = x.clone()
+        y += scaled
+        made = Scaled(x, 3)
+        return x + scaled, x * made, x == scaled, x @ scaled, x < made, made - 1 if hasattr(made, "__sub__") else 0, y
+
+    check(fn, tensor(3), Scaled(tensor(3, seed=1)), breaks=0)
+
+
+def test_functions_ask_objects_that_are_no_tensors():
+    def fn(x, scaled):
+        sums = torch.add(x, scaled), torch.sub(x, scaled, alpha=2), x.add(scaled), torch.cat([scaled, x])
+        functional = torch.nn.functional.softmax(scaled, dim=0), torch.nn.functional.relu(Scaled(x))
+        return sums, functional, torch.stack([Scaled(x), x]), torch.numel(scaled), torch.is_tensor(scaled)
+
+    check(fn, tensor(3), Scaled(tensor(3, seed=1)), breaks=0)
+
+
+class Silent(Scaled):
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    def __radd__(self, other):
+        return other + self.value
+
+
+def test_objects_that_are_not_asked():
+    def fn(x, silent):
+        return x + silent, x + Silent(x * 2)
+
+    check(fn, tensor(3), Silent(tensor(3, seed=1)), operators=3)
+
+    def quiet(x, scaled):
+        with torch._C.DisableTorchFunctionSubclass():
+            return x + scaled, torch.add(x, scaled.value)
+
+    check(quiet, tensor(3), Scaled(tensor(3, seed=1)), graphs=None)
+
+
+class AskedByItself:
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func.__name__
+
+
+def test_object_whose_method_is_asked():
+    def fn(x, one):
+        return x + 1, torch.sin(one)
+
+    fn(tensor(3), AskedByItself())  # torch warns of it once
+    check(fn, tensor(3), AskedByItself(), graphs=None)

@@ -27,7 +27,7 @@ from ..variables.sequence import ListVariable, SizeVariable, SliceVariable, Tupl
 from ..variables.sets import set_of_constants
 from ..variables.settle import settle
 from ..variables.symbolic import make_number
-from ..variables.user_object import wrap_opaque
+from ..variables.user_object import is_asked, wrap_opaque
 from .settlings import Settlings
 
 _CONSTANTS = frozenset(CONSTANT_TYPES)
@@ -95,7 +95,7 @@ class Attempt:
         self.initial_grad_mode = torch.is_grad_enabled()
         self.final_grad_mode = self.initial_grad_mode
         self.has_subclasses = False
-        """Whether instances of subclasses of Tensor with ``__torch_function__`` are about."""
+        """Whether instances of classes with a ``__torch_function__`` are about."""
         self.unasked = 0
         """How many parts of the program are under way in which torch does not ask classes."""
         self.raised_at: dict[VariableTracker, int] = {}
@@ -112,6 +112,11 @@ class Attempt:
     def asks_classes(self) -> bool:
         """Whether torch's functions may ask a class now."""
         return self.has_subclasses and not self.unasked
+
+    def note_class(self, cls: type) -> None:
+        """An instance of a class, no tensor, is about."""
+        if is_asked(cls) and torch._C._is_torch_function_enabled():
+            self.has_subclasses = True
 
     def __enter__(self) -> Attempt:
         self.graph.enter()

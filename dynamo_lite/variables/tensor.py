@@ -20,6 +20,7 @@ from torch.autograd.graph import increment_version
 from torch.utils._device import _device_constructors
 
 from .. import config
+from ..exc import Unsupported
 from ..higher_order import plain_tensor
 from ..reasons import (
     DataDependentBranch,
@@ -278,13 +279,13 @@ class TensorVariable(VariableTracker):
         unsupported(DataDependentValue("`in` a tensor"))
 
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
-        if not _operand(other):
+        if not _operand(tx, other):
             return None
         args = [other, self] if reflected else [self, other]
         return record(tx, "call_function", BINARY[symbol], args, {})
 
     def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if not _operand(other):
+        if not _operand(tx, other):
             return None
         return record(tx, "call_function", INPLACE[symbol], [self, other], {})
 
@@ -294,7 +295,7 @@ class TensorVariable(VariableTracker):
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if isinstance(other, ConstantVariable) and not isinstance(other.value, (int, float, complex)):
             return tx.make({"==": False, "!=": True}[symbol]) if symbol in ("==", "!=") else None
-        if not _operand(other):
+        if not _operand(tx, other):
             return None
         return record(tx, "call_function", COMPARE[symbol], [self, other], {})
 
@@ -311,9 +312,11 @@ class TensorVariable(VariableTracker):
         cg.graph_output(self)
 
 
-def _operand(other: VariableTracker) -> bool:
+def _operand(tx: Any, other: VariableTracker) -> bool:
     if isinstance(other, ConstantVariable):
         return isinstance(other.value, (int, float, complex))
+    if tx.attempt.asks_classes and other.of_subclasses():
+        return True
     return isinstance(other, TensorVariable) or issubclass(other.python_type(), (int, float, complex))
 
 
@@ -551,10 +554,23 @@ def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> Varia
             return rewritten
     if torch._C._len_torch_function_stack():
         kwargs = _with_device(target, kwargs)
-    pairs = [arg.as_fx() for arg in args]
-    named = {name: value.as_fx() for name, value in kwargs.items()}
-    if tx.attempt.asks_classes and any(arg.realize().of_subclasses() for arg in (*args, *kwargs.values())):
+    try:
+        pairs = [arg.as_fx() for arg in args]
+        named = {name: value.as_fx() for name, value in kwargs.items()}
+    except Unsupported:
+        if not _asks(tx, args, kwargs):
+            raise
         return ask(tx, target, args, kwargs)
+    if _asks(tx, args, kwargs):
+        return ask(tx, target, args, kwargs)
+    return _record_plain(tx, kind, target, args, pairs, named)
+
+
+def _record_plain(
+    tx: Any, kind: str, target: Any, args: Args, pairs: list[tuple[Any, Any]], named: dict[str, tuple[Any, Any]]
+) -> VariableTracker:
+    """The same, where no class is asked. ``pairs``, ``named``: the arguments, for the node and on fakes."""
+    name = target if kind == "call_method" else getattr(target, "__name__", "")
     fakes = [pair[1] for pair in pairs]
     fake_kwargs = {name: pair[1] for name, pair in named.items()}
     given: list[torch.Tensor] = []
@@ -600,6 +616,12 @@ def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> Varia
 
 _CHECKS = (torch._assert_async,)
 """What returns nothing and writes nothing, but raises on the data."""
+
+
+def _asks(tx: Any, args: Args, kwargs: Kwargs) -> bool:
+    """Whether torch asks the class of an argument what to do."""
+    given = (*args, *kwargs.values())
+    return tx.attempt.asks_classes and any(arg.realize().of_subclasses() for arg in given)
 
 
 def _said_to_be_written(target: Any, fakes: list[Any]) -> list[torch.Tensor]:

@@ -1,4 +1,4 @@
-"""Subclasses of Tensor with ``__torch_function__``: it is inlined where torch would call it.
+"""Classes with ``__torch_function__``, subclasses of Tensor above all: it is inlined where torch would call it.
 
 The graph computes with plain tensors. What is given is unwrapped before the graph is called, what leaves it is made one
 of its class again.
@@ -33,18 +33,22 @@ _DEFAULT = class_lookup(_TENSOR, _FUNCTION)
 class _Asked(BaseException):
     """Torch asks a probe's class: with these arguments."""
 
-    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
         self.function = function
         self.args = args
         self.kwargs = kwargs
 
 
-class _Probe(torch.Tensor):
-    """Stands for an instance of a subclass to learn what torch asks its class."""
+class _Asking:
+    """Stands for an object, no tensor, to learn what torch asks its class."""
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        raise _Asked(func, tuple(args), kwargs or {})
+        raise _Asked(func, tuple(args), kwargs)
+
+
+class _Probe(_Asking, torch.Tensor):
+    """Stands for an instance of a subclass."""
 
 
 class SubclassVariable(TensorVariable):
@@ -139,8 +143,8 @@ def asks_classes(tx: Any) -> bool:
     return tx.attempt.asks_classes  # type: ignore[no-any-return]
 
 
-def instances(args: Any) -> list[SubclassVariable]:
-    """Instances of subclasses among arguments, those in sequences too."""
+def instances(args: Any) -> list[Any]:
+    """Instances of classes that are asked among arguments, those in sequences too."""
     return [each for arg in args for each in arg.realize().of_subclasses()]
 
 
@@ -149,20 +153,22 @@ def ask(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     """Call ``target``, or the method of that name, as torch does: by the ``__torch_function__`` of the class."""
     owners = {each.cls for each in instances([*args, *kwargs.values()])}
     if len(owners) != 1:
-        unsupported(UnknownCall("__torch_function__", "several subclasses of Tensor meet"))
+        unsupported(UnknownCall("__torch_function__", "instances of several classes meet"))
     (cls,) = owners
     asked, known = _probe(tx, target, args, kwargs)
     function = tx.make(asked.function)
-    given: Args = [_tracker(tx, value, known) for value in asked.args]
-    named = {name: _tracker(tx, value, known) for name, value in asked.kwargs.items()}
+    given = TupleVariable([_tracker(tx, value, known) for value in asked.args])
+    named: Args = []
+    if asked.kwargs is not None:
+        named = [DictVariable({name: _tracker(tx, value, known) for name, value in asked.kwargs.items()})]
     raw = class_lookup(cls, _FUNCTION)
     if raw is _DEFAULT:
-        return _default(tx, tx.make(cls), function, None, TupleVariable(given), DictVariable(dict(named)))
+        return _default(tx, tx.make(cls), function, None, given, *named)
     if not isinstance(raw, classmethod) or not isinstance(raw.__func__, types.FunctionType):
         unsupported(UnknownCall(f"{cls.__qualname__}.__torch_function__", "it is no classmethod in Python"))
     method = bind(tx, raw, _FUNCTION, None, cls)
     kinds = TupleVariable([tx.make(cls)])
-    found = tx.call(method, [function, kinds, TupleVariable(given), DictVariable(dict(named))], {}).realize()
+    found = tx.call(method, [function, kinds, given, *named], {}).realize()
     if isinstance(found, ConstantVariable) and found.value is NotImplemented:
         unsupported(UnknownCall(f"{cls.__qualname__}.__torch_function__", "it returns NotImplemented"))
     return found
@@ -173,10 +179,11 @@ def _probe(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> tuple[_Asked, di
     known: dict[int, Any] = {}
 
     def real(arg: VariableTracker) -> Any:
-        made = arg.as_fx()[1]
-        if arg.of_subclasses():
+        asks = arg.of_subclasses()
+        made = _Asking() if asks and not isinstance(arg, TensorVariable) else arg.as_fx()[1]
+        if asks and isinstance(made, torch.Tensor):
             made = torch.Tensor.as_subclass(torch.empty(made.shape, dtype=made.dtype, device="meta"), _Probe)
-        if isinstance(made, torch.Tensor):
+        if isinstance(made, (torch.Tensor, _Asking)):
             known[id(made)] = (made, arg)
         return made
 
@@ -184,10 +191,10 @@ def _probe(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> tuple[_Asked, di
     try:
         values = [arg.realize().made_real(real) for arg in args]
         named = {name: value.realize().made_real(real) for name, value in kwargs.items()}
+        function = target
         if isinstance(target, str):
-            getattr(values[0], target)(*values[1:], **named)
-        else:
-            target(*values, **named)
+            function = getattr(values.pop(0), target)
+        function(*values, **named) if named else function(*values)  # of none it tells an empty dict apart
     except _Asked as asked:
         _check_whole(target, asked.function)
         return asked, {key: pair[1] for key, pair in known.items()}

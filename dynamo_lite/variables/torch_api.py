@@ -156,7 +156,9 @@ def _function_leaf(value: Any) -> Model:
     operator_model = call_operator(value)
 
     def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if any(isinstance(each.realize(), _CALLED_BACK) for each in (*args, *kwargs.values())):
+        given = [each.realize() for each in (*args, *kwargs.values())]
+        asks = tx.attempt.asks_classes and instances(given)
+        if not asks and any(isinstance(each, _CALLED_BACK) for each in given):
             return tx.inline(FunctionVariable(value, None), args, kwargs)
         return operator_model(tx, args, kwargs)
 
@@ -371,6 +373,8 @@ def _is_tensor(tx: Any, of: VariableTracker) -> VariableTracker:
 
 @models(torch.numel)
 def _numel(tx: Any, of: VariableTracker) -> VariableTracker:
+    if not isinstance(of, TensorVariable):
+        return record(tx, "call_function", torch.numel, [of], {})
     return tx.call(of.getattr(tx, "numel"), [], {})
 
 

@@ -8,6 +8,8 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable
 from typing import Any
 
+import torch
+
 from ..reasons import UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
 from ..source import Source
 from .attributes import (
@@ -80,6 +82,12 @@ def slot_is_bound(raw: types.MemberDescriptorType, value: Any) -> bool:
     return True
 
 
+def is_asked(cls: type) -> bool:
+    """Whether torch's functions that are given an instance ask its class."""
+    raw = class_lookup(cls, "__torch_function__")
+    return raw is not MISSING and raw is not torch._C._disabled_torch_function_impl
+
+
 class UserObjectVariable(VariableTracker):
     """An object. ``attrs``: what was written inside, None for deleted; ``payload``: its items as a container."""
 
@@ -120,6 +128,9 @@ class UserObjectVariable(VariableTracker):
         for name in ("__hash__", "__eq__"):
             tx.lookup(self.cls, name)
         (super() if self.payload is None else self.payload).guard_key(tx)
+
+    def of_subclasses(self) -> Iterable[VariableTracker]:
+        return (self,) if is_asked(self.cls) else ()
 
     def as_fx(self) -> tuple[Any, Any]:
         """A number of the program's own class is a number to an operator."""
@@ -649,6 +660,7 @@ def _wrap_user_object(attempt: Any, value: Any, source: Source) -> VariableTrack
     payload = _wrap_payload(attempt, value, source)
     if payload is None and payload_base(cls) is not None:
         return OpaqueVariable(value, source, f"derives from {payload_base(cls).__name__}")  # type: ignore[union-attr]
+    attempt.note_class(cls)
     return UserObjectVariable(value, cls, source, payload)
 
 
