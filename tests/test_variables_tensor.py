@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy
 import torch
 
+import dynamo_lite as dl
 from programs import check, ints, tensor
 
 
@@ -512,3 +513,50 @@ def test_instances_of_the_old_names_for_types_of_tensors():
         return x + 1, numbers, others, isinstance(3, torch.LongTensor), isinstance(x.to("meta"), torch.FloatTensor)
 
     check(fn, tensor(2), ints(2), others=[(tensor(2, dtype=torch.float64), ints(2).int())], operators=3)
+
+
+def test_tensors_made_by_calling_their_type():
+    def fn(x):
+        data = torch.Tensor([1, 2.5, True]), torch.Tensor([[1, 2], (3, 4)]), torch.Tensor((3, 4)), torch.Tensor([])
+        sizes = torch.Tensor(2, 3).fill_(1), torch.Tensor(4).zero_(), torch.Tensor(x.shape).fill_(2), torch.Tensor()
+        typed = torch.LongTensor([1, 2]), torch.BoolTensor([1, 0]), torch.DoubleTensor(2).fill_(x.shape[0])
+        return data, sizes, typed, torch.FloatTensor([x.size(0)]) + x
+
+    check(fn, tensor(3), others=[(tensor(4),)])
+
+
+def test_tensors_made_by_calling_their_type_under_other_defaults():
+    def fn(x):
+        return torch.Tensor([0.1]) + x, torch.FloatTensor([0.1])
+
+    recorder = check(fn, tensor(3), operators=3)
+    compiled = dl.compile(fn, backend=recorder)
+    found = [compiled(tensor(3))]
+    torch.set_default_dtype(torch.float64)
+    try:
+        found.append(compiled(tensor(3)))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert [[each.dtype for each in pair] for pair in found] == [
+        [torch.float32, torch.float32],
+        [torch.float64, torch.float32],
+    ]
+
+    def on_meta(x):
+        with torch.device("meta"):
+            return torch.Tensor(2).zero_(), torch.LongTensor([1]), x + 1
+
+    check(on_meta, tensor(3))
+
+
+def test_what_types_of_tensors_are_called_on_otherwise():
+    def fn(x, array):
+        try:
+            torch.Tensor("ab")
+        except TypeError:
+            x = x + 1
+        shared = torch.Tensor(x)
+        shared += 1
+        return x, shared, torch.Tensor([x[0], 1]), torch.Tensor(array), torch.Tensor(range(2))
+
+    check(fn, tensor(3), numpy.ones(2), graphs=None)

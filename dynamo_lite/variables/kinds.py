@@ -19,6 +19,7 @@ from . import (
     function,
     identity,
     iterator,
+    legacy_tensors,
     library,
     mapping,
     nn_module,

@@ -1,0 +1,58 @@
+"""Tensors made by calling their type: ``torch.Tensor(2, 3)``, ``torch.LongTensor([1, 2])``. Integers and a `torch.Size`
+are sizes, other sequences are data."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from ..reasons import UnknownCall
+from .base import Args, Kwargs, VariableTracker, unsupported
+from .constant import ConstantVariable
+from .registry import models_raw
+from .sequence import ListVariable, SizeVariable, TupleVariable
+from .symbolic import SymbolicNumber
+from .tensor import record
+
+TYPES: tuple[Any, ...] = (
+    *(torch.FloatTensor, torch.DoubleTensor, torch.HalfTensor, torch.BFloat16Tensor, torch.BoolTensor),
+    *(torch.ByteTensor, torch.CharTensor, torch.ShortTensor, torch.IntTensor, torch.LongTensor),
+)
+
+
+def _make(kind: Any, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    given = [arg.realize() for arg in args]
+    base = kind is torch.Tensor
+    if kwargs or (base and torch._C._get_default_device() != "cpu"):
+        unsupported(UnknownCall(f"torch.{kind.__name__}()", "it makes a tensor on another device"))
+    named: Kwargs = {
+        "dtype": ConstantVariable(torch.get_default_dtype() if base else kind.dtype),
+        "device": ConstantVariable(torch.device("cpu")),
+    }
+    if not given:
+        given = [ConstantVariable(0)]
+    if len(given) == 1 and isinstance(given[0], (ListVariable, TupleVariable)):
+        if isinstance(given[0], SizeVariable):
+            return record(tx, "call_function", torch.empty, given, named)
+        if _is_data(given[0]):
+            return tx.call(tx.make(torch.tensor), given, named)  # type: ignore[no-any-return]
+    elif all(_is_number(each, int) for each in given):
+        return record(tx, "call_function", torch.empty, [TupleVariable(given)], named)
+    unsupported(UnknownCall(f"torch.{kind.__name__}()", "it is given neither sizes nor a sequence of known numbers"))
+
+
+def _is_number(value: VariableTracker, *kinds: type) -> bool:
+    return isinstance(value, (ConstantVariable, SymbolicNumber)) and value.python_type() in kinds
+
+
+def _is_data(value: VariableTracker) -> bool:
+    value = value.realize()
+    if type(value) in (ListVariable, TupleVariable) and value.python_type() in (list, tuple):
+        return all(map(_is_data, value.contained() or ()))
+    return _is_number(value, int, float, bool)
+
+
+for _kind in (torch.Tensor, *TYPES):
+    models_raw(_kind, functools.partial(_make, _kind))
