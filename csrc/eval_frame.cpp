@@ -1,9 +1,11 @@
 #include "eval_frame.h"
 
 #include <utility>
+#include <vector>
 
 #include "callables.h"
 #include "frame_view.h"
+#include "global_state.h"
 #include "guards.h"
 
 namespace dynamo_lite {
@@ -102,15 +104,20 @@ PyObject* run_new_code(PyThreadState* state, Frame* frame, const Entry* entry, T
   return run_new_code(state, frame, direct.entry, thread);
 }
 
+// A function of this code with the globals and the closure of the frame's.
+Ref function_like(PyObject* code, const FrameSlots& slots) {
+  Ref function = Ref::steal(PyFunction_New(code, slots.globals));
+  PyObject* closure = PyFunction_GET_CLOSURE(slots.func);
+  if (function && closure != nullptr && PyFunction_SetClosure(function.get(), closure) < 0) return {};
+  return function;
+}
+
 // The frame's data stack has no room for the new code: it runs in a frame of its own, called with the slots.
 PyObject* run_beside(PyThreadState* state, Frame* frame, Entry* entry, Ref captured, Thread& thread) {
   const FrameSlots slots = slots_of(frame);
   if (entry->flat == nullptr) entry->flat = flattened(reinterpret_cast<PyCodeObject*>(entry->code)).release();
-  Ref function = entry->flat == nullptr ? Ref() : Ref::steal(PyFunction_New(entry->flat, slots.globals));
-  PyObject* closure = PyFunction_GET_CLOSURE(slots.func);
-  if (!function || (closure != nullptr && PyFunction_SetClosure(function.get(), closure) < 0)) {
-    return abandon(state, frame);
-  }
+  const Ref function = entry->flat == nullptr ? Ref() : function_like(entry->flat, slots);
+  if (!function) return abandon(state, frame);
   install();  // the call must come to us, whoever took the hook out meanwhile
   thread.direct = {entry->flat, entry, captured.get()};
   PyObject* result = PyObject_Vectorcall(function.get(), slots.localsplus, argument_count(slots.code), nullptr);
@@ -156,11 +163,19 @@ PyObject* continue_with(Ref result, PyObject* globals, PyObject* builtins, Threa
   return continue_with(std::move(result), globals.get(), builtins.get(), thread);
 }
 
-// What an owner says of a frame. `entry` is there if it is to be run, and new.
+// What an owner says of a frame. `entry` is there if it is to be run, and new; `code` and `error` where that code is to
+// raise the error in the frame's place.
 struct Answer {
-  enum Kind { RunEntry, RunAsItIs, RunOff, LookAgain, Error } kind;
+  enum Kind { RunEntry, RunAsItIs, RunOff, LookAgain, RaiseInside, Error } kind;
   Ref entry = {};
+  Ref code = {};
+  Ref error = {};
 };
+
+// Whether a callback's answer is (code, exception).
+bool holds_error(PyObject* answer) noexcept {
+  return PyTuple_Check(answer) && PyTuple_GET_SIZE(answer) == 2 && PyExceptionInstance_Check(PyTuple_GET_ITEM(answer, 1));
+}
 
 // Calls the owner's callback. No frame comes to us meanwhile, nor is the program's depth held against the callback.
 Ref call_back(PyThreadState* state, const FrameSlots& slots, Owner* owner, Thread& thread) {
@@ -169,9 +184,11 @@ Ref call_back(PyThreadState* state, const FrameSlots& slots, Owner* owner, Threa
   if (!view) return {};
   const HookOut out(thread.owner);
   const FreshRecursion recursion(state);
+  const KeptThread torch;  // an error may come anywhere, that of a signal's handler too
   ++thread.busy;
   Ref answer = Ref::steal(PyObject_CallOneArg(callback.get(), view.get()));
   --thread.busy;
+  if (!answer || holds_error(answer.get())) torch.restore();
   return answer;
 }
 
@@ -200,6 +217,17 @@ Ref accept(PyObject* answer, const FrameSlots& slots, Owner* owner) {
   return add_entry(slots.code, owner, tree, code, self_contained != 0);
 }
 
+Answer raise_inside(PyObject* answer, const FrameSlots& slots) {
+  PyObject* code = PyTuple_GET_ITEM(answer, 0);
+  const bool fits = PyCode_Check(code) && reinterpret_cast<PyCodeObject*>(code)->co_nfreevars == slots.code->co_nfreevars;
+  const int count = fits ? argument_count(reinterpret_cast<PyCodeObject*>(code)) : -1;
+  if (count < 1 || count < argument_count(slots.code) || count > argument_count(slots.code) + 1) {
+    PyErr_Format(PyExc_ValueError, "%R can't raise in the place of %R", code, slots.code);
+    return {Answer::Error};
+  }
+  return {Answer::RaiseInside, {}, Ref::borrow(code), Ref::borrow(PyTuple_GET_ITEM(answer, 1))};
+}
+
 Answer ask(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread) {
   if (owner->callback == Py_None || owner->callback == nullptr) return {Answer::RunAsItIs};
   const FrameSlots slots = slots_of(frame);
@@ -210,6 +238,7 @@ Answer ask(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread) {
                   PyException_GetTraceback(answer.get()));
     return {Answer::Error};
   }
+  if (holds_error(answer.get())) return raise_inside(answer.get(), slots);
   const Verdict verdict = verdict_of(answer.get());
   if (verdict == Verdict::Pass) return {Answer::RunAsItIs};
   if (verdict == Verdict::Retry) return {Answer::LookAgain};
@@ -245,6 +274,21 @@ Ref find_entry(PyCodeObject* code, Extra& extra, const Owner* owner, const Frame
 
 PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail);
 
+// Calls code that takes the frame's arguments and the error to raise, with nobody compiling.
+PyObject* run_raising(PyThreadState* state, Frame* frame, const Answer& answer, Thread& thread) {
+  const FrameSlots slots = slots_of(frame);
+  const Ref function = function_like(answer.code.get(), slots);
+  if (!function) return abandon(state, frame);
+  const int count = argument_count(reinterpret_cast<PyCodeObject*>(answer.code.get()));
+  std::vector<PyObject*> arguments(slots.localsplus, slots.localsplus + count - 1);
+  arguments.push_back(answer.error.get());
+  const OffScope off(thread);
+  PyObject* result = PyObject_Vectorcall(function.get(), arguments.data(), arguments.size(), nullptr);
+  if (result == nullptr) return abandon(state, frame);
+  discard(state, frame);
+  return result;
+}
+
 [[gnu::noinline]] PyObject* run_by_answer(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail) {
   const Ref kept = Ref::borrow(reinterpret_cast<PyObject*>(owner));
   const Answer answer = ask(state, frame, owner, thread);
@@ -255,6 +299,8 @@ PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread&
       return run_off(state, frame, thread);
     case Answer::RunAsItIs:
       return pass_on(state, frame, 0);
+    case Answer::RaiseInside:
+      return run_raising(state, frame, answer, thread);
     case Answer::LookAgain:
       return evaluate_for(state, frame, owner, thread, tail);
     case Answer::RunEntry:

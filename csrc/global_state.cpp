@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/ThreadLocalState.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/DefaultDtype.h>
@@ -470,6 +471,12 @@ void KeptState::restore() const {
   if (nesting > kept_->nesting && kept_->nesting == 0) at::autocast::clear_cache();
   while (nesting > kept_->nesting) nesting = at::autocast::decrement_nesting();
 }
+
+KeptThread::KeptThread() : kept_(std::make_unique<at::ThreadLocalState>()) {}
+
+KeptThread::~KeptThread() = default;
+
+void KeptThread::restore() const { at::ThreadLocalState::setThreadLocalState(*kept_); }
 
 bool register_global_state(PyObject* module) {
   return prepare_types() &&

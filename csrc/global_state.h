@@ -6,6 +6,10 @@
 #include <memory>
 #include <string>
 
+namespace at {
+class ThreadLocalState;
+}
+
 namespace dynamo_lite {
 
 // Whether `object` is a dynamo_lite._C.GlobalState.
@@ -25,6 +29,17 @@ class KeptState {
  private:
   struct Kept;
   std::unique_ptr<Kept> kept_;
+};
+
+// All that torch keeps for this thread: modes and hooks too.
+class KeptThread {
+ public:
+  KeptThread();
+  void restore() const;
+  ~KeptThread();
+
+ private:
+  std::unique_ptr<at::ThreadLocalState> kept_;
 };
 
 // Adds the type GlobalState to the module. False with an exception set.

@@ -61,7 +61,8 @@ class Owner:
         self, callback: Callable[[FrameView], tuple[GuardTree, CodeType] | Verdict] | None, name: str = ""
     ) -> None:
         """callback is asked about each frame with no entry that holds; None: cached code only (run only). An exception
-        that it returns is what the frame raises, with the traceback it has."""
+        that it returns is what the frame raises, with the traceback it has; of a code object and an exception, the
+        code is called in the frame's place with its arguments and the exception, uncompiled."""
     callback: Callable[[FrameView], Any] | None
     name: str
     def entries(self, code: CodeType) -> list[Entry]: ...

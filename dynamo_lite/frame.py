@@ -35,13 +35,14 @@ from .exc import (
     WrongBackendResult,
 )
 from .guards import Assumed
+from .interrupts import let_through
 from .ran_ahead import RaisedAhead, RanAhead
 from .reasons import BreakReason, DroppedGenerator, FrameLeftAlone, OperatorFailed, UncaughtException
-from .rerun import as_expected, rerun
+from .rerun import as_expected, where_graph_raises
 from .shapes import ShapePolicy, Translated
 from .translator.attempt import Attempt
 from .translator.core import BreakHere, RootTranslator
-from .translator.graph_break import break_frame, origin_of
+from .translator.graph_break import break_frame, origin_of, raising_code
 from .translator.nested_break import break_inside
 from .translator.settlings import Settlings
 from .variables.base import LazyVariable, ObservedException, VariableTracker
@@ -125,6 +126,15 @@ class FrameCompiler:
         self.raised_ahead = RaisedAhead()
 
     def __call__(self, view: _C.FrameView) -> Any:
+        try:
+            return self._answer(view)
+        except BaseException as error:  # raised where the program goes on: it leaves its blocks as it would by any
+            code = raising_code(view.code)
+            if code is None:
+                raise
+            return code, error
+
+    def _answer(self, view: _C.FrameView) -> Any:
         if self.raised_ahead.waiting:
             raised = self.raised_ahead.take(view.code, view.locals)
             if raised is not None:
@@ -153,6 +163,7 @@ class FrameCompiler:
         except (Unsupported, BackendCompilerFailed, ConstraintViolation, InternalError):
             raise
         except Exception as error:
+            let_through(error)
             place = f"{view.code.co_qualname} ({view.code.co_filename}:{view.code.co_firstlineno})"
             raise InternalError(f"translating {place} failed: {type(error).__name__}: {error}") from error
 
@@ -185,7 +196,7 @@ class FrameCompiler:
         attempt = translation.attempt
         graph_call, spent = self._run_backend(translation)
         tensors = attempt.graph.inputs if graph_call is not None else []
-        failed = rerun(view.code) if attempt.shows_failures else []
+        failed = where_graph_raises(view.code, attempt.shows_failures, raising_code(view.code))
         self_contained = translation.broken is None
         instructions = translation.cg.finish(graph_call, tensors, translation.positions, failed, self_contained)
         if not attempt.guards.answers.hold():  # the backend registered a class
@@ -342,6 +353,7 @@ class FrameCompiler:
             with tracing(TracingContext(attempt.graph.fake_mode)):
                 compiled = self._backend_for(attempt)(gm, [each.example for each in attempt.graph.inputs])
         except Exception as error:
+            let_through(error)
             raise BackendCompilerFailed(self.name, error) from error
         if not callable(compiled):
             raise WrongBackendResult(self.name, f"returned {described(compiled)}, which can't be called")

@@ -9,7 +9,7 @@ done where a condition on data, of which one outcome only raises, is not as the 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from typing import Any
 
@@ -19,6 +19,7 @@ from . import _C, logs
 from .bytecode import emit
 from .bytecode.instructions import Instruction
 from .exc import WrongBackendResult
+from .interrupts import comes_of_signal
 
 _ERROR = "___error"
 _VARIADIC = CO_VARARGS | CO_VARKEYWORDS
@@ -62,31 +63,59 @@ def _is_of_a_hook(error: Exception) -> bool:
     return hooks is not None and not isinstance(error, _OF_OPERATORS)
 
 
-def _note(error: BaseException, name: str) -> None:
-    """Said aloud: if the program doesn't raise it as well, the fault is the graph's or its backend's."""
+def _to_raise(error: BaseException, name: str) -> BaseException | None:
+    """The error if it is to be raised; None if the frame is run again. That is said aloud: if the program doesn't raise
+    it as well, the fault is the graph's or its backend's."""
     if not isinstance(error, Exception) or isinstance(error, WrongBackendResult) or _is_of_a_hook(error):
-        raise error
-    if isinstance(error, Unexpected):
-        return
-    logs.breaks.warning("the graph of %s raised %s: %s; running it as it is", name, type(error).__name__, error)
+        return error
+    if comes_of_signal(error):
+        return error
+    if not isinstance(error, Unexpected):
+        logs.breaks.warning("the graph of %s raised %s: %s; running it as it is", name, type(error).__name__, error)
+    return None
 
 
-_NOTE = _C.GraphCall(_note)  # nothing that it calls is compiled
+_TO_RAISE = _C.GraphCall(_to_raise)  # nothing that it calls is compiled
 
 
-def rerun(code: types.CodeType) -> list[Instruction]:
-    """Where the graph's call raises to: calls ``code`` in the frame's place, with the arguments it was given."""
-    count = code.co_argcount + code.co_kwonlyargcount + (code.co_flags & _VARIADIC).bit_count()
+def where_graph_raises(code: types.CodeType, again: bool, inside: types.CodeType | None) -> list[Instruction]:
+    """Where the graph's call raises to; nothing if that is out of the frame. ``again``: ``code`` is run as it is, with
+    the frame's arguments. ``inside``: what raises an error where the frame goes on (`raising_code`)."""
+    if not again and inside is None:
+        return []
+    block = [emit.store_fast(_ERROR)]
+    if inside is None:
+        raises = [emit.load_fast(_ERROR), emit.make("RAISE_VARARGS", 1)]
+    else:
+        names = [*inside.co_varnames[: inside.co_argcount - 1], _ERROR]
+        raises = _continue(inside, names)
+    if again:
+        block += [
+            emit.push_null(),
+            emit.load_const(_TO_RAISE),
+            emit.load_fast(_ERROR),
+            emit.load_const(code.co_qualname),
+        ]
+        block += [*emit.call(2), emit.store_fast(_ERROR), emit.load_fast(_ERROR), emit.jump_if_not_none(raises[0])]
+        count = code.co_argcount + code.co_kwonlyargcount + (code.co_flags & _VARIADIC).bit_count()
+        block += _continue(_as_it_is(code, count), code.co_varnames[:count])
+    return [*block, *raises]
+
+
+def _as_it_is(code: types.CodeType, count: int) -> types.CodeType:
     plain = code.replace(
         co_argcount=count, co_posonlyargcount=0, co_kwonlyargcount=0, co_flags=code.co_flags & ~_VARIADIC
     )
     _C.mark_code(plain, _C.MARK_SKIP_RECURSIVE)
-    block = [emit.store_fast(_ERROR), emit.push_null(), emit.load_const(_NOTE), emit.load_fast(_ERROR)]
-    block += [emit.load_const(code.co_qualname), *emit.call(2), emit.pop_top(), emit.make("DELETE_FAST", _ERROR)]
-    block += [emit.push_null(), emit.load_const(_C.Resume(plain))]
+    return plain
+
+
+def _continue(code: types.CodeType, names: Sequence[str]) -> list[Instruction]:
+    """Return a continuation that calls ``code``, whose closure is the frame's, with these locals."""
+    block = [emit.push_null(), emit.load_const(_C.Resume(code))]
     if code.co_freevars:
         block += [*map(emit.load_closure, code.co_freevars), emit.make("BUILD_TUPLE", len(code.co_freevars))]
     else:
         block.append(emit.load_const(None))
-    block += map(emit.load_fast, code.co_varnames[:count])
-    return [*block, *emit.call(count + 1), emit.return_value()]
+    block += map(emit.load_fast, names)
+    return [*block, *emit.call(len(names) + 1), emit.return_value()]

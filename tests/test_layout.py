@@ -27,7 +27,7 @@ WALK = [
     {"side_effects", "graph", "guards", "shapes", "source", "rerun", "ran_ahead", "abstract_answers"}
     | {"formulas", "expressions"},
     {"bytecode"},
-    {"skip"},
+    {"skip", "interrupts"},
     {"cache"},
     {"backends"},
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import types
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from typing import Any
 
@@ -64,13 +64,13 @@ class ResumePoint:
     """What a call goes on in, for one that is under way: the frame goes on at the next instruction, with its result."""
 
     def arguments(self) -> list[str]:
-        """Parameters: what ``super()`` takes for self, the stack, the error, the callee's, the locals."""
+        """Parameters: what ``super()`` takes for self, the stack, the callee's, the locals, the error."""
         stack = [STACK.format(at) for at in range(self.depth) if at not in self.nulls]
         first = [] if self.first is None else [self.first]
         rest = [name for name in self.names if name != self.first]
         error = [_ERROR] if self.raising else []
         callee = [CLOSURE, ARGUMENTS] if self.callee is not None else []
-        return [*first, *stack, *error, *callee, *rest]
+        return [*first, *stack, *callee, *rest, *error]
 
 
 @dataclass
@@ -79,6 +79,7 @@ class ResumeInfo:
     ``call``: its own index of the call that was under way, -1 if none was."""
 
     original: types.CodeType
+    point: ResumePoint
     origin: list[int | None]
     call: int = -1
 
@@ -113,6 +114,25 @@ def origin_of(code: types.CodeType, index: int) -> tuple[types.CodeType, int | N
     return (code, index) if info is None else (info.original, info.origin[index])
 
 
+def raising_code(code: types.CodeType) -> types.CodeType | None:
+    """Of a resume function that goes on in a ``try`` or ``with``: the one which raises there the error that it takes as
+    one more argument, the last, or as its last if it raises as it is. None where raising to the caller is the same."""
+    info = RESUME_CODES.info(code)
+    if info is None or info.point.generator:
+        return None
+    point = info.point
+    inside = point.callee is not None and raises_in(point.callee) is not None
+    if decode(info.original)[point.index].handler is None and not inside:
+        return None
+    return RESUME_CODES.get(info.original, replace(point, raising=True))
+
+
+def raises_in(function: ResumeFunction) -> ResumeFunction | None:
+    """The same of what makes resume functions."""
+    code = raising_code(function.code)
+    return None if code is None else ResumeFunction(code, function.namespace)
+
+
 def goes_on_inside(tx: Any) -> bool:
     """Whether the current instruction makes a call that was under way when the graph was broken inside of it."""
     info = RESUME_CODES.info(tx.code)
@@ -134,13 +154,16 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
             prologue += [emit.load_fast(STACK.format(at)), emit.make("DELETE_FAST", STACK.format(at))]
         if at in point.handled:
             prologue += [emit.make("PUSH_EXC_INFO"), emit.pop_top()]
-    if point.raising:
+    callee = point.callee
+    if point.raising and callee is not None:
+        callee = raises_in(callee)
+    if point.raising and callee is None:
         prologue += [emit.load_fast(_ERROR), emit.make("DELETE_FAST", _ERROR)]
         again = emit.make("RERAISE", 0)
         again.handler = start.handler
         prologue.append(again)
-    elif point.callee is not None:
-        calls = _callee_call(point.callee)
+    elif callee is not None:
+        calls = _callee_call(callee, point.raising)
         again = calls[-1]
         for instruction in calls:
             instruction.handler = start.handler
@@ -170,14 +193,17 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
     if point.callee is not None:
         index_of[id(again)] = point.index
         call = kept.index(again)
-    return code, ResumeInfo(original, _origins(code, kept, index_of), call)
+    return code, ResumeInfo(original, point, _origins(code, kept, index_of), call)
 
 
-def _callee_call(callee: ResumeFunction) -> list[Instruction]:
+def _callee_call(callee: ResumeFunction, raising: bool) -> list[Instruction]:
     """Call the callee's resume function in the place of the call that was under way."""
+    given = [ARGUMENTS, *([_ERROR] if raising else [])]
     make = emit.call_function([emit.load_const(callee)], [[emit.load_fast(CLOSURE)]])
     found = [emit.push_null(), *make, emit.load_fast(ARGUMENTS)]
-    found += [emit.make("DELETE_FAST", name) for name in (CLOSURE, ARGUMENTS)]
+    if raising:
+        found += [emit.load_fast(_ERROR), emit.make("BUILD_TUPLE", 1), emit.binary_op("+")]
+    found += [emit.make("DELETE_FAST", name) for name in (CLOSURE, *given)]
     return [*found, emit.make("CALL_FUNCTION_EX", 0)]
 
 

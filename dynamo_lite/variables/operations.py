@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from .. import skip
+from ..interrupts import let_through
 from ..reasons import (
     DisabledCall,
     UnknownCall,
@@ -71,6 +72,7 @@ class Operations:
         try:
             return function(*args, **(kwargs or {}))
         except skip.FOLDED_ERRORS as error:
+            let_through(error)
             if type(error).__module__ != "builtins":
                 unsupported(UnsupportedOperation("a call", f"known values, which raises {type(error).__name__}"))
             self.raise_error(type(error), *error.args)

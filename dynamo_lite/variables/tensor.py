@@ -22,6 +22,7 @@ from torch.utils._device import _device_constructors
 from .. import config
 from ..exc import Unsupported
 from ..higher_order import plain_tensor
+from ..interrupts import let_through
 from ..reasons import (
     DataDependentBranch,
     DataDependentValue,
@@ -710,6 +711,7 @@ def compute(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) ->
     except UnsupportedOperatorException as error:
         unsupported(OperatorFailed(operator_name(target), f"no fake implementation of {error}"))
     except _OPERATOR_ERRORS as error:
+        let_through(error)
         first = str(error).strip().partition("\n")[0]
         unsupported(OperatorFailed(operator_name(target), f"{type(error).__name__}: {first}", over_operands=True))
 

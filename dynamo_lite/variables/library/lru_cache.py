@@ -14,6 +14,7 @@ from typing import Any
 
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
+from ...interrupts import let_through
 from ...reasons import UnknownCall, UnsupportedOperation
 from ...source import Source
 from ..attributes import MethodVariable, binds, class_attribute
@@ -116,6 +117,7 @@ class CachedVariable(UserObjectVariable):
             with unset_fake_temporarily():
                 self.value(*args, **named)
         except Exception as error:  # the program's own: it is raised once more where CPython makes the call
+            let_through(error)
             if in_python:
                 ahead.raised(function, args, named, error)
             unsupported(UnknownCall(self.describe(), f"it raised {type(error).__name__}"))

@@ -19,6 +19,7 @@ import torch
 import torch._numpy
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
+from ...interrupts import let_through
 from ...reasons import DataDependentValue, OperatorFailed, UnsupportedAttribute, UnsupportedOperation
 from ...skip import FOLDED_ERRORS
 from ...source import Source
@@ -296,6 +297,7 @@ def call(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwa
             warnings.simplefilter("ignore")
             expected = real(*trial_args, **trial_named)
     except FOLDED_ERRORS as error:
+        let_through(error)
         unsupported(OperatorFailed(getattr(target, "__name__", "numpy"), f"{type(error).__name__}: {error}"))
     for variable, ones in tried:
         if expected is ones:

@@ -1,0 +1,286 @@
+"""Errors that are not the program's, of a backend or a signal's handler: they come out as they are, through the blocks
+that the program is in."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from dynamo_lite import _C
+from programs import tensor
+
+
+class Late(RuntimeError):
+    pass
+
+
+class Block:
+    def __init__(self, name, events, swallows=None):
+        self.name, self.events, self.swallows = name, events, swallows
+
+    def __enter__(self):
+        self.events.append(f"in {self.name}")
+
+    def __exit__(self, kind, error, traceback):
+        self.events.append(f"out of {self.name}: {kind.__name__ if kind else None}")
+        return self.swallows is not None and kind is not None and issubclass(kind, self.swallows)
+
+
+def ring():
+    signal.raise_signal(signal.SIGALRM)
+
+
+@pytest.fixture
+def alarm():
+    def late(number, frame):
+        raise Late("too late")
+
+    before = signal.signal(signal.SIGALRM, late)
+    yield
+    signal.signal(signal.SIGALRM, before)
+
+
+def failing_at(number, fail):
+    """A backend that fails to compile the graph of that number, from 1."""
+    made = []
+
+    def backend(gm, example_inputs):
+        made.append(gm)
+        if len(made) == number:
+            fail()
+        return gm.forward
+
+    return backend
+
+
+def running_into(number, fail):
+    """A backend whose graph of that number fails when it is run."""
+    made = []
+
+    def backend(gm, example_inputs):
+        made.append(gm)
+        if len(made) != number:
+            return gm.forward
+
+        def call(*inputs):
+            fail()
+            return gm.forward(*inputs)
+
+        return call
+
+    return backend
+
+
+def interrupted():
+    raise KeyboardInterrupt
+
+
+def broken():
+    raise ValueError("a bug of the backend")
+
+
+def in_blocks(x, events):
+    try:
+        with Block("with", events):
+            x = x + 1
+            dl.graph_break()
+            x = x * 2
+        dl.graph_break()
+        x = x - 3
+    finally:
+        events.append("finally")
+    return x
+
+
+@pytest.mark.parametrize(
+    "backend, error",
+    [
+        (failing_at(2, broken), dl.exc.BackendCompilerFailed),
+        (failing_at(2, interrupted), KeyboardInterrupt),
+        (failing_at(2, ring), Late),
+        (running_into(2, interrupted), KeyboardInterrupt),
+        (running_into(2, ring), Late),
+    ],
+)
+def test_blocks_are_left(alarm, backend, error):
+    events = []
+    with pytest.raises(error):
+        dl.compile(in_blocks, backend=backend)(tensor(2), events)
+    assert events == ["in with", f"out of with: {error.__name__}", "finally"]
+
+
+def test_error_after_a_block():
+    events = []
+    with pytest.raises(dl.exc.BackendCompilerFailed):
+        dl.compile(in_blocks, backend=failing_at(3, broken))(tensor(2), events)
+    assert events == ["in with", "out of with: None", "finally"]
+
+
+def test_block_takes_the_error():
+    def fn(x, events):
+        with Block("with", events, dl.exc.BackendCompilerFailed):
+            x = x + 1
+            dl.graph_break()
+            x = x * 2
+        return x
+
+    events = []
+    found = dl.compile(fn, backend=failing_at(2, broken))(tensor(2), events)
+    assert torch.equal(found, tensor(2) + 1)
+    assert events == ["in with", "out of with: BackendCompilerFailed"]
+
+
+def test_blocks_of_an_inlined_callee():
+    def inner(x, events):
+        with Block("inner", events):
+            x = x + 1
+            dl.graph_break()
+            return x * 2
+
+    def outer(x, events):
+        with Block("outer", events):
+            x = inner(x, events)
+        return x + 1
+
+    for backend in (failing_at(2, broken), running_into(2, interrupted)):
+        events = []
+        with pytest.raises((dl.exc.BackendCompilerFailed, KeyboardInterrupt)) as caught:
+            dl.compile(outer, backend=backend)(tensor(2), events)
+        name = caught.type.__name__
+        assert events == ["in outer", "in inner", f"out of inner: {name}", f"out of outer: {name}"]
+
+
+def test_block_of_a_callee_takes_the_error():
+    def inner(x, events):
+        with Block("inner", events, dl.exc.BackendCompilerFailed):
+            x = x + 1
+            dl.graph_break()
+            return x * 2
+        return x
+
+    def outer(x, events):
+        with Block("outer", events):
+            x = inner(x, events)
+        return x - 5
+
+    events = []
+    found = dl.compile(outer, backend=failing_at(2, broken))(tensor(2), events)
+    assert torch.equal(found, tensor(2) + 1 - 5)
+    assert events == ["in outer", "in inner", "out of inner: BackendCompilerFailed", "out of outer: None"]
+
+
+def test_error_while_another_is_handled():
+    def fn(x, events):
+        try:
+            raise LookupError("first")
+        except LookupError:
+            x = x + 1
+            dl.graph_break()
+            x = x * 2
+        finally:
+            events.append("finally")
+        return x
+
+    events = []
+    with pytest.raises(dl.exc.BackendCompilerFailed):
+        dl.compile(fn, backend=failing_at(2, broken))(tensor(2), events)
+    assert events == ["finally"]
+
+
+def test_error_where_one_is_raised_again():
+    def fails():
+        raise LookupError("first")
+
+    fails = dl.disable(fails)
+
+    def fn(x, events):
+        try:
+            x = x + 1
+            fails()
+        except LookupError:
+            events.append("handled")
+            x = x * 2
+        finally:
+            events.append("finally")
+        return x
+
+    events = []
+    with pytest.raises(dl.exc.BackendCompilerFailed):
+        dl.compile(fn, backend=failing_at(2, broken))(tensor(2), events)
+    assert events[-1] == "finally"
+
+
+def test_signal_while_an_operator_is_traced(alarm):
+    rings = [1]
+
+    @torch.library.custom_op("dl_test_interrupts::slow", mutates_args=())
+    def slow(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    @slow.register_fake
+    def _(x):
+        if rings:
+            rings.clear()
+            ring()
+        return torch.empty_like(x)
+
+    def fn(x):
+        with torch.no_grad():
+            return slow(x) * 2
+
+    compiled = dl.compile(fn, backend="eager")
+    with pytest.raises(Late):
+        compiled(tensor(2))
+    assert torch.is_grad_enabled() and not _C.hook_installed()
+    assert torch._C._len_torch_dispatch_stack() == 0
+    dl.counters.reset()
+    assert torch.equal(compiled(tensor(2)), fn(tensor(2)))
+    assert dl.counters.graphs == 1
+
+
+def test_signal_while_a_graph_runs_is_not_the_programs(alarm):
+    """The program handles errors of its operators; what a signal's handler raises is not run again and lost."""
+    calls = []
+
+    def fn(x):
+        try:
+            return x / (x + 1)
+        except ZeroDivisionError:
+            return x
+
+    def count():
+        calls.append(1)
+        if len(calls) == 1:
+            ring()
+
+    compiled = dl.compile(fn, backend=running_into(1, count))
+    with pytest.raises(Late):
+        compiled(tensor(2))
+    assert torch.equal(compiled(tensor(2)), fn(tensor(2)))
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("kind", ["partial", "method", "object"])
+def test_handlers_of_other_kinds(kind):
+    import functools
+
+    class Handler:
+        def __call__(self, number, frame):
+            raise Late
+
+        def method(self, number, frame):
+            raise Late
+
+    def handler(text, number, frame):
+        raise Late(text)
+
+    made = {"partial": functools.partial(handler, "text"), "method": Handler().method, "object": Handler()}[kind]
+    before = signal.signal(signal.SIGALRM, made)
+    try:
+        with pytest.raises(Late):
+            dl.compile(lambda x: x + 1, backend=failing_at(1, ring))(tensor(2))
+    finally:
+        signal.signal(signal.SIGALRM, before)
