@@ -17,12 +17,14 @@ from ..reasons import UnknownCall, UnsupportedAttribute, UnsupportedOperation
 from ..source import Source
 from .attributes import MISSING, bind, class_lookup
 from .base import Args, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_if
-from .constant import ConstantVariable
+from .constant import ConstantVariable, unless_refused
 from .context import ContextVariable
 from .mapping import DictVariable
 from .registry import Model, models, models_if, provides
 from .sequence import ListVariable, SizeVariable, TupleVariable
+from .symbols import method_of
 from .tensor import METHODS, TensorMethod, TensorVariable, record, wrap_plain
+from .text import text_by
 
 _TENSOR = torch.Tensor
 _DISPATCH = "__torch_dispatch__"
@@ -75,16 +77,21 @@ class SubclassVariable(TensorVariable):
             return None
         return LazyVariable(tx.attempt, namespace[name], self.source.child("instance_dict").child("dict_item", name))
 
+    def special(self, tx: Any, name: str) -> VariableTracker | None:
+        raw = tx.lookup(self.cls, name)
+        return None if raw is class_lookup(_TENSOR, name) else bind(tx, raw, name, self, self.cls)
+
     def getattr(self, tx: Any, name: str) -> VariableTracker:
-        if not asks_classes(tx):
+        raw = tx.lookup(self.cls, name)
+        overridden = raw is not class_lookup(_TENSOR, name)
+        if not asks_classes(tx) and not overridden:
             if name in _OF_THE_OBJECT:
                 unsupported(UnsupportedAttribute(self.describe(), name))
             return super().getattr(tx, name)
         own = self._instance_attribute(tx, name)
         if own is not None:
             return own
-        raw = class_lookup(self.cls, name)
-        if raw is not class_lookup(_TENSOR, name):
+        if overridden:
             if isinstance(raw, (types.FunctionType, classmethod, staticmethod, property)):
                 return bind(tx, raw, name, self, self.cls)
             return tx.generic_getattr(self, name)
@@ -104,25 +111,61 @@ class SubclassVariable(TensorVariable):
             return ask(tx, name, [self, *args], kwargs)
         return super().call_method(tx, name, args, kwargs)
 
-    def length(self, tx: Any) -> int:
-        if asks_classes(tx):
-            return ask(tx, len, [self], {}).as_constant()  # type: ignore[no-any-return]
-        return super().length(tx)
+    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        return self._special(tx, "__getitem__", key) or super().getitem(tx, key)
+
+    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+        if self._special(tx, "__setitem__", key, value) is None:
+            super().setitem(tx, key, value)
+
+    def length(self, tx: Any) -> Any:
+        found = self._special(tx, "__len__")
+        if found is not None:
+            return tx.index_value(found)
+        return ask(tx, len, [self], {}).as_constant() if asks_classes(tx) else super().length(tx)
 
     def truth(self, tx: Any) -> bool:
+        found = self._special(tx, "__bool__")
+        if found is not None:
+            return tx.truth(found)  # type: ignore[no-any-return]
         return tx.truth(ask(tx, bool, [self], {})) if asks_classes(tx) else super().truth(tx)
 
     def iterate(self, tx: Any) -> VariableTracker:
         """``Tensor.__iter__`` asks for nothing itself; its parts do."""
+        found = self._special(tx, "__iter__")
+        if found is not None:
+            return found
         if not asks_classes(tx):
             return super().iterate(tx)
         ask(tx, "dim", [self], {})
         return tx.iterate(ask(tx, "unbind", [self, ConstantVariable(0)], {}))  # type: ignore[no-any-return]
 
+    def contains(self, tx: Any, item: VariableTracker) -> bool:
+        found = self._special(tx, "__contains__", item)
+        return super().contains(tx, item) if found is None else tx.truth(found)
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        found = self._special(tx, method_of(symbol, "r" if reflected else ""), other)
+        return super().binary(tx, symbol, other, reflected) if found is None else unless_refused(found)
+
+    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        found = self._special(tx, method_of(symbol, "i"), other)
+        return super().inplace(tx, symbol, other) if found is None else unless_refused(found)
+
+    def unary(self, tx: Any, function: Any) -> VariableTracker | None:
+        return self._special(tx, f"__{function.__name__}__") or super().unary(tx, function)
+
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        found = self._special(tx, method_of(symbol), other)
+        if found is not None:
+            return unless_refused(found)
         if asks_classes(tx) and not isinstance(other, (TensorVariable, ConstantVariable)):
             unsupported(UnsupportedOperation(f"`{symbol}`", self.describe()))
         return super().compare(tx, symbol, other)
+
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        method = self.special(tx, name) or (self.special(tx, "__repr__") if name == "__str__" else None)
+        return super().text(tx, name) if method is None else text_by(tx, method, name)
 
     def reconstruct(self, cg: Any) -> None:
         cg.call(as_subclass, [lambda: cg.graph_output(self.plain), lambda: cg.load_const(self.cls)])
@@ -161,7 +204,7 @@ def ask(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     named: Args = []
     if asked.kwargs is not None:
         named = [DictVariable({name: _tracker(tx, value, known) for name, value in asked.kwargs.items()})]
-    raw = class_lookup(cls, _FUNCTION)
+    raw = tx.lookup(cls, _FUNCTION)
     if raw is _DEFAULT:
         return _default(tx, tx.make(cls), function, None, given, *named)
     if not isinstance(raw, classmethod) or not isinstance(raw.__func__, types.FunctionType):

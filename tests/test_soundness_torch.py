@@ -1,0 +1,232 @@
+"""Programs about torch's own classes, state and tracers that came out wrong once."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import dynamo_lite as dl
+from programs import check, tensor
+
+# -- what a backend makes of a graph -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: torch.ones(3, requires_grad=True),
+        lambda x: torch.zeros_like(x, requires_grad=True),
+        lambda x: torch.tensor([1.0, 2.0, 3.0], requires_grad=True),
+        lambda x: x.new_full((3,), 2.0, requires_grad=True),
+    ],
+    ids=["ones", "zeros_like", "tensor", "new_full"],
+)
+@pytest.mark.parametrize("with_gradient", [False, True])
+def test_leaves_that_factories_make_take_gradients(make, with_gradient):
+    def fn(x, make):
+        leaf = make(x)
+        return leaf, leaf * 2 + x
+
+    x = tensor(3, grad=with_gradient)
+    compiled = dl.compile(fn, backend="aot_eager")
+    for _ in range(2):
+        leaf, out = compiled(x, make)
+        out.sum().backward()
+        assert leaf.is_leaf and torch.equal(leaf.grad, torch.full((3,), 2.0))
+
+
+def test_a_leaf_that_stays_inside_does_not_break():
+    def fn(x):
+        return x * torch.ones(3, requires_grad=True)
+
+    check(fn, tensor(3, grad=True), operators=2, backward=True)
+
+
+def _assigned(x, mask, y):
+    x = x.clone()
+    x[mask] = y
+    return x
+
+
+def _put(x, mask, y):
+    return x.index_put((mask,), y)
+
+
+@pytest.mark.parametrize("fn", [_assigned, _put])
+@pytest.mark.parametrize("takes_gradient", [False, True])
+def test_what_is_written_by_a_mask_takes_gradients(fn, takes_gradient):
+    x, y = tensor(4, grad=True), tensor(2, seed=1, grad=takes_gradient)
+    mask = torch.tensor([True, False, True, False])
+    compiled = dl.compile(fn, backend="aot_eager")
+    for _ in range(2):
+        given = [x, y] if takes_gradient else [x]
+        found = torch.autograd.grad(compiled(x, mask, y).sin().sum(), given)
+        expected = torch.autograd.grad(fn(x, mask, y).sin().sum(), given)
+        assert all(map(torch.equal, found, expected))
+    check(fn, tensor(4, grad=True), mask, tensor(2, grad=takes_gradient), graphs=(0, 2), breaks=int(takes_gradient))
+
+
+def test_python_types_are_types_of_data():
+    def fn(x):
+        made = torch.zeros(2, dtype=int), torch.ones(2, dtype=float), torch.full((2,), 1, dtype=complex)
+        return made, (x * 5).to(bool).to(float).to(int) + 8, x.new_zeros(2, dtype=bool), x.sum(dtype=float)
+
+    check(fn, tensor(3))
+
+
+def test_old_tensor_types_are_types_of_data():
+    def fn(x):
+        half = x.type(torch.HalfTensor)
+        return half, x.type(half.type()), x.type(torch.LongTensor).type(torch.float64)
+
+    check(fn, tensor(3))
+
+
+# -- what is asked ----------------------------------------------------------------------------------------------------
+
+
+def test_isinstance_by_hooks_of_torchs_metaclasses():
+    storages = torch.FloatStorage(3), torch.LongStorage(3)
+    marked = torch.ones(3)
+    marked._is_param = True
+
+    def fn(x, marked):
+        kinds = [isinstance(each, torch.FloatStorage) for each in storages]
+        return x + 1, kinds, isinstance(marked, nn.Parameter), isinstance(x, nn.Parameter), isinstance(x, nn.Buffer)
+
+    check(fn, tensor(3), marked, graphs=(1, 2), breaks=None)
+    check(lambda x: x + isinstance(x, nn.Parameter), marked, others=[(tensor(3),)], all_graphs=2)
+
+
+def test_whether_a_profiler_is_on_is_asked_each_time():
+    def fn(x):
+        return x + 1 if torch.autograd._profiler_enabled() else x - 1
+
+    x = tensor(3)
+    compiled = dl.compile(fn, backend="eager")
+    assert torch.equal(compiled(x), x - 1)
+    with torch.autograd.profiler.profile():
+        assert torch.equal(compiled(x), x + 1)
+    assert torch.equal(compiled(x), x - 1)
+
+
+class Wrapped(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def test_a_subclass_of_tensor_gets_a_method_of_its_own_later():
+    x = torch.ones(3).as_subclass(Wrapped)
+    compiled = dl.compile(lambda x: x.sigmoid(), backend="eager")
+    assert torch.equal(compiled(x), torch.ones(3).sigmoid())
+    Wrapped.sigmoid = lambda self: 7
+    try:
+        assert compiled(x) == 7
+    finally:
+        del Wrapped.sigmoid
+    assert torch.equal(compiled(x), torch.ones(3).sigmoid())
+
+
+def test_a_subclass_of_tensor_gets_an_operator_of_its_own_later():
+    x = torch.ones(3).as_subclass(Wrapped)
+    compiled = dl.compile(lambda x: x + 1, backend="eager")
+    assert torch.equal(compiled(x), torch.full((3,), 2.0))
+    Wrapped.__add__ = lambda self, other: "own"
+    try:
+        assert compiled(x) == "own"
+    finally:
+        del Wrapped.__add__
+    assert torch.equal(compiled(x), torch.full((3,), 2.0))
+
+
+class Odd(torch.Tensor):
+    """Has special methods of its own, which Python calls before torch asks the class."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+    def __add__(self, other):
+        return "add", other
+
+    def __radd__(self, other):
+        return "radd", other
+
+    def __iadd__(self, other):
+        return "iadd", other
+
+    def __lt__(self, other):
+        return "lt", other
+
+    def __neg__(self):
+        return "neg"
+
+    def __getitem__(self, key):
+        return "item", key
+
+    def __len__(self):
+        return 17
+
+    def __bool__(self):
+        return False
+
+    def __iter__(self):
+        return iter(["one", "other"])
+
+    def __contains__(self, item):
+        return item == "this"
+
+    def exp(self):
+        return "exp"
+
+
+def test_special_methods_of_a_subclass_of_tensor():
+    def fn(x, plain):
+        y = x
+        y += 1
+        asked = [x + 1, 2 + x, y, x < 3, x > 3, -x, x[1, 2], len(x), not x, list(x), "this" in x, "that" in x, x.exp()]
+        with torch._C.DisableTorchFunctionSubclass():
+            asked += [x + 1, -x, x.exp(), x * 2]
+        return asked, x * 2, plain + 1
+
+    x, plain = tensor(3).as_subclass(Odd), tensor(3)
+    compiled = dl.compile(fn, backend="eager")
+    for _ in range(2):
+        expected, found = fn(x, plain), compiled(x, plain)
+        assert torch.equal(torch.Tensor.as_subclass(found[0].pop(), torch.Tensor), plain * 2)
+        expected[0].pop()
+        assert found[0][4].tolist() == expected[0].pop(4).tolist() and found[0].pop(4) is not None
+        assert found[0] == expected[0] and type(found[1]) is Odd
+        assert found[1].tolist() == expected[1].tolist() and torch.equal(found[2], expected[2])
+
+
+def test_torch_jit_traces_what_is_compiled_as_it_is():
+    compiled = dl.compile(lambda x: (x + 1).relu(), backend="eager")
+    traced = torch.jit.trace(compiled, tensor(3))
+    x = tensor(5)
+    assert torch.equal(traced(x), (x + 1).relu())
+    assert torch.equal(compiled(x), (x + 1).relu())
+    traced = torch.jit.trace(compiled, x)  # there is an entry for it now
+    assert torch.equal(traced(tensor(7)), (tensor(7) + 1).relu())
+
+
+# -- a list extended by itself ----------------------------------------------------------------------------------------
+
+
+class Items(list):
+    def twice(self):
+        self.extend(self)
+        return self
+
+
+def test_a_list_of_the_programs_class_extended_by_itself():
+    def fn(x, items):
+        items.twice()
+        made = Items([x])
+        made.twice().twice()
+        made += made
+        return len(items), len(made), sum(items), made[-1] + 1
+
+    check(fn, tensor(3), Items([tensor(3), tensor(3, seed=1)]))
