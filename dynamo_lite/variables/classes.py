@@ -8,8 +8,10 @@ import sys
 import types
 from typing import Any
 
+import torch
+
 from .. import skip
-from ..reasons import UnsupportedOperation
+from ..reasons import UnsupportedOperation, UnsupportedValue
 from .attributes import MISSING, bind, class_attribute, class_lookup, guard_class_lacks, is_data_descriptor
 from .base import (
     Args,
@@ -74,12 +76,22 @@ def loaded_module(tx: Any, name: str) -> VariableTracker:
     return LazyVariable(tx.attempt, sys.modules[name], modules.child("dict_item", name)).realize()
 
 
+_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+
+
 class ClassVariable(KnownVariable):
     """A class that exists."""
 
     __slots__ = ()
     known_by_identity = True
     immortal = True
+
+    def as_fx(self) -> tuple[Any, Any]:
+        """Python's numbers stand for types of data. Of other classes a graph's code can't name each."""
+        dtype = _DTYPES.get(self.value)
+        if dtype is None:
+            unsupported(UnsupportedValue(self.describe(), "an operator can't take it as an argument"))
+        return dtype, dtype
 
     def key(self) -> Any:
         if not told_by_identity(self.value):

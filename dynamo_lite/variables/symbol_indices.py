@@ -5,9 +5,12 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from .base import Args, Kwargs, VariableTracker
+import torch
+
+from ..reasons import DataDependentValue
+from .base import Args, Kwargs, VariableTracker, unsupported
 from .constant import ConstantVariable
-from .sequence import SliceVariable, TupleVariable
+from .sequence import ListVariable, SliceVariable, TupleVariable
 from .symbolic import SymbolicNumber
 from .tensor import TensorVariable, record, rewrites
 
@@ -54,9 +57,32 @@ def _getitem(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker 
     return _selected(tx, *args)
 
 
+def _is_mask(part: VariableTracker) -> bool:
+    part = part.realize()
+    if isinstance(part, (TupleVariable, ListVariable)):
+        return any(map(_is_mask, part.items))
+    return isinstance(part, TensorVariable) and part.fake.dtype in (torch.bool, torch.uint8)
+
+
+def _check_mask(name: str, key: VariableTracker, value: VariableTracker) -> None:
+    """Where masks choose what is written, its gradient has a size that hangs on data."""
+    value = value.realize()
+    if isinstance(value, TensorVariable) and value.fake.requires_grad and torch.is_grad_enabled() and _is_mask(key):
+        unsupported(DataDependentValue(f"the gradient of what {name} writes by a mask"))
+
+
+@rewrites("index_put", "index_put_")
+def _index_put(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    given = dict(zip(("input", "indices", "values"), args)) | kwargs
+    if "indices" in given and "values" in given:
+        _check_mask(name, given["indices"], given["values"])
+    return None
+
+
 @rewrites("setitem")
 def _setitem(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     tensor, key, value = args
+    _check_mask("an assignment", key, value)
     view = _selected(tx, tensor, key)
     return (
         None

@@ -431,7 +431,16 @@ def _new(tx: Any, tensor: TensorVariable, *args: VariableTracker, **kwargs: Vari
     return record(tx, "call_method", "new_empty" if sized else "new", [tensor, *args], kwargs)
 
 
+def _type(tx: Any, tensor: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    """Of a class of torch's old ones, which has no instances, the name says as much."""
+    if args and type(getattr(args[0], "value", None)) is type(torch.FloatTensor):
+        cls = args[0].as_constant()
+        args = (ConstantVariable(f"{cls.__module__}.{cls.__name__}"), *args[1:])
+    return record(tx, "call_method", "type", [tensor, *args], kwargs)
+
+
 METHODS: dict[str, Any] = {
+    "type": _type,
     "new": _new,
     "storage_offset": _storage_offset,
     "requires_grad_": _requires_grad_,
@@ -462,6 +471,8 @@ def _tensor_result(tx: Any, node: Any, fake: torch.Tensor) -> VariableTracker:
     cls = torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
     found = TensorVariable(node, fake, cls)
     tx.attempt.fakes[id(fake)] = found
+    if fake.requires_grad and fake.is_leaf:  # it was made so: ``torch.zeros(3, requires_grad=True)``
+        tx.attempt.leaves_made[found] = tx.attempt.root_step
     return found
 
 
