@@ -175,6 +175,10 @@ class VariableTracker:
         """The instances of subclasses of Tensor where torch looks for them: the value, or items of a sequence."""
         return ()
 
+    def holds_items_in(self, container: VariableTracker) -> bool:
+        """Whether this is an instance of a class of the program's that keeps its items there."""
+        return False
+
     def with_contained(self, tx: Any, new: Iterator[VariableTracker]) -> VariableTracker:
         """A structure like this of others."""
         raise NotImplementedError(type(self).__name__)

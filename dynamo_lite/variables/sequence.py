@@ -366,6 +366,8 @@ class MutableSequence(SequenceVariable):
         self._changed(tx)
         if isinstance(items, SequenceVariable):
             self._add(list(items.items))
+        elif items.holds_items_in(self):
+            self._add(list(self.items))
         else:
             for item in items.each(tx):
                 self._add([item])

@@ -124,6 +124,9 @@ class UserObjectVariable(VariableTracker):
             raise NotConstant(self.describe())
         return self.payload.key()
 
+    def holds_items_in(self, container: VariableTracker) -> bool:
+        return self.payload is container
+
     def guard_key(self, tx: Any) -> None:
         for name in ("__hash__", "__eq__"):
             tx.lookup(self.cls, name)
