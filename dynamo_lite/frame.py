@@ -416,7 +416,7 @@ def _load_contexts_before(cg: PyCodegen, root: RootTranslator) -> None:
 
 def can_trace_here() -> bool:
     """Whether nothing on this thread or in this process would see, or change, what tracing does."""
-    return not _python_watches_tensors() and _builtins_are_there()
+    return not _python_watches_tensors() and torch._C._get_tracing_state() is None and _builtins_are_there()
 
 
 _REPLACEABLE = frozenset("print open input help exit quit license credits copyright breakpoint __import__".split())

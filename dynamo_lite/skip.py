@@ -48,6 +48,7 @@ _TORCH_INLINED = (
             ("autograd", "forward_ad.py"),
             ("nn", "functional.py"),
             ("nn", "parameter.py"),
+            ("nn", "_reduction.py"),
             ("functional.py",),
             ("_tensor.py",),
             ("_jit_internal.py",),
@@ -84,9 +85,14 @@ def _stdlib_module(filename: str) -> str | None:
     return rest.partition(os.sep)[0].removesuffix(".py")
 
 
+def is_standard(code: types.CodeType) -> bool:
+    """The standard library's."""
+    return code.co_filename.startswith("<frozen") or _stdlib_module(code.co_filename) is not None
+
+
 def is_library(code: types.CodeType) -> bool:
     """The standard library's or torch's."""
-    return code.co_filename.startswith((_TORCH, "<frozen")) or _stdlib_module(code.co_filename) is not None
+    return code.co_filename.startswith(_TORCH) or is_standard(code)
 
 
 def skips_frame(code: types.CodeType) -> str | None:

@@ -20,6 +20,7 @@ def test_is_compiling_in_every_spelling():
         found = [
             torch.compiler.is_compiling(),
             torch.compiler.is_dynamo_compiling(),
+            torch._dynamo.is_compiling(),
             dl.is_compiling(),
         ]
         return x + (1 if all(found) else 1.0)

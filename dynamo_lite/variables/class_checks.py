@@ -85,10 +85,10 @@ def _check(tx: Any, hook: str, variable: VariableTracker, kind: type, cls: Any) 
     check = tx.lookup(type(cls), hook)
     if check is _HOOKS[hook]:
         return derives(kind, cls)
-    if isinstance(check, types.FunctionType) and not skip.is_library(check.__code__):
+    if isinstance(check, types.FunctionType) and not skip.is_standard(check.__code__):
         method = bind(tx, check, hook, tx.make(cls), type(cls))
         return bool(tx.truth(tx.call(method, [variable], {}).realize()))
-    return _ask(tx, kind, cls)  # ABCMeta and torch's own answer by the class alone
+    return _ask(tx, kind, cls)  # abstract classes answer by the class alone
 
 
 def _ask(tx: Any, kind: type, cls: Any) -> bool:

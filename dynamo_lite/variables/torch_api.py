@@ -294,7 +294,6 @@ _FACTS: tuple[Callable[..., Any], ...] = (
     torch._C._get_default_device,
     torch.amp.is_autocast_available,
     torch.get_device_module,
-    torch._C._autograd._profiler_enabled,
     torch._C._get_privateuse1_backend_name,
 )
 """Functions of known values whose answer is in the guard on torch's global state, or can't change."""
@@ -456,6 +455,12 @@ def _marked(value: Any) -> Model | None:
         and value.__module__ == "torch._dynamo.decorators"
     ):
         return _graph_break
+    if (
+        type(value) is types.FunctionType
+        and value.__name__ in ("is_compiling", "is_dynamo_compiling")
+        and value.__module__ == "torch._dynamo.external_utils"
+    ):
+        return lambda tx, args, kwargs: _is_compiling(tx)
     if getattr(value, "_torchdynamo_disable", False) is True:
 
         def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
