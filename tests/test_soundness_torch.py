@@ -202,6 +202,35 @@ def test_special_methods_of_a_subclass_of_tensor():
         assert found[1].tolist() == expected[1].tolist() and torch.equal(found[2], expected[2])
 
 
+class Asking(torch.Tensor):
+    """Tells what torch asks by comparing it."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func == torch.Tensor.ndim.__get__:
+            return 10
+        if func in (torch.Tensor.shape.__get__, torch.Tensor.dtype.__get__):
+            return "shape or type"
+        if func != torch.Tensor.device.__get__ and func in ANSWERS:
+            return ANSWERS[func]
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+ANSWERS = {torch.Tensor.is_leaf.__get__: "leaf", torch.Tensor.neg: "negated"}
+
+
+def test_what_torch_asks_is_compared_by_what_it_is():
+    def fn(w):
+        return w.ndim + torch.ones(2), w.shape, w.dtype, w.device, w.is_leaf, w.neg()
+
+    w = torch.ones(2).as_subclass(Asking)
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    for _ in range(2):
+        expected, found = fn(w), compiled(w)
+        assert torch.equal(expected[0], found[0]) and torch.equal(found[0], torch.full((2,), 11.0))
+        assert expected[1:] == found[1:]
+
+
 def test_torch_jit_traces_what_is_compiled_as_it_is():
     compiled = dl.compile(lambda x: (x + 1).relu(), backend="eager")
     traced = torch.jit.trace(compiled, tensor(3))

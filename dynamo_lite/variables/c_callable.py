@@ -12,6 +12,7 @@ from .attributes import BuiltinMethodVariable
 from .base import Args, KnownVariable, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type
 from .lookup import is_heap_type
 from .registry import known_call
+from .symbols import COMPARE
 
 
 class BuiltinVariable(KnownVariable):
@@ -31,6 +32,12 @@ class BuiltinVariable(KnownVariable):
         if name == "__class__":
             return tx.make(type(self.value))
         return super().getattr(tx, name)
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        """Two objects may be the same method of the same object."""
+        if symbol not in ("==", "!=") or not isinstance(other, BuiltinVariable):
+            return None
+        return tx.make(tx.fold(COMPARE[symbol], (self.value, other.value)))
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         model = known_call(self.value)
@@ -65,6 +72,24 @@ class UnboundMethodVariable(BuiltinVariable):
 
 
 wraps_type(types.MethodDescriptorType, types.WrapperDescriptorType)(UnboundMethodVariable.by_identity)
+
+
+class DescriptorVariable(BuiltinVariable):
+    """What an attribute in C is on its class: ``torch.Tensor.ndim``."""
+
+    __slots__ = ()
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name == "__get__":
+            return tx.make(self.value.__get__)
+        return super().getattr(tx, name)
+
+
+def _is_c_attribute(value: Any) -> bool:
+    return type(value) is types.GetSetDescriptorType and not is_heap_type(value.__objclass__)
+
+
+wraps_if(_is_c_attribute, order=59)(DescriptorVariable.by_identity)
 
 
 def _is_c_callable(value: Any) -> bool:
