@@ -335,3 +335,23 @@ def test_strings_are_values():
         return x + len(s), s == "ab", s is s, s + "c", s[0], "a" in s  # noqa: PLR0124
 
     check(fn, tensor(2), "ab", operators=1, others=[(tensor(2), "".join(["a", "b"]))], all_graphs=1)
+
+
+CHOSEN = frozenset([torch.add, torch.Tensor.add, len, torch.nn.functional.relu.__class__])
+TABLE = {torch.add: 2, torch.Tensor.add: 3, len: 5}
+
+
+def test_functions_in_c_are_in_sets_and_tables():
+    def fn(x):
+        found = torch.add in CHOSEN, torch.mul in CHOSEN, torch.Tensor.add in CHOSEN, torch.Tensor.sub in CHOSEN
+        return x * TABLE[torch.add] + TABLE[torch.Tensor.add], found, len in CHOSEN, TABLE.get(torch.sub)
+
+    check(fn, tensor(3), operators=2)
+
+
+def test_attributes_in_c_are_objects():
+    def fn(x):
+        get = torch.Tensor.data.__get__
+        return get(x) + 1, torch.Tensor.ndim.__get__(x), torch.Tensor.shape.__name__, get == torch.Tensor.data.__get__
+
+    check(fn, tensor(3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import types
 from typing import Any
 
 import torch
@@ -104,4 +105,10 @@ def same_in_every_call(key: Any) -> bool:
         return all(map(same_in_every_call, key))
     if isinstance(key, ObjectKey):  # of known numbers, or it would not be here
         return True
+    if type(key) in _IN_C:
+        return isinstance(getattr(key, "__self__", None), (type, types.ModuleType, type(None)))
     return isinstance(key, _SAME_IN_EVERY_CALL) and type(key).__hash__ is not None
+
+
+_IN_C = (types.BuiltinFunctionType, types.MethodDescriptorType)
+"""Functions that live as long as the process, where they are no methods of an object's."""
