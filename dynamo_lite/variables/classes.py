@@ -143,8 +143,8 @@ class ClassVariable(KnownVariable):
         own = tx.lookup(self.value, "__class_getitem__")
         if isinstance(own, (classmethod, types.FunctionType)) and not _is_generic(own):
             return tx.call(self.getattr(tx, "__class_getitem__"), [key], {})
-        if key.is_constant():
-            return tx.make(tx.fold(operator.getitem, (self.value, key.as_constant())))
+        if key.is_constant() or method is None:
+            return tx.make(tx.fold(operator.getitem, (self.value, tx.python_value(key))))
         unsupported(UnsupportedOperation("indexing" if method is not None else "subscripting", self.describe()))
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:

@@ -17,6 +17,7 @@ from . import (
     string,
     sys,
     types,
+    typing,
 )
 
 ALL = (
@@ -34,6 +35,7 @@ ALL = (
     string,
     sys,
     types,
+    typing,
 )
 
 if find_spec("numpy") is not None:
