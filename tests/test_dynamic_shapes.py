@@ -461,6 +461,17 @@ def test_backends_take_symbols(backend):
     assert dl.counters.graphs - before == 2
 
 
+@pytest.mark.parametrize("backend", ["aot_eager_decomp_partition", "inductor"])
+def test_backwards_that_compute_with_sizes(backend):
+    compiled = dl.compile(lambda x, y: F.mse_loss(x, y), backend=backend, dynamic=True)
+    for rows in (4, 6, 9):
+        x, y = tensor(rows, 5, grad=True), tensor(rows, 5, seed=1)
+        losses = F.mse_loss(x, y), compiled(x, y)
+        torch.testing.assert_close(*losses)
+        torch.testing.assert_close(*(torch.autograd.grad(each, x) for each in losses))
+    assert dl.counters.graphs == 1
+
+
 def test_exponents_whose_derivatives_ask_for_them():
     def fn(x, n):
         return x**n, n**x, x ** x.size(0), torch.pow(x, n + 1), x.clone().pow_(n), torch._foreach_pow([x], n)[0]

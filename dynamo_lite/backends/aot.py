@@ -13,6 +13,7 @@ from torch._guards import TracingContext
 from torch.fx.graph import _BoxedCodeGen
 
 from .. import _C
+from .sizes import given_sizes
 
 
 def aot(gm: torch.fx.GraphModule, example_inputs: list[Any], **compilers: Any) -> Callable[..., Any]:
@@ -56,12 +57,12 @@ def aot_eager_decomp_partition(gm: torch.fx.GraphModule, example_inputs: list[An
     """The same with Inductor's decompositions and its partition into forward and backward: what Inductor compiles."""
     config = importlib.import_module("torch._functorch.config")
     partition = importlib.import_module("torch._functorch.partitioners").min_cut_rematerialization_partition
+    compile_graph = functools.partial(
+        aot,
+        fw_compiler=run_aten,
+        bw_compiler=run_aten,
+        decompositions=importlib.import_module("torch._inductor.compile_fx").select_decomp_table(),
+        partition_fn=functools.partial(partition, compiler="inductor"),
+    )
     with config.patch(unlift_effect_tokens=True):
-        return aot(
-            gm,
-            example_inputs,
-            fw_compiler=run_aten,
-            bw_compiler=run_aten,
-            decompositions=importlib.import_module("torch._inductor.compile_fx").select_decomp_table(),
-            partition_fn=functools.partial(partition, compiler="inductor"),
-        )
+        return given_sizes(compile_graph, gm, example_inputs)

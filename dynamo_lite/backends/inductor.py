@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import typing
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from .cache_keys import keyed_functions
 from .cudagraphs import forget_recorded, in_steps, tell_static_inputs
 from .launch import launching
 from .registry import nearest
+from .sizes import given_sizes
 
 _CONFIG = "torch._inductor.config"
 
@@ -45,7 +47,8 @@ class Inductor:
             tell_static_inputs(gm)
         patches = {**self.patches, **keyed_functions(gm)}
         with backward_outside_autocast():
-            compiled = launching(compile_fx(gm, example_inputs, config_patches=patches or None), gm)
+            compile_graph = functools.partial(compile_fx, config_patches=patches or None)
+            compiled = launching(given_sizes(compile_graph, gm, example_inputs), gm)
         return in_steps(compiled) if records else compiled
 
     def records_graphs(self) -> bool:
