@@ -35,7 +35,7 @@ from .exc import (
     WrongBackendResult,
 )
 from .guards import Assumed
-from .interrupts import let_through
+from .interrupts import let_through, no_collection
 from .ran_ahead import RaisedAhead, RanAhead
 from .reasons import BreakReason, DroppedGenerator, FrameLeftAlone, OperatorFailed, UncaughtException
 from .rerun import as_expected, where_graph_raises
@@ -192,7 +192,8 @@ class FrameCompiler:
 
     def _compile(self, view: _C.FrameView) -> Any:
         started = time.perf_counter()
-        translation = self._translate(view)
+        with no_collection():
+            translation = self._translate(view)
         attempt = translation.attempt
         graph_call, spent = self._run_backend(translation)
         tensors = attempt.graph.inputs if graph_call is not None else []

@@ -3,6 +3,7 @@ that the program is in."""
 
 from __future__ import annotations
 
+import gc
 import signal
 
 import pytest
@@ -284,3 +285,45 @@ def test_handlers_of_other_kinds(kind):
             dl.compile(lambda x: x + 1, backend=failing_at(1, ring))(tensor(2))
     finally:
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("allocations", [300, 1000, 3000])
+def test_finalizers_see_tensors(allocations):
+    """Those of garbage that a collection would find while a frame is translated."""
+    found = []
+
+    class Cycle:
+        def __init__(self):
+            self.me = self
+
+        def __del__(self):
+            found.append((torch.zeros(2) + 1).tolist())
+
+    def fn(x):
+        return [each * i for i, each in enumerate(x.relu().unbind())]
+
+    compiled = dl.compile(fn, backend="eager")
+    thresholds = gc.get_threshold()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(10):
+            Cycle()
+        gc.set_threshold(gc.get_count()[0] + allocations)
+        gc.enable()
+        compiled(torch.ones(100, 2))
+        assert gc.isenabled()
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.enable()
+    gc.collect()
+    assert found == [[1, 1]] * 10
+
+
+def test_collector_that_the_program_turned_off_stays_so():
+    gc.disable()
+    try:
+        dl.compile(lambda x: x + 1, backend="eager")(tensor(2))
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
