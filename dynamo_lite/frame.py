@@ -158,7 +158,7 @@ class FrameCompiler:
             return compiled
         except SkipFrame as skipped:
             return self._leave_alone(view.code, skipped)
-        except (RecursionError, MemoryError) as error:  # the program's own limits, which translating it meets first
+        except (RecursionError, MemoryError, Warning) as error:  # the program's limits and filters, met here first
             return self._leave_alone(view.code, SkipFrame(f"translating it raised {type(error).__name__}"))
         except (Unsupported, BackendCompilerFailed, ConstraintViolation, InternalError):
             raise

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
+import warnings
 
 import pytest
 import torch
 import torch.nn.functional as F
 
+import dynamo_lite as dl
 from programs import check, ints, tensor
 
 FAILING = {
@@ -211,3 +215,72 @@ def test_one_graph_where_memory_is_shared_but_not_in_part():
         return a
 
     check(fn, tensor(4, 4), tensor(4, 4))
+
+
+def _warned(fn, *args):
+    """What comes of a call where warnings are errors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return fn(*args)
+        except Warning as warning:
+            return type(warning), str(warning)
+
+
+@pytest.mark.parametrize("handled", [False, True])
+def test_warnings_that_are_errors(handled):
+    """An operator warns while it is traced: the program's filters make an error of it, which is the program's."""
+
+    def plain(x, seen):
+        seen.append("before")
+        y = torch.tensor(x + 1)
+        seen.append("after")
+        return y
+
+    def handles(x, seen):
+        try:
+            return plain(x, seen)
+        except UserWarning as warning:
+            seen.append(str(warning)[:11])
+            return x * 2
+
+    fn = handles if handled else plain
+    seen, again = [], []
+    expected = _warned(fn, torch.ones(2), seen)
+    compiled = dl.compile(fn, backend="eager")
+    for _ in range(2):
+        again.clear()
+        found = _warned(compiled, torch.ones(2), again)
+        assert torch.equal(found, expected) if handled else found == expected
+        assert again == seen
+    assert not torch.is_warn_always_enabled()
+
+
+def test_warning_that_comes_once():
+    """It is not used up by the trace."""
+    program = """
+import warnings
+import torch
+import dynamo_lite as dl
+
+def fn(x):
+    return x.T + 1
+
+with warnings.catch_warnings():
+    warnings.simplefilter("error")
+    try:
+        dl.compile(fn, backend="eager")(torch.ones(2, 3, 4))
+    except UserWarning as warning:
+        assert "x.T" in str(warning)
+    else:
+        raise AssertionError("no warning")
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="`~True` says nothing before CPython 3.12")
+def test_warning_about_known_values():
+    def fn(x, flag):
+        return x + ~flag
+
+    assert _warned(dl.compile(fn, backend="eager"), torch.ones(2), True) == _warned(fn, torch.ones(2), True)

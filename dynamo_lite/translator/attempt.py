@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import types
+import warnings
 from collections import OrderedDict
 from typing import Any
 
@@ -119,6 +120,9 @@ class Attempt:
             self.has_subclasses = True
 
     def __enter__(self) -> Attempt:
+        self.warns_always = torch.is_warn_always_enabled()
+        if any(action == "error" for action, *_ in warnings.filters):  # raised here it must be raised again
+            torch.set_warn_always(True)
         self.graph.enter()
         return self
 
@@ -129,6 +133,8 @@ class Attempt:
             context.leave()
         torch._C._set_grad_enabled(self.initial_grad_mode)
         self.graph.leave()
+        if torch.is_warn_always_enabled() is not self.warns_always:
+            torch.set_warn_always(self.warns_always)
 
     def close(self) -> None:
         """Let go of the program's objects: what is left of an attempt refers to itself and would keep them."""

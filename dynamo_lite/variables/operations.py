@@ -71,9 +71,9 @@ class Operations:
         """Call real Python on known values; what it raises, the traced program raises."""
         try:
             return function(*args, **(kwargs or {}))
-        except skip.FOLDED_ERRORS as error:
+        except (Warning, *skip.FOLDED_ERRORS) as error:
             let_through(error)
-            if type(error).__module__ != "builtins":
+            if isinstance(error, Warning) or type(error).__module__ != "builtins":
                 unsupported(UnsupportedOperation("a call", f"known values, which raises {type(error).__name__}"))
             self.raise_error(type(error), *error.args)
 

@@ -698,6 +698,7 @@ def operator_name(target: Any) -> str:
 
 
 _OPERATOR_ERRORS = (
+    Warning,  # where the program's filters make errors of them
     RuntimeError,
     TypeError,
     ValueError,
