@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from ..reasons import UnsupportedOperation
 from ..source import Source
 from .base import (
     Exhausted,
@@ -15,6 +16,7 @@ from .base import (
     NotConstant,
     VariableTracker,
     own_namespace,
+    unsupported,
     wraps_if,
     wraps_type,
 )
@@ -173,6 +175,11 @@ class TupleVariable(SequenceVariable):
     __slots__ = ()
     kind = tuple
 
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        if symbol == "+" and isinstance(other, SizeVariable) and not reflected and _SIZES_ADD_REFLECTED:
+            return None  # asked before a tuple's own concatenation
+        return super().binary(tx, symbol, other, reflected)
+
     def as_constant(self) -> Any:
         return tuple(item.realize().as_constant() for item in self.items)
 
@@ -205,6 +212,9 @@ class TupleVariable(SequenceVariable):
         cg.call(tuple.__new__, [load_class, lambda: cg.load_tuple(self.items)])
 
 
+_SIZES_ADD_REFLECTED = "__radd__" in vars(torch.Size)
+
+
 class SizeVariable(TupleVariable):
     """`torch.Size`; its items are integers, known or symbolic."""
 
@@ -216,6 +226,15 @@ class SizeVariable(TupleVariable):
 
     def make(self, items: list[VariableTracker]) -> SequenceVariable:
         return SizeVariable(items)
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        if symbol != "+" or not isinstance(other, TupleVariable):
+            return super().binary(tx, symbol, other, reflected)
+        if not all(issubclass(item.realize().python_type(), int) for item in other.items):
+            unsupported(UnsupportedOperation("`+` of sizes", "what is no size"))
+        if not reflected:
+            return SizeVariable(self.items + other.items)
+        return SizeVariable(other.items + self.items) if _SIZES_ADD_REFLECTED else None
 
     def as_fx(self) -> tuple[Any, Any]:
         pairs = [item.realize().as_fx() for item in self.items]
