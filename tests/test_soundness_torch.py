@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import typing
+
 import pytest
 import torch
 from torch import nn
@@ -239,6 +241,38 @@ def test_torch_jit_traces_what_is_compiled_as_it_is():
     assert torch.equal(compiled(x), (x + 1).relu())
     traced = torch.jit.trace(compiled, x)  # there is an entry for it now
     assert torch.equal(traced(tensor(7)), (tensor(7) + 1).relu())
+
+
+def test_sizes_are_added_to_tuples():
+    class Pair(typing.NamedTuple):
+        a: int
+        b: int
+
+    def fn(x, pair):
+        size = x.shape
+        longer = (3,)
+        longer += size
+        found = [(1,) + size, size + (1,), size + size, () + size, longer, pair + size, size + pair, size[:1] + (4, 5)]
+        return x + 1, found, [type(each) for each in found]
+
+    check(fn, tensor(2, 3), Pair(1, 2), others=[(tensor(4, 3), Pair(1, 2))])
+
+
+@pytest.mark.parametrize("item", ["a", 1.5])
+def test_what_is_no_size_is_not_added_to_sizes(item):
+    check(lambda x: (x + 1).shape + (item,), tensor(2), graphs=None)
+    check(lambda x: (item,) + (x + 1).shape, tensor(2), graphs=None)
+
+
+def test_views_that_torch_refuses_to_speak_of():
+    def fn(x):
+        y = x.clone().requires_grad_()
+        with torch.no_grad():
+            view = y[:2]
+            view.mul_(3)
+        return y.detach(), view.requires_grad, view.is_leaf
+
+    check(fn, tensor(4), graphs=None)
 
 
 # -- a list extended by itself ----------------------------------------------------------------------------------------

@@ -384,7 +384,12 @@ def _set_requires_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) 
 
 
 def _becomes_leaf(fake: torch.Tensor) -> bool:
-    return fake.is_leaf and not fake.requires_grad and not fake.is_inference() and fake.is_floating_point()
+    return _asked_leaf(fake) and not fake.requires_grad and not fake.is_inference() and fake.is_floating_point()
+
+
+def _asked_leaf(fake: torch.Tensor) -> bool:
+    """Torch refuses to say it of views that were made without gradients and written to since."""
+    return compute("call_function", getattr, [fake, "is_leaf"], {})  # type: ignore[no-any-return]
 
 
 def _requires_grad_(tx: Any, tensor: TensorVariable, requires_grad: VariableTracker | None = None) -> VariableTracker:
@@ -393,7 +398,7 @@ def _requires_grad_(tx: Any, tensor: TensorVariable, requires_grad: VariableTrac
 
 def _is_leaf(tx: Any, tensor: TensorVariable) -> VariableTracker:
     if tensor.source is None or not tensor.fake.requires_grad:
-        return ConstantVariable(tensor.fake.is_leaf)
+        return ConstantVariable(_asked_leaf(tensor.fake))
     return tx.attempt.wrap(tensor.value.is_leaf, tensor.source.child("c_attr", "is_leaf"))
 
 
