@@ -15,9 +15,10 @@ from . import _C
 from .backends.registry import configured, name_of
 from .compiled_module import CompiledModule, compiled_module
 from .frame import FrameCompiler, GraphBreak, Observer
-from .reasons import DisabledCall, UserGraphBreak
+from .reasons import DisabledCall, UnsupportedValue, UserGraphBreak
 from .variables import registry
 from .variables.base import Args, Kwargs, VariableTracker, unsupported
+from .variables.classes import ClassVariable
 from .variables.constant import ConstantVariable
 from .variables.torch_api import call_operator
 
@@ -175,7 +176,15 @@ def is_compiling() -> bool:
 
 def allow_in_graph(fn: Any) -> Any:
     """Put calls of ``fn`` into graphs as they are. It must be a function of its arguments alone; returns it."""
-    registry.models_raw(fn, call_operator(fn))
+    operator = call_operator(fn)
+
+    def call(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        for each in (*args, *kwargs.values()):
+            if isinstance(each.realize(), ClassVariable):  # an operator's are dtypes
+                unsupported(UnsupportedValue(each.describe(), "a graph can't name a class"))
+        return operator(tx, args, kwargs)
+
+    registry.models_raw(fn, call)
     return fn
 
 

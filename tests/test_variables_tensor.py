@@ -560,3 +560,46 @@ def test_what_types_of_tensors_are_called_on_otherwise():
         return x, shared, torch.Tensor([x[0], 1]), torch.Tensor(array), torch.Tensor(range(2))
 
     check(fn, tensor(3), numpy.ones(2), graphs=None)
+
+
+def test_tensors_of_the_type_of_a_name():
+    def fn(x):
+        made = x.type(torch.DoubleTensor), x.type(torch.LongTensor, non_blocking=True), x.type(dtype=torch.IntTensor)
+        return (
+            made,
+            x.type(),
+            x.type(torch.FloatTensor) is x,
+            torch.Tensor.type(x, torch.HalfTensor),
+            x.type("torch.ByteTensor"),
+        )
+
+    check(fn, tensor(3))
+
+    def others(x):
+        try:
+            x.type(torch.cuda.FloatTensor)
+        except (RuntimeError, TypeError) as error:
+            return x + 1, type(error)
+        return x
+
+    check(others, tensor(3), graphs=None)
+
+
+def test_classes_of_numbers_as_types_of_tensors():
+    def fn(x):
+        made = torch.ones(2, dtype=int), torch.zeros(2, dtype=float), torch.full((2,), 1, dtype=bool)
+        return made, x.to(float), x.sum(dtype=float), x.to(bool), torch.softmax(x, 0, dtype=float)
+
+    check(fn, tensor(3))
+
+
+@dl.allow_in_graph
+def made_of(x, kind):
+    return x + kind(2) if kind is int else x - 1
+
+
+def test_class_as_an_argument_of_what_is_allowed():
+    def fn(x):
+        return made_of(x, int) + 1, made_of(x, kind=list)
+
+    check(fn, tensor(3), graphs=None)

@@ -88,7 +88,7 @@ class ClassVariable(KnownVariable):
 
     def as_fx(self) -> tuple[Any, Any]:
         """Python's numbers stand for types of data. Of other classes a graph's code can't name each."""
-        dtype = _DTYPES.get(self.value)
+        dtype = _DTYPES.get(self.value) if told_by_identity(self.value) else None
         if dtype is None:
             unsupported(UnsupportedValue(self.describe(), "an operator can't take it as an argument"))
         return dtype, dtype

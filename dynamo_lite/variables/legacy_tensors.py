@@ -10,11 +10,12 @@ import torch
 
 from ..reasons import UnknownCall
 from .base import Args, Kwargs, VariableTracker, unsupported
+from .classes import ClassVariable
 from .constant import ConstantVariable
 from .registry import models_raw
 from .sequence import ListVariable, SizeVariable, TupleVariable
 from .symbolic import SymbolicNumber
-from .tensor import record
+from .tensor import METHODS, TensorVariable, record
 
 TYPES: tuple[Any, ...] = (
     *(torch.FloatTensor, torch.DoubleTensor, torch.HalfTensor, torch.BFloat16Tensor, torch.BoolTensor),
@@ -54,5 +55,17 @@ def _is_data(value: VariableTracker) -> bool:
     return _is_number(value, int, float, bool)
 
 
+def _of_type(tx: Any, tensor: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    """``tensor.type(torch.LongTensor)``: a graph can't name such a type, but its dtype."""
+    kind = next(iter((*args, *kwargs.values())), None)
+    if isinstance(kind, ClassVariable):
+        if not any(kind.value is each for each in TYPES) or tensor.fake.device.type != "cpu":
+            unsupported(UnknownCall("Tensor.type()", "it makes a tensor on another device"))
+        dtype = ConstantVariable(kind.value.dtype)
+        args, kwargs = ((dtype, *args[1:]), kwargs) if args else ((), {**kwargs, "dtype": dtype})
+    return record(tx, "call_method", "type", [tensor, *args], kwargs)
+
+
+METHODS["type"] = _of_type
 for _kind in (torch.Tensor, *TYPES):
     models_raw(_kind, functools.partial(_make, _kind))
