@@ -323,6 +323,62 @@ class Token:
     """Something that can be watched dying."""
 
 
+@pytest.mark.parametrize("takes_it", [False, True])
+def test_a_callback_that_has_its_error_raised_inside(takes_it):
+    def make(token):
+        def fn(x):
+            return token, x, takes_it
+
+        def again(x, error):
+            try:
+                raise error
+            except KeyError:
+                if takes_it:
+                    return token, x
+                raise
+
+        return fn, again
+
+    token = Token()
+    fn, again = make(token)
+    error = KeyError("mine")
+    owner, _ = owned({fn: By(lambda view: (again.__code__, error))})
+    argument = Token()
+    for _ in range(3):
+        if takes_it:
+            assert _C.Wrapped(fn, owner)(argument) == (token, argument)
+            continue
+        with pytest.raises(KeyError) as caught:
+            _C.Wrapped(fn, owner)(argument)
+        assert caught.value is error
+        names = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+        assert names[-1] == "again" and "fn" not in names
+        del caught
+    dead = weakref.ref(argument)
+    error.__traceback__ = None
+    del argument
+    gc.collect()
+    assert dead() is None
+    assert owner.entries(fn.__code__) == []
+
+
+def test_where_an_error_cannot_be_raised():
+    def three(x, y, error):
+        raise error
+
+    def free():
+        return dead
+
+    dead = None
+    for code in (other.__code__.replace(co_argcount=0, co_nlocals=0, co_varnames=()), three.__code__, free.__code__):
+        owner, _ = owned({plain: By(lambda view, code=code: (code, KeyError("mine")))})
+        with pytest.raises(ValueError, match="can't raise in the place"):
+            _C.Wrapped(plain, owner)(1)
+    owner, _ = owned({plain: By(lambda view: (3, KeyError("mine")))})
+    with pytest.raises(ValueError, match="can't raise in the place"):
+        _C.Wrapped(plain, owner)(1)
+
+
 @pytest.mark.parametrize("answer", [None, 3, (), (1, 2), ("a", plain.__code__)])
 def test_a_callback_that_answers_nonsense(answer):
     with pytest.raises(TypeError, match="a verdict or"):
