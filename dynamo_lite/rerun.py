@@ -85,21 +85,21 @@ def where_graph_raises(code: types.CodeType, again: bool, inside: types.CodeType
         return []
     block = [emit.store_fast(_ERROR)]
     if inside is None:
-        raises = [emit.load_fast(_ERROR), emit.make("RAISE_VARARGS", 1)]
+        raises = [*_take(_ERROR), emit.make("RAISE_VARARGS", 1)]
     else:
-        names = [*inside.co_varnames[: inside.co_argcount - 1], _ERROR]
-        raises = _continue(inside, names)
+        raises = _continue(inside, [*inside.co_varnames[: inside.co_argcount - 1], _ERROR])
     if again:
-        block += [
-            emit.push_null(),
-            emit.load_const(_TO_RAISE),
-            emit.load_fast(_ERROR),
-            emit.load_const(code.co_qualname),
-        ]
-        block += [*emit.call(2), emit.store_fast(_ERROR), emit.load_fast(_ERROR), emit.jump_if_not_none(raises[0])]
+        asked = [[emit.load_fast(_ERROR)], [emit.load_const(code.co_qualname)]]
+        block += emit.call_function([emit.load_const(_TO_RAISE)], asked)
+        block += [emit.store_fast(_ERROR), emit.load_fast(_ERROR), emit.jump_if_not_none(raises[0])]
         count = code.co_argcount + code.co_kwonlyargcount + (code.co_flags & _VARIADIC).bit_count()
         block += _continue(_as_it_is(code, count), code.co_varnames[:count])
     return [*block, *raises]
+
+
+def _take(name: str) -> list[Instruction]:
+    """Load it and let go of it: an error's traceback holds this frame."""
+    return [emit.load_fast(name), emit.make("DELETE_FAST", name)]
 
 
 def _as_it_is(code: types.CodeType, count: int) -> types.CodeType:
@@ -117,5 +117,6 @@ def _continue(code: types.CodeType, names: Sequence[str]) -> list[Instruction]:
         block += [*map(emit.load_closure, code.co_freevars), emit.make("BUILD_TUPLE", len(code.co_freevars))]
     else:
         block.append(emit.load_const(None))
-    block += map(emit.load_fast, names)
+    for name in names:
+        block += _take(name) if name == _ERROR else [emit.load_fast(name)]
     return [*block, *emit.call(len(names) + 1), emit.return_value()]

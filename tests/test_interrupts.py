@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import weakref
 
 import pytest
 import torch
@@ -111,6 +112,30 @@ def test_blocks_are_left(alarm, backend, error):
     with pytest.raises(error):
         dl.compile(in_blocks, backend=backend)(tensor(2), events)
     assert events == ["in with", f"out of with: {error.__name__}", "finally"]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_errors_are_not_kept(number):
+    """By the frames in their tracebacks."""
+
+    class Token(Exception):
+        pass
+
+    kept = []
+
+    def fail():
+        error = Token()
+        kept.append(weakref.ref(error))
+        raise KeyboardInterrupt from error
+
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            dl.compile(in_blocks, backend=running_into(number, fail))(tensor(2), [])
+        assert kept[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_error_after_a_block():
