@@ -1,5 +1,7 @@
 """Models of functions of the standard library, one file a module; importing this registers them."""
 
+# ruff: noqa: F401
+
 from importlib.util import find_spec
 
 from . import (
@@ -20,23 +22,5 @@ from . import (
     typing,
 )
 
-ALL = (
-    copy,
-    functools,
-    importlib,
-    inspect,
-    itertools,
-    itertools_groups,
-    lru_cache,
-    operator,
-    output,
-    pure,
-    re,
-    string,
-    sys,
-    types,
-    typing,
-)
-
 if find_spec("numpy") is not None:
-    from . import numpy  # noqa: F401
+    from . import numpy
