@@ -41,15 +41,19 @@ class DimRange(NamedTuple):
     def check(self, source: Source, tensor: torch.Tensor) -> None:
         """
         Raises:
-            ConstraintViolation: the tensor's size is another.
+            ConstraintViolation: the tensor's size is another, or one that no symbol stands for.
         """
         size = tensor.size(self.dim)
-        if (self.min is not None and size < self.min) or (self.max is not None and size > self.max):
+        if self.min is self.max is None or self.min == self.max == size:
+            return
+        is_out = (self.min is not None and size < self.min) or (self.max is not None and size > self.max)
+        if is_out or size < 2:
             low = "" if self.min is None else f" at least {self.min}"
             high = "" if self.max is None else f" at most {self.max}"
             place = Place(source, "size", self.dim)
+            why = "" if is_out else ", which is compiled for by itself, so that the range is not what the graph is for"
             raise ConstraintViolation(
-                f"{place} is marked dynamic with{' and'.join(filter(None, (low, high)))}, but is {size}"
+                f"{place} is marked dynamic with{' and'.join(filter(None, (low, high)))}, but is {size}{why}"
             )
 
 
@@ -100,7 +104,9 @@ def mark_dynamic(t: torch.Tensor, dim: Dims, *, min: int | None = None, max: int
         dim: which dimension, or a list or tuple of them; from the end where it is negative.
         min, max: the smallest and the greatest size there will be, in elements; None: any.
 
-    Where the program or its backend leaves it one size only, compiling it raises `exc.ConstraintViolation`.
+    Where the program or its backend leaves it one size only, compiling it raises `exc.ConstraintViolation`. Sizes of 0
+    and 1 are compiled for by themselves all the same, as in torch.compile: without ``min`` and ``max`` the others are a
+    symbol from the next call on; with one of them that is `exc.ConstraintViolation`, as the range was asked for.
 
     Raises:
         TypeError: ``t`` is no tensor, or ``dim``, ``min`` or ``max`` no integer.
@@ -501,15 +507,27 @@ class Symbols:
 
     def _settled(self) -> dict[Any, Any]:
         """Symbols that have one value in every call that the facts let through."""
-        sympy = _sympy()
-        found = {}
-        for fact in self._all_parts():
-            if isinstance(fact, sympy.Eq) and fact.rhs.is_Integer and fact.lhs.is_Symbol:
-                found[fact.lhs] = fact.rhs
-        for symbol, _ in self._ranges:
-            bounds = self.env.bound_sympy(symbol)
-            if bounds.is_singleton():
-                found[symbol] = bounds.lower
+        bounds = {symbol: self.env.bound_sympy(symbol) for symbol, _ in self._ranges}
+        found = {symbol: each.lower for symbol, each in bounds.items() if each.is_singleton()}
+        waiting = [fact for fact in self._all_parts() if isinstance(fact, _sympy().Eq)]
+        while waiting:  # one that is settled may settle another
+            known = dict(found)
+            left = []
+            for fact in waiting:
+                difference = (fact.lhs - fact.rhs).xreplace(known)
+                symbols = difference.free_symbols
+                if len(symbols) > 1:
+                    left.append(fact)
+                    continue
+                for symbol in symbols:
+                    values = _integer_roots(difference, symbol)
+                    if symbol in bounds:
+                        values = [each for each in values if bounds[symbol].lower <= each <= bounds[symbol].upper]
+                    if len(values) == 1:
+                        found[symbol] = values[0]
+            if found == known:
+                break
+            waiting = left
         return found
 
     def _settled_at(self, number: Any) -> tuple[Any, ...]:
@@ -622,6 +640,12 @@ def _sympy() -> Any:
     import sympy
 
     return sympy
+
+
+def _integer_roots(expression: Any, symbol: Any) -> list[Any]:
+    """The integers for which an expression of one symbol is 0; none where it is no polynomial."""
+    polynomial = expression.as_poly(symbol)
+    return [] if polynomial is None else [root for root in polynomial.ground_roots() if root.is_Integer]
 
 
 @functools.cache

@@ -77,6 +77,13 @@ def arithmetic(x):
     return x - 1
 
 
+def square(x):
+    n = x.size(0)
+    if n * n == 16:  # here
+        return x + 1
+    return x - 1
+
+
 def text(x):
     return x + 1, f"{x.size(0)}".upper()  # here
 
@@ -107,7 +114,7 @@ tensor_of_four = tensor(4, 5)
 
 
 @pytest.mark.parametrize(
-    "fn", [matmul, other, loop, branch, between, arithmetic, text, key, index, unpacked, split, result]
+    "fn", [matmul, other, loop, branch, between, arithmetic, square, text, key, index, unpacked, split, result]
 )
 def test_mark_on_what_the_program_settles(fn):
     lines, first = inspect.getsourcelines(fn)
@@ -273,7 +280,36 @@ def test_torchs_marks_are_checked_when_they_are_used():
             dl.compile(lambda x: x + 1, backend="eager")(x)
 
 
-def test_mark_on_a_size_of_one():
-    x = tensor(1, 5)
-    dl.mark_dynamic(x, 0)
-    sweep(lambda x: x + 1, [(x,), (tensor(3, 5),), (tensor(4, 5),)], graphs=2)
+@pytest.mark.parametrize("size", [0, 1])
+@pytest.mark.parametrize("mark", [dl.mark_dynamic, torch._dynamo.mark_dynamic])
+def test_mark_on_a_size_of_zero_or_one(mark, size):
+    """Such sizes are compiled for by themselves, which torch.compile doesn't call a violation either."""
+    x = tensor(size, 5)
+    mark(x, 0)
+    sweep(lambda x: x + 1, [(x,), (tensor(3, 5),), (tensor(4, 5),), (tensor(size, 5),)], graphs=2)
+
+
+@pytest.mark.parametrize("mark", [dl.mark_dynamic, torch._dynamo.mark_dynamic])
+@pytest.mark.parametrize("size, options", [(0, {"min": 0}), (1, {"min": 1, "max": 9}), (1, {"max": 9})])
+def test_range_around_a_size_of_zero_or_one(mark, size, options):
+    x = tensor(size, 5)
+    mark(x, 0, **options)
+    compiled = dl.compile(lambda x: x + 1, backend="eager")
+    with pytest.raises(
+        dl.exc.ConstraintViolation, match=rf"x.size\(0\) is marked .*, but is {size}, which is compiled for by itself"
+    ):
+        compiled(x)
+
+
+def test_a_size_that_another_size_settles():
+    def fn(x):
+        if x.size(0) * (x.size(0) - 1) == x.size(1) + 7:
+            if x.size(1) == 5:
+                return x + 1
+        return x - 1
+
+    with pytest.raises(dl.exc.ConstraintViolation, match=r"x.size\(0\) is marked dynamic, but must be 4"):
+        dl.compile(fn, backend="eager", dynamic=True)(marked(4, 5))
+    x = tensor(4, 7)
+    dl.mark_dynamic(x, [0, 1])
+    sweep(lambda x: x + 1 if x.size(0) ** 2 == x.size(1) + 9 else x - 1, [(x,), (tensor(5, 16),)], graphs=1)
