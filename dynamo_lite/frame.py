@@ -352,7 +352,7 @@ class FrameCompiler:
         started = time.perf_counter()
         try:
             with tracing(TracingContext(attempt.graph.fake_mode)):
-                compiled = self._backend_for(attempt)(gm, [each.example for each in attempt.graph.inputs])
+                compiled = self._staged_backend()(gm, [each.example for each in attempt.graph.inputs])
         except Exception as error:
             let_through(error)
             raise BackendCompilerFailed(self.name, error) from error
@@ -366,9 +366,9 @@ class FrameCompiler:
         call = _C.GraphCall(compiled, captured, attempt.graph.changes_state, len(cg.outputs), wrong)
         return call, time.perf_counter() - started
 
-    def _backend_for(self, attempt: Attempt) -> Backend:
+    def _staged_backend(self) -> Backend:
         ddp = active_ddp()
-        return self.backend if ddp is None or attempt.graph.changes_state else in_stages(self.backend, ddp)
+        return self.backend if ddp is None else in_stages(self.backend, ddp)
 
 
 def _nothing_to_reset() -> None:

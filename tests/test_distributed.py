@@ -84,6 +84,92 @@ def a_rank_that_recompiles_alone(rank: int) -> None:
     assert dl.counters.graphs == (2 if rank else 1)
 
 
+class Block(torch.nn.Module):
+    """Attention with rotary positions, and a projection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mixing, self.out, self.norm = torch.nn.Linear(64, 64), torch.nn.Linear(64, 64), torch.nn.LayerNorm(64)
+
+    def forward(self, x, cos, sin):
+        y = self.mixing(self.norm(x))
+        y = y * cos + torch.cat([-y[..., 32:], y[..., :32]], -1) * sin
+        return x + self.out(torch.nn.functional.gelu(y))
+
+
+class Rotary(torch.nn.Module):
+    """Layers over positions that are computed without gradients and without autocast."""
+
+    def __init__(self, checkpointed: bool = False, autocast: bool = False, shared: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.last = torch.nn.Linear(16, 64), torch.nn.Linear(64, 1)
+        blocks = [Block() for _ in range(4)]
+        self.blocks = torch.nn.ModuleList([blocks[0]] * 4 if shared else blocks)
+        self.register_buffer("rates", torch.arange(64) / 64)
+        self.checkpointed, self.autocast = checkpointed, autocast
+
+    def positions(self, x):
+        with torch.no_grad(), torch.autocast("cpu", enabled=False):
+            angles = torch.arange(x.size(0)).float()[:, None] * self.rates
+            return angles.cos(), angles.sin()
+
+    def layers(self, x):
+        x = self.first(x)
+        for block in self.blocks:
+            where = self.positions(x)
+            if self.checkpointed:
+                x = torch.utils.checkpoint.checkpoint(block, x, *where, use_reentrant=False)
+            else:
+                x = block(x, *where)
+        return self.last(x).float()
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.autocast):
+            return self.layers(x)
+
+
+def gradients(model: torch.nn.Module, rank: int) -> list[torch.Tensor]:
+    torch.manual_seed(rank)
+    model(torch.randn(8, 16)).square().mean().backward()
+    return [each.grad for each in model.parameters()]
+
+
+def _in_stages_as_eager(stages: int, rank: int, **options: bool) -> None:
+    """Losses and gradients are eager's, bit for bit, and one graph is compiled in that many stages."""
+    recorder = Recorder()
+    compiled = dl.compile(data_parallel(Rotary(**options)), backend=recorder)
+    eager = data_parallel(Rotary(**options))
+    assert all(map(torch.equal, gradients(compiled, rank), gradients(eager, rank)))
+    assert losses(compiled, rank) == losses(eager, rank)
+    assert dl.counters.graphs == 1 and len(recorder.graphs) == stages, (dl.counters.graphs, len(recorder.graphs))
+
+
+def stages_between_changes_of_state(rank: int) -> None:
+    _in_stages_as_eager(5, rank)
+
+
+def stages_of_checkpointed_layers(rank: int) -> None:
+    _in_stages_as_eager(5, rank, checkpointed=True)
+
+
+def stages_under_autocast(rank: int) -> None:
+    _in_stages_as_eager(5, rank, autocast=True)
+
+
+def stages_of_checkpointed_layers_under_autocast(rank: int) -> None:
+    _in_stages_as_eager(5, rank, autocast=True, checkpointed=True)
+
+
+def stages_with_changes_of_state_through_aot(rank: int) -> None:
+    for options in ({}, {"checkpointed": True}, {"autocast": True}):
+        dl.counters.reset()
+        compiled = dl.compile(data_parallel(Rotary(**options)), backend="aot_eager")
+        wanted = losses(data_parallel(Rotary(**options)), rank)
+        assert losses(compiled, rank) == pytest.approx(wanted, rel=1e-2 if options.get("autocast") else 1e-5)
+        assert dl.counters.graphs == 1
+
+
 def around_fully_sharded(rank: int) -> None:
     found = losses(dl.compile(sharded(net()), backend=Recorder()), rank)
     assert found == losses(sharded(net()), rank)
@@ -144,6 +230,11 @@ PROGRAMS = (
     stages_through_aot,
     stages_through_inductor,
     a_rank_that_recompiles_alone,
+    stages_between_changes_of_state,
+    stages_of_checkpointed_layers,
+    stages_under_autocast,
+    stages_of_checkpointed_layers_under_autocast,
+    stages_with_changes_of_state_through_aot,
     around_fully_sharded,
     inside_fully_sharded,
     around_more_shards_than_a_frame_has_versions,
@@ -231,3 +322,42 @@ def test_writes_stay_with_what_they_write_into():
 def test_frozen_parameters_are_not_counted():
     module = net().requires_grad_(False)
     assert set(stages(module, 1, 1)) == {0}
+
+
+def states_at_ends(gm: torch.fx.GraphModule, found: dict[torch.fx.Node, int]) -> set[tuple[bool, bool]]:
+    """Whether gradients and autocast are on where one stage ends and another begins."""
+    grad, autocast, seen, before = True, 0, set(), None
+    for node in gm.graph.nodes:
+        if before is not None and found.get(node, before) != before:
+            seen.add((grad, autocast > 0))
+        before = found.get(node, before)
+        if node.target is torch._C._set_grad_enabled:
+            grad = node.args[0]
+        autocast += {torch.amp.autocast_mode._enter_autocast: 1, torch.amp.autocast_mode._exit_autocast: -1}.get(
+            node.target, 0
+        )
+    return seen
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+def test_no_cut_in_another_grad_mode(autocast):
+    gm, inputs = graph_of(Rotary(autocast=autocast), torch.randn(8, 16))
+    found = cut(gm, inputs, 1, 1)
+    assert max(found.values()) > 8 and states_at_ends(gm, found) == {(True, True)}
+
+
+def test_a_parameter_that_autocast_converts_stays_in_one_stage():
+    gm, inputs = graph_of(Rotary(autocast=True, shared=True), torch.randn(8, 16))
+    found = cut(gm, inputs, 1, 1)
+    for node in gm.graph.find_nodes(op="placeholder"):
+        converting = {found[user] for user in node.users if user.target is torch.nn.functional.linear}
+        assert len(converting) <= 1, node
+    assert max(found.values()) == 2
+
+
+def test_an_operator_stays_with_the_function_that_it_runs():
+    gm, inputs = graph_of(Rotary(checkpointed=True), torch.randn(8, 16))
+    found = cut(gm, inputs, 1, 1)
+    bodies = gm.graph.find_nodes(op="get_attr")
+    assert len(bodies) == 4 and all(found[user] == found[body] for body in bodies for user in body.users)
+    assert len({found[body] for body in bodies}) == 4
