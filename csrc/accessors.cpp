@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "ahead.h"
 #include "constants.h"
 #include "cpython_iterators.h"
 #include "tensors.h"
@@ -257,7 +258,7 @@ bool Accessor::set_name(PyObject* arg, const Liveness& liveness) {
   return false;
 }
 
-Reached Accessor::reach(PyObject* from, const FrameSlots& frame, Ref& owned) const noexcept {
+DL_HIT Reached Accessor::reach(PyObject* from, const FrameSlots& frame, Ref& owned) const noexcept {
   switch (kind_) {
     case AccessorKind::Frame:
       return Reached::nothing();

@@ -85,6 +85,7 @@ PyObject* owner_new(PyTypeObject* type, PyObject*, PyObject*) {
   owner->callback = Py_NewRef(Py_None);
   owner->name = PyUnicode_FromString("");
   new (&owner->codes) std::unordered_set<PyCodeObject*>();
+  new (&owner->ahead) LinesAhead();
   return self;
 }
 
@@ -126,6 +127,7 @@ void owner_dealloc(PyObject* self) {
   Py_CLEAR(owner->callback);
   Py_CLEAR(owner->name);
   owner->codes.~unordered_set();
+  owner->ahead.~LinesAhead();
   type->tp_free(self);
   Py_DECREF(type);
 }

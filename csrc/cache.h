@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "ahead.h"
 #include "refs.h"
 
 namespace dynamo_lite {
@@ -23,6 +24,7 @@ struct Owner {
   PyObject* name;      // owned
   PyObject* weakrefs;
   std::unordered_set<PyCodeObject*> codes;  // borrowed: a code object leaves when it dies
+  LinesAhead ahead;  // what a call will read, as far as it lies apart
 };
 
 // A Python object: assumptions and the code that holds under them.
@@ -73,7 +75,7 @@ Ref add_entry(PyCodeObject* code, Owner* owner, PyObject* tree, PyObject* new_co
 // Puts an entry in front of its owner's others, if it is still one of them.
 void move_to_front(OwnerSlot& slot, const Entry* entry) noexcept;
 // Drops the owner's entries that can't hold any more. May run Python.
-void drop_invalid(PyCodeObject* code, const Owner* owner);
+[[gnu::cold, gnu::noinline]] void drop_invalid(PyCodeObject* code, const Owner* owner);
 
 Owner* off_owner() noexcept;  // borrowed
 bool is_owner(PyObject* object) noexcept;

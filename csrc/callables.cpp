@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "ahead.h"
 #include "cpython.h"
 #include "eval_frame.h"
 #include "global_state.h"
@@ -31,7 +32,7 @@ struct Wrapped {
 
 Wrapped* self_wrapped(PyObject* self) { return reinterpret_cast<Wrapped*>(self); }
 
-PyObject* wrapped_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
+DL_HIT PyObject* wrapped_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
   Wrapped* wrapped = self_wrapped(self);
   if (is_exhausted()) {
     PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded: the C stack has no room for a compiled call");
@@ -176,7 +177,7 @@ struct InstanceCall {
   PyObject* member;  // owned
 };
 
-PyObject* instance_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
+DL_HIT PyObject* instance_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
   const Py_ssize_t given = PyVectorcall_NARGS(count);
   if (given < 1) return PyErr_Format(PyExc_TypeError, "__call__() needs an instance");
   PyObject* member = reinterpret_cast<InstanceCall*>(self)->member;
@@ -278,14 +279,14 @@ Py_ssize_t count_of(PyObject* result) noexcept {
 }
 
 // Steals the result, which may be null.
-PyObject* checked(const GraphCall* graph, PyObject* result) {
+DL_HIT PyObject* checked(const GraphCall* graph, PyObject* result) {
   if (result == nullptr || graph->wrong == nullptr || count_of(result) == graph->outputs) [[likely]] return result;
   const Ref found = Ref::steal(result);
   const Ref wrong = Ref::borrow(graph->wrong);
   return PyObject_CallOneArg(wrong.get(), found.get());
 }
 
-PyObject* graph_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
+DL_HIT PyObject* graph_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
   const GraphCall* graph = self_graph(self);
   if (!graph->keeps_state) return checked(graph, call_graph(graph, args, count, names));
   const KeptState state;
@@ -294,7 +295,7 @@ PyObject* graph_call(PyObject* self, PyObject* const* args, std::size_t count, P
   return result;
 }
 
-PyObject* graph_call_captured(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
+DL_HIT PyObject* graph_call_captured(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
   const Py_ssize_t captured = self_graph(self)->captured;
   const Py_ssize_t given = PyVectorcall_NARGS(count);
   if (given < 1 || names != nullptr || !PyTuple_Check(args[0]) || PyTuple_GET_SIZE(args[0]) < captured) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "ahead.h"
 #include "constants.h"
 #include "global_state.h"
 #include "tensors.h"
@@ -29,11 +30,6 @@ constexpr std::array<const char*, 23> kKindNames{
 };
 
 const char* name_of(CheckKind kind) noexcept { return kKindNames[static_cast<std::size_t>(kind)]; }
-
-bool say(std::string* found, const std::string& text) {
-  if (found) *found = text;
-  return false;
-}
 
 // Whether a key of a dict or an item of a set is the wanted one: constants by exact value, others by identity.
 bool is_key(const Key& wanted, PyObject* found) noexcept { return same_constant(wanted.object.get(), found); }
@@ -258,7 +254,13 @@ bool Check::order_matches(PyObject* set) const noexcept {
   return !_PySet_NextEntry(set, &position, &item, &hash);
 }
 
-bool Check::holds_of_container(PyObject* value, std::string* found) const noexcept {
+DL_HIT Presence Check::presence_in(PyObject* container) const noexcept {
+  const Key& key = details_->key;
+  const bool of_instance = kind_ == CheckKind::LacksInstanceDictItem && !of_dict_;
+  return (of_instance ? instance_dict_find(container, key.object.get(), key.hash) : find_in(container, key)).presence;
+}
+
+DL_HIT bool Check::holds_of_container(PyObject* value) const noexcept {
   switch (kind_) {
     case CheckKind::DictKeys:
       return PyDict_Check(value) && keys_match(value);
@@ -267,65 +269,74 @@ bool Check::holds_of_container(PyObject* value, std::string* found) const noexce
     case CheckKind::SetOrder:
       return PyAnySet_Check(value) && order_matches(value);
     case CheckKind::DictHas:
-    case CheckKind::DictLacks: {
-      if (!PyDict_Check(value)) return false;
-      const Presence presence = find_in(value, details_->key).presence;
-      const bool wanted = kind_ == CheckKind::DictHas ? presence == Presence::There : presence == Presence::Missing;
-      return wanted || say(found, presence_in_words(presence));
-    }
+      return PyDict_Check(value) && presence_in(value) == Presence::There;
+    case CheckKind::DictLacks:
+      return PyDict_Check(value) && presence_in(value) == Presence::Missing;
+    case CheckKind::LacksInstanceDictItem:
+      return presence_in(value) == Presence::Missing;
     case CheckKind::TypeLacks:
       return PyType_Check(value) && !type_find(value, details_->key.object.get());
-    case CheckKind::LacksInstanceDictItem: {
-      const Key& key = details_->key;
-      const DictLookup lookup = of_dict_ ? find_in(value, key) : instance_dict_find(value, key.object.get(), key.hash);
-      const Presence presence = lookup.presence;
-      return presence == Presence::Missing || say(found, presence_in_words(presence));
-    }
     default:
       return false;
   }
 }
 
-bool Check::holds_of(PyObject* value, std::string* found) const noexcept {
-  bool held = false;
+DL_HIT bool Check::is_met_by(PyObject* value, std::string* found) const noexcept {
   switch (kind_) {
     case CheckKind::Type:
-      return say(found, found ? in_words(reinterpret_cast<PyObject*>(Py_TYPE(value))) : std::string());
+    case CheckKind::Unbound:
+      return false;
     case CheckKind::Id:
-      held = value == object_;
-      break;
+      return value == object_;
     case CheckKind::Equals:
-      held = same_constant(object_, value);
-      break;
+      return same_constant(object_, value);
     case CheckKind::Payload:
-      held = same_payload(object_, value);
-      break;
+      return same_payload(object_, value);
     case CheckKind::Tensor:
     case CheckKind::TensorOfAnySize:
       return facts_->match(value, found);
-    case CheckKind::Length: {
-      const Py_ssize_t length = own_length(value);
-      return length == number_ ||
-             say(found, !found ? "" : length < 0 ? in_words(value) : "length " + std::to_string(length));
-    }
-    case CheckKind::StorageOffset: {
-      const std::int64_t offset = storage_offset(value);
-      return offset == number_ || say(found, found ? "storage offset " + std::to_string(offset) : std::string());
-    }
+    case CheckKind::Length:
+      return own_length(value) == number_;
+    case CheckKind::StorageOffset:
+      return storage_offset(value) == number_;
     case CheckKind::GlobalState:
       return matches_current_state(object_, found);
     case CheckKind::Registrations:
-      return was_registered_last(object_) || say(found, "a class was registered since");
+      return was_registered_last(object_);
     case CheckKind::Present:
       return true;
-    case CheckKind::Unbound:
-      break;
     default:
-      held = holds_of_container(value, found);
+      return holds_of_container(value);
+  }
+}
+
+DL_HIT bool Check::holds_of(PyObject* value, std::string* found) const noexcept {
+  const bool held = is_met_by(value, found);
+  if (!held && found && found->empty()) *found = instead(value);
+  return held;
+}
+
+std::string Check::instead(PyObject* value) const {
+  switch (kind_) {
+    case CheckKind::Type:
+      return in_words(reinterpret_cast<PyObject*>(Py_TYPE(value)));
+    case CheckKind::Length:
+      if (const Py_ssize_t length = own_length(value); length >= 0) return "length " + std::to_string(length);
+      break;
+    case CheckKind::StorageOffset:
+      return "storage offset " + std::to_string(storage_offset(value));
+    case CheckKind::Registrations:
+      return "a class was registered since";
+    case CheckKind::DictHas:
+    case CheckKind::DictLacks:
+      if (!PyDict_Check(value)) break;
+      [[fallthrough]];
+    case CheckKind::LacksInstanceDictItem:
+      return presence_in_words(presence_in(value));
+    default:
       break;
   }
-  if (!held && found && found->empty()) *found = PyDict_Check(value) ? keys_in_words(value) : in_words(value);
-  return held;
+  return PyDict_Check(value) ? keys_in_words(value) : in_words(value);
 }
 
 Lasts Check::lasts(PyObject* value) const noexcept {
@@ -404,6 +415,13 @@ Ref Check::argument() const {
   }
   if (kind_ == CheckKind::DictKeys || kind_ == CheckKind::SetOrder) return Ref::steal(PyList_AsTuple(list.get()));
   return kind_ == CheckKind::SetItems ? Ref::steal(PyFrozenSet_New(list.get())) : list;
+}
+
+void Check::add_ahead(LinesAhead& ahead) const {
+  ahead.add(this, sizeof(*this));
+  if (facts_) ahead.add(facts_.get(), sizeof(*facts_));
+  if (details_) ahead.add(details_.get(), sizeof(*details_));
+  if (object_ != nullptr) ahead.add(object_, sizeof(PyObject));
 }
 
 int Check::traverse(visitproc visit, void* arg) const {

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "accessors.h"
+#include "ahead.h"
+#include "cpython_lookup.h"
 #include "held.h"
 #include "refs.h"
 #include "symbolic.h"
@@ -91,6 +93,8 @@ class Check {
   // The check's argument, None for what has died; a tensor's facts as text. New; empty with an exception set.
   Ref argument() const;
   int traverse(visitproc visit, void* arg) const;
+  // The memory that `holds` reads of the check itself.
+  void add_ahead(LinesAhead& ahead) const;
 
  private:
   bool set_keys(PyObject* arg, const Liveness& liveness);
@@ -103,7 +107,10 @@ class Check {
   bool set_matches(PyObject* set) const noexcept;
   bool order_matches(PyObject* set) const noexcept;
   bool holds_of(PyObject* value, std::string* found) const noexcept;
-  bool holds_of_container(PyObject* value, std::string* found) const noexcept;
+  bool is_met_by(PyObject* value, std::string* found) const noexcept;
+  bool holds_of_container(PyObject* value) const noexcept;
+  Presence presence_in(PyObject* container) const noexcept;
+  [[gnu::cold, gnu::noinline]] std::string instead(PyObject* value) const;  // what there is, in words
 
   CheckKind kind_ = CheckKind::Present;
   bool of_dict_ = false;

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstring>
 
+#include "ahead.h"
 #include "refs.h"
 
 namespace dynamo_lite {
@@ -151,7 +152,7 @@ std::string as_text(PyObject* string) {  // steals
 
 bool is_constant(PyObject* object) noexcept { return is_constant_within(object, kDeepest); }
 
-bool same_constant(PyObject* expected, PyObject* found) noexcept {
+DL_HIT bool same_constant(PyObject* expected, PyObject* found) noexcept {
   if (expected == found) return true;
   PyTypeObject* type = Py_TYPE(expected);
   if (type != Py_TYPE(found)) return false;

@@ -154,7 +154,7 @@ bool can_become(const PyCodeObject* code, const PyCodeObject* replacement) noexc
          (replacement->co_flags & kSpecialFlags) == 0 && (replacement->co_flags & kFunctionFlags) == kFunctionFlags;
 }
 
-bool swap_code(PyThreadState* state, Frame* frame, PyCodeObject* code) noexcept {
+DL_HIT bool swap_code(PyThreadState* state, Frame* frame, PyCodeObject* code) noexcept {
   PyCodeObject* old = frame->f_code;
   auto** base = reinterpret_cast<PyObject**>(frame);
   const Py_ssize_t before = frame_size(old);
@@ -173,6 +173,13 @@ bool swap_code(PyThreadState* state, Frame* frame, PyCodeObject* code) noexcept 
 }
 
 void set_slot(Frame* frame, int slot, Ref value) noexcept { Py_XSETREF(frame->localsplus[slot], value.release()); }
+
+void add_code_ahead(PyCodeObject* code, LinesAhead& ahead) {
+  ahead.add(code, sizeof(*code) + static_cast<std::size_t>(Py_SIZE(code)) * sizeof(_Py_CODEUNIT));
+  PyObject* constants = code->co_consts;
+  ahead.add(constants, sizeof(PyTupleObject) + static_cast<std::size_t>(Py_SIZE(constants)) * sizeof(PyObject*));
+  for (Py_ssize_t i = 0; i < Py_SIZE(constants); ++i) ahead.add(PyTuple_GET_ITEM(constants, i), 3 * sizeof(PyObject));
+}
 
 int local_slot(PyCodeObject* code, const char* name) noexcept {
   for (int slot = 0; slot < code->co_nlocals; ++slot) {

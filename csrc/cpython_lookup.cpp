@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "ahead.h"
 #include "refs.h"
 
 #if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030D0000
@@ -182,7 +183,7 @@ bool compares_quietly(PyObject* object) noexcept {
   return true;
 }
 
-DictLookup dict_find(PyObject* dict, PyObject* key, Py_hash_t hash, bool quiet) noexcept {
+DL_HIT DictLookup dict_find(PyObject* dict, PyObject* key, Py_hash_t hash, bool quiet) noexcept {
   const DictKeys* keys = keys_of(dict);
   if (keys->kind == DictKeys::kGeneral) return find_among_any(keys, key, hash, quiet);
   if (PyUnicode_CheckExact(key)) {
@@ -239,7 +240,7 @@ PyObject* dict_value_of(PyObject* dict, PyObject* key) noexcept {
   return nullptr;
 }
 
-PyObject* instance_dict(PyObject* object) noexcept {
+DL_HIT PyObject* instance_dict(PyObject* object) noexcept {
   if (has_managed_dict(object)) {
     if (PyObject* dict = managed_dict(object)) return dict;
   } else if (PyType_Check(object)) {
@@ -266,7 +267,7 @@ PyObject* const* instance_dict_slot(PyObject* object) noexcept {
   return _PyObject_GetDictPtr(object);
 }
 
-DictLookup instance_dict_find(PyObject* object, PyObject* name, Py_hash_t hash) noexcept {
+DL_HIT DictLookup instance_dict_find(PyObject* object, PyObject* name, Py_hash_t hash) noexcept {
   if (has_managed_dict(object) && !managed_dict(object)) {
     PyObject** values = inline_values(object);
     if (!values) return {Presence::Missing, nullptr};

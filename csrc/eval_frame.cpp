@@ -3,9 +3,11 @@
 #include <utility>
 #include <vector>
 
+#include "ahead.h"
 #include "callables.h"
 #include "frame_view.h"
 #include "global_state.h"
+#include "guard_tree.h"
 #include "guards.h"
 
 namespace dynamo_lite {
@@ -90,7 +92,7 @@ PyObject* run_off(PyThreadState* state, Frame* frame, Thread& thread) {
   return pass_on(state, frame, 0);
 }
 
-PyObject* run_new_code(PyThreadState* state, Frame* frame, const Entry* entry, Thread& thread) {
+DL_HIT PyObject* run_new_code(PyThreadState* state, Frame* frame, const Entry* entry, Thread& thread) {
   if (!entry->self_contained) return evaluate_default(state, frame, 0);
   const OffScope off(thread);
   return evaluate_default(state, frame, 0);
@@ -252,9 +254,25 @@ Answer ask(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread) {
   return entry ? Answer{Answer::RunEntry, std::move(entry)} : Answer{Answer::Error};
 }
 
+// What the owner's next call will read until it runs an entry's code.
+[[gnu::cold, gnu::noinline]] void note_ahead(Owner* owner, const Extra& extra, const OwnerSlot& slot,
+                                             const Entry* entry, const GuardTree& tree) {
+  LinesAhead& ahead = owner->ahead;
+  ahead.clear();
+  ahead.add(&extra, sizeof(extra));
+  ahead.add(&slot, sizeof(slot));
+  ahead.add_items(slot.entries, 0, 1);
+  ahead.add(entry, sizeof(*entry));
+  ahead.add(entry->tree, sizeof(PyObject) + sizeof(void*));
+  ahead.add(tree.ahead());
+  ahead.add_code();
+  add_code_ahead(reinterpret_cast<PyCodeObject*>(entry->code), ahead);
+  ahead.settle();
+}
+
 // The entry that holds, moved to the front; empty if none does. A check may allocate, and with that run the garbage
 // collector and whatever Python it finds: the slot is looked up each time.
-Ref find_entry(PyCodeObject* code, Extra& extra, const Owner* owner, const FrameSlots& slots, Ref& captured) {
+DL_HIT Ref find_entry(PyCodeObject* code, Extra& extra, Owner* owner, const FrameSlots& slots, Ref& captured) {
   bool stale = false;
   for (std::size_t at = 0;; ++at) {
     OwnerSlot* slot = extra.find(owner);
@@ -262,8 +280,10 @@ Ref find_entry(PyCodeObject* code, Extra& extra, const Owner* owner, const Frame
     Ref entry = slot->entries[at];
     GuardTree& tree = guard_tree(as_entry(entry)->tree);
     if (check(tree, slots, captured)) {
-      slot = at == 0 ? nullptr : extra.find(owner);
+      const bool tells = tree.tells_ahead();
+      slot = at == 0 && !tells ? nullptr : extra.find(owner);
       if (slot != nullptr) move_to_front(*slot, as_entry(entry));
+      if (slot != nullptr && tells) note_ahead(owner, extra, *slot, as_entry(entry), tree);
       return entry;
     }
     stale = stale || !is_valid(tree);
@@ -318,8 +338,8 @@ PyObject* run_raising(PyThreadState* state, Frame* frame, const Answer& answer, 
 }
 
 // What is to be done with a frame whose code carries something: the entry that holds, or what it said.
-[[gnu::noinline]] PyObject* run_by_extra(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail,
-                                         Extra* extra) {
+DL_HIT [[gnu::noinline]] PyObject* run_by_extra(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread,
+                                                bool tail, Extra* extra) {
   if (extra->mark == Mark::SkipRecursive) return run_off(state, frame, thread);
   const FrameSlots slots = slots_of(frame);
   const Ref kept = Ref::borrow(reinterpret_cast<PyObject*>(owner));
@@ -440,6 +460,7 @@ Thread& this_thread() noexcept {
 
 OwnerScope::OwnerScope(Owner* owner) noexcept : thread_(this_thread()), before_(thread_.owner) {
   thread_.calls += before_ == nullptr;
+  owner->ahead.fetch();
   Py_INCREF(owner);
   thread_.owner = owner;
   add_user(owner);
@@ -461,7 +482,7 @@ HookOut::HookOut(bool wanted) noexcept : out_(wanted && hook().previous == nullp
   if (out_) set_evaluator(hook().interpreter, evaluate_default_address());
 }
 
-HookOut::~HookOut() {
+DL_HIT HookOut::~HookOut() {
   if (!out_) return;
   Hook& our = hook();
   const Evaluator current = current_evaluator(our.interpreter);
@@ -479,7 +500,7 @@ bool is_unwatched() noexcept {
   return current == evaluate_default_address() || (current == evaluate && hook().previous == nullptr);
 }
 
-OffScope::~OffScope() {
+DL_HIT OffScope::~OffScope() {
   Owner* mine = thread_.owner;
   thread_.owner = before_;
   drop_user(mine);  // whoever was set inside and left there

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "ahead.h"
 #include "cpython_lookup.h"
 #include "float32_precision.h"
 #include "refs.h"
@@ -156,7 +157,7 @@ void read_thread(Facts& facts) noexcept {
   facts.functorch = in_functorch ? functorch_transforms() : 0;
 }
 
-Facts Facts::read() noexcept {
+DL_HIT Facts Facts::read() noexcept {
   Facts facts;
   read_context(facts);
   read_thread(facts);
@@ -413,7 +414,7 @@ bool prepare_types() {
 
 bool is_global_state(PyObject* object) noexcept { return Py_TYPE(object) == types().state; }
 
-bool matches_current_state(PyObject* state, std::string* found) noexcept {
+DL_HIT bool matches_current_state(PyObject* state, std::string* found) noexcept {
   const Snapshot& expected = snapshot_of(state);
   if (Facts::read() == expected.facts && (expected.modes.empty() || same_modes(expected))) return true;
   if (found) {

@@ -21,10 +21,10 @@ bool matches_current_state(PyObject* state, std::string* found) noexcept;
 // What a graph that fails half-way may have changed: grad and inference mode, autocast, dispatch keys.
 class KeptState {
  public:
-  KeptState();
+  [[gnu::noinline]] KeptState();
   // Puts this thread's state back to what it was.
-  void restore() const;
-  ~KeptState();
+  [[gnu::cold, gnu::noinline]] void restore() const;
+  [[gnu::noinline]] ~KeptState();
 
  private:
   struct Kept;

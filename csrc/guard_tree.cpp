@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ahead.h"
 #include "constants.h"
 #include "cpython_lookup.h"
 
@@ -159,7 +160,7 @@ void GuardTree::seal() {
   lasts_.resize(checks_.size(), Lasts::Now);
 }
 
-bool GuardTree::walk(const FrameSlots& frame, Ref* captured, Miss* miss) {
+DL_HIT bool GuardTree::walk(const FrameSlots& frame, Ref* captured, Miss* miss) {
   // A C getter that lets other code in must not find this tree's nodes half visited.
   if (!alive() || busy_) return false;
   const Ref self = Ref::borrow(self_);  // what is dropped below may drop the tree
@@ -173,7 +174,7 @@ bool GuardTree::walk(const FrameSlots& frame, Ref* captured, Miss* miss) {
   return holds;
 }
 
-bool GuardTree::walk_sealed(Ref* captured, Miss* miss) {
+DL_HIT bool GuardTree::walk_sealed(Ref* captured, Miss* miss) {
   if (!miss && !failed_.empty() && fails_again()) return false;
   failed_.clear();
   const bool replayed = !miss && replay();
@@ -189,7 +190,7 @@ bool GuardTree::walk_sealed(Ref* captured, Miss* miss) {
     replay_.ready = false;  // it stands for values of which they hold
     return false;
   }
-  if (!replayed && !miss) make_replay();
+ if (!replayed && !miss) make_replay();
   return !captured || captures_.nodes.empty() || capture(replayed, *captured);
 }
 
@@ -217,7 +218,7 @@ bool GuardTree::fails_again() {
 }
 
 // Whether they may be others than they were. After a replay only what it does not vouch for is read again.
-bool GuardTree::read(Values& values, bool replayed) const noexcept {
+DL_HIT bool GuardTree::read(Values& values, bool replayed) const noexcept {
   if (!replayed) {
     values.of.resize(values.nodes.size());
     for (std::size_t i = 0; i < values.of.size(); ++i) values.of[i] = nodes_[values.nodes[i]].value;
@@ -231,7 +232,7 @@ bool GuardTree::read(Values& values, bool replayed) const noexcept {
   return moved;
 }
 
-bool GuardTree::relations_hold(bool replayed, Miss* miss) {
+DL_HIT bool GuardTree::relations_hold(bool replayed, Miss* miss) {
   for (Relation& relation : relations_) {
     if (relation_holds(relation, replayed, miss ? &miss->found : nullptr)) continue;
     if (miss) *miss = {relation.node, &relation.check, std::move(miss->found)};
@@ -240,7 +241,7 @@ bool GuardTree::relations_hold(bool replayed, Miss* miss) {
   return true;
 }
 
-bool GuardTree::facts_hold(bool replayed, Miss* miss) {
+DL_HIT bool GuardTree::facts_hold(bool replayed, Miss* miss) {
   if (all_facts_.empty()) return true;
   read(fact_values_, replayed);
   const std::ptrdiff_t wrong = all_facts_.wrong(fact_values_.of, miss ? &miss->found : nullptr);
@@ -265,12 +266,12 @@ inline bool GuardTree::remembers(const Node& node, bool same) noexcept {
 }
 
 // `same`: the value is, for sure, the object that it was when the parent last remembered.
-bool GuardTree::visit(std::uint32_t at, bool same, Miss* miss) {
+DL_HIT bool GuardTree::visit(std::uint32_t at, bool same, Miss* miss) {
   const Node& node = nodes_[at];
   return !miss && remembers(node, same) ? visit_known(node) : visit_anew(at, miss);
 }
 
-bool GuardTree::visit_known(const Node& node) {
+DL_HIT bool GuardTree::visit_known(const Node& node) {
   if (node.checks_now) {
     for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
       if (lasts_[i] == Lasts::Now && !checks_[i].holds(node.value, nullptr)) {
@@ -291,14 +292,14 @@ bool GuardTree::visit_known(const Node& node) {
 }
 
 // The dict changed: it is looked into, and remembered again where nothing but its version needs to be.
-bool GuardTree::visit_dict(DictChild& dict) {
+DL_HIT bool GuardTree::visit_dict(DictChild& dict) {
   if (!visit(dict.child, true, nullptr)) return false;
   const Node& node = nodes_[dict.child];
   if (needs_no_visit(node, Memory::Dict)) dict.version = node.version;
   return true;
 }
 
-bool GuardTree::visit_anew(std::uint32_t at, Miss* miss) {
+DL_HIT bool GuardTree::visit_anew(std::uint32_t at, Miss* miss) {
   Node& node = nodes_[at];
   node.memory = Memory::None;
   node.anew = walks_;
@@ -318,7 +319,7 @@ bool GuardTree::visit_anew(std::uint32_t at, Miss* miss) {
   return true;
 }
 
-bool GuardTree::visit_child(const Node& parent, std::uint32_t child, Miss* miss) {
+DL_HIT bool GuardTree::visit_child(const Node& parent, std::uint32_t child, Miss* miss) {
   Step& step = steps_[child];
   Node& node = nodes_[child];
   const Reached reached = step.accessor.reach(parent.value, *frame_, step.owned);
@@ -329,7 +330,7 @@ bool GuardTree::visit_child(const Node& parent, std::uint32_t child, Miss* miss)
   return visit(child, false, miss);
 }
 
-bool GuardTree::visit_nothing(std::uint32_t at, bool readable, Miss* miss) {
+DL_HIT bool GuardTree::visit_nothing(std::uint32_t at, bool readable, Miss* miss) {
   Node& node = nodes_[at];
   node.end_live = node.end_dict = node.first_child;
   node.checks_now = false;
@@ -393,7 +394,7 @@ void GuardTree::remember(Node& node) {
   if (node.memory == Memory::Type) node.version = type_version(node.value);
 }
 
-bool GuardTree::relation_holds(Relation& relation, bool replayed, std::string* found) {
+DL_HIT bool GuardTree::relation_holds(Relation& relation, bool replayed, std::string* found) {
   const bool moved = read(relation.values, replayed) || relation.node_may_move;
   const auto& values = relation.values.of;
   const CheckKind kind = relation.check.kind();
@@ -446,7 +447,7 @@ bool GuardTree::are_distinct(Relation& relation, std::string* found) {
   return true;
 }
 
-bool GuardTree::capture(bool replayed, Ref& captured) noexcept {
+DL_HIT bool GuardTree::capture(bool replayed, Ref& captured) noexcept {
   NoCollection no_collection;
   read(captures_, replayed);
   Ref tuple = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(captures_.of.size())));

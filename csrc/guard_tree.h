@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "accessors.h"
+#include "ahead.h"
 #include "checks.h"
 #include "cpython.h"
 #include "cpython_watch.h"
@@ -64,6 +65,10 @@ class GuardTree {
   // What a miss is about: the check's reason, else that of the first check which needs the missing value; borrowed.
   PyObject* reason_of(const Miss& miss) const noexcept;
   const Accessor& accessor(std::uint32_t node) const noexcept { return steps_[node].accessor; }
+
+  // What the next walk will read that lies apart, where that is much; told once after it has become something else.
+  bool tells_ahead() noexcept { return std::exchange(has_ahead_, false); }
+  const LinesAhead& ahead() const noexcept { return ahead_; }
 
   int traverse(visitproc visit, void* arg) const;
   void clear() noexcept;
@@ -160,8 +165,8 @@ class GuardTree {
   void seal();
   void move_to_instance_dict(Step& step);
   bool walk_sealed(Ref* captured, Miss* miss);
-  void note_failed();
-  bool fails_again();
+  [[gnu::noinline]] void note_failed();
+  [[gnu::noinline]] bool fails_again();
   bool visit(std::uint32_t at, bool same, Miss* miss);
   bool visit_known(const Node& node);
   bool visit_dict(DictChild& dict);
@@ -173,7 +178,7 @@ class GuardTree {
   Lasts step_lasts(const Accessor& accessor, PyObject* from) const noexcept;
   static bool needs_no_visit(const Node& node, Memory memory) noexcept;
   bool replay();
-  void make_replay();
+  [[gnu::cold, gnu::noinline]] void make_replay();
   void add_root(std::uint32_t child);
   void add_anew(std::uint32_t at);
   bool remembered(std::uint32_t at, bool same) const noexcept;
@@ -183,11 +188,13 @@ class GuardTree {
   void add_word(const void* at);
   void add_dict(PyObject* dict);
   void note_moving();
+  void note_ahead();
+  void add_ahead(std::uint32_t at);
   bool read(Values& values, bool replayed) const noexcept;
   bool relations_hold(bool replayed, Miss* miss);
   bool facts_hold(bool replayed, Miss* miss);
   bool relation_holds(Relation& relation, bool replayed, std::string* found);
-  bool are_distinct(Relation& relation, std::string* found);
+  [[gnu::noinline]] bool are_distinct(Relation& relation, std::string* found);
   bool capture(bool replayed, Ref& captured) noexcept;
 
   PyObject* self_ = nullptr;  // borrowed: owns this
@@ -212,6 +219,8 @@ class GuardTree {
   Replay replay_;
   WatchedDicts replayed_dicts_;  // whose words need not be read
   std::unordered_set<const void*> added_;  // the replay's words, while it is made
+  LinesAhead ahead_;
+  bool has_ahead_ = false;
   std::uint32_t walks_ = 0;  // how many there were; none but the first has the number 1
   // Where the last walk failed, and while nothing has held since, the way there from the frame, which is left out: calls
   // that go to other trees mostly fail there again.

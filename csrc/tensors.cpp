@@ -9,6 +9,7 @@
 #include <cstring>
 #include <string>
 
+#include "ahead.h"
 #include "reveal.h"
 
 namespace dynamo_lite {
@@ -71,7 +72,7 @@ std::string device_text(const std::optional<c10::Device>& device) {
 
 }  // namespace
 
-bool is_tensor(PyObject* object) noexcept {
+DL_HIT bool is_tensor(PyObject* object) noexcept {
   auto* tensor = reinterpret_cast<PyTypeObject*>(THPVariableClass);
   return THPVariable_CheckExact(object) || PyType_IsSubtype(Py_TYPE(object), tensor);
 }
@@ -154,7 +155,7 @@ std::unique_ptr<TensorFacts> TensorFacts::with_free_dims(PyObject* tuple) {
   return facts && free(sizes, facts->sizes_) && free(strides, facts->strides_) ? std::move(facts) : nullptr;
 }
 
-bool TensorFacts::match(PyObject* object, std::string* found) const noexcept {
+DL_HIT bool TensorFacts::match(PyObject* object, std::string* found) const noexcept {
   if (!is_tensor(object)) {
     if (found) *found = "no tensor";
     return false;

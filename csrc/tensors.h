@@ -66,9 +66,9 @@ class TensorFacts {
  private:
   static constexpr std::int64_t kFree = -1;  // in place of a size or a stride
 
-  static TensorFacts read(const c10::TensorImpl& impl);
+  [[gnu::cold, gnu::noinline]] static TensorFacts read(const c10::TensorImpl& impl);
   static bool fits(const c10::DimVector& wanted, c10::IntArrayRef found) noexcept;
-  std::string difference(const TensorFacts& other) const;
+  [[gnu::cold, gnu::noinline]] std::string difference(const TensorFacts& other) const;
 
   c10::DispatchKeySet keys_;
   c10::ScalarType dtype_ = c10::ScalarType::Undefined;
@@ -84,7 +84,7 @@ class TensorFacts {
 // sort again.
 class StoragesDistinct {
  public:
-  bool holds(const std::vector<PyObject*>& tensors, std::size_t written, std::string* found);
+  [[gnu::noinline]] bool holds(const std::vector<PyObject*>& tensors, std::size_t written, std::string* found);
 
  private:
   struct Range {
