@@ -133,7 +133,87 @@ def test_attributes_of_a_class():
         Thing.shared += 1
         return x * Thing.shared, Thing().shared
 
-    check(fn, tensor(2), watch=[(Thing, "shared")], operators=1, breaks=(0, 1), recompiles=True, calls=3)
+    check(fn, tensor(2), watch=[(Thing, "shared")], operators=1, recompiles=True, calls=3)
+
+
+def test_class_attributes_written():
+    def build():
+        class Base:
+            count, last, names = 0, None, ("a",)
+
+            @classmethod
+            def bump(cls):
+                cls.count += 1
+                return cls.count
+
+        class Derived(Base):
+            def total(self):
+                return self.count, super().count
+
+        def fn(x):
+            thing = Derived()
+            before = Derived.count, thing.count
+            Base.count += 10
+            found = thing.count, Derived.bump(), thing.total(), Base.count, type(thing).bump()
+            Base.last = x + 1
+            thing.last.mul_(2)
+            Derived.names = [*Base.names, x]
+            thing.count = -1
+            return before, found, Base.last, Derived.last is Base.last, thing.names, Base.names, thing.count, Derived
+
+        return fn
+
+    check(build, tensor(2), build=True, operators=2, recompiles=True, calls=3)
+
+
+def test_class_attributes_written_and_breaks():
+    def build():
+        class Thing:
+            count = 0
+            table = {"a": 1}
+
+        def fn(x):
+            Thing.count += 1
+            dl.graph_break()
+            Thing.count += 1
+            y = x * Thing.count
+            shown = Thing.__dict__
+            Thing.count += 1
+            seen = shown["count"], dict(Thing.__dict__.items())["count"]
+            Thing.count += 1
+            return y, seen, shown["count"], Thing.count, getattr(Thing(), "count"), Thing.table
+
+        return fn
+
+    check(build, tensor(2), build=True, graphs=None, recompiles=True, calls=3)
+
+
+def test_class_attributes_that_answer_for_themselves():
+    def build():
+        class Field:
+            def __get__(self, instance, owner=None):
+                return 3
+
+        class Meta(type):
+            def __setattr__(cls, name, value):
+                super().__setattr__(name, value + 1)
+
+        class Thing(metaclass=Meta):
+            count = 1
+
+        class Other:
+            field, method, plain = Field(), lambda self: 1, 5
+
+        def fn(x):
+            Thing.count = 4
+            Other.field = 1
+            Other.method = 2
+            Other.plain = property(lambda self: 7)
+            return x + Thing.count, Other.field, Other().method, Other().plain
+
+        return fn
+
+    check(build, tensor(2), build=True, graphs=None, recompiles=True)
 
 
 def test_instance_attribute_hides_the_class():

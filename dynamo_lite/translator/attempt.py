@@ -81,6 +81,7 @@ class Attempt:
         """Cached functions with the keys of calls that this attempt came to."""
         self.classes: dict[int, Any] = {}
         """id of the stand-in of a class that was made inside -> its tracker."""
+        self.written_classes: dict[int, Any] = {}  # the same of classes that were found and written to
         self.leaves_made: dict[VariableTracker, int] = {}
         """Tensors that were made inside and then told to require gradients, with the root's step of that."""
         self.texts: dict[VariableTracker, int] = {}
@@ -93,8 +94,7 @@ class Attempt:
         """Tensors, and the truth values that the trace went on with: where one is another the frame is run again."""
         self.has_handlers = False
         """Whether code that was traced has exception handlers."""
-        self.initial_grad_mode = torch.is_grad_enabled()
-        self.final_grad_mode = self.initial_grad_mode
+        self.initial_grad_mode = self.final_grad_mode = torch.is_grad_enabled()
         self.has_subclasses = False
         """Whether instances of classes with a ``__torch_function__`` are about."""
         self.unasked = 0
@@ -143,6 +143,7 @@ class Attempt:
         self.innermost = None
         self.generators.clear()
         self._forget_classes()
+        self.written_classes.clear()
         self.leaves_made.clear()
         self.texts.clear()
         self.expected.clear()

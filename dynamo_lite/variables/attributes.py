@@ -37,11 +37,15 @@ def owner_of(cls: type, name: str) -> type:
 
 
 def made_attribute(tx: Any, cls: type, name: str) -> VariableTracker | None:
-    """What a class that was made inside has under a name; None where the class is real, or its base has it."""
-    if not tx.attempt.classes:
+    """What a class has under a name that was made inside, or was written there; None where it is as it was found."""
+    made, written = tx.attempt.classes, tx.attempt.written_classes
+    if not made and not written:
         return None
-    made = tx.attempt.classes.get(id(owner_of(cls, name)))
-    return None if made is None else made.own(name)
+    for base in mro(cls):
+        found = written[id(base)].own(name) if id(base) in written else None
+        if found is not None or name in own_namespace(base):
+            return made[id(base)].own(name) if id(base) in made else found
+    return None
 
 
 def real_class(tx: Any, cls: type, name: str) -> type:
@@ -134,6 +138,11 @@ def plain_truth(tx: Any, obj: VariableTracker) -> bool:
         if guarded_lookup(tx, cls, name) is not MISSING:
             unsupported(UnsupportedOperation("truth", obj.describe()))
     return True
+
+
+def is_descriptor_type(kind: type) -> bool:
+    """Whether what a class has of this type answers for itself where it is read or written."""
+    return any(class_lookup(kind, name) is not MISSING for name in ("__get__", "__set__", "__delete__"))
 
 
 def is_data_descriptor(raw: Any) -> bool:

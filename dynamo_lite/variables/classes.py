@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import gc
 import operator
 import sys
 import types
@@ -12,7 +13,16 @@ import torch
 
 from .. import skip
 from ..reasons import UnsupportedOperation, UnsupportedValue
-from .attributes import MISSING, bind, class_attribute, class_lookup, guard_class_lacks, is_data_descriptor
+from ..source import Source
+from .attributes import (
+    MISSING,
+    bind,
+    class_attribute,
+    class_lookup,
+    guard_class_lacks,
+    is_data_descriptor,
+    is_descriptor_type,
+)
 from .base import (
     Args,
     KnownVariable,
@@ -20,12 +30,14 @@ from .base import (
     LazyVariable,
     NotConstant,
     VariableTracker,
+    own_namespace,
     told_by_identity,
     unsupported,
     wraps_if,
 )
 from .constant import ConstantVariable, unless_refused
 from .function import trusted_module
+from .lookup import is_heap_type
 from .symbols import method_of
 from .text import has_own_text, text_by
 
@@ -82,9 +94,14 @@ _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: to
 class ClassVariable(KnownVariable):
     """A class that exists."""
 
-    __slots__ = ()
+    __slots__ = ("attributes",)
     known_by_identity = True
     immortal = True
+
+    def __init__(self, value: type, source: Source | None = None) -> None:
+        super().__init__(value, source)
+        self.attributes: dict[str, VariableTracker] | None = None
+        """What was written, by name."""
 
     def as_fx(self) -> tuple[Any, Any]:
         """Python's numbers stand for types of data. Of other classes a graph's code can't name each."""
@@ -203,6 +220,41 @@ class ClassVariable(KnownVariable):
     def c_attribute(self, tx: Any, name: str) -> VariableTracker:
         return tx.make(tx.fold(getattr, (self.value, name)))
 
+    def own(self, name: str) -> VariableTracker | None:
+        """What was written under a name."""
+        return None if self.attributes is None else self.attributes.get(name)
+
+    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+        """``type.__setattr__`` of a value that is read as it is, in the place of another."""
+        if not self._takes(tx, name, value.realize().python_type()):
+            super().setattr(tx, name, value)
+        if self.source is None:
+            self.source = tx.guards.const(self.value)
+        tx.effects.mutate(self)
+        self.attributes = {**(self.attributes or {}), name: value}
+        tx.attempt.written_classes[id(self.value)] = self
+        namespace = _dict_of(self.value)
+        tx.attempt.memo[id(namespace)] = (namespace, self)  # no dict is to show what it had before
+
+    def _takes(self, tx: Any, name: str, kind: type) -> bool:
+        """Whether an attribute can be written: nothing but code that asks for it by its name may look at it."""
+        cls, meta = self.value, type(self.value)
+        special = name.startswith("__") and name.endswith("__")
+        if special or not is_heap_type(cls) or not told_by_identity(cls):
+            return False
+        if tx.attempt.memo.get(id(_dict_of(cls)), (None, self))[1] is not self:  # the program looks at its namespace
+            return False
+        if tx.lookup(meta, "__setattr__") is not type.__setattr__ or tx.lookup(meta, name) is not MISSING:
+            return False
+        raw = class_lookup(cls, name)
+        return raw is not MISSING and not is_descriptor_type(type(raw)) and not is_descriptor_type(kind)
+
+    def replay(self, cg: Any) -> None:
+        for name, value in (self.attributes or {}).items():
+            cg.load(value)
+            cg.load_const(self.value)
+            cg.store_attr(name)
+
     def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
         return tx.make(getattr(self.value, name))
 
@@ -215,6 +267,12 @@ class ClassVariable(KnownVariable):
             return found
         tx.check_iterable(self, f"'{type(self.value).__name__}' object is not iterable")
         return super().iterate(tx)
+
+
+def _dict_of(cls: type) -> Any:
+    """The dict that a class's namespace is a view of."""
+    (found,) = gc.get_referents(own_namespace(cls))
+    return found
 
 
 def _is_generic(method: Any) -> bool:
