@@ -467,11 +467,20 @@ class Symbols:
         """What it is in the call that is traced."""
         return self._hints[symbol]
 
+    def is_new(self, number: Any) -> bool:
+        """Whether it is a symbol that no operator so far was seen to bring: an operator may have read it for itself."""
+        expression = number.node.expr
+        unseen = expression.is_Symbol and expression not in self.places and expression not in self.of_data
+        return bool(self.env.pending_fresh_unbacked_symbols) or unseen
+
     def new_in(self, result: Any) -> dict[Any, Any]:
         """The symbols that hang on data and came to be with an operator's result, and where in it they are."""
-        if not self.env.pending_fresh_unbacked_symbols:
-            return {}
-        found = symbolic_shapes().compute_unbacked_bindings(self.env, result) or {}
+        pending = self.env.pending_fresh_unbacked_symbols
+        if pending:
+            self.env.ignorable_fresh_unbacked_symbols.extend(pending)  # the operator may have read some for itself
+            found = symbolic_shapes().compute_unbacked_bindings(self.env, result) or {}
+        else:
+            found = {result.node.expr: ()} if isinstance(result, SYMBOLIC) and self.is_new(result) else {}
         self.of_data.update(found)
         return found
 

@@ -66,6 +66,33 @@ def test_check_that_fails():
             compiled(tensor(8), torch.tensor(9))
 
 
+def test_checks_that_leave_one_number():
+    def fn(x, n):
+        k = n.item()
+        torch._check(k == 3)
+        torch._check(3 * k == 9)
+        return x + k, k
+
+    with dl.config.patch(capture_scalar_outputs=True):
+        compiled = dl.compile(fn, backend="eager", fullgraph=True)
+        for number in (3, 3):
+            Pairing().compare(fn(tensor(8), torch.tensor(number)), compiled(tensor(8), torch.tensor(number)), "result")
+        with pytest.raises(RuntimeError):
+            compiled(tensor(8), torch.tensor(4))
+
+
+def read_by_operators(x, n):
+    scale = n * 0.5
+    found = torch._foreach_addcmul([x], [x], [x], value=1 - scale), torch._foreach_add([x], scale)
+    k = scale.item()
+    return found, x * k, k, torch._foreach_mul([x], scale), scale.item() + 1
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
+def test_numbers_that_operators_read(backend):
+    sweep(read_by_operators, backend=backend)
+
+
 def selected(x, n):
     places = x.nonzero()
     return places * 2, places.size(0), x[x > 0].sum(), x.masked_select(x < n)

@@ -610,7 +610,7 @@ def _record_plain(
         unsupported(UnsupportedOperation(f"{operator_name(target)}, which returns nothing,", "tensors"))
     operands = tuple(pair[0] for pair in pairs), {key: pair[0] for key, pair in named.items()}
     if isinstance(fake, SYMBOLIC) and not written:
-        if tx.graph.symbols.env.pending_fresh_unbacked_symbols:
+        if tx.graph.symbols.is_new(fake):
             tx.graph.define(tx.graph.call(kind, target, *operands, fake), fake)
         return tx.make(fake)
     if isinstance(fake, torch.Size) or (not written and _only_facts(fake)):

@@ -385,8 +385,9 @@ def _check(tx: Any, condition: VariableTracker, message: Any = None) -> Variable
 @models(torch._check_with)
 def _check_with(tx: Any, error: VariableTracker, condition: VariableTracker, message: Any = None) -> VariableTracker:
     if isinstance(condition, ShapeNumber):  # it hangs on data: the graph checks it
+        node = condition.node  # once it is taken to hold, its symbols may be numbers
         torch._check(condition.number)
-        tx.graph.call("call_function", torch._check, (condition.node,), {}, None)
+        tx.graph.call("call_function", torch._check, (node,), {}, None)
         return ConstantVariable(None)
     if not tx.truth(condition):
         text = tx.call(message, [], {}) if message is not None and not tx.is_none(message) else None
