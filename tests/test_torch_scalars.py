@@ -252,6 +252,52 @@ def test_tensor_of_tensors():
     check(fn, tensor(2, 3), graphs=None, breaks=None)
 
 
+def test_tensors_made_of_tensors_of_one_number():
+    def fn(x, i):
+        wide, half, flag = x.double(), x.half(), x > 0
+        return (
+            torch.tensor([x[0], x[1]]),
+            torch.tensor([[x.max(), 2], (True, wide[0])]),
+            torch.tensor([half[0], 0.5]),
+            torch.tensor([i[0], i[1], 7]),
+            torch.tensor([i[0], 0.1], dtype=torch.float64),
+            torch.tensor([i[0], 1.0], device=x.device),
+            torch.tensor([wide[0], x[0]], dtype=torch.float32),
+            torch.tensor([flag[0], True]),
+            torch.as_tensor((x.mean(), len(x)), dtype=None, device="cpu"),
+            torch.Tensor([x[0], 1]),
+            torch.DoubleTensor([[x[0]], [i[0]]]),
+        )
+
+    check(fn, tensor(3), torch.tensor([2**60 + 129, 16777217]))
+
+
+def test_tensors_made_of_tensors_that_eager_refuses():
+    def fn(x, y, i):
+        found = [torch.tensor([x.half()[0], 1]), torch.tensor([x[0] > 0, i.byte()[0]])]
+        found += [torch.tensor([y[0], 1]), torch.tensor([i[0], 1.5]), torch.tensor([x[:1].sum(), x[0]]).requires_grad]
+        for items in ([x, x], [x[0], [1.0]], [x[0], i[0] * 1j]):
+            try:
+                found.append(torch.tensor(items))
+            except (TypeError, ValueError) as error:
+                found.append(str(error))
+        return found
+
+    check(fn, tensor(3), torch.tensor([2j]), torch.tensor([2]), graphs=None, breaks=None)
+
+
+def test_tensors_made_of_tensors_of_odd_types_and_in_functions_of_operators():
+    def fn(x, u):
+        found = torch.tensor([u[0], 1]), torch.func.vmap(lambda y: y + torch.tensor([2.0, 1.0]).sum())(x)
+        try:
+            found = (*found, torch.func.vmap(lambda y: torch.tensor([y, 1.0]))(x))
+        except RuntimeError:
+            found = (*found, "refused")
+        return found
+
+    check(fn, tensor(3), torch.tensor([2], dtype=torch.uint64), graphs=None, breaks=None)
+
+
 def test_constant_tensors_are_known():
     def fn(x):
         n = torch.tensor(3)

@@ -52,6 +52,8 @@ def _is_data(value: VariableTracker) -> bool:
     value = value.realize()
     if type(value) in (ListVariable, TupleVariable) and value.python_type() in (list, tuple):
         return all(map(_is_data, value.contained() or ()))
+    if isinstance(value, TensorVariable):
+        return not value.fake.ndim
     return _is_number(value, int, float, bool)
 
 

@@ -135,7 +135,7 @@ def float_as_tensor(tx: Any, number: SymbolicFloat) -> TensorVariable:
     return TensorVariable(given.node, given.fake, torch.Tensor)
 
 
-def converted(tx: Any, tensor: TensorVariable, dtype: torch.dtype) -> VariableTracker:
+def converted(tx: Any, tensor: Any, dtype: torch.dtype) -> Any:
     if tensor.fake.dtype is dtype:
         return tensor
     return record(tx, "call_method", "to", [tensor, ConstantVariable(dtype)], {})
@@ -291,25 +291,34 @@ def _full(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker |
     return record(tx, "call_function", torch.fill, [empty, float_as_tensor(tx, number)], {})
 
 
+_CPU = torch.device("cpu")
+
 # -- tensors made of numbers -------------------------------------------------------------------------------------------
 
 
-def _scalar_tensor(tx: Any, number: VariableTracker, dtype: torch.dtype) -> VariableTracker:
-    named = {"dtype": ConstantVariable(dtype), "device": ConstantVariable(torch.device("cpu"))}
+def _scalar_tensor(
+    tx: Any, number: VariableTracker, dtype: torch.dtype, device: torch.device = _CPU
+) -> VariableTracker:
+    named = {"dtype": ConstantVariable(dtype), "device": ConstantVariable(device)}
     return record(tx, "call_function", torch.scalar_tensor, [number], named)
 
 
 def _tensor(function: Any, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-    """The numbers are read: where some may differ from call to call the graph makes a tensor of each."""
+    """Numbers and tensors of one number are read: where some may differ from call to call the graph makes a tensor of
+    each."""
     data = args[0].realize() if len(args) == 1 else None
-    if data is not None and set(kwargs) <= {"dtype"} and not torch._C._len_torch_function_stack():
-        numbers = _numbers_in(data)
-        dtype = kwargs["dtype"].as_constant() if "dtype" in kwargs else None
-        if numbers is not None and any(isinstance(each, SymbolicNumber) for each in numbers):
-            kinds = {each.python_type() for each in numbers}
-            wanted = dtype or (torch.get_default_dtype() if float in kinds else torch.int64)
-            if wanted in (torch.float32, torch.float64) or (wanted is torch.int64 and kinds == {int}):
-                return _stacked(tx, data, wanted)
+    plain = set(kwargs) <= {"dtype", "device"} and all(each.is_constant() for each in kwargs.values())
+    plain = plain and not (tx.graph.bodies or torch._C._len_torch_function_stack())
+    if data is not None and plain and not isinstance(data, TensorVariable):
+        given = {name: each.as_constant() for name, each in kwargs.items()}
+        device = _CPU if given.get("device") in (None, "cpu") else given["device"]
+        items = _numbers_in(data, device)
+        if items is not None and any(isinstance(each, (SymbolicNumber, TensorVariable)) for each in items):
+            dtypes = {_dtype_of(each) for each in items}
+            wanted = given.get("dtype") or functools.reduce(torch.promote_types, dtypes)
+            exact = wanted in (torch.float32, torch.float64) or dtypes == {torch.bool} == {wanted}
+            if exact or (wanted is torch.int64 and not any(each.is_floating_point for each in dtypes)):
+                return _stacked(tx, data, wanted, device)
     return call_operator(function)(tx, args, kwargs)
 
 
@@ -317,18 +326,47 @@ for _each in (torch.tensor, torch.as_tensor):
     models_raw(_each, functools.partial(_tensor, _each))
 
 
-def _numbers_in(data: VariableTracker) -> list[VariableTracker] | None:
-    """A number, or all those in a list of numbers; None where anything else is there."""
-    items = [each.realize() for each in data.items] if isinstance(data, (ListVariable, TupleVariable)) else [data]
-    are_numbers = all(isinstance(each, (SymbolicNumber, ConstantVariable)) for each in items)
-    return items if are_numbers and all(each.python_type() in (int, float) for each in items) else None
+def _numbers_in(data: VariableTracker, device: torch.device) -> list[VariableTracker] | None:
+    """A number, or all those in a list of lists of numbers; None where anything else is there, or there is none."""
+    if isinstance(data, (ListVariable, TupleVariable)):
+        found: list[VariableTracker] = []
+        for each in data.items:
+            inner = _numbers_in(each.realize(), device)
+            if inner is None:
+                return None
+            found += inner
+        return found or None
+    if isinstance(data, TensorVariable):
+        return [data] if _holds_a_number(data, device) else None
+    is_number = isinstance(data, (SymbolicNumber, ConstantVariable)) and data.python_type() in (int, float, bool)
+    return [data] if is_number else None
 
 
-def _stacked(tx: Any, data: VariableTracker, dtype: torch.dtype) -> VariableTracker:
-    if isinstance(data, SymbolicFloat):
+def _holds_a_number(of: TensorVariable, device: torch.device) -> bool:
+    """Whether eager reads a number of it, and says nothing of that."""
+    fake = of.fake
+    plain = of.cls is torch.Tensor and not fake.ndim and fake.device == device and not fake.requires_grad
+    return plain and fake.dtype in _READ
+
+
+_READ = (*_NUMBERS, torch.float16, torch.bfloat16, torch.int16, torch.int8, torch.uint8, torch.bool)
+
+
+def _dtype_of(item: Any) -> torch.dtype:
+    if isinstance(item, TensorVariable):
+        return item.fake.dtype
+    return {bool: torch.bool, int: torch.int64, float: torch.get_default_dtype()}[item.python_type()]
+
+
+def _stacked(tx: Any, data: VariableTracker, dtype: torch.dtype, device: torch.device) -> VariableTracker:
+    if isinstance(data, (ListVariable, TupleVariable)):
+        parts = ListVariable([_stacked(tx, each.realize(), dtype, device) for each in data.items])
+        return record(tx, "call_function", torch.stack, [parts], {})
+    if isinstance(data, SymbolicFloat) and device == _CPU:
         named = {"copy": ConstantVariable(True)}
         return record(tx, "call_method", "to", [float_as_tensor(tx, data), ConstantVariable(dtype)], named)
-    if isinstance(data, (ListVariable, TupleVariable)):
-        parts = ListVariable([_stacked(tx, each.realize(), dtype) for each in data.items])
-        return record(tx, "call_function", torch.stack, [parts], {})
-    return _scalar_tensor(tx, data, dtype)
+    if isinstance(data, TensorVariable):
+        if dtype.is_floating_point:  # it is read as a float
+            data = converted(tx, data, dtype if data.fake.dtype is dtype else torch.float64)
+        return converted(tx, data, dtype)
+    return _scalar_tensor(tx, data, dtype, device)
