@@ -559,6 +559,58 @@ def test_operator_defined_by_schema():
     check(fn, leaf(3), backward=True, operators=3)
 
 
+def _silu_into(out, x):
+    out.copy_(torch.nn.functional.silu(x))
+
+
+def _add_into(x, out):
+    for each in out:
+        each.add_(x)
+
+
+def _double_and_add(x, y):
+    x.mul_(2)
+    return x + y
+
+
+@pytest.fixture
+def writing_operators():
+    """Their fake implementations write nothing."""
+    rows = [
+        ("silu_into(Tensor(a!) out, Tensor x) -> ()", _silu_into, lambda out, x: None),
+        ("add_into(Tensor x, *, Tensor(a!)[] out) -> ()", _add_into, lambda x, out: None),
+        ("double_and_add(Tensor(a!) x, Tensor y) -> Tensor", _double_and_add, lambda x, y: torch.empty_like(x)),
+    ]
+    with torch.library._scoped_library("dl_tests_writing", "FRAGMENT") as library:
+        for schema, real, fake in rows:
+            library.define(schema)
+            library.impl(schema.partition("(")[0], real, "CPU")
+            torch.library.register_fake("dl_tests_writing::" + schema.partition("(")[0], fake, lib=library)
+        yield torch.ops.dl_tests_writing
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager", "inductor"])
+def test_operators_that_write_by_schema(writing_operators, backend):
+    ops = writing_operators
+
+    def fn(x, kept):
+        out = torch.empty_like(x)
+        ops.silu_into(out, x)
+        a, b = torch.zeros(3), torch.zeros(4)
+        ops.add_into.default(x, out=[a, b[1:]])
+        c = ops.double_and_add(x, out)
+        ops.silu_into(x=x, out=kept)
+        return out, a, b, c, x + 1, kept * 2
+
+    if backend is None:
+        check(fn, tensor(3), tensor(3, seed=1), operators=10)
+        check(lambda x: (fn(x, x[:]), x), tensor(3), graphs=None)
+    else:
+        given = [tensor(3), tensor(3, seed=1)]
+        expected = fn(*(each.clone() for each in given))
+        torch.testing.assert_close(dl.compile(fn, backend=backend, fullgraph=True)(*given), expected)
+
+
 def test_aten_overloads():
     def fn(x):
         a = torch.ops.aten.add.Tensor(x, x, alpha=2)

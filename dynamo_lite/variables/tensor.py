@@ -604,8 +604,9 @@ def _record_plain(
     known = tx.attempt.fakes.get(id(fake))
     if not written and (known is not None or (isinstance(fake, _LITERAL) and fake is not None)):
         return known if known is not None else tx.make(fake)
-    if not written and (fake is None or (name.endswith("_") and not name.endswith("__"))):
-        written = _said_to_be_written(target, fakes)
+    unsure = fake is None or isinstance(target, _OPS) or (name.endswith("_") and not name.endswith("__"))
+    if unsure and not written:
+        written = _said_to_be_written(target, fakes, fake_kwargs)
     if fake is None and not written and target not in _CHECKS:
         unsupported(UnsupportedOperation(f"{operator_name(target)}, which returns nothing,", "tensors"))
     operands = tuple(pair[0] for pair in pairs), {key: pair[0] for key, pair in named.items()}
@@ -641,16 +642,30 @@ def _asks(tx: Any, args: Args, kwargs: Kwargs) -> bool:
     return tx.attempt.asks_classes and any(arg.realize().of_subclasses() for arg in given)
 
 
-def _said_to_be_written(target: Any, fakes: list[Any]) -> list[torch.Tensor]:
-    """What an operator writes into by its schema, for those whose fake implementation doesn't: operators of lists."""
-    overloads = getattr(torch.ops.aten, getattr(target, "__name__", ""), None)
+def _said_to_be_written(target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    """What an operator writes into by its schema, for those whose fake implementation doesn't: operators of lists, and
+    the program's own."""
+    if isinstance(target, torch._ops.OpOverload):
+        schemas = [target._schema]
+    else:
+        packet = target if isinstance(target, _OPS) else getattr(torch.ops.aten, getattr(target, "__name__", ""), None)
+        overloads = () if packet is None else packet.overloads()
+        if packet is not target:
+            overloads = overloads[:1]  # they are alike, but for numbers
+        schemas = [getattr(packet, each)._schema for each in overloads]
+    given: list[Any] = []
+    for schema in schemas:
+        writes = [(each.name, each.alias_info is not None and each.alias_info.is_write) for each in schema.arguments]
+        given += [fake for fake, (_, is_write) in zip(fakes, writes) if is_write]
+        given += [kwargs[name] for name, is_write in writes if is_write and name in kwargs]
     found: list[torch.Tensor] = []
-    if overloads is not None:
-        arguments = getattr(overloads, overloads.overloads()[0])._schema.arguments  # alike in each, but for numbers
-        written = [each.alias_info is not None and each.alias_info.is_write for each in arguments]
-        _tensors_in([fake for fake, is_write in zip(fakes, written) if is_write], found)
-        increment_version([fake for fake in found if not fake.is_inference()])
+    _tensors_in(given, found)
+    found = list({id(fake): fake for fake in found}.values())
+    increment_version([fake for fake in found if not fake.is_inference()])
     return found
+
+
+_OPS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 
 
 def _with_device(target: Any, kwargs: Kwargs) -> Kwargs:
