@@ -54,6 +54,42 @@ def descriptors_with_set_name(x, n):
     return d.other, before, d.value, Described.value.name, Described.value.owner
 
 
+class Stored:
+    """A data descriptor that is not asked where it is read: what the instance has comes first."""
+
+    def __set__(self, instance, value):
+        instance.__dict__["kept"] = value * 2
+
+
+class Dropped:
+    def __delete__(self, instance):
+        del instance.__dict__["dropped"]
+
+
+class Keeping(type):
+    plain = Stored()
+
+
+class Keeps(metaclass=Keeping):
+    kept, dropped, plain = Stored(), Dropped(), 5
+
+    def __init__(self, n):
+        self.kept = n
+        self.__dict__["dropped"] = n
+
+
+@program()
+def descriptors_that_are_written_only(x, n):
+    thing = Keeps(n)
+    CUT
+    before = thing.kept, thing.dropped, Keeps.plain
+    thing.kept = x
+    del thing.dropped
+    CUT
+    empty = Keeps.__new__(Keeps)
+    return before, thing.kept, thing.dropped is Keeps.dropped, empty.kept is Keeps.kept
+
+
 class Lazy:
     calls = 0
 

@@ -120,7 +120,7 @@ def generic_getattr(tx: Any, obj: VariableTracker, name: str, hook: bool = True)
 def _found_attribute(tx: Any, obj: VariableTracker, name: str, cls: type) -> VariableTracker | None:
     """A data descriptor, what the instance has, what the class has, or None."""
     raw = class_lookup(cls, name)
-    if raw is not MISSING and is_data_descriptor(raw):
+    if raw is not MISSING and hides_instance(raw):
         return bind(tx, raw, name, obj, cls)
     found = obj.instance_get(tx, name)  # type: ignore[attr-defined]
     if found is not None:
@@ -150,12 +150,17 @@ def is_data_descriptor(raw: Any) -> bool:
     return class_lookup(kind, "__set__") is not MISSING or class_lookup(kind, "__delete__") is not MISSING
 
 
+def hides_instance(raw: Any) -> bool:
+    """Whether a data descriptor also answers for itself where it is read: else what the instance has comes first."""
+    return class_lookup(type(raw), "__get__") is not MISSING and is_data_descriptor(raw)
+
+
 def asks_property(obj: VariableTracker, name: str) -> bool:
     """Whether an attribute is what a data descriptor gives, and the class has no hooks."""
     cls = obj.python_type()
     plain = class_lookup(cls, "__getattribute__") is object.__getattribute__
     raw = class_lookup(cls, name)
-    return plain and class_lookup(cls, "__getattr__") is MISSING and raw is not MISSING and is_data_descriptor(raw)
+    return plain and class_lookup(cls, "__getattr__") is MISSING and raw is not MISSING and hides_instance(raw)
 
 
 def bind(

@@ -20,7 +20,7 @@ from .attributes import (
     class_attribute,
     class_lookup,
     guard_class_lacks,
-    is_data_descriptor,
+    hides_instance,
     is_descriptor_type,
 )
 from .base import (
@@ -58,7 +58,7 @@ class ModuleVariable(KnownVariable):
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         raw = class_lookup(type(self.value), name)
-        if raw is not MISSING and is_data_descriptor(raw):
+        if raw is not MISSING and hides_instance(raw):
             return bind(tx, raw, name, self, type(self.value))
         found = tx.attempt.scope(self.value.__dict__).load(name)
         if found is not None:
@@ -204,7 +204,7 @@ class ClassVariable(KnownVariable):
             return tx.make(getattr(cls, name))
         meta = type(cls)
         meta_raw = class_lookup(meta, name)
-        if meta_raw is not MISSING and is_data_descriptor(meta_raw):
+        if meta_raw is not MISSING and hides_instance(meta_raw):
             return bind(tx, meta_raw, name, self, meta)
         raw = class_lookup(cls, name)
         if raw is not MISSING:
