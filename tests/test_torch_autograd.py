@@ -638,7 +638,59 @@ def test_gradient_reversal():
     def fn(x):
         return Identity.apply(x) * 2, ReturnsInput.apply(x) is x, ReturnsInput.apply(x) * 3
 
-    check(fn, leaf(3), graphs=(1, 3), breaks=None, backward=True)
+    check(fn, leaf(3), backward=True)
+
+
+class ReturnsSeveral(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y, n):
+        ctx.save_for_backward(y)
+        ctx.n = n
+        return y, x * n, x
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, a, b, c):
+        return b * ctx.n + c * 5, a * ctx.saved_tensors[0], None
+
+
+def test_function_that_returns_arguments():
+    def fn(x, y):
+        a, b, c = ReturnsSeveral.apply(x * 2, y, 3)
+        d, e, _ = ReturnsSeveral.apply(y, b, 2)
+        return a * b + c * d, a is y, e
+
+    check(fn, leaf(3), leaf(3, seed=1), backward=True)
+    check(fn, tensor(3), tensor(3, seed=1))
+
+
+def test_arguments_that_were_returned_share_memory():
+    def fn(x):
+        y = x * 2
+        z = ReturnsInput.apply(y)
+        with torch.no_grad():
+            y.mul_(3)
+        return z + 1, z
+
+    check(fn, tensor(3))
+
+
+class ReturnsInputAndSetsUp(torch.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.n = 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.n
+
+
+def test_function_with_a_context_set_up_that_returns_its_argument():
+    check(lambda x: ReturnsInputAndSetsUp.apply(x) * 3, leaf(3), graphs=None, breaks=None, backward=True)
 
 
 class Calls(torch.autograd.Function):

@@ -153,7 +153,8 @@ class _Application:
 
     def _forward(self) -> list[VariableTracker]:
         tx, cls = self.tx, self.cls
-        if cls.setup_context is not torch.autograd.Function.setup_context:
+        at_once = cls.setup_context is torch.autograd.Function.setup_context
+        if not at_once:
             output = tx.call(self._static("forward"), list(self.args), {}).realize()
             tx.call(self._static("setup_context"), [self.ctx, TupleVariable(list(self.args)), output], {})
         else:
@@ -163,11 +164,17 @@ class _Application:
         for each in outputs:
             if not isinstance(each, TensorVariable):
                 unsupported(UnknownCall(f"{cls.__qualname__}.apply", f"it returns {each.describe()}"))
-            if each in self.tensors:
+            if each in self.tensors and not at_once:  # it is refused if it is kept for the backward
                 unsupported(UnknownCall(f"{cls.__qualname__}.apply", "it returns an argument"))
         if len(set(outputs)) < len(outputs):
             unsupported(UnknownCall(f"{cls.__qualname__}.apply", "it returns one tensor twice"))
-        return outputs
+        return [self._returned(each) for each in outputs]
+
+    def _returned(self, output: Any) -> VariableTracker:
+        """What `apply` gives for what the forward returned: for an argument a view of it."""
+        if output not in self.tensors:
+            return output  # type: ignore[no-any-return]
+        return record(self.tx, "call_method", "view_as", [output, output], {})
 
     # -- backward --------------------------------------------------------------------------------------------------
 
