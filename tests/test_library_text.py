@@ -238,6 +238,47 @@ def a_pattern_from_outside(x, text):
     )
 
 
+class Release(str):
+    """Compares as a version; to `re` it is its characters."""
+
+    def __eq__(self, other):
+        return self.split(".") == str(other).split(".")
+
+    __hash__ = str.__hash__
+
+    def __str__(self):
+        return "shown"
+
+
+@programs(tensor(2), Release("v2.13"), graphs=1, cut=False)
+def a_pattern_on_text_of_a_class(x, release):
+    found = re.match(r"v(\d+)\.(\d+)", release)
+    again = re.fullmatch(".*", release)
+    return (
+        x * int(found.group(1)),
+        found[0],
+        found.string is release,
+        type(again.group()),
+        re.search("z", release),
+        re.findall(r"\d", release),
+        re.compile(r"\.").split(release),
+        release == "v2.13",
+    )
+
+
+@programs(tensor(2), Release("v2.13"), graphs=None)
+def a_match_on_text_of_a_class(x, release):
+    found = re.match("v", release)
+    other = re.sub("v", release, "v1"), re.sub(release, "a", "v2.13"), re.sub("v", "w", release)
+    return x + 1, found.string, found, other
+
+
+@programs(tensor(2), "ab", graphs=1)
+def iterators_by_the_method(x, text):
+    letters, numbers = text.__iter__(), range(3).__iter__()
+    return x + next(numbers), next(letters), list(letters), list(numbers), list(b"ab".__iter__()), iter(text).__next__()
+
+
 @programs(tensor(2), "nothing", graphs=1)
 def a_pattern_that_does_not_match(x, text):
     found = re.match(r"\d", text)

@@ -83,6 +83,8 @@ class ConstantVariable(KnownVariable):
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name == "format" and type(self.value) is str and not all(map(tx.is_plain, [*args, *kwargs.values()])):
             return tx.format_text(self.value, args, kwargs)
+        if name == "__iter__":
+            return super().call_method(tx, name, args, kwargs)
         if name not in _IMPURE:
             values = [tx.python_value(arg, drain=name == "join") for arg in args]
             named = {key: tx.python_value(arg) for key, arg in kwargs.items()}

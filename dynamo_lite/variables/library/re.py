@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ...reasons import UnsupportedAttribute, UnsupportedOperation
+from ...reasons import UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
 from .. import polyfills
 from ..attributes import BuiltinMethodVariable
 from ..base import Args, Exhausted, KnownVariable, Kwargs, VariableTracker, unsupported, wraps_type
 from ..constant import ConstantVariable
 from ..iterator import IteratorVariable, advanced
 from ..registry import models
+from ..user_object import UserObjectVariable, unwrapped
 
 
 class PatternVariable(KnownVariable):
@@ -38,6 +39,10 @@ class PatternVariable(KnownVariable):
                 substitute = tx.make(polyfills.re.substitute)
                 found = tx.call(substitute, [self, *args], kwargs).realize()
                 return found if name == "subn" else found.getitem(tx, ConstantVariable(0))
+        given = args[0].realize() if args and name in _READ_ONLY else None
+        text = given if isinstance(given, UserObjectVariable) and given.cls is not str else None
+        if text is not None:  # its characters are read, no method is asked
+            args = [unwrapped(text), *args[1:]]
         if name == "scanner" or not all(map(tx.is_plain, [*args, *kwargs.values()])):
             unsupported(UnsupportedAttribute(self.describe(), name, "its arguments are not known"))
         values = [tx.python_value(arg) for arg in args]
@@ -49,17 +54,29 @@ class PatternVariable(KnownVariable):
             ]
             return MatchIterator(self.value, values, named, matches)
         if isinstance(found, re.Match):
-            return MatchVariable(found, _match, (self.value, name, tuple(values), named))
+            return MatchVariable(found, _match, (self.value, name, tuple(values), named), text)
         return tx.make(found)
 
 
+_READ_ONLY = frozenset({"match", "fullmatch", "search", "findall", "split"})
+"""Methods whose first argument is a text that they give copies of."""
+
+
 class MatchVariable(VariableTracker):
-    """A match in known text. It is made again by ``make(*args)``."""
+    """A match in known text. It is made again by ``make(*args)``. ``text``: the text, where its class is another than
+    ``str``."""
 
-    __slots__ = ("value", "make", "args")
+    __slots__ = ("value", "make", "args", "text")
 
-    def __init__(self, value: re.Match[Any], make: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    def __init__(
+        self,
+        value: re.Match[Any],
+        make: Callable[..., Any],
+        args: tuple[Any, ...],
+        text: VariableTracker | None = None,
+    ) -> None:
         self.source = None
+        self.text = text
         self.value = value
         self.make = make
         self.args = args
@@ -68,6 +85,8 @@ class MatchVariable(VariableTracker):
         return re.Match
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name == "string" and self.text is not None:
+            return self.text
         found = tx.fold(getattr, (self.value, name))
         return BuiltinMethodVariable(self, name) if callable(found) else tx.make(found)
 
@@ -79,6 +98,8 @@ class MatchVariable(VariableTracker):
         return tx.make(tx.fold(self.value.__getitem__, (tx.python_value(key),)))
 
     def reconstruct(self, cg: Any) -> None:
+        if self.text is not None:
+            unsupported(UnsupportedValue(self.describe(), "its text is of a class of its own"))
         cg.call(self.make, [lambda each=each: cg.load_const(each) for each in self.args])
 
 
