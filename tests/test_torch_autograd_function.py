@@ -1,0 +1,361 @@
+"""``torch.autograd.Function``: what its forward and backward may do, and what `apply` gives."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from programs import check, tensor
+
+
+def leaf(*shape, seed=0):
+    return tensor(*shape, seed=seed, grad=True)
+
+
+class Scale(torch.autograd.Function):
+    """Its backward is not its forward's derivative."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.save_for_backward(x)
+        ctx.factor = factor
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * ctx.factor * 10 + x, None
+
+
+def test_function_is_captured():
+    def fn(x):
+        return Scale.apply(x * 1, 2) + 1
+
+    check(fn, leaf(3), backward=True, others=[(tensor(3),)])
+
+
+def test_function_of_a_leaf():
+    def fn(x):
+        return Scale.apply(x, 2.5)
+
+    check(fn, leaf(3), backward=True)
+
+
+def test_function_used_twice():
+    def fn(x):
+        y = Scale.apply(x, 2)
+        return Scale.apply(y, 3) * Scale.apply(x, 4)
+
+    check(fn, leaf(3), backward=True)
+
+
+class SplitForward(torch.autograd.Function):
+    @staticmethod
+    def forward(x, y):
+        return x * y, x + y
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, y = inputs
+        ctx.save_for_backward(x, y)
+
+    @staticmethod
+    def backward(ctx, product, total):
+        x, y = ctx.saved_tensors
+        return product * y + total, product * x + 2 * total
+
+
+def test_function_with_setup_context_and_several_results():
+    def fn(x, y):
+        product, total = SplitForward.apply(x, y)
+        return product - total * 2
+
+    check(fn, leaf(3), leaf(3, seed=1), backward=True, others=[(leaf(3), tensor(3))])
+
+
+class Straight(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+def test_straight_through_estimator():
+    def fn(x):
+        return Straight.apply(x * 3) * 2
+
+    check(fn, leaf(4), backward=True)
+
+
+class NonDifferentiable(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        values, indices = x.sort()
+        ctx.mark_non_differentiable(indices)
+        ctx.save_for_backward(indices)
+        ctx.set_materialize_grads(False)
+        return values, indices
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad, _):
+        (indices,) = ctx.saved_tensors
+        return torch.zeros_like(grad).scatter(0, indices, grad)
+
+
+def test_function_with_a_result_that_has_no_gradient():
+    def fn(x):
+        values, indices = NonDifferentiable.apply(x)
+        return values * 2, indices + 1, indices.requires_grad
+
+    check(fn, leaf(4), backward=True, graphs=(1, 3), breaks=None)
+
+
+class WritesInput(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+def test_function_that_writes_its_input():
+    def fn(x):
+        y = x * 1
+        z = WritesInput.apply(y)
+        return z is y, z + 1
+
+    check(fn, leaf(3), backward=True, graphs=(1, 3), breaks=None)
+
+
+class Reads(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y, flag=True):
+        ctx.flag = flag
+        return x * y if flag else x + y
+
+    @staticmethod
+    def backward(ctx, grad):
+        needs = ctx.needs_input_grad
+        return grad * 2 if needs[0] else None, grad * 3 if needs[1] else None, None
+
+
+def test_function_that_asks_which_gradients_are_needed():
+    def fn(x, y):
+        return Reads.apply(x, y), Reads.apply(y, x, False)
+
+    check(fn, leaf(3), tensor(3, seed=1), backward=True, others=[(tensor(3), leaf(3, seed=1))], all_graphs=2)
+
+
+class Noisy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        print("forward")
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 5
+
+
+def test_function_whose_forward_breaks():
+    def fn(x):
+        return Noisy.apply(x + 1) * 3
+
+    check(fn, leaf(3), graphs=2, breaks=1, backward=True)
+
+
+COUNTED = []
+
+
+class Counted(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        COUNTED.append("forward")
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        COUNTED.append("backward")
+        return grad * 5
+
+
+def test_function_with_effects_of_its_own():
+    def fn(x):
+        return Counted.apply(x + 1) * 3
+
+    check(fn, leaf(3), graphs=(1, 2), breaks=None, backward=True, watch=["COUNTED"])
+
+
+class Lambda(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, f):
+        ctx.f = f
+        return f(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return ctx.f(grad), None
+
+
+def test_function_that_is_given_a_function():
+    def fn(x, k):
+        return Lambda.apply(x, lambda t: t * k) + 1
+
+    check(fn, leaf(3), 3, graphs=(1, 2), breaks=None, backward=True, others=[(leaf(3), 4)])
+
+
+class TwoHeaded(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weights):
+        ctx.save_for_backward(x, *weights)
+        return sum(x * w for w in weights)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, *weights = ctx.saved_tensors
+        return sum(grad * w for w in weights), None
+
+
+def test_function_with_tensors_in_a_list():
+    def fn(x, a, b):
+        return TwoHeaded.apply(x, [a, b]) + 1
+
+    check(fn, leaf(3), leaf(3, seed=1), tensor(3), graphs=(1, 2), breaks=None, backward=True)
+
+
+def test_function_under_no_grad():
+    def fn(x):
+        with torch.no_grad():
+            y = Scale.apply(x, 3)
+        return y, Scale.apply(x, 2)
+
+    check(fn, leaf(3), backward=True)
+
+
+class Identity(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return -grad
+
+
+class ReturnsInput(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return -grad
+
+
+def test_gradient_reversal():
+    def fn(x):
+        return Identity.apply(x) * 2, ReturnsInput.apply(x) is x, ReturnsInput.apply(x) * 3
+
+    check(fn, leaf(3), backward=True)
+
+
+class ReturnsSeveral(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y, n):
+        ctx.save_for_backward(y)
+        ctx.n = n
+        return y, x * n, x
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, a, b, c):
+        return b * ctx.n + c * 5, a * ctx.saved_tensors[0], None
+
+
+def test_function_that_returns_arguments():
+    def fn(x, y):
+        a, b, c = ReturnsSeveral.apply(x * 2, y, 3)
+        d, e, _ = ReturnsSeveral.apply(y, b, 2)
+        return a * b + c * d, a is y, e
+
+    check(fn, leaf(3), leaf(3, seed=1), backward=True)
+    check(fn, tensor(3), tensor(3, seed=1))
+
+
+def test_arguments_that_were_returned_share_memory():
+    def fn(x):
+        y = x * 2
+        z = ReturnsInput.apply(y)
+        with torch.no_grad():
+            y.mul_(3)
+        return z + 1, z
+
+    check(fn, tensor(3))
+
+
+class ReturnsInputAndSetsUp(torch.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.n = 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.n
+
+
+def test_function_with_a_context_set_up_that_returns_its_argument():
+    check(lambda x: ReturnsInputAndSetsUp.apply(x) * 3, leaf(3), graphs=None, breaks=None, backward=True)
+
+
+class Calls(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return Scale.forward(ctx, x, 2)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return Scale.apply(grad, 2)
+
+
+def test_function_that_calls_another():
+    def fn(x):
+        return Calls.apply(x) + 1
+
+    check(fn, leaf(3), graphs=(1, 2), breaks=None, backward=True)
+
+
+class WithModule(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(tensor(3))
+
+    def forward(self, x):
+        return Scale.apply(x * self.weight, 2)
+
+
+def test_function_in_a_module():
+    check(WithModule(), leaf(3), backward=True)
+
+
+def test_double_backward_through_a_function():
+    def fn(x):
+        return Scale.apply(x * x, 2)
+
+    def around(x):
+        y = fn(x).sum()
+        (g,) = torch.autograd.grad(y, x, create_graph=True)
+        return g.sum()
+
+    check(around, leaf(3), graphs=(1, 3), breaks=None, backward=True)
