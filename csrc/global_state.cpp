@@ -471,6 +471,7 @@ void KeptState::restore() const {
   int nesting = at::autocast::decrement_nesting();
   if (nesting > kept_->nesting && kept_->nesting == 0) at::autocast::clear_cache();
   while (nesting > kept_->nesting) nesting = at::autocast::decrement_nesting();
+  while (nesting < kept_->nesting) nesting = at::autocast::increment_nesting();
 }
 
 KeptThread::KeptThread() : kept_(std::make_unique<at::ThreadLocalState>()) {}

@@ -23,11 +23,12 @@ import torch.fx
 from torch.amp import autocast_mode
 
 from .graph import forget_source_with
-from .higher_order import enter_sdpa_kernel, exit_sdpa_kernel
+from .higher_order import enter_sdpa_kernel, exit_sdpa_kernel, leave_autocast, return_to_autocast
 
 _LEAVES: dict[Any, Callable[..., Any]] = {
     autocast_mode._enter_autocast: autocast_mode._exit_autocast,
     enter_sdpa_kernel: exit_sdpa_kernel,
+    leave_autocast: return_to_autocast,
 }
 """What enters a region that may be cut, and what leaves it."""
 

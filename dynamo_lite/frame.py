@@ -309,6 +309,7 @@ class FrameCompiler:
             except BreakHere:
                 broke = True
         attempt.innermost = root  # what the code after the graph settles is its doing
+        _end_contexts(attempt, root.stack if broke else [])
         if not attempt.graph.operators and not self.takes_all and _nothing_here(attempt, root):
             raise SkipFrame("there is nothing in it for a graph", loses=False)
         if attempt.graph.writes_shared_memory():
@@ -319,9 +320,6 @@ class FrameCompiler:
         cg = PyCodegen(attempt, root.code)
         attempt.effects.replay(cg)
         if broke:
-            for value in reversed(root.stack):
-                if isinstance(value, ExitVariable) and isinstance(value.of, GraphContextVariable):
-                    value.of.leave_graph(attempt.graph)
             cg.grad_mode = attempt.initial_grad_mode
             _load_contexts_before(cg, root)
             (break_frame if root.callee is None else break_inside)(cg, root)
@@ -407,6 +405,16 @@ def _raising_step(attempt: Attempt, root: RootTranslator, observed: ObservedExce
     """Where CPython is to raise what leaves the frame: the last place; the first, if the trace made the exception."""
     made = isinstance(observed.error, ExceptionVariable)
     return attempt.raised_at.get(observed.error, root.steps) if made else root.step_to_break()
+
+
+def _end_contexts(attempt: Attempt, stack: list[VariableTracker]) -> None:
+    """Record the end of the contexts that go on after the graph."""
+    for value in reversed(stack):
+        if isinstance(value, ExitVariable) and isinstance(value.of, GraphContextVariable):
+            value.of.leave_graph(attempt.graph)
+    for context in reversed(attempt.contexts):
+        if context.ends_with_graph:
+            context.leave_graph(attempt.graph)
 
 
 def _load_contexts_before(cg: PyCodegen, root: RootTranslator) -> None:

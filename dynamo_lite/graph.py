@@ -24,13 +24,14 @@ from . import config
 from .exc import Unsupported
 from .expressions import Operation, compile_expression
 from .formulas import Formula
-from .higher_order import enter_sdpa_kernel, plain_tensor
+from .higher_order import enter_sdpa_kernel, leave_autocast, plain_tensor
 from .reasons import UnsupportedOperation, UnsupportedValue
 from .shapes import Computed, Symbols
 from .source import Source
 
 _STATE_CHANGERS = frozenset(
     {torch._C._set_grad_enabled, autocast_mode._enter_autocast, grad_mode._enter_inference_mode, enter_sdpa_kernel}
+    | {leave_autocast}
 )
 
 
@@ -317,6 +318,14 @@ class GraphBuilder:
             else:
                 body.grad_mode = mode
         return graph
+
+    def drop_last(self, node: torch.fx.Node) -> bool:
+        """Forget an operator if nothing came after it; whether it did."""
+        is_last = node.next.op == "root"
+        if is_last:
+            self.graph.erase_node(node)
+            self.operators -= 1
+        return is_last
 
     def item(self, node: torch.fx.Node, index: int, fake: Any) -> torch.fx.Node:
         """One of several results."""

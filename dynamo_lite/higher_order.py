@@ -36,6 +36,27 @@ def exit_sdpa_kernel(entered: Any) -> None:
     attention._sdpa_kernel(*entered)
 
 
+def leave_autocast(device: str, dtype: torch.dtype, enabled: bool, cache_enabled: bool) -> Any:
+    """The end of a ``torch.autocast`` that began before; what to give to `return_to_autocast`."""
+    now = torch.get_autocast_dtype(device), torch.is_autocast_enabled(device), torch.is_autocast_cache_enabled()
+    if torch.autocast_decrement_nesting() == 0:
+        torch.clear_autocast_cache()
+    _set_autocast(device, dtype, enabled, cache_enabled)
+    return device, *now
+
+
+def return_to_autocast(left: Any) -> None:
+    """As it was before `leave_autocast`."""
+    torch.autocast_increment_nesting()
+    _set_autocast(*left)
+
+
+def _set_autocast(device: str, dtype: torch.dtype, enabled: bool, cache_enabled: bool) -> None:
+    torch.set_autocast_enabled(device, enabled)
+    torch.set_autocast_dtype(device, dtype)
+    torch.set_autocast_cache_enabled(cache_enabled)
+
+
 def being_traced() -> bool:
     """Whether a compiler or fake tensors watch."""
     return torch._C._len_torch_dispatch_stack() > 0

@@ -33,6 +33,8 @@ STATE_CALLS = (
     "_set_grad_enabled",
     "_enter_autocast",
     "_exit_autocast",
+    "leave_autocast",
+    "return_to_autocast",
     "_enter_inference_mode",
     "_exit_inference_mode",
     "_log_api_usage_once",

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+import dynamo_lite as dl
 from programs import check, tensor
 
 
@@ -42,7 +43,120 @@ def test_autocast_and_a_break_within():
             b = x @ w
         return a, b, x @ w
 
-    check(fn, tensor(3, 3), tensor(3, 3, seed=1), graphs=(2, 3), breaks=(1, 2))
+    check(fn, tensor(3, 3), tensor(3, 3, seed=1), graphs=2, breaks=1)
+
+
+def test_autocast_left_after_a_break():
+    def fn(x, stop):
+        with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
+            y = x @ x
+            dl.graph_break()
+            z = y @ x
+            with torch.autocast("cpu", enabled=False):
+                w = x @ x
+        after = x @ x, w, torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+        if stop:
+            return z, after
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            dl.graph_break()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            v = x @ x
+            dl.graph_break()
+            u = v @ x
+        return z, after, v, u, u.float() @ x
+
+    check(fn, tensor(2, 2), True, graphs=2, breaks=1, operators=4)
+    check(fn, tensor(2, 2), False, graphs=4, breaks=3)
+
+
+def test_autocast_left_after_a_break_forgets_what_it_cast():
+    def fn(x, w):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = x @ w
+            dl.graph_break()
+            y = y @ w
+        with torch.no_grad():
+            w.add_(1)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            z = x @ w
+        with torch.no_grad():
+            w.mul_(2)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return y, z, x @ w
+
+    check(fn, tensor(2, 2), tensor(2, 2, seed=1, grad=True), graphs=2, breaks=1)
+
+
+def _depth():
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting()
+
+
+def test_autocast_within_another_left_after_a_break():
+    def fn(x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            with torch.autocast("cpu", dtype=torch.float16, cache_enabled=False):
+                y = x @ x
+                dl.graph_break()
+                y = y @ x
+            z = x @ x, torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled()
+            dl.graph_break()
+            w = x @ x
+        return y, z, w, x @ x
+
+    check(fn, tensor(2, 2), graphs=3, breaks=2)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_autocast_left_after_a_break_by_backends(backend):
+    def fn(x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = x @ x
+            dl.graph_break()
+            z = y @ x
+        return z, x @ x, z.float() @ x
+
+    x = tensor(4, 4)
+    torch.testing.assert_close(dl.compile(fn, backend=backend)(x), fn(x))
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_errors_after_autocast_is_left():
+    def fn(x, i):
+        try:
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                y = x @ x
+                dl.graph_break()
+                z = y @ x
+            return z, x[i]
+        except IndexError as error:
+            return str(error), torch.is_autocast_enabled("cpu"), x @ x
+
+    check(fn, tensor(2, 2), torch.tensor([1]), graphs=2, breaks=1, others=[(tensor(2, 2), torch.tensor([5]))])
+    assert _depth() == 0
+    with pytest.raises(ValueError, match="left"):
+        dl.compile(_leaves_by_an_error, backend="eager")(tensor(2, 2))
+    assert not torch.is_autocast_enabled("cpu") and _depth() == 0
+
+
+def _leaves_by_an_error(x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x @ x
+        dl.graph_break()
+        if y.dtype == torch.bfloat16:
+            raise ValueError("left")
+    return y
+
+
+def test_set_grad_enabled_as_a_decorator_inside():
+    def fn(x):
+        @torch.set_grad_enabled(False)
+        def inner(y):
+            return y * 2, torch.is_grad_enabled()
+
+        return inner(x), torch.is_grad_enabled(), x * 3
+
+    check(fn, tensor(2, grad=True), operators=2)
 
 
 def test_autocast_by_an_argument():

@@ -109,6 +109,11 @@ class GradModeVariable(ContextVariable):
     def exit(self, tx: Any) -> None:
         torch._C._set_grad_enabled(self.previous)
 
+    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+        if name == "prev" and self.source is None and hasattr(self, "previous"):
+            return ConstantVariable(self.previous)
+        return super().instance_get(tx, name)
+
     def enter_by_call(self, tx: Any) -> bool:
         if self.source is None:
             self.enter(tx)
@@ -151,6 +156,8 @@ class GraphContextVariable(ContextVariable):
     """A context that is a pair of nodes in the graph, and entered for real while tracing."""
 
     __slots__ = ("node", "entered")
+    ends_with_graph = False
+    """Whether it goes on to the end of the graph, wherever that is."""
 
     def nodes(self) -> tuple[Callable[..., Any], tuple[Any, ...], Callable[..., Any]]:
         """The function that enters, its arguments, and the one that leaves with what that returned."""
@@ -194,6 +201,47 @@ class AutocastVariable(GraphContextVariable):
         value = self.value
         arguments = (value.device, value.fast_dtype, value._enabled, value._cache_enabled)
         return autocast_mode._enter_autocast, arguments, autocast_mode._exit_autocast
+
+
+_BEFORE = ("prev", "prev_fastdtype", "prev_cache_enabled")
+
+
+class LeftAutocast(AutocastVariable):
+    """An autocast that was entered outside, and that the program has left: for the rest of the graph, which goes back
+    to it at its end. The real exit comes after the graph."""
+
+    __slots__ = ()
+    ends_with_graph = True
+
+    def nodes(self) -> Any:
+        value = self.value
+        arguments = (value.device, value.prev_fastdtype, value.prev, value.prev_cache_enabled)
+        return higher_order.leave_autocast, arguments, higher_order.return_to_autocast
+
+    def leave_graph(self, graph: Any) -> None:
+        if not graph.drop_last(self.node):
+            super().leave_graph(graph)
+
+    def replay(self, cg: Any) -> None:
+        none = [lambda: cg.load_const(None)] * 3
+        cg.call(torch.autocast.__exit__, [lambda: cg.load_source(self.source), *none])
+        cg.pop_top()
+
+
+@models(torch.autocast.__exit__)
+def _exit_autocast(tx: Any, manager: VariableTracker, *error: VariableTracker) -> VariableTracker:
+    """Of one that a ``with`` entered before a break."""
+    inside = any(not each.ends_with_graph for each in tx.attempt.contexts)
+    if not isinstance(manager, AutocastVariable) or manager.source is None or inside or tx.graph.bodies:
+        unsupported(UnsupportedContext(f"{manager.describe()} (left by an explicit call)"))
+    for name in _BEFORE:
+        if name not in manager.value.__dict__:
+            unsupported(UnsupportedContext(f"{manager.describe()} (left before it is entered)"))
+        manager.source.instance_item(name).check("equals" if name != _BEFORE[1] else "id", manager.value.__dict__[name])
+    left = LeftAutocast(manager.value, manager.arguments, manager.source)
+    tx.effects.note(left)
+    left.enter(tx)
+    return ConstantVariable(False)
 
 
 class AttentionVariable(GraphContextVariable):
