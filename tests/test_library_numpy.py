@@ -54,6 +54,28 @@ def scalars_compute_as_numpy_does(x):
     return x + a[1], a, b, type(b[0]) is np.bool_
 
 
+@programs(tensor(3), tensor(2, seed=1))
+def grids(x, y):
+    a = x.numpy()
+    found = np.meshgrid(a, y.numpy())
+    sparse = np.meshgrid(a, a, indexing="ij", sparse=True)
+    return found, type(found), len(sparse), [each.shape for each in sparse], found[0].strides
+
+
+@programs(tensor(4, 4, dtype=torch.float64), exact=False)
+def functions_of_modules_of_numpy(x):
+    a = x.numpy()
+    return (
+        np.linalg.norm(a),
+        np.linalg.norm(a, axis=1),
+        np.linalg.det(a),
+        np.linalg.multi_dot([a, a, a]),
+        np.fft.fft(a).real,
+        np.fft.fftshift(a),
+        np.fft.ifft(np.fft.fft(a)).imag.shape,
+    )
+
+
 @programs(tensor(2))
 def scalars_beside_tensors(x):
     return (

@@ -28,7 +28,7 @@ from ..base import Args, KnownVariable, Kwargs, VariableTracker, unsupported, wr
 from ..c_callable import BuiltinVariable
 from ..constant import ConstantVariable
 from ..registry import Model, models, models_raw, provides
-from ..sequence import TupleVariable
+from ..sequence import ListVariable, TupleVariable
 from ..symbols import BINARY, COMPARE, UNARY
 from ..tensor import TensorVariable, record
 
@@ -158,6 +158,8 @@ class NdarrayVariable(VariableTracker):
         }
         if name in facts:
             return tx.make(facts[name])
+        if name == "strides" and min(fake.shape, default=2) > 1:  # of others they may be anything
+            return tx.make(tuple(stride * fake.itemsize for stride in fake.stride()))
         if name in ("T", "real", "imag"):
             return call(tx, attribute(name), functools.partial(_read, name), [self], {})
         if callable(class_lookup(numpy.ndarray, name)) and not name.startswith("__"):
@@ -253,10 +255,22 @@ def attribute(name: str) -> Callable[..., Any]:
 
 
 @functools.cache
-def function_of_torch(name: str) -> Callable[..., Any] | None:
+def function_of_torch(function: Any) -> Callable[..., Any] | None:
     """torch's version of one of numpy's functions."""
-    found = getattr(torch._numpy, name, None)
-    return _operator(name, found) if isinstance(found, types.FunctionType) else None
+    name = function.__name__
+    for theirs, ours, names in _PLACES:
+        found = getattr(ours, name, None) if names is None or name in names else None
+        if getattr(theirs, name, None) is function and isinstance(found, types.FunctionType):
+            return _operator(name, found)
+    return None
+
+
+_PLACES: tuple[tuple[Any, Any, frozenset[str] | None], ...] = (
+    (numpy, torch._numpy, None),
+    (numpy.fft, torch._numpy.fft, None),
+    (numpy.linalg, torch._numpy.linalg, frozenset({"norm", "det", "multi_dot"})),
+)
+"""Modules of numpy's and torch's, and the functions that have one result and raise nothing on the data (None: all)."""
 
 
 def _call_method(name: str, array: Any, *args: Any, **named: Any) -> Any:
@@ -345,10 +359,11 @@ def _paired_scalar(tx: Any, expected: Any, found: VariableTracker, tried: Tried)
 
 
 def _paired_items(tx: Any, expected: Any, found: VariableTracker, tried: Tried) -> VariableTracker:
-    items = [*(found.contained() or ())]
-    if found.python_type() is not type(expected) or len(items) != len(expected):
+    items = found.contained()
+    if items is None or len([*items]) != len(expected):
         _in_another_form(f"{found.describe()} for {type(expected).__name__}")
-    return found.with_contained(tx, iter([_paired(tx, one, item, tried) for one, item in zip(expected, items)]))
+    paired = [_paired(tx, one, item, tried) for one, item in zip(expected, items)]
+    return ListVariable(paired) if type(expected) is list else TupleVariable(paired)
 
 
 def _paired_constant(tx: Any, expected: Any, found: VariableTracker, tried: Tried) -> VariableTracker:
@@ -416,7 +431,7 @@ def call_function(tx: Any, function: Any, args: Args, kwargs: Kwargs) -> Variabl
     if not arrays and all(map(tx.is_plain, everything)) and function not in _CREATORS:
         named = {name: tx.python_value(value) for name, value in kwargs.items()}
         return quietly(tx, function, [tx.python_value(arg) for arg in args], named)
-    target = function_of_torch(function.__name__) if getattr(numpy, function.__name__, None) is function else None
+    target = function_of_torch(function)
     if target is None or not (arrays or function in _CREATORS):
         unsupported(UnsupportedOperation(f"numpy.{function.__name__}()", "these arguments"))
     return call(tx, target, function, args, kwargs)
