@@ -336,6 +336,10 @@ class VariableTracker:
     def truth(self, tx: Any) -> bool:
         return tx.plain_truth(self)
 
+    def late_truth(self, tx: Any) -> VariableTracker | None:
+        """What ``bool`` gives where that hangs on data, and nothing branches on it yet; None: it is known."""
+        return None
+
     def text(self, tx: Any, name: str) -> VariableTracker:
         """``str`` or ``repr``, by the special method's name."""
         return tx.make(tx.fold(TEXTS[name], (self.python_value(tx),)))

@@ -99,7 +99,8 @@ def _len(tx: Any, of: VariableTracker) -> VariableTracker:
 
 @models(bool)
 def _bool(tx: Any, of: VariableTracker | None = None) -> VariableTracker:
-    return ConstantVariable(False if of is None else tx.truth(of))
+    late = None if of is None else of.realize().late_truth(tx)
+    return ConstantVariable(of is not None and tx.truth(of)) if late is None else late
 
 
 @models(abs)

@@ -133,6 +133,11 @@ class ShapeNumber(SymbolicNumber):
     def truth(self, tx: Any) -> bool:
         return self._decide(bool, self.number if self.python_type() is bool else self.number != 0)
 
+    def late_truth(self, tx: Any) -> VariableTracker | None:
+        if not self.hangs_on_data:
+            return None
+        return self if self.python_type() is bool else self.compare(tx, "!=", ConstantVariable(0))
+
     def _decide(self, kind: type, number: Any) -> Any:
         try:
             return kind(number)

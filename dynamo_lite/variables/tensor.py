@@ -69,6 +69,9 @@ VALUE_METHODS = frozenset(
 _SCALARS: dict[str, Any] = {"item": None, "__int__": int, "__float__": float, "__index__": int}
 """Those that read one number, and what they make of it."""
 
+_LONGEST_LIST = 1024
+"""Of as many numbers a list is made in a graph, each by an operator of its own."""
+
 METADATA_WRITERS = frozenset(
     {"resize_", "resize_as_", "set_", "t_", "transpose_", "squeeze_", "unsqueeze_", "swapdims_", "swapaxes_"}
     | {"as_strided_", "detach_", "rename_", "share_memory_", "retain_grad", "register_hook"}
@@ -189,15 +192,32 @@ class TensorVariable(VariableTracker):
                 return found
         if args or name in ("numpy", "__array__", "__repr__", "__str__", "__format__"):
             unsupported(DataDependentValue(f"Tensor.{name}()"))
-        if name in _SCALARS and self._is_captured and self.fake.dtype is not torch.bool:
-            found = record(tx, "call_method", "item", [self], {})
+        if name in _SCALARS and self._is_captured:
+            found = self._item(tx)
             return found if name == "item" else tx.call(tx.make(_SCALARS[name]), [found], {})
+        if name == "tolist" and self._is_captured and self.fake.numel() <= _LONGEST_LIST:
+            return self._listed(tx)
         if self._is_captured:
             unsupported(DataDependentValue(f"Tensor.{name}()"))
         try:
             return tx.make(getattr(self.fake, name)())
         except (DataDependentOutputException, RuntimeError, ValueError):
             unsupported(DataDependentValue(f"Tensor.{name}()"))
+
+    def _item(self, tx: Any) -> VariableTracker:
+        if self.fake.dtype is not torch.bool:
+            return record(tx, "call_method", "item", [self], {})
+        number = record(tx, "call_method", "to", [self, ConstantVariable(torch.int64)], {})
+        return tx.compare("!=", record(tx, "call_method", "item", [number], {}), ConstantVariable(0))  # type: ignore[no-any-return]
+
+    def _listed(self, tx: Any) -> VariableTracker:
+        if not self.fake.ndim:
+            return self._item(tx)
+        items = [self.getitem(tx, ConstantVariable(at)) for at in range(int(self.fake.shape[0]))]
+        return ListVariable([item._listed(tx) for item in items])  # type: ignore[attr-defined]
+
+    def late_truth(self, tx: Any) -> VariableTracker | None:
+        return self._item(tx).late_truth(tx) if self._is_captured else None
 
     def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
         return record(tx, "call_function", operator.getitem, [self, key], {})
