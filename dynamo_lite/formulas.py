@@ -25,17 +25,48 @@ class FormulaOperation(NamedTuple):
     function: Callable[..., Any]
     """What CPython calls, or what an operator stands for."""
     name: str
-    """In symbolic programs."""
+    """In symbolic programs; empty: they don't have it, so that what is compared with it is known."""
     text: str
+    """With a place for each operand; without: what is called on them."""
     swapped: bool = False
     """Whether programs have it with its operands the other way round."""
+    domain: tuple[tuple[int, Callable[[Any, Any], bool], float, bool], ...] = ()
+    """Comparisons of operands (which one, comparison, with what) and what they give where Python computes it."""
+
+
+def total_of(*numbers: float) -> float:
+    """The builtin's sum, which is more exact in some versions of Python than adding one by one."""
+    return sum(numbers[1:], numbers[0])
 
 
 _FLOAT = "float_of"
+_DIVISOR = ((1, operator.eq, 0.0, False),)
+
+
+def _between(low: float, high: float, compare: Callable[[Any, Any], bool] = operator.lt) -> Any:
+    """The domain of a first operand."""
+    upwards = {operator.lt: operator.gt, operator.le: operator.ge}[compare]
+    return ((0, upwards, low, True), (0, compare, high, True))
+
+
+_DOMAINS: dict[str, Any] = {
+    **dict.fromkeys(("atan", "tanh", "asinh", "erf", "erfc", "degrees", "radians", "atan2", "copysign"), ()),
+    **dict.fromkeys(("sinh", "cosh", "expm1"), _between(-500.0, 500.0)),
+    **dict.fromkeys(("log2", "log10"), _between(0.0, math.inf)),
+    **dict.fromkeys(("asin", "acos"), _between(-1.0, 1.0, operator.le)),
+    "atanh": _between(-1.0, 1.0),
+    "acosh": _between(1.0, math.inf),
+    "log1p": _between(-1.0, math.inf),
+    "tan": _between(-math.inf, math.inf),
+    "fmod": (*_between(-math.inf, math.inf), *_DIVISOR),
+}
+"""Functions of the module ``math`` that programs don't have, and for what they don't raise."""
 _ROWS = [
     *(FormulaOperation(getattr(operator, name), f"float_{short}", f"({{}} {sign} {{}})")
-      for name, short, sign in [("add", "add", "+"), ("sub", "sub", "-"), ("mul", "mul", "*"), ("truediv", "div", "/"),
-                                ("pow", "pow", "**")]),
+      for name, short, sign in [("add", "add", "+"), ("sub", "sub", "-"), ("mul", "mul", "*"), ("pow", "pow", "**")]),
+    FormulaOperation(operator.truediv, "float_div", "({} / {})", domain=_DIVISOR),
+    FormulaOperation(operator.floordiv, "", "({} // {})", domain=_DIVISOR),
+    FormulaOperation(operator.mod, "", "({} % {})", domain=_DIVISOR),
     FormulaOperation(operator.eq, "float_eq", "{} == {}"),
     FormulaOperation(operator.lt, "float_lt", "{} < {}"),
     FormulaOperation(operator.le, "float_le", "{} <= {}"),
@@ -47,13 +78,19 @@ _ROWS = [
     *(FormulaOperation(getattr(math, name), name, f"math.{name}({{}})")
       for name in ("sqrt", "exp", "log", "sin", "cos", "tanh", "trunc", "floor", "ceil")),
     FormulaOperation(round, "round", "round({})"),
+    FormulaOperation(math.isfinite, "finite", "math.isfinite({})"),
+    FormulaOperation(float.__round__, "", "round({}, {})", domain=_between(-1e300, 1e300)),
+    FormulaOperation(total_of, "", "sum"),
+    *(FormulaOperation(getattr(math, name), "", f"math.{name}", domain=domain) for name, domain in _DOMAINS.items()),
 ]  # fmt: skip
 OPERATIONS = {row.function: row for row in _ROWS}
 _SAME = FormulaOperation(operator.is_, "eq", "{} == {}")
-_FINITE = FormulaOperation(math.isfinite, "finite", "math.isfinite({})")
-BINARY_OPERATORS = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.pow: "**"}
+BINARY_OPERATORS = {
+    **{operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.pow: "**"},
+    **{operator.floordiv: "//", operator.mod: "%"},
+}
 MAY_RAISE = frozenset({operator.pow, math.sqrt, math.exp, math.log, math.sin, math.cos})
-"""Operations that Python may refuse for other numbers (a division's divisor is looked at by itself)."""
+"""Operations that Python may refuse for other numbers, which are told by what they give (of others by their domain)."""
 TO_INTEGER = frozenset({math.trunc, math.floor, math.ceil, round})
 
 
@@ -70,6 +107,12 @@ class Formula:
     """Of integer symbols."""
     operation: FormulaOperation | None = None
     operands: tuple[Formula, ...] = ()
+
+    @property
+    def has_program(self) -> bool:
+        """Whether a check can compute it."""
+        own = self.operation is None or self.operation.name != ""
+        return own and all(each.has_program for each in self.operands)
 
     @property
     def is_known(self) -> bool:
@@ -114,7 +157,9 @@ class Formula:
             return name(self.expression if self.place is None else self.place)
         if self.operation is None:
             return repr(self.value)
-        return self.operation.text.format(*(each.text(name) for each in self.operands))
+        operands = [each.text(name) for each in self.operands]
+        text = self.operation.text
+        return text.format(*operands) if "{" in text else f"{text}({', '.join(operands)})"
 
 
 def apply(function: Callable[..., Any], *operands: Formula) -> Formula | None:
@@ -126,7 +171,7 @@ def apply(function: Callable[..., Any], *operands: Formula) -> Formula | None:
         return None
     try:
         value = function(*(each.value for each in operands))
-    except (ArithmeticError, ValueError):
+    except (ArithmeticError, ValueError, TypeError):
         return None
     if function in MAY_RAISE and not math.isfinite(value) or function in TO_INTEGER and abs(value) > _EXACT:
         return None
@@ -140,7 +185,7 @@ def same(formula: Formula) -> Formula:
 
 def is_there(formula: Formula) -> Formula:
     """That Python computes it, and finds no infinity."""
-    return Formula(True, operation=_FINITE, operands=(formula,))
+    return Formula(True, operation=OPERATIONS[math.isfinite], operands=(formula,))
 
 
 def of_integer(expression: Any, value: int) -> Formula | None:

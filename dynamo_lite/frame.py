@@ -103,6 +103,8 @@ class FrameCompiler:
     """Frames are translated too in which there is nothing for a graph."""
     gives_floats = True
     """Graphs may be given tensors, on the CPU, that are made of floats."""
+    gives_scalars = True
+    """Operators may be given floats that are known in a call only: the backend hasn't refused them."""
     arguments_only = False
     """Tensors that are not among the arguments keep their shapes."""
 
@@ -195,7 +197,14 @@ class FrameCompiler:
         with no_collection():
             translation = self._translate(view)
         attempt = translation.attempt
-        graph_call, spent = self._run_backend(translation)
+        try:
+            graph_call, spent = self._run_backend(translation)
+        except BackendCompilerFailed:
+            if not attempt.graph.symbols.has_scalars:
+                raise
+            attempt.close()
+            self.gives_scalars = False  # a compiler of kernels may ask for their values
+            return self._compile(view)
         tensors = attempt.graph.inputs if graph_call is not None else []
         failed = where_graph_raises(view.code, attempt.shows_failures, raising_code(view.code))
         self_contained = translation.broken is None
@@ -239,8 +248,7 @@ class FrameCompiler:
         ahead = RanAhead(self.raised_ahead, view.owner)
         assumed: list[Assumed] = []
         """Of tensors that an operator failed on: with others there may be no break."""
-        records: Callable[[], bool] = getattr(self.backend, "records_graphs", _records_nothing)
-        shapes = self.shapes.begin(view.code, view.locals, self.gives_floats and not records(), self.arguments_only)
+        shapes = self._shapes_of(view)
         settlings = Settlings(shapes.settled)
         try:
             for _ in range(_ATTEMPTS):
@@ -291,6 +299,12 @@ class FrameCompiler:
         finally:
             ahead.close()
         raise InternalError(f"{view.code.co_qualname} was tried {_ATTEMPTS} times without an end")
+
+    def _shapes_of(self, view: _C.FrameView) -> Translated:
+        records: Callable[[], bool] = getattr(self.backend, "records_graphs", _records_nothing)
+        floats = self.gives_floats and not records()
+        scalars = floats and self.gives_scalars and getattr(self.backend, "takes_scalars", True)
+        return self.shapes.begin(view.code, view.locals, floats, scalars, self.arguments_only)
 
     def _begin(self, view: _C.FrameView, *for_attempt: Any) -> Attempt:
         return Attempt(view.globals, view.builtins, *for_attempt)

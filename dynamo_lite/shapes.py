@@ -7,8 +7,10 @@ number; from the places and what the ``ShapeEnv`` gathered come the facts that a
 from __future__ import annotations
 
 import functools
+import math
+import operator
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, NamedTuple
@@ -18,7 +20,7 @@ import torch._guards
 
 from .exc import ConstraintViolation
 from .expressions import NoProgram, Step, compile_expression
-from .formulas import Formula, of_integer, same
+from .formulas import Formula, apply, of_integer, same
 from .source import Source
 
 SYMBOLIC: tuple[type, ...] = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -209,11 +211,18 @@ class ShapePolicy:
         self._seen: weakref.WeakKeyDictionary[CodeType, Seen] = weakref.WeakKeyDictionary()
 
     def begin(
-        self, code: CodeType, arguments: dict[str, Any], floats: bool = True, arguments_only: bool = False
+        self,
+        code: CodeType,
+        arguments: dict[str, Any],
+        floats: bool = True,
+        scalars: bool = False,
+        arguments_only: bool = False,
     ) -> Translated:
         """For one translation of a frame. ``floats``: whether its graph may be given tensors that are made of floats;
-        if not, floats are known. ``arguments_only``: whether all other tensors keep their shapes."""
-        return Translated(self.dynamic, floats, arguments_only, self._seen.setdefault(code, Seen()), arguments)
+        if not, floats are known. ``scalars``: whether its operators may be given floats that are known in a call only.
+        ``arguments_only``: whether all other tensors keep their shapes."""
+        seen = self._seen.setdefault(code, Seen())
+        return Translated(self.dynamic, floats, scalars, arguments_only, seen, arguments)
 
     def forget(self) -> None:
         self._seen.clear()
@@ -223,10 +232,17 @@ class Translated:
     """What one translation asks of the policy, and what it meets."""
 
     def __init__(
-        self, dynamic: bool | None, floats: bool, arguments_only: bool, seen: Seen, arguments: dict[str, Any]
+        self,
+        dynamic: bool | None,
+        floats: bool,
+        scalars: bool,
+        arguments_only: bool,
+        seen: Seen,
+        arguments: dict[str, Any],
     ) -> None:
         self._dynamic = dynamic
         self.floats = floats
+        self.scalars = scalars
         self._arguments_only = arguments_only
         self._seen = seen
         self.settled = seen.settled
@@ -359,6 +375,8 @@ class Symbols:
         self._floats: dict[Source, Formula] = {}
         self.has_floats = False
         """Whether there are formulas of floats."""
+        self._scalars: dict[Formula, torch.SymFloat] = {}
+        """Formulas that operators are given, and what stands for them there."""
         self.settled: set[Formula] = set()
         """Those that are the same in every call."""
         self._required: list[tuple[Formula, bool]] = []
@@ -368,7 +386,7 @@ class Symbols:
 
     def close(self) -> None:
         """torch remembers answers of each ``ShapeEnv``, and with them that itself, for as long as there is room."""
-        if self.there_are:
+        if self.there_are or self._scalars:
             for method in vars(type(self.env)).values():
                 if hasattr(method, "cache_clear"):
                     method.cache_clear()
@@ -438,12 +456,41 @@ class Symbols:
         self._add(found, place, formula.value)
         return found
 
+    def scalar(self, formula: Formula) -> torch.SymFloat | None:
+        """A symbol for a float that an operator is given; None where there is none."""
+        if not formula.has_program or not math.isfinite(formula.value):
+            return None
+        found = self._scalars.get(formula)
+        if found is None:
+            source, dynamic = self._named(f"float({self.formula_text(formula)})"), symbolic_shapes().DimDynamic.DYNAMIC
+            symbol = self.env.create_unspecified_symbol(formula.value, source, dynamic)
+            found = self._scalars[formula] = self.env.create_symfloatnode(symbol, hint=formula.value, source=source)
+        return found
+
+    @property
+    def has_scalars(self) -> bool:
+        """Whether operators are given floats that are known in a call only."""
+        return bool(self._scalars)
+
+    def settle_scalars(self, numbers: Iterable[Any]) -> bool:
+        """Whether one of these numbers hangs on floats that operators are given. Those are the same in every call."""
+        free = {
+            symbol for number in numbers if isinstance(number, SYMBOLIC) for symbol in number.node.expr.free_symbols
+        }
+        found = [(formula, scalar) for formula, scalar in self._scalars.items() if scalar.node.expr in free]
+        for formula, scalar in found:
+            self.settle(formula)
+            float(scalar)
+        return bool(found)
+
     def formula_text(self, formula: Formula) -> str:
         return formula.text(self._name)
 
     def first_source(self, formula: Formula) -> Source:
         """The first place that a formula reads."""
-        return self._fact(formula, True).sources[0]
+        leaf = next(formula.leaves())
+        place = leaf.place or self.places[min(leaf.expression.free_symbols, key=str)]
+        return self.first_source(place.formula) if isinstance(place, Computed) else place.source
 
     def settle(self, formula: Formula) -> None:
         """A float is the same in every call: where it is made of integers alone, these are."""
@@ -456,8 +503,12 @@ class Symbols:
             self.require(same(formula))
 
     def require(self, condition: Formula, truth: bool = True) -> None:
-        """Assume that a comparison of floats gives this."""
-        self._required.append((condition, truth))
+        """Assume that a comparison of floats gives this; where no check computes it, that they are what they are."""
+        if condition.has_program:
+            self._required.append((condition, truth))
+        else:
+            for leaf in condition.leaves():
+                self.settle(leaf)
 
     def number_of(self, symbol: Any) -> torch.SymInt:
         """A symbol as a number."""
@@ -558,14 +609,31 @@ class Symbols:
     def facts(self) -> list[Fact]:
         """What must be true of a call's numbers for the graph to be right, each once."""
         facts = [self._fact(Formula(True, expression=condition), True) for condition in self._all_parts()]
-        facts += [self._fact(condition, truth) for condition, truth in self._required]
+        facts += [self._fact(condition, truth) for condition, truth in (*self._required, *self._of_scalars())]
         return list({(tuple(fact.sources), tuple(fact.program)): fact for fact in facts}.values())
 
     def _all_parts(self) -> dict[Any, None]:
+        """Conditions of integers."""
         found: dict[Any, None] = {}
+        scalars = self._scalar_formulas
         for condition in self._conditions():
-            found.update(dict.fromkeys(_parts(condition, self._hints)))
+            if scalars.keys().isdisjoint(condition.free_symbols):
+                found.update(dict.fromkeys(_parts(condition, self._hints)))
         return found
+
+    def _of_scalars(self) -> Iterator[tuple[Formula, bool]]:
+        """What operators relied on of the floats that they are given."""
+        scalars = self._scalar_formulas
+        for symbol, formula in scalars.items():
+            if self.env.replace(symbol) != symbol:  # it had to be known
+                yield same(formula), True
+        for condition in self._conditions() if scalars else ():
+            if not scalars.keys().isdisjoint(condition.free_symbols):
+                yield from _of_floats(condition, scalars, self._hints)
+
+    @property
+    def _scalar_formulas(self) -> dict[Any, Formula]:
+        return {scalar.node._expr: formula for formula, scalar in self._scalars.items()}
 
     def _conditions(self) -> Iterator[Any]:
         sympy = _sympy()
@@ -649,6 +717,34 @@ def _sympy() -> Any:
     import sympy
 
     return sympy
+
+
+def _of_floats(condition: Any, formulas: dict[Any, Formula], hints: dict[Any, int]) -> list[tuple[Formula, bool]]:
+    """What is required for a condition on floats that operators are given (these symbols, and their formulas) to be
+    true: where it is no plain comparison, that its numbers are what they are."""
+    sides = [formulas.get(side, Formula(float(side)) if side.is_number else None) for side in condition.args]
+    compare, truth = _COMPARISONS.get(type(condition).__name__, (None, True))
+    if compare is not None and None not in sides:
+        made = apply(compare, *sides)
+        if made is not None and made.value is truth:
+            return [(made, truth)]
+    found = []
+    for symbol in sorted(condition.free_symbols, key=str):
+        if symbol in formulas:
+            found.append((same(formulas[symbol]), True))
+        else:
+            found.append((Formula(True, expression=_sympy().Eq(symbol, hints[symbol], evaluate=False)), True))
+    return found
+
+
+_COMPARISONS: dict[str, tuple[Any, bool]] = {
+    "Equality": (operator.eq, True),
+    "Unequality": (operator.eq, False),
+    "StrictLessThan": (operator.lt, True),
+    "LessThan": (operator.le, True),
+    "StrictGreaterThan": (operator.gt, True),
+    "GreaterThan": (operator.ge, True),
+}
 
 
 def _integer_roots(expression: Any, symbol: Any) -> list[Any]:

@@ -330,6 +330,14 @@ def test_names_of_torchs_operators_that_a_module_computes():
     check(fn, tensor(3), operators=3)
 
 
+def test_c_functions_under_names_that_torch_has_for_others():
+    def fn(x):
+        return torch._VF.cdist(x, x, 2.0, None), torch._VF.norm(x, 2.0), torch._VF.einsum("ij,kj->ik", [x, x])
+
+    recorder = check(fn, tensor(3, 2), operators=3)
+    assert "functional" not in recorder.graphs[0].code
+
+
 def test_function_of_torch_that_calls_back():
     def distance(a, b):
         return (a - b).abs().sum(-1)

@@ -23,6 +23,12 @@ def aot(gm: torch.fx.GraphModule, example_inputs: list[Any], **compilers: Any) -
         return autograd.aot_module_simplified(gm, example_inputs, **compilers)
 
 
+def takes_no_scalars(backend: Any) -> Any:
+    """AOTAutograd asks for the values of floats that operators are given: its graphs would be for those alone."""
+    backend.takes_scalars = False
+    return backend
+
+
 @contextlib.contextmanager
 def backward_outside_autocast() -> Iterator[None]:
     """A graph that is called under autocast has its backward outside of it, as eager's is called; AOTAutograd would
@@ -48,11 +54,13 @@ def run_aten(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[[l
     return forward
 
 
+@takes_no_scalars
 def aot_eager(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     """AOTAutograd's graphs run operator by operator."""
     return aot(gm, example_inputs, fw_compiler=run_aten, bw_compiler=run_aten)
 
 
+@takes_no_scalars
 def aot_eager_decomp_partition(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     """The same with Inductor's decompositions and its partition into forward and backward: what Inductor compiles."""
     config = importlib.import_module("torch._functorch.config")

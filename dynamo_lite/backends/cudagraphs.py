@@ -24,6 +24,7 @@ class CudaGraphs:
     the log ``torch._inductor.cudagraphs`` says why."""
 
     __name__ = "cudagraphs"
+    takes_scalars = False
 
     def __call__(self, gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         tell_static_inputs(gm)

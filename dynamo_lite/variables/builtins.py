@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..formulas import total_of
 from ..reasons import UnsupportedOperation
 from . import polyfills
 from .attributes import MISSING
@@ -18,7 +19,7 @@ from .lookup import is_heap_type
 from .registry import models, models_raw
 from .sequence import ListVariable, SequenceVariable, SliceVariable
 from .sets import SetVariable
-from .symbolic import SymbolicNumber
+from .symbolic import SymbolicNumber, call_on_numbers
 from .user_object import UserObjectVariable
 
 # -- polyfills ---------------------------------------------------------------------------------------------------------
@@ -71,7 +72,9 @@ def _sum(tx: Any, iterable: VariableTracker, start: VariableTracker | None = Non
     if all(issubclass(each.python_type(), int) for each in (total, *numbers)):
         rest = [*numbers, *rest]
     elif isinstance(total, ConstantVariable):
-        total = tx.make(tx.fold(sum, ([each.as_constant() for each in numbers], total.value)))
+        found = call_on_numbers(tx, total_of, [total, *numbers])
+        known = [] if found is not None else [each.as_constant() for each in numbers]
+        total = tx.make(tx.fold(sum, (known, total.value))) if found is None else found
     for item in rest:
         total = tx.binary("+", total, item).realize()
     while True:

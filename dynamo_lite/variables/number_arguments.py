@@ -4,6 +4,7 @@ float that may differ from call to call is a tensor of the graph, where the oper
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,7 @@ from .registry import models_raw
 from .sequence import ListVariable, TupleVariable
 from .symbolic import ShapeNumber, SymbolicFloat, SymbolicNumber
 from .symbols import BINARY, COMPARE, INPLACE, SWAPPED
-from .tensor import TensorVariable, record, rewrites, takes_floats
+from .tensor import TensorVariable, record, result, rewrites, takes_floats
 from .torch_api import call_operator
 
 
@@ -291,9 +292,29 @@ def _full(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker |
     return record(tx, "call_function", torch.fill, [empty, float_as_tensor(tx, number)], {})
 
 
-_CPU = torch.device("cpu")
+@takes_floats(torch.arange)
+def _arange(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    """The operator is given the floats as they are; how long its result is follows from them."""
+    if kwargs or not tx.attempt.shapes.scalars or not 0 < len(args) < 4 or torch._C._len_torch_function_stack():
+        return None
+    start, stop = args[:2] if len(args) > 1 else (ConstantVariable(0), *args)
+    step = args[2] if len(args) > 2 else ConstantVariable(1)
+    if not all(each.python_type() in (int, float) for each in args) or not step.operand:
+        return None
+    wanted = tx.binary("/", tx.binary("-", stop, start), step).realize()
+    if not isinstance(wanted, SymbolicFloat) or not 0 <= wanted.operand < math.inf:
+        return None
+    length = wanted.converted(tx, math.ceil, ()).realize()
+    if not tx.truth(tx.compare(">=", length, ConstantVariable(0))):
+        return None
+    pairs = [arg.as_fx() for arg in args]
+    fake = torch.empty(length.operand)
+    return result(tx, tx.graph.call("call_function", target, tuple(pair[0] for pair in pairs), {}, fake), fake)
+
 
 # -- tensors made of numbers -------------------------------------------------------------------------------------------
+
+_CPU = torch.device("cpu")
 
 
 def _scalar_tensor(

@@ -7,16 +7,17 @@ number (an index, a loop, a key) gets it, and with that it is the same in every 
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 
 from ..exc import InternalError
 from ..expressions import NoProgram, Operation, compile_expression
-from ..formulas import BINARY_OPERATORS, MAY_RAISE, TO_INTEGER, Formula, apply, is_exact, is_there
+from ..formulas import BINARY_OPERATORS, MAY_RAISE, OPERATIONS, TO_INTEGER, Formula, apply, is_exact, is_there
 from ..reasons import DataDependentBranch, DataDependentValue
 from ..shapes import Computed, symbolic_shapes
 from ..source import Source
@@ -81,8 +82,6 @@ class SymbolicNumber(VariableTracker):
         if function not in BINARY_OPERATORS or mine is None or theirs is None:
             return None
         left, right = (theirs, mine) if reflected else (mine, theirs)
-        if function is operator.truediv and _decide_formula(self.attempt, operator.eq, right, Formula(0.0)):
-            return None
         return _make_formula(self.attempt, function, left, right)
 
     def _compared(self, symbol: str, other: VariableTracker) -> VariableTracker | None:
@@ -273,6 +272,8 @@ class SymbolicFloat(SymbolicNumber):
     def converted(self, tx: Any, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
         if function is float:
             return self
+        if function in _PREDICATES:
+            return ConstantVariable(_PREDICATES[function](self.attempt, self.of))
         found = _make_formula(self.attempt, _OF_ONE.get(function, function), self.of)
         return super().converted(tx, function, methods) if found is None else found
 
@@ -283,6 +284,11 @@ class SymbolicFloat(SymbolicNumber):
         return tx.compare(symbol, ConstantVariable(self.as_constant()), other) if decided is None else decided
 
     def as_fx(self) -> tuple[Any, Any]:
+        graph = self.attempt.graph
+        if self.attempt.shapes.scalars and self.of not in graph.symbols.settled:
+            given = graph.scalar(self.of)
+            if given is not None:
+                return given
         value = self.as_constant()
         return value, value
 
@@ -305,11 +311,31 @@ def _make_formula(attempt: Any, function: Any, *operands: Formula) -> VariableTr
     if made.is_known:
         return ConstantVariable(made.value)
     symbols = attempt.graph.symbols
+    for index, compare, limit, truth in OPERATIONS[function].domain:
+        if _decide_formula(attempt, compare, made.operands[index], Formula(limit)) is not truth:
+            return None
     if function in MAY_RAISE or function in TO_INTEGER:
+        if not made.has_program:
+            return None
         symbols.require(is_there(made))
     if function in TO_INTEGER:
         return attempt.make(symbols.computed(made))
     return SymbolicFloat(attempt, made)
+
+
+def call_on_numbers(
+    tx: Any, function: Callable[..., Any], numbers: Sequence[VariableTracker]
+) -> VariableTracker | None:
+    """What a function makes of numbers of which some are floats that may differ from call to call; None: it is called
+    on known ones."""
+    known = [each.realize() for each in numbers]
+    if not any(isinstance(each, SymbolicFloat) for each in known):
+        return None
+    function = _OF_TWO.get(function, function)
+    operands = [formula_of(each) if each.python_type() in (int, float) else None for each in known]
+    if None in operands or function not in OPERATIONS:
+        return None
+    return _make_formula(tx.attempt, function, *operands)
 
 
 def _decide_formula(attempt: Any, function: Callable[[Any, Any], bool], *operands: Formula) -> bool:
@@ -338,7 +364,8 @@ def load_formula(cg: Any, formula: Formula) -> None:
             load_formula(cg, operand)
         cg.binary_op(BINARY_OPERATORS[formula.operation.function])
     else:
-        cg.call(formula.operation.function, [lambda: load_formula(cg, formula.operands[0])])
+        operands = [functools.partial(load_formula, cg, operand) for operand in formula.operands]
+        cg.call(formula.operation.function, operands)
 
 
 def _can_load(expression: Any) -> bool:
@@ -375,6 +402,14 @@ _FUNCTIONS: dict[Any, Any] = {
 
 _OF_INTEGERS = frozenset({int, round, math.trunc, math.floor, math.ceil})
 """Functions that leave an integer as it is."""
+_OF_TWO: dict[Any, Any] = {math.pow: operator.pow, round: float.__round__}
+"""Functions of two numbers likewise."""
+_PREDICATES: dict[Any, Callable[[Any, Formula], bool]] = {
+    math.isfinite: lambda attempt, of: _decide_formula(attempt, math.isfinite, of),
+    math.isnan: lambda attempt, of: not _decide_formula(attempt, operator.eq, of, of),
+    math.isinf: lambda attempt, of: _decide_formula(attempt, operator.eq, apply(abs, of), Formula(math.inf)),
+}
+"""Functions of a float that give a truth value."""
 _OF_ONE: dict[Any, Any] = {operator.neg: operator.neg, operator.abs: abs, math.fabs: abs, int: math.trunc}
 """Functions of a float, and what they are called in formulas."""
 _GREATEST_POWER = 8

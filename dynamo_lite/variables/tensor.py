@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -600,7 +600,12 @@ def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> Varia
         return ask(tx, target, args, kwargs)
     if _asks(tx, args, kwargs):
         return ask(tx, target, args, kwargs)
-    return _record_plain(tx, kind, target, args, pairs, named)
+    try:
+        return _record_plain(tx, kind, target, args, pairs, named)
+    except Unsupported:
+        if not tx.graph.symbols.settle_scalars(_numbers_of([pair[1] for pair in (*pairs, *named.values())])):
+            raise
+    return record(tx, kind, target, args, kwargs)  # with numbers that are known
 
 
 def _record_plain(
@@ -620,6 +625,8 @@ def _record_plain(
         tx.attempt.note_guards()
     else:
         fake = compute(kind, target, fakes, fake_kwargs)
+    if tx.graph.symbols.has_scalars:
+        tx.graph.symbols.settle_scalars(_numbers_of(fake))
     written = [each for each, before in zip(given, versions) if before < 0 or each._version != before]
     known = tx.attempt.fakes.get(id(fake))
     if not written and (known is not None or (isinstance(fake, _LITERAL) and fake is not None)):
@@ -650,6 +657,17 @@ def _record_plain(
         if isinstance(fake, (list, tuple)) and fakes and fake is fakes[0]:
             return args[0]
     return result(tx, node, fake) if fake is not None else ConstantVariable(None)
+
+
+def _numbers_of(fake: Any) -> Iterator[Any]:
+    """What may be symbols in an operator's result: sizes, strides, offsets, numbers."""
+    if isinstance(fake, torch.Tensor):
+        yield from (*fake.shape, *fake.stride(), fake.storage_offset())
+    elif isinstance(fake, (tuple, list)):
+        for each in fake:
+            yield from _numbers_of(each)
+    else:
+        yield fake
 
 
 _CHECKS = (torch._assert_async,)

@@ -26,7 +26,7 @@ from .context import GRAD_CLASSES, attention_context, make_context
 from .function import FunctionVariable, NestedFunctionVariable
 from .registry import Model, models, models_if, models_raw
 from .sequence import ListVariable
-from .symbolic import ShapeNumber
+from .symbolic import ShapeNumber, SymbolicFloat
 from .tensor import TensorVariable, operator_name, record
 from .tensor_subclass import instances
 from .user_object import UserObjectVariable
@@ -71,7 +71,8 @@ def _is_builtin(value: Any) -> bool:
 
 
 def _operators() -> dict[int, Any]:
-    """Every C function of torch's operator namespaces, by id."""
+    """What is recorded of every C function of torch's operator namespaces, by its id: the function itself, but where
+    ``torch`` has another under its name, which is what a graph's code would call."""
     found: dict[int, Any] = {}
     for namespace in (
         torch,
@@ -90,7 +91,8 @@ def _operators() -> dict[int, Any]:
         for value in _collect(namespace):
             name = getattr(value, "__name__", "")
             if _is_builtin(value) and not name.startswith(_STATE_PREFIXES) and name not in _REFUSED_NAMES:
-                found[id(value)] = value
+                is_hidden = namespace is torch._C._VariableFunctions and getattr(torch, name, None) is not value
+                found[id(value)] = getattr(torch.ops.aten, name) if is_hidden else value
     return found
 
 
@@ -134,7 +136,7 @@ _TENSOR_METHODS = {
 def _leaf(value: Any) -> Model | None:
     """Operators: C functions of torch's namespaces, its functional modules' Python functions, registered ops."""
     if id(value) in _OPERATORS:
-        return call_operator(value)
+        return call_operator(_OPERATORS[id(value)])
     kind = type(value)
     if kind is types.FunctionType:
         name = value.__name__
@@ -154,11 +156,12 @@ def _leaf(value: Any) -> Model | None:
 
 def _function_leaf(value: Any) -> Model:
     operator_model = call_operator(value)
+    seen_inside = (*_CALLED_BACK, SymbolicFloat) if value.__module__ == "torch.nn.functional" else _CALLED_BACK
 
     def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         given = [each.realize() for each in (*args, *kwargs.values())]
         asks = tx.attempt.asks_classes and instances(given)
-        if not asks and any(isinstance(each, _CALLED_BACK) for each in given):
+        if not asks and any(isinstance(each, seen_inside) for each in given):
             return tx.inline(FunctionVariable(value, None), args, kwargs)
         return operator_model(tx, args, kwargs)
 

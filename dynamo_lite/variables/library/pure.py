@@ -13,6 +13,7 @@ from ..base import Args, Kwargs, VariableTracker, unsupported
 from ..constant import ConstantVariable, unless_refused
 from ..registry import models, models_raw
 from ..sequence import TupleVariable
+from ..symbolic import SymbolicFloat, call_on_numbers
 from ..tensor import TensorVariable
 
 _PURE: tuple[Any, ...] = (
@@ -47,6 +48,9 @@ def _pure(value: Any) -> None:
             return tx.call(method, args[1:], kwargs)
         if len(args) == 1 and not kwargs and value not in _OVER_ITEMS:
             return args[0].converted(tx, value, methods)
+        found = None if kwargs else call_on_numbers(tx, value, args)
+        if found is not None:
+            return found
         named = {name: tx.python_value(item) for name, item in kwargs.items()}
         drain = value in _OVER_ITEMS
         return tx.make(tx.fold(value, [arg.known_number(tx, methods, drain) for arg in args], named))
@@ -81,6 +85,8 @@ def _divmod(tx: Any, left: VariableTracker, right: VariableTracker) -> VariableT
         found = unless_refused(one._special(tx, name, other))
         if found is not None:
             return found
+    if any(isinstance(each.realize(), SymbolicFloat) for each in (left, right)):
+        return TupleVariable([tx.binary(symbol, left, right) for symbol in ("//", "%")])
     return tx.make(tx.fold(divmod, (tx.python_value(left), tx.python_value(right))))
 
 

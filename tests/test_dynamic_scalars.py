@@ -1,0 +1,172 @@
+"""Floats that differ from call to call as operators' own arguments, and in what Python computes of them: as many
+compiles as torch.compile makes, or fewer, and eager's bits."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch._dynamo.backends.common import aot_autograd
+
+import dynamo_lite as dl
+from equality import Pairing
+from programs import Recorder, tensor
+from sweeps import sweep
+
+FLOATS = [0.5, 0.1, 1 / 3, 0.25, 0.7, 0.9, 0.123, 0.05, 0.6, 0.31]
+X = tensor(5, 7)
+POSITIVE = X.abs() + 0.1
+IMAGES = tensor(2, 3, 8, 8)
+CLASSES = torch.arange(5) % 3
+
+
+@pytest.fixture(autouse=True)
+def no_limit():
+    with dl.config.patch(recompile_limit=20):
+        yield
+
+
+def calls(x):
+    return [(x, each) for each in FLOATS]
+
+
+OPERATORS = {
+    "power": lambda x, f: (x.abs() ** f, torch.pow(x.abs(), -f), x.clone().abs_().pow_(f)),
+    "float floor-divided": lambda x, f: (x // f, torch.floor_divide(x, f)),
+    "alpha": lambda x, f: (torch.add(x, x[0], alpha=f), x.sub(x[:, :1], alpha=f)),
+    "alpha of half precision": lambda x, f: (x.half().add(x.half(), alpha=f), x.bfloat16().sub(x.bfloat16(), alpha=f)),
+    "half precision": lambda x, f: (x[0, 0].half() * f, x[0, 0].bfloat16() + f),
+    "arange": lambda x, f: (x.sum() + torch.arange(0.0, 1.0, f), torch.arange(f), torch.arange(-f, f, 0.01)),
+    "linspace": lambda x, f: x * torch.linspace(-f, f, 7),
+    "rectifiers": lambda x, f: (F.leaky_relu(x, f), F.elu(x, f), F.celu(x, f), F.threshold(x, f, 0.5)),
+    "shrinking": lambda x, f: (F.hardshrink(x, f), F.softshrink(x, f), F.softplus(x, f), F.hardtanh(x, -f, f)),
+    "normalize": lambda x, f: F.normalize(x, eps=f),
+    "products": lambda x, f: (torch.addmm(x[:, :5], x, x.t(), alpha=f, beta=1 - f), torch.addmv(x[:, 0], x, x[0])),
+    "margin": lambda x, f: F.multi_margin_loss(x, CLASSES, margin=f),
+    "temperature": lambda x, f: (F.softmax(x / f, -1), F.gumbel_softmax(x, tau=f).shape),
+}
+NUMBERS = {
+    "divisions": lambda x, f: (x * (f // 0.01), x * (f % 0.03), x * (-f // 0.3), x * (f % -0.3), x * (7 // f)),
+    "divmod": lambda x, f: (x * divmod(f, 0.2)[0], x * divmod(-f, 0.2)[1]),
+    "sums": lambda x, f: (x * sum([f, 0.1, 0.2]), x * sum([1, f, 1e16, -1e16]), x * sum([f, 3], 0.5)),
+    "logarithms": lambda x, f: (x * math.log2(f), x * math.log10(f), x * math.log1p(-f), x * math.expm1(f)),
+    "trigonometry": lambda x, f: (x * math.tan(f), x * math.atan2(f, 2.0), x * math.asin(f), x * math.atanh(f)),
+    "powers": lambda x, f: (x * math.pow(f, 2), x * math.pow(0.9, f), x * math.sqrt(f)),
+    "rounding": lambda x, f: (x * round(f, 2), x * round(f * 100, 1), x * math.fmod(f * 7, 0.3)),
+    "predicates": lambda x, f: x * f if math.isfinite(f) and not math.isnan(f) and not math.isinf(f) else x,
+}
+
+
+@pytest.mark.parametrize("fn", OPERATORS.values(), ids=OPERATORS)
+def test_operators_are_given_floats(fn):
+    sweep(fn, calls(X))
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
+@pytest.mark.parametrize("fn", NUMBERS.values(), ids=NUMBERS)
+def test_python_computes_them(fn, backend):
+    sweep(fn, calls(X), backend=backend)
+
+
+KNOWN = {
+    "dropout": lambda x, f: F.dropout(x, f, training=True).shape,
+    "layer_norm": lambda x, f: F.layer_norm(x, (7,), eps=f),
+    "label smoothing": lambda x, f: F.cross_entropy(x, CLASSES, label_smoothing=f),
+    "huber loss": lambda x, f: F.huber_loss(x, x * 2, delta=f),
+    "quantile": lambda x, f: torch.quantile(x, f),
+    "upsampling": lambda x, f: F.interpolate(IMAGES, scale_factor=f + 1),
+    "padding": lambda x, f: F.pad(x, (1, 1), value=f),
+}
+
+
+@pytest.mark.parametrize("fn", KNOWN.values(), ids=KNOWN)
+def test_operators_that_take_numbers_of_c(fn):
+    """torch.compile makes one for each likewise."""
+    sweep(lambda x, f: (fn(x, f), x + 1), calls(X), graphs=len(FLOATS))
+
+
+def test_values_that_operators_look_at():
+    """Each kind of value is right, whatever the operator found out about the first."""
+    compiled = dl.compile(lambda x, f: (x.norm(f), x.abs() ** f, torch.addmm(x, x, x, beta=f)), backend="eager")
+    x = tensor(4, 4)
+    for f in (0.5, 2.0, 1.0, 0.0, -0.0, math.inf, -math.inf, 3.0, math.nan, 3e38, 0.5):
+        expected = x.norm(f), x.abs() ** f, torch.addmm(x, x, x, beta=f)
+        Pairing().compare(expected, compiled(x, f), f"result of {f}")
+
+
+def test_what_python_refuses():
+    def fn(x, f):
+        try:
+            return x * math.log2(f), x * (1 // f), x * math.acos(f), x * round(f, 3)
+        except (ValueError, OverflowError, ZeroDivisionError) as error:
+            return x, type(error).__name__, str(error)
+
+    floats = [0.5, 0.25, -1.0, 4.0, 0.0, -0.0, 0.9, 0.75, math.inf, math.nan, 1e301]
+    for dynamic in (None, True):
+        compiled = dl.compile(fn, backend="eager", dynamic=dynamic)
+        for f in floats:
+            Pairing().compare(fn(tensor(3), f), compiled(tensor(3), f), f"result of {f}")
+
+
+def test_floats_that_are_compared_after_all():
+    def fn(x, f):
+        return x * 2 if f // 0.25 > 1 and math.tan(f) < 3 else x - math.log2(f)
+
+    for dynamic in (None, True):
+        compiled = dl.compile(fn, backend="eager", dynamic=dynamic)
+        for f in (0.5, 0.3, 0.2, 0.9, 1.4, 0.1):
+            assert torch.equal(compiled(tensor(3), f), fn(tensor(3), f))
+
+
+def test_gradients():
+    def fn(x, f):
+        return (F.leaky_relu(x, f) ** 2).sum() + (x.abs() ** f).sum() + F.softplus(x, f).sum()
+
+    recorder = Recorder()
+    compiled = dl.compile(fn, backend=recorder)
+    for f in FLOATS:
+        one, other = tensor(5, 7, grad=True), tensor(5, 7, grad=True)
+        fn(one, f).backward()
+        compiled(other, f).backward()
+        assert torch.equal(one.grad, other.grad)
+    assert len(recorder.graphs) == 2
+
+
+def test_graphs_that_share_a_float():
+    recorder = sweep(lambda x, f: (F.elu(x, f), F.celu(x, f), x * f, F.elu(x, f * 2)), calls(X))
+    assert recorder.targets(1).count("item") == 2
+
+
+def test_sizes_and_floats_at_once():
+    programs = [(tensor(n, 3), f) for n, f in ((4, 0.5), (6, 0.25), (9, 0.1), (5, 0.7))]
+    sweep(lambda x, f: (F.elu(x, f)[: x.size(0) // 2], torch.arange(f, x.size(0), 0.5), x ** (f * x.size(0))), programs)
+
+
+def test_a_compiler_that_asks_for_their_values():
+    """A backend of somebody else's: it is not given any again."""
+    graphs = []
+
+    def compiler(gm, example_inputs):
+        graphs.append(gm)
+        return aot_autograd(fw_compiler=lambda gm, _: gm.forward)(gm, example_inputs)
+
+    compiled = dl.compile(lambda x, f: F.leaky_relu(x * f, f), backend=compiler)
+    for f in FLOATS[:4]:
+        torch.testing.assert_close(compiled(X, f), F.leaky_relu(X * f, f))
+    asked = [any(node.target == "item" for node in gm.graph.nodes) for gm in graphs]
+    assert asked == [False, True, False, False, False]
+
+
+def test_a_backend_that_fails_all_the_same():
+    def broken(gm, example_inputs):
+        if any("leaky" in str(node.target) for node in gm.graph.nodes) and len(example_inputs) > 1:
+            raise ValueError("no")
+        return gm.forward
+
+    compiled = dl.compile(lambda x, f, y: F.leaky_relu(x + y, f), backend=broken)
+    with pytest.raises(dl.exc.BackendCompilerFailed, match="ValueError: no"):
+        compiled(X, 0.5, X * 2)
+    with pytest.raises(dl.exc.BackendCompilerFailed, match="ValueError: no"):
+        compiled(X, 0.25, X * 2)
