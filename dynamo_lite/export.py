@@ -84,6 +84,10 @@ class Program:
         if taken.intersection(more):
             raise ValueError(f"{self.name}: an argument in **{starred[0]} has the name of a parameter")
         self.parameters += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in more]
+        order = {_own_name(name): at for at, name in enumerate(kwargs)}
+        last = [each for each in self.parameters if each.kind is each.KEYWORD_ONLY]
+        last.sort(key=lambda each: order.get(each.name, len(order)))  # as an interpreter is given them
+        self.parameters = [each for each in self.parameters if each.kind is not each.KEYWORD_ONLY] + last
         self.given: dict[str, Any] = {}
         """Those parameters that the call gives, with what it gives."""
         self.caller = self._make_caller(args, kwargs)

@@ -274,15 +274,46 @@ _SHOWN = (type(None), bool, int, str)
 """Types of defaults that are written into the signature."""
 
 
+_END = object()
+
+
+class _Arguments:
+    """An interpreter's values. A placeholder with a star takes all up to the next end, and not those behind it."""
+
+    def __init__(self, values: list[Any]) -> None:
+        self._left = deque(values)
+
+    def __iter__(self) -> _Arguments:
+        return self
+
+    def __next__(self) -> Any:
+        value = self._left.popleft() if self._left else _END
+        if value is _END:
+            raise StopIteration
+        return value
+
+
 class Calling(CodeGen):
     """How a graph is called: with these parameters, after these facts have been checked."""
 
     def __init__(
-        self, name: str, parameters: Iterable[inspect.Parameter], facts: Iterable[Fact | Identity | Relation | GradMode]
+        self,
+        name: str,
+        parameters: Iterable[inspect.Parameter],
+        given: dict[str, Any],
+        facts: Iterable[Fact | Identity | Relation | GradMode],
     ) -> None:
         super().__init__()
         self.name = name
         self.parameters = tuple(parameters)
+        self.given = {
+            each.name: len(given[each.name]) if each.kind is each.VAR_POSITIONAL else 1
+            for each in self.parameters
+            if each.name in given
+        }
+        """The parameters that the program was given, and how many values each is."""
+        self.in_order = [*self.given] == [*given]
+        """Whether they were given in the order that they are declared in."""
         self.facts = tuple(facts)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Calling:
@@ -296,14 +327,31 @@ class Calling(CodeGen):
                 raise InvalidInput(self.name, fact.place.name, fault)
 
     def process_inputs(self, *args: Any) -> Any:
-        """What an interpreter, which knows of no names, gives to the placeholders."""
-        if any(each.kind is each.VAR_POSITIONAL for each in self.parameters):
+        """What an interpreter, which knows of no names, gives to the placeholders: values of those parameters that the
+        program was given, or of the first ones."""
+        parameters: Sequence[inspect.Parameter] = self.parameters
+        if len(args) == sum(self.given.values()):
+            if not self.in_order:
+                fault = "are told apart by their names, which an interpreter leaves out: give them in their order"
+                raise InvalidInput(self.name, "arguments that were not given in the order of the parameters", fault)
+            parameters = [each for each in parameters if each.name in self.given]
+        elif any(each.kind is each.VAR_POSITIONAL for each in parameters):
             return args
-        defaults = [each.default for each in self.parameters[len(args) :]]
-        if len(args) <= len(self.parameters) and inspect.Parameter.empty not in defaults:
-            args = (*args, *defaults)
-            self.check(*args)
-        return args
+        values = {each.name: () if each.kind is each.VAR_POSITIONAL else each.default for each in self.parameters}
+        left = list(args)
+        for each in parameters[: len(args)]:
+            count = self.given[each.name] if each.kind is each.VAR_POSITIONAL else 1
+            values[each.name] = tuple(left[:count]) if each.kind is each.VAR_POSITIONAL else left[0]
+            del left[:count]
+        return args if any(value is inspect.Parameter.empty for value in values.values()) else self._placed(values)
+
+    def _placed(self, values: dict[str, Any]) -> Any:
+        """Checked values of all parameters as an interpreter takes them."""
+        self.check(*values.values())
+        found: list[Any] = []
+        for each in self.parameters:
+            found += [*values[each.name], _END] if each.kind is each.VAR_POSITIONAL else [values[each.name]]
+        return _Arguments(found) if any(value is _END for value in found) else tuple(found)
 
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, **options: Any) -> str:
         return (

@@ -239,7 +239,7 @@ class OuterGraph:
     def build(self, relations: list[shapes.Fact]) -> ExportedModule:
         """``relations``: what must be true of sizes and numbers."""
         facts = [*self._facts(), *map(self._relation, relations)]
-        calling = Calling(self.program.name, self.program.parameters, facts)
+        calling = Calling(self.program.name, self.program.parameters, self.program.given, facts)
         self.graph.set_codegen(calling)
         self._refuse_names()
         made = ExportedModule(

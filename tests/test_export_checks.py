@@ -373,3 +373,84 @@ def test_checks_are_cheap():
     gm, _ = dl.export(Affine(), tensor(3))
     x, check = tensor(3), gm.graph._codegen.check
     assert min(timeit.repeat(lambda: check(x, 1.0), number=100, repeat=3)) / 100 < 100e-6
+
+
+def _keywords(x, **more):
+    return x * more["a"] + more["b"]
+
+
+def _nested(x, **more):
+    return x * more["d"]["p"] - more["l"][0]
+
+
+def _left_out(x, y=None, *, a=None, **more):
+    return x - more["b"] if a is None else x * a - more["b"]
+
+
+def _rest_and_keywords(x, *rest, **more):
+    return x + rest[0] - rest[1] * more["a"]
+
+
+def _no_rest(x, *rest, a):
+    return x * a - len(rest)
+
+
+class _Masked(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x, *, mask=None, **more):
+        return self.linear(x) * more["a"] - mask
+
+
+@pytest.mark.parametrize("aten_graph", [False, True])
+@pytest.mark.parametrize(
+    "fn, count, names",
+    [
+        (_keywords, 1, "ab"),
+        (_keywords, 1, "ba"),
+        (_left_out, 1, "b"),
+        (_left_out, 1, "ba"),
+        (_left_out, 2, "ab"),
+        (_rest_and_keywords, 3, "a"),
+        (_no_rest, 1, "a"),
+        (_Masked(), 1, ["a", "mask"]),
+        (_Masked(), 1, ["mask", "a"]),
+    ],
+)
+def test_arguments_by_name_through_torch_export(fn, count, names, aten_graph):
+    args = tuple(tensor(3, 4, seed=seed) for seed in range(count))
+    kwargs = {name: tensor(3, 4, seed=ord(name[0])) for name in names}
+    gm, _ = dl.export(fn, *args, aten_graph=aten_graph, **kwargs)
+    program = torch.export.export(gm, args, kwargs)
+    others = {name: value * 2 for name, value in kwargs.items()}
+    assert torch.equal(program.module()(*args, **others), fn(*args, **others))
+    assert torch.equal(gm(*args, **others), fn(*args, **others))
+
+
+def test_containers_by_name_through_torch_export():
+    x, kwargs = tensor(3), {"d": {"p": tensor(3, seed=1)}, "l": [tensor(3, seed=2)]}
+    gm, _ = dl.export(_nested, x, **kwargs)
+    assert torch.equal(torch.export.export(gm, (x,), kwargs).module()(x, **kwargs), _nested(x, **kwargs))
+
+
+def test_an_interpreter_of_arguments_in_another_order():
+    def fn(x, a, b):
+        return x * a - b
+
+    x, a, b = (tensor(3, seed=seed) for seed in range(3))
+    gm, _ = dl.export(fn, x, b=b, a=a)
+    assert torch.equal(gm(x, b=b, a=a), fn(x, a, b))
+    with pytest.raises(dl.exc.InvalidInput, match="an interpreter leaves out"):
+        torch.fx.Interpreter(gm).run(x, b, a)
+    gm, _ = dl.export(fn, x, a=a, b=b)
+    assert torch.equal(torch.fx.Interpreter(gm).run(x, a, b), fn(x, a, b))
+
+
+def test_an_interpreter_of_what_is_more_than_a_rest():
+    gm, _ = dl.export(_rest_and_keywords, tensor(3), tensor(3), tensor(3), a=tensor(3))
+    values = [tensor(3, seed=seed) for seed in range(4)]
+    assert torch.equal(torch.fx.Interpreter(gm).run(*values), _rest_and_keywords(*values[:3], a=values[3]))
+    with pytest.raises(dl.exc.InvalidInput, match="torch.float32 tensor .* and is .*int64"):
+        torch.fx.Interpreter(gm).run(*values[:3], ints(3))
