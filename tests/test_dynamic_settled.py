@@ -177,3 +177,46 @@ def test_what_is_remembered_of_another_way_through_a_program():
     for args in calls:
         Pairing().compare(fn(*args), compiled(*args), f"result of {args[1:]}")
     assert dl.counters.graphs == 6
+
+
+def _dropped(x):
+    return torch.nn.functional.dropout(x, 0.5)
+
+
+TRANSFORMS = {
+    "rows of their own": lambda x: torch.vmap(_dropped, randomness="different")(x),
+    "the same for all rows": lambda x: torch.vmap(_dropped, randomness="same")(x),
+    "in chunks": lambda x: torch.vmap(_dropped, randomness="different", chunk_size=2)(x),
+    "a gradient": lambda x: torch.func.grad(lambda y: _dropped(y).sum())(x),
+    "products": lambda x: torch.vmap(lambda row: _dropped(row @ row.t()).sum(), randomness="same")(x[:, :, None]),
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("fn", TRANSFORMS.values(), ids=TRANSFORMS)
+def test_transforms_whose_kernels_need_the_sizes(fn, dynamic):
+    """torch's dropout asks for the number of elements where torch.func transforms it."""
+    compiled = dl.compile(fn, backend="eager", dynamic=dynamic, fullgraph=True)
+    for shape in ((3, 4), (5, 4), (7, 6), (2, 9)):
+        x = tensor(*shape)
+        torch.manual_seed(1)
+        expected = fn(x)
+        torch.manual_seed(1)
+        assert torch.equal(compiled(x), expected)
+    assert dl.counters.graphs == 4
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_what_dropout_leaves_alone_is_what_it_was_given(backend):
+    def fn(x):
+        y = torch.nn.functional.dropout(x, 0.1, training=False)
+        y.add_(1)
+        return y is x, x * 2, y
+
+    for dynamic in (None, True):
+        compiled = dl.compile(fn, backend=backend, dynamic=dynamic)
+        for size in (4, 5, 7):
+            one, other = tensor(size), tensor(size)
+            same, double, found = compiled(other)
+            fn(one)
+            assert same and found is other and torch.equal(one, other) and torch.equal(double, one * 2)

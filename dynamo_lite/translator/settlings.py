@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..reasons import OperatorFailed
 from ..shapes import Settled
 
 _MOST = 12
@@ -54,7 +55,8 @@ class Settlings:
             return True
         self._steps.pop(step, None)
         self._given_up.add(step)
-        if self._failed is None and (attempt.settled_sizes or how in self._before.hopeless):
+        takes_tensors = attempt.settled_sizes or isinstance(error.reason, OperatorFailed) and error.reason.over_operands
+        if self._failed is None and (takes_tensors or how in self._before.hopeless):
             self.all_known, self._failed = True, (step, how)
         return self.all_known
 

@@ -619,7 +619,7 @@ def _record_plain(
     _tensors_in(fakes, given)
     _tensors_in(fake_kwargs.values(), given)
     versions = [_version(each) for each in given]
-    if tx.graph.symbols.there_are:  # some decompositions are for symbols alone
+    if tx.graph.symbols.there_are and name not in _BETTER_WHOLE:  # some decompositions are for symbols alone
         with enable_python_dispatcher():
             fake = compute(kind, target, fakes, fake_kwargs)
         tx.attempt.note_guards()
@@ -657,6 +657,10 @@ def _record_plain(
         if isinstance(fake, (list, tuple)) and fakes and fake is fakes[0]:
             return args[0]
     return result(tx, node, fake) if fake is not None else ConstantVariable(None)
+
+
+_BETTER_WHOLE = frozenset({"dropout"})
+"""Operators whose decompositions give something else: a copy, where it is what it was given."""
 
 
 def _numbers_of(fake: Any) -> Iterator[Any]:
