@@ -99,7 +99,7 @@ def test_values_that_operators_look_at():
 def test_what_python_refuses():
     def fn(x, f):
         try:
-            return x * math.log2(f), x * (1 // f), x * math.acos(f), x * round(f, 3)
+            return x * math.log2(f + 2), divmod(3, f), x * (1 // f), x * math.acos(f), x * round(f, 3)
         except (ValueError, OverflowError, ZeroDivisionError) as error:
             return x, type(error).__name__, str(error)
 

@@ -37,6 +37,14 @@ def test_only_what_changes_is_symbolic():
     assert isinstance(shape[0], torch.SymInt) and shape[1] == 3
 
 
+def test_sizes_that_change_one_after_the_other():
+    """As many as torch.compile makes: it can't be known that there will be another."""
+    shapes = [(4, 5), (6, 5), (7, 5), (7, 6), (8, 9), (3, 2)]
+    sweep(lambda x: x + 1, [(tensor(*shape),) for shape in shapes], graphs=3)
+    sweep(lambda x, y: x.sum() + y.sum(), [(tensor(one), tensor(other)) for one, other in shapes], graphs=3)
+    sweep(lambda x: x + 1, [(tensor(*shape),) for shape in [(4, 5), (6, 7), *shapes]], graphs=2)
+
+
 def test_static_where_asked_for():
     sweep(lambda x: x + 1, matrices(), graphs=5, dynamic=False)
 
@@ -407,6 +415,18 @@ def test_division_by_a_number_that_may_be_zero():
             return x
 
     sweep(fn, [(tensor(2), n) for n in (5, 7, 9, 0, 3)], graphs=2)
+
+
+def test_quotient_and_remainder():
+    def fn(x, n):
+        quotient, rest = divmod(x.size(0), n)
+        try:
+            return x[:quotient] * rest, divmod(-n, 3), divmod(x.size(0), n - 4)
+        except ZeroDivisionError as error:
+            return x, str(error)
+
+    both(fn, [(tensor(size, 3), n) for size, n in ((9, 2), (13, 3), (17, 5), (30, 7))])
+    sweep(fn, [(tensor(size, 3), n) for size, n in ((9, 4), (13, 4), (17, 4))], graphs=3)  # it raises
 
 
 def test_integers_of_a_subclass_are_known():

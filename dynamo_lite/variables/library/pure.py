@@ -13,7 +13,7 @@ from ..base import Args, Kwargs, VariableTracker, unsupported
 from ..constant import ConstantVariable, unless_refused
 from ..registry import models, models_raw
 from ..sequence import TupleVariable
-from ..symbolic import SymbolicFloat, call_on_numbers
+from ..symbolic import SymbolicNumber, call_on_numbers
 from ..tensor import TensorVariable
 
 _PURE: tuple[Any, ...] = (
@@ -79,14 +79,20 @@ def _ascii(tx: Any, of: VariableTracker) -> VariableTracker:
     return ConstantVariable(text.encode("ascii", "backslashreplace").decode("ascii"))
 
 
+def _is_real(number: VariableTracker) -> bool:
+    return number.operand is not None and number.python_type() in (int, float)
+
+
 @models(divmod)
 def _divmod(tx: Any, left: VariableTracker, right: VariableTracker) -> VariableTracker:
     for one, name, other in ((left, "__divmod__", right), (right, "__rdivmod__", left)):
         found = unless_refused(one._special(tx, name, other))
         if found is not None:
             return found
-    if any(isinstance(each.realize(), SymbolicFloat) for each in (left, right)):
-        return TupleVariable([tx.binary(symbol, left, right) for symbol in ("//", "%")])
+    numbers = [each.realize() for each in (left, right)]
+    if any(isinstance(each, SymbolicNumber) for each in numbers) and all(map(_is_real, numbers)):
+        if tx.truth(tx.compare("!=", right, ConstantVariable(0))):  # else the message is divmod's own
+            return TupleVariable([tx.binary(symbol, left, right) for symbol in ("//", "%")])
     return tx.make(tx.fold(divmod, (tx.python_value(left), tx.python_value(right))))
 
 
