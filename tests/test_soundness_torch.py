@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import Recorder, check, tensor
 
 # -- what a backend makes of a graph -----------------------------------------------------------------------------------
 
@@ -293,3 +293,26 @@ def test_a_list_of_the_programs_class_extended_by_itself():
         return len(items), len(made), sum(items), made[-1] + 1
 
     check(fn, tensor(3), Items([tensor(3), tensor(3, seed=1)]))
+
+
+# -- torch.distributed -------------------------------------------------------------------------------------------------
+
+
+def test_whether_there_is_a_process_group():
+    def fn(x):
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return x * torch.distributed.get_world_size() + torch.distributed.get_rank() + 10
+        return x - 1
+
+    x = tensor(3)
+    recorder = Recorder()
+    compiled = dl.compile(fn, backend=recorder)
+    assert torch.equal(compiled(x), x - 1)
+    torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=torch.distributed.HashStore())
+    try:
+        assert torch.equal(compiled(x), x + 10)
+    finally:
+        torch.distributed.destroy_process_group()
+    before = len(recorder.graphs)
+    assert torch.equal(compiled(x), x - 1)
+    assert len(recorder.graphs) == before

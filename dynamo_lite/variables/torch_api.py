@@ -292,7 +292,6 @@ _FACTS: tuple[Callable[..., Any], ...] = (
     torch.backends.cuda.is_built,
     torch.backends.mps.is_available,
     torch.distributed.is_available,
-    torch.distributed.is_initialized,
     torch.broadcast_shapes,
     torch._C._get_default_device,
     torch.amp.is_autocast_available,

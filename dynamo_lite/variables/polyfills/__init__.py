@@ -8,9 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import builtins, collections, copy, functools, logging, operator, re
+from . import builtins, collections, copy, distributed, functools, logging, operator, re
 
-TABLE: dict[Any, Any] = {**builtins.TABLE, **collections.TABLE, **functools.TABLE, **logging.TABLE, **operator.TABLE}
+TABLE: dict[Any, Any] = {
+    **builtins.TABLE,
+    **collections.TABLE,
+    **distributed.TABLE,
+    **functools.TABLE,
+    **logging.TABLE,
+    **operator.TABLE,
+}
 """The real callable -> what is inlined for it."""
 
 __all__ = ["TABLE", "copy", "operator", "re"]
