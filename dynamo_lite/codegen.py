@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,8 +22,9 @@ from .variables.symbolic import load_formula
 
 Load = Callable[[], None]
 _RESULTS = "___results"
-_BY_VALUE = frozenset({int, str, bytes, bool, type(None)})
-"""Constants of which programs don't ask whose object they are: those of elsewhere need no place in the captured."""
+_MADE_ANEW = frozenset({int, float, complex, str, bytes})
+"""Types of constants of which CPython makes an object each time that it computes one."""
+_SMALL_INTEGERS = range(-5, 257)
 
 
 class Unreconstructable(Exception):
@@ -47,6 +49,8 @@ class PyCodegen:
         self.outputs: dict[Any, str] = {}
         """Tensors that the graph must return -> the local they are kept in."""
         self._temps: dict[VariableTracker, str] = {}
+        self._computed: dict[int, tuple[Any, str]] = {}
+        """id of a constant that the trace computed -> the constant, and the local that a new one is kept in."""
         self._filled: set[VariableTracker] = set()
         """Those made by `make_then_fill`."""
         self._count = 0
@@ -180,13 +184,35 @@ class PyCodegen:
             self._make(tracker)
 
     def _load_constant(self, tracker: ConstantVariable) -> None:
-        """An argument as it came, and what programs may hold against each other by ``is``, which the guard on its
-        value says nothing of; else the value."""
-        source = tracker.source
-        if source is None or source.kind == "const" or source.kind != "local" and type(tracker.value) in _BY_VALUE:
-            self.load_const(tracker.value)
+        """The program may hold constants against each other by ``is``, of which the guard on a value says nothing. So
+        what was found is loaded from where it is, what was computed is a new object."""
+        source, value = tracker.source, tracker.value
+        if source is not None and source.kind == "local":
+            self.load_fast(source.arg)
+        elif type(value) not in _MADE_ANEW:
+            self.load_const(value) if source is None else self.load_source(source)
+        elif _is_one_object(value):
+            self.load_const(value)
         else:
-            self.load_source(source)
+            source = source or self.attempt.source_of_constant(value)
+            self._load_computed(value) if source is None else self.load_source(source)
+
+    def _load_computed(self, value: Any) -> None:
+        kept = self._computed.get(id(value))
+        if kept is not None:
+            self.load_fast(kept[1])
+            return
+        if isinstance(value, (str, bytes)):
+            self.load_const(value[:1])
+            self.load_const(value[1:])
+            self.binary_op("+")
+        else:
+            self.load_const(-value)
+            self.op("UNARY_NEGATIVE")
+        name = self.temp("constant")
+        self._computed[id(value)] = value, name
+        self.copy_top()
+        self.store_fast(name)
 
     def has_made(self, tracker: VariableTracker) -> bool:
         """Whether the code so far makes the object and keeps it."""
@@ -208,7 +234,8 @@ class PyCodegen:
 
     def drop_temporaries(self) -> None:
         """Values that were kept to be loaded again: all loads are done, nothing of them is to live longer by that."""
-        for name in (*self._temps.values(), *self.outputs.values()):
+        computed = [name for _, name in self._computed.values()]
+        for name in (*self._temps.values(), *computed, *self.outputs.values()):
             self.load_const(None)
             self.store_fast(name)
 
@@ -354,3 +381,12 @@ class PyCodegen:
 
     def _store_outputs(self) -> list[Instruction]:
         return [emit.unpack(len(self.outputs)), *map(emit.store_fast, self.outputs.values())]
+
+
+def _is_one_object(value: Any) -> bool:
+    """Whether equal constants are one object in CPython: small integers, short texts and interned ones."""
+    if type(value) is int:
+        return value in _SMALL_INTEGERS
+    if type(value) is str:
+        return len(value) < 2 or sys.intern(value[:1] + value[1:]) is value
+    return type(value) is bytes and len(value) < 2

@@ -242,3 +242,108 @@ def test_identity_number_beside_what_is_no_number():
         return x + (id(x) != None), id(x) == "x"  # noqa: E711
 
     check(plain, tensor(2), operators=1)
+
+
+# -- constants: which of equal ones is which object -----------------------------------------------------------------
+
+
+def _text_and_constant(x, n):
+    text = f"{n}ab"
+    dl.graph_break()
+    return x + 1, text is "12ab"  # noqa: F632
+
+
+def _texts_made_twice(x, n):
+    one, other = f"{n}ab", f"{n}ab"
+    dl.graph_break()
+    return x + 1, one is other, one + "" is one, one[:] is one, one.strip() is one, str(one) is one
+
+
+def _without_a_break_before(x, n):
+    one, other = "a b" * n, "a b" * n
+    return x + 1, one is other, [one][0] is one
+
+
+def _numbers(x, n):
+    one, other, third = n * 1000, n * 1000, n + 0.5
+    dl.graph_break()
+    return x + 1, one is other, one is 12000, int(one) is one, float(third) is third, third is n + 0.5  # noqa: F632
+
+
+def _bytes(x, n):
+    one, other = b"ab" * n, b"ab" * n
+    dl.graph_break()
+    return x + 1, one is other, bytes(one) is one
+
+
+def _constants_of_code(x, n):
+    def made():
+        return 1.5, "x y", (3, 4), 100000
+
+    one = made()
+    number, text, pair, large = one
+    dl.graph_break()
+    return x + 1, one is made(), number is 1.5, text is "x y", pair is (3, 4), large is 100000  # noqa: F632
+
+
+def _tuple_of_constants(x, n):
+    one, other = (1.5, "a b"), (1.5, "a b")
+    dl.graph_break()
+    return x + 1, one is other, one is (1.5, "a b"), one[0] is 1.5, one is (n, "a b")  # noqa: F632
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        _text_and_constant,
+        _texts_made_twice,
+        _without_a_break_before,
+        _numbers,
+        _bytes,
+        _constants_of_code,
+        _tuple_of_constants,
+    ],
+)
+def test_equal_constants_are_objects_of_their_own(fn):
+    check(fn, tensor(2), 12, graphs=None)
+
+
+KEPT: list[str] = []
+
+
+def test_a_text_is_made_anew_in_each_call():
+    def fn(x, n):
+        text = f"{n}ab"
+        known = any(text is each for each in KEPT)
+        KEPT.append(text)
+        return x + known, len(KEPT)
+
+    check(fn, tensor(2), 12, watch=["KEPT"], graphs=None, recompiles=True, calls=3)
+
+
+def test_results_that_are_equal_constants():
+    def fn(x, n):
+        text = f"{n}ab"
+        return x + 1, text, text, "12ab", [n / 8 for _ in range(2)]
+
+    for run in (fn, dl.compile(fn, backend="eager")):
+        _, one, same, other, (first, second) = run(tensor(2), 12)
+        assert one is same and one is not other and first is not second
+
+
+class Named:
+    def __init__(self):
+        self.name = "some text"
+        self.other = "".join(["some", " text"])
+        self.large = 10**6
+
+
+def test_equal_constants_that_were_found_in_an_object():
+    def fn(x, named):
+        name, other, large = named.name, named.other, named.large
+        dl.graph_break()
+        return x + 1, name is other, name is named.name, other is named.other, large is named.large
+
+    same = Named()
+    same.other = same.name
+    check(fn, tensor(2), Named(), others=[(tensor(2), same)], graphs=None)

@@ -66,7 +66,7 @@ def load_const(tx: Any, instruction: Any) -> None:
     if kind is int or kind is str or value is None or kind is bool or kind is float:
         tx.stack.append(ConstantVariable(value))
     else:
-        tx.stack.append(tx.make(value))
+        tx.stack.append(tx.attempt.constant_tuple(value) if kind is tuple else tx.make(value))
 
 
 @opcode("LOAD_FAST", "LOAD_FAST_CHECK")

@@ -207,4 +207,4 @@ class ConstantIterator(IteratorVariable):
 @wraps_type(*(each for each in CONSTANT_TYPES if each not in (int, float)))
 def _wrap_constant(attempt: Any, value: Any, source: Source) -> VariableTracker:
     source.check("id" if type(value) in _SINGLETONS else "equals", value)
-    return ConstantVariable(value, source)
+    return attempt.found_constant(value, source)

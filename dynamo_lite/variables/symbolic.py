@@ -441,7 +441,7 @@ def _wrap_int(attempt: Any, value: int, source: Source) -> VariableTracker:
         source.check("type", int)
         return ShapeNumber(attempt, attempt.graph.symbols.number(source, value), source)
     source.check("equals", value)
-    return ConstantVariable(value, source)
+    return attempt.found_constant(value, source)
 
 
 @wraps_type(float)
@@ -450,4 +450,4 @@ def _wrap_float(attempt: Any, value: float, source: Source) -> VariableTracker:
         source.check("type", float)
         return SymbolicFloat(attempt, attempt.graph.symbols.float(source, value), source)
     source.check("equals", value)
-    return ConstantVariable(value, source)
+    return attempt.found_constant(value, source)
