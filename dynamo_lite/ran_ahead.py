@@ -14,11 +14,13 @@ from . import _C
 
 
 class Raised(NamedTuple):
-    """A call that raised: whose, its arguments by name, and what."""
+    """A call that raised: whose, its arguments by name, and what. ``during``: the number of the program's call into
+    compiled code that it belongs to."""
 
     code: CodeType
     arguments: dict[str, Any]
     error: Exception
+    during: int
 
 
 class RaisedAhead(threading.local):
@@ -29,6 +31,8 @@ class RaisedAhead(threading.local):
 
     def take(self, code: CodeType, arguments: dict[str, Any]) -> Exception | None:
         """What a frame that is about to run has raised already."""
+        now = _C.outermost_calls()
+        self.waiting = [each for each in self.waiting if each.during == now]  # others were left before they came to it
         for each in self.waiting:
             if each.code is code and all(_are_same(value, arguments[name]) for name, value in each.arguments.items()):
                 self.waiting.remove(each)
@@ -61,7 +65,8 @@ class RanAhead:
             trace = trace.tb_next
         if trace is not None:  # else it was the call itself that failed, without a frame
             arguments = inspect.getcallargs(function, *args, **named)
-            self._raised.waiting.append(Raised(function.__code__, arguments, error.with_traceback(trace)))
+            now = _C.outermost_calls()
+            self._raised.waiting.append(Raised(function.__code__, arguments, error.with_traceback(trace), now))
 
 
 def _are_same(one: Any, other: Any) -> bool:

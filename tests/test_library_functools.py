@@ -5,10 +5,12 @@ from __future__ import annotations
 import collections
 import functools
 import operator
+import sys
 
 import pytest
 import torch
 
+import dynamo_lite as dl
 from programs import check, tensor
 from table import Table
 
@@ -638,3 +640,36 @@ def test_cached_function_that_raises_runs_once(fn, n):
         return fn
 
     check(build, tensor(3), n, graphs=None, build=True, watch=["CALLED"], others=[(tensor(3), n + 5)])
+
+
+REFUSED: set[int] = set()
+
+
+@functools.lru_cache(maxsize=None)
+def refusing(n):
+    CALLED.append(n)
+    if n in REFUSED:
+        raise ValueError(n)
+    return n
+
+
+def test_cached_function_that_raised_in_a_call_that_failed(monkeypatch):
+    """What it raised while that was compiled is nothing to the next call."""
+    monkeypatch.setattr(sys.modules[__name__], "CALLED", [])
+    failures = [RuntimeError("no")]
+
+    def backend(gm, example_inputs):
+        if failures:
+            raise failures.pop()
+        return gm.forward
+
+    def fn(x, n):
+        return (x + 1) * refusing(n)
+
+    refusing.cache_clear()
+    compiled = dl.compile(fn, backend=backend)
+    REFUSED.add(3)
+    with pytest.raises(dl.exc.BackendCompilerFailed):
+        compiled(tensor(2), 3)
+    REFUSED.clear()
+    assert torch.equal(compiled(tensor(2), 3), (tensor(2) + 1) * 3)
