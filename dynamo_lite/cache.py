@@ -36,7 +36,7 @@ class Versions:
             return False
         if view.entries >= config.total_recompile_limit:
             return True
-        return self._of[view.code].get(_module_of(view), 0) >= config.recompile_limit
+        return self._of.get(view.code, {}).get(_module_of(view), 0) >= config.recompile_limit
 
     def forget(self) -> None:
         self._of.clear()

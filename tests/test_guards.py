@@ -577,6 +577,14 @@ def test_recompile_limit_warns_once_and_names_the_guards():
     assert len(recorder.graphs) == 3
 
 
+def test_limit_of_nothing_runs_everything_eager():
+    recorder = Recorder()
+    compiled = dl.compile(lambda x: x + 1, backend=recorder)
+    with dl.config.patch(recompile_limit=0), pytest.warns(RuntimeWarning, match="has 0 compiled versions"):
+        assert torch.equal(compiled(tensor(2)), tensor(2) + 1)
+    assert not recorder.graphs
+
+
 def test_limit_is_eight_by_default():
     assert dl.config.recompile_limit == 8
     recorder = Recorder()
