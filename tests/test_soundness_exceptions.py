@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import operator
 import sys
+import warnings
 
 import pytest
 import torch
@@ -412,3 +413,62 @@ def test_what_is_missing_is_told(name):
             return x + 1, str(error), error.name, type(getattr(error, "obj", None))
 
     check(fn, tensor(2))
+
+
+# -- variables of inner functions that are not bound -------------------------------------------------------------------
+
+
+def _added_in_the_end(x, bound):
+    if bound:
+        value = 1
+
+    def inner():
+        return value
+
+    for turn in range(3):
+        dl.graph_break()
+        if turn == 2:
+            x = x + value
+    return x + inner()
+
+
+def _caught(x, bound):
+    if bound:
+        value = 1
+
+    def inner():
+        return value
+
+    try:
+        for turn in range(3):
+            dl.graph_break()
+            if turn == 2:
+                x = x + [value, inner()][0]
+    except NameError as error:
+        return x, type(error), str(error), error.name, error.__context__
+    return x
+
+
+def _deleted(x, bound):
+    value = 1
+
+    def inner():
+        return value
+
+    try:
+        for turn in range(3):
+            dl.graph_break()
+            if turn == 2 - bound:
+                del value
+    finally:
+        x = x + 1
+    return x
+
+
+@pytest.mark.parametrize("fn", [_added_in_the_end, _caught, _deleted])
+def test_what_runs_as_it_is_names_variables_that_are_not_bound(fn):
+    """Past the limit the rest of a frame is run by CPython, to which its cells are free variables."""
+    with dl.config.patch(recompile_limit=1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        others = [(tensor(2), True), (tensor(3), False), (tensor(4), True)]
+        check(fn, tensor(2), False, graphs=None, recompiles=True, others=others)

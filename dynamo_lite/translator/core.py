@@ -21,7 +21,7 @@ from ..variables.function import CellVariable, GlobalScope
 from ..variables.operations import Operations
 from . import calls, class_body, containers, control, exceptions, operators, stack  # noqa: F401  (they register the handlers)
 from .attempt import Attempt
-from .graph_break import goes_on_inside
+from .graph_break import goes_on_inside, origin_of
 from .nested_break import can_break_inside
 from .opcodes import HANDLERS, REFUSED
 from .suspended import rebuild
@@ -61,7 +61,7 @@ class InstructionTranslator(Operations):
         self.own_cells: tuple[str, ...] = code.co_cellvars
         """Names of the cells that the program's code makes; a resume function is given them."""
         self.instructions = decode(code)
-        attempt.has_handlers = attempt.has_handlers or bool(code.co_exceptiontable)
+        attempt.has_handlers = attempt.has_handlers or bool(origin_of(code, 0)[0].co_exceptiontable)
         self.scope = scope
         self.locals = locals_
         self.cells: dict[str, CellVariable] = dict(zip(code.co_freevars, closure))

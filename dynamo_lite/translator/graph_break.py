@@ -175,7 +175,8 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
         prologue.append(emit.jump(start))
     for instruction in prologue:
         instruction.positions = start.positions
-    kept = drop_unreachable([*prologue, *body])
+    unbound = [each for copied in body for each in _where_unbound(copied, original.co_cellvars)]
+    kept = drop_unreachable([*prologue, *body, *unbound])
     arguments = point.arguments()
     flags = original.co_flags & ~(CO_VARARGS | CO_VARKEYWORDS)
     code = assemble(
@@ -194,6 +195,29 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
         index_of[id(again)] = point.index
         call = kept.index(again)
     return code, ResumeInfo(original, point, _origins(code, kept, index_of), call)
+
+
+def _where_unbound(instruction: Instruction, cells: tuple[str, ...]) -> list[Instruction]:
+    """Where the resume function goes if a cell is empty that the program's code made: as a free variable, which it is
+    here, it has CPython say something else of it."""
+    name = instruction.argval
+    if instruction.opname not in _LOOKS_INTO_CELL or name not in cells:
+        return []
+    block = [emit.pop_top(), *_raise_unbound(name)]
+    for each in block:
+        each.handler, each.positions = instruction.handler, instruction.positions
+    depth = 0 if instruction.handler is None else instruction.handler.depth
+    instruction.handler = Handler(block[0], depth, False)
+    return block
+
+
+_LOOKS_INTO_CELL = ("LOAD_DEREF", "DELETE_DEREF")
+
+
+def _raise_unbound(name: str) -> list[Instruction]:
+    """What CPython does where a variable of the frame is not bound."""
+    error = emit.call_function([emit.load_const(UnboundLocalError)], [[emit.load_const(unbound_local(name))]])
+    return [*error, emit.make("RAISE_VARARGS", 1)]
 
 
 def _callee_call(callee: ResumeFunction, raising: bool) -> list[Instruction]:
@@ -385,7 +409,7 @@ class FrameBreaker(BrokenFrame):
         """It looks into an empty cell that the program's code made. The new code has it in a local or as a free
         variable, of which CPython would say something else."""
         name = self.instruction.argval
-        if self.instruction.opname not in ("LOAD_DEREF", "DELETE_DEREF") or name not in self.original.co_cellvars:
+        if self.instruction.opname not in _LOOKS_INTO_CELL or name not in self.original.co_cellvars:
             return False
         return self.tx.cells[name].content is None
 
@@ -393,10 +417,7 @@ class FrameBreaker(BrokenFrame):
         cg, instruction = self.cg, self.instruction
         name = instruction.opname
         if self._is_unbound():
-            cg.push_null()
-            cg.load_const(UnboundLocalError)
-            cg.load_const(unbound_local(instruction.argval))
-            cg.add(*emit.call(1, ()), emit.make("RAISE_VARARGS", 1))
+            cg.add(*_raise_unbound(instruction.argval))
         elif name == "CALL":
             cg.add(*emit.call(instruction.arg or 0, self.tx.kw_names))
         elif name == "RERAISE":
