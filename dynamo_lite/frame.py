@@ -19,6 +19,7 @@ from torch._guards import TracingContext, tracing
 from torch.utils._device import DeviceContext
 
 from . import _C, logs, skip
+from .aliases import guard_aliases
 from .backends.results import described, wrong_results
 from .bytecode import assemble
 from .cache import Versions, hold_again, limit_reached, note_recompile
@@ -328,6 +329,7 @@ class FrameCompiler:
             raise SkipFrame("there is nothing in it for a graph", loses=False)
         if attempt.graph.writes_shared_memory():
             raise SkipFrame("it writes into tensors that share memory")
+        guard_aliases(attempt)
         if attempt.leaves_made and not any(each.value.requires_grad for each in attempt.graph.tensors):
             raise Unreconstructable(next(iter(attempt.leaves_made)))  # a backend would take it for inference
         _order_inputs(attempt)

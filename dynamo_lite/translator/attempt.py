@@ -6,7 +6,7 @@ import contextlib
 import types
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -263,6 +263,11 @@ class Attempt:
     def guard_globals(self, function: types.FunctionType, source: Source) -> None:
         """Functions with the same code as this one have the same globals."""
         source.child("c_attr", "__globals__").check("id", function.__globals__)
+
+    @property
+    def scopes(self) -> Iterable[GlobalScope]:
+        """The globals that were looked at."""
+        return self._scopes.values()
 
     def scope(self, namespace: dict[str, Any]) -> GlobalScope:
         """The globals of a function, one object for each dict."""

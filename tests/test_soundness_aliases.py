@@ -1,0 +1,206 @@
+"""One object at two places in one call, two objects in the next, where one of them is written to."""
+
+from __future__ import annotations
+
+import collections
+import types
+
+import pytest
+
+import dynamo_lite as dl
+from programs import check, tensor
+
+
+class Thing:
+    kind = 1
+
+    def __init__(self, value=1):
+        self.value = value
+        self.items = []
+
+
+def counter(value):
+    def get():
+        return value
+
+    def put(new):
+        nonlocal value
+        value = new
+
+    return get, put
+
+
+def _append(x, one, other):
+    one.append(1)
+    return x + len(other)
+
+
+def _set_key(x, one, other):
+    one["k"] = 1
+    return x + len(other)
+
+
+def _delete_key(x, one, other):
+    del one["k"]
+    return x + ("k" in other)
+
+
+def _add(x, one, other):
+    one.add(7)
+    return x + len(other)
+
+
+def _set_item(x, one, other):
+    one[0] = 7
+    return x + other[0]
+
+
+def _set_attribute(x, one, other):
+    one.value = 5
+    return x + other.value
+
+
+def _hide_class_attribute(x, one, other):
+    one.kind += 1
+    return x + other.kind
+
+
+def _append_to_attribute(x, one, other):
+    one.items.append(3)
+    return x + len(other.items)
+
+
+def _set_cell(x, one, other):
+    one[1](9)
+    return x + other[0]()
+
+
+def _take(x, one, other):
+    next(one)
+    return x + next(other)
+
+
+def _read_before(x, one, other):
+    before = len(other)
+    one.append(2)
+    return x + before + len(other)
+
+
+MAKERS = {
+    _append: list,
+    _set_key: dict,
+    _delete_key: lambda: {"k": 1},
+    _add: set,
+    _set_item: lambda: [1, 2],
+    _set_attribute: Thing,
+    _hide_class_attribute: Thing,
+    _append_to_attribute: Thing,
+    _set_cell: lambda: counter(1),
+    _take: lambda: iter([1, 2, 3]),
+    _read_before: lambda: collections.deque([1]),
+}
+
+
+@pytest.mark.parametrize("fn", MAKERS)
+@pytest.mark.parametrize("same_first", [False, True])
+def test_two_arguments_that_may_be_one(fn, same_first):
+    make = MAKERS[fn]
+
+    def same():
+        made = make()
+        return tensor(2), made, made
+
+    def apart():
+        return tensor(2), make(), make()
+
+    order = [same, apart, same] if same_first else [apart, same, apart]
+    first, *others = [each() for each in order]
+    check(fn, *first, others=others, calls=1, graphs=None)
+
+
+def test_a_list_that_two_objects_share():
+    def fn(x, one, other):
+        one.items.append(3)
+        return x + len(other.items)
+
+    sharing = Thing(), Thing()
+    sharing[1].items = sharing[0].items
+    check(fn, tensor(2), Thing(), Thing(), others=[(tensor(2), *sharing), (tensor(2), Thing(), Thing())], graphs=1)
+
+
+# -- an object and the dict of its attributes ------------------------------------------------------------------------
+
+
+def _through_the_object(x, thing, table):
+    thing.value = 7
+    return x + table["value"]
+
+
+def _through_the_dict(x, thing, table):
+    table["value"] = 7
+    return x + thing.value
+
+
+@pytest.mark.parametrize("fn", [_through_the_object, _through_the_dict])
+def test_an_object_and_its_dict_as_arguments(fn):
+    def own():
+        thing = Thing()
+        return tensor(2), thing, thing.__dict__
+
+    def apart():
+        return tensor(2), Thing(), {"value": 1}
+
+    check(fn, *apart(), others=[own(), apart()], calls=1, graphs=1)
+    check(fn, *own(), others=[apart(), own()], calls=1, graphs=None)
+
+
+def _function():
+    def made():
+        pass
+
+    made.value = 1
+    return made
+
+
+@pytest.mark.parametrize("make", [Thing, _function, lambda: types.SimpleNamespace(value=1)])
+def test_an_object_and_its_dict_across_a_break(make):
+    def fn(x):
+        thing = make()
+        table = thing.__dict__
+        dl.graph_break()
+        table["value"] = 5
+        first = x + thing.value
+        thing.value = 6
+        return first + table["value"]
+
+    check(fn, tensor(2), graphs=None)
+
+
+def test_a_tensor_and_its_dict_across_a_break():
+    def fn(x):
+        table = x.__dict__
+        x.tag = 3
+        dl.graph_break()
+        table["tag"] = 5
+        first = x + x.tag
+        x.tag = 6
+        return first + table["tag"]
+
+    check(fn, tensor(2), graphs=None)
+
+
+NUMBER = 1
+
+
+def test_globals_and_their_dict():
+    def fn(x):
+        global NUMBER
+        NUMBER += 1
+        before = x + NUMBER
+        globals()["NUMBER"] = 10
+        table = globals()
+        after = before + NUMBER
+        NUMBER = 20
+        return after + table["NUMBER"]
+
+    check(fn, tensor(2), watch=["NUMBER"], graphs=None, recompiles=True)
