@@ -284,3 +284,34 @@ def test_warning_about_known_values():
         return x + ~flag
 
     assert _warned(dl.compile(fn, backend="eager"), torch.ones(2), True) == _warned(fn, torch.ones(2), True)
+
+
+# -- numbers that a tensor does not take ------------------------------------------------------------------------------
+
+WRITES = {
+    "product into bools": lambda x, mask, c: mask.mul_(2),
+    "operator": lambda x, mask, c: mask.__imul__(1.5),
+    "complex number": lambda x, mask, c: x.mul_(1j),
+    "complex tensor": lambda x, mask, c: x.sub_(c),
+    "sum of products": lambda x, mask, c: x.addcmul_(c, c),
+    "fill": lambda x, mask, c: x.fill_(1j),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_numbers_that_a_tensor_does_not_take(name, backend):
+    write = WRITES[name]
+
+    def fn(x, mask, c):
+        try:
+            write(x, mask, c)
+        except RuntimeError as error:
+            return x + 1, str(error)
+        return x
+
+    def arguments():
+        return torch.ones(2), torch.ones(2, dtype=torch.bool), torch.ones(2) * 1j
+
+    expected, found = fn(*arguments()), dl.compile(fn, backend=backend)(*arguments())
+    assert torch.equal(expected[0], found[0]) and expected[1] == found[1]

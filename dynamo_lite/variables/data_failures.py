@@ -137,6 +137,27 @@ def check_overlap(name: str, written: list[torch.Tensor], given: list[torch.Tens
             unsupported(OperatorFailed(name, "it writes into memory of which it reads another view"))
 
 
+_PRODUCTS = frozenset({"imul", "__imul__", "mul_", "multiply_", "addcmul_", "addcdiv_"})
+
+
+def check_cast(name: str, written: list[torch.Tensor], operands: list[Any]) -> None:
+    """Kernels refuse to write complex numbers into real ones, and products into less than they are; fakes don't."""
+    kinds = [_KINDS_OF_NUMBERS.get(type(each), 0) for each in operands]
+    kinds += [_kind_of_numbers(each.dtype) for each in operands if isinstance(each, torch.Tensor)]
+    highest = max(kinds)
+    if highest == _COMPLEX or name in _PRODUCTS:
+        if any(_kind_of_numbers(each.dtype) < highest for each in written):
+            unsupported(OperatorFailed(name, "it writes numbers into what does not take them"))
+
+
+_COMPLEX = 3
+_KINDS_OF_NUMBERS = {bool: 0, int: 1, float: 2, complex: _COMPLEX}
+
+
+def _kind_of_numbers(dtype: torch.dtype) -> int:
+    return _COMPLEX if dtype.is_complex else 2 if dtype.is_floating_point else dtype is not torch.bool
+
+
 def _overlaps_in_part(one: torch.Tensor, other: torch.Tensor) -> bool:
     if not one.numel() or not other.numel() or one.is_inference():
         return False

@@ -47,7 +47,7 @@ from .base import (
     wraps_type,
 )
 from .constant import CONSTANT_TYPES, ConstantVariable
-from .data_failures import check_failure, check_overlap, check_write, may_fail
+from .data_failures import check_cast, check_failure, check_overlap, check_write, may_fail
 from .late_text import text_of_tensor
 from .registry import ask, to_array
 from .sequence import (
@@ -646,6 +646,7 @@ def _record_plain(
     if written:
         _check_written(tx, target, written)
         check_overlap(operator_name(target), written, given, fakes)
+        check_cast(name, written, [*fakes, *given])
     if may_fail(target, name, given):
         check_failure(tx, operator_name(target))
     if written:
