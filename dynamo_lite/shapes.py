@@ -307,7 +307,7 @@ class Translated:
         if root.kind == "const":
             return id(root.arg)
         held = self._arguments.get(root.arg) if root.kind == "local" else None
-        return id(held) if isinstance(held, torch.nn.Module) else 0
+        return id(held) if issubclass(type(held), torch.nn.Module) else 0
 
 
 def _root_of(source: Source) -> Source:

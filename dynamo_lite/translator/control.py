@@ -12,6 +12,7 @@ from ..variables.context import ContextVariable, ExitVariable, as_context
 from ..variables.iterator import GeneratorVariable
 from ..variables.tensor import TensorVariable
 from .opcodes import opcode
+from .stack import constant_of_code
 
 
 @opcode("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
@@ -138,7 +139,7 @@ def return_value(tx: Any, instruction: Any) -> None:
 
 @opcode("RETURN_CONST")
 def return_const(tx: Any, instruction: Any) -> None:
-    tx.returned = tx.make(instruction.argval)
+    tx.returned = constant_of_code(tx, instruction.argval)
     tx.done = True
 
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from typing import Any
 
+import torch
+
 from .. import _C
 from ..bytecode import (
     Handler,
@@ -29,8 +31,11 @@ from ..bytecode import (
 from ..codegen import PyCodegen
 from ..exc import SkipFrame
 from ..skip import dynamic_scope
+from ..variables.base import LazyVariable, VariableTracker
+from ..variables.constant import ConstantVariable
 from ..variables.exception import HandledVariable
 from ..variables.function import ResumeFunction
+from ..variables.tensor import TensorVariable
 from .stack import NULL, unbound_local
 
 STACK = "___stack{}"
@@ -271,6 +276,8 @@ class BrokenFrame:
         self.nulls = {at for at, value in enumerate(tx.stack) if value is NULL}
         self.handled = {at for at, value in enumerate(tx.stack) if _in_force(value)}
         self.first = self._first_argument()
+        self.outlive: frozenset[str] = frozenset()
+        """Locals that are not used again, but whose values somebody may see die: they live on as in CPython."""
 
     def _first_argument(self) -> str | None:
         """The name of the argument that a native ``super()`` looks at, where the code may call it."""
@@ -288,6 +295,19 @@ class BrokenFrame:
         if handler is not None:
             after.append(live[handler.target.index])
         return live[self.index].union(*after)
+
+    def load_locals(self, cg: PyCodegen, store: Callable[[str, VariableTracker], None]) -> None:
+        """Load and store the locals that live on."""
+        live, bound = self.live(), self.tx.locals
+        for name, value in bound.items():
+            if name in live or name == self.first:
+                store(name, value)
+        gone = self.instruction.argval if self.instruction.opname in ("STORE_FAST", "DELETE_FAST") else self.first
+        rest = [name for name in bound if name not in live and name not in (gone, self.first)]
+        missed = [name for name in rest if may_be_missed(cg, bound[name])]
+        for name in missed:
+            store(name, bound[name])
+        self.outlive = frozenset(missed)
 
     def _successor_indices(self) -> list[int]:
         instruction = self.source[self.index]
@@ -311,6 +331,7 @@ class BrokenFrame:
         handler = self.source[index].handler
         if handler is not None and (raising or callee is not None):
             live = lives[handler.target.index] | live
+        live = live | self.outlive
         names = tuple(sorted(name for name in live if name in bound))
         handled = tuple(sorted(at for at in self.handled if at < depth))
         lower = tuple(sorted(at for at in nulls if at < depth))
@@ -348,9 +369,13 @@ class FrameBreaker(BrokenFrame):
             if handler is not None and at < handler.depth and at not in self.nulls:
                 cg.copy_top()
                 cg.store_fast(_KEPT.format(at))
-        names = [name for name in tx.locals if name in self.live() or name == self.first]
-        for name in names:
-            cg.load(tx.locals[name])
+        names: list[str] = []
+
+        def load(name: str, value: VariableTracker) -> None:
+            names.append(name)
+            cg.load(value)
+
+        self.load_locals(cg, load)
         for name in self.cells:
             cg.load(tx.cells[name])
         if self.first == SELF and SELF not in tx.locals:
@@ -365,7 +390,7 @@ class FrameBreaker(BrokenFrame):
         self.bound = set(names) | ({SELF} if self.first == SELF else set())
 
     def _drop_arguments(self, names: list[str]) -> None:
-        """What is needed no more dies now, as the program's own variables would have."""
+        """What is needed no more dies now, if nobody sees it."""
         kept = {*names, *self.cells.values(), SELF}
         for name in self.tx.argument_names:
             if name not in kept:
@@ -518,6 +543,21 @@ class FrameBreaker(BrokenFrame):
             else:
                 cg.load_fast(self.cells[name])
         cg.build("TUPLE", len(names))
+
+
+_UNSEEN = frozenset(
+    {int, float, complex, bool, str, bytes, type(None), torch.Tensor, torch.nn.Parameter, torch.Size}
+    | {torch.dtype, torch.device, type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType}
+)
+
+
+def may_be_missed(cg: PyCodegen, value: VariableTracker) -> bool:
+    """Whether somebody may see when a value dies: by a weak reference, a finalizer, what C code does then."""
+    if isinstance(value, LazyVariable):
+        return type(value.value) not in _UNSEEN
+    if isinstance(value, (ConstantVariable, TensorVariable)) or value.varies or value.immortal:
+        return False
+    return cg.has_made(value) or value.source is not None and not value.known_by_identity
 
 
 def _in_force(value: Any) -> bool:

@@ -20,6 +20,7 @@ from typing import Any
 from .. import _C
 from ..bytecode import Instruction, assemble, decode, effect, emit
 from ..codegen import PyCodegen, Unreconstructable
+from ..variables.base import VariableTracker
 from ..variables.context import ExitVariable
 from ..variables.exception import HandledVariable
 from ..variables.function import ResumeFunction
@@ -106,10 +107,11 @@ class _Callee(BrokenFrame):
                 self.operands_at.append(name)
             elif name is not None:
                 self.where[STACK.format(at)] = name
-        live = self.live()
-        for name, value in tx.locals.items():
-            if name in live or name == self.first:
-                self.where[name] = self._keep(cg, partial(cg.load, value))
+
+        def keep(name: str, value: VariableTracker) -> None:
+            self.where[name] = self._keep(cg, partial(cg.load, value))
+
+        self.load_locals(cg, keep)
         if self.first == SELF and SELF not in tx.locals:
             self.where[SELF] = self._keep(cg, partial(cg.load, tx.cells[self.original.co_varnames[0]].content))
         for name in (*self.original.co_cellvars, *self.original.co_freevars):

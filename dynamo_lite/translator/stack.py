@@ -33,6 +33,11 @@ def has_finalizer(value: VariableTracker) -> bool:
     return real is not None and class_lookup(type(real), "__del__") is not MISSING
 
 
+def _refuse_finalizer(tx: Any, instruction: Any, value: VariableTracker) -> None:
+    if has_finalizer(value):
+        tx.refuse(instruction, "the object has a __del__, which runs when the last reference goes")
+
+
 @opcode("NOP", "RESUME", "PRECALL", "COPY_FREE_VARS")
 def nop(tx: Any, instruction: Any) -> None:
     pass
@@ -40,6 +45,8 @@ def nop(tx: Any, instruction: Any) -> None:
 
 @opcode("POP_TOP")
 def pop_top(tx: Any, instruction: Any) -> None:
+    if isinstance(tx.stack[-1], LazyVariable):
+        _refuse_finalizer(tx, instruction, tx.stack[-1])
     tx.stack.pop()
 
 
@@ -66,7 +73,11 @@ def load_const(tx: Any, instruction: Any) -> None:
     if kind is int or kind is str or value is None or kind is bool or kind is float:
         tx.stack.append(ConstantVariable(value))
     else:
-        tx.stack.append(tx.attempt.constant_tuple(value) if kind is tuple else tx.make(value))
+        tx.stack.append(constant_of_code(tx, value))
+
+
+def constant_of_code(tx: Any, value: Any) -> VariableTracker:
+    return tx.attempt.constant_tuple(value) if type(value) is tuple else tx.make(value)  # type: ignore[no-any-return]
 
 
 @opcode("LOAD_FAST", "LOAD_FAST_CHECK")
@@ -84,6 +95,9 @@ def load_fast_and_clear(tx: Any, instruction: Any) -> None:
 
 @opcode("STORE_FAST")
 def store_fast(tx: Any, instruction: Any) -> None:
+    before = tx.locals.get(instruction.argval)
+    if isinstance(before, LazyVariable):
+        _refuse_finalizer(tx, instruction, before)
     value = tx.stack.pop()
     if value is NULL:
         tx.locals.pop(instruction.argval, None)
@@ -94,8 +108,8 @@ def store_fast(tx: Any, instruction: Any) -> None:
 @opcode("DELETE_FAST")
 def delete_fast(tx: Any, instruction: Any) -> None:
     value = tx.locals.get(instruction.argval)
-    if value is not None and has_finalizer(value):
-        tx.refuse(instruction, "the object has a __del__, which runs when the last reference goes")
+    if value is not None:
+        _refuse_finalizer(tx, instruction, value)
     if tx.locals.pop(instruction.argval, None) is None:
         tx.raise_error(UnboundLocalError, unbound_local(instruction.argval))
 

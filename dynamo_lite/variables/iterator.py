@@ -187,9 +187,11 @@ class GeneratorVariable(IteratorVariable):
         if self.finished or not self.frame.started:
             return False
         handler = self.frame.current.handler
-        if handler is None or handler.target.opname != "PUSH_EXC_INFO":
-            return False
-        return not self._lets_pass(handler.target)
+        while handler is not None:
+            if handler.target.opname == "PUSH_EXC_INFO" and not self._lets_pass(handler.target):
+                return True
+            handler = handler.target.handler
+        return False
 
     def _lets_pass(self, target: Any) -> bool:
         """Whether a handler is a row of ``except Error:`` none of which catches what closes a generator."""
