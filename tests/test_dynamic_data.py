@@ -183,3 +183,17 @@ def test_long_lists_break():
 @pytest.mark.parametrize("fn", [scaled, sliced, selected])
 def test_backends_take_them(fn, backend):
     sweep(fn, backend=backend, exact=False)
+
+
+@pytest.mark.parametrize("index", [lambda x, n: x[n], lambda x, n: x[:, n], lambda x, n: x[None, n, n]])
+def test_an_index_out_of_range_is_an_indexs_error(index):
+    def fn(x, n):
+        return index(x, n.item()) + 1
+
+    x = tensor(4, 4)
+    with dl.config.patch(capture_scalar_outputs=True):
+        compiled = dl.compile(fn, backend="eager")
+        assert torch.equal(compiled(x, torch.tensor(-2)), fn(x, torch.tensor(-2)))
+        for number in (7, -5):
+            with pytest.raises(IndexError, match=f"index {number} is out of bounds for dimension . with size 4"):
+                compiled(x, torch.tensor(number))

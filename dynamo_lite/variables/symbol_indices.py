@@ -6,10 +6,12 @@ import operator
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import guard_or_true
 
-from ..reasons import DataDependentValue
+from ..reasons import DataDependentValue, OperatorFailed
 from .base import Args, Kwargs, VariableTracker, unsupported
 from .constant import ConstantVariable
+from .data_failures import check_failure
 from .sequence import ListVariable, SliceVariable, TupleVariable
 from .symbolic import SymbolicNumber
 from .tensor import TensorVariable, record, rewrites
@@ -26,6 +28,16 @@ def _dimensions(part: VariableTracker) -> tuple[int, int] | None:
         return 1, 1
     known = part.value if isinstance(part, ConstantVariable) else part
     return (1, 0) if type(known) is int else (0, 1) if known is None else (0, 0) if known is Ellipsis else None
+
+
+def _check_range(tx: Any, size: Any, index: Any) -> None:
+    """An index out of range is an index's error, which a selection says in other words. Of one that hangs on data it is
+    seen when the graph runs: then the frame is run again."""
+    if index.hangs_on_data:
+        check_failure(tx, "indexing")
+        tx.graph.fails_handled = True
+    elif not (guard_or_true(index.number >= -size) and guard_or_true(index.number < size)):
+        unsupported(OperatorFailed("indexing", "an index is out of range"))
 
 
 def _selected(tx: Any, tensor: VariableTracker, key: VariableTracker) -> VariableTracker | None:
@@ -48,6 +60,7 @@ def _selected(tx: Any, tensor: VariableTracker, key: VariableTracker) -> Variabl
         rest = TupleVariable([whole if _is_symbol(part) else part for part in parts])
         found = record(tx, "call_function", operator.getitem, [tensor, rest], {})
     for dim, part in reversed(chosen):
+        _check_range(tx, found.fake.shape[dim], part)  # type: ignore[attr-defined]
         found = record(tx, "call_method", "select", [found, ConstantVariable(dim), part], {})
     return found
 
