@@ -295,6 +295,20 @@ def test_a_list_of_the_programs_class_extended_by_itself():
     check(fn, tensor(3), Items([tensor(3), tensor(3, seed=1)]))
 
 
+def test_a_gradient_of_another_shape():
+    def fn(net, x):
+        return net(x).detach(), net.weight.shape, net.weight.grad is None
+
+    def replaced():
+        net = nn.Linear(4, 4, bias=False)
+        net.weight.grad = torch.ones(4, 4)
+        net.weight.data = torch.ones(2, 4)
+        return net
+
+    net, x = replaced(), tensor(4)
+    assert torch.equal(dl.compile(fn, backend="eager")(net, x)[0], fn(net, x)[0])
+
+
 # -- torch.distributed -------------------------------------------------------------------------------------------------
 
 
