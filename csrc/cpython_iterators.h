@@ -14,15 +14,15 @@ struct Peeked {
   bool readable = true;
 };
 
-// What next() of an iterator over a list, tuple, range or dict gives after `ahead` other items; of a dict's items the
-// key.
+// What next() of an iterator over a list (reversed too), tuple, string, bytes, set, range or dict gives after `ahead`
+// other items; of a dict's items the key.
 Peeked next_item(PyObject* iterator, Py_ssize_t ahead, Ref& owned) noexcept;
 
 // The value of that item of a dict.
 Peeked next_value(PyObject* iterator, Py_ssize_t ahead) noexcept;
 
 // The iterator that an enumerate takes from; of a zip, which is not strict, the tuple of them; what a dict's view or a
-// mapping proxy shows.
+// mapping proxy shows; the list, set or dict that an iterator goes over, null once it met the end.
 Peeked taken_from(PyObject* object) noexcept;
 
 // The number that an enumerate gives next.

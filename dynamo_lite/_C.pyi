@@ -151,10 +151,11 @@ class GuardTree:
     __globals__, methods' __func__ and __self__, partials' func/args/keywords, a tensor's grad ...: only for
     objects whose type is a built-in or extension type);
     ``dict_item`` (key), ``dict_key`` and ``dict_value`` (position in order), ``list_item``, ``tuple_item``,
-    ``deque_item`` (index), ``cell_contents``, ``weakref_target``; of iterators over lists, tuples, ranges and dicts
-    ``next_item`` (how many others come before it; of a dict's items the key) and ``next_value`` (the value of such an
-    item), of an enumerate or zip ``taken_from`` (an iterator, a tuple of them; of views of dicts and mapping proxies
-    what they show), of an enumerate ``next_number``.
+    ``deque_item`` (index), ``cell_contents``, ``weakref_target``; of iterators over lists, tuples, texts, bytes, sets,
+    ranges and dicts ``next_item`` (how many others come before it; of a dict's items the key) and ``next_value`` (the
+    value of such an item), of an enumerate or zip ``taken_from`` (an iterator, a tuple of them; of views of dicts and
+    mapping proxies what they show; of iterators over lists, sets and dicts what they go over), of an enumerate
+    ``next_number``.
     dict_item works on subclasses of dict by dict's own lookup, list_item and tuple_item likewise.
     An accessor that finds nothing is a failure of the child's ``present`` check, reported as such.
 

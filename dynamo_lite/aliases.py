@@ -2,7 +2,7 @@
 
 Two places that hold one object have one tracker: what is written at one is seen at the other. That they hold two, where
 one is written to, is a fact of this call. The dict of an object's attributes is an object too, which a program may have
-beside the object.
+beside the object; and what an iterator goes over has a place that nobody looked at.
 """
 
 from __future__ import annotations
@@ -18,25 +18,36 @@ def guard_aliases(attempt: Any) -> None:
     """Guard that what was written to is nothing else that is known. Leaves the frame alone where an object and its
     ``__dict__`` are known as two, one of them written to."""
     written = set(attempt.effects.written)
-    known: list[tuple[Any, Source]] = []
+    known: dict[int, tuple[Any, Source]] = {}
     changed: list[tuple[Any, Source]] = []
     for value, tracker in attempt.memo.values():
         if tracker.source is not None:
-            known.append((value, tracker.source))
+            known[id(value)] = value, tracker.source
             if tracker in written or getattr(tracker, "payload", None) in written:
                 changed.append((value, tracker.source))
     kinds = {id(type(value)) for value, _ in changed}  # a metaclass may compare classes
-    dicts = [(value, source) for value, source in known if type(value) is dict]
-    wrote_dict = id(dict) in kinds
-    owners = known if wrote_dict else changed
-    namespaces = [instance_dict(value) for value, _ in owners if type(value) is not dict]
-    namespaces += [scope.namespace for scope in attempt.scopes if scope.writes or wrote_dict]
-    ids = {id(value) for value, _ in (changed if wrote_dict else dicts)}
-    if dicts and not ids.isdisjoint(map(id, namespaces)):
-        raise SkipFrame("it has an object and its __dict__, and writes into one of them")
-    places = [source for value, source in known if id(type(value)) in kinds]
-    if dicts and kinds:
-        places += [source for _, source in dicts]
-        places += [each for _, source in owners for each in source.children.values() if each.kind == "instance_dict"]
-    for place in places:
+    for value, source in attempt.gone_over:
+        if id(type(value)) in kinds:
+            first = known.setdefault(id(value), (value, source))[1]
+            if first is not source:
+                attempt.guards.same(source, first)
+    places = [source for value, source in known.values() if id(type(value)) in kinds]
+    for place in [*places, *_namespaces(attempt, [*known.values()], changed)]:
         attempt.guards.distinct(place)
+
+
+def _namespaces(attempt: Any, known: list[tuple[Any, Source]], changed: list[tuple[Any, Source]]) -> list[Source]:
+    """Dicts, and objects' dicts, of which some were written to."""
+    dicts = [(value, source) for value, source in known if type(value) is dict]
+    wrote_dict = any(type(value) is dict for value, _ in changed)
+    owners = known if wrote_dict else changed
+    scopes = [scope for scope in attempt.scopes if scope.writes or wrote_dict]
+    if not dicts or not (owners or scopes):
+        return []
+    own = [instance_dict(value) for value, _ in owners if type(value) is not dict]
+    own += [scope.namespace for scope in scopes]
+    ids = {id(value) for value, _ in (changed if wrote_dict else dicts)}
+    if not ids.isdisjoint(map(id, own)):
+        raise SkipFrame("it has an object and its __dict__, and writes into one of them")
+    of_owners = [each for _, source in owners for each in source.children.values() if each.kind == "instance_dict"]
+    return [*(source for _, source in dicts), *of_owners]

@@ -106,7 +106,50 @@ def over_enumerated_zip(x, items):
     return x
 
 
+def over_a_reversed_list(x, items):
+    for each in reversed(items):
+        x = x * 2
+        print("turn")
+        x = x + each
+    return x
+
+
+def over_a_set(x, items):
+    for each in set(range(300, 300 + len(items))):
+        x = x * 2
+        print("turn", each)
+        x = x + 1
+    return x
+
+
+def over_a_text(x, items):
+    for each in "abcdefghi"[: len(items)]:
+        x = x * 2
+        print("turn", each)
+        x = x + 1
+    return x
+
+
+def over_a_text_beyond_ascii(x, items):
+    for each in "aé€ß𝄞bcde"[: len(items)]:
+        x = x * 2
+        print("turn", each)
+        x = x + 1
+    return x
+
+
+def over_bytes(x, items):
+    for each in b"abcdefghi"[: len(items)]:
+        x = x * 2
+        print("turn", each)
+        x = x + 1
+    return x
+
+
 OVER = [over_a_list, over_a_tuple, over_a_range, over_keys, over_values, over_items, over_enumerate, over_zip]
+
+
+OVER += [over_a_reversed_list, over_a_set, over_a_text, over_a_text_beyond_ascii, over_bytes]
 
 
 @pytest.mark.parametrize("fn", [*OVER, over_enumerated_zip])
@@ -284,6 +327,57 @@ def test_a_dict_that_changes_its_size():
 
     check(caught, tensor(2), {"a": 1}, graphs=None)
     check(fn, tensor(2), {"a": 1}, graphs=None)
+
+
+def test_a_set_that_changes_its_size():
+    def fn(x, items):
+        for each in items:
+            print("turn")
+            x = x * each
+            items.add(each + 1)
+        return x
+
+    def caught(x, items):
+        try:
+            return fn(x, items)
+        except RuntimeError as error:
+            return x, str(error)
+
+    check(caught, tensor(2), {1}, graphs=None)
+    check(fn, tensor(2), {1}, graphs=None)
+
+
+def test_a_list_that_grows_while_it_is_gone_through_backwards():
+    def fn(x, items):
+        for each in reversed(items):
+            items.append(each)
+            print("turn")
+            x = x + len(items)
+        return x
+
+    check(fn, tensor(2), [1, 2, 3], graphs=None)
+
+
+@pytest.mark.parametrize("make", [list, set, lambda items: dict.fromkeys(items), lambda items: [*items, 9]])
+def test_what_another_argument_goes_over(make):
+    """The iterator goes over the container that is emptied, or over another."""
+
+    def fn(x, items, steps):
+        items.clear()
+        try:
+            return x + sum(steps)
+        except RuntimeError as error:
+            return x, str(error)
+
+    def own(turn=iter):
+        items = make([1, 2])
+        return tensor(2), items, turn(items)
+
+    def other(turn=iter):
+        return tensor(2), make([1, 2]), turn(make([1, 2]))
+
+    check(fn, *other(), others=[own(), other()], calls=1, graphs=None)
+    check(fn, *own(), others=[other(), own()], calls=1, graphs=None)
 
 
 @pytest.mark.parametrize("make", [map, filter])

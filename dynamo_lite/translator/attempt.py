@@ -60,6 +60,8 @@ class Attempt:
         """id of code that was traced -> the code."""
         self.constants: dict[int, tuple[Any, Source]] = {}
         """id of a constant that was found -> the constant, and where."""
+        self.gone_over: list[tuple[Any, Source]] = []
+        """What iterators that were found go over, and where."""
         self.fakes: dict[int, Any] = {}
         """id of a fake tensor -> its tracker."""
         self.root_namespace = namespace
@@ -160,6 +162,7 @@ class Attempt:
         self._forget_classes()
         self.written_classes.clear()
         self.leaves_made.clear()
+        self.gone_over.clear()
         self.texts.clear()
         self.expected.clear()
         self.counted.clear()

@@ -21,7 +21,8 @@ from .tensor import TensorVariable
 from .user_object import instance_dict
 
 _OF_ITEMS: type = type(iter({}.items()))
-_KINDS: tuple[type, ...] = (*map(type, map(iter, ([], (), range(0), {}, {}.values()))), _OF_ITEMS)
+_ITERATED: tuple[Any, ...] = ([], (), range(0), {}, {}.values(), set(), "", "\u20ac", b"", reversed([]))
+_KINDS: tuple[type, ...] = (*dict.fromkeys(map(type, map(iter, _ITERATED))), _OF_ITEMS)
 _FOUND = frozenset({*_KINDS, enumerate, zip})
 
 
@@ -69,7 +70,7 @@ def _take_from(iterator: Iterator[Any], count: int) -> None:
 
 
 class ContainerIterator(FoundIterator):
-    """Of a list, tuple, range or dict. ``ahead``: a copy of the iterator, which is ahead of it by what was taken."""
+    """Of a container, text or range. ``ahead``: a copy of the iterator, which is ahead of it by what was taken."""
 
     __slots__ = ("attempt", "ahead", "given", "over")
 
@@ -165,6 +166,8 @@ def _wrap_container_iterator(attempt: Any, value: Any, source: Source) -> Variab
     except RuntimeError:  # of a dict that changed
         return _opaque(attempt, value, source)
     source.check("type", type(value))
+    for container in gc.get_referents(value):
+        attempt.gone_over.append((container, source.child("taken_from")))
     return ContainerIterator(attempt, value, source, ahead)
 
 
