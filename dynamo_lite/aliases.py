@@ -26,7 +26,7 @@ def guard_aliases(attempt: Any) -> None:
             if tracker in written or getattr(tracker, "payload", None) in written:
                 changed.append((value, tracker.source))
     kinds = {id(type(value)) for value, _ in changed}  # a metaclass may compare classes
-    for value, source in attempt.gone_over:
+    for value, source in attempt.guards.gone_over:
         if id(type(value)) in kinds:
             first = known.setdefault(id(value), (value, source))[1]
             if first is not source:

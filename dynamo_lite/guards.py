@@ -12,6 +12,7 @@ import torch
 
 from . import _C
 from .abstract_answers import AbstractAnswers
+from .constants import Constants
 from .shapes import Fact
 from .source import Source, name_of
 
@@ -99,6 +100,9 @@ class Guards:
         """Places of tensors that the graph writes into: no other may share their memory."""
         self._tensors: dict[Source, None] = {}
         self._facts: list[Fact] = []
+        self.constants = Constants()
+        self.gone_over: list[tuple[Any, Source]] = []
+        """What iterators that were found go over, and where."""
 
     def close(self) -> None:
         """Take the tree of sources apart."""
@@ -109,6 +113,8 @@ class Guards:
         self._same.clear()
         self._tensors.clear()
         self._captures.clear()
+        self.constants.close()
+        self.gone_over.clear()
 
     def const(self, value: Any) -> Source:
         """An object that the new code may refer to directly."""

@@ -20,12 +20,12 @@ NATIVE = sorted([*(ROOT / "csrc").glob("*.cpp"), *(ROOT / "csrc").glob("*.h")])
 WALK = [
     {"api", "compiled_module", "export", "outer_graph", "exported"},
     {"frame"},
-    {"ddp"},
+    {"ddp", "aliases"},
     {"translator"},
     {"codegen"},  # turns the records and variables into code, so it is above them
     {"variables"},
     {"side_effects", "graph", "guards", "shapes", "source", "rerun", "ran_ahead", "abstract_answers"}
-    | {"formulas", "expressions"},
+    | {"formulas", "expressions", "constants"},
     {"bytecode"},
     {"skip", "interrupts"},
     {"cache"},

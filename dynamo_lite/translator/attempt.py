@@ -6,7 +6,7 @@ import contextlib
 import types
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -56,12 +56,6 @@ class Attempt:
         self.effects = SideEffects(self.guards)
         self.memo: dict[int, tuple[Any, VariableTracker]] = {}
         """id of a real object -> (the object, its tracker)."""
-        self.codes: dict[int, types.CodeType] = {}
-        """id of code that was traced -> the code."""
-        self.constants: dict[int, tuple[Any, Source]] = {}
-        """id of a constant that was found -> the constant, and where."""
-        self.gone_over: list[tuple[Any, Source]] = []
-        """What iterators that were found go over, and where."""
         self.fakes: dict[int, Any] = {}
         """id of a fake tensor -> its tracker."""
         self.root_namespace = namespace
@@ -106,8 +100,6 @@ class Attempt:
         """Whether instances of classes with a ``__torch_function__`` are about."""
         self.unasked = 0
         """How many parts of the program are under way in which torch does not ask classes."""
-        self._in_code: set[int] | None = None
-        """ids of the constants of that code, once somebody asked."""
         self.raised_at: dict[VariableTracker, int] = {}
         """An exception of the program -> the root's step that raised it first."""
 
@@ -147,22 +139,13 @@ class Attempt:
 
     def close(self) -> None:
         """Let go of the program's objects: what is left of an attempt refers to itself and would keep them."""
-        for each in (
-            self.memo,
-            self.codes,
-            self.constants,
-            self.fakes,
-            self._scopes,
-            self._builtins,
-            self.raised_at,
-        ):
+        for each in (self.memo, self.fakes, self._scopes, self._builtins, self.raised_at):
             each.clear()
         self.innermost = None
         self.generators.clear()
         self._forget_classes()
         self.written_classes.clear()
         self.leaves_made.clear()
-        self.gone_over.clear()
         self.texts.clear()
         self.expected.clear()
         self.counted.clear()
@@ -221,7 +204,7 @@ class Attempt:
 
     def found_constant(self, value: Any, source: Source) -> ConstantVariable:
         """A constant of the program's data."""
-        self.constants[id(value)] = value, source
+        self.guards.constants.found(value, source)
         return ConstantVariable(value, source)
 
     def constant_tuple(self, value: tuple[Any, ...]) -> VariableTracker:
@@ -234,12 +217,8 @@ class Attempt:
 
     def source_of_constant(self, value: Any) -> Source | None:
         """Where this very object is, in the program's data or its code; None if the trace computed it."""
-        found = self.constants.get(id(value))
-        if found is not None:
-            return found[1]
-        if self._in_code is None:
-            self._in_code = {id(each) for code in self.codes.values() for each in _constants_of(code)}
-        return self.guards.const(value) if id(value) in self._in_code else None
+        constants = self.guards.constants
+        return constants.place(value) or (self.guards.const(value) if constants.in_code(value) else None)
 
     def make(self, value: Any) -> VariableTracker:
         """The tracker of a value that was computed while tracing (or that a guarded fact implies)."""
@@ -297,13 +276,6 @@ class Attempt:
             source = self.guards.root.child("builtins").child("dict_item", name)
             found = self._builtins[name] = LazyVariable(self, self.builtins_namespace[name], source)
         return found
-
-
-def _constants_of(code: types.CodeType) -> Iterator[Any]:
-    for each in code.co_consts:
-        yield each
-        if type(each) is tuple:
-            yield from each
 
 
 def _make_dict(attempt: Attempt, value: dict[Any, Any]) -> VariableTracker:

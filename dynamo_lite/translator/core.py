@@ -57,7 +57,7 @@ class InstructionTranslator(Operations):
         self.graph = attempt.graph
         self.effects = attempt.effects
         self.code = code
-        attempt.codes[id(code)] = code
+        attempt.guards.constants.note_code(code)
         self.own_cells: tuple[str, ...] = code.co_cellvars
         """Names of the cells that the program's code makes; a resume function is given them."""
         self.instructions = decode(code)

@@ -167,7 +167,7 @@ def _wrap_container_iterator(attempt: Any, value: Any, source: Source) -> Variab
         return _opaque(attempt, value, source)
     source.check("type", type(value))
     for container in gc.get_referents(value):
-        attempt.gone_over.append((container, source.child("taken_from")))
+        attempt.guards.gone_over.append((container, source.child("taken_from")))
     return ContainerIterator(attempt, value, source, ahead)
 
 
