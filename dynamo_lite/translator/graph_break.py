@@ -31,7 +31,7 @@ from ..bytecode import (
 from ..codegen import PyCodegen
 from ..exc import SkipFrame
 from ..skip import dynamic_scope
-from ..variables.base import LazyVariable, VariableTracker
+from ..variables.base import LazyVariable, VariableTracker, told_by_identity
 from ..variables.constant import ConstantVariable
 from ..variables.exception import HandledVariable
 from ..variables.function import ResumeFunction
@@ -554,7 +554,8 @@ _UNSEEN = frozenset(
 def may_be_missed(cg: PyCodegen, value: VariableTracker) -> bool:
     """Whether somebody may see when a value dies: by a weak reference, a finalizer, what C code does then."""
     if isinstance(value, LazyVariable):
-        return type(value.value) not in _UNSEEN
+        kind = type(value.value)
+        return not told_by_identity(kind) or kind not in _UNSEEN
     if isinstance(value, (ConstantVariable, TensorVariable)) or value.varies or value.immortal:
         return False
     return cg.has_made(value) or value.source is not None and not value.known_by_identity

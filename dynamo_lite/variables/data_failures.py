@@ -17,6 +17,7 @@ from .attributes import MethodVariable
 from .base import unsupported
 from .classes import ClassVariable
 from .iterator import GeneratorVariable
+from .written import OPERATORS
 
 _NAMES = frozenset(
     """gather scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_ take take_along_dim put put_
@@ -41,7 +42,7 @@ def may_fail(target: Any, name: str, given: list[torch.Tensor]) -> bool:
         return len(given) > 1 and any(not each.dtype.is_floating_point for each in given[1:])
     if name in _DIVISIONS:
         return not any(each.dtype.is_floating_point or each.dtype.is_complex for each in given)
-    if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+    if isinstance(target, OPERATORS):
         overload = target if isinstance(target, torch._ops.OpOverload) else getattr(target, target.overloads()[0])
         namespace, _, name = overload._schema.name.partition("::")
         if namespace not in ("aten", "prims"):

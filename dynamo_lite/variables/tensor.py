@@ -16,7 +16,6 @@ from torch._subclasses.fake_tensor import (
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
-from torch.autograd.graph import increment_version
 from torch.utils._device import _device_constructors
 
 from .. import config
@@ -59,6 +58,7 @@ from .sequence import (
 )
 from .symbolic import SymbolicFloat
 from .symbols import BINARY, COMPARE, INPLACE
+from .written import OPERATORS, check_written, said_to_be_written, tensors_in, version
 
 VALUE_METHODS = frozenset(
     {"item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__", "__repr__"}
@@ -616,9 +616,9 @@ def _record_plain(
     fakes = [pair[1] for pair in pairs]
     fake_kwargs = {name: pair[1] for name, pair in named.items()}
     given: list[torch.Tensor] = []
-    _tensors_in(fakes, given)
-    _tensors_in(fake_kwargs.values(), given)
-    versions = [_version(each) for each in given]
+    tensors_in(fakes, given)
+    tensors_in(fake_kwargs.values(), given)
+    versions = [version(each) for each in given]
     if tx.graph.symbols.there_are and name not in _BETTER_WHOLE:  # some decompositions are for symbols alone
         with enable_python_dispatcher():
             fake = compute(kind, target, fakes, fake_kwargs)
@@ -631,9 +631,9 @@ def _record_plain(
     known = tx.attempt.fakes.get(id(fake))
     if not written and (known is not None or (isinstance(fake, _LITERAL) and fake is not None)):
         return known if known is not None else tx.make(fake)
-    unsure = fake is None or isinstance(target, _OPS) or (name.endswith("_") and not name.endswith("__"))
+    unsure = fake is None or isinstance(target, OPERATORS) or (name.endswith("_") and not name.endswith("__"))
     if unsure and not written:
-        written = _said_to_be_written(target, fakes, fake_kwargs)
+        written = said_to_be_written(target, fakes, fake_kwargs)
     if fake is None and not written and target not in _CHECKS:
         unsupported(UnsupportedOperation(f"{operator_name(target)}, which returns nothing,", "tensors"))
     operands = tuple(pair[0] for pair in pairs), {key: pair[0] for key, pair in named.items()}
@@ -644,7 +644,7 @@ def _record_plain(
     if isinstance(fake, torch.Size) or (not written and _only_facts(fake)):
         return tx.make(fake)
     if written:
-        _check_written(tx, target, written)
+        check_written(tx, operator_name(target), written)
         check_overlap(operator_name(target), written, given, fakes)
         check_cast(name, written, [*fakes, *given])
     if may_fail(target, name, given):
@@ -685,32 +685,6 @@ def _asks(tx: Any, args: Args, kwargs: Kwargs) -> bool:
     return tx.attempt.asks_classes and any(arg.realize().of_subclasses() for arg in given)
 
 
-def _said_to_be_written(target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    """What an operator writes into by its schema, for those whose fake implementation doesn't: operators of lists, and
-    the program's own."""
-    if isinstance(target, torch._ops.OpOverload):
-        schemas = [target._schema]
-    else:
-        packet = target if isinstance(target, _OPS) else getattr(torch.ops.aten, getattr(target, "__name__", ""), None)
-        overloads = () if packet is None else packet.overloads()
-        if packet is not target:
-            overloads = overloads[:1]  # they are alike, but for numbers
-        schemas = [getattr(packet, each)._schema for each in overloads]
-    given: list[Any] = []
-    for schema in schemas:
-        writes = [(each.name, each.alias_info is not None and each.alias_info.is_write) for each in schema.arguments]
-        given += [fake for fake, (_, is_write) in zip(fakes, writes) if is_write]
-        given += [kwargs[name] for name, is_write in writes if is_write and name in kwargs]
-    found: list[torch.Tensor] = []
-    _tensors_in(given, found)
-    found = list({id(fake): fake for fake in found}.values())
-    increment_version([fake for fake in found if not fake.is_inference()])
-    return found
-
-
-_OPS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
-
-
 def _with_device(target: Any, kwargs: Kwargs) -> Kwargs:
     """What makes a tensor of nothing makes it on the default device of the moment, which is said in the graph."""
     mode: Any = torch._C._get_function_stack_at(0)
@@ -719,32 +693,6 @@ def _with_device(target: Any, kwargs: Kwargs) -> Kwargs:
     if isinstance(target, str) or not unsaid or target not in _device_constructors():
         return kwargs
     return {**kwargs, "device": ConstantVariable(mode.device)}
-
-
-def _tensors_in(values: Any, found: list[torch.Tensor]) -> None:
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            found.append(value)
-        elif type(value) in (list, tuple):
-            _tensors_in(value, found)
-
-
-def _version(fake: torch.Tensor) -> int:
-    """The count of writes; an inference tensor has none, and may have been written to by any operator."""
-    return -1 if fake.is_inference() else fake._version
-
-
-def _check_written(tx: Any, target: Any, written: list[torch.Tensor]) -> None:
-    """What an operator may write into, as the real ones would see it."""
-    for fake in written:
-        if torch._debug_has_internal_overlap(fake) == _OVERLAPS and not fake.is_inference():
-            unsupported(OperatorFailed(operator_name(target), "it writes into a tensor whose elements share memory"))
-        if tx.graph.is_resized(fake):
-            unsupported(OperatorFailed(operator_name(target), "it resizes a tensor that was given"))
-
-
-_OVERLAPS = 1
-"""MemOverlap::Yes"""
 
 
 def _only_facts(fake: Any) -> bool:

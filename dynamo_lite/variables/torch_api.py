@@ -30,6 +30,7 @@ from .symbolic import ShapeNumber, SymbolicFloat
 from .tensor import TensorVariable, operator_name, record
 from .tensor_subclass import instances
 from .user_object import UserObjectVariable
+from .written import OPERATORS
 
 _LEAF_MODULES = frozenset({"torch.functional", "torch.nn.functional", "torch._tensor"})
 """Python functions of these modules are operators: they only combine operators."""
@@ -149,7 +150,7 @@ def _leaf(value: Any) -> Model | None:
         if value.__qualname__.startswith("boolean_dispatch"):
             return None
         return _function_leaf(value)
-    if isinstance(value, _OPS):
+    if isinstance(value, OPERATORS):
         return call_operator(value)
     return None
 
@@ -183,8 +184,7 @@ class OpVariable(BuiltinVariable):
         return tx.make(tx.fold(getattr, (self.value, name)))
 
 
-_OPS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
-wraps_if(lambda value: issubclass(type(value), _OPS), order=8)(OpVariable.by_identity)
+wraps_if(lambda value: issubclass(type(value), OPERATORS), order=8)(OpVariable.by_identity)
 
 
 @models(CustomOpDef.__call__)
