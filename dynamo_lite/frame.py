@@ -325,7 +325,8 @@ class FrameCompiler:
                 broke = True
         attempt.innermost = root  # what the code after the graph settles is its doing
         _end_contexts(attempt, root.stack if broke else [])
-        if not attempt.graph.operators and not self.takes_all and _nothing_here(attempt, root):
+        takes_all = self.takes_all or self.fullgraph and not broke  # what it calls would be asked for a graph each
+        if not attempt.graph.operators and not takes_all and _nothing_here(attempt, root):
             raise SkipFrame("there is nothing in it for a graph", loses=False)
         if attempt.graph.writes_shared_memory():
             raise SkipFrame("it writes into tensors that share memory")

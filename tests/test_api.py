@@ -6,6 +6,7 @@ import copy
 import functools
 import inspect
 import io
+import itertools
 import pickle
 import re
 import threading
@@ -272,6 +273,15 @@ def test_fullgraph_of_one_graph_is_silent():
     recorder = Recorder()
     assert torch.equal(dl.compile(plus, backend=recorder, fullgraph=True)(tensor(2)), tensor(2) + 1)
     assert len(recorder.graphs) == 1
+
+
+def test_fullgraph_takes_what_has_no_tensors_as_a_whole():
+    def fn(items):
+        return [(key, list(found)) for key, found in itertools.groupby(items)]
+
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    for items in ([1, 1, 2], [1, 1, 2], [3]):
+        assert compiled(items) == fn(items)
 
 
 def test_fullgraph_leaves_no_effects_behind():
