@@ -31,7 +31,7 @@ from ..bytecode import (
 from ..codegen import PyCodegen
 from ..exc import SkipFrame
 from ..skip import dynamic_scope
-from ..variables.base import LazyVariable, VariableTracker, told_by_identity
+from ..variables.base import LazyVariable, VariableTracker
 from ..variables.constant import ConstantVariable
 from ..variables.exception import HandledVariable
 from ..variables.function import ResumeFunction
@@ -546,16 +546,20 @@ class FrameBreaker(BrokenFrame):
 
 
 _UNSEEN = frozenset(
-    {int, float, complex, bool, str, bytes, type(None), torch.Tensor, torch.nn.Parameter, torch.Size}
-    | {torch.dtype, torch.device, type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType}
+    map(
+        id,  # a metaclass may compare classes
+        (
+            *(int, float, complex, bool, str, bytes, type(None), torch.Tensor, torch.nn.Parameter, torch.Size),
+            *(torch.dtype, torch.device, type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType),
+        ),
+    )
 )
 
 
 def may_be_missed(cg: PyCodegen, value: VariableTracker) -> bool:
     """Whether somebody may see when a value dies: by a weak reference, a finalizer, what C code does then."""
     if isinstance(value, LazyVariable):
-        kind = type(value.value)
-        return not told_by_identity(kind) or kind not in _UNSEEN
+        return id(type(value.value)) not in _UNSEEN
     if isinstance(value, (ConstantVariable, TensorVariable)) or value.varies or value.immortal:
         return False
     return cg.has_made(value) or value.source is not None and not value.known_by_identity
