@@ -409,3 +409,28 @@ def test_init_of_a_frozenset():
         return x + 1, items.__init__("cd"), items, frozenset.__init__(items, 3)
 
     check(fn, tensor(2), graphs=None, breaks=None)
+
+
+def test_a_generator_in_a_list_that_it_goes_over():
+    """It is remade before the list gets the items that it has passed."""
+
+    def fn(x, items):
+        steps = (each * 2 for each in items)
+
+        def hold():
+            return steps
+
+        items.append(hold)
+        for _ in range(2):
+            items.insert(1, x)
+            items.append(next(steps))
+            items.append(next(steps))
+        return x + 1, len(items), next(steps)
+
+    def held(x, items):
+        fn(x, items)
+        hold = next(each for each in items if callable(each))
+        return next(hold())
+
+    check(held, tensor(2), [tensor(2), 1, tensor(2, seed=1)], graphs=None)
+    check(fn, tensor(2), [tensor(2), 1, tensor(2, seed=1)], graphs=None)

@@ -615,14 +615,23 @@ def _exhausted_backwards(kind: Any) -> Any:
 
 
 def _reverse_from(sequence: Any, at: int) -> Any:
-    iterator = reversed(sequence)
-    iterator.__setstate__(at)
-    return iterator
+    return _set_index(reversed(sequence), sequence, at)
 
 
 def _iterate_from(sequence: Any, at: int) -> Any:
-    iterator = iter(sequence)
-    iterator.__setstate__(at)
+    return _set_index(iter(sequence), sequence, at)
+
+
+def _set_index(iterator: Any, sequence: Any, at: int) -> Any:
+    """A list may be yet to get the items that the iterator is to be behind of, and an index is cut to what is there."""
+    length = len(sequence)
+    missing = at - length
+    if missing > 0 and isinstance(sequence, list):
+        list.extend(sequence, [None] * missing)
+        iterator.__setstate__(at)
+        del sequence[length:]
+    else:
+        iterator.__setstate__(at)
     return iterator
 
 
