@@ -472,3 +472,17 @@ def test_deep_chain_is_two_graphs():
 
     nested = nest(12)
     check(program, tensor(3), graphs=2, operators=12 + 2 + 12 + 1, breaks=1)
+
+
+def test_a_break_in_a_callee_inside_of_blocks_with_a_stack():
+    def inner(x):
+        return x.sum().item()
+
+    def fn(x, items):
+        for each in items:
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                found = [each, inner(x)]
+            x = x + found[0]
+        return x, found
+
+    check(fn, tensor(2), [1, 2, 3], graphs=None)

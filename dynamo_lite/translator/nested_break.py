@@ -119,7 +119,7 @@ class _Callee(BrokenFrame):
 
     @staticmethod
     def _keep(cg: PyCodegen, load: Callable[[], None]) -> str:
-        name = cg.temp("kept")
+        name = cg.temp("of_callee")
         load()
         cg.store_fast(name)
         return name
