@@ -47,7 +47,9 @@ def arguments(module: types.ModuleType, alias: str, grad: bool, n: int) -> dict[
     a = tensor(2, 2, seed=n, grad=grad)
     b = {"none": lambda: tensor(2, 2, seed=n + 10), "same": lambda: a, "view": lambda: a.detach()[:1]}[alias]()
     items = [a, n, tensor(2, seed=3)]
-    return {"a": a, "b": b, "n": n, "items": items, "table": {"a": b, "n": n}, "thing": module.Thing(b, n)}
+    thing = module.Thing(b, n)
+    thing.extra = items if alias == "same" else [*items]
+    return {"a": a, "b": b, "n": n, "items": items, "table": {"a": b, "n": n}, "thing": thing}
 
 
 def run(made: grammar.Made, alias: str, grad: bool, totals: Totals | None = None) -> None:

@@ -1,9 +1,9 @@
 """Grammar-made programs, as source text: a function ``fn`` with the classes and globals it uses.
 
 Programs end, and do the same on each run. Names have a kind (tensors ``a b c``, ints ``n m``, lists ``items other``, a
-dict ``table``, a set ``seen``, objects ``thing twin``, functions ``f``, iterators ``g``) and are bound at the start, so
-that any statement may use any name and a failing program stays one when statements are taken out of it. Programs that
-raise are welcome.
+dict ``table``, a set ``seen``, a ``text``, objects ``thing twin``, functions ``f``, iterators ``g``) and are bound at
+the start, so that any statement may use any name and a failing program stays one when statements are taken out of it.
+Programs that raise are welcome.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ BOUND_FIRST = {
     "twin": "twin = Thing(b, n)",
     "f": "f = lambda v: v + n",
     "g": "g = (v * 2 for v in items)",
+    "text": "text = f'{n}ab'",
 }
 """Statements that bind the other names, for those that a program uses."""
 
@@ -271,6 +272,11 @@ NUMBERS = (
     lambda w, d: f"({w.pick('n', 'm')} := {w.number(d)})",
     lambda w, d: f"max({w.number(d)}, {w.number(d)})",
     lambda w, d: f"len([v for v in {w.pick('items', 'other', 'seen')} if {w.truth(0)}])",
+    lambda w, d: f"len(f'{{{w.number(0)}}}ab')",
+    lambda w, d: f"{w.pick('thing.__dict__', 'vars(twin)')}.get('count', {w.number(0)})",
+    lambda w, d: "globals()['COUNT']",
+    lambda w, d: f"len({w.pick('thing', 'twin')}.extra)",
+    lambda w, d: f"({w.number(d)} * {w.pick('1000', '0.5', '1j.imag')})",
 )
 
 TRUTHS = (
@@ -288,6 +294,9 @@ TRUTHS = (
     lambda w, d: f"({w.truth(d - 1)} {w.pick('and', 'or')} {w.truth(d - 1)})" if d > 0 else "n",
     lambda w, d: "torch.is_grad_enabled()",
     lambda w, d: f"{w.tensor(d)}.requires_grad",
+    lambda w, d: f"f'{{n}}ab' {w.pick('is', '==', 'is not')} {w.pick('text', repr('3ab'))}",
+    lambda w, d: f"{w.pick('n', 'm')} is {w.pick('m', 'n', 'm * 1000')}",
+    lambda w, d: f"{w.pick('thing', 'twin')}.extra is {w.pick('items', 'other')}",
 )
 
 SEQUENCES = (
@@ -308,7 +317,7 @@ SEQUENCES = (
     lambda w: "list(g)",
 )
 
-OBJECTS = ("thing", "twin", "items", "other", "table", "f", "seen", "None", "'text'", "g", "Thing")
+OBJECTS = ("thing", "twin", "items", "other", "table", "f", "seen", "None", "'text'", "g", "Thing", "text", "n * 1000")
 
 SIMPLE = (
     lambda w: [f"{w.pick('a', 'b', 'c')} = {w.tensor()}"],
@@ -360,6 +369,14 @@ SIMPLE = (
     lambda w: [f"f = {w.pick('thing.scale', 'thing', 'thing.bump', 'torch.sin', 'noisy', 'list')}"],
     lambda w: [f"{w.pick('other', 'items')}.append(f)"],
     lambda w: [f"f = functools.partial(f, {w.value()})"],
+    lambda w: [f"g = iter({w.pick(repr('abé'), 'seen', 'b' + repr('ab'), '{301, 302}')})"],
+    lambda w: [f"g = {w.pick('map(f, items[:3])', 'filter(None, [n, m])', 'reversed(items)', 'zip(items, text)')}"],
+    lambda w: [f"text = {w.pick(repr('3ab'), 'f' + repr('{n}ab'), 'text + ' + repr('c'), 'text[:2]', 'str(n)')}"],
+    lambda w: [f"{w.pick('thing', 'twin')}.extra.append({w.any_value()})"],
+    lambda w: [f"{w.pick('thing', 'twin')}.extra = {w.pick('items', 'other', '[n]')}"],
+    lambda w: [f"{w.pick('thing.__dict__', 'vars(twin)')}['count'] {w.pick('=', '+=')} {w.number()}"],
+    lambda w: [f"globals()['COUNT'] = {w.number()}"],
+    lambda w: ["table = thing.__dict__"],
     lambda w: [f"a.requires_grad_({w.pick('', 'False')})"],
     lambda w: [f"torch.manual_seed({w.number()})"],
 )
@@ -406,6 +423,11 @@ def _for(w: Writer, block: Block) -> list[str]:
         ("a", "b"),
         ("range(n % 3)", "n"),
         ("seen", "n"),
+        ("'abé'", "text"),
+        ("b'ab'", "n"),
+        ("{301, 302}", "m"),
+        ("map(f, items[:2])", "v"),
+        ("vars(thing)", "text"),
     )
     number = w.fresh("turn")
     head = [f"{number} = 0"] if over in ("items", "g", "reversed(items)") else []
