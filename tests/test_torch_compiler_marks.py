@@ -252,3 +252,19 @@ def test_guard_questions_about_devices():
         return x + 1, facts
 
     check(fn, tensor(3), graphs=(1, 4), breaks=None)
+
+
+@torch.jit.script
+def scaled_sum(x: torch.Tensor, y: torch.Tensor, scale: float = 2.0) -> torch.Tensor:
+    if x.dim() > 1:
+        scale = scale * 2.0
+    return (x + y) * scale
+
+
+def test_scripted_functions_are_inlined():
+    """torch.jit.script says to a compiler what it was made of."""
+
+    def fn(x):
+        return scaled_sum(x, x * 2), scaled_sum(x[None], x, scale=0.5)
+
+    check(fn, tensor(3), graphs=1, breaks=0)

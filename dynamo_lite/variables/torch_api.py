@@ -185,6 +185,7 @@ class OpVariable(BuiltinVariable):
 
 
 wraps_if(lambda value: issubclass(type(value), OPERATORS), order=8)(OpVariable.by_identity)
+wraps_if(lambda value: type(value) is torch.jit.ScriptFunction, order=8)(BuiltinVariable.by_identity)
 
 
 @models(CustomOpDef.__call__)
@@ -472,6 +473,8 @@ def _marked(value: Any) -> Model | None:
         return model
     if type(value) is types.FunctionType and value.__code__ is _SCRIPTED_IF_TRACING:
         return lambda tx, args, kwargs: tx.call(tx.make(value.__original_fn), args, kwargs)
+    if type(value) is torch.jit.ScriptFunction and hasattr(value, "_torchdynamo_inline"):
+        return lambda tx, args, kwargs: tx.call(tx.make(value._torchdynamo_inline), args, kwargs)
     if getattr(value, "_dynamo_marked_constant", False) is True:
         return _constant_result(value)
     return None
