@@ -7,6 +7,7 @@ beside the object; and what an iterator goes over has a place that nobody looked
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from .exc import SkipFrame
@@ -32,7 +33,8 @@ def guard_aliases(attempt: Any) -> None:
             if first is not source:
                 attempt.guards.same(source, first)
     places = [source for value, source in known.values() if id(type(value)) in kinds]
-    for place in [*places, *_namespaces(attempt, [*known.values()], changed)]:
+    found = [*known.values()]
+    for place in [*places, *_namespaces(attempt, found, changed), *_shared(found, changed)]:
         attempt.guards.distinct(place)
 
 
@@ -49,5 +51,23 @@ def _namespaces(attempt: Any, known: list[tuple[Any, Source]], changed: list[tup
     ids = {id(value) for value, _ in (changed if wrote_dict else dicts)}
     if not ids.isdisjoint(map(id, own)):
         raise SkipFrame("it has an object and its __dict__, and writes into one of them")
-    of_owners = [each for _, source in owners for each in source.children.values() if each.kind == "instance_dict"]
-    return [*(source for _, source in dicts), *of_owners]
+    return [*(source for _, source in dicts), *_dicts_of(owners)]
+
+
+def _shared(known: list[tuple[Any, Source]], changed: list[tuple[Any, Source]]) -> list[Source]:
+    """Objects' dicts, where an object was written to: two objects may have one."""
+    own = Counter(id(_own_dict(value)) for value, _ in known)
+    written = [each for value, _ in changed if (each := _own_dict(value)) is not None]
+    if any(own[id(each)] > 1 for each in written):
+        raise SkipFrame("it has two objects with one __dict__, and writes into one of them")
+    return _dicts_of(known) if written else []
+
+
+def _own_dict(value: Any) -> dict[str, Any] | None:
+    """An object's ``__dict__``, if that is one; a class's is a view."""
+    found = None if type(value) is dict else instance_dict(value)
+    return found if type(found) is dict else None
+
+
+def _dicts_of(owners: list[tuple[Any, Source]]) -> list[Source]:
+    return [each for _, source in owners for each in source.children.values() if each.kind == "instance_dict"]

@@ -204,3 +204,42 @@ def test_globals_and_their_dict():
         return after + table["NUMBER"]
 
     check(fn, tensor(2), watch=["NUMBER"], graphs=None, recompiles=True)
+
+
+class Shared:
+    """All of them have one ``__dict__``."""
+
+    state: dict = {}
+
+    def __init__(self):
+        self.__dict__ = Shared.state
+
+
+def _written_at_once(x, one, other):
+    one.value = one.value + 1
+    return x + other.value, other.value
+
+
+def _written_after_a_break(x, one, other):
+    before = other.value
+    one.value = one.value + 1
+    dl.graph_break()
+    y = x + other.value
+    other.value = 7
+    return y, one.value, before
+
+
+@pytest.mark.parametrize("fn", [_written_at_once, _written_after_a_break])
+def test_objects_with_one_dict(fn):
+    def shared():
+        Shared.state.clear()
+        Shared.state["value"] = 1
+        return tensor(2), Shared(), Shared()
+
+    def apart():
+        return tensor(2), Thing(), Thing()
+
+    check(fn, *apart(), others=[apart()], graphs=None, breaks=None)
+    compiled = dl.compile(fn, backend="eager")
+    for make in (apart, shared, apart, shared):
+        assert str(compiled(*make())) == str(fn(*make()))
