@@ -56,11 +56,13 @@ def _namespaces(attempt: Any, known: list[tuple[Any, Source]], changed: list[tup
 
 def _shared(known: list[tuple[Any, Source]], changed: list[tuple[Any, Source]]) -> list[Source]:
     """Objects' dicts, where an object was written to: two objects may have one."""
-    own = Counter(id(_own_dict(value)) for value, _ in known)
     written = [each for value, _ in changed if (each := _own_dict(value)) is not None]
+    if not written:
+        return []
+    own = Counter(id(_own_dict(value)) for value, _ in known)
     if any(own[id(each)] > 1 for each in written):
         raise SkipFrame("it has two objects with one __dict__, and writes into one of them")
-    return _dicts_of(known) if written else []
+    return _dicts_of(known)
 
 
 def _own_dict(value: Any) -> dict[str, Any] | None:
