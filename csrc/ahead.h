@@ -14,7 +14,6 @@ namespace dynamo_lite {
 class LinesAhead {
  public:
   void add(const void* at, std::size_t bytes);
-  void add(const LinesAhead& others) { runs_.insert(runs_.end(), others.runs_.begin(), others.runs_.end()); }
   // The functions that a hit runs.
   void add_code();
 

@@ -264,7 +264,7 @@ Answer ask(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread) {
   ahead.add_items(slot.entries, 0, 1);
   ahead.add(entry, sizeof(*entry));
   ahead.add(entry->tree, sizeof(PyObject) + sizeof(void*));
-  ahead.add(tree.ahead());
+  tree.add_ahead(ahead);
   ahead.add_code();
   add_code_ahead(reinterpret_cast<PyCodeObject*>(entry->code), ahead);
   ahead.settle();

@@ -66,9 +66,10 @@ class GuardTree {
   PyObject* reason_of(const Miss& miss) const noexcept;
   const Accessor& accessor(std::uint32_t node) const noexcept { return steps_[node].accessor; }
 
-  // What the next walk will read that lies apart, where that is much; told once after it has become something else.
-  bool tells_ahead() noexcept { return std::exchange(has_ahead_, false); }
-  const LinesAhead& ahead() const noexcept { return ahead_; }
+  // Whether what the next walk will read is much, and something else than when this was asked last.
+  bool tells_ahead() noexcept { return std::exchange(tells_ahead_, false); }
+  // That, as far as it lies apart; asked where that is told.
+  [[gnu::cold, gnu::noinline]] void add_ahead(LinesAhead& ahead) const;
 
   int traverse(visitproc visit, void* arg) const;
   void clear() noexcept;
@@ -188,8 +189,7 @@ class GuardTree {
   void add_word(const void* at);
   void add_dict(PyObject* dict);
   void note_moving();
-  void note_ahead();
-  void add_ahead(std::uint32_t at);
+  void add_ahead(std::uint32_t at, LinesAhead& ahead) const;
   bool read(Values& values, bool replayed) const noexcept;
   bool relations_hold(bool replayed, Miss* miss);
   bool facts_hold(bool replayed, Miss* miss);
@@ -219,8 +219,7 @@ class GuardTree {
   Replay replay_;
   WatchedDicts replayed_dicts_;  // whose words need not be read
   std::unordered_set<const void*> added_;  // the replay's words, while it is made
-  LinesAhead ahead_;
-  bool has_ahead_ = false;
+  bool tells_ahead_ = false;
   std::uint32_t walks_ = 0;  // how many there were; none but the first has the number 1
   // Where the last walk failed, and while nothing has held since, the way there from the frame, which is left out: calls
   // that go to other trees mostly fail there again.

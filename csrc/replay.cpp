@@ -38,15 +38,15 @@ DL_HIT bool GuardTree::replay() {
       Step& step = steps_[child];
       if (step.accessor.reach(nullptr, *frame_, step.owned).value != value) return false;
     }
-   for (std::size_t i = 0, end = replay_.words.size(); i < end; ++i) {
+    for (std::size_t i = 0, end = replay_.words.size(); i < end; ++i) {
       __builtin_prefetch(replay_.words[std::min(i + kAhead, end - 1)].at);
       if (word_at(replay_.words[i].at) != replay_.words[i].was) return false;
     }
-   for (const auto& [parent, child] : replay_.visits) {
+    for (const auto& [parent, child] : replay_.visits) {
       const bool held = child.same ? visit(child.child, true, nullptr) : visit_child(nodes_[parent], child.child, nullptr);
       if (!held) return false;
     }
-   for (const auto& [check, value] : replay_.checks) {
+    for (const auto& [check, value] : replay_.checks) {
       if (!check->holds(value, nullptr)) return false;
     }
     return true;
@@ -75,36 +75,32 @@ void GuardTree::make_replay() {
   note_moving();
   replay_.ready = true;
   added_.clear();
-  note_ahead();
+  tells_ahead_ = replay_.words.size() >= kMany;
 }
 
 // A replay asks for its words itself. The rest of a walk is read by way of pointers, one after the other.
-void GuardTree::note_ahead() {
-  ahead_.clear();
-  if (replay_.words.size() < kMany) return;
-  ahead_.add(this, sizeof(*this));
-  ahead_.add_items(replay_.roots, 0, replay_.roots.size());
-  ahead_.add_items(replay_.words, 0, kAhead);
-  ahead_.add_items(replay_.visits, 0, replay_.visits.size());
-  ahead_.add_items(replay_.checks, 0, replay_.checks.size());
-  for (const auto& root : replay_.roots) ahead_.add(&steps_[root.child].accessor, sizeof(Accessor));
-  for (const auto& visit : replay_.visits) add_ahead(visit.child.child);
-  for (const auto& asked : replay_.checks) asked.check->add_ahead(ahead_);
-  ahead_.add_items(relations_, 0, relations_.size());
-  ahead_.add_items(captures_.of, 0, captures_.of.size());
-  ahead_.settle();
-  has_ahead_ = true;
+void GuardTree::add_ahead(LinesAhead& ahead) const {
+  ahead.add(this, sizeof(*this));
+  ahead.add_items(replay_.roots, 0, replay_.roots.size());
+  ahead.add_items(replay_.words, 0, kAhead);
+  ahead.add_items(replay_.visits, 0, replay_.visits.size());
+  ahead.add_items(replay_.checks, 0, replay_.checks.size());
+  for (const auto& root : replay_.roots) ahead.add(&steps_[root.child].accessor, sizeof(Accessor));
+  for (const auto& visit : replay_.visits) add_ahead(visit.child.child, ahead);
+  for (const auto& asked : replay_.checks) asked.check->add_ahead(ahead);
+  ahead.add_items(relations_, 0, relations_.size());
+  ahead.add_items(captures_.of, 0, captures_.of.size());
 }
 
-void GuardTree::add_ahead(std::uint32_t at) {
+void GuardTree::add_ahead(std::uint32_t at, LinesAhead& ahead) const {
   const Node& node = nodes_[at];
-  ahead_.add(&node, sizeof(node));
-  ahead_.add(&steps_[at], sizeof(Step));
-  ahead_.add_items(lasts_, node.first_check, node.end_check);
-  ahead_.add_items(children_, node.first_child, node.end_child);
-  ahead_.add_items(live_, node.first_child, node.end_live);
-  for (std::uint32_t i = node.first_check; i < node.end_check; ++i) checks_[i].add_ahead(ahead_);
-  for (std::uint32_t i = node.first_child; i < node.end_child; ++i) add_ahead(children_[i]);
+  ahead.add(&node, sizeof(node));
+  ahead.add(&steps_[at], sizeof(Step));
+  ahead.add_items(lasts_, node.first_check, node.end_check);
+  ahead.add_items(children_, node.first_child, node.end_child);
+  ahead.add_items(live_, node.first_child, node.end_live);
+  for (std::uint32_t i = node.first_check; i < node.end_check; ++i) checks_[i].add_ahead(ahead);
+  for (std::uint32_t i = node.first_child; i < node.end_child; ++i) add_ahead(children_[i], ahead);
 }
 
 // What is visited may be another object each time, and all below it.
