@@ -17,7 +17,7 @@ from .variables.user_object import instance_dict
 
 def guard_aliases(attempt: Any) -> None:
     """Guard that what was written to is nothing else that is known. Leaves the frame alone where an object and its
-    ``__dict__`` are known as two, one of them written to."""
+    ``__dict__``, or two objects with one, are known, one of them written to."""
     written = set(attempt.effects.written)
     known: dict[int, tuple[Any, Source]] = {}
     changed: list[tuple[Any, Source]] = []
@@ -46,7 +46,7 @@ def _namespaces(attempt: Any, known: list[tuple[Any, Source]], changed: list[tup
     scopes = [scope for scope in attempt.scopes if scope.writes or wrote_dict]
     if not dicts or not (owners or scopes):
         return []
-    own = [instance_dict(value) for value, _ in owners if type(value) is not dict]
+    own = [_own_dict(value) for value, _ in owners]
     own += [scope.namespace for scope in scopes]
     ids = {id(value) for value, _ in (changed if wrote_dict else dicts)}
     if not ids.isdisjoint(map(id, own)):
