@@ -89,11 +89,11 @@ def test_mutation_views_and_constants_come_through(backend):
 
 def test_import_is_quick_and_leaves_heavy_libraries_alone():
     program = (
-        "import sys, time, torch; before = set(sys.modules); began = time.perf_counter(); import dynamo_lite; "
-        "print(time.perf_counter() - began); "
-        "print([name for name in ('torch._inductor.compile_fx', 'torch._functorch.aot_autograd') "
+        "import sys, time, torch; before = set(sys.modules); began = time.thread_time(); import dynamo_lite; "
+        "print(time.thread_time() - began); "
+        "print([name for name in ('torch._inductor.compile_fx', 'torch._functorch.aot_autograd', 'sympy') "
         "if name in sys.modules and name not in before])"
     )
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split("\n")
-    assert float(out[0]) < 3.0, "much slower than the 0.3 s it takes alone on an idle machine"
+    assert float(out[0]) < 3.0, "seconds of the processor, where it takes 0.3 with bytecode at hand"
     assert out[1] == "[]"

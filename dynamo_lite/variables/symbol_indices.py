@@ -6,9 +6,9 @@ import operator
 from typing import Any
 
 import torch
-from torch.fx.experimental.symbolic_shapes import guard_or_true
 
 from ..reasons import DataDependentValue, OperatorFailed
+from ..shapes import symbolic_shapes
 from .base import Args, Kwargs, VariableTracker, unsupported
 from .constant import ConstantVariable
 from .data_failures import check_failure
@@ -36,7 +36,9 @@ def _check_range(tx: Any, size: Any, index: Any) -> None:
     if index.hangs_on_data:
         check_failure(tx, "indexing")
         tx.graph.fails_handled = True
-    elif not (guard_or_true(index.number >= -size) and guard_or_true(index.number < size)):
+        return
+    known_or_true = symbolic_shapes().guard_or_true
+    if not (known_or_true(index.number >= -size) and known_or_true(index.number < size)):
         unsupported(OperatorFailed("indexing", "an index is out of range"))
 
 
