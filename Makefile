@@ -80,6 +80,7 @@ debug: $(STAMP)
 
 lint: $(STAMP)
 	$(BIN)/ruff check dynamo_lite tests benchmarks examples
+	$(BIN)/ruff format --check dynamo_lite tests benchmarks examples
 	$(BIN)/mypy
 
 clean:
