@@ -291,3 +291,14 @@ def test_sum_of_floats_is_as_exact_as_pythons():
 @pytest.mark.parametrize("case", programs.parameters())
 def test_builtins(case):
     case.run()
+
+
+def test_reversed_constants_are_taken_item_by_item():
+    def fn(x, far):
+        letters, numbers, raw = reversed("abcd"), reversed(far), reversed(b"xyz")
+        taken = next(letters), next(numbers)
+        dl.graph_break()
+        kinds = [type(each).__name__ for each in (letters, numbers, raw)]
+        return x + 1, taken, next(letters), next(numbers), kinds, list(raw)
+
+    check(fn, tensor(2), range(10**12), graphs=None)

@@ -121,7 +121,7 @@ class ConstantVariable(KnownVariable):
         return ConstantIterator(tx.fold(iter, (self.value,)), self.value)
 
     def reverse(self, tx: Any) -> VariableTracker:
-        return tx.make(tuple(tx.fold(reversed, (self.value,)))).iterate(tx)
+        return ConstantIterator(tx.fold(reversed, (self.value,)), self.value, reversed)
 
     def length(self, tx: Any) -> int:
         return tx.fold(len, (self.value,))
@@ -176,14 +176,15 @@ class ConstantMethod(VariableTracker):
 
 
 class ConstantIterator(IteratorVariable):
-    """An iterator over a constant: characters of a string, numbers of a range."""
+    """An iterator over a constant: characters of a string, numbers of a range. ``made_by``: `iter` or `reversed`."""
 
-    __slots__ = ("iterator", "of", "taken")
+    __slots__ = ("iterator", "of", "made_by", "taken")
 
-    def __init__(self, iterator: Any, of: Any) -> None:
+    def __init__(self, iterator: Any, of: Any, made_by: Callable[[Any], Any] = iter) -> None:
         self.source = None
         self.iterator = iterator
         self.of = of
+        self.made_by = made_by
         self.taken = 0
 
     def python_type(self) -> type:
@@ -198,10 +199,10 @@ class ConstantIterator(IteratorVariable):
         return ConstantVariable(value)
 
     def reconstruct(self, cg: Any) -> None:
-        rest = self.of[self.taken :] if isinstance(self.of, (str, bytes, range)) else None
-        if rest is None:
+        if not isinstance(self.of, (str, bytes, range)):
             raise NotConstant("iterator")
-        cg.call(iter, [lambda: cg.load_const(rest)])
+        rest = self.of[self.taken :] if self.made_by is iter else self.of[: len(self.of) - self.taken]
+        cg.call(self.made_by, [lambda: cg.load_const(rest)])
 
 
 @wraps_type(*(each for each in CONSTANT_TYPES if each not in (int, float)))
