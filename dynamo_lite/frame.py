@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import itertools
+import sys
 import threading
 import time
 import types
@@ -450,9 +451,9 @@ _BUILTINS = [(name, value) for name, value in vars(builtins).items() if name not
 
 
 def _builtins_are_there() -> bool:
-    """Programs may change builtins, which the translator runs on as well."""
+    """Programs may change builtins, or take the way to frames from `sys`, and the translator runs on them as well."""
     now = vars(builtins)
-    return all(now.get(name, now) is value for name, value in _BUILTINS)
+    return all(now.get(name, now) is value for name, value in _BUILTINS) and hasattr(sys, "_getframe")
 
 
 def _python_watches_tensors() -> bool:

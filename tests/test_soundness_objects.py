@@ -264,6 +264,20 @@ def test_builtins_that_the_program_changed(name):
     assert torch.equal(compiled(torch.ones(2), [1]), torch.full((2,), 2.0))
 
 
+def test_frames_that_the_program_hid():
+    def fn(x):
+        return x + 1
+
+    compiled = dl.compile(fn, backend="eager")
+    before = sys._getframe
+    del sys._getframe
+    try:
+        found = compiled(torch.ones(2))
+    finally:
+        sys._getframe = before
+    assert torch.equal(found, torch.full((2,), 2.0))
+
+
 def test_more_memory_than_there_is():
     def fn(x, n):
         try:
