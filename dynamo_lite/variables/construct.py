@@ -8,15 +8,15 @@ from collections import OrderedDict, defaultdict, deque
 from typing import Any
 
 from ..reasons import UnknownCall
-from .attributes import MISSING, bind, class_attribute
+from .attributes import MISSING, bind, class_attribute, owner_of
 from .base import Args, Kwargs, VariableTracker, mro, told_by_identity, unsupported
 from .class_checks import derives, plain_is_instance
 from .classes import ClassVariable
 from .constant import ConstantVariable
 from .deques import DequeVariable
-from .exception import ExceptionVariable, makes_its_instances
+from .exception import ExceptionVariable, has_fields, makes_its_instances
 from .function import CellVariable
-from .lookup import is_instantiable
+from .lookup import is_heap_type, is_instantiable
 from .mapping import DictVariable, MappingProxyVariable
 from .property_object import PropertyVariable
 from .registry import known_call, models, models_class_method
@@ -89,9 +89,14 @@ def _construct_exception(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs
     made = ExceptionVariable(value, args)
     init = tx.lookup(value, "__init__")
     if isinstance(init, types.FunctionType):
+        made.initialized = False
         tx.call(class_attribute(tx, value, "__init__", init), [made, *args], kwargs)
-    elif kwargs:
+    elif is_heap_type(owner_of(value, "__init__")):
+        unsupported(UnknownCall(f"{cls.describe()}()", "its __init__ is no function"))
+    elif kwargs and not has_fields(value):
         tx.raise_error(TypeError, f"{value.__name__}() takes no keyword arguments")
+    elif kwargs:
+        made.call_method(tx, "__init__", args, kwargs)
     return made
 
 

@@ -7,7 +7,7 @@ import types
 from typing import Any
 
 from ..reasons import UnsupportedAttribute
-from .attributes import MISSING, class_lookup, is_data_descriptor, object_setattr
+from .attributes import MISSING, class_lookup, is_data_descriptor, object_setattr, owner_of
 from .base import TEXTS, NotConstant, VariableTracker, mro, unsupported
 from .constant import ConstantVariable
 from .lookup import is_heap_type
@@ -18,14 +18,16 @@ from .text import reprs, text_by_class, text_of
 
 
 class ExceptionVariable(VariableTracker):
-    """An instance of an exception class that adds nothing to ``BaseException``'s construction."""
+    """An exception that was made inside. ``args``: what its class in C was given last, by its ``__init__`` where
+    ``initialized``, which an ``__init__`` of the program's need not call."""
 
-    __slots__ = ("cls", "args", "cause", "context", "attrs", "suppress", "args_tuple", "members")
+    __slots__ = ("cls", "args", "initialized", "cause", "context", "attrs", "suppress", "args_tuple", "members")
 
     def __init__(self, cls: type[BaseException], args: list[VariableTracker]) -> None:
         self.source = None
         self.cls = cls
         self.args = args
+        self.initialized = True
         self.cause: VariableTracker | None = None
         self.context: VariableTracker | None = None
         self.suppress = False
@@ -49,16 +51,18 @@ class ExceptionVariable(VariableTracker):
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         if name in self.attrs:
             return self.attrs[name]
+        if is_heap_type(owner_of(self.cls, name)):  # the program's own, which hides what is in C
+            return tx.generic_getattr(self, name)
         if name == "args":
             if self.args_tuple is None:
-                self.args_tuple = TupleVariable(list(self.args))
+                self.args_tuple = TupleVariable(self._shown(tx))
             return self.args_tuple
         if name == "__cause__":
             return self.cause or ConstantVariable(None)
         if name == "__context__":
             return self.context or ConstantVariable(None)
         if name == "value" and issubclass(self.cls, StopIteration):
-            return self.args[0] if self.args else ConstantVariable(None)
+            return self.args[0] if self.args and self.initialized else ConstantVariable(None)
         if name == "__class__":
             return tx.make(self.cls)
         if name == "__suppress_context__":
@@ -79,7 +83,7 @@ class ExceptionVariable(VariableTracker):
             self.attrs.update(name=ConstantVariable(name), obj=owner)
 
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
-        if name in _CHAIN:
+        if name in _CHAIN and not is_heap_type(owner_of(self.cls, name)):
             self._link(tx, name, value)
             return
         if name == "__traceback__" and isinstance(value.realize(), TracebackVariable):
@@ -103,8 +107,11 @@ class ExceptionVariable(VariableTracker):
         else:
             self.suppress = tx.truth(value)
 
-    def method___init__(self, tx: Any, *args: VariableTracker) -> VariableTracker:
-        self.args = list(args)
+    def method___init__(self, tx: Any, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+        if not _NAMED.get(_in_c(self.cls), frozenset()).issuperset(kwargs):
+            unsupported(UnsupportedAttribute(self.describe(), "__init__", "it is given arguments by name"))
+        self.args, self.args_tuple, self.initialized = list(args), None, True
+        self.attrs.update(kwargs)
         return ConstantVariable(None)
 
     def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
@@ -122,8 +129,22 @@ class ExceptionVariable(VariableTracker):
 
     def c_member(self, tx: Any, name: str) -> VariableTracker:
         """What a class in C computes of the arguments: ``OSError.errno``."""
-        made = tx.fold(self.cls, [tx.python_value(arg) for arg in self.args])
-        return tx.make(tx.fold(getattr, (made, name)))
+        made = self._value_in_c(tx)
+        found = tx.fold(getattr, (made, name))
+        return self.getattr(tx, "args") if found is made.args else tx.make(found)  # SystemExit's code
+
+    def _value_in_c(self, tx: Any) -> BaseException:
+        """An instance of the class in C, whose making runs nothing of the program's."""
+        cls = _in_c(self.cls)
+        if not self.initialized and has_fields(cls):
+            unsupported(UnsupportedAttribute(self.describe(), "args", f"{cls.__name__}.__init__ was not called"))
+        return tx.fold(cls, [tx.python_value(arg) for arg in self.args])
+
+    def _shown(self, tx: Any) -> list[VariableTracker]:
+        """``args``. OSError keeps names of files elsewhere."""
+        if not issubclass(self.cls, OSError) or (self.initialized and len(self.args) < 3):
+            return list(self.args)
+        return self.args[: len(self._value_in_c(tx).args)]
 
     def method_add_note(self, tx: Any, note: VariableTracker) -> VariableTracker:
         if not issubclass(note.python_type(), str):
@@ -154,7 +175,7 @@ class ExceptionVariable(VariableTracker):
         raw = class_lookup(self.cls, name)
         args = [arg.realize() for arg in self.args]
         if raw is BaseException.__repr__:
-            return f"{self.cls.__name__}({', '.join(reprs(tx, args))})"
+            return f"{self.cls.__name__}({', '.join(reprs(tx, self._shown(tx)))})"
         if raw is BaseExceptionGroup.__str__:
             count = len(self.group(tx).items)
             return f"{tx.python_value(args[0])} ({count} sub-exception{'s' * (count != 1)})"
@@ -162,7 +183,7 @@ class ExceptionVariable(VariableTracker):
             if len(args) != 1:
                 return f"({', '.join(reprs(tx, args))})" if args else ""
             return text_of(tx, args[0], "__repr__" if raw is KeyError.__str__ else "__str__")
-        return tx.fold(TEXTS[name], (self.cls(*(tx.python_value(arg) for arg in args)),))
+        return tx.fold(TEXTS[name], (self._value_in_c(tx),))
 
     def reconstruct(self, cg: Any) -> None:
         def fill(cg: Any) -> None:
@@ -188,9 +209,44 @@ class ExceptionVariable(VariableTracker):
                 cg.load_class(self.cls)
                 cg.finish_call([lambda a=a: cg.load(a) for a in self.args])
                 return
-            cg.call(self.cls.__new__, [lambda: cg.load_class(self.cls), *(lambda a=a: cg.load(a) for a in self.args)])
+            base = _in_c(self.cls)
+            loads = [lambda: cg.load_class(self.cls), *(lambda a=a: cg.load(a) for a in self.args)]
+            if self.initialized and has_fields(base):
+                cg.call(_initialized, [lambda: cg.load_const(base), *loads])
+            else:
+                cg.call(self.cls.__new__, loads)
 
         cg.make_then_fill(self, new, fill)
+
+
+_NAMED = {
+    AttributeError: frozenset({"name", "obj"}),
+    NameError: frozenset({"name"}),
+    ImportError: frozenset({"name", "path"}),
+}
+"""What the classes in C take by name, which is an attribute then."""
+
+
+def _in_c(cls: type[BaseException]) -> type[BaseException]:
+    return next(base for base in mro(cls) if not is_heap_type(base))
+
+
+def has_fields(cls: type[BaseException]) -> bool:
+    """Whether a class, as far as it is in C, keeps more of its arguments than ``args``."""
+    in_c = mro(_in_c(cls))
+    return any(
+        issubclass(type(each), _FIELDS) for base in in_c[: in_c.index(BaseException)] for each in vars(base).values()
+    )
+
+
+_FIELDS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+
+
+def _initialized(base: type[BaseException], cls: type[BaseException], *args: Any) -> BaseException:
+    """An instance of a class whose own ``__init__`` has run: as the class in C left it."""
+    made = cls.__new__(cls, *args)
+    base.__init__(made, *args)
+    return made
 
 
 _CHAIN = ("__cause__", "__context__", "__suppress_context__")

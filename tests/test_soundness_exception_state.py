@@ -1,0 +1,173 @@
+"""What exceptions made inside say of themselves, caught there, returned or raised out of the graph: programs whose
+classes derive from those in C that keep more than ``args``."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from programs import check, tensor
+
+
+class Gone(OSError):
+    def __init__(self, code):
+        super().__init__(code, "gone", "file")
+
+
+class Silent(OSError):
+    def __init__(self, code, text):
+        self.extra = text
+
+
+class Missing(ImportError):
+    def __init__(self, what):
+        super().__init__(f"no {what}", name="name", path="path")
+
+
+class Undecodable(UnicodeDecodeError):
+    def __init__(self, at):
+        super().__init__("utf8", b"ab", at, at + 1, "bad")
+
+
+class Ungrammatical(SyntaxError):
+    def __init__(self, message):
+        super().__init__(message, ("f.py", 3, 4, "text"))
+
+
+class Stop(StopIteration):
+    def __init__(self, value):
+        super().__init__(value * 2)
+
+
+class Exit(SystemExit):
+    def __init__(self, code):
+        super().__init__(code + 1)
+
+
+class Frozen(AttributeError):
+    def __init__(self):
+        super().__init__("can't set attribute")
+
+
+class Hidden(Exception):
+    @property
+    def args(self):
+        return ("hidden",)
+
+
+class Constant(AttributeError):
+    message = "can't set"
+    args = [message]
+    __cause__ = 7
+
+
+MADE = [
+    (Gone, (3,)),
+    (Silent, (1, "a")),
+    (Missing, ("q",)),
+    (Undecodable, (0,)),
+    (Ungrammatical, ("bad",)),
+    (Stop, (2,)),
+    (Exit, (3,)),
+    (Frozen, ()),
+    (Hidden, (1,)),
+    (Constant, ()),
+    (OSError, (2, "x", "file")),
+    (OSError, (2, "x", None)),
+    (OSError, (2, "x", "file", None, "other")),
+    (OSError, (1, 2, 3, 4, 5, 6)),
+    (BlockingIOError, (2, "x", 3)),
+    (SyntaxError, ("m", ("f", 1, 2, "t"))),
+    (UnicodeEncodeError, ("utf8", "ab", 0, 1, "bad")),
+    (StopIteration, (4,)),
+    (SystemExit, (2, 3)),
+    (NameError, ("a", "b")),
+    (KeyError, (1,)),
+]
+FIELDS = "args errno strerror filename filename2 value code name path msg start end reason object lineno text".split()
+
+
+def said(error):
+    fields = {name: getattr(error, name, None) for name in FIELDS}
+    return type(error).__name__, str(error), repr(error), fields, vars(error), error.__cause__
+
+
+@pytest.mark.parametrize(("cls", "args"), MADE)
+def test_raised_and_caught_inside(cls, args):
+    def fn(x):
+        y = x + 1
+        try:
+            raise cls(*args)
+        except BaseException as error:
+            fields = [getattr(error, name, None) for name in FIELDS]
+            return y * 2, str(error), repr(error), fields, error.__cause__
+
+    check(fn, tensor(2), graphs=None)
+
+
+@pytest.mark.parametrize(("cls", "args"), MADE)
+def test_returned(cls, args):
+    def fn(x):
+        return x + 1, cls(*args)
+
+    assert said(dl.compile(fn, backend="eager")(torch.ones(2))[1]) == said(fn(torch.ones(2))[1])
+
+
+@pytest.mark.parametrize(("cls", "args"), MADE)
+def test_raised_out(cls, args):
+    def fn(x, seen):
+        seen.append(x + 1)
+        raise cls(*args)
+
+    found = []
+    for program in (fn, dl.compile(fn, backend="eager")):
+        with pytest.raises(cls) as raised:
+            program(torch.ones(2), [])
+        found.append(said(raised.value))
+    assert found[0] == found[1]
+
+
+def test_init_of_the_program_runs_once():
+    made = []
+
+    class Counted(AttributeError):
+        def __init__(self):
+            made.append(len(made))
+            super().__init__("can't set attribute")
+
+    def fn(x):
+        try:
+            raise Counted
+        except AttributeError as error:
+            return x + 1, str(error)
+
+    dl.compile(fn, backend="eager")(torch.ones(2))
+    assert made == [0]
+
+
+def test_named_arguments_of_exceptions_in_c():
+    def fn(x):
+        found = []
+        for cls, named in (
+            (ImportError, {"name": "n"}),
+            (AttributeError, {"name": "n", "obj": 3}),
+            (NameError, {"name": "n"}),
+        ):
+            try:
+                raise cls("message", **named)
+            except cls as error:
+                found.append((error.name, getattr(error, "obj", None), str(error)))
+        return x + 1, found
+
+    check(fn, tensor(2), graphs=1)
+
+
+def test_named_arguments_that_an_exception_does_not_take():
+    def fn(x):
+        try:
+            raise ValueError("message", name="n")
+        except TypeError as error:
+            return x + 1, str(error)
+
+    check(fn, tensor(2), graphs=1)
