@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import dynamo_lite as dl
 from programs import check, tensor
 from table import Table
 
