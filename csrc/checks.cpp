@@ -21,9 +21,9 @@ struct CheckDetails {
 
 namespace {
 
-constexpr std::array<const char*, 23> kKindNames{
+constexpr std::array<const char*, 25> kKindNames{
     "type",       "id",        "equals",     "length",                   "dict_keys",
-    "dict_has",   "dict_lacks", "type_lacks", "lacks_instance_dict_item", "set_items",  "set_order",  "payload",
+    "dict_has",   "dict_lacks", "type_lacks", "derives",    "derives_not", "lacks_instance_dict_item", "set_items",  "set_order",  "payload",
     "tensor",     "tensor_of_any_size", "storage_offset", "present",   "unbound",    "global_state",             "registrations",
     "same_as",
     "distinct",   "storages_distinct", "symbolic",
@@ -64,6 +64,11 @@ bool was_registered_last(PyObject* list) noexcept {
   return count == abc_registrations();
 }
 
+// Whether a class has another in its MRO.
+bool derives_from(PyObject* cls, PyObject* base) noexcept {
+  return PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), reinterpret_cast<PyTypeObject*>(base));
+}
+
 std::string keys_in_words(PyObject* dict) {
   std::string text = "keys";
   DictOrder order(dict);
@@ -102,6 +107,8 @@ bool Check::set_argument(PyObject* arg, Py_ssize_t node_count, const Liveness& l
   };
   switch (kind_) {
     case CheckKind::Type:
+    case CheckKind::Derives:
+    case CheckKind::DerivesNot:
       if (!PyType_Check(arg)) return wrong("a type");
       break;
     case CheckKind::Equals:
@@ -288,6 +295,9 @@ DL_HIT bool Check::is_met_by(PyObject* value, std::string* found) const noexcept
       return false;
     case CheckKind::Id:
       return value == object_;
+    case CheckKind::Derives:
+    case CheckKind::DerivesNot:
+      return PyType_Check(value) && derives_from(value, object_) == (kind_ == CheckKind::Derives);
     case CheckKind::Equals:
       return same_constant(object_, value);
     case CheckKind::Payload:
@@ -359,6 +369,8 @@ Lasts Check::lasts(PyObject* value) const noexcept {
     case CheckKind::LacksInstanceDictItem:
       return of_dict_ ? Lasts::Version : Lasts::Now;
     case CheckKind::TypeLacks:
+    case CheckKind::Derives:
+    case CheckKind::DerivesNot:
       return type_version(value) ? Lasts::Version : Lasts::Now;
     case CheckKind::SetItems:
     case CheckKind::SetOrder:
@@ -379,6 +391,8 @@ const char* Check::kind_name() const noexcept { return name_of(kind_); }
 Ref Check::argument() const {
   switch (kind_) {
     case CheckKind::Type:
+    case CheckKind::Derives:
+    case CheckKind::DerivesNot:
     case CheckKind::Id:
     case CheckKind::Equals:
     case CheckKind::Payload:

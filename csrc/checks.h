@@ -27,6 +27,8 @@ enum class CheckKind : std::uint8_t {
   DictHas,
   DictLacks,
   TypeLacks,
+  Derives,
+  DerivesNot,
   LacksInstanceDictItem,
   SetItems,
   SetOrder,

@@ -49,6 +49,8 @@ def _describe(kind: str, arg: Any) -> str:
     if kind == "id":
         name = arg.co_name if isinstance(arg, CodeType) else name_of(arg)
         return f"is the same {type(arg).__name__}" + (f" {name}" if name is not None else "")
+    if kind in ("derives", "derives_not"):
+        return f"{'derives' if kind == 'derives' else 'does not derive'} from {arg.__module__}.{arg.__qualname__}"
     if kind == "equals":
         return f"== {arg!r}"
     if kind == "length":

@@ -271,9 +271,11 @@ class Attempt:
         """A name of the builtins module."""
         found = self._builtins.get(name)
         if found is None:
+            namespace = self.guards.root.child("builtins")
             if name not in self.builtins_namespace:
+                namespace.check("dict_lacks", name)
                 return None
-            source = self.guards.root.child("builtins").child("dict_item", name)
+            source = namespace.child("dict_item", name)
             found = self._builtins[name] = LazyVariable(self, self.builtins_namespace[name], source)
         return found
 

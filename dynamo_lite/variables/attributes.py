@@ -96,6 +96,24 @@ def _guard_class_has(tx: Any, cls: type, name: str, raw: Any) -> None:
         tx.guards.const(cls).child("type_attr", name).check("id", raw)
 
 
+def guard_behind_instance(tx: Any, cls: type, name: str, raw: Any) -> None:
+    """What `class_lookup` found leaves it to the instance, and goes on doing so."""
+    if raw is MISSING:
+        guard_class_lacks(tx, cls, name)
+        return
+    cls = real_class(tx, cls, name)
+    if is_heap_type(cls) and id(cls) not in tx.attempt.classes:
+        tx.guards.const(cls).child("type_attr", name).check("type", type(raw))
+    _guard_descriptor(tx, type(raw))
+
+
+def _guard_descriptor(tx: Any, kind: type) -> None:
+    """What a class has of this type answers for itself as it does now."""
+    if is_heap_type(kind):
+        for name in ("__get__", "__set__", "__delete__"):
+            guarded_lookup(tx, kind, name)
+
+
 def generic_getattr(tx: Any, obj: VariableTracker, name: str, hook: bool = True) -> VariableTracker:
     """``object.__getattribute__`` and, with ``hook``, ``__getattr__`` after it. Raises the program's AttributeError."""
     cls = obj.python_type()
@@ -121,9 +139,11 @@ def _found_attribute(tx: Any, obj: VariableTracker, name: str, cls: type) -> Var
     """A data descriptor, what the instance has, what the class has, or None."""
     raw = class_lookup(cls, name)
     if raw is not MISSING and hides_instance(raw):
+        _guard_descriptor(tx, type(raw))
         return bind(tx, raw, name, obj, cls)
     found = obj.instance_get(tx, name)  # type: ignore[attr-defined]
     if found is not None:
+        guard_behind_instance(tx, cls, name, raw)
         return found
     if raw is not MISSING:
         return bind(tx, raw, name, obj, cls)
@@ -175,6 +195,7 @@ def bind(
         return binder(tx, raw, name, obj, cls, owner)
     getter = class_lookup(type(raw), "__get__")
     if getter is MISSING:
+        guard_class_lacks(tx, type(raw), "__get__")
         return class_attribute(tx, owner, name, raw)
     if not isinstance(getter, types.FunctionType):
         unsupported(UnsupportedAttribute(f"class {cls.__name__}", name, f"a {type(raw).__name__} descriptor in C"))

@@ -14,6 +14,7 @@ from ..reasons import UnsupportedOperation
 from .attributes import MISSING, bind, class_lookup
 from .base import VariableTracker, mro, unsupported
 from .classes import ClassVariable
+from .lookup import is_heap_type
 from .sequence import TupleVariable
 
 _CLASS = object.__dict__["__class__"]
@@ -35,12 +36,20 @@ def is_subclass(tx: Any, variable: VariableTracker, classinfo: VariableTracker) 
 
 def plain_is_instance(tx: Any, variable: VariableTracker, cls: type) -> bool:
     """``type.__instancecheck__``: by the class, and by the one that the object says it has."""
-    return any(derives(kind, cls) for kind in _kinds(tx, variable))
+    return any(guarded_derives(tx, kind, cls) for kind in _kinds(tx, variable))
 
 
 def derives(kind: type, cls: type) -> bool:
     """Whether a class is in another's MRO; no metaclass is asked how its classes compare."""
     return any(base is cls for base in mro(kind))
+
+
+def guarded_derives(tx: Any, kind: type, cls: type) -> bool:
+    """The same where something depends on it: the bases of a class can be assigned."""
+    found = derives(kind, cls)
+    if is_heap_type(kind) and id(kind) not in tx.attempt.classes:
+        tx.guards.const(kind).check("derives" if found else "derives_not", cls)
+    return found
 
 
 def _class_list(tx: Any, classinfo: VariableTracker) -> list[Any]:
@@ -84,7 +93,7 @@ def _check(tx: Any, hook: str, variable: VariableTracker, kind: type, cls: Any) 
     """Ask a class about a value of a kind, or about the class itself."""
     check = tx.lookup(type(cls), hook)
     if check is _HOOKS[hook]:
-        return derives(kind, cls)
+        return guarded_derives(tx, kind, cls)
     if isinstance(check, types.FunctionType) and not skip.is_standard(check.__code__):
         method = bind(tx, check, hook, tx.make(cls), type(cls))
         return bool(tx.truth(tx.call(method, [variable], {}).realize()))

@@ -19,6 +19,7 @@ from .attributes import (
     bind,
     class_attribute,
     class_lookup,
+    guard_behind_instance,
     guard_class_lacks,
     hides_instance,
     is_descriptor_type,
@@ -58,10 +59,12 @@ class ModuleVariable(KnownVariable):
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         raw = class_lookup(type(self.value), name)
+        tx.guards.const(self.value).check("type", type(self.value))
         if raw is not MISSING and hides_instance(raw):
             return bind(tx, raw, name, self, type(self.value))
         found = tx.attempt.scope(self.value.__dict__).load(name)
         if found is not None:
+            guard_behind_instance(tx, type(self.value), name, raw)
             return found
         if raw is not MISSING:
             return bind(tx, raw, name, self, type(self.value))
@@ -192,7 +195,10 @@ class ClassVariable(KnownVariable):
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         meta = type(self.value)
-        hook = type.__getattribute__ if meta is type else tx.lookup(meta, "__getattribute__")
+        hook = type.__getattribute__
+        if meta is not type:
+            tx.guards.const(self.value).check("type", meta)
+            hook = tx.lookup(meta, "__getattribute__")
         if isinstance(hook, types.FunctionType):
             return tx.getattr_by_hook(self, class_attribute(tx, meta, "__getattribute__", hook), name)
         return self.plain_getattr(tx, name)
@@ -200,14 +206,15 @@ class ClassVariable(KnownVariable):
     def plain_getattr(self, tx: Any, name: str) -> VariableTracker:
         """``type.__getattribute__``, then the metaclass's ``__getattr__``."""
         cls = self.value
-        if name in _TYPE_FACTS:
-            return tx.make(getattr(cls, name))
         meta = type(cls)
+        if name == "__class__":
+            return tx.make(meta)
         meta_raw = class_lookup(meta, name)
         if meta_raw is not MISSING and hides_instance(meta_raw):
             return bind(tx, meta_raw, name, self, meta)
         raw = class_lookup(cls, name)
         if raw is not MISSING:
+            guard_behind_instance(tx, meta, name, meta_raw)
             return bind(tx, raw, name, None, cls)
         guard_class_lacks(tx, cls, name)
         if tx.lookup(meta, name) is not MISSING:
@@ -218,7 +225,10 @@ class ClassVariable(KnownVariable):
         tx.raise_error(AttributeError, f"type object {cls.__name__!r} has no attribute {name!r}")
 
     def c_attribute(self, tx: Any, name: str) -> VariableTracker:
-        return tx.make(tx.fold(getattr, (self.value, name)))
+        value = tx.fold(getattr, (self.value, name))
+        if not is_heap_type(self.value) or id(self.value) in tx.attempt.classes:
+            return tx.make(value)
+        return LazyVariable(tx.attempt, value, tx.guards.const(self.value).child("c_attr", name)).realize()
 
     def own(self, name: str) -> VariableTracker | None:
         """What was written under a name."""
@@ -256,7 +266,7 @@ class ClassVariable(KnownVariable):
             cg.store_attr(name)
 
     def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
-        return tx.make(getattr(self.value, name))
+        return self.c_attribute(tx, name)
 
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         return tx.class_method(self, name, args, kwargs)
@@ -281,9 +291,6 @@ def _is_generic(method: Any) -> bool:
     if not isinstance(function, types.FunctionType):
         return isinstance(function, type) and trusted_module(function.__module__)
     return skip.is_library(function.__code__)
-
-
-_TYPE_FACTS = frozenset({"__name__", "__qualname__", "__module__", "__mro__", "__bases__", "__base__", "__class__"})
 
 
 def _is_module(value: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..source import Source
 from .attributes import class_lookup
-from .base import Args, Kwargs, VariableTracker, wraps_if
+from .base import Args, Kwargs, LazyVariable, VariableTracker, wraps_if
 from .object_methods import OBJECT_METHODS
 from .symbols import BINARY, COMPARE, method_of
 from .text import has_own_text
@@ -49,7 +49,8 @@ class EnumVariable(UserObjectVariable):
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         if name in _OF_MEMBERS and class_lookup(self.cls, name) is class_lookup(enum.Enum, name):
-            return tx.make(getattr(self.value, name))
+            held = tx.guards.const(self.value).instance_item(f"_{name.strip('_')}_")
+            return LazyVariable(tx.attempt, getattr(self.value, name), held).realize()
         return super().getattr(tx, name)
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:

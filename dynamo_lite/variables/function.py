@@ -216,8 +216,6 @@ class FunctionVariable(VariableTracker):
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         if name in self.attrs and name in _MEMBERS:
             return self.attrs[name] or ConstantVariable(None)
-        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
-            return tx.make(getattr(self.value, name))
         if name in _MEMBERS:
             found = self._part(name) or tx.guards.const(self.value).child("c_attr", name)
             return LazyVariable(tx.attempt, getattr(self.value, name), found)

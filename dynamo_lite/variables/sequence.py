@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import types
+from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -262,6 +264,10 @@ class SizeVariable(TupleVariable):
         cg.call(torch.Size, [lambda: TupleVariable.reconstruct(self, cg)])
 
 
+_FIELDS = frozenset({type(namedtuple("_Named", "item").item), types.MemberDescriptorType})  # type: ignore[attr-defined]
+"""What a class has under the name of one of its items."""
+
+
 class NamedTupleVariable(TupleVariable):
     """An instance of a named tuple class, or of a struct sequence (``torch.return_types``)."""
 
@@ -300,7 +306,7 @@ class NamedTupleVariable(TupleVariable):
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         fields = self.fields()
-        if name in fields:
+        if name in fields and type(tx.lookup(self.cls, name)) in _FIELDS:
             return self.items[fields.index(name)]
         return tx.generic_getattr(self, name)
 

@@ -1,0 +1,282 @@
+"""What is assumed of classes, modules and functions, changed between the calls of a compiled function."""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import enum
+import types
+
+import torch
+
+from programs import tensor
+from scenarios import scenario
+
+
+def times_k(o, x):
+    return x * o.k
+
+
+class Gives:
+    """A descriptor without a setter."""
+
+    def __get__(self, instance, owner):
+        return 13
+
+
+def fresh_gives():
+    return type("Fresh", (Gives,), {"__get__": Gives.__get__})
+
+
+@scenario
+def test_a_property_comes_before_what_the_instance_has(compiled, seen):
+    class A:
+        pass
+
+    f, o = compiled(times_k), A()
+    o.k = 2
+    seen.call(f, o, tensor(2))
+    A.k = property(lambda self: 11)
+    seen.call(f, o, tensor(2))
+    del A.k
+    seen.call(f, o, tensor(2))
+
+
+@scenario
+def test_a_property_comes_before_what_an_object_made_inside_has(compiled, seen):
+    class A:
+        def __init__(self, k):
+            self.__dict__["k"] = k
+
+    f = compiled(lambda x: times_k(A(2), x))
+    seen.call(f, tensor(2))
+    A.k = property(lambda self: 11)
+    seen.call(f, tensor(2))
+
+
+@scenario
+def test_a_descriptor_is_given_a_setter(compiled, seen):
+    kind = fresh_gives()
+
+    class A:
+        pass
+
+    f, o = compiled(times_k), A()
+    o.k = 2
+    seen.call(f, o, tensor(2))
+    A.k = kind()
+    seen.call(f, o, tensor(2))
+    kind.__set__ = lambda *args: None
+    seen.call(f, o, tensor(2))
+    del kind.__set__
+    seen.call(f, o, tensor(2))
+
+
+@scenario
+def test_a_class_attribute_becomes_a_descriptor(compiled, seen):
+    class Value:
+        def __mul__(self, other):
+            return other * 5
+
+        __rmul__ = __mul__
+
+    class A:
+        k = Value()
+
+    f, o = compiled(lambda o, x: o.k * x), A()
+    seen.call(f, o, tensor(2))
+    Value.__get__ = lambda self, instance, owner: 3
+    seen.call(f, o, tensor(2))
+
+
+@scenario
+def test_a_property_of_modules_comes_before_members(compiled, seen):
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = 3
+
+        def forward(self, x):
+            return x * self.scale
+
+    model = Model()
+    f = compiled(model)
+    seen.call(f, tensor(2))
+    Model.scale = property(lambda self: 7)
+    seen.call(f, tensor(2))
+
+
+@scenario
+def test_bases_are_assigned(compiled, seen):
+    class One:
+        pass
+
+    class Two:
+        pass
+
+    class A(One):
+        pass
+
+    f, o = compiled(lambda o, x: x * 2 if isinstance(o, Two) else x * 3), A()
+    g = compiled(lambda x: x + 1 if issubclass(A, One) else x - 1)
+    for bases in ((One,), (Two,), (One, Two), (Two,)):
+        A.__bases__ = bases
+        seen.call(f, o, tensor(2))
+        seen.call(g, tensor(2))
+
+
+@scenario
+def test_the_order_of_classes_is_looked_at(compiled, seen):
+    class One:
+        pass
+
+    class Two:
+        pass
+
+    class A(One):
+        pass
+
+    f = compiled(lambda x: x + len(A.__mro__) if A.__bases__[0] is One else x - len(A.__mro__))
+    for bases in ((One,), (Two,), (One, Two)):
+        A.__bases__ = bases
+        seen.call(f, tensor(2))
+
+
+@scenario
+def test_a_metaclass_is_given_a_property(compiled, seen):
+    class Meta(type):
+        k = 2
+
+    class A(metaclass=Meta):
+        pass
+
+    f = compiled(lambda x: x * A.k)
+    seen.call(f, tensor(2))
+    A.k = 6
+    seen.call(f, tensor(2))
+    Meta.k = property(lambda cls: 10)
+    seen.call(f, tensor(2))
+
+
+@scenario
+def test_a_class_is_given_another_metaclass(compiled, seen):
+    class One(type):
+        k = 2
+
+    class Two(type):
+        k = 4
+
+    class A(metaclass=One):
+        pass
+
+    f = compiled(lambda x: x * A.k)
+    seen.call(f, tensor(2))
+    A.__class__ = Two
+    seen.call(f, tensor(2))
+
+
+@scenario
+def test_a_module_is_given_another_class(compiled, seen):
+    class Module(types.ModuleType):
+        @property
+        def k(self):
+            return 77
+
+    module = types.ModuleType("module")
+    module.k = 2
+    f = compiled(lambda x: x * module.k)
+    seen.call(f, tensor(2))
+    module.__class__ = Module
+    seen.call(f, tensor(2))
+
+
+@scenario
+def test_a_modules_class_is_given_a_property(compiled, seen):
+    class Module(types.ModuleType):
+        pass
+
+    module = Module("module")
+    module.k = 2
+    f = compiled(lambda x: x * module.k)
+    seen.call(f, tensor(2))
+    Module.k = property(lambda self: 77)
+    seen.call(f, tensor(2))
+
+
+@scenario
+def test_names_of_functions_and_classes(compiled, seen):
+    def h():
+        """Says something."""
+
+    class A:
+        """Says something as well."""
+
+        k: int = 1
+
+    def f(x):
+        return x + len(h.__name__) + 10 * len(h.__doc__), A.__name__, A.__qualname__, A.__doc__, len(A.__annotations__)
+
+    f = compiled(f)
+    seen.call(f, tensor(2))
+    h.__name__ = "another"
+    seen.call(f, tensor(2))
+    h.__doc__ = "Another."
+    seen.call(f, tensor(2))
+    A.__name__ = "B"
+    seen.call(f, tensor(2))
+    A.__qualname__ = "C"
+    seen.call(f, tensor(2))
+    A.__doc__ = "Else."
+    seen.call(f, tensor(2))
+    A.__annotations__["j"] = int
+    seen.call(f, tensor(2))
+
+
+@scenario
+def test_a_named_tuples_field_is_replaced(compiled, seen):
+    Pair = collections.namedtuple("Pair", "a b")
+
+    class Other(Pair):
+        @property
+        def b(self):
+            return self[1] * 100
+
+    f = compiled(lambda p, x: x * p.a + p.b)
+    seen.call(f, Pair(2, 3), tensor(2))
+    seen.call(f, Other(2, 3), tensor(2))
+    Pair.a = property(lambda self: 40)
+    seen.call(f, Pair(2, 3), tensor(2))
+
+
+@scenario
+def test_a_members_value_is_changed(compiled, seen):
+    class E(enum.Enum):
+        A = 1
+        B = 2
+
+    f, g = compiled(lambda x: x * E.A.value), compiled(lambda e, x: x * e.value if e.name == "A" else x - e.value)
+    for value in (1, 10):
+        E.A._value_ = value
+        seen.call(f, tensor(2))
+        seen.call(g, E.A, tensor(2))
+        seen.call(g, E.B, tensor(2))
+    E.A._name_ = "C"
+    seen.call(g, E.A, tensor(2))
+
+
+@scenario
+def test_a_builtin_comes_to_be(compiled, seen):
+    def f(x):
+        try:
+            return x + comes_to_be  # noqa: F821
+        except NameError:
+            return x - 1
+
+    f = compiled(f)
+    seen.call(f, tensor(2))
+    builtins.comes_to_be = 7
+    try:
+        seen.call(f, tensor(2))
+    finally:
+        del builtins.comes_to_be
+    seen.call(f, tensor(2))
