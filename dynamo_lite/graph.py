@@ -8,7 +8,6 @@ import linecache
 import logging
 import operator
 import threading
-import warnings
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from .exc import Unsupported
 from .expressions import Operation, compile_expression
 from .formulas import Formula
 from .higher_order import enter_sdpa_kernel, leave_autocast, plain_tensor
+from .overheard import Listening
 from .reasons import UnsupportedOperation, UnsupportedValue
 from .shapes import Computed, Symbols
 from .source import Source
@@ -294,8 +294,7 @@ class GraphBuilder:
     def _fake(self, source: Source, value: torch.Tensor, dims: list[int]) -> torch.Tensor:
         with contextlib.ExitStack() as stack:
             if value.requires_grad and not value.is_leaf:  # the converter reads .grad, of which torch warns then
-                stack.enter_context(warnings.catch_warnings())
-                warnings.simplefilter("ignore")
+                stack.enter_context(Listening())
             if dims:
                 return self.symbols.fake(self.fake_mode, source, value, dims)
             return self.fake_mode.from_tensor(value, static_shapes=True)

@@ -48,6 +48,18 @@ class OutputCall(BreakReason):
 
 
 @dataclass(frozen=True)
+class OperatorWarns(BreakReason):
+    operator: str
+    warning: str
+
+    def what(self) -> str:
+        return f"{self.operator} warns: {self.warning}"
+
+    def hint(self) -> str:
+        return "do as the warning says, or ignore it by a filter before the function is compiled"
+
+
+@dataclass(frozen=True)
 class UnknownCall(BreakReason):
     may_be_of_numbers = False
     callee: str

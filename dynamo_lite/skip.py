@@ -95,6 +95,11 @@ def is_library(code: types.CodeType) -> bool:
     return code.co_filename.startswith(_TORCH) or is_standard(code)
 
 
+def is_polyfill(code: types.CodeType) -> bool:
+    """Whether it is ours, in the place of code in C."""
+    return code.co_filename.startswith(_INLINED_OF_OURS)
+
+
 def skips_frame(code: types.CodeType) -> str | None:
     """Why a frame of this code isn't translated when it is called from outside of a trace; None if it is."""
     filename = code.co_filename

@@ -31,7 +31,7 @@ WALK = [
     {"cache"},
     {"backends"},
 ]
-GROUND = {"exc", "config", "counters", "logs", "reasons", "compatibility", "higher_order", "_C"}
+GROUND = {"exc", "config", "counters", "logs", "reasons", "compatibility", "higher_order", "overheard", "_C"}
 MAX_LINES, MAX_FUNCTION = 800, 60
 
 

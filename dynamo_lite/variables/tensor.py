@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import types
 from collections.abc import Callable, Iterable, Iterator
@@ -48,6 +49,7 @@ from .base import (
 from .constant import CONSTANT_TYPES, ConstantVariable
 from .data_failures import check_cast, check_failure, check_overlap, check_write, may_fail
 from .late_text import text_of_tensor
+from .operator_warnings import run_heard
 from .registry import ask, to_array
 from .sequence import (
     ListVariable,
@@ -619,12 +621,13 @@ def _record_plain(
     tensors_in(fakes, given)
     tensors_in(fake_kwargs.values(), given)
     versions = [version(each) for each in given]
+    run = functools.partial(compute, kind, target, fakes, fake_kwargs)
     if tx.graph.symbols.there_are and name not in _BETTER_WHOLE:  # some decompositions are for symbols alone
         with enable_python_dispatcher():
-            fake = compute(kind, target, fakes, fake_kwargs)
+            fake = run_heard(tx, operator_name(target), given, run)
         tx.attempt.note_guards()
     else:
-        fake = compute(kind, target, fakes, fake_kwargs)
+        fake = run_heard(tx, operator_name(target), given, run)
     if tx.graph.symbols.has_scalars:
         tx.graph.symbols.settle_scalars(_numbers_of(fake))
     written = [each for each, before in zip(given, versions) if before < 0 or each._version != before]

@@ -1,0 +1,75 @@
+"""Operators that warn: eager shows it at the program's line, as often as its filters say.
+
+A graph's code has other lines, and other backends run other operators. So an operator that warns each time breaks the
+graph, and CPython runs it. What it warns of once in a process, as torch does of what is deprecated, is shown while
+tracing as from the program's line: the operator in the graph says nothing of it then.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .. import skip
+from ..overheard import Listening, Overheard, action_for
+from ..reasons import OperatorWarns
+from .base import unsupported
+
+
+def run_heard(tx: Any, operator: str, operands: list[torch.Tensor], run: Callable[[], Any]) -> Any:
+    """Run an operator on fakes."""
+    before = _versions(operands)
+    with Listening() as first:
+        result = run()
+    if not first.heard:
+        return result
+    place = _place(tx)
+    told = [each for each in first.heard if _action(each, *place) != "ignore"]
+    if told:
+        if before != _versions(operands) or _warns(run):
+            unsupported(OperatorWarns(operator, str(told[0].message).strip().partition("\n")[0]))
+        for each in told:
+            _show(each, *place)
+    return result
+
+
+def _versions(operands: list[torch.Tensor]) -> list[int]:
+    return [each._version for each in operands if not each.is_inference()]
+
+
+def _warns(run: Callable[[], Any]) -> bool:
+    with Listening() as listening:
+        run()
+    return bool(listening.heard)
+
+
+def _place(tx: Any) -> tuple[str, int, dict[str, Any]]:
+    """File, line and globals of the program's code that calls the operator."""
+    while skip.is_polyfill(tx.code) and tx.parent is not None:
+        tx = tx.parent
+    place = tx.place()
+    return place.filename, place.lineno or 0, tx.scope.namespace
+
+
+def _action(warning: Overheard, filename: str, lineno: int, namespace: dict[str, Any]) -> str:
+    if warning.is_callers:
+        return action_for(warning, str(namespace.get("__name__")), lineno)
+    return action_for(warning, _module_of(warning.filename), warning.lineno)
+
+
+def _module_of(filename: str) -> str:
+    loaded = list(sys.modules.items())
+    return next((name for name, each in loaded if getattr(each, "__dict__", {}).get("__file__") == filename), filename)
+
+
+def _show(warning: Overheard, filename: str, lineno: int, namespace: dict[str, Any]) -> None:
+    if not warning.is_callers:
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        return
+    shown = namespace.setdefault("__warningregistry__", {})
+    name = str(namespace.get("__name__"))
+    warnings.warn_explicit(warning.message, warning.category, filename, lineno, name, shown)
