@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from ..reasons import UnknownCall
-from ..variables.base import ObservedException, VariableTracker, unsupported
+from ..variables.base import ObservedException, VariableTracker, refuse_arguments, unsupported
 from ..variables.classes import ModuleVariable, loaded_module
 from ..variables.function import NestedFunctionVariable
 from .opcodes import opcode
@@ -57,6 +57,8 @@ def call_function_ex(tx: Any, instruction: Any) -> None:
 def name_of_called(tx: Any, function: VariableTracker) -> str:
     """How errors of a call's arguments call the function."""
     function = function.realize()
+    if not all(tx.has_attribute(function, each) for each in ("__module__", "__qualname__")):
+        refuse_arguments(function.describe())
     module, name = (tx.python_value(function.getattr(tx, each)) for each in ("__module__", "__qualname__"))
     return f"{name}()" if module in (None, "builtins") else f"{module}.{name}()"
 

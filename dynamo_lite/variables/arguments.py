@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from inspect import CO_VARARGS, CO_VARKEYWORDS
-from typing import Any
+from typing import Any, NoReturn
 
-from .base import Args, Kwargs, VariableTracker
+from ..skip import is_polyfill
+from .base import Args, Kwargs, VariableTracker, refuse_arguments
 from .mapping import DictVariable
 from .sequence import TupleVariable
+
+
+def _refuse(tx: Any, function: Any, message: str) -> NoReturn:
+    if is_polyfill(function.code):  # CPython says it of what this stands for
+        refuse_arguments(function.name)
+    tx.raise_error(TypeError, message)
 
 
 def bind_arguments(tx: Any, function: Any, args: Args, kwargs: Kwargs) -> dict[str, VariableTracker]:
@@ -39,7 +46,7 @@ def _bind_keywords(tx: Any, function: Any, total: int, kwargs: Kwargs, bound: Kw
     for name, value in kwargs.items():
         if name in keywords:
             if name in bound:
-                tx.raise_error(TypeError, f"{function.name}() got multiple values for argument '{name}'")
+                _refuse(tx, function, f"{function.name}() got multiple values for argument '{name}'")
             bound[name] = value
         elif code.co_flags & CO_VARKEYWORDS:
             extra[name] = value
@@ -47,8 +54,8 @@ def _bind_keywords(tx: Any, function: Any, total: int, kwargs: Kwargs, bound: Kw
             wrong = [each for each in names[: code.co_posonlyargcount] if each in kwargs]
             if wrong:
                 what = "some positional-only arguments passed as keyword arguments"
-                tx.raise_error(TypeError, f"{function.name}() got {what}: '{', '.join(wrong)}'")
-            tx.raise_error(TypeError, f"{function.name}() got an unexpected keyword argument '{name}'")
+                _refuse(tx, function, f"{function.name}() got {what}: '{', '.join(wrong)}'")
+            _refuse(tx, function, f"{function.name}() got an unexpected keyword argument '{name}'")
 
 
 def _plural(count: int) -> str:
@@ -65,7 +72,7 @@ def _too_many(tx: Any, function: Any, given: int, keyword_only: int) -> None:
     plural = "s" if optional else _plural(wanted)
     verb = "was" if given == 1 and not keyword_only else "were"
     what = f"takes {takes} positional argument{plural} but {given}{also} {verb} given"
-    tx.raise_error(TypeError, f"{function.name}() {what}")
+    _refuse(tx, function, f"{function.name}() {what}")
 
 
 def _bind_defaults(tx: Any, function: Any, names: Any, positional: int, total: int, bound: Kwargs) -> None:
@@ -88,4 +95,4 @@ def _check_none_missing(tx: Any, function: Any, names: list[str], bound: Kwargs,
         return
     listed = quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])}{',' * (len(quoted) > 2)} and {quoted[-1]}"
     what = f"missing {len(quoted)} required {kind} argument{_plural(len(quoted))}: {listed}"
-    tx.raise_error(TypeError, f"{function.name}() {what}")
+    _refuse(tx, function, f"{function.name}() {what}")

@@ -160,6 +160,11 @@ def plain_truth(tx: Any, obj: VariableTracker) -> bool:
     return True
 
 
+def is_callable(tx: Any, value: VariableTracker) -> bool:
+    """``callable``."""
+    return issubclass(value.python_type(), type) or tx.lookup(value.python_type(), "__call__") is not MISSING
+
+
 def is_descriptor_type(kind: type) -> bool:
     """Whether what a class has of this type answers for itself where it is read or written."""
     return any(class_lookup(kind, name) is not MISSING for name in ("__get__", "__set__", "__delete__"))

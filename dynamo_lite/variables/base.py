@@ -7,7 +7,9 @@ What a kind doesn't model it refuses with `unsupported`, which breaks the graph 
 
 from __future__ import annotations
 
+import inspect
 import operator
+import types
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
@@ -26,6 +28,7 @@ Args = list["VariableTracker"]
 Kwargs = dict[str, "VariableTracker"]
 
 
+_HEAP_TYPE = 1 << 9
 _MRO = type.__dict__["__mro__"].__get__
 _NAMESPACE = type.__dict__["__dict__"].__get__
 
@@ -276,9 +279,14 @@ class VariableTracker:
         """Call the method that the value's type has under ``name`` (never an instance attribute)."""
         handler = getattr(self, "method_" + name, None)
         if handler is None:
-            if name in ("__repr__", "__str__") and not args:
+            if name in ("__repr__", "__str__") and not args and not kwargs:
                 return tx.string(self, name)
             unsupported(UnsupportedAttribute(self.describe(), name, "the method is not modelled"))
+        if kwargs:
+            owner = next((base for base in mro(self.python_type()) if name in own_namespace(base)), object)
+            signature = signature_in_c(own_namespace(owner).get(name), bound=1)
+            if signature is not None and not signature.takes(len(args), kwargs):
+                refuse_arguments(f"{owner.__name__}.{name}")
         return call_handler(handler, (tx, *args), kwargs, f"{self.python_type().__name__}.{name}")
 
     def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
@@ -518,12 +526,52 @@ def wrap(attempt: Any, value: Any, source: Source) -> VariableTracker:
     return found
 
 
+class SignatureInC:
+    """How many arguments a callable in C takes by position, and which by name."""
+
+    def __init__(self, signature: inspect.Signature, bound: int) -> None:
+        self._signature = signature
+        kinds = [each.kind for each in signature.parameters.values()]
+        positional = [each for each in signature.parameters.values() if each.kind in _BY_POSITION][bound:]
+        self._least = sum(each.default is inspect.Parameter.empty for each in positional)
+        self._most = 1000 if inspect.Parameter.VAR_POSITIONAL in kinds else len(positional)
+        self._bound = (None,) * bound
+
+    def takes(self, count: int, named: Mapping[str, Any]) -> bool:
+        if not named:
+            return self._least <= count <= self._most
+        try:
+            self._signature.bind(*self._bound, *(None,) * count, **named)
+        except TypeError:
+            return False
+        return True
+
+
+_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_IN_C = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+
+
+def signature_in_c(value: Any, bound: int = 0) -> SignatureInC | None:
+    """None where it is not in C, or doesn't say. ``bound``: how many arguments it has already."""
+    if type(value) is type and value.__flags__ & _HEAP_TYPE or type(value) not in (type, *_IN_C):
+        return None
+    try:
+        return SignatureInC(inspect.signature(value), bound)
+    except ValueError:
+        return None
+
+
+def refuse_arguments(name: str) -> NoReturn:
+    """A builtin is given what it doesn't take: CPython says what is wrong."""
+    unsupported(UnsupportedOperation(f"{name}()", "these arguments"))
+
+
 def call_handler(handler: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:
-    """Call a model of a builtin; arguments that it doesn't take break the graph (CPython says what is wrong)."""
+    """Call a model of a builtin; arguments that it doesn't take break the graph."""
     try:
         return handler(*args, **kwargs)
     except TypeError as error:
         trace = error.__traceback__
         if trace is not None and trace.tb_next is None:
-            unsupported(UnsupportedOperation(f"{name}()", "these arguments"))
+            refuse_arguments(name)
         raise

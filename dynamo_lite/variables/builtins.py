@@ -7,10 +7,9 @@ from typing import Any
 from ..formulas import total_of
 from ..reasons import UnsupportedOperation
 from . import polyfills
-from .attributes import MISSING
-from .base import Args, Exhausted, Kwargs, ObservedException, VariableTracker, unsupported
+from .attributes import is_callable
+from .base import Args, Exhausted, Kwargs, ObservedException, VariableTracker, refuse_arguments, unsupported
 from .class_statement import make_class
-from .classes import ClassVariable
 from .constant import ConstantVariable
 from .function import FunctionVariable
 from .iterator import CallableIterator, EnumerateVariable, FilterVariable, MapVariable, ZipVariable
@@ -140,6 +139,8 @@ def _repr(tx: Any, of: VariableTracker) -> VariableTracker:
 
 @models(format)
 def _format(tx: Any, of: VariableTracker, spec: VariableTracker | None = None) -> VariableTracker:
+    if spec is not None and not issubclass(spec.python_type(), str):
+        refuse_arguments("format")
     return tx.format(of, spec or ConstantVariable(""))
 
 
@@ -156,7 +157,7 @@ def _hash(tx: Any, of: VariableTracker) -> VariableTracker:
 
 @models(callable)
 def _callable(tx: Any, of: VariableTracker) -> VariableTracker:
-    return ConstantVariable(isinstance(of, ClassVariable) or tx.lookup(of.python_type(), "__call__") is not MISSING)
+    return ConstantVariable(is_callable(tx, of))
 
 
 # -- attributes and classes --------------------------------------------------------------------------------------------
@@ -231,6 +232,8 @@ def _dir(tx: Any, of: VariableTracker | None = None) -> VariableTracker:
 @models(type)
 def _type(tx: Any, of: VariableTracker, /, *rest: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     if rest or kwargs:
+        if len(rest) != 2:
+            refuse_arguments("type")
         return make_class(tx, tx.make(type), of, *rest, **kwargs)
     return tx.make(of.python_type())
 
@@ -240,7 +243,11 @@ def _type(tx: Any, of: VariableTracker, /, *rest: VariableTracker, **kwargs: Var
 
 @models(iter)
 def _iter(tx: Any, of: VariableTracker, sentinel: VariableTracker | None = None) -> VariableTracker:
-    return tx.iterate(of) if sentinel is None else CallableIterator(of, sentinel)
+    if sentinel is None:
+        return tx.iterate(of)
+    if not is_callable(tx, of):
+        refuse_arguments("iter")
+    return CallableIterator(of, sentinel)
 
 
 @models(next)
@@ -255,7 +262,10 @@ def _next(tx: Any, iterator: VariableTracker, default: VariableTracker | None = 
 
 @models(enumerate)
 def _enumerate(tx: Any, iterable: VariableTracker, start: VariableTracker | None = None) -> VariableTracker:
-    return EnumerateVariable(tx.iterate(iterable), 0 if start is None else start.as_constant())
+    first = 0 if start is None else start.as_constant()
+    if not isinstance(first, int):
+        refuse_arguments("enumerate")
+    return EnumerateVariable(tx.iterate(iterable), first)
 
 
 @models(zip)
@@ -265,6 +275,8 @@ def _zip(tx: Any, *iterables: VariableTracker, strict: VariableTracker | None = 
 
 @models(map)
 def _map(tx: Any, function: VariableTracker, *iterables: VariableTracker) -> VariableTracker:
+    if not iterables:
+        refuse_arguments("map")
     return MapVariable(function, [tx.iterate(each) for each in iterables])
 
 
@@ -279,7 +291,7 @@ def _reversed(tx: Any, of: VariableTracker) -> VariableTracker:
 
 
 @models(sorted)
-def _sorted(tx: Any, iterable: VariableTracker, key: Any = None, reverse: Any = None) -> VariableTracker:
+def _sorted(tx: Any, iterable: VariableTracker, /, *, key: Any = None, reverse: Any = None) -> VariableTracker:
     # A set's items differ from each other, so where they have a total order theirs makes no difference.
     ordered = key is None and isinstance(iterable, SetVariable) and {*map(type, iterable.items)} in ({int}, {str})
     items = list(iterable.items.values()) if ordered else iterable.elements(tx)
@@ -289,6 +301,8 @@ def _sorted(tx: Any, iterable: VariableTracker, key: Any = None, reverse: Any = 
 
 @models(slice)
 def _slice(tx: Any, *parts: VariableTracker) -> VariableTracker:
+    if not 1 <= len(parts) <= 3:
+        refuse_arguments("slice")
     none = ConstantVariable(None)
     start, stop, step = {1: (none, *parts, none), 2: (*parts, none), 3: parts}[len(parts)]
     return SliceVariable([start, stop, step])

@@ -8,8 +8,8 @@ from collections import OrderedDict, defaultdict, deque
 from typing import Any
 
 from ..reasons import UnknownCall
-from .attributes import MISSING, bind, class_attribute, owner_of
-from .base import Args, Kwargs, VariableTracker, mro, told_by_identity, unsupported
+from .attributes import MISSING, bind, class_attribute, is_callable, owner_of
+from .base import Args, Kwargs, VariableTracker, mro, refuse_arguments, told_by_identity, unsupported
 from .class_checks import derives, plain_is_instance
 from .classes import ClassVariable
 from .constant import ConstantVariable
@@ -206,6 +206,8 @@ def _dict(tx: Any, /, *args: VariableTracker, **kwargs: VariableTracker) -> Vari
 
 @models(OrderedDict)
 def _ordered_dict(tx: Any, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    if len(args) > 1:
+        refuse_arguments("OrderedDict")
     made = DictVariable({}, None, None, OrderedDict)
     made.method_update(tx, *args, **kwargs)
     return made
@@ -215,6 +217,8 @@ def _ordered_dict(tx: Any, /, *args: VariableTracker, **kwargs: VariableTracker)
 def _defaultdict(
     tx: Any, factory: VariableTracker | None = None, /, *args: VariableTracker, **kwargs: VariableTracker
 ) -> VariableTracker:
+    if len(args) > 1 or factory is not None and not (tx.is_none(factory) or is_callable(tx, factory)):
+        refuse_arguments("defaultdict")
     made = DictVariable({}, None, None, defaultdict, factory or ConstantVariable(None))
     made.method_update(tx, *args, **kwargs)
     return made
@@ -239,7 +243,10 @@ def _frozenset(tx: Any, items: VariableTracker | None = None) -> VariableTracker
 
 @models(deque)
 def _deque(tx: Any, items: VariableTracker | None = None, maxlen: VariableTracker | None = None) -> VariableTracker:
-    made = DequeVariable([], None, None if maxlen is None else maxlen.as_constant())
+    most = None if maxlen is None else maxlen.as_constant()
+    if most is not None and not (isinstance(most, int) and most >= 0):
+        refuse_arguments("deque")
+    made = DequeVariable([], None, most)
     if items is not None:
         made.method_extend(tx, items)
     return made

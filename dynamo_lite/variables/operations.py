@@ -156,7 +156,10 @@ class Operations:
     def slice_value(self, variable: SliceVariable) -> slice:
         """A slice by known numbers."""
         parts = [part.realize() for part in variable.parts]
-        return slice(*(None if self.is_none(part) else self.index_value(part, _NO_SLICE_INDEX) for part in parts))
+        found = slice(*(None if self.is_none(part) else self.index_value(part, _NO_SLICE_INDEX) for part in parts))
+        if found.step == 0:
+            self.raise_error(ValueError, "slice step cannot be zero")
+        return found
 
     # -- identity, truth, comparison -------------------------------------------------------------------------------
 

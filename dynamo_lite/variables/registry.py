@@ -6,10 +6,11 @@ A model is ``handler(tx, args, kwargs)`` after registration; it is written as a 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
-from .base import Args, Kwargs, VariableTracker, call_handler, mro
+from .base import Args, Kwargs, VariableTracker, call_handler, mro, refuse_arguments, signature_in_c
 
 Model = Callable[[Any, Args, Kwargs], VariableTracker]
 
@@ -24,15 +25,23 @@ def models(*callables: Any) -> Callable[[Callable[..., VariableTracker]], Callab
 
     def register(fn: Callable[..., VariableTracker]) -> Callable[..., VariableTracker]:
         for each in callables:
-            name = getattr(each, "__name__", str(each))
-
-            def model(tx: Any, args: Args, kwargs: Kwargs, name: str = name) -> VariableTracker:
-                return call_handler(fn, (tx, *args), kwargs, name)
-
-            _CALLS[id(each)] = (each, model)
+            _CALLS[id(each)] = (each, _model_of(each, fn))
         return fn
 
     return register
+
+
+def _model_of(value: Any, fn: Callable[..., VariableTracker]) -> Model:
+    name = getattr(value, "__name__", str(value))
+    takes = functools.cache(lambda: signature_in_c(value))
+
+    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        signature = takes()
+        if signature is not None and not signature.takes(len(args), kwargs):
+            refuse_arguments(name)
+        return call_handler(fn, (tx, *args), kwargs, name)
+
+    return model
 
 
 def models_raw(value: Any, model: Model) -> None:

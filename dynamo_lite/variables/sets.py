@@ -295,6 +295,14 @@ class SetVariable(VariableTracker):
                     self.method_add(tx, item)
         return ConstantVariable(None)
 
+    def method_intersection_update(self, tx: Any, *others: VariableTracker) -> VariableTracker:
+        return self._change(tx, set.intersection_update, *others)
+
+    def method_difference_update(self, tx: Any, *others: VariableTracker) -> VariableTracker:
+        for other in others:  # one after the other: the next may be none
+            self._change(tx, set.difference_update, other)
+        return ConstantVariable(None)
+
     def method_clear(self, tx: Any) -> VariableTracker:
         return self._change(tx, set.clear)
 
@@ -464,9 +472,6 @@ _IN_PLACE = {
 
 def _methods() -> None:
     """One model a method that changes a set or makes one of several."""
-    for name in ("intersection_update", "difference_update"):
-        change = getattr(set, name)
-        setattr(SetVariable, "method_" + name, lambda self, tx, *others, do=change: self._change(tx, do, *others))
     for name in ("union", "intersection", "difference"):
 
         def combine(self: Any, tx: Any, *others: VariableTracker, name: str = name) -> VariableTracker:

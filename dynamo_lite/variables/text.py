@@ -15,7 +15,7 @@ from typing import Any
 
 from ..reasons import UnsupportedOperation
 from ..skip import is_library
-from .attributes import bind
+from .attributes import MISSING, bind
 from .base import Args, Kwargs, VariableTracker, unsupported
 from .constant import ConstantVariable
 from .late_text import joined
@@ -92,14 +92,14 @@ def percent(tx: Any, template: str, values: VariableTracker) -> VariableTracker:
     """``template % values``, where some of these aren't known constants."""
     if any(spec["key"] is not None for spec in _SPEC.finditer(template)) or "*" in template:
         unsupported(UnsupportedOperation("`%`", f"{template!r} and objects"))
-    items = (
-        values.elements(tx) if values.contained() is not None and issubclass(values.python_type(), tuple) else [values]
-    )
+    several = values.contained() is not None and issubclass(values.python_type(), tuple)
+    items = values.elements(tx) if several else [values]
     known: list[Any] = []
     kinds = [spec["kind"] for spec in _SPEC.finditer(template) if spec["kind"] != "%"]
     for kind, item in zip(kinds, items):
         known.append(text_of(tx, item, _TEXTS[kind]) if kind in _TEXTS else tx.python_value(item))
-    known.extend(None for _ in items[len(kinds) :])
+    if several or tx.lookup(values.python_type(), "__getitem__") is MISSING:  # what may be a mapping may have more
+        known.extend(None for _ in items[len(kinds) :])
     return tx.make(tx.fold(str.__mod__, (re.sub(_SPEC, _as_text, template), tuple(known))))
 
 

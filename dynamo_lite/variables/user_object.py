@@ -183,6 +183,8 @@ class UserObjectVariable(VariableTracker):
 
     def stand_in(self) -> Any:
         """One of a class of that name without its methods in Python, which were asked before."""
+        if class_lookup(self.cls, "__getitem__") is not MISSING and self.payload is None:
+            raise NotConstant("`%` takes it for a mapping")
         empty = type(self.cls.__name__, (object if self.payload is None else self.payload.python_type(),), {})
         return empty() if self.payload is None else empty(self.payload.stand_in())
 
@@ -316,6 +318,9 @@ class UserObjectVariable(VariableTracker):
         handler = OBJECT_METHODS.get(name)
         if isinstance(self.payload, ConstantVariable) and name == "__init__":
             return ConstantVariable(None)
+        if self.payload is not None and name == "__str__" and not args and not kwargs:
+            if class_lookup(self.payload.python_type(), name) is object.__str__:
+                return tx.string(self, "__repr__")
         if self.payload is not None and (handler is None or name in ("__init__", "__eq__", "__ne__")):
             if name == "__getitem__" and len(args) == 1 and not kwargs:
                 return self._payload_item(tx, args[0])

@@ -7,7 +7,8 @@ from typing import Any
 
 from ...reasons import UnsupportedOperation
 from ...source import Source
-from ..base import Args, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_type
+from ..attributes import is_callable
+from ..base import Args, Kwargs, LazyVariable, VariableTracker, refuse_arguments, unsupported, wraps_type
 from ..classes import ClassVariable
 from ..constant import ConstantVariable
 from ..function import FunctionVariable
@@ -66,6 +67,8 @@ def _fill_partial(made: functools.partial[Any], function: Any, args: tuple[Any, 
 def _partial(
     tx: Any, function: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker
 ) -> VariableTracker:
+    if not is_callable(tx, function):
+        refuse_arguments("functools.partial")
     keywords = DictVariable(dict(kwargs))
     if isinstance(function, PartialVariable) and not function.has_attributes:
         before = function.keywords.realize()

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ...reasons import UnsupportedOperation
-from ..base import Exhausted, ObservedException, VariableTracker, unsupported
+from ..attributes import MISSING
+from ..base import Exhausted, ObservedException, VariableTracker, refuse_arguments, unsupported
 from ..classes import ClassVariable
 from ..constant import ConstantVariable
 from ..iterator import FilterVariable, IteratorVariable, advanced
@@ -186,8 +187,14 @@ class IsliceVariable(ItertoolVariable):
         cg.call(itertools.islice, [loader(cg, self.of), *loads])
 
 
+def _is_index(tx: Any, value: VariableTracker) -> bool:
+    return tx.lookup(value.python_type(), "__index__") is not MISSING
+
+
 @models(itertools.islice)
 def _islice(tx: Any, iterable: VariableTracker, *limits: VariableTracker) -> VariableTracker:
+    if not 1 <= len(limits) <= 3 or not all(each.is_constant() or _is_index(tx, each) for each in limits):
+        refuse_arguments("itertools.islice")
     values = [each.as_constant() if each.is_constant() else tx.index_value(each) for each in limits]
     tx.fold(itertools.islice, ((), *values))
     start, stop, step = (None, *values, None) if len(values) == 1 else (*values, None, None)[:3]

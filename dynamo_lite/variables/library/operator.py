@@ -9,7 +9,7 @@ from typing import Any
 from ...reasons import UnsupportedOperation
 from ...source import Source
 from ..attributes import MISSING
-from ..base import Args, Kwargs, VariableTracker, unsupported, wraps_type
+from ..base import Args, Kwargs, VariableTracker, refuse_arguments, unsupported, wraps_type
 from ..constant import ConstantVariable
 from ..registry import models
 from ..sequence import TupleVariable
@@ -20,6 +20,8 @@ from ..user_object import UserObjectVariable
 @models(operator.length_hint)
 def _length_hint(tx: Any, of: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
     kind = of.python_type()
+    if default is not None and not issubclass(default.python_type(), int):
+        refuse_arguments("operator.length_hint")
     if tx.lookup(kind, "__len__") is not MISSING:
         return tx.length(of)
     if tx.lookup(kind, "__length_hint__") is MISSING:
@@ -95,7 +97,8 @@ class GetterVariable(VariableTracker):
 
 
 @models(operator.itemgetter)
-def _itemgetter(tx: Any, *names: VariableTracker) -> VariableTracker:
+def _itemgetter(tx: Any, first: VariableTracker, /, *others: VariableTracker) -> VariableTracker:
+    names = first, *others
     return GetterVariable(operator.itemgetter, tuple(tx.python_value(name) for name in names))
 
 
@@ -132,7 +135,11 @@ class MethodCallerVariable(VariableTracker):
 
 
 @models(operator.methodcaller)
-def _methodcaller(tx: Any, name: VariableTracker, *args: VariableTracker, **named: VariableTracker) -> VariableTracker:
+def _methodcaller(
+    tx: Any, name: VariableTracker, /, *args: VariableTracker, **named: VariableTracker
+) -> VariableTracker:
+    if not issubclass(name.python_type(), str):
+        refuse_arguments("operator.methodcaller")
     return MethodCallerVariable(tx.python_value(name), list(args), named)
 
 

@@ -63,7 +63,7 @@ for _value in _PURE:
 
 
 @models(math.prod)
-def _prod(tx: Any, iterable: VariableTracker, start: VariableTracker | None = None) -> VariableTracker:
+def _prod(tx: Any, iterable: VariableTracker, /, *, start: VariableTracker | None = None) -> VariableTracker:
     """Of known numbers the function itself, of others one after the other."""
     items = TupleVariable(iterable.elements(tx))
     named = {} if start is None else {"start": start}

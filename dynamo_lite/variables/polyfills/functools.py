@@ -8,7 +8,7 @@ from typing import Any
 _MISSING = object()
 
 
-def reduce(function: Any, iterable: Any, initial: Any = _MISSING) -> Any:
+def reduce(function: Any, iterable: Any, initial: Any = _MISSING, /) -> Any:
     items = iter(iterable)
     if initial is _MISSING:
         initial = next(items, _MISSING)

@@ -1,0 +1,101 @@
+"""Builtins and methods in C that are given what they don't take: they raise where they are called, as CPython does."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import itertools
+import math
+import operator
+
+import pytest
+
+from programs import check, tensor
+
+CALLS = {
+    "map of nothing": lambda: map(len),
+    "slice of nothing": lambda: slice(),
+    "slice of four": lambda: slice(1, 2, 3, 4),
+    "type of two": lambda: type(1, 2),
+    "type of four": lambda: type(1, 2, 3, 4),
+    "iter of no callable": lambda: iter([1], 2),
+    "enumerate from a float": lambda: enumerate([1], 1.5),
+    "format by a number": lambda: format(1, 2),
+    "sorted by position": lambda: sorted([2, 1], len),
+    "partial of no callable": lambda: functools.partial(1, 2),
+    "partial of nothing": lambda: functools.partial(),
+    "reduce by keyword": lambda: functools.reduce(max, [1], initial=2),
+    "reduce of four": lambda: functools.reduce(max, [1], 2, 3),
+    "reduce of one": lambda: functools.reduce(max),
+    "methodcaller of a number": lambda: operator.methodcaller(1),
+    "itemgetter of nothing": lambda: operator.itemgetter(),
+    "concat of one": lambda: operator.concat([1]),
+    "indexOf by keyword": lambda: operator.indexOf([1], b=1),
+    "countOf of three": lambda: operator.countOf(1, 2, 3),
+    "length_hint by default of a list": lambda: operator.length_hint(1, []),
+    "defaultdict of no callable": lambda: collections.defaultdict(1),
+    "defaultdict of three": lambda: collections.defaultdict(list, [], []),
+    "OrderedDict of two": lambda: collections.OrderedDict([], []),
+    "islice by a float": lambda: itertools.islice([1], 1.5),
+    "islice by nothing": lambda: itertools.islice([1]),
+    "prod by position": lambda: math.prod([1.5], 2),
+    "step of zero": lambda: [1, 2][::0],
+    "step of zero in a tuple": lambda: (1, 2)[::0],
+    "delete by a step of zero": lambda: [1, 2].__delitem__(slice(None, None, 0)),
+    "text by keyword": lambda: (1, 2).__repr__(a=1),
+    "stars before no iterable": lambda: (1, 2).__ne__(*1.5),
+    "stars before a class": lambda: len(*int),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_wrong_arguments(name):
+    call = CALLS[name]
+
+    def fn(x, log):
+        y = x + 1
+        try:
+            log.append(call())
+        except (TypeError, ValueError) as error:
+            log.append((type(error).__name__, str(error)))
+        return y * 2
+
+    check(fn, tensor(2), [], graphs=None)
+
+
+def test_a_difference_is_made_as_far_as_it_comes():
+    def fn(x, items):
+        try:
+            items.difference_update([1], 2, [3])
+        except TypeError as error:
+            return x + len(items), str(error)
+
+    check(fn, tensor(2), {1, 2, 3}, graphs=None)
+
+
+def test_text_of_an_object_in_c_asks_its_class():
+    def fn(x, counter, plain):
+        return x + 1, counter.__str__(), plain.__str__(), collections.Counter("ab").__str__()
+
+    class Plain(dict):
+        def __repr__(self):
+            return "plain"
+
+    check(fn, tensor(2), collections.Counter("aab"), Plain(a=1), graphs=None)
+
+
+class Mapping:
+    def __getitem__(self, key):
+        return key
+
+
+@pytest.mark.parametrize("template", ["a", "%s", "%s%s"])
+def test_a_template_takes_an_object_with_items_for_a_mapping(template):
+    def fn(x, mapping):
+        try:
+            text = template % mapping
+        except TypeError as error:
+            text = str(error)
+        return x + 1, text.partition(" object")[0]
+
+    check(fn, tensor(2), Mapping(), graphs=None, recompiles=True)
