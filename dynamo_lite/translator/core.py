@@ -162,6 +162,8 @@ class InstructionTranslator(Operations):
 
     def note_raise(self, observed: ObservedException) -> None:
         """Remember where the root was when this was raised first."""
+        if self.parent is not None:
+            self.parent.note_raise(observed)
 
     def refuse(self, instruction: Any, why: str) -> NoReturn:
         unsupported(UnsupportedOpcode(instruction.opname, why))

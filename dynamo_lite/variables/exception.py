@@ -186,6 +186,9 @@ class ExceptionVariable(VariableTracker):
         return tx.fold(TEXTS[name], (self._value_in_c(tx),))
 
     def reconstruct(self, cg: Any) -> None:
+        if self in cg.attempt.raised_at:
+            raise NotConstant("it was raised, and has a traceback")
+
         def fill(cg: Any) -> None:
             for name, value in self.attrs.items():
                 cg.copy_top()

@@ -258,6 +258,8 @@ class UserObjectVariable(VariableTracker):
             if real is None:
                 unsupported(UnsupportedAttribute(self.describe(), "__dict__"))
             items = wrap_dict_items(tx.attempt, real, self.source.child("instance_dict"))[0]
+        for name in self.deleted:
+            items.pop(name, None)  # where it was written again it is behind the others
         for name, value in self.attrs.items():
             if value is None:
                 items.pop(name, None)

@@ -1,0 +1,112 @@
+"""Exceptions that are raised and caught while traced, and outlive their handlers."""
+
+from __future__ import annotations
+
+import traceback
+
+from programs import check, tensor
+
+
+def lines_of(error):
+    return [(frame.name, frame.line) for frame in traceback.extract_tb(error.__traceback__)]
+
+
+def raises(x):
+    raise ValueError(f"size {x.shape[0]}")
+
+
+class Holder:
+    error = None
+
+
+def test_an_exception_that_is_kept():
+    def fn(x, kept):
+        y = x + 1
+        try:
+            raises(y)
+        except ValueError as error:
+            kept.append(error)
+        z = y * 2
+        return z, lines_of(kept[0])[-2:]
+
+    check(fn, tensor(2), [], graphs=None)
+
+
+def test_an_exception_in_an_attribute():
+    def fn(x, holder):
+        y = x + 1
+        try:
+            y.shape[5]
+        except IndexError as error:
+            holder.error = error
+        return y * 2
+
+    def program(x):
+        holder = Holder()
+        y = fn(x, holder)
+        return y, len(lines_of(holder.error))
+
+    check(program, tensor(2), graphs=None)
+
+
+def test_an_exception_that_is_returned():
+    def catches(x):
+        try:
+            raises(x)
+        except ValueError as error:
+            return error
+
+    def fn(x):
+        return catches(x + 1), x * 2
+
+    def program(x):
+        error, y = fn(x)
+        return y, lines_of(error)[-2:], str(error)
+
+    check(program, tensor(2), graphs=None)
+
+
+def test_an_exception_that_is_made_alone():
+    def fn(x):
+        return x + 1, ValueError("a", 1)
+
+    check(fn, tensor(2))
+
+
+def test_a_cause_that_is_kept():
+    def fn(x, kept):
+        try:
+            try:
+                raises(x + 1)
+            except ValueError as error:
+                raise KeyError("k") from error
+        except KeyError as error:
+            kept.append(error)
+        return x * 2, [len(lines_of(each)) > 0 for each in (kept[0], kept[0].__cause__)]
+
+    check(fn, tensor(2), [], graphs=None)
+
+
+def test_what_is_said_of_an_exception_needs_no_break():
+    def fn(x, log):
+        try:
+            raises(x + 1)
+        except ValueError as error:
+            log.append(str(error))
+            log.append(error.args)
+        return x * 2
+
+    check(fn, tensor(2), [])
+
+
+def test_an_attribute_that_was_deleted_comes_back_last():
+    def fn(x, thing):
+        thing.a = x + 1
+        del thing.error
+        thing.c = 2
+        thing.error = 5
+        return x * 2, list(vars(thing)), dict(vars(thing))
+
+    thing = Holder()
+    thing.error = 1
+    check(fn, tensor(2), thing)
