@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import types
 from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defaultdict
 
@@ -210,6 +211,35 @@ def ordered_dict_methods(x, n):
         list(reversed(d)),
         d.copy(),
     )
+
+
+def noted():
+    made = OrderedDict(a=1, b=2)
+    made.note = 3
+    return made
+
+
+@program(inputs=(noted(), tensor(3)), others=[(OrderedDict(a=1, b=2), tensor(3, seed=1))])
+def attributes_of_an_ordered_dict(d, x):
+    before = getattr(d, "note", None), dict(vars(d))
+    d.note = x + 1
+    d.added = [x]
+    CUT
+    if before[0]:
+        del d.note
+    made = OrderedDict(c=x)
+    made.note = d.added
+    return x * 2, before, vars(d), made, vars(made), vars(d.copy()), made == OrderedDict(c=x), hasattr(made, "absent")
+
+
+@program(inputs=(noted(), tensor(3)))
+def copies_of_an_ordered_dict_with_attributes(d, x):
+    d.list = [1]
+    shallow, deep = copy.copy(d), copy.deepcopy(d)
+    CUT
+    d["c"] = 5
+    d.note = 7
+    return x + 1, shallow, vars(shallow), deep, vars(deep), shallow.list is d.list, deep.list is d.list
 
 
 @program()

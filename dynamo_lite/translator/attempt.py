@@ -25,6 +25,7 @@ from ..variables.constant import CONSTANT_TYPES, ConstantVariable
 from ..variables.function import GlobalScope
 from ..variables.lookup import is_heap_type
 from ..variables.mapping import DictVariable
+from ..variables.ordered import OrderedDictVariable
 from ..variables.sequence import ListVariable, SizeVariable, SliceVariable, TupleVariable
 from ..variables.sets import set_of_constants
 from ..variables.settle import settle
@@ -280,11 +281,16 @@ class Attempt:
         return found
 
 
-def _make_dict(attempt: Attempt, value: dict[Any, Any]) -> VariableTracker:
-    made = DictVariable({}, None, None, type(value))
+def _make_dict(attempt: Attempt, value: dict[Any, Any], made: DictVariable | None = None) -> VariableTracker:
+    made = DictVariable({}) if made is None else made
     for key, item in value.items():
         made.put(attempt, attempt.make(key), attempt.make(item))
     return made
+
+
+def _make_ordered_dict(attempt: Attempt, value: OrderedDict[Any, Any]) -> VariableTracker:
+    attributes = {name: attempt.make(each) for name, each in vars(value).items()}
+    return _make_dict(attempt, value, OrderedDictVariable({}).with_attributes(attributes))
 
 
 _MAKERS: dict[type, Any] = {
@@ -293,7 +299,7 @@ _MAKERS: dict[type, Any] = {
     torch.Size: lambda attempt, value: SizeVariable([attempt.make(item) for item in value]),
     slice: lambda attempt, value: SliceVariable([attempt.make(p) for p in (value.start, value.stop, value.step)]),
     dict: _make_dict,
-    OrderedDict: _make_dict,
+    OrderedDict: _make_ordered_dict,
     set: set_of_constants,
     frozenset: set_of_constants,
     torch.SymInt: make_number,

@@ -299,7 +299,7 @@ def _build_class(
     namespace: VariableTracker = DictVariable({})
     if isinstance(class_lookup(meta, "__prepare__"), classmethod):
         namespace = tx.call(maker.getattr(tx, "__prepare__"), parts, kwargs).realize()
-        if type(namespace) is not DictVariable:
+        if not isinstance(namespace, DictVariable):
             _refuse(text, "its namespace is no dict")
     cell = tx.run_class_body(function, namespace)
     made = tx.call(maker, [*parts, namespace], kwargs).realize()
@@ -362,7 +362,7 @@ def make_class(
     text = name.as_constant()
     parts = [base.realize() for base in bases.elements(tx)]
     real = _real_bases(text, parts)
-    if type(namespace) is not DictVariable or not isinstance(meta, ClassVariable):
+    if not isinstance(namespace, DictVariable) or not isinstance(meta, ClassVariable):
         _refuse(text, "its namespace is no dict")
     items = {key: value.realize() for key, value in namespace.items.items()}  # type: ignore[attr-defined]
     if any(not isinstance(key, str) for key in items):

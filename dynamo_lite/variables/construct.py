@@ -18,6 +18,7 @@ from .exception import ExceptionVariable, has_fields, makes_its_instances
 from .function import CellVariable
 from .lookup import is_heap_type, is_instantiable
 from .mapping import DictVariable, MappingProxyVariable
+from .ordered import OrderedDictVariable
 from .property_object import PropertyVariable
 from .registry import known_call, models, models_class_method
 from .sequence import ListVariable, NamedTupleVariable, TupleVariable, is_namedtuple_class, is_struct_sequence
@@ -208,7 +209,7 @@ def _dict(tx: Any, /, *args: VariableTracker, **kwargs: VariableTracker) -> Vari
 def _ordered_dict(tx: Any, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     if len(args) > 1:
         refuse_arguments("OrderedDict")
-    made = DictVariable({}, None, None, OrderedDict)
+    made = OrderedDictVariable({})
     made.method_update(tx, *args, **kwargs)
     return made
 

@@ -32,7 +32,7 @@ from .text import bracketed, reprs
 
 
 class DictVariable(VariableTracker):
-    """A dict, OrderedDict or defaultdict. ``items``: key -> tracker; ``keys``: key -> the key's tracker."""
+    """A dict or defaultdict. ``items``: key -> tracker; ``keys``: key -> the key's tracker."""
 
     __slots__ = ("items", "keys", "cls", "factory")
     answers_equality = True
@@ -50,6 +50,10 @@ class DictVariable(VariableTracker):
         self.keys = keys if keys is not None else {}
         self.cls = cls
         self.factory = factory
+
+    def like(self, items: dict[Any, VariableTracker], keys: dict[Any, VariableTracker]) -> DictVariable:
+        """A new one of this class."""
+        return DictVariable(items, keys, None, self.cls, self.factory)
 
     def python_type(self) -> type:
         return self.cls
@@ -87,7 +91,7 @@ class DictVariable(VariableTracker):
         return self.items.values()
 
     def with_contained(self, tx: Any, new: Iterator[VariableTracker]) -> VariableTracker:
-        made = DictVariable({}, None, None, self.cls)
+        made = self.like({}, {})
         for key, item in zip(self.items, new):
             made.put(tx, self.key_variable(key), item)
         return made
@@ -248,7 +252,7 @@ class DictVariable(VariableTracker):
         return ConstantVariable(None)
 
     def method_copy(self, tx: Any) -> DictVariable:
-        return DictVariable(dict(self.items), dict(self.keys), None, self.cls, self.factory)
+        return self.like(dict(self.items), dict(self.keys))
 
     def method_keys(self, tx: Any) -> VariableTracker:
         return DictViewVariable(self, "keys")
@@ -319,11 +323,12 @@ class DictVariable(VariableTracker):
             else:
                 cg.call(self.cls, [])
 
-        def fill(cg: Any) -> None:
-            if self.items:
-                cg.call_with_top(self.cls.update, [lambda: self.load_items(cg)])
+        cg.make_then_fill(self, new, self.fill)
 
-        cg.make_then_fill(self, new, fill)
+    def fill(self, cg: Any) -> None:
+        """New and empty one on the stack: give it what it holds; leave it there."""
+        if self.items:
+            cg.call_with_top(self.cls.update, [lambda: self.load_items(cg)])
 
     def replay(self, cg: Any) -> None:
         refill = refill_ordered if self.cls is OrderedDict else _refill_dict
@@ -542,10 +547,10 @@ def wrap_dict_items(attempt: Any, value: Any, source: Source) -> tuple[dict[Any,
     return items, keys
 
 
-@wraps_type(dict, OrderedDict)
+@wraps_type(dict)
 def _wrap_dict(attempt: Any, value: dict[Any, Any], source: Source) -> VariableTracker:
-    source.check("type", type(value))
-    return DictVariable(*wrap_dict_items(attempt, value, source), source, type(value))
+    source.check("type", dict)
+    return DictVariable(*wrap_dict_items(attempt, value, source), source)
 
 
 def _shown(attempt: Any, value: Any, source: Source) -> DictVariable | None:

@@ -20,6 +20,7 @@ from ..identity import IdVariable
 from ..instance_dict import InstanceDictVariable
 from ..keys import key_of
 from ..mapping import DictVariable
+from ..ordered import OrderedDictVariable
 from ..registry import models
 from ..sequence import ListVariable, NamedTupleVariable, SizeVariable, TupleVariable
 from ..sets import SetVariable
@@ -56,6 +57,7 @@ _ATOMIC = frozenset(
 _COPIERS: dict[type, Copier] = {
     **dict.fromkeys(_ATOMIC, _itself),
     **dict.fromkeys((ListVariable, DictVariable, SetVariable, DequeVariable), _copied_by_method),
+    OrderedDictVariable: lambda tx, of: of.method_copy(tx).with_attributes(of.namespace(tx).items),
     TupleVariable: _itself,
     SizeVariable: lambda tx, of: of.make(list(of.items)),
     NamedTupleVariable: lambda tx, of: _like(tx, of, list(of.items)),
@@ -136,12 +138,16 @@ class _DeepCopy:
         made.items.extend(self.copy(item) for item in of.items)
         return made
 
-    def _dict(self, of: DictVariable) -> VariableTracker:
-        factory = None if of.factory is None else self.copy(of.factory)
-        made = self._note(of, DictVariable({}, None, None, of.cls, factory))
+    def _dict(self, of: DictVariable) -> Any:
+        made = self._note(of, of.like({}, {}))
+        made.factory = None if of.factory is None else self.copy(of.factory)
         for key, value in of.items.items():
             made.put(self._tx, self.copy(of.key_variable(key)), self.copy(value))
         return made
+
+    def _ordered_dict(self, of: OrderedDictVariable) -> VariableTracker:
+        made: OrderedDictVariable = self._dict(of)
+        return made.with_attributes({name: self.copy(each) for name, each in of.namespace(self._tx).items.items()})
 
     def _instance_dict(self, of: InstanceDictVariable) -> VariableTracker:
         return self._dict(of.of.namespace(self._tx))
@@ -170,6 +176,7 @@ _DEEP_COPIERS: dict[type, Any] = {
     NamedTupleVariable: _DeepCopy._named_tuple,
     DequeVariable: _DeepCopy._deque,
     DictVariable: _DeepCopy._dict,
+    OrderedDictVariable: _DeepCopy._ordered_dict,
     InstanceDictVariable: _DeepCopy._instance_dict,
     SetVariable: _DeepCopy._set,
     MethodVariable: _DeepCopy._method,
