@@ -58,6 +58,7 @@ _TORCH_INLINED = (
             ("amp",),
             ("_utils.py",),
             ("__init__.py",),
+            ("__future__.py",),
             ("backends",),
             ("_VF.py",),
             ("_functorch", "functional_call.py"),

@@ -321,9 +321,17 @@ def test_frozen_inside():
 def test_state_dictionary_inside():
     def fn(m, x):
         state = m.state_dict()
-        return m(x), sorted(state), state["first.weight"] * 2
+        return m(x), sorted(state), state["first.weight"] * 2, state._metadata
 
-    check(fn, net().eval(), tensor(2, 3), graphs=None)
+    check(fn, net().eval(), tensor(2, 3))
+
+
+def test_state_loaded_inside():
+    def fn(m, other, x):
+        missing, unexpected = m.load_state_dict(other.state_dict(), strict=False)
+        return m(x), missing, unexpected, other.state_dict()["first.bias"] is other.first.bias
+
+    check(fn, net().eval(), net().eval(), tensor(2, 3))
 
 
 def test_functional_call():

@@ -272,6 +272,8 @@ _FACTS: tuple[Callable[..., Any], ...] = (
     torch.is_inference_mode_enabled,
     torch.is_autocast_enabled,
     torch.is_autocast_cpu_enabled,
+    torch.get_autocast_cpu_dtype,
+    torch.get_autocast_gpu_dtype,
     torch.get_autocast_dtype,
     torch.is_autocast_cache_enabled,
     torch.get_default_dtype,
