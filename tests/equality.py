@@ -6,6 +6,7 @@ import enum
 import functools
 import itertools
 import struct
+import sys
 import types
 from collections import OrderedDict, deque
 from typing import Any
@@ -101,10 +102,12 @@ class Pairing:
 
     @staticmethod
     def _same_class_made_twice(one: Any, other: Any) -> bool:
-        """A ``class`` statement inside of the program makes a new class each run."""
+        """A ``class`` statement or ``namedtuple`` inside of the program makes a new class each run."""
         if not (isinstance(one, type) and isinstance(other, type)) or one is other:
             return False
-        return "<locals>" in one.__qualname__ and one.__qualname__ == other.__qualname__
+        name = one.__qualname__
+        inside = "<locals>" in name or not hasattr(sys.modules[one.__module__], name.partition(".")[0])
+        return inside and name == other.__qualname__
 
     def _pair(self, one: Any, other: Any, where: str) -> bool:
         """Note that two objects stand for each other; False if that was known."""

@@ -437,14 +437,6 @@ def enum_inside(x, n):
 
 
 @program(graphs=(1, 2), breaks=(0, 2), recompiles=True)
-def namedtuple_inside(x, n):
-    Pair = collections.namedtuple("Pair", "a b")
-    pair = Pair(x, n)
-    CUT
-    return pair.a * pair.b
-
-
-@program(graphs=(1, 2), breaks=(0, 2), recompiles=True)
 def typed_namedtuple_inside(x, n):
     class Pair(typing.NamedTuple):
         a: typing.Any

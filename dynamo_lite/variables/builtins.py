@@ -19,7 +19,6 @@ from .registry import models, models_raw
 from .sequence import ListVariable, SequenceVariable, SliceVariable
 from .sets import SetVariable
 from .symbolic import SymbolicNumber, call_on_numbers
-from .user_object import UserObjectVariable
 
 # -- polyfills ---------------------------------------------------------------------------------------------------------
 
@@ -311,8 +310,3 @@ def _slice(tx: Any, *parts: VariableTracker) -> VariableTracker:
 @models(range)
 def _range(tx: Any, *parts: VariableTracker) -> VariableTracker:
     return tx.make(tx.fold(range, [p.as_constant() if p.is_constant() else tx.index_value(p) for p in parts]))
-
-
-@models(object.__new__)
-def _object_new(tx: Any, cls: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    return UserObjectVariable(None, cls.as_constant())

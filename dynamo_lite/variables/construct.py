@@ -177,10 +177,15 @@ def _tuple(tx: Any, items: VariableTracker | None = None) -> VariableTracker:
     return TupleVariable([] if items is None else list(items.elements(tx)))
 
 
+def _real(cls: VariableTracker) -> Any:
+    """The class, or the stand-in of one that was made inside."""
+    return cls.value if isinstance(cls, ClassVariable) else cls.as_constant()
+
+
 @models(tuple.__new__)
 def _tuple_new(tx: Any, cls: VariableTracker, items: VariableTracker | None = None) -> VariableTracker:
     found = [] if items is None else items.elements(tx)
-    kind = cls.as_constant()
+    kind = _real(cls)
     if kind is tuple:
         return TupleVariable(found)
     if is_namedtuple_class(kind):
@@ -188,10 +193,23 @@ def _tuple_new(tx: Any, cls: VariableTracker, items: VariableTracker | None = No
     return UserObjectVariable(None, kind, None, TupleVariable(found))
 
 
+@models(object.__new__)
+def _object_new(tx: Any, cls: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    kind = _real(cls)
+    if payload_base(kind) is not None:
+        unsupported(UnknownCall("object.__new__()", f"{cls.describe()} makes its instances in C"))
+    if args or kwargs:
+        if tx.lookup(kind, "__new__") is not object.__new__:
+            tx.raise_error(TypeError, "object.__new__() takes exactly one argument (the type to instantiate)")
+        if tx.lookup(kind, "__init__") is object.__init__:
+            tx.raise_error(TypeError, f"{kind.__name__}() takes no arguments")
+    return new_instance(tx, kind, [], {})
+
+
 def _container_new(kind: type) -> None:
     @models(kind.__new__)
     def new(tx: Any, cls: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-        return new_instance(tx, cls.as_constant(), list(args), kwargs)
+        return new_instance(tx, _real(cls), list(args), kwargs)
 
 
 for _kind in (dict, OrderedDict, list, set, *PLAIN):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import types
-from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -264,10 +262,6 @@ class SizeVariable(TupleVariable):
         cg.call(torch.Size, [lambda: TupleVariable.reconstruct(self, cg)])
 
 
-_FIELDS = frozenset({type(namedtuple("_Named", "item").item), types.MemberDescriptorType})  # type: ignore[attr-defined]
-"""What a class has under the name of one of its items."""
-
-
 class NamedTupleVariable(TupleVariable):
     """An instance of a named tuple class, or of a struct sequence (``torch.return_types``)."""
 
@@ -305,9 +299,8 @@ class NamedTupleVariable(TupleVariable):
         return VariableTracker.cache_key(self, tx)
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
-        fields = self.fields()
-        if name in fields and type(tx.lookup(self.cls, name)) in _FIELDS:
-            return self.items[fields.index(name)]
+        if self.structured and name in self.fields():
+            return self.items[self.fields().index(name)]
         return tx.generic_getattr(self, name)
 
     def is_plain(self, tx: Any) -> bool:
@@ -721,8 +714,9 @@ def is_struct_sequence(cls: type) -> bool:
 
 
 def is_namedtuple_class(cls: type) -> bool:
-    """Made by ``namedtuple`` or ``typing.NamedTuple`` (or derived from one), or a struct sequence."""
-    if not issubclass(cls, tuple) or cls is tuple:
+    """Made by ``namedtuple`` or ``typing.NamedTuple``, or a struct sequence. (A class derived from one, whose instances
+    have a ``__dict__``, makes objects with a tuple's items.)"""
+    if not issubclass(cls, tuple) or cls is tuple or cls.__dictoffset__:
         return False
     if is_struct_sequence(cls):
         return True

@@ -136,8 +136,9 @@ class UserObjectVariable(VariableTracker):
         return (self,) if is_asked(self.cls) else ()
 
     def as_fx(self) -> tuple[Any, Any]:
-        """A number of the program's own class is a number to an operator."""
-        if isinstance(self.payload, ConstantVariable):
+        """A number or sequence of the program's own class is a number or sequence to an operator, whatever the class
+        says of it."""
+        if isinstance(self.payload, (ConstantVariable, SequenceVariable)):
             return self.payload.as_fx()
         return super().as_fx()
 

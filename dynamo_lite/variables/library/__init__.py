@@ -5,6 +5,7 @@
 from importlib.util import find_spec
 
 from . import (
+    collections,
     copy,
     functools,
     importlib,

@@ -1,0 +1,258 @@
+"""Named tuples: classes made inside, classes derived from one, fields that are hidden, attributes beside the items."""
+
+from __future__ import annotations
+
+import abc
+import collections
+import copy
+import typing
+
+import pytest
+import torch
+
+from cuts import Programs, run_program
+from programs import check, tensor
+
+program = Programs(cut_recompiles=True)
+CUT = None
+LOG: list[int] = []
+Pair = collections.namedtuple("Pair", "a b")
+
+
+class Product(Pair):
+    """Its instances have a ``__dict__``."""
+
+    def product(self):
+        return self.a * self.b
+
+
+class Hidden(Pair):
+    __slots__ = ()
+
+    @property
+    def a(self):
+        return 7
+
+
+class Filled(Pair):
+    __slots__ = ()
+
+    def __new__(cls, a, b=4):
+        return super().__new__(cls, a, b)
+
+
+@program()
+def class_inside(x, n):
+    Point = collections.namedtuple("Point", ["a", "b"])
+    point = Point(x + 1, n)
+    CUT
+    return point.a * point.b, Point._fields, point._replace(b=3).b, isinstance(point, Point), type(point) is Point
+
+
+@program()
+def instance_and_class_escape(x, n):
+    Point = collections.namedtuple("Point", "a, b c", defaults=[5, x])
+    point = Point(x)
+    CUT
+    made = Point._make([1, 2, 3])
+    return x + 1, point, Point, point.c, Point._field_defaults, point._asdict(), made, repr(made), Point.__match_args__
+
+
+@program()
+def its_texts(x, n):
+    Point = collections.namedtuple("Point", "a b", module="somewhere")
+    Other = collections.namedtuple("Other", "a")
+    CUT
+    return x + 1, Point.__doc__, Point.__module__, Other.__module__, Point.__name__, Point.__new__.__doc__
+
+
+@program()
+def two_of_one_name(x, n):
+    One, Other = collections.namedtuple("One", "a b"), collections.namedtuple("One", "a b")
+    CUT
+    one, other = One(x, 1), Other(x, 1)
+    return x + 1, one, other, One is Other, isinstance(one, Other), One(1, 2) == Other(1, 2), {One(1, 2): 3}[(1, 2)]
+
+
+@program()
+def names_from_an_iterator(x, n):
+    Point = collections.namedtuple("Point", (letter for letter in "abc"), rename=True, defaults=(n,))
+    Renamed = collections.namedtuple("Renamed", ["a", "a", "def"], rename=True)
+    CUT
+    return x * Point(1, 2).c, Renamed._fields, Point(1, 2) < Point(1, 3), hash(Point(1, 2, 3)) == hash((1, 2, 3))
+
+
+@program()
+def matched(x, n):
+    Point = collections.namedtuple("Point", "a b")
+    CUT
+    match Point(x, n):
+        case Point(a, b=3):
+            return a + 1
+        case Point(a=a):
+            return a - 1
+
+
+@program()
+def derived_inside(x, n):
+    class Point(collections.namedtuple("Point", "a b")):
+        __slots__ = ()
+
+        def total(self):
+            return self.a + self.b
+
+    class Loose(Point):
+        pass
+
+    loose = Loose(x, n)
+    loose.extra = 2
+    CUT
+    return Point(x, n).total(), loose.total() * loose.extra, loose, Loose._make([1, 2])
+
+
+@program()
+def wrong_names(x, n):
+    texts = []
+    for given in ("a a", "def", "_a", "1"):
+        try:
+            collections.namedtuple("Point", given)
+        except ValueError as error:
+            texts.append(str(error))
+    try:
+        collections.namedtuple("Point", "a b")(1)
+    except TypeError as error:
+        texts.append(str(error))
+    CUT
+    return x + 1, texts
+
+
+@program()
+def fields_that_a_class_hides(x, n):
+    CUT
+    return x + Hidden(1, 2).a, Hidden(1, 2)[0], Hidden(1, 2)._asdict()
+
+
+@program()
+def attributes_beside_the_items(x, n):
+    made = Product(x, n)
+    made.scale = 3
+    made.other = x + 1
+    CUT
+    return made.product() * made.scale, made, vars(made), Product(1, 2) == (1, 2), [*made], len(made), made[1]
+
+
+@program()
+def made_by_its_own_new(x, n):
+    CUT
+    return x * Filled(1).b, Filled(1), Filled(x, 3)._replace(b=n), copy.copy(Filled(x))
+
+
+@pytest.mark.parametrize(("place", "kind"), program.parameters())
+def test_program(place, kind):
+    run_program(place, kind)
+
+
+def given(a, b, **attributes):
+    made = Product(a, b)
+    made.__dict__.update(attributes)
+    return made
+
+
+def test_attributes_of_an_argument():
+    def fn(x, made):
+        made.seen = made.seen + 1
+        return made.product() * made.seen + made.scale
+
+    check(
+        fn,
+        tensor(3),
+        given(tensor(3), 2, seen=1, scale=3),
+        others=[(tensor(3), given(tensor(3), 2, seen=1, scale=4))],
+        operators=3,
+    )
+
+
+def test_a_hidden_field_of_an_argument():
+    check(lambda x, made: x + made.a, tensor(3), Hidden(1, 2), others=[(tensor(3), Hidden(5, 2))])
+
+
+class Items(tuple):
+    def __new__(cls, *items):
+        return super().__new__(cls, items)
+
+
+class Listed(list):
+    pass
+
+
+@pytest.mark.parametrize("make", [lambda *a: Product(*a), Items, lambda *a: Listed(a)], ids=["named", "tuple", "list"])
+def test_operators_take_the_items_of_the_programs_own_sequences(make):
+    def fn(x):
+        return torch.cat(make(x, x)), x.view(make(1, 3)), torch.zeros(make(2, 2))
+
+    check(fn, tensor(3), operators=3)
+
+
+# -- object.__new__ ----------------------------------------------------------------------------------------------------
+
+
+class Abstract(abc.ABC):
+    def __new__(cls, *args):
+        return super().__new__(cls)
+
+    @abc.abstractmethod
+    def area(self): ...
+
+
+class Mourned:
+    def __new__(cls):
+        return super().__new__(cls)
+
+    def __del__(self):
+        LOG.append(1)
+
+
+class PassedOn:
+    def __new__(cls, *args):
+        return object.__new__(cls, *args)
+
+
+@pytest.mark.parametrize(
+    "make", [Abstract, lambda: object.__new__(Abstract), lambda: PassedOn(1)], ids=["abstract", "by_object", "too_many"]
+)
+def test_object_new_refuses(make):
+    def fn(x):
+        try:
+            make()
+        except TypeError as error:
+            return x + 1, str(error)
+
+    check(fn, tensor(3))
+
+
+def test_instances_that_are_mourned_by_object_new():
+    def fn(x):
+        LOG.clear()
+        made = Mourned()
+        del made
+        return x + len(LOG)
+
+    check(fn, tensor(3), graphs=None, breaks=1)
+
+
+def test_instances_of_classes_inside_by_object_new():
+    def fn(x):
+        class Thing:
+            def __new__(cls):
+                return object.__new__(cls)
+
+            def shifted(self):
+                return x + 1
+
+        class Table(dict):
+            def __new__(cls, **items):
+                return dict.__new__(cls)
+
+        return Thing().shifted(), Table(a=1), typing.cast(typing.Any, Thing())
+
+    check(fn, tensor(3))
