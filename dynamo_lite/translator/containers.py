@@ -167,27 +167,58 @@ def match_keys(tx: Any, instruction: Any) -> None:
 @opcode("MATCH_CLASS")
 def match_class(tx: Any, instruction: Any) -> None:
     names, cls, subject = tx.pop(), tx.pop(), tx.pop()
-    if not tx.is_instance(subject, cls):
-        tx.stack.append(ConstantVariable(None))
-        return
-    count = instruction.arg
-    attributes: list[str] = []
+    if not issubclass(cls.python_type(), type):
+        tx.fold(_match_by_no_class, ())
+    found = _attributes(tx, subject, cls, instruction.arg, names) if tx.is_instance(subject, cls) else None
+    tx.stack.append(ConstantVariable(None) if found is None else TupleVariable(found))
+
+
+def _match_by_no_class() -> None:
+    """Versions of Python differ in what they say of it."""
+    no_class: Any = None
+    match None:
+        case no_class():
+            pass
+
+
+def _attributes(
+    tx: Any, subject: VariableTracker, cls: VariableTracker, count: int, names: VariableTracker
+) -> list[VariableTracker] | None:
+    """What a class pattern is held against; None where the subject lacks one of the attributes."""
     found: list[VariableTracker] = []
+    attributes: list[str] = []
+    kind = cls.value  # type: ignore[attr-defined]
     if count:
-        match_args = getattr(cls.as_constant(), "__match_args__", None)
-        if match_args is None and count == 1 and cls.as_constant() in _SELF_MATCH:
+        declared = tx.attribute_or_none(cls, "__match_args__")
+        if declared is not None and declared.realize().python_type() is not tuple:
+            name = declared.realize().python_type().__name__
+            tx.raise_error(TypeError, f"{kind.__name__}.__match_args__ must be a tuple (got {name})")
+        by_itself = declared is None and bool(kind.__flags__ & _MATCH_SELF)
+        positional = [] if declared is None else declared.elements(tx)
+        allowed = 1 if by_itself else len(positional)
+        if allowed < count:
+            what = f"{allowed} positional sub-pattern{'' if allowed == 1 else 's'} ({count} given)"
+            tx.raise_error(TypeError, f"{kind.__name__}() accepts {what}")
+        if by_itself:
             found.append(subject)
-        elif match_args is None or len(match_args) < count:
-            tx.raise_error(TypeError, f"{cls.as_constant().__name__}() accepts fewer positional sub-patterns")
-        else:
-            attributes.extend(match_args[:count])
+        attributes.extend(_match_arg(tx, each.realize()) for each in positional[:count])
     attributes.extend(names.as_constant())
-    for name in attributes:
-        if not tx.has_attribute(subject, name):
-            tx.stack.append(ConstantVariable(None))
-            return
-        found.append(subject.getattr(tx, name))
-    tx.stack.append(TupleVariable(found))
+    for at, name in enumerate(attributes):
+        if name in attributes[:at]:
+            tx.raise_error(TypeError, f"{kind.__name__}() got multiple sub-patterns for attribute {name!r}")
+        value = tx.attribute_or_none(subject, name)
+        if value is None:
+            return None
+        found.append(value)
+    return found
 
 
-_SELF_MATCH = frozenset({bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple})
+def _match_arg(tx: Any, name: VariableTracker) -> str:
+    if name.python_type() is not str:
+        kind = name.python_type().__name__
+        tx.raise_error(TypeError, f"__match_args__ elements must be strings (got {kind})")
+    return tx.python_value(name)  # type: ignore[no-any-return]
+
+
+_MATCH_SELF = 1 << 22
+"""A class whose instances are matched as a whole, as those of what derives from it are."""

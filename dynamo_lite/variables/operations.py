@@ -431,13 +431,16 @@ class Operations:
 
     def has_attribute(self, variable: VariableTracker, name: str) -> bool:
         """``hasattr``."""
+        return self.attribute_or_none(variable, name) is not None
+
+    def attribute_or_none(self, variable: VariableTracker, name: str) -> VariableTracker | None:
+        """The attribute, which is asked for once; None where that raises AttributeError."""
         try:
-            variable.getattr(self, name)
+            return variable.getattr(self, name)
         except ObservedException as observed:
             if issubclass(observed.error.python_type(), AttributeError):
-                return False
+                return None
             raise
-        return True
 
     def getattr_by_hook(self, variable: VariableTracker, hook: VariableTracker, name: str) -> VariableTracker:
         """Through the class's own ``__getattribute__``, then its ``__getattr__``."""

@@ -1,0 +1,215 @@
+"""Class patterns of ``match``: what they ask the class and the subject, how often, and what they refuse."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from programs import check, tensor
+from table import Table
+
+programs = Table()
+ASKED: list[str] = []
+
+
+class MyInt(int):
+    """Matched as a whole, like int."""
+
+
+class Named(int):
+    __match_args__ = ("real",)
+
+
+class Pair:
+    __match_args__ = ("a", "b")
+
+    def __init__(self, a, b=2):
+        self.a, self.b = a, b
+
+
+class Listed:
+    __match_args__ = ["a"]  # noqa: RUF012 -- no tuple, which is the point
+
+
+class Numbered:
+    __match_args__ = (1,)
+
+
+class Asked:
+    @property
+    def v(self):
+        ASKED.append("v")
+        return 3
+
+    @property
+    def absent(self):
+        raise AttributeError("absent")
+
+    @property
+    def wrong(self):
+        raise ValueError("wrong")
+
+
+class Meta(type):
+    @property
+    def __match_args__(cls):
+        ASKED.append("meta")
+        return ("a",)
+
+
+class ByMeta(metaclass=Meta):
+    a = 5
+
+
+@programs(tensor(3))
+def a_class_derived_from_int(x):
+    match MyInt(3):
+        case MyInt(value):
+            return x + value
+
+
+@programs(tensor(3))
+def a_class_derived_from_int_with_names(x):
+    match Named(3):
+        case Named(value):
+            return x + value
+
+
+@programs(tensor(3))
+def by_position_and_by_name(x):
+    match Pair(x):
+        case Pair(a, b=3):
+            return x + a
+        case Pair(a, 2):
+            return x - a
+
+
+@programs(tensor(3), recompiles=True)
+def a_class_inside(x):
+    class Thing:
+        __match_args__ = ("z",)
+
+        def __init__(self):
+            self.z = 4
+
+    match Thing():
+        case Thing(z):
+            return x + z
+
+
+@programs(tensor(3))
+def properties_are_asked_once(x):
+    ASKED.clear()
+    match Asked():
+        case Asked(absent=1):
+            return x
+        case Asked(v=4):
+            return x - 1
+        case Asked(v=3):
+            return x + len(ASKED)
+
+
+@programs(tensor(3))
+def the_metaclass_is_asked(x):
+    ASKED.clear()
+    match ByMeta():
+        case ByMeta(5):
+            return x + len(ASKED)
+
+
+@programs(tensor(3))
+def other_patterns(x):
+    match {"a": 1, "b": [1, 2, x]}:
+        case {"a": int(i), "b": [_, *rest], **others}:
+            return rest[1] + i, others
+
+
+REFUSED: list = []
+
+
+@REFUSED.append
+def what_a_property_raises(x):
+    match Asked():
+        case Asked(wrong=3):
+            return x
+
+
+@REFUSED.append
+def names_that_are_no_tuple(x):
+    match Listed():
+        case Listed(a):
+            return x + a
+
+
+@REFUSED.append
+def a_name_that_is_no_text(x):
+    match Numbered():
+        case Numbered(a):
+            return x + a
+
+
+@REFUSED.append
+def too_many(x):
+    match Pair(x):
+        case Pair(a, b, c):
+            return a + b + c
+
+
+@REFUSED.append
+def no_names(x):
+    match Asked():
+        case Asked(a):
+            return x + a
+
+
+@REFUSED.append
+def one_attribute_twice(x):
+    match Pair(x):
+        case Pair(_, a=2):
+            return x
+
+
+@REFUSED.append
+def no_class(x):
+    kinds = (int, float)
+    match 3:
+        case kinds():
+            return x
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_program(case):
+    case.run()
+
+
+@pytest.mark.parametrize("kind", range(7))
+def test_refused(kind):
+    fn = REFUSED[kind]
+
+    def caught(x):
+        try:
+            return fn(x)
+        except (TypeError, ValueError) as error:
+            return x + 1, str(error)
+
+    check(caught, tensor(3))
+
+
+def test_names_that_change_between_calls():
+    class Changed:
+        __match_args__ = ("a",)
+        a, b = 1, 2
+
+    def fn(x, value):
+        match value:
+            case Changed(1):
+                return x + 1
+            case _:
+                return x - 1
+
+    compiled = dl.compile(fn, backend="eager")
+    x, value = tensor(3), Changed()
+    assert torch.equal(compiled(x, value), x + 1)
+    Changed.__match_args__ = ("b",)
+    assert torch.equal(compiled(x, value), x - 1)
