@@ -153,9 +153,11 @@ class PyCodegen:
         self._call(0)
 
     def delete_from(self, namespace: dict[str, Any], name: str) -> None:
-        self.load_const(namespace)
-        self.load_const(name)
-        self.op("DELETE_SUBSCR")
+        """Whether it was there before or not: the program may have put it there."""
+        self.call(
+            dict.pop, [lambda: self.load_const(namespace), lambda: self.load_const(name), lambda: self.load_const(None)]
+        )
+        self.pop_top()
 
     def store_into(self, namespace: dict[str, Any], name: str) -> None:
         """The value is on the stack."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import types
 
+import pytest
 import torch
 
 import dynamo_lite as dl
@@ -642,3 +644,32 @@ def test_many_effects_in_a_loop():
         return log
 
     check(fn, tensor(2), [], {}, graphs=1)
+
+
+class Slotted:
+    __slots__ = ("passing",)
+
+
+def a_function():
+    """Given an attribute that it does not keep."""
+
+
+@pytest.mark.parametrize(
+    "target",
+    [Thing(), Slotted(), a_function, torch.nn.Linear(1, 1), torch.ones(1), types.SimpleNamespace()],
+    ids=["object", "slots", "function", "module", "tensor", "namespace"],
+)
+@pytest.mark.parametrize("there_first", [False, True])
+def test_an_attribute_that_comes_and_goes(target, there_first):
+    def fn(x):
+        target.passing = x.shape[0]
+        y = x + target.passing
+        del target.passing
+        return y
+
+    compiled = dl.compile(fn, backend="eager")
+    for there in (there_first, not there_first, there_first):
+        if there:
+            target.passing = 1
+        assert torch.equal(compiled(tensor(2)), tensor(2) + 2)
+        assert not hasattr(target, "passing")

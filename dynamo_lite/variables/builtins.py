@@ -12,6 +12,7 @@ from .base import Args, Exhausted, Kwargs, ObservedException, VariableTracker, r
 from .class_statement import make_class
 from .constant import ConstantVariable
 from .function import FunctionVariable
+from .instance_dict import globals_of
 from .iterator import CallableIterator, EnumerateVariable, FilterVariable, MapVariable, ZipVariable
 from .keys import key_of, same_in_every_call, slot_hash
 from .lookup import is_heap_type
@@ -211,6 +212,11 @@ def _vars(tx: Any, of: VariableTracker) -> VariableTracker:
     if not tx.has_attribute(of, "__dict__"):
         tx.raise_error(TypeError, "vars() argument must have __dict__ attribute")
     return of.getattr(tx, "__dict__")
+
+
+@models(globals)
+def _globals(tx: Any) -> VariableTracker:
+    return globals_of(tx, tx.scope)
 
 
 @models(dir)

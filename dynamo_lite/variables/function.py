@@ -24,7 +24,7 @@ from .base import (
     wraps_type,
 )
 from .constant import ConstantVariable
-from .instance_dict import InstanceDictVariable
+from .instance_dict import InstanceDictVariable, globals_of
 from .mapping import DictVariable, wrap_dict_items
 from .sequence import TupleVariable
 from .symbols import COMPARE
@@ -119,12 +119,22 @@ class GlobalScope:
     def store(self, name: str, value: VariableTracker | None) -> None:
         self.attempt.effects.write_global(self, name, value)
 
+    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+        return self.load(name)
+
+    def instance_set(self, tx: Any, name: str, value: VariableTracker) -> None:
+        self.store(name, value)
+
+    def instance_delete(self, tx: Any, name: str) -> None:
+        self.store(name, None)
+
 
 _MEMBERS = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__annotations__", "__type_params__"})
 """Attributes of a function that are kept beside its ``__dict__`` and say nothing of what it does."""
 if sys.version_info < (3, 12):
     _MEMBERS -= {"__type_params__"}
-_FIXED = frozenset({"__code__", "__defaults__", "__kwdefaults__", "__globals__", "__closure__", "__builtins__"})
+_DEFAULTS = frozenset({"__defaults__", "__kwdefaults__"})
+_FIXED = _DEFAULTS | {"__code__", "__globals__", "__closure__", "__builtins__"}
 """Attributes of a function that say what it does."""
 
 
@@ -225,14 +235,13 @@ class FunctionVariable(VariableTracker):
             return tx.make(types.FunctionType)
         if name == "__get__":
             return FunctionGetVariable(self)
-        if name == "__defaults__":
-            values = self.defaults(tx)
-            return TupleVariable(values) if values else ConstantVariable(None)
-        if name == "__kwdefaults__":
+        if name in _DEFAULTS:
             place = self._part(name) or tx.guards.const(self.value).child("c_attr", name)
-            return LazyVariable(tx.attempt, self.value.__kwdefaults__, place)
+            return LazyVariable(tx.attempt, getattr(self.value, name), place)
         if name == "__call__":
             return self
+        if name == "__globals__":
+            return globals_of(tx, self.scope(tx))
         if name == "__dict__":
             return InstanceDictVariable(self)
         own = self.instance_get(tx, name)
@@ -274,7 +283,14 @@ class FunctionVariable(VariableTracker):
         self.attrs[name] = value
 
     def instance_delete(self, tx: Any, name: str) -> None:
+        """What was written inside alone leaves nothing behind."""
         self.instance_set(tx, name, None)  # type: ignore[arg-type]
+        assert self.source is not None
+        if name in self.value.__dict__:
+            self.source.instance_item(name)
+        else:
+            self.source.child("instance_dict").check("dict_lacks", name)
+            del self.attrs[name]
 
     def namespace(self, tx: Any) -> DictVariable:
         """A copy of its ``__dict__`` with its keys guarded."""
@@ -340,7 +356,7 @@ class NestedFunctionVariable(VariableTracker):
         self.attrs: dict[str, VariableTracker] = {}
         """Its ``__dict__``."""
         self.members: dict[str, VariableTracker] = {}
-        """Those of `_MEMBERS` that were written or asked for."""
+        """Those of `_MEMBERS` and `_DEFAULTS` that were written or asked for."""
 
     def python_type(self) -> type:
         return types.FunctionType
@@ -372,7 +388,7 @@ class NestedFunctionVariable(VariableTracker):
         return tx.call_function(self, args, kwargs)
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
-        if name in _MEMBERS:
+        if name in _MEMBERS or name in _DEFAULTS:
             found = self.members.get(name)
             if found is None:
                 found = self.members[name] = self._member(tx, name)
@@ -383,6 +399,8 @@ class NestedFunctionVariable(VariableTracker):
             return FunctionGetVariable(self)
         if name == "__call__":
             return self
+        if name == "__globals__":
+            return globals_of(tx, self._scope)
         if name in ("__code__", "__class__"):
             return tx.make(self.code if name == "__code__" else types.FunctionType)
         if name == "__dict__":
@@ -403,6 +421,10 @@ class NestedFunctionVariable(VariableTracker):
             return self._annotations(tx)
         if name == "__type_params__":
             return TupleVariable([])
+        if name == "__defaults__":
+            return TupleVariable(self._defaults) if self._defaults else ConstantVariable(None)
+        if name == "__kwdefaults__":
+            return DictVariable(self._keyword_defaults) if self._keyword_defaults else ConstantVariable(None)
         doc = self.code.co_consts[0] if self.code.co_consts else None
         return ConstantVariable(doc if isinstance(doc, str) else None)
 

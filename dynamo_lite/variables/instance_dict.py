@@ -1,4 +1,4 @@
-"""``obj.__dict__`` of an instance or a function."""
+"""``obj.__dict__`` of an instance or a function, and a module's globals."""
 
 from __future__ import annotations
 
@@ -31,8 +31,12 @@ class InstanceDictVariable(VariableTracker):
             unsupported(UnsupportedOperation("a key that is no string", "__dict__"))
         return name
 
+    def copied(self, tx: Any) -> DictVariable:
+        """A copy with its keys guarded."""
+        return self.of.namespace(tx)  # type: ignore[no-any-return]
+
     def mapping_items(self, tx: Any) -> VariableTracker | None:
-        return self.of.namespace(tx)
+        return self.copied(tx)
 
     def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
         found = self.of.instance_get(tx, self._name(key))
@@ -52,13 +56,13 @@ class InstanceDictVariable(VariableTracker):
         return self.of.instance_get(tx, self._name(item)) is not None
 
     def iterate(self, tx: Any) -> VariableTracker:
-        return self.of.namespace(tx).iterate(tx)
+        return self.copied(tx).iterate(tx)
 
     def length(self, tx: Any) -> int:
-        return self.of.namespace(tx).length(tx)
+        return self.copied(tx).length(tx)
 
     def truth(self, tx: Any) -> bool:
-        return self.of.namespace(tx).truth(tx)
+        return self.copied(tx).truth(tx)
 
     def method_get(self, tx: Any, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
         found = self.of.instance_get(tx, self._name(key))
@@ -81,16 +85,16 @@ class InstanceDictVariable(VariableTracker):
         return ConstantVariable(None)
 
     def method_items(self, tx: Any) -> VariableTracker:
-        return self.of.namespace(tx).method_items(tx)
+        return self.copied(tx).method_items(tx)
 
     def method_keys(self, tx: Any) -> VariableTracker:
-        return self.of.namespace(tx).method_keys(tx)
+        return self.copied(tx).method_keys(tx)
 
     def method_values(self, tx: Any) -> VariableTracker:
-        return self.of.namespace(tx).method_values(tx)
+        return self.copied(tx).method_values(tx)
 
     def method_copy(self, tx: Any) -> VariableTracker:
-        return self.of.namespace(tx)
+        return self.copied(tx)
 
     def method___contains__(self, tx: Any, item: VariableTracker) -> VariableTracker:
         return ConstantVariable(self.contains(tx, item))
@@ -98,3 +102,32 @@ class InstanceDictVariable(VariableTracker):
     def reconstruct(self, cg: Any) -> None:
         cg.load(self.of)
         cg.load_attr("__dict__")
+
+
+class GlobalsVariable(InstanceDictVariable):
+    """``globals()``, and ``__globals__`` of a function: reads and writes go to the scope."""
+
+    def __init__(self, scope: Any) -> None:
+        self.source = None
+        self.of = scope
+
+    def copied(self, tx: Any) -> DictVariable:
+        unsupported(UnsupportedOperation("iteration", "globals()"))
+
+    def method_setdefault(
+        self, tx: Any, key: VariableTracker, default: VariableTracker | None = None
+    ) -> VariableTracker:
+        if not self.contains(tx, key):
+            self.setitem(tx, key, default or ConstantVariable(None))
+        return self.getitem(tx, key)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_const(self.of.namespace)
+
+
+def globals_of(tx: Any, scope: Any) -> VariableTracker:
+    """The dict of a scope. Wherever else it is found it is this one."""
+    _, known = tx.attempt.memo.setdefault(id(scope.namespace), (scope.namespace, GlobalsVariable(scope)))
+    if not isinstance(known, GlobalsVariable):
+        unsupported(UnsupportedOperation("globals()", "a dict that was looked at before"))
+    return known

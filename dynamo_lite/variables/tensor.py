@@ -166,8 +166,9 @@ class TensorVariable(VariableTracker):
         unsupported(UnsupportedAttribute(self.describe(), name))
 
     def _instance_attribute(self, tx: Any, name: str) -> VariableTracker | None:
-        if name in self.attrs:
-            return self.attrs[name]
+        return self.attrs[name] if name in self.attrs else self._real_attribute(tx, name)
+
+    def _real_attribute(self, tx: Any, name: str) -> VariableTracker | None:
         if self.value is None or self.source is None:
             return None
         namespace = self.value.__dict__
@@ -242,7 +243,8 @@ class TensorVariable(VariableTracker):
     def delattr(self, tx: Any, name: str) -> None:
         if name == "grad":
             _set_grad(tx, self, ConstantVariable(None))
-        elif self.attrs.get(name) is not None or self._instance_attribute(tx, name) is not None:
+        elif self._instance_attribute(tx, name) is not None:
+            self._real_attribute(tx, name)  # guards whether there is one to be deleted
             self._write(tx, name, None)
         else:
             unsupported(UnsupportedAttribute(self.describe(), name, "deleting it is not modelled"))

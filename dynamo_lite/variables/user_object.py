@@ -243,12 +243,18 @@ class UserObjectVariable(VariableTracker):
             self.attrs[name] = None
 
     def _is_real(self, name: str) -> bool:
-        """Whether the real object has it as an attribute of its own."""
-        namespace = instance_dict(self.value)
-        if namespace is not None and name in namespace:
-            return True
+        """Whether the real object has it as an attribute of its own, which is guarded."""
+        assert self.source is not None
         raw = class_lookup(self.cls, name)
-        return issubclass(type(raw), types.MemberDescriptorType) and slot_is_bound(raw, self.value)
+        if issubclass(type(raw), types.MemberDescriptorType):
+            place, bound = self.source.child("slot", raw), slot_is_bound(raw, self.value)
+            place.expect() if bound else place.check("unbound")
+            return bound
+        if name in (instance_dict(self.value) or ()):
+            self.source.instance_item(name)
+            return True
+        self.source.check("lacks_instance_dict_item", name)
+        return False
 
     def namespace(self, tx: Any) -> DictVariable:
         """A copy of ``__dict__`` with its keys guarded."""

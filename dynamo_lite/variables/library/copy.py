@@ -61,7 +61,7 @@ _COPIERS: dict[type, Copier] = {
     TupleVariable: _itself,
     SizeVariable: lambda tx, of: of.make(list(of.items)),
     NamedTupleVariable: lambda tx, of: _like(tx, of, list(of.items)),
-    InstanceDictVariable: lambda tx, of: of.of.namespace(tx),
+    InstanceDictVariable: lambda tx, of: of.copied(tx),
     UserObjectVariable: _copied_object,
 }
 """How `copy.copy` makes values of a kind."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import builtins, collections, copy, distributed, functools, logging, operator, re
+from . import builtins, collections, copy, distributed, functools, inspect, logging, operator, re
 
 TABLE: dict[Any, Any] = {
     **builtins.TABLE,
     **collections.TABLE,
     **distributed.TABLE,
     **functools.TABLE,
+    **inspect.TABLE,
     **logging.TABLE,
     **operator.TABLE,
 }
