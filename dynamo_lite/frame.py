@@ -412,7 +412,7 @@ class Dropped(Exception):
 
 def _step_that_made(attempt: Attempt, error: Unreconstructable | Dropped) -> int:
     """The root's step at which CPython is to make a value that the trace can't make (or keep alive)."""
-    made_at = (attempt.generators, attempt.leaves_made, attempt.texts, attempt.raised_at)
+    made_at = (attempt.generators, attempt.leaves_made, attempt.made_at, attempt.raised_at)
     step = next((steps[error.tracker] for steps in made_at if error.tracker in steps), 0)
     if not step:
         raise SkipFrame(error.reason.what()) from None

@@ -66,6 +66,8 @@ _TORCH_INLINED = (
             ("_prims_common", "__init__.py"),
             ("masked", "_ops.py"),
             ("types.py",),
+            ("torch_version.py",),
+            ("_vendor",),
         )
     ),
 )

@@ -245,6 +245,42 @@ def equality_in_lists(x, n):
     return x + 1, keys.index(Key("B")), keys.count(Key("a")), Key("c") in keys, keys == [Key("A"), Key("B"), Key("a")]
 
 
+class Meta(type):
+    """A metaclass without operators."""
+
+
+class ByMeta(metaclass=Meta):
+    pass
+
+
+@program()
+def operands_that_are_classes(x, n):
+    texts = []
+    for each in (
+        lambda: Vector - Vector,
+        lambda: ByMeta * n,
+        lambda: Vector < Vector,
+        lambda: ByMeta >= n,
+        lambda: -Vector,
+        lambda: Vector[0],
+        lambda: len(Vector),
+        lambda: iter(ByMeta),
+        lambda: n in Vector,
+        lambda: next(Vector),
+        lambda: reversed(Vector),
+        lambda: "a" * Vector,
+        lambda: [1] + Vector,
+        lambda: operator.setitem(Vector, 0, 1),
+        lambda: operator.delitem(Vector, 0),
+    ):
+        try:
+            texts.append(each())
+        except TypeError as error:
+            texts.append(str(error))
+    CUT
+    return x + 1, texts
+
+
 @pytest.mark.parametrize("place, kind", program.parameters())
 def test_program(place: Place, kind: str) -> None:
     run_program(place, kind)

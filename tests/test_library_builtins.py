@@ -547,7 +547,7 @@ def slots_of_numbers(x, n):
     )
 
 
-LEFT_TO_PYTHON = frozenset("aiter anext breakpoint bytearray compile eval exec globals locals memoryview open".split())
+LEFT_TO_PYTHON = frozenset("aiter anext breakpoint bytearray compile eval exec locals memoryview open".split())
 MADE_BY_SITE = frozenset({"copyright", "credits", "exit", "help", "license", "quit"})
 
 

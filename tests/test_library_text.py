@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from torch.torch_version import TorchVersion
 
 from programs import check, tensor
 from table import Table
@@ -434,6 +435,23 @@ class Nested:
 
     def __repr__(self):
         return f"Nested({self.inside!r})"
+
+
+def a_function(x):
+    return x
+
+
+@programs(tensor(2), a_function, others=[(tensor(2), tensor)])
+def texts_of_functions(x, given):
+    texts = str(a_function), f"{a_function!r:>90}", "%s" % a_function, str([a_function]), str(Nested.__repr__)
+    return x + 1, texts, str(given), "a_function" in str(given)
+
+
+@programs(tensor(2))
+def versions_are_compared(x):
+    version = torch.__version__
+    n = 1 if version > "1.9" and version >= (2, 0) else 2
+    return x + n, version == "x", TorchVersion("1.2.3") > (1, 2), TorchVersion("parrot") > "a", version.split("+")[0]
 
 
 @programs(tensor(2))

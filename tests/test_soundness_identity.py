@@ -244,6 +244,71 @@ def test_identity_number_beside_what_is_no_number():
     check(plain, tensor(2), operators=1)
 
 
+LAYER, OTHER, HELD = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2), torch.ones(2)
+TABLE = {id(LAYER): 5}
+NUMBERS = {id(LAYER), 3}
+
+
+def test_identity_numbers_beside_numbers_in_tables():
+    def fn(x):
+        found = TABLE[id(LAYER)], TABLE.get(id(OTHER), 3), id(LAYER) in TABLE, id(OTHER) in TABLE, id(LAYER) in NUMBERS
+        return x + found[0], found, {id(LAYER): 1, id(OTHER): 2}[id(OTHER)], [id(OTHER), id(LAYER)].index(id(LAYER))
+
+    check(fn, tensor(2))
+
+
+def test_identity_numbers_put_into_a_table():
+    def fn(x):
+        TABLE[id(LAYER)] = x.shape[0]
+        return x + len(TABLE), {id(each) for each in (LAYER, OTHER)} == {id(OTHER), id(LAYER)}
+
+    check(fn, tensor(2), watch=["TABLE"], recompiles=True)
+
+
+def test_identity_numbers_of_arguments_beside_numbers():
+    def fn(x):
+        return x + 1 if id(x) in TABLE else x - 1
+
+    compiled = dl.compile(fn, backend="eager")
+    one, other = tensor(2), tensor(2)
+    TABLE[id(other)] = 1
+    for each in (one, other, one):
+        assert torch.equal(compiled(each), fn(each))
+    del TABLE[id(other)]
+
+
+def test_identity_numbers_that_are_computed_with():
+    def fn(x, number):
+        same = number == id(HELD), number != id(HELD), number < id(HELD)
+        rest = hex(id(LAYER)), f"{id(LAYER):x}", str(id(LAYER)), id(LAYER) % 7, id(Shared) // 3, -id(Shared)
+        return x + 1, same, rest, id(None) % 10, bool(id(x)), int(id(Shared))
+
+    check(fn, tensor(2), id(HELD), others=[(tensor(2), 3)])
+
+
+def test_identity_numbers_that_change_between_calls():
+    class Holder:
+        pass
+
+    holder = Holder()
+    compiled = dl.compile(lambda x: (x + 1, id(holder.held) % 1000003), backend="eager")
+    kept = []
+    for _ in range(3):
+        holder.held = Holder()
+        kept.append(holder.held)
+        assert compiled(tensor(2))[1] == id(holder.held) % 1000003
+
+
+def test_sets_of_one_tensor():
+    def fn(x):
+        y = x + 1
+        found = {y}
+        other = {x}
+        return found.pop() * 2, len(found), [each + 1 for each in other], y in other
+
+    check(fn, tensor(2))
+
+
 # -- constants: which of equal ones is which object -----------------------------------------------------------------
 
 

@@ -23,6 +23,7 @@ from ..variables.base import LazyVariable, NotConstant, VariableTracker, unsuppo
 from ..variables.classes import module_of
 from ..variables.constant import CONSTANT_TYPES, ConstantVariable
 from ..variables.function import GlobalScope
+from ..variables.keys import KnownAddresses
 from ..variables.lookup import is_heap_type
 from ..variables.mapping import DictVariable
 from ..variables.ordered import OrderedDictVariable
@@ -86,8 +87,7 @@ class Attempt:
         self.written_classes: dict[int, Any] = {}  # the same of classes that were found and written to
         self.leaves_made: dict[VariableTracker, int] = {}
         """Tensors that were made inside and then told to require gradients, with the root's step of that."""
-        self.texts: dict[VariableTracker, int] = {}
-        """Texts of tensors' values -> the root's step that made them."""
+        self.made_at: dict[VariableTracker, int] = {}  # texts and weak references: the root's step that made them
         self.plain_classes: set[tuple[Any, ...]] = set()
         """Ids of modules' classes, with names under which these were found, and guarded, to have what torch has."""
         self.reprs: list[VariableTracker] = []
@@ -101,6 +101,7 @@ class Attempt:
         """Whether instances of classes with a ``__torch_function__`` are about."""
         self.unasked = 0
         """How many parts of the program are under way in which torch does not ask classes."""
+        self.addresses = KnownAddresses()
         self.raised_at: dict[VariableTracker, int] = {}
         """An exception of the program -> the root's step that raised it first."""
 
@@ -147,7 +148,7 @@ class Attempt:
         self._forget_classes()
         self.written_classes.clear()
         self.leaves_made.clear()
-        self.texts.clear()
+        self.made_at.clear()
         self.expected.clear()
         self.counted.clear()
         self.contexts.clear()
@@ -238,6 +239,7 @@ class Attempt:
             hash(key)
         except (NotConstant, TypeError):
             unsupported(UnsupportedOperation("use as a dict's or set's key", variable.describe()))
+        self.addresses.note(key)
         return key
 
     def opaque(self, value: Any, source: Source, why: str) -> VariableTracker:
@@ -284,7 +286,11 @@ class Attempt:
 def _make_dict(attempt: Attempt, value: dict[Any, Any], made: DictVariable | None = None) -> VariableTracker:
     made = DictVariable({}) if made is None else made
     for key, item in value.items():
-        made.put(attempt, attempt.make(key), attempt.make(item))
+        variable = attempt.make(key)
+        raw = attempt.key_of(variable)
+        if not isinstance(variable, ConstantVariable):
+            made.keys[raw] = variable
+        made.items[raw] = attempt.make(item)
     return made
 
 

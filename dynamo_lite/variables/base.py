@@ -202,6 +202,10 @@ class VariableTracker:
         """
         return self.as_constant()
 
+    def number_as_key(self, tx: Any) -> VariableTracker | None:
+        """The number that it is as a key, where that is guarded to be the same in each call; None: it is none."""
+        return None
+
     def guard_key(self, tx: Any) -> None:
         """That it isn't another key is a fact of this call, where keys of its type are told apart by identity."""
         if self.python_type().__hash__ is object.__hash__:

@@ -122,7 +122,9 @@ class ClassVariable(KnownVariable):
         return self.value if told_by_identity(self.value) else super().cache_key(tx)
 
     def stand_in(self) -> Any:
-        raise NotConstant("errors name the class")
+        """Errors name the class, or its metaclass."""
+        meta = type(self.value)
+        return (meta if meta is type else type(meta.__name__, (type,), {}))(self.value.__name__, (), {})
 
     def special(self, tx: Any, name: str) -> VariableTracker | None:
         """A special method that the metaclass has of its own, bound to the class."""

@@ -14,6 +14,7 @@ from .attributes import (
     class_lookup,
 )
 from .base import (
+    TEXTS,
     Args,
     KnownVariable,
     Kwargs,
@@ -171,6 +172,14 @@ class FunctionVariable(VariableTracker):
 
     def describe(self) -> str:
         return f"{self.value.__module__}.{self.value.__qualname__}"
+
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        """It says where the function is."""
+        if "__qualname__" in self.attrs:
+            unsupported(UnsupportedAttribute(self.describe(), name, "its name was changed"))
+        if self.source is not None:
+            self.source.check("id", self.value)
+        return tx.make(tx.fold(TEXTS[name], (self.value,)))  # type: ignore[no-any-return]
 
     @property
     def code(self) -> types.CodeType:

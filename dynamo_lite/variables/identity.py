@@ -1,14 +1,16 @@
-"""Numbers that say which object or thread it is: known as keys and for equality, not by value."""
+"""Numbers that say which object or thread it is: known as keys and for equality before they are by value."""
 
 from __future__ import annotations
 
 import _thread
+from collections.abc import Callable, Iterable
 from numbers import Number
 from typing import Any
 
-from ..reasons import UnsupportedOperation
+from ..reasons import UnsupportedOperation, UnsupportedValue
 from .base import VariableTracker, unsupported
 from .constant import ConstantVariable
+from .keys import Address
 from .registry import models
 from .symbolic import SymbolicNumber
 
@@ -21,7 +23,8 @@ def _unlike(symbol: str, other: VariableTracker) -> VariableTracker | None:
 
 
 class IdVariable(VariableTracker):
-    """``id(x)``: good as a key and for equality; its number is that of each call."""
+    """``id(x)``: good as a key and for equality of objects. Where its number is asked for, that is guarded to be this
+    very object."""
 
     __slots__ = ("of",)
 
@@ -36,15 +39,54 @@ class IdVariable(VariableTracker):
         return True
 
     def key(self) -> Any:
-        return IdVariable, self.of.identity()
+        return Address(self.of.identity(), self.of.source is not None)
+
+    def number_as_key(self, tx: Any) -> VariableTracker | None:
+        """Beside keys that are numbers already."""
+        return self._number(tx) if tx.attempt.addresses.as_numbers and self.of.source is not None else None
 
     def guard_key(self, tx: Any) -> None:
         tx.guard_different(self.of)
 
+    def _number(self, tx: Any) -> VariableTracker:
+        of = self.of.realize()
+        if isinstance(of, ConstantVariable):
+            return ConstantVariable(id(of.value))
+        value, source = getattr(of, "value", None), of.source
+        if value is None or source is None and not of.immortal or source is not None and source.kind == "local":
+            unsupported(UnsupportedValue(self.describe(), f"it says where {of.describe()} is, which may be another"))
+        if source is not None:
+            source.check("id", value)
+        return ConstantVariable(id(value))
+
+    def python_value(self, tx: Any) -> Any:
+        return tx.python_value(self._number(tx))
+
+    def index(self, tx: Any, message: str) -> Any:
+        return self._number(tx).index(tx, message)
+
+    def converted(self, tx: Any, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
+        return self._number(tx).converted(tx, function, methods)
+
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        return self._number(tx).text(tx, name)
+
+    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
+        return self._number(tx).format(tx, spec)
+
+    def unary(self, tx: Any, function: Any) -> VariableTracker | None:
+        return tx.make(tx.fold(function, (self.python_value(tx),)))  # type: ignore[no-any-return]
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        number = self._number(tx)
+        return tx.binary(symbol, *((other, number) if reflected else (number, other)))  # type: ignore[no-any-return]
+
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if symbol in ("==", "!=") and isinstance(other, IdVariable):
             return ConstantVariable(tx.identical(self.of, other.of) == (symbol == "=="))
-        return _unlike(symbol, other)
+        if isinstance(other, ConstantVariable) and not isinstance(other.value, Number):
+            return _unlike(symbol, other)
+        return tx.compare(symbol, self._number(tx), other)  # type: ignore[no-any-return]
 
     def reconstruct(self, cg: Any) -> None:
         cg.call(id, [lambda: cg.load(self.of)])

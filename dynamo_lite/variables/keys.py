@@ -62,13 +62,19 @@ def key_of(tx: Any, variable: VariableTracker) -> Any:
             unsupported(UnsupportedOperation("use as a dict's or set's key", variable.describe()))
         if type(value) not in PLAIN_KEYS:
             _check_hashable(tx, variable)
+        elif type(value) is int:
+            tx.attempt.addresses.note(value)
         return value
+    number = variable.number_as_key(tx)
+    if number is not None:
+        return key_of(tx, number)
     try:
         key = variable.key()
         hash(key)
     except (NotConstant, TypeError):
         return _key_by_methods(tx, variable)
     variable.guard_key(tx)
+    tx.attempt.addresses.note(key)
     return key
 
 
@@ -108,6 +114,48 @@ def same_in_every_call(key: Any) -> bool:
     if type(key) in _IN_C:
         return isinstance(getattr(key, "__self__", None), (type, types.ModuleType, type(None)))
     return isinstance(key, _SAME_IN_EVERY_CALL) and type(key).__hash__ is not None
+
+
+_LEAST_ADDRESS = 1 << 20
+
+
+class Address:
+    """Stands for ``id()`` of an object as a key, whatever number that is in each call. ``found``: the object is older
+    than the trace."""
+
+    __slots__ = ("identity", "found")
+
+    def __init__(self, identity: Any, found: bool) -> None:
+        self.identity = identity
+        self.found = found
+
+    def __hash__(self) -> int:
+        return hash((Address, self.identity))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Address) and self.identity == other.identity
+
+
+class KnownAddresses:
+    """As what addresses are known among the keys of a trace: as objects, or as the numbers that they are in this call.
+    Nobody can say of one of the first whether it is one of the others, unless the object was made inside."""
+
+    __slots__ = ("as_objects", "as_numbers")
+
+    def __init__(self) -> None:
+        self.as_objects = self.as_numbers = False
+
+    def note(self, key: Any) -> None:
+        if type(key) is int:
+            self.as_numbers |= key >= _LEAST_ADDRESS
+        elif type(key) in (tuple, frozenset):
+            for each in key:
+                self.note(each)
+            return
+        else:
+            self.as_objects |= type(key) is Address and key.found
+        if self.as_objects and self.as_numbers:
+            unsupported(UnsupportedOperation("use as a key beside large numbers", "what id() returned"))
 
 
 _IN_C = (types.BuiltinFunctionType, types.MethodDescriptorType)

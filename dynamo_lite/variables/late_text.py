@@ -30,7 +30,7 @@ class LateTextVariable(VariableTracker):
         self.parts = parts
         self.writes = writes
         """How many writes into tensors the graph had seen; None where no tensor is in it."""
-        tx.attempt.texts[self] = tx.attempt.root_step
+        tx.attempt.made_at[self] = tx.attempt.root_step
 
     def python_type(self) -> type:
         return str

@@ -539,6 +539,8 @@ def wrap_dict_items(attempt: Any, value: Any, source: Source) -> tuple[dict[Any,
     for position, key in enumerate(order):
         if told_by_identity(type(key)) and type(key) in PLAIN_KEYS:
             items[key] = LazyVariable(attempt, dict.__getitem__(value, key), source.child("dict_item", key))
+            if type(key) is int:
+                attempt.addresses.note(key)
         else:
             variable = LazyVariable(attempt, key, source.child("dict_key", position)).realize()
             raw = attempt.key_of(variable)

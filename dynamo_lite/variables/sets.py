@@ -280,7 +280,7 @@ class SetVariable(VariableTracker):
     def method_pop(self, tx: Any) -> VariableTracker:
         if not self.items:
             tx.raise_error(KeyError, "pop from an empty set")
-        if self.table is None:
+        if self.table is None and len(self.items) > 1:
             unsupported(UnsupportedOperation("pop()", self.describe()))
         trackers = self.items
         tx.effects.mutate(self)
@@ -538,6 +538,7 @@ def _wrap_set(attempt: Any, value: Any, source: Source) -> VariableTracker:
     if not all(map(same_in_every_call, value)):
         return attempt.opaque(value, source, "a set of other things than numbers, strings, classes and the like")
     items = {item: attempt.make(item) for item in value}
+    attempt.addresses.note(tuple(items))
     if source.kind != "const":
         source.check("set_items", frozenset(value))
     return SetVariable(items, type(value), None, Recipe(None, (source,)), source, value)

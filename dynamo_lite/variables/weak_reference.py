@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 from ..reasons import UnsupportedOperation
 from ..source import Source
-from .base import Args, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_type
+from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker, unsupported, wraps_type
 from .constant import ConstantVariable
+from .lookup import type_name
 from .registry import models
 
 
@@ -30,38 +32,111 @@ class WeakReferenceVariable(VariableTracker):
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         """The referent, where it is known to be alive still: what the trace has let go of is dead in eager."""
-        if args or kwargs or self.source is None:
-            unsupported(UnsupportedOperation("a call", "a weak reference that was made inside"))
+        if args or kwargs:
+            unsupported(UnsupportedOperation("a call with arguments", "a weak reference"))
+        if self.of is not None:
+            if not _is_alive(tx, self.of):
+                unsupported(UnsupportedOperation("a call", "a weak reference to what may have died meanwhile"))
+            return self.of
+        assert self.source is not None
         target = self.value()
         place = self.source.child("weakref_target")
         if target is None:
             place.check("unbound")
             return ConstantVariable(None)
         known = tx.attempt.memo.get(id(target))
-        if known is None or not tx.effects.empty or not _is_held(known[1].source):
+        if not (tx.effects.empty and _keeps_arguments(tx)) and (known is None or not _is_alive(tx, known[1])):
             unsupported(UnsupportedOperation("a call", "a weak reference to what may have died meanwhile"))
         return LazyVariable(tx.attempt, target, place).realize()
 
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        """By referents, while they are alive."""
+        if isinstance(other, WeakReferenceVariable) and not tx.identical(self, other):
+            unsupported(UnsupportedOperation("comparison", "two weak references"))
+        return None
+
     def reconstruct(self, cg: Any) -> None:
-        cg.call(weakref.ref, [lambda: cg.load(self.of)])
+        """Of what is alive anyway: else the new code would hold it longer than the program does."""
+        of = self.of
+        assert of is not None
+        kept = cg.has_made(of) if of.source is None else _is_kept(cg.attempt.effects, of.source)
+        if not kept and not _is_variable(cg.attempt.innermost, of):
+            raise NotConstant(self.describe())
+        cg.call(weakref.ref, [lambda: cg.load(of)])
 
 
-def _is_held(source: Source | None) -> bool:
-    """Whether something else than a variable of the frame holds what is found here."""
+def _is_kept(effects: Any, source: Source | None) -> bool:
+    """Whether the place where it was found, which is no variable, has it still."""
     if source is None or source.kind == "local":
         return False
-    while source is not None:
-        if source.kind == "weakref_target":
-            return False
-        source = source.parent
-    return True
+    way = source.way()
+    if any(place.kind == "weakref_target" for place in way):
+        return False
+    names = {scope.source: scope.writes for scope, _ in effects.written_globals}
+    for each in effects.written:
+        names[each.source] = getattr(each, "attrs", None)
+    return all(_leaves(names, place, way[at + 1 :]) for at, place in enumerate(way))
+
+
+def _leaves(names: dict[Source, Any], place: Source, rest: tuple[Source, ...]) -> bool:
+    """Whether what was written at a place, under these names, is none of what leads on from there."""
+    if place not in names:
+        return True
+    item = next((each for each in rest if each.kind != "instance_dict"), None)
+    return item is not None and item.kind == "dict_item" and names[place] is not None and item.arg not in names[place]
+
+
+def _is_variable(root: Any, value: VariableTracker) -> bool:
+    """Whether a variable of a stopped frame holds it."""
+    while root is not None:
+        if _has_variable(root, value):
+            return True
+        root = root.callee
+    return False
+
+
+def _is_alive(tx: Any, value: VariableTracker) -> bool:
+    """Whether a variable of a frame that is under way holds it, or a place that nothing was written to."""
+    return _is_kept(tx.effects, value.source) or any(_has_variable(frame, value) for frame in _frames(tx))
+
+
+def _frames(tx: Any) -> Iterator[Any]:
+    while tx is not None:
+        yield tx
+        tx = tx.parent
+
+
+def _has_variable(frame: Any, value: VariableTracker) -> bool:
+    values = (*frame.locals.values(), *(cell.content for cell in frame.cells.values() if cell.content is not None))
+    return any(
+        each is value or isinstance(each, LazyVariable) and each.realized and each.realize() is value
+        for each in values
+        if each is not None
+    )
+
+
+def _keeps_arguments(tx: Any) -> bool:
+    """Whether the frame has all that it was called with, but for what holds nothing."""
+    *_, root = _frames(tx)
+    kept = [*root.locals.values(), *(cell.content for cell in root.cells.values())]
+    return all(any(each is one for one in kept) or _holds_nothing(each) for each in root.arguments)
+
+
+def _holds_nothing(argument: VariableTracker) -> bool:
+    return isinstance(argument, LazyVariable) and id(type(argument.value)) in _ATOMS
+
+
+_ATOMS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
 
 
 @models(weakref.ref)
 def _ref(tx: Any, of: VariableTracker) -> VariableTracker:
-    if of.source is None:
-        unsupported(UnsupportedOperation("weakref.ref()", f"{of.describe()} that was made inside"))
-    return WeakReferenceVariable(None, None, of)
+    kind = of.python_type()
+    if not kind.__weakrefoffset__:
+        tx.raise_error(TypeError, f"cannot create weak reference to {type_name(kind)!r} object")
+    made = WeakReferenceVariable(None, None, of)
+    tx.attempt.made_at[made] = tx.attempt.root_step
+    return made
 
 
 @wraps_type(weakref.ReferenceType)
