@@ -527,6 +527,57 @@ def method_added_to_the_class(x, n):
     return Thing().double(x)
 
 
+class Greets(type):
+    def __init__(cls, name, bases, namespace):
+        super().__init__(name, bases, namespace)
+        cls.greeting = "hello"
+
+    def greet(cls):
+        return f"{cls.greeting} {cls.__name__}"
+
+
+class Prepares(type):
+    def __prepare__(name, bases, **kwargs):
+        return {"given": (name, kwargs)}
+
+    def __new__(mcs, name, bases, namespace, **kwargs):
+        return super().__new__(mcs, name, bases, namespace)
+
+    def __init__(cls, *args, **kwargs): ...
+
+
+class PreparesByFunction(type):
+    @staticmethod
+    def __prepare__(name, bases):
+        return {"given": name}
+
+
+@program()
+def metaclasses_without_a_new(x, n):
+    class Thing(metaclass=Greets):
+        def __init__(self, n):
+            self.n = n
+
+    class Other(Thing):
+        pass
+
+    made = Greets("Made", (), {"n": 3})
+    CUT
+    return x * Thing(n).n * made.n, Other.greet(), made.greet(), type(Other) is Greets, Other(2).n
+
+
+@program()
+def namespaces_that_are_prepared(x, n):
+    class One(metaclass=Prepares, z=3):
+        pass
+
+    class Two(metaclass=PreparesByFunction):
+        again = given  # noqa: F821
+
+    CUT
+    return x + n, One.given, Two.given, Two.again
+
+
 class Kept(type):
     """Keeps an attribute of its classes elsewhere."""
 

@@ -62,6 +62,20 @@ def the_signature_of_a_function(x):
     return x + len(names), names, kinds, b.default, b.annotation, b.name, b.default is inspect.Parameter.empty
 
 
+class_dict = type.__dict__["__dict__"].__get__
+
+
+@programs(tensor(2), Square)
+def attributes_without_descriptors(x, cls):
+    found = inspect.getattr_static(cls, "sides"), inspect.getattr_static(cls, "area") is Square.area
+    missing = inspect.getattr_static(cls, "absent", 3), class_dict(cls)["sides"]
+    names = [each.__name__ for each in type.__dict__["__mro__"].__get__(cls)]
+    try:
+        class_dict(3)
+    except TypeError as error:
+        return x + found[0], found, missing, names, str(error), id(cls) // (id(cls) + 1)
+
+
 @programs(tensor(2), graphs=None)
 def the_signature_of_methods_and_classes(x):
     a = (

@@ -284,6 +284,10 @@ def _bind_slot(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -
     if obj is None:
         return class_attribute(tx, owner, name, raw)
     _guard_class_has(tx, owner, name, raw)
+    return _in_slot(tx, raw, name, obj, cls)
+
+
+def _in_slot(tx: Any, raw: Any, name: str, obj: VariableTracker, cls: type) -> VariableTracker:
     found = obj.slot_get(tx, name, raw)
     if found is None:
         tx.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
@@ -325,6 +329,13 @@ def _bind_c_method(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: typ
         return class_attribute(tx, owner, name, raw)
     _guard_class_has(tx, owner, name, raw)
     return BuiltinMethodVariable(obj, name)
+
+
+def bind_here(tx: Any, raw: Any, name: str, obj: VariableTracker) -> VariableTracker:
+    """What an attribute in C, which the program has in hand, gives for an object."""
+    if isinstance(raw, types.GetSetDescriptorType):
+        return obj.c_attribute(tx, name)
+    return _in_slot(tx, raw, name, obj, obj.python_type())
 
 
 _SET_PROPERTY, _DELETE_PROPERTY = property.__dict__["__set__"], property.__dict__["__delete__"]

@@ -8,7 +8,7 @@ from typing import Any
 from .. import _C
 from ..reasons import DisabledCall, UnknownCall
 from ..source import Source
-from .attributes import BuiltinMethodVariable
+from .attributes import BuiltinMethodVariable, bind_here
 from .base import Args, KnownVariable, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type
 from .lookup import is_heap_type
 from .registry import known_call
@@ -74,19 +74,37 @@ class UnboundMethodVariable(BuiltinVariable):
 wraps_type(types.MethodDescriptorType, types.WrapperDescriptorType)(UnboundMethodVariable.by_identity)
 
 
+class DescriptorGetVariable(BuiltinVariable):
+    """``__get__`` of an attribute in C, bound: ``type.__dict__["__mro__"].__get__``."""
+
+    __slots__ = ()
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        raw, kind = self.value.__self__, args[0].python_type() if args else None
+        if kwargs or len(args) > 2 or kind is None or kind is type(None):
+            unsupported(UnknownCall(f"{self.describe()}()", "its arguments do not suit it"))
+        if not issubclass(kind, raw.__objclass__):
+            what = f"descriptor {raw.__name__!r} for {raw.__objclass__.__name__!r} objects"
+            tx.raise_error(TypeError, f"{what} doesn't apply to a {kind.__name__!r} object")
+        return bind_here(tx, raw, raw.__name__, args[0])
+
+
 class DescriptorVariable(BuiltinVariable):
     """What an attribute in C is on its class: ``torch.Tensor.ndim``."""
 
     __slots__ = ()
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
-        if name == "__get__":
-            return tx.make(self.value.__get__)
+        if name in ("__get__", "__objclass__"):
+            return tx.make(getattr(self.value, name))
         return super().getattr(tx, name)
 
 
+_OF_C = (types.GetSetDescriptorType, types.MemberDescriptorType)
+
+
 def _is_c_attribute(value: Any) -> bool:
-    return type(value) is types.GetSetDescriptorType and not is_heap_type(value.__objclass__)
+    return type(value) in _OF_C and not is_heap_type(value.__objclass__)
 
 
 wraps_if(_is_c_attribute, order=59)(DescriptorVariable.by_identity)
@@ -99,6 +117,8 @@ def _is_c_callable(value: Any) -> bool:
 @wraps_if(_is_c_callable, order=60)
 def _wrap_builtin(attempt: Any, value: Any, source: Source) -> VariableTracker:
     receiver = getattr(value, "__self__", None)
+    if type(value) is types.MethodWrapperType and type(receiver) in _OF_C and value.__name__ == "__get__":
+        return DescriptorGetVariable.by_identity(attempt, value, source)
     if receiver is not None and not isinstance(receiver, (types.ModuleType, type)) and known_call(value) is None:
         if not issubclass(type(value), types.BuiltinFunctionType) or getattr(value, "__name__", None) is None:
             return attempt.opaque(value, source, "a bound method in C")

@@ -297,7 +297,7 @@ def _build_class(
     maker = tx.make(meta)
     parts = [name, TupleVariable(list(bases))]
     namespace: VariableTracker = DictVariable({})
-    if isinstance(class_lookup(meta, "__prepare__"), classmethod):
+    if class_lookup(meta, "__prepare__") is not type.__dict__["__prepare__"]:
         namespace = tx.call(maker.getattr(tx, "__prepare__"), parts, kwargs).realize()
         if not isinstance(namespace, DictVariable):
             _refuse(text, "its namespace is no dict")

@@ -123,6 +123,8 @@ def _new(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTra
     raw = tx.lookup(value, "__new__")
     if issubclass(type(raw), staticmethod):
         return tx.call(bind(tx, raw, "__new__", None, value), [cls, *args], kwargs).realize()
+    if raw is type.__new__:
+        return tx.call(tx.make(raw), [cls, *args], kwargs).realize()
     return new_instance(tx, value, args, kwargs)
 
 

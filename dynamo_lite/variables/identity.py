@@ -13,6 +13,7 @@ from .constant import ConstantVariable
 from .keys import Address
 from .registry import models
 from .symbolic import SymbolicNumber
+from .tensor import TensorVariable
 
 
 def _unlike(symbol: str, other: VariableTracker) -> VariableTracker | None:
@@ -53,7 +54,8 @@ class IdVariable(VariableTracker):
         if isinstance(of, ConstantVariable):
             return ConstantVariable(id(of.value))
         value, source = getattr(of, "value", None), of.source
-        if value is None or source is None and not of.immortal or source is not None and source.kind == "local":
+        is_argument = source is not None and source.kind == "local" and isinstance(of, TensorVariable)
+        if value is None or is_argument or source is None and not of.immortal:
             unsupported(UnsupportedValue(self.describe(), f"it says where {of.describe()} is, which may be another"))
         if source is not None:
             source.check("id", value)

@@ -8,6 +8,7 @@ from . import (
     collections,
     copy,
     functools,
+    heapq,
     importlib,
     inspect,
     itertools,

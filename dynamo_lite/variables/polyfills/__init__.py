@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import builtins, collections, copy, distributed, functools, inspect, logging, operator, re
+from . import bisect, builtins, collections, copy, distributed, functools, heapq, inspect, logging, operator, re
 
 TABLE: dict[Any, Any] = {
+    **bisect.TABLE,
     **builtins.TABLE,
     **collections.TABLE,
     **distributed.TABLE,
@@ -21,4 +22,4 @@ TABLE: dict[Any, Any] = {
 }
 """The real callable -> what is inlined for it."""
 
-__all__ = ["TABLE", "copy", "operator", "re"]
+__all__ = ["TABLE", "copy", "heapq", "operator", "re"]
