@@ -117,9 +117,9 @@ def _is_c_callable(value: Any) -> bool:
 @wraps_if(_is_c_callable, order=60)
 def _wrap_builtin(attempt: Any, value: Any, source: Source) -> VariableTracker:
     receiver = getattr(value, "__self__", None)
-    if type(value) is types.MethodWrapperType and type(receiver) in _OF_C and value.__name__ == "__get__":
-        return DescriptorGetVariable.by_identity(attempt, value, source)
     if receiver is not None and not isinstance(receiver, (types.ModuleType, type)) and known_call(value) is None:
+        if type(value) is types.MethodWrapperType and type(receiver) in _OF_C and value.__name__ == "__get__":
+            return DescriptorGetVariable.by_identity(attempt, value, source)
         if not issubclass(type(value), types.BuiltinFunctionType) or getattr(value, "__name__", None) is None:
             return attempt.opaque(value, source, "a bound method in C")
         if source.kind == "const":
