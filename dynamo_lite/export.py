@@ -25,6 +25,7 @@ from .reasons import EffectOfExport, FrameLeftAlone, NotExportable
 from .side_effects import SideEffects
 from .translator.attempt import Attempt
 from .variables.constant import ConstantVariable
+from .variables.defaults import DefaultSetting
 from .variables.user_object import UserObjectVariable, instance_dict
 
 _FILENAME = "<dl.export>"
@@ -288,6 +289,8 @@ def _refuse_losses(attempt: Attempt) -> None:
         raise Unsupported(EffectOfExport(f"the global {name}"), effects.places[scope, name])
     if attempt.final_grad_mode != attempt.initial_grad_mode:
         raise Unsupported(EffectOfExport("torch's grad mode"))
+    if any(isinstance(each, DefaultSetting) and each.is_left for each in attempt.contexts):
+        raise Unsupported(EffectOfExport("torch's default dtype or device"))
     if attempt.graph.handled_failure:
         why = "it may fail on the data, and a handler of the program's would run then"
         raise Unsupported(NotExportable(attempt.graph.handled_failure, why))

@@ -11,6 +11,7 @@ from . import (
     constant,
     construct,
     context,
+    defaults,
     deques,
     enumeration,
     exception,

@@ -48,6 +48,7 @@ from .base import (
 )
 from .constant import CONSTANT_TYPES, ConstantVariable
 from .data_failures import check_cast, check_failure, check_overlap, check_write, may_fail
+from .defaults import dtype_to_say
 from .late_text import text_of_tensor
 from .operator_warnings import run_heard
 from .registry import ask, to_array
@@ -623,19 +624,19 @@ def _record_plain(
     tensors_in(fakes, given)
     tensors_in(fake_kwargs.values(), given)
     versions = [version(each) for each in given]
-    run = functools.partial(compute, kind, target, fakes, fake_kwargs)
-    if tx.graph.symbols.there_are and name not in _BETTER_WHOLE:  # some decompositions are for symbols alone
-        with enable_python_dispatcher():
-            fake = run_heard(tx, operator_name(target), given, run)
-        tx.attempt.note_guards()
-    else:
-        fake = run_heard(tx, operator_name(target), given, run)
+    run = functools.partial(_on_fakes, tx, kind, target, fakes, fake_kwargs)
+    fake = run_heard(tx, operator_name(target), given, run)
     if tx.graph.symbols.has_scalars:
         tx.graph.symbols.settle_scalars(_numbers_of(fake))
     written = [each for each, before in zip(given, versions) if before < 0 or each._version != before]
     known = tx.attempt.fakes.get(id(fake))
     if not written and (known is not None or (isinstance(fake, _LITERAL) and fake is not None)):
         return known if known is not None else tx.make(fake)
+    if torch.get_default_dtype() is not tx.attempt.default_dtype:
+        again = functools.partial(_on_fakes, tx, kind, target, fakes, fake_kwargs)
+        said = dtype_to_say(tx, target, fake_kwargs, fake, None if written else again)
+        if said is not None:
+            named["dtype"] = said, said
     unsure = fake is None or isinstance(target, OPERATORS) or (name.endswith("_") and not name.endswith("__"))
     if unsure and not written:
         written = said_to_be_written(target, fakes, fake_kwargs)
@@ -663,6 +664,16 @@ def _record_plain(
         if isinstance(fake, (list, tuple)) and fakes and fake is fakes[0]:
             return args[0]
     return result(tx, node, fake) if fake is not None else ConstantVariable(None)
+
+
+def _on_fakes(tx: Any, kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
+    name = target if kind == "call_method" else getattr(target, "__name__", "")
+    if not tx.graph.symbols.there_are or name in _BETTER_WHOLE:
+        return compute(kind, target, fakes, kwargs)
+    with enable_python_dispatcher():  # some decompositions are for symbols alone
+        found = compute(kind, target, fakes, kwargs)
+    tx.attempt.note_guards()
+    return found
 
 
 _BETTER_WHOLE = frozenset({"dropout"})
