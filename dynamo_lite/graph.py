@@ -162,6 +162,8 @@ class GraphBuilder:
         self.handled_failure = ""
         """The first of those that a handler of the program's covers; empty: none."""
         self._initial_grad_mode = self._grad_mode = torch.is_grad_enabled()
+        self.default_dtype = torch.get_default_dtype()
+        """The one that the graph is run with: it is changed after it."""
         self.bodies: list[Body] = []
         """Graphs under way inside of this one, innermost last."""
         self._root = torch.nn.Module()

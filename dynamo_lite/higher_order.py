@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch.autograd.function import once_differentiable
+from torch.autograd.profiler import record_function
 from torch.nn import attention
 from torch.utils import checkpoint as torch_checkpoint
 
@@ -55,6 +56,22 @@ def _set_autocast(device: str, dtype: torch.dtype, enabled: bool, cache_enabled:
     torch.set_autocast_enabled(device, enabled)
     torch.set_autocast_dtype(device, dtype)
     torch.set_autocast_cache_enabled(cache_enabled)
+
+
+def enter_record_function(name: str, args: str | None) -> Any:
+    """The beginning of a ``record_function``, which tells a profiler; what to give to its end. A compiler that traces
+    the graph makes other operators of it: it is told nothing."""
+    if being_traced():
+        return None
+    made = record_function(name, args)
+    made.__enter__()
+    return made
+
+
+def exit_record_function(entered: Any) -> None:
+    """The end of a ``record_function``."""
+    if entered is not None:
+        entered.__exit__(None, None, None)
 
 
 def being_traced() -> bool:

@@ -37,6 +37,8 @@ STATE_CALLS = (
     "return_to_autocast",
     "_enter_inference_mode",
     "_exit_inference_mode",
+    "enter_record_function",
+    "exit_record_function",
     "_log_api_usage_once",
 )
 

@@ -511,3 +511,103 @@ def test_compiler_disable_as_a_context_of_recursion():
         return y + 1
 
     check(fn, tensor(3), graphs=(1, 3), breaks=None)
+
+
+def test_record_function():
+    def fn(x):
+        with torch.profiler.record_function("outer") as outer:
+            y = x.sin()
+            for index in range(2):
+                with torch.autograd.profiler.record_function(f"inner {index}", "arguments"):
+                    y = y.cos()
+        return y, outer.name, outer.args
+
+    check(fn, tensor(3), operators=3)
+
+
+def test_record_function_as_a_decorator():
+    @torch.profiler.record_function("decorated")
+    def inner(x):
+        return x.sin()
+
+    def fn(x):
+        return inner(x) + inner(inner(x))
+
+    check(fn, tensor(3), operators=4)
+
+
+def test_record_function_left_by_an_exception():
+    def fn(x):
+        try:
+            with torch.profiler.record_function("tried"):
+                y = x * 2
+                raise ValueError(3)
+        except ValueError as error:
+            return y, error.args
+
+    check(fn, tensor(3))
+
+
+def test_record_function_and_a_break():
+    def fn(x):
+        with torch.profiler.record_function("outer"), torch.no_grad():
+            y = x.sin()
+            print("break")
+            y = y.cos()
+        return y * 2
+
+    check(fn, tensor(3, grad=True), graphs=2, breaks=1)
+
+
+def test_record_function_tells_a_profiler():
+    def fn(x):
+        with torch.profiler.record_function("first"):
+            y = x.sin()
+            with torch.profiler.record_function("second"):
+                y = y.cos()
+            dl.graph_break()
+            with torch.profiler.record_function("third"):
+                y = y.exp()
+        return y * 2
+
+    def told(fn):
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+            fn(tensor(3))
+        ours = ("first", "second", "third")
+        return sorted(each.name for each in profile.events() if each.name in ours), profile.events()
+
+    compiled = dl.compile(fn, backend="eager")
+    compiled(tensor(3))
+    names, events = told(compiled)
+    assert names == ["first", *told(fn)[0]]  # one that a break is in is two
+    inner = {each.name: {child.name for child in each.cpu_children} for each in events}
+    assert "aten::cos" in inner["second"] and "aten::exp" in inner["third"]
+
+
+def test_record_function_in_a_compiler():
+    def fn(x):
+        with torch.profiler.record_function("block"):
+            y = x.sin() * 2
+        return y.cos()
+
+    compiled = dl.compile(fn, backend="aot_eager", fullgraph=True)
+    x = tensor(3, grad=True)
+    assert torch.equal(compiled(x), fn(x))
+    compiled(x).sum().backward()
+
+
+def test_record_function_of_an_optimizer():
+    layer = torch.nn.Linear(3, 3)
+    optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+
+    def fn(x):
+        for each in layer.parameters():
+            each.grad = torch.ones_like(each)
+        optimizer.step()
+        return layer(x).detach()
+
+    expected = [fn(tensor(3)) for _ in range(2)]
+    layer.load_state_dict({"weight": layer.weight + 0.2, "bias": layer.bias + 0.2})
+    compiled = dl.compile(fn, backend="eager")
+    for each in expected:
+        assert torch.allclose(compiled(tensor(3)), each, atol=1e-6)

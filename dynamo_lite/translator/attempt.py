@@ -97,8 +97,6 @@ class Attempt:
         self.has_handlers = False
         """Whether code that was traced has exception handlers."""
         self.initial_grad_mode = self.final_grad_mode = torch.is_grad_enabled()
-        self.default_dtype = torch.get_default_dtype()
-        """The one that the graph is run with: it is changed after it."""
         self.has_subclasses = False
         """Whether instances of classes with a ``__torch_function__`` are about."""
         self.unasked = 0

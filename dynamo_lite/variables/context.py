@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.amp import autocast_mode
 from torch.autograd import grad_mode
+from torch.autograd.profiler import record_function
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._device import DeviceContext
 
@@ -203,6 +204,38 @@ class AutocastVariable(GraphContextVariable):
         return autocast_mode._enter_autocast, arguments, autocast_mode._exit_autocast
 
 
+class RecordVariable(GraphContextVariable):
+    """``torch.profiler.record_function``."""
+
+    __slots__ = ()
+
+    def nodes(self) -> Any:
+        return higher_order.enter_record_function, self.arguments, higher_order.exit_record_function
+
+    def entered_value(self) -> VariableTracker:
+        return self
+
+    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+        if self.source is None and name in ("name", "args"):
+            return tx.make(getattr(self.value, name))  # type: ignore[no-any-return]
+        return super().instance_get(tx, name)
+
+    def replay(self, cg: Any) -> None:
+        """Leave one that was entered outside. What a profiler is told of it lasts until after the graph."""
+        none = [lambda: cg.load_const(None)] * 3
+        cg.call(record_function.__exit__, [lambda: cg.load_source(self.source), *none])
+        cg.pop_top()
+
+
+@models(record_function.__exit__)
+def _exit_record_function(tx: Any, manager: VariableTracker, *error: VariableTracker) -> VariableTracker:
+    """Of one that a ``with`` entered before a break."""
+    if not isinstance(manager, RecordVariable) or manager.source is None or tx.graph.bodies:
+        unsupported(UnsupportedContext(f"{manager.describe()} (left by an explicit call)"))
+    tx.effects.note(manager)
+    return ConstantVariable(None)
+
+
 _BEFORE = ("prev", "prev_fastdtype", "prev_cache_enabled")
 
 
@@ -338,6 +371,19 @@ def attention_context(tx: Any, backends: Any, set_priority: bool) -> VariableTra
     chosen = [backends] if isinstance(backends, SDPBackend) else list(dict.fromkeys(backends))
     arguments = (tuple(int(each) for each in chosen), set_priority)
     return AttentionVariable(tx.fold(sdpa_kernel, (backends, set_priority)), arguments)
+
+
+def record_context(tx: Any, name: str, args: str | None) -> VariableTracker:
+    """``record_function(name, args)``."""
+    return RecordVariable(tx.fold(record_function, (name, args)), (name, args))
+
+
+@wraps_type(record_function)
+def _wrap_record_function(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    source.check("type", type(value))
+    for name in ("name", "args"):
+        source.instance_item(name).check("equals", getattr(value, name))
+    return RecordVariable(value, (value.name, value.args), source)
 
 
 def _graph_context(value: Any, source: Source | None = None) -> GraphContextVariable:

@@ -80,7 +80,7 @@ def dtype_to_say(
     if again is None or not any(each.is_floating_point() or each.is_complex() for each in found):
         return None
     now = torch.get_default_dtype()
-    torch._C._set_default_dtype(tx.attempt.default_dtype)
+    torch._C._set_default_dtype(tx.graph.default_dtype)
     try:
         with tx.graph.fake_mode.shape_env.ignore_fresh_unbacked_symbols():
             other: list[torch.Tensor] = []

@@ -632,7 +632,7 @@ def _record_plain(
     known = tx.attempt.fakes.get(id(fake))
     if not written and (known is not None or (isinstance(fake, _LITERAL) and fake is not None)):
         return known if known is not None else tx.make(fake)
-    if torch.get_default_dtype() is not tx.attempt.default_dtype:
+    if torch.get_default_dtype() is not tx.graph.default_dtype:
         again = functools.partial(_on_fakes, tx, kind, target, fakes, fake_kwargs)
         said = dtype_to_say(tx, target, fake_kwargs, fake, None if written else again)
         if said is not None:

@@ -13,6 +13,7 @@ import torch.overrides
 from torch import _jit_internal
 from torch._library.custom_ops import CustomOpDef
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.autograd.profiler import record_function
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .. import higher_order
@@ -22,7 +23,7 @@ from .attributes import MethodVariable
 from .base import Args, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type, wraps_value
 from .c_callable import BuiltinVariable
 from .constant import ConstantVariable
-from .context import GRAD_CLASSES, attention_context, make_context
+from .context import GRAD_CLASSES, attention_context, make_context, record_context
 from .function import FunctionVariable, NestedFunctionVariable
 from .registry import Model, models, models_if, models_raw
 from .sequence import ListVariable
@@ -426,6 +427,11 @@ for _cls in (*GRAD_CLASSES, torch.inference_mode, torch.autocast):
 @models(sdpa_kernel)
 def _sdpa_kernel(tx: Any, backends: VariableTracker, set_priority: VariableTracker | None = None) -> VariableTracker:
     return attention_context(tx, tx.python_value(backends), set_priority is not None and tx.truth(set_priority))
+
+
+@models(record_function)
+def _record_function(tx: Any, name: VariableTracker, args: VariableTracker | None = None) -> VariableTracker:
+    return record_context(tx, tx.python_value(name), None if args is None else tx.python_value(args))
 
 
 wraps_type(SDPBackend)(BuiltinVariable.by_identity)
