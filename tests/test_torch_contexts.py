@@ -611,3 +611,4 @@ def test_record_function_of_an_optimizer():
     compiled = dl.compile(fn, backend="eager")
     for each in expected:
         assert torch.allclose(compiled(tensor(3)), each, atol=1e-6)
+    assert dl.counters.graphs == 3  # before the step, in it and after it

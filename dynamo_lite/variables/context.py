@@ -171,7 +171,7 @@ class GraphContextVariable(ContextVariable):
         tx.attempt.contexts.append(self)
 
     def exit(self, tx: Any) -> None:
-        self.leave_graph(tx.graph)
+        self.record_end(tx.graph)
         self.leave()
         tx.attempt.contexts.remove(self)
 
@@ -181,6 +181,10 @@ class GraphContextVariable(ContextVariable):
 
     def leave_graph(self, graph: Any) -> None:
         """Record the end alone: for a graph that ends while the context goes on."""
+        if not graph.drop_last(self.node):
+            self.record_end(graph)
+
+    def record_end(self, graph: Any) -> None:
         graph.call("call_function", self.nodes()[2], (self.node,), {}, None)
 
 
@@ -251,10 +255,6 @@ class LeftAutocast(AutocastVariable):
         arguments = (value.device, value.prev_fastdtype, value.prev, value.prev_cache_enabled)
         return higher_order.leave_autocast, arguments, higher_order.return_to_autocast
 
-    def leave_graph(self, graph: Any) -> None:
-        if not graph.drop_last(self.node):
-            super().leave_graph(graph)
-
     def replay(self, cg: Any) -> None:
         none = [lambda: cg.load_const(None)] * 3
         cg.call(torch.autocast.__exit__, [lambda: cg.load_source(self.source), *none])
@@ -309,6 +309,8 @@ class DeviceVariable(GraphContextVariable):
 
     def leave_graph(self, graph: Any) -> None:
         pass
+
+    record_end = leave_graph
 
     def entered_value(self) -> VariableTracker:
         return ConstantVariable(self.value)
