@@ -164,6 +164,8 @@ class GraphBuilder:
         self._initial_grad_mode = self._grad_mode = torch.is_grad_enabled()
         self.default_dtype = torch.get_default_dtype()
         """The one that the graph is run with: it is changed after it."""
+        self.indexing = 0
+        """How many contexts are entered in which tensors without dimensions are indices."""
         self.bodies: list[Body] = []
         """Graphs under way inside of this one, innermost last."""
         self._root = torch.nn.Module()

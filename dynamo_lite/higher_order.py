@@ -182,6 +182,33 @@ def jacobian(
     return tuple(each for row in found for each in (row if isinstance(row, tuple) else (row,)))
 
 
+def indexed(tensor: torch.Tensor, index: Sequence[torch.Tensor | int]) -> torch.Tensor:
+    """``tensor[index]`` where tensors without dimensions are indices, not numbers to be read. Under a mode of torch's
+    that does so too it is left to that, which knows a better derivative."""
+    if torch._C._len_torch_function_stack():
+        return tensor[tuple(index)]
+    indices = [each if isinstance(each, torch.Tensor) else torch.tensor(each, device=tensor.device) for each in index]
+    return torch.ops.aten.index(tensor, indices)
+
+
+def flex_attention(
+    score: Body,
+    mask: Body,
+    score_extras: Tensors,
+    mask_extras: Tensors,
+    block_mask: tuple[Any, ...],
+    scale: Any,
+    options: Sequence[tuple[str, Any]],
+    *inputs: torch.Tensor,
+) -> Tensors:
+    """The operator that ``torch.nn.attention.flex_attention`` ends in. ``block_mask``: without its function."""
+    block_mask = (*block_mask, lambda *args: mask(*args)[0])
+    operator = torch.ops.higher_order.flex_attention
+    return operator(  # type: ignore[no-any-return]
+        *inputs, lambda *args: score(*args)[0], block_mask, scale, dict(options), score_extras, mask_extras
+    )
+
+
 def _of(body: Body, which: Sequence[int], start: int = 0) -> Body:
     """A body that takes all operands (behind the first ``start`` arguments, which are its own) and uses some."""
     return lambda *args: body(*args[:start], *(args[start + at] for at in which))

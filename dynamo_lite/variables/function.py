@@ -344,7 +344,8 @@ class FunctionGetVariable(VariableTracker):
 class NestedFunctionVariable(VariableTracker):
     """A function made inside (``MAKE_FUNCTION``)."""
 
-    __slots__ = ("code", "_defaults", "_keyword_defaults", "_cells", "_scope", "attrs", "members", "annotations")
+    __slots__ = ("code", "_defaults", "_defaults_object", "_keyword_defaults", "_cells", "_scope")
+    __slots__ += ("attrs", "members", "annotations")
 
     def __init__(
         self,
@@ -359,6 +360,7 @@ class NestedFunctionVariable(VariableTracker):
         self.code = code
         self._scope = scope
         self._defaults = defaults
+        self._defaults_object = TupleVariable(defaults) if defaults else ConstantVariable(None)
         self._keyword_defaults = keyword_defaults
         self._cells = cells
         self.annotations = annotations
@@ -412,6 +414,8 @@ class NestedFunctionVariable(VariableTracker):
             return globals_of(tx, self._scope)
         if name in ("__code__", "__class__"):
             return tx.make(self.code if name == "__code__" else types.FunctionType)
+        if name == "__defaults__":
+            return self._defaults_object
         if name == "__dict__":
             return InstanceDictVariable(self)
         if class_lookup(types.FunctionType, name) is MISSING:
@@ -476,7 +480,7 @@ class NestedFunctionVariable(VariableTracker):
                 [
                     lambda: cg.load_const(self.code),
                     lambda: cg.load_const(self._scope.namespace),
-                    lambda: cg.load_tuple(self._defaults),
+                    lambda: cg.load(self._defaults_object),
                     lambda: DictVariable(dict(self._keyword_defaults)).load_items(cg),
                     lambda: cg.load_tuple(self._cells),
                     lambda: cg.load(self.annotations if self.annotations is not None else TupleVariable([])),
@@ -496,13 +500,13 @@ class NestedFunctionVariable(VariableTracker):
 def make_function(
     code: types.CodeType,
     namespace: dict[str, Any],
-    defaults: tuple[Any, ...],
+    defaults: tuple[Any, ...] | None,
     keyword_defaults: dict[str, Any],
     cells: tuple[Any, ...],
     annotations: Any,
 ) -> types.FunctionType:
     """What ``MAKE_FUNCTION`` does, from parts."""
-    function = types.FunctionType(code, namespace, code.co_name, defaults or None, cells or None)
+    function = types.FunctionType(code, namespace, code.co_name, defaults, cells or None)
     if keyword_defaults:
         function.__kwdefaults__ = keyword_defaults
     if annotations:

@@ -15,6 +15,7 @@ from . import (
     deques,
     enumeration,
     exception,
+    flex_attention,
     float_factors,
     found_iterator,
     function,

@@ -21,7 +21,7 @@ from torch.utils._device import _device_constructors
 
 from .. import config
 from ..exc import Unsupported
-from ..higher_order import plain_tensor
+from ..higher_order import indexed, plain_tensor
 from ..interrupts import let_through
 from ..reasons import (
     DataDependentBranch,
@@ -224,6 +224,10 @@ class TensorVariable(VariableTracker):
         return self._item(tx).late_truth(tx) if self._is_captured else None
 
     def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        if tx.graph.indexing:
+            indices = key.items if type(key) is TupleVariable else [key]
+            if all(isinstance(each.realize(), TensorVariable) or each.is_constant() for each in indices):
+                return record(tx, "call_function", indexed, [self, TupleVariable(indices)], {})
         return record(tx, "call_function", operator.getitem, [self, key], {})
 
     def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:

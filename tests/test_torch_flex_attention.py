@@ -1,0 +1,156 @@
+"""``torch.nn.attention.flex_attention``: its functions are graphs inside of the graph."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn.attention import flex_attention as flex
+from torch.nn.attention.flex_attention import AuxRequest, create_block_mask, flex_attention
+
+import dynamo_lite as dl
+from programs import check, tensor
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+BIAS = tensor(2, seed=5)
+DOCUMENTS = torch.tensor([0] * 8 + [1] * 8)
+
+
+def heads(count=2, length=16, grad=False):
+    return [tensor(1, count, length, 8, seed=seed, grad=grad) for seed in range(3)]
+
+
+def test_plain():
+    def fn(q, k, v):
+        return flex_attention(q, k, v) * 2
+
+    check(fn, *heads(), fullgraph=True)
+
+
+def test_function_of_scores():
+    def fn(q, k, v, slope):
+        def score_mod(score, b, h, i, j):
+            return score * slope + (i - j) * 0.5
+
+        return flex_attention(q, k, v, score_mod=score_mod)
+
+    check(fn, *heads(), tensor(1)[0], fullgraph=True)
+
+
+def test_indexing_by_what_it_is_given():
+    table = tensor(2, 32)
+
+    def fn(q, k, v):
+        def score_mod(score, b, h, i, j):
+            return score + BIAS[h] + table[h, i - j + 16] + table[0, j]
+
+        return flex_attention(q, k, v, score_mod=score_mod)
+
+    check(fn, *heads(), fullgraph=True)
+
+
+def test_mask_made_outside():
+    mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 16, 16, device="cpu", BLOCK_SIZE=8)
+
+    def fn(q, k, v):
+        return flex_attention(q, k, v, block_mask=mask)
+
+    check(fn, *heads(), fullgraph=True)
+
+
+def test_mask_made_inside():
+    def fn(q, k, v, documents):
+        def mask_mod(b, h, i, j):
+            return (i >= j) & (documents[i] == documents[j])
+
+        mask = create_block_mask(mask_mod, None, None, 16, 16, device="cpu", BLOCK_SIZE=8)
+        return flex_attention(q, k, v, block_mask=mask), mask.kv_num_blocks
+
+    check(fn, *heads(), DOCUMENTS, others=[(*heads(), DOCUMENTS.flip(0))], fullgraph=True)
+
+
+def test_masks_combined():
+    def causal(b, h, i, j):
+        return i >= j
+
+    def window(b, h, i, j):
+        return i - j < 4
+
+    def fn(q, k, v):
+        both = flex.and_masks(causal, window)
+        mask = create_block_mask(both, None, None, q.shape[-2], k.shape[-2], device=q.device, BLOCK_SIZE=8)
+        return flex_attention(q, k, v, block_mask=mask)
+
+    check(fn, *heads(), fullgraph=True)
+
+
+def test_fewer_heads_of_keys():
+    def fn(q, k, v):
+        return flex_attention(q, k, v, enable_gqa=True, scale=0.3)
+
+    q, k, v = heads(4)
+    check(fn, q, k[:, :2], v[:, :2], fullgraph=True)
+
+
+def test_more_results():
+    def fn(q, k, v):
+        out, more = flex_attention(q, k, v, return_aux=AuxRequest(lse=True))
+        return out, more.lse
+
+    check(fn, *heads(), fullgraph=True)
+
+
+def test_lengths_that_differ():
+    def fn(q, k, v):
+        return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + (i >= j))
+
+    check(fn, *heads(), others=[heads(length=12), heads(length=20)], all_graphs=2, fullgraph=True)
+
+
+def test_effect_in_a_function_of_scores():
+    seen = []
+
+    def fn(q, k, v):
+        def score_mod(score, b, h, i, j):
+            seen.append(1)
+            return score
+
+        return flex_attention(q, k, v, score_mod=score_mod)
+
+    with pytest.raises(dl.exc.Unsupported, match="side effect"):
+        dl.compile(fn, backend="eager", fullgraph=True)(*heads())
+    assert not seen
+
+
+def test_wrong_number_of_heads():
+    def fn(q, k, v):
+        return flex_attention(q, k, v)
+
+    q, k, v = heads(4)
+    check(fn, q, k[:, :2], v[:, :2], graphs=None)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_compilers(backend):
+    def fn(q, k, v, documents):
+        def score_mod(score, b, h, i, j):
+            return score * 0.5 + BIAS[h] * (i - j)
+
+        def mask_mod(b, h, i, j):
+            return (i >= j) & (documents[i] == documents[j])
+
+        mask = create_block_mask(mask_mod, None, None, 16, 16, device="cpu", BLOCK_SIZE=8)
+        return flex_attention(q, k, v, score_mod=score_mod, block_mask=mask)
+
+    given = (*heads(), DOCUMENTS)
+    compiled = dl.compile(fn, backend=backend, fullgraph=True)
+    assert torch.allclose(compiled(*given), fn(*given), atol=1e-5)
+
+
+def test_indices_outside_of_it():
+    """Elsewhere such a tensor is a number that is read."""
+
+    def fn(x, i):
+        return x[i] + 1
+
+    check(fn, tensor(3, 3), torch.tensor(1), graphs=(0, 1), breaks=1)
