@@ -336,12 +336,16 @@ class GraphBuilder:
                 body.grad_mode = mode
         return graph
 
+    def drop(self, node: torch.fx.Node) -> None:
+        """Forget an operator that nobody takes the result of."""
+        node.graph.erase_node(node)
+        self.operators -= 1
+
     def drop_last(self, node: torch.fx.Node) -> bool:
         """Forget an operator if nothing came after it; whether it did."""
         is_last = node.next.op == "root"
         if is_last:
-            self.graph.erase_node(node)
-            self.operators -= 1
+            self.drop(node)
         return is_last
 
     def item(self, node: torch.fx.Node, index: int, fake: Any) -> torch.fx.Node:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import torch.fx
 from torch.autograd.function import once_differentiable
 from torch.autograd.profiler import record_function
 from torch.nn import attention
@@ -145,6 +146,17 @@ def autograd_function(
     and for each input where its gradient is among the backward's results."""
     kind = OnceTracedFunction if once else TracedFunction
     return kind.apply((forward, backward), tuple(extras), facts, *inputs)  # type: ignore[no-any-return]
+
+
+@torch.fx.node.has_side_effect
+def hook(body: Body, tensor: torch.Tensor) -> None:
+    """``tensor.register_hook`` of a function that is traced."""
+
+    def run(gradient: torch.Tensor) -> torch.Tensor | None:
+        found = body(gradient)
+        return found[0] if found else None
+
+    tensor.register_hook(run)
 
 
 def vmap(body: Body, extras: Sequence[torch.Tensor], options: Any, *inputs: torch.Tensor) -> Tensors:

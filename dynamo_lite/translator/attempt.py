@@ -87,7 +87,7 @@ class Attempt:
         self.written_classes: dict[int, Any] = {}  # the same of classes that were found and written to
         self.leaves_made: dict[VariableTracker, int] = {}
         """Tensors that were made inside and then told to require gradients, with the root's step of that."""
-        self.made_at: dict[VariableTracker, int] = {}  # texts and weak references: the root's step that made them
+        self.made_at: dict[VariableTracker, int] = {}  # what new code may not be able to make: the root's step
         self.plain_classes: set[tuple[Any, ...]] = set()
         """Ids of modules' classes, with names under which these were found, and guarded, to have what torch has."""
         self.reprs: list[VariableTracker] = []

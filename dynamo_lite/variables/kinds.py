@@ -33,6 +33,7 @@ from . import (
     symbol_indices,
     symbolic,
     tensor,
+    tensor_hooks,
     tensor_subclass,
     torch_api,
     transforms,

@@ -77,8 +77,8 @@ _LONGEST_LIST = 1024
 
 METADATA_WRITERS = frozenset(
     {"resize_", "resize_as_", "set_", "t_", "transpose_", "squeeze_", "unsqueeze_", "swapdims_", "swapaxes_"}
-    | {"as_strided_", "detach_", "rename_", "share_memory_", "retain_grad", "register_hook"}
-    | {"register_post_accumulate_grad_hook", "backward", "untyped_storage", "storage", "data_ptr", "apply_", "map_"}
+    | {"as_strided_", "detach_", "rename_", "share_memory_", "retain_grad"}
+    | {"backward", "untyped_storage", "storage", "data_ptr", "apply_", "map_"}
     | {"__reduce_ex__", "__deepcopy__", "__setstate__", "names", "storage_offset_", "__dlpack__", "module_load"}
     | {"pin_memory", "to_sparse", "refine_names", "align_to", "unflatten_names"}
     | {"const_data_ptr", "is_set_to", "is_shared", "is_pinned", "storage_type", "is_alias_of"}

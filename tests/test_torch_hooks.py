@@ -1,0 +1,279 @@
+"""Hooks on tensors, registered by the program."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from programs import check, tensor
+
+
+def leaf(seed=0):
+    return tensor(3, grad=True, seed=seed)
+
+
+def test_on_an_argument():
+    def fn(w):
+        w.register_hook(lambda gradient: gradient * 2)
+        return w * 3
+
+    check(fn, leaf(), operators=1, backward=True)
+
+
+def test_on_an_argument_after_it_was_used():
+    def fn(w):
+        y = w.sin()
+        w.register_hook(lambda gradient: gradient * 2)
+        w.register_hook(lambda gradient: gradient + 1)
+        return y * w
+
+    check(fn, leaf(), backward=True)
+
+
+def test_with_effects():
+    class Counter:
+        def __init__(self):
+            self.calls = 0
+
+        def hook(self, gradient):
+            self.calls += 1
+            return gradient * self.calls
+
+    def program():
+        counter, seen = Counter(), []
+
+        def fn(w):
+            w.register_hook(counter.hook)
+            y = w * 3
+            w.register_hook(lambda gradient: seen.append(gradient.sum()))
+            y.sum().backward()
+            return counter.calls, len(seen)
+
+        return fn
+
+    check(program, leaf(), graphs=(1, 3), breaks=1, build=True, recompiles=True)
+
+
+def test_closure_over_results():
+    def fn(w, x):
+        y = x.sin()
+        w.register_hook(lambda gradient: gradient * y)
+        return w * x, y
+
+    check(fn, leaf(), tensor(3), backward=True)
+
+
+def test_handles_kept():
+    kept = []
+
+    def fn(w):
+        first = w.register_hook(lambda gradient: gradient * 2)
+        second = w.register_hook(lambda gradient: gradient + 1)
+        kept.append(second)
+        return w * 3, first
+
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    for index in range(2):
+        w = leaf()
+        y, first = compiled(w)
+        y.sum().backward()
+        assert torch.equal(w.grad, torch.full((3,), 7.0))
+        assert first.id < kept[index].id
+        first.remove()
+        kept[index].remove()
+        assert not w._backward_hooks
+
+
+def test_removed_at_once():
+    def fn(w):
+        handle = w.register_hook(lambda gradient: gradient * 2)
+        y = w * 3
+        handle.remove()
+        handle.remove()
+        return y
+
+    check(fn, leaf(), backward=True)
+
+
+def test_removed_after_a_break():
+    def fn(w):
+        handle = w.register_hook(lambda gradient: gradient * 2)
+        y = w * 3
+        print(handle.id >= 0)
+        handle.remove()
+        return y
+
+    check(fn, leaf(), graphs=(1, 2), breaks=(1, 3), backward=True)
+
+
+def test_on_an_argument_that_is_no_leaf():
+    def fn(w):
+        w.register_hook(lambda gradient: gradient * 2)
+        return w * 3
+
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    for program in (fn, compiled):
+        w = leaf()
+        program(w * 2).sum().backward()
+        assert torch.equal(w.grad, torch.full((3,), 12.0))
+
+
+def test_on_an_argument_that_is_written_to():
+    def fn(w):
+        w.register_hook(lambda gradient: gradient * 2)
+        w.mul_(5)
+        w.register_hook(lambda gradient: gradient + 1)
+        return w * 3
+
+    compiled = dl.compile(fn, backend="eager")
+    found = []
+    for program in (fn, compiled):
+        w = leaf()
+        program(w * 2).sum().backward()
+        found.append(w.grad)
+    assert torch.equal(*found)
+
+
+def test_after_accumulation():
+    def fn(w):
+        def step(parameter):
+            with torch.no_grad():
+                parameter -= parameter.grad
+
+        w.register_post_accumulate_grad_hook(step)
+        return w * 3
+
+    check(fn, leaf(), backward=True)
+
+
+def test_without_a_gradient():
+    def fn(x):
+        y = x * 2
+        try:
+            y.register_hook(lambda gradient: gradient)
+        except RuntimeError as error:
+            return y, str(error)
+
+    check(fn, tensor(3), graphs=1, breaks=1)
+
+
+def test_on_a_result():
+    def fn(w):
+        y = w * 2
+        z = y.sin()
+        y.register_hook(lambda gradient: gradient * 2)
+        y.register_hook(lambda gradient: torch.clamp(gradient, -1, 1))
+        y.register_hook(lambda gradient: None)
+        return y * 3 + z
+
+    check(fn, leaf(), backward=True)
+
+
+def test_on_a_result_and_removed():
+    def fn(w):
+        y = w * 2
+        handle = y.register_hook(lambda gradient: gradient * 2)
+        z = y * 3
+        handle.remove()
+        return z
+
+    check(fn, leaf(), operators=2, backward=True)
+
+
+def test_on_a_result_with_a_closure():
+    """What the hook reads is read when the backward runs."""
+
+    def fn(w):
+        factor = 2
+        y = w * 2
+        y.register_hook(lambda gradient: gradient * factor)
+        factor = 5
+        return y * 3
+
+    check(fn, leaf(), graphs=2, breaks=1, backward=True)
+
+
+def test_on_a_result_with_effects():
+    seen = []
+
+    def fn(w):
+        y = w * 2
+        y.register_hook(seen.append)
+        y.register_hook(print)
+        return y * 3
+
+    check(fn, leaf(), graphs=(2, 3), breaks=(1, 2), backward=True)
+    assert len(seen) == 4
+
+
+def test_on_a_result_whose_handle_is_kept():
+    def fn(w):
+        y = w * 2
+        handle = y.register_hook(lambda gradient: gradient * 2)
+        return y * 3, handle
+
+    compiled = dl.compile(fn, backend="eager")
+    for index in range(2):
+        w = leaf()
+        y, handle = compiled(w)
+        if index:
+            handle.remove()
+        y.sum().backward()
+        assert torch.equal(w.grad, torch.full((3,), 6.0 if index else 12.0))
+
+
+def test_on_a_view():
+    def fn(w):
+        y = w * 2
+        z = y.view(3, 1)
+        z.register_hook(lambda gradient: gradient * 2)
+        return y.sum() + z.sum()
+
+    check(fn, leaf(), graphs=2, breaks=1, backward=True)
+
+
+def test_of_another_shape():
+    def fn(w):
+        y = w * 2
+        y.register_hook(lambda gradient: gradient.sum())
+        return y * 3
+
+    check(fn, leaf(), graphs=2, breaks=1)
+
+
+@pytest.mark.parametrize("returned", ["used", "returned", "both", "view"])
+def test_on_a_result_in_a_compiler(returned):
+    def fn(w):
+        y = w.sin()
+        y.register_hook(lambda gradient: gradient * gradient)
+        if returned == "used":
+            return (y * 3).exp()
+        if returned == "returned":
+            return y
+        return (y * 3, y) if returned == "both" else (y * 3, y, y.view(3, 1))
+
+    compiled = dl.compile(fn, backend="aot_eager", fullgraph=True)
+    gradients = []
+    for program in (fn, compiled):
+        w = leaf()
+        results = program(w)
+        results = results if isinstance(results, tuple) else (results,)
+        sum((each.sum() * (at + 2) for at, each in enumerate(results)), 0).backward()
+        gradients.append(w.grad)
+    assert torch.allclose(*gradients)
+
+
+def test_on_an_argument_in_a_compiler():
+    def fn(w):
+        y = w.sin()
+        w.register_hook(lambda gradient: gradient * gradient)
+        return y
+
+    compiled = dl.compile(fn, backend="aot_eager", fullgraph=True)
+    gradients = []
+    for program in (fn, compiled):
+        w = leaf()
+        program(w).sum().backward()
+        gradients.append(w.grad)
+    assert torch.allclose(*gradients)
