@@ -36,6 +36,32 @@ def test_numbers():
     sweep(scaled)
 
 
+def test_greatest_and_least():
+    def fn(x, n):
+        k = n.item()
+        kept = x[x > 0]
+        least = min(k, 4, x.shape[0])
+        return x * max(k, 4), kept.sum() / max(kept.numel(), 1), least, max([k, k + 1, 2])
+
+    sweep(fn)
+
+
+@pytest.mark.parametrize(
+    "operation", ["truth > True", "truth + 1", "2 * truth", "-truth", "truth == True", "max(1, truth)"]
+)
+def test_arithmetic_of_truths(operation):
+    scope = {}
+    exec(f"def fn(x, n):\n    truth = n.item() > 3\n    return x + ({operation})", scope)
+    sweep(scope["fn"], graphs=None, breaks=None)
+
+
+def test_greatest_of_floats():
+    def fn(x, n):
+        return x * max((n / 3).item(), 1.5)
+
+    sweep(fn, graphs=None, breaks=None)
+
+
 def test_breaks_where_not_asked_for():
     compiled = dl.compile(scaled, backend=Recorder(), fullgraph=True)
     with pytest.raises(dl.exc.Unsupported, match=r"item\(\)"):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
+
+import torch
 
 from ..formulas import total_of
 from ..reasons import UnsupportedOperation
@@ -19,7 +22,8 @@ from .lookup import is_heap_type
 from .registry import models, models_raw
 from .sequence import ListVariable, SequenceVariable, SliceVariable
 from .sets import SetVariable
-from .symbolic import SymbolicNumber, call_on_numbers
+from .symbolic import ShapeNumber, SymbolicNumber, call_on_numbers
+from .user_object import UserObjectVariable
 
 # -- polyfills ---------------------------------------------------------------------------------------------------------
 
@@ -37,21 +41,29 @@ for _real, _replacement in polyfills.TABLE.items():
     _inline_polyfill(_real, _replacement)
 
 
-def _best_of(real: Any) -> None:
-    """Over known values the builtin itself; else the polyfill."""
+def _best_of(real: Any, symbolic: Any) -> None:
+    """Over known values the builtin itself; over integers of which one hangs on data torch's; else the polyfill."""
     replacement = polyfills.TABLE[real]
 
     def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         items = args[0].items if len(args) == 1 and isinstance(args[0], SequenceVariable) else args
         if not kwargs and all(isinstance(each.realize(), ConstantVariable) for each in items):
             return tx.make(tx.fold(real, [tx.python_value(arg) for arg in args]))
+        if not kwargs and len(items) > 1 and _hang_on_data(items):
+            return tx.make(functools.reduce(symbolic, [each.realize().operand for each in items]))
         return tx.call(FunctionVariable(replacement, None), args, kwargs)
 
     models_raw(real, model)
 
 
-_best_of(min)
-_best_of(max)
+def _hang_on_data(items: Any) -> bool:
+    numbers = [each.realize() for each in items]
+    integers = all(each.operand is not None and each.python_type() is int for each in numbers)
+    return integers and any(isinstance(each, ShapeNumber) and each.hangs_on_data for each in numbers)
+
+
+_best_of(min, torch.sym_min)
+_best_of(max, torch.sym_max)
 
 
 @models(sum)

@@ -167,6 +167,7 @@ class ShapeNumber(SymbolicNumber):
         number = other.operand
         if number is None:
             return None
+        self._decide_truths(number)
         negative = symbol == "**" and not reflected and isinstance(other, ConstantVariable) and other.value < 0
         if symbol == "/" or negative or other.python_type() is float:
             found = self._float(BINARY[symbol], other, reflected)
@@ -182,7 +183,14 @@ class ShapeNumber(SymbolicNumber):
             return tx.binary(symbol, *(reversed(known) if reflected else known))
         return tx.make(tx.fold(BINARY[symbol], (left, right)))
 
+    def _decide_truths(self, *others: Any) -> None:
+        """Truth values that hang on data are no numbers to torch: the graph breaks."""
+        for each in (self.number, *others):
+            if isinstance(each, torch.SymBool):
+                self._decide(bool, each)
+
     def unary(self, tx: Any, function: Any) -> VariableTracker | None:
+        self._decide_truths()
         try:
             return tx.make(function(self.number))
         except TypeError:
@@ -204,6 +212,8 @@ class ShapeNumber(SymbolicNumber):
         number = other.operand
         if number is None:
             return None
+        if symbol not in ("==", "!="):
+            self._decide_truths(number)
         if other.python_type() is float:
             decided = self._compared(symbol, other)
             if decided is not None:
