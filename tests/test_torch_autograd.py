@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
+import dynamo_lite as dl
 from programs import check, tensor
 
 
@@ -486,3 +487,118 @@ def test_checkpoint_without_preserved_random_state():
         return checkpoint(torch.sin, x, use_reentrant=False, preserve_rng_state=False, determinism_check="none")
 
     check(fn, leaf(3), graphs=(1, 2), breaks=None, backward=True)
+
+
+def test_detached_in_place():
+    def fn(x):
+        y = x * 2
+        z = y * 5
+        again = y.detach_()
+        return y + 1, z, y.requires_grad, y.is_leaf, y.grad_fn, again is y, y * x
+
+    check(fn, tensor(3, grad=True), backward=True)
+
+
+def test_detached_in_place_with_views():
+    def fn(x):
+        y = x * 2
+        view = y[0]
+        y.detach_()
+        y.mul_(3)
+        return y, view, view.requires_grad, y[1].requires_grad
+
+    check(fn, tensor(3, grad=True))
+
+
+def test_view_detached_in_place():
+    def fn(x):
+        y = x * 2
+        view = y[0]
+        try:
+            view.detach_()
+        except RuntimeError as error:
+            return y, str(error)
+
+    check(fn, tensor(3, grad=True), graphs=1, breaks=1)
+
+
+def test_argument_detached_in_place():
+    def fn(x):
+        y = x * 2
+        x.detach_()
+        return y, x * 3
+
+    check(fn, tensor(3), graphs=2, breaks=1)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_detached_in_place_in_a_compiler(backend):
+    def fn(x):
+        y = x * 2
+        z = y * 5
+        y.detach_()
+        return z, y * x, y
+
+    compiled = dl.compile(fn, backend=backend, fullgraph=True)
+    gradients = []
+    for program in (fn, compiled):
+        x = tensor(3, grad=True)
+        z, product, y = program(x)
+        (z.sum() + product.sum()).backward()
+        gradients.append(x.grad)
+        assert not y.requires_grad
+    assert torch.allclose(*gradients)
+
+
+def test_gradient_of_a_tensor_made_inside():
+    def fn(x):
+        y = torch.zeros(3)
+        before = y.grad
+        y.grad = x * 2
+        y.grad.add_(1)
+        z = y.grad + y
+        w = torch.ones(3)
+        w.grad = x
+        del w.grad
+        return before, y, z, w, w.grad, y.grad is z
+
+    check(fn, tensor(3))
+
+
+def test_gradient_that_does_not_fit_what_was_made_inside():
+    def fn(x):
+        y = torch.zeros(2)
+        try:
+            y.grad = x
+        except RuntimeError as error:
+            return y, str(error)
+
+    check(fn, tensor(3), graphs=1, breaks=1)
+
+
+@pytest.mark.parametrize("norm", [2.0, float("inf")])
+@pytest.mark.parametrize("foreach", [None, False])
+def test_gradients_clipped(norm, foreach):
+    layers = torch.nn.ModuleList(torch.nn.Linear(3, 3).to(dtype) for dtype in (torch.float32, torch.float64))
+
+    def fn(layers, x):
+        for index, each in enumerate(layers.parameters()):
+            each.grad = torch.full_like(each, index) * x[0].to(each.dtype)
+        total = torch.nn.utils.clip_grad_norm_(layers.parameters(), 1.0, norm, foreach=foreach)
+        return total, [each.grad for each in layers.parameters()]
+
+    check(fn, layers, tensor(3), exact=False)
+
+
+def test_gradients_of_several_types_clipped():
+    kinds = (torch.bfloat16, torch.float32, torch.float16, torch.float64)
+    layers = torch.nn.ModuleList(torch.nn.Linear(3, 3).to(kind) for kind in kinds)
+
+    def fn(layers):
+        for each in layers.parameters():
+            each.grad = torch.ones_like(each)
+        torch.nn.utils.clip_grad_value_(layers.parameters(), 0.5)
+        total = torch.nn.utils.get_total_norm([each.grad for each in layers.parameters()])
+        return total, [each.grad for each in layers.parameters()]
+
+    check(fn, layers, exact=False)

@@ -89,6 +89,7 @@ guard fixes."""
 
 RESHAPERS = frozenset(
     {"t_", "transpose_", "squeeze_", "unsqueeze_", "swapdims_", "swapaxes_", "as_strided_", "resize_", "resize_as_"}
+    | {"detach_"}
 )
 """Those of them that a tensor made inside may have done to it."""
 
@@ -386,7 +387,8 @@ def _grad(tx: Any, tensor: TensorVariable) -> VariableTracker:
 
 def _set_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) -> None:
     """``tensor.grad = value``: replayed after the graph. What doesn't fit is refused by CPython."""
-    if tensor.value is None or not tensor.value.is_leaf:
+    made_without = tensor.source is None and not tensor.fake.requires_grad and not tx.graph.bodies
+    if not made_without and (tensor.value is None or not tensor.value.is_leaf):
         unsupported(UnsupportedAttribute(tensor.describe(), "grad", "writing it is modelled for leaves alone"))
     _is_leaf(tx, tensor)
     if isinstance(value, TensorVariable):
@@ -419,6 +421,14 @@ def _becomes_leaf(fake: torch.Tensor) -> bool:
 def _asked_leaf(fake: torch.Tensor) -> bool:
     """Torch refuses to say it of views that were made without gradients and written to since."""
     return compute("call_function", getattr, [fake, "is_leaf"], {})  # type: ignore[no-any-return]
+
+
+def _detach_(tx: Any, tensor: TensorVariable) -> VariableTracker:
+    if tx.graph.bodies or tensor.asks:
+        unsupported(UnsupportedAttribute(tensor.describe(), "detach_", "it changes the tensor object"))
+    compute("call_method", "detach_", [tensor.fake], {})
+    tensor.node = tx.graph.call("call_method", "detach_", (tensor.node,), {}, tensor.fake)
+    return tensor
 
 
 def _requires_grad_(tx: Any, tensor: TensorVariable, requires_grad: VariableTracker | None = None) -> VariableTracker:
@@ -478,6 +488,7 @@ METHODS: dict[str, Any] = {
     "new": _new,
     "storage_offset": _storage_offset,
     "requires_grad_": _requires_grad_,
+    "detach_": _detach_,
     "size": _size,
     "dim": lambda tx, tensor: ConstantVariable(tensor.fake.dim()),
     "__len__": lambda tx, tensor: tx.length(tensor),

@@ -25,8 +25,9 @@ from .c_callable import BuiltinVariable
 from .constant import ConstantVariable
 from .context import GRAD_CLASSES, attention_context, make_context, record_context
 from .function import FunctionVariable, NestedFunctionVariable
+from .mapping import DictVariable
 from .registry import Model, models, models_if, models_raw
-from .sequence import ListVariable
+from .sequence import ListVariable, TupleVariable
 from .symbolic import ShapeNumber, SymbolicFloat
 from .tensor import TensorVariable, operator_name, record
 from .tensor_subclass import instances
@@ -399,6 +400,31 @@ def _check_with(tx: Any, error: VariableTracker, condition: VariableTracker, mes
         text = tx.call(message, [], {}) if message is not None and not tx.is_none(message) else None
         tx.raise_error(error.as_constant(), "Expected cond to be True" if text is None else tx.python_value(text))
     return ConstantVariable(None)
+
+
+# -- groups of tensors -------------------------------------------------------------------------------------------------
+
+
+@models(torch._C._group_tensors_by_device_and_dtype)
+def _group_tensors(tx: Any, lists: VariableTracker, with_indices: VariableTracker | None = None) -> VariableTracker:
+    """The fakes are grouped by torch's own function: in which order depends on hashes."""
+    known: dict[int, VariableTracker] = {}
+
+    def fake(value: VariableTracker) -> Any:
+        if not isinstance(value, TensorVariable):
+            return value.python_value(tx)
+        known[id(value.fake)] = value
+        return value.fake
+
+    rows = [[fake(each.realize()) for each in row.elements(tx)] for row in lists.elements(tx)]
+    groups = tx.fold(
+        torch._C._group_tensors_by_device_and_dtype, (rows, with_indices is not None and tx.truth(with_indices))
+    )
+    found = DictVariable({})
+    for key, (grouped, indices) in groups.items():
+        tensors = [ListVariable([known.get(id(each)) or tx.make(each) for each in row]) for row in grouped]
+        found.put(tx, tx.make(key), TupleVariable([ListVariable(list(tensors)), tx.make(indices)]))
+    return found
 
 
 # -- contexts ----------------------------------------------------------------------------------------------------------
