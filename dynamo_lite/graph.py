@@ -39,6 +39,11 @@ float_tensor = functools.partial(torch.scalar_tensor, dtype=torch.float64, devic
 """Of a number. An object in C: it is called before each run of a graph that takes one."""
 
 
+def tensor_of_scalar(value: Any) -> torch.Tensor:
+    """A tensor of its own of a numpy scalar."""
+    return torch.from_numpy(value.reshape(1).reshape(()))
+
+
 @dataclass
 class GraphInput:
     """A placeholder: where the call finds its value, the value it was traced with, and what stands for it.
@@ -74,7 +79,8 @@ class GraphInput:
     @property
     def may_share_memory(self) -> bool:
         """Whether nothing is known of whose memory it is: it is made of something that is no tensor."""
-        return self.convert is not None and self.convert is not plain_tensor and self.formula is None
+        makes_own = self.convert in (None, plain_tensor, tensor_of_scalar)
+        return not makes_own and self.formula is None
 
     @property
     def is_tensor(self) -> bool:

@@ -383,6 +383,47 @@ def test_an_array_of_another_shape_or_type():
     check(fn, tensor(2), np.ones(2), graphs=None, others=others)
 
 
+def arithmetic(x, s):
+    y = x.clone()
+    y += s
+    return x + s, s + x, x * s, s - x, x - s, x < s, s <= x, x == s, y
+
+
+def quotients(x, s):
+    return x / s, s / x, x % s, x // s, x**2 % s
+
+
+_TENSORS = [tensor(3), tensor(3).double(), tensor(3).half(), torch.arange(3), torch.arange(3, dtype=torch.int8)]
+_SCALARS = [np.float64(0.1), np.float32(0.1), np.float16(0.1), np.int64(3), np.int32(-3), np.uint8(200), np.bool_(True)]
+
+
+@pytest.mark.parametrize("x", _TENSORS, ids=lambda x: str(x.dtype))
+@pytest.mark.parametrize("scalar", _SCALARS, ids=lambda scalar: scalar.dtype.name)
+@pytest.mark.parametrize("computed", [False, True])
+@pytest.mark.parametrize("fn", [arithmetic, quotients])
+def test_scalars_beside_tensors(fn, x, scalar, computed):
+    def of_array(x, a):
+        return fn(x, a[0])
+
+    check(of_array if computed else fn, x, np.array([scalar]) if computed else scalar, graphs=None, recompiles=True)
+
+
+def test_scalars_that_differ():
+    def fn(x, s):
+        return x * s + 1, x < s, s
+
+    others = [(tensor(3), np.float64(number)) for number in (0.5, 2.5, float("nan"), -0.0)]
+    check(fn, tensor(3), np.float64(1.5), others=others, all_graphs=1, fullgraph=True)
+
+
+def test_scalars_as_arguments_of_functions():
+    def fn(x, n, a):
+        s = np.sum(a)
+        return torch.add(x, s), torch.where(x > 1, s, 0.0), torch.clamp(x, n), x.add(n), torch.mul(x, n)
+
+    check(fn, torch.arange(4), np.int64(2), np.array([0.1, 0.2]), graphs=None, recompiles=True)
+
+
 @pytest.mark.parametrize("case", programs.parameters())
 def test_numpy(case):
     case.run()

@@ -156,6 +156,10 @@ class VariableTracker:
                 return tx.python_value(found)
         return self.drained_value(tx) if drain else self.python_value(tx)
 
+    def beside(self, tx: Any, tensor: VariableTracker, symbol: str, reflected: bool = False) -> VariableTracker:
+        """What stands for it as the other operand of a tensor's arithmetic and comparisons."""
+        return self
+
     def stand_in(self) -> Any:
         """A real value of the type, for the errors of operations that depend on the type alone.
 

@@ -310,12 +310,14 @@ class TensorVariable(VariableTracker):
         unsupported(DataDependentValue("`in` a tensor"))
 
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        other = other.beside(tx, self, symbol, reflected)
         if not _operand(tx, other):
             return None
         args = [other, self] if reflected else [self, other]
         return record(tx, "call_function", BINARY[symbol], args, {})
 
     def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        other = other.beside(tx, self, symbol)
         if not _operand(tx, other):
             return None
         return record(tx, "call_function", INPLACE[symbol], [self, other], {})
@@ -326,6 +328,7 @@ class TensorVariable(VariableTracker):
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if isinstance(other, ConstantVariable) and not isinstance(other.value, (int, float, complex)):
             return tx.make({"==": False, "!=": True}[symbol]) if symbol in ("==", "!=") else None
+        other = other.beside(tx, self, symbol)
         if not _operand(tx, other):
             return None
         return record(tx, "call_function", COMPARE[symbol], [self, other], {})

@@ -19,8 +19,9 @@ import torch
 import torch._numpy
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
+from ...graph import tensor_of_scalar
 from ...interrupts import let_through
-from ...reasons import DataDependentValue, OperatorFailed, UnsupportedAttribute, UnsupportedOperation
+from ...reasons import DataDependentValue, OperatorFailed, UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
 from ...skip import FOLDED_ERRORS
 from ...source import Source
 from ..attributes import BuiltinMethodVariable, class_lookup
@@ -31,6 +32,7 @@ from ..registry import Model, models, models_raw, provides
 from ..sequence import ListVariable, TupleVariable
 from ..symbols import BINARY, COMPARE, UNARY
 from ..tensor import TensorVariable, record
+from ..user_object import OpaqueVariable
 
 SCALARS: tuple[type, ...] = tuple({numpy.dtype(code).type for code in "?bBhHiIlLqQefdFD"})
 _LARGEST = 1 << 24  # elements of an array that a trial is made on
@@ -43,6 +45,8 @@ class NumpyScalarVariable(KnownVariable):
     immortal = True
 
     def as_fx(self) -> tuple[Any, Any]:
+        if isinstance(self.value, numpy.bool_):
+            unsupported(UnsupportedValue(self.describe(), "torch takes numpy's truth values for other than Python's"))
         return self.value.item(), self.value.item()
 
     def describe(self) -> str:
@@ -61,8 +65,7 @@ class NumpyScalarVariable(KnownVariable):
 
     def _with(self, tx: Any, function: Any, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if isinstance(other, TensorVariable):
-            number = ConstantVariable(self.value.item())
-            return record(tx, "call_function", function, [other, number] if reflected else [number, other], {})
+            return record(tx, "call_function", function, [other, self] if reflected else [self, other], {})
         if not isinstance(other, (ConstantVariable, NumpyScalarVariable)):
             return None
         pair = [self.value, other.as_constant()]
@@ -88,11 +91,28 @@ def quietly(tx: Any, function: Any, args: list[Any], named: dict[str, Any]) -> V
     return tx.make(found)
 
 
+class ScalarArgument(OpaqueVariable):
+    """A numpy scalar that is another in each call. Beside a tensor it is an input of the graph."""
+
+    __slots__ = ("number",)
+
+    def beside(self, tx: Any, tensor: VariableTracker, symbol: str, reflected: bool = False) -> VariableTracker:
+        assert isinstance(tensor, TensorVariable) and self.source is not None
+        dtype = tensor.fake.dtype
+        if tx.graph.bodies or not _is_cast(self.value.dtype, dtype, symbol, reflected):
+            return self
+        if not hasattr(self, "number"):
+            given = tx.graph.input(self.source, tensor_of_scalar(self.value), tensor_of_scalar)
+            self.number = TensorVariable(given.node, given.fake, torch.Tensor)
+        return record(tx, "call_method", "to", [self.number, ConstantVariable(dtype)], {})
+
+
 @wraps_type(*SCALARS)
 def _wrap_scalar(attempt: Any, value: Any, source: Source) -> VariableTracker:
     """Known by identity; one that is an argument of its own would be another object in each call."""
     if source.kind == "local":
-        return attempt.opaque(value, source, "a numpy scalar")
+        source.check("type", type(value))
+        return ScalarArgument(value, source, "a numpy scalar")
     return NumpyScalarVariable.by_identity(attempt, value, source)
 
 
@@ -133,7 +153,17 @@ class NdarrayVariable(VariableTracker):
         return f"a numpy array of shape {tuple(self.tensor.fake.shape)}"
 
     def as_fx(self) -> tuple[Any, Any]:
+        if self.scalar:  # a number to torch, which gives way to a tensor's type
+            return super().as_fx()
         return self.tensor.as_fx()
+
+    def beside(self, tx: Any, tensor: VariableTracker, symbol: str, reflected: bool = False) -> VariableTracker:
+        """Of the tensor's type, which the number is cast to by arithmetic of single and double precision."""
+        assert isinstance(tensor, TensorVariable)
+        other = tensor.fake.dtype
+        if not self.scalar or not _is_cast(numpy_dtype(self.tensor.fake.dtype), other, symbol, reflected):
+            return self
+        return record(tx, "call_method", "to", [self.tensor, ConstantVariable(other)], {})
 
     def truth(self, tx: Any) -> bool:
         unsupported(DataDependentValue("the truth of a numpy array"))
@@ -180,7 +210,9 @@ class NdarrayVariable(VariableTracker):
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         return self._with(tx, COMPARE[symbol], other, False)
 
-    def _with(self, tx: Any, function: Any, other: VariableTracker, reflected: bool) -> VariableTracker:
+    def _with(self, tx: Any, function: Any, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        if self.scalar and isinstance(other, TensorVariable):
+            return None
         if not isinstance(other, (NdarrayVariable, ConstantVariable, NumpyScalarVariable)):
             unsupported(UnsupportedOperation(f"{function.__name__}()", f"an array and {other.describe()}"))
         args: Args = [other, self] if reflected else [self, other]
@@ -196,6 +228,12 @@ class NdarrayVariable(VariableTracker):
 
     def reconstruct(self, cg: Any) -> None:
         cg.call(_scalar_of if self.scalar else _array_of, [lambda: cg.load(self.tensor)])
+
+
+def _is_cast(kind: Any, dtype: torch.dtype, symbol: str, reflected: bool) -> bool:
+    """Whether a number beside a tensor of this type is cast to that before the operator computes."""
+    fits = kind.kind in "iu" and dtype is torch.int64 or kind.kind in "iuf" and dtype in (torch.float32, torch.float64)
+    return fits and symbol not in ("**", "//", "%") and not (reflected and symbol == "/")  # that multiplies
 
 
 def _array_of(tensor: torch.Tensor) -> Any:
@@ -316,8 +354,8 @@ def call(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwa
     for variable, ones in tried:
         if expected is ones:
             return variable
-    named = {name: _for_graph(value) for name, value in kwargs.items()}
-    found = record(tx, "call_function", target, [_for_graph(arg) for arg in args], named)
+    named = {name: _for_graph(tx, value) for name, value in kwargs.items()}
+    found = record(tx, "call_function", target, [_for_graph(tx, arg) for arg in args], named)
     return _paired(tx, expected, found, tried)
 
 
@@ -335,9 +373,14 @@ def _ones_like(variable: NdarrayVariable) -> Any:
     return numpy.ndarray(tuple(fake.shape), dtype, numpy.ones(reach, dtype), 0, strides)
 
 
-def _for_graph(variable: VariableTracker) -> VariableTracker:
-    """Types of items by name."""
+def _for_graph(tx: Any, variable: VariableTracker) -> VariableTracker:
+    """Types of items by name, scalars as tensors."""
     variable = variable.realize()
+    if isinstance(variable, NdarrayVariable):
+        return variable.tensor
+    parts = variable.contained()
+    if parts is not None and _holds_array(variable):
+        return variable.with_contained(tx, iter([_for_graph(tx, part) for part in parts]))
     known = variable.as_constant() if variable.is_constant() else None
     if isinstance(known, numpy.dtype) or any(known is each for each in (int, float, bool, complex, *SCALARS)):
         return ConstantVariable(numpy.dtype(known).name)
