@@ -23,7 +23,6 @@ from .registry import models, models_raw
 from .sequence import ListVariable, SequenceVariable, SliceVariable
 from .sets import SetVariable
 from .symbolic import ShapeNumber, SymbolicNumber, call_on_numbers
-from .user_object import UserObjectVariable
 
 # -- polyfills ---------------------------------------------------------------------------------------------------------
 
