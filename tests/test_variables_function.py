@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 
 import torch
 
@@ -364,3 +365,32 @@ def test_locals_and_globals():
         return x + n, names, "tensor" in globals()
 
     check(fn, tensor(2), graphs=(0, 2))
+
+
+def test_get_of_functions_by_their_type():
+    def method(self, x):
+        return x + self
+
+    def fn(x, n):
+        def inner(self, x):
+            return x * self
+
+        get = type(method).__get__
+        found = [get(method, n, int)(x), get(method, None, int)(n, x), get(inner, n)(x), inner.__get__(None, int)(n, x)]
+        try:
+            get(inner, None)
+        except TypeError as error:
+            found.append(str(error))
+        return found
+
+    check(fn, tensor(2), 3)
+
+
+def test_methods_of_none():
+    def fn(x):
+        try:
+            return types.MethodType(torch.sin, None)(x)
+        except TypeError as error:
+            return x + 1, str(error)
+
+    check(fn, tensor(2), graphs=None)

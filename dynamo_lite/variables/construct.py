@@ -275,6 +275,8 @@ def _deque(tx: Any, items: VariableTracker | None = None, maxlen: VariableTracke
 
 @models(types.MethodType)
 def _method(tx: Any, function: VariableTracker, receiver: VariableTracker) -> VariableTracker:
+    if tx.is_none(receiver):
+        refuse_arguments("method")
     from_function = function.getattr(tx, "__get__")
     return tx.call(from_function, [receiver], {})
 

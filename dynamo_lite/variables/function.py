@@ -139,11 +139,23 @@ _FIXED = _DEFAULTS | {"__code__", "__globals__", "__closure__", "__builtins__"}
 """Attributes of a function that say what it does."""
 
 
+def _bound(
+    function: VariableTracker, tx: Any, receiver: VariableTracker, owner: VariableTracker | None = None, /
+) -> VariableTracker:
+    """``__get__`` of a function."""
+    if not tx.is_none(receiver):
+        return MethodVariable(function, receiver)
+    if owner is None or tx.is_none(owner):
+        tx.raise_error(TypeError, "__get__(None, None) is invalid")
+    return function
+
+
 class FunctionVariable(VariableTracker):
     """A Python function that exists. ``by_code``: known by its code and globals, not by identity. ``attrs``: attributes
     that were written inside, None for deleted."""
 
     __slots__ = ("value", "_cells", "by_code", "attrs")
+    method___get__ = _bound
 
     def __init__(self, value: types.FunctionType, source: Source | None, by_code: bool = False) -> None:
         self.source = source
@@ -336,9 +348,7 @@ class FunctionGetVariable(VariableTracker):
         return types.MethodWrapperType
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if isinstance(args[0], ConstantVariable) and args[0].value is None:
-            return self.function
-        return MethodVariable(self.function, args[0])
+        return self.function.call_method(tx, "__get__", args, kwargs)
 
 
 class NestedFunctionVariable(VariableTracker):
@@ -346,6 +356,7 @@ class NestedFunctionVariable(VariableTracker):
 
     __slots__ = ("code", "_defaults", "_defaults_object", "_keyword_defaults", "_cells", "_scope")
     __slots__ += ("attrs", "members", "annotations")
+    method___get__ = _bound
 
     def __init__(
         self,
