@@ -7,6 +7,7 @@ what is done about them is up to who traces.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import warnings
 from types import TracebackType
@@ -63,11 +64,16 @@ class _Ears:
                 warnings.filters, warnings.showwarning = self._before
 
     def _hear(self, message: Any, category: Any, filename: str, lineno: int, *rest: Any) -> None:
-        mine = self._listeners.get(threading.get_ident())
-        if mine is None:
-            self._before[1](message, category, filename, lineno, *rest)
-        else:
-            mine.append(Overheard(message, filename, lineno))
+        mine, warning = self._listeners.get(threading.get_ident()), Overheard(message, filename, lineno)
+        if mine is not None:
+            mine.append(warning)
+            return
+        filters, show = self._before  # of a thread that does not listen
+        action = action_for(warning, module_of(filename), lineno, filters)
+        if action == "error":
+            raise message
+        if action != "ignore":
+            show(message, category, filename, lineno, *rest)
 
 
 _EARS = _Ears()
@@ -86,9 +92,15 @@ class Listening:
         _EARS.close()
 
 
-def action_for(warning: Overheard, module: str, lineno: int) -> str:
-    """What the program's filters do with a warning that a line of a module gives."""
-    for action, message, category, of_module, line in warnings.filters:
+def module_of(filename: str) -> str:
+    """The name of the module whose file it is."""
+    loaded = list(sys.modules.items())
+    return next((name for name, each in loaded if getattr(each, "__dict__", {}).get("__file__") == filename), filename)
+
+
+def action_for(warning: Overheard, module: str, lineno: int, filters: Any = None) -> str:
+    """What filters (the program's) do with a warning that a line of a module gives."""
+    for action, message, category, of_module, line in warnings.filters if filters is None else filters:
         if (
             (message is None or message.match(str(warning.message)))  # type: ignore[union-attr]
             and issubclass(warning.category, category)

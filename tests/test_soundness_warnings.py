@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
+import threading
 import warnings
 
 import pytest
@@ -153,3 +155,33 @@ def test_what_torch_warns_of_once_in_a_process(backend):
     eager = warned("as it is")
     assert [name.rpartition("/")[2] for name, _, _ in eager] == ["test_soundness_warnings.py", "functional.py"]
     assert warned(backend) == eager
+
+
+def test_warnings_of_another_thread_meet_its_own_filters():
+    """They come while an operator is run on fakes in this one."""
+    stop, shown = threading.Event(), []
+
+    def warn():
+        while not stop.is_set():
+            warnings.warn("not to be seen", UserWarning, stacklevel=1)
+            with contextlib.suppress(DeprecationWarning):
+                warnings.warn("to be raised", DeprecationWarning, stacklevel=1)
+                shown.append("not raised")
+
+    def fn(x, n):
+        for _ in range(n):
+            x = x + 1
+        return x
+
+    other = threading.Thread(target=warn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("error", DeprecationWarning)
+        warnings.showwarning = lambda message, *rest: shown.append(str(message))
+        other.start()
+        for n in range(1, 12):
+            dl.reset()
+            dl.compile(fn, backend="eager")(torch.ones(2), n * 20)
+        stop.set()
+        other.join()
+    assert shown == []
