@@ -396,7 +396,69 @@ def test_checkpoint(reentrant):
     def fn(x, w):
         return checkpoint(block, x + 1, w, use_reentrant=reentrant) * 3
 
-    check(fn, leaf(3, 3), leaf(3, 3, seed=1), graphs=1 if not reentrant else (1, 3), breaks=None, backward=True)
+    check(fn, leaf(3, 3), leaf(3, 3, seed=1), backward=True)
+
+
+def test_reentrant_checkpoints_of_a_module():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(2))
+            self.dropout = torch.nn.Dropout(0.5)
+
+        def block(self, layer, x, factor):
+            return self.dropout(torch.tanh(layer(x))) * factor, None, x.argmax()
+
+        def forward(self, x):
+            for layer in self.layers:
+                x, nothing, at = checkpoint(self.block, layer, x, 2.0, use_reentrant=True)
+            return x, nothing, at, x.requires_grad, at.requires_grad
+
+    check(Net(), leaf(3, 4), backward=True)
+
+
+def test_reentrant_checkpoint_without_gradients():
+    def fn(x, w):
+        with torch.no_grad():
+            y = checkpoint(block, x, w, use_reentrant=True)
+        return y, y.requires_grad, x * 2
+
+    check(fn, leaf(3, 3), leaf(3, 3, seed=1), backward=True)
+
+
+def test_reentrant_checkpoint_of_what_has_no_gradient():
+    def fn(x, w):
+        return checkpoint(block, x, w, use_reentrant=True), x + 1
+
+    check(fn, tensor(3, 3), tensor(3, 3, seed=1), graphs=(0, 2), breaks=(1, 2))
+
+
+@pytest.mark.parametrize("returned", ["argument", "view", "constant", "list", "part"])
+def test_reentrant_checkpoint_that_is_an_operator_in_more_than_its_values(returned):
+    def body(x, c):
+        y = x * 2
+        return {"argument": (y, x), "view": (y, x[0]), "constant": (y, c), "list": [y, y + 1], "part": (y, c + 1)}[
+            returned
+        ]
+
+    def fn(x, c):
+        one, other = checkpoint(body, x, c, use_reentrant=True)
+        return one, other, one.requires_grad, other.requires_grad, other is x, other is c
+
+    check(fn, leaf(3), tensor(3), graphs=None, backward=True)
+
+
+def test_reentrant_checkpoint_in_a_compiler():
+    def fn(x, w):
+        return checkpoint(block, x + 1, w, use_reentrant=True) * 3
+
+    compiled = dl.compile(fn, backend="aot_eager", fullgraph=True)
+    gradients = []
+    for program in (fn, compiled):
+        x, w = leaf(3, 3), leaf(3, 3, seed=1)
+        program(x, w).sum().backward()
+        gradients.append((x.grad, w.grad))
+    torch.testing.assert_close(*gradients)
 
 
 def test_checkpoint_of_a_closure_and_of_several_results():

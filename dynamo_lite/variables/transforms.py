@@ -43,16 +43,42 @@ _CHECKPOINT_OPTIONS = ("use_reentrant", "preserve_rng_state", "determinism_check
 @models(torch_checkpoint.checkpoint)
 def _checkpoint(tx: Any, function: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> Any:
     options = {name: tx.python_value(kwargs.pop(name)) for name in _CHECKPOINT_OPTIONS if name in kwargs}
-    if options.get("use_reentrant", True) is not False:
-        _refuse("checkpoint()", "with use_reentrant=True its function runs outside of autograd")
+    reentrant = options.get("use_reentrant")
+    if not isinstance(reentrant, bool) or (reentrant and (kwargs or "determinism_check" in options)):
+        _refuse("checkpoint()", "it warns of how it is called, or raises")
     if set(options) - {"use_reentrant", "preserve_rng_state", "determinism_check"}:
         _refuse("checkpoint()", "of its options only preserve_rng_state and determinism_check are modelled")
+    if reentrant and not torch.is_grad_enabled():
+        return _as_of_function(tx, tx.call(function, list(args), {}), args)
+    if reentrant and not any(isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in args):
+        _refuse("checkpoint()", "it warns that there are no gradients")
     body = trace_body(tx, lambda: tx.call(function, list(args), kwargs), [function, *args, *kwargs.values()])
+    if reentrant:
+        _as_of_function(tx, body.output, args)
     settings = [
         ConstantVariable(options.get("preserve_rng_state", True)),
         ConstantVariable(options.get("determinism_check", "default")),
     ]
     return _call_on_lifted(tx, higher_order.checkpoint, body, settings)
+
+
+def _as_of_function(tx: Any, output: VariableTracker, args: Any) -> VariableTracker:
+    """With ``use_reentrant=True`` the function runs in a ``torch.autograd.Function``: the same comes of it where it
+    returns new tensors, each with a gradient if there are any."""
+    output = output.realize()
+    results = [each.realize() for each in output.items] if isinstance(output, TupleVariable) else [output]
+    memory = {arg.fake.untyped_storage()._cdata for arg in args if isinstance(arg, TensorVariable)}
+    if not all(_is_of_function(each, memory) for each in results):
+        _refuse("checkpoint()", "with use_reentrant=True its function returns more than new tensors with gradients")
+    return output
+
+
+def _is_of_function(result: VariableTracker, memory: set[int]) -> bool:
+    if not isinstance(result, TensorVariable):
+        return isinstance(result, ConstantVariable)
+    fake = result.fake
+    could_have = torch.is_grad_enabled() and (fake.is_floating_point() or fake.is_complex())
+    return fake.untyped_storage()._cdata not in memory and fake.requires_grad >= could_have
 
 
 def _call_on_lifted(tx: Any, target: Any, body: BodyVariable, settings: Args) -> VariableTracker:
