@@ -179,6 +179,22 @@ def grad(body: Body, extras: Sequence[torch.Tensor], argnums: Sequence[int], *in
     return (*gradients, value, *rest)
 
 
+def vjp(body: Body, extras: Sequence[torch.Tensor], count: int, *inputs: torch.Tensor) -> tuple[Tensors, Any]:
+    """``torch.func.vjp``: what the body returns, and the function of cotangents of its first ``count`` results."""
+
+    def function(*args: torch.Tensor) -> tuple[Tensors, Tensors]:
+        found = body(*args, *extras)
+        return tuple(found[:count]), tuple(found[count:])
+
+    values, pull, rest = torch.func.vjp(function, *inputs, has_aux=True)
+    return (*values, *rest), pull
+
+
+def pull_back(pulled: tuple[Tensors, Any], *cotangents: torch.Tensor) -> Tensors:
+    """A call of the function that `vjp` returns."""
+    return pulled[1](cotangents)  # type: ignore[no-any-return]
+
+
 def jvp(body: Body, extras: Sequence[torch.Tensor], count: int, *inputs: torch.Tensor) -> Tensors:
     """``torch.func.jvp``: values, then tangents. ``count``: of primals, their tangents come behind them."""
     values, tangents = torch.func.jvp(lambda *args: body(*args, *extras), inputs[:count], inputs[count:])

@@ -394,7 +394,16 @@ def quotients(x, s):
 
 
 _TENSORS = [tensor(3), tensor(3).double(), tensor(3).half(), torch.arange(3), torch.arange(3, dtype=torch.int8)]
-_SCALARS = [np.float64(0.1), np.float32(0.1), np.float16(0.1), np.int64(3), np.int32(-3), np.uint8(200), np.bool_(True)]
+_SCALARS = [
+    np.float64(0.1),
+    np.float32(0.1),
+    np.float16(0.1),
+    np.int64(3),
+    np.int32(-3),
+    np.uint8(200),
+    np.uint64(7),
+    np.bool_(True),
+]
 
 
 @pytest.mark.parametrize("x", _TENSORS, ids=lambda x: str(x.dtype))

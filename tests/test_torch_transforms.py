@@ -618,3 +618,104 @@ def test_aten_overloads():
         return b, torch.ops.aten.topk(x, 2), torch.ops.aten.max.dim(x, 0)
 
     check(fn, tensor(4), others=[(ints(4),)])
+
+
+# -- vjp ---------------------------------------------------------------------------------------------------------------
+
+
+def test_vjp():
+    def fn(x):
+        y, pull = torch.func.vjp(torch.sin, x)
+        return y, pull(y), pull(torch.ones_like(y) * 2)[0], callable(pull)
+
+    check(fn, tensor(3), others=[(tensor(3, seed=1),)], fullgraph=True)
+
+
+def test_vjp_of_structures():
+    def fn(x):
+        w = x * 2
+
+        def inner(a, b):
+            return {"product": a @ b["b"].T, "sum": (a * w).sum()}
+
+        y, pull = torch.func.vjp(inner, x, {"b": x + 1})
+        return y, pull({"product": torch.ones(3, 3), "sum": torch.tensor(2.0)})
+
+    check(fn, tensor(3, 4), fullgraph=True)
+
+
+def test_vjp_with_more_results():
+    def fn(x):
+        y, pull, rest = torch.func.vjp(lambda a: (a.sin(), {"rest": a.cos(), "n": a + 3}), x, has_aux=True)
+        return y, pull(y), rest
+
+    check(fn, tensor(3), fullgraph=True)
+
+
+def test_vjp_with_what_is_no_tensor():
+    def fn(x):
+        try:
+            return torch.func.vjp(lambda a: (a.sin(), 3), x, has_aux=True)
+        except RuntimeError as error:
+            return str(error)
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_vjp_is_differentiable():
+    def fn(x):
+        y, pull = torch.func.vjp(lambda a: a.sin() * a, x)
+        return y.sum() + (pull(y)[0] ** 2).sum()
+
+    check(fn, tensor(3, grad=True), backward=True, fullgraph=True)
+
+
+def test_vjp_with_dropout():
+    def fn(x):
+        y, pull = torch.func.vjp(torch.nn.functional.dropout, x)
+        return y, pull(y), torch.rand(2)
+
+    check(fn, tensor(8), fullgraph=True)
+
+
+def test_vjp_of_wrong_cotangents():
+    def fn(x):
+        y, pull = torch.func.vjp(torch.sin, x)
+        try:
+            return pull((y, y))
+        except RuntimeError as error:
+            return str(error)
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_vjp_and_a_break():
+    def fn(x):
+        y, pull = torch.func.vjp(torch.sin, x)
+        print("between")
+        return y * 2, pull(y)[0]
+
+    check(fn, tensor(3), graphs=(1, 2), breaks=(1, 3))
+
+
+def test_vjp_whose_function_is_returned():
+    def fn(x):
+        return torch.func.vjp(torch.sin, x)
+
+    compiled = dl.compile(fn, backend="eager")
+    (y, pull), (z, other) = compiled(tensor(3)), fn(tensor(3))
+    assert torch.equal(pull(y)[0], other(z)[0])
+
+
+def test_vjp_in_a_compiler():
+    def fn(x):
+        y, pull = torch.func.vjp(lambda a: a.sin() * a, x)
+        return y.sum() + (pull(y)[0] ** 2).sum()
+
+    compiled = dl.compile(fn, backend="aot_eager", fullgraph=True)
+    gradients = []
+    for program in (fn, compiled):
+        x = tensor(3, grad=True)
+        program(x).backward()
+        gradients.append(x.grad)
+    torch.testing.assert_close(*gradients)

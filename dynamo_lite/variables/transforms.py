@@ -13,7 +13,7 @@ from torch.utils import checkpoint as torch_checkpoint
 
 from .. import higher_order
 from ..reasons import UnknownCall
-from .base import Args, Kwargs, VariableTracker, unsupported
+from .base import Args, Kwargs, NotConstant, VariableTracker, unsupported
 from .bodies import (
     BodyVariable,
     NodesVariable,
@@ -28,7 +28,7 @@ from .constant import ConstantVariable
 from .mapping import DictVariable
 from .registry import models, models_raw
 from .sequence import SequenceVariable, TupleVariable
-from .tensor import TensorVariable, record
+from .tensor import TensorVariable, compute, record, result
 
 
 def _refuse(name: str, why: str) -> NoReturn:
@@ -395,6 +395,61 @@ def _jvp(
     found = leaves(tx, record(tx, "call_function", higher_order.jvp, arguments, {}))
     half = len(found) // 2
     return TupleVariable([replaced(tx, body.output, iter(part)) for part in (found[:half], found[half:])])
+
+
+class PullBackVariable(VariableTracker):
+    """The function of cotangents that ``torch.func.vjp`` returns."""
+
+    __slots__ = ("node", "output", "primals")
+
+    def __init__(self, tx: Any, node: Any, output: VariableTracker, primals: VariableTracker) -> None:
+        self.source = None
+        self.node = node
+        self.output = output
+        self.primals = primals
+        tx.attempt.made_at[self] = tx.attempt.root_step
+
+    def python_type(self) -> type:
+        return types.FunctionType
+
+    def describe(self) -> str:
+        return "the function that torch.func.vjp returned"
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if kwargs or len(args) != 1 or not _alike(tx, args[0].realize(), self.output) or tx.graph.bodies:
+            _refuse(self.describe(), "it is not called with one cotangent for each result")
+        given_args: Args = [NodeVariable(self.node), *leaves(tx, args[0])]
+        found = record(tx, "call_function", higher_order.pull_back, given_args, {})
+        return replaced(tx, self.primals, iter(leaves(tx, found)))
+
+    def reconstruct(self, cg: Any) -> None:
+        raise NotConstant(self.describe())
+
+
+@models(torch.func.vjp)
+def _vjp(
+    tx: Any, func: VariableTracker, *primals: VariableTracker, has_aux: VariableTracker | None = None
+) -> VariableTracker:
+    given_args: Args = [each.realize() for each in primals]
+    if not given_args or not all(_all_tensors(tx, each) for each in given_args) or tx.graph.bodies:
+        _refuse("torch.func.vjp()", "its primals are not all tensors")
+    with_aux = has_aux is not None and tx.truth(has_aux)
+    transform = TransformVariable(torch.func.vjp, func, {}, None)
+    body, inputs = _trace_differentiated(tx, transform, given_args, {}, list(range(len(given_args))))
+    output = body.output
+    value = output.items[0].realize() if with_aux and isinstance(output, TupleVariable) and output.items else output
+    if (with_aux and len(getattr(output, "items", ())) != 2) or not _all_tensors(tx, output) or not leaves(tx, value):
+        _refuse("torch.func.vjp()", "its function does not return tensors (and aux, with has_aux)")
+    operands = [body, NodesVariable(body.lifted), ConstantVariable(len(leaves(tx, value))), *inputs]
+    nodes, fakes = zip(*(each.as_fx() for each in operands), strict=True)
+    known = compute("call_function", higher_order.vjp, list(fakes), {})
+    node = tx.graph.call("call_function", higher_order.vjp, nodes, {}, known)
+    results = result(tx, tx.graph.item(node, 0, known[0]), known[0])
+    whole = _with_results(tx, output, results)
+    pull = PullBackVariable(tx, node, value, TupleVariable(given_args))
+    if not with_aux:
+        return TupleVariable([whole, pull])
+    return TupleVariable([whole.items[0], pull, whole.items[1]])  # type: ignore[attr-defined]
 
 
 _transform(torch.func.vmap, _vmap)

@@ -232,6 +232,8 @@ class NdarrayVariable(VariableTracker):
 
 def _is_cast(kind: Any, dtype: torch.dtype, symbol: str, reflected: bool) -> bool:
     """Whether a number beside a tensor of this type is cast to that before the operator computes."""
+    if kind == numpy.uint64:  # torch refuses those that are no int64
+        return False
     fits = kind.kind in "iu" and dtype is torch.int64 or kind.kind in "iuf" and dtype in (torch.float32, torch.float64)
     return fits and symbol not in ("**", "//", "%") and not (reflected and symbol == "/")  # that multiplies
 
