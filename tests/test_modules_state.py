@@ -469,3 +469,50 @@ def test_forward_compiled_in_place():
     m.forward = dl.compile(m.forward, backend=recorder)
     same(m(tensor(2, 3)), expected)
     assert len(recorder.graphs) == 1
+
+
+@pytest.mark.parametrize("where", ["dtype", "device", "tensor"])
+def test_moved_to_where_it_is(where):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+
+        def forward(self, x):
+            to = {"dtype": x.dtype, "device": x.device, "tensor": x}[where]
+            same = self.inner.to(to)
+            return same(x), same is self.inner, self.inner.float() is same
+
+    check(Net(), tensor(4, 3), operators=3, backward=True, recompiles=True)
+
+
+def test_moved_with_gradients():
+    def fn(layer, x):
+        for each in layer.parameters():
+            each.grad = torch.ones_like(each)
+        return layer.to(x.device)(x), layer.weight.grad
+
+    check(fn, nn.Linear(3, 3), tensor(2, 3))
+
+
+def test_moved_to_another_type():
+    def fn(layer, x):
+        return layer.double()(x.double()), layer.weight.dtype
+
+    check(fn, nn.Linear(3, 3), tensor(2, 3), graphs=None, recompiles=True)
+
+
+def test_data_that_it_has():
+    def fn(layer, x):
+        layer.weight.data = layer.weight
+        return layer(x)
+
+    check(fn, nn.Linear(3, 3), tensor(2, 3), backward=True)
+
+
+def test_data_of_another():
+    def fn(layer, x):
+        layer.weight.data = torch.ones(3, 3)
+        return layer(x), layer.weight.requires_grad
+
+    check(fn, nn.Linear(3, 3), tensor(2, 3), graphs=(1, 2), breaks=(1, 2), backward=True)

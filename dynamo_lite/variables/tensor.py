@@ -240,6 +240,8 @@ class TensorVariable(VariableTracker):
             _set_grad(tx, self, value)
         elif name == "requires_grad":
             _set_requires_grad(tx, self, value)
+        elif name == "data" and value is self:
+            return  # its data is what it was
         elif class_lookup(self.cls, name) is MISSING and class_lookup(self.cls, "__setattr__") is object.__setattr__:
             guard_class_lacks(tx, self.cls, name)
             self._write(tx, name, value)

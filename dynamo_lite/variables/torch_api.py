@@ -29,7 +29,7 @@ from .mapping import DictVariable
 from .registry import Model, models, models_if, models_raw
 from .sequence import ListVariable, TupleVariable
 from .symbolic import ShapeNumber, SymbolicFloat
-from .tensor import TensorVariable, operator_name, record
+from .tensor import TensorVariable, compute, operator_name, record
 from .tensor_subclass import instances
 from .user_object import UserObjectVariable
 from .written import OPERATORS
@@ -375,6 +375,22 @@ for _value in (
 @models(torch.is_tensor)
 def _is_tensor(tx: Any, of: VariableTracker) -> VariableTracker:
     return ConstantVariable(issubclass(of.python_type(), torch.Tensor))
+
+
+def _parse_to(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """Where ``Module.to`` is told to move."""
+    named = {name: value.as_fx()[1] for name, value in kwargs.items()}
+    return tx.make(compute("call_function", torch._C._nn._parse_to, [arg.as_fx()[1] for arg in args], named))  # type: ignore[no-any-return]
+
+
+models_raw(torch._C._nn._parse_to, _parse_to)
+
+
+@models(torch.utils._python_dispatch.is_traceable_wrapper_subclass)
+def _is_wrapper(tx: Any, of: VariableTracker) -> VariableTracker:
+    cls = of.python_type()
+    has_parts = hasattr(cls, "__tensor_flatten__") and hasattr(cls, "__tensor_unflatten__")
+    return ConstantVariable(issubclass(cls, torch.Tensor) and has_parts)
 
 
 @models(torch.numel)
