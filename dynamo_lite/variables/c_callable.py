@@ -10,8 +10,9 @@ from ..reasons import DisabledCall, UnknownCall
 from ..source import Source
 from .attributes import BuiltinMethodVariable, bind_here
 from .base import Args, KnownVariable, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type
-from .lookup import is_heap_type
-from .registry import known_call
+from .constant import ConstantVariable
+from .lookup import c_lookup, is_heap_type
+from .registry import class_method, known_call
 from .symbols import COMPARE
 
 
@@ -68,7 +69,26 @@ class UnboundMethodVariable(BuiltinVariable):
             if isinstance(self.value, types.MethodDescriptorType):
                 what = f"'{self.value.__name__}' for '{owner.__name__}' objects doesn't apply to a '{name}' object"
             tx.raise_error(TypeError, "descriptor " + what)
+        if self.value is object.__eq__ and len(args) == 2 and not kwargs:
+            return ConstantVariable(True if tx.identical(args[0], args[1]) else NotImplemented)
+        if not _is_own(args[0], self.value):
+            unsupported(UnknownCall(f"{self.describe()}()", f"{args[0].describe()} has another of that name"))
         return args[0].call_method(tx, self.value.__name__, args[1:], kwargs)
+
+
+def _is_own(receiver: VariableTracker, method: Any) -> bool:
+    """Whether a method is the one in C that the receiver's class has."""
+    kind, name = receiver.python_type(), method.__name__
+    own = c_lookup(kind, name) is method or name in _ALIKE.get(method.__objclass__, ())
+    return own and (not issubclass(kind, type) or class_method(receiver.as_constant(), name) is not None)
+
+
+_ALIKE: dict[type, tuple[str, ...]] = {
+    object: ("__getattribute__",),
+    BaseException: ("__init__",),
+    Exception: ("__init__",),
+}
+"""Methods that classes derived in C have anew, to the same effect."""
 
 
 wraps_type(types.MethodDescriptorType, types.WrapperDescriptorType)(UnboundMethodVariable.by_identity)

@@ -80,6 +80,14 @@ class ConstantVariable(KnownVariable):
             return tx.attempt.wrap(found, tx.guards.const(found))
         return tx.make(found)
 
+    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+        tx.fold(setattr, (self.value, name, None))  # which raises, as all are of types that nobody can write to
+        super().setattr(tx, name, value)
+
+    def delattr(self, tx: Any, name: str) -> None:
+        tx.fold(delattr, (self.value, name))
+        super().delattr(tx, name)
+
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name == "format" and type(self.value) is str and not all(map(tx.is_plain, [*args, *kwargs.values()])):
             return tx.format_text(self.value, args, kwargs)

@@ -10,7 +10,7 @@ from ..reasons import UnsupportedAttribute
 from .attributes import MISSING, class_lookup, is_data_descriptor, object_setattr, owner_of
 from .base import TEXTS, NotConstant, VariableTracker, mro, unsupported
 from .constant import ConstantVariable
-from .lookup import is_heap_type
+from .lookup import c_lookup, is_heap_type
 from .polyfills import exception_groups
 from .registry import models
 from .sequence import ListVariable, TupleVariable
@@ -171,8 +171,15 @@ class ExceptionVariable(VariableTracker):
         found = text_by_class(tx, self, name)
         return ConstantVariable(self._text_in_c(tx, name)) if found is None else found
 
+    def method___str__(self, tx: Any) -> VariableTracker:
+        return ConstantVariable(self._text_in_c(tx, "__str__"))
+
+    def method___repr__(self, tx: Any) -> VariableTracker:
+        return ConstantVariable(self._text_in_c(tx, "__repr__"))
+
     def _text_in_c(self, tx: Any, name: str) -> str:
-        raw = class_lookup(self.cls, name)
+        """What the class in C makes of the arguments."""
+        raw = c_lookup(self.cls, name)
         args = [arg.realize() for arg in self.args]
         if raw is BaseException.__repr__:
             return f"{self.cls.__name__}({', '.join(reprs(tx, self._shown(tx)))})"

@@ -13,7 +13,7 @@ from .constant import ConstantVariable
 from .keys import Address
 from .registry import models
 from .symbolic import SymbolicNumber
-from .tensor import TensorVariable
+from .user_object import UserObjectVariable
 
 
 def _unlike(symbol: str, other: VariableTracker) -> VariableTracker | None:
@@ -54,8 +54,8 @@ class IdVariable(VariableTracker):
         if isinstance(of, ConstantVariable):
             return ConstantVariable(id(of.value))
         value, source = getattr(of, "value", None), of.source
-        is_argument = source is not None and source.kind == "local" and isinstance(of, TensorVariable)
-        if value is None or is_argument or source is None and not of.immortal:
+        stays = of.known_by_identity or isinstance(of, UserObjectVariable)  # what else is given is given anew each time
+        if value is None or not (of.immortal if source is None else stays or source.kind != "local"):
             unsupported(UnsupportedValue(self.describe(), f"it says where {of.describe()} is, which may be another"))
         if source is not None:
             source.check("id", value)

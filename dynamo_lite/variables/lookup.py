@@ -34,6 +34,14 @@ def class_lookup(cls: type, name: str) -> Any:
     return MISSING
 
 
+def c_lookup(cls: type, name: str) -> Any:
+    """The same, of the classes in C alone: what is behind all that the program derived."""
+    for base in _MRO(cls) or (cls,):
+        if not is_heap_type(base) and name in _NAMESPACE(base):
+            return _NAMESPACE(base)[name]
+    return MISSING
+
+
 def type_name(cls: type) -> str:
     """The name by which errors of attribute access call a class: with its module for one in C."""
     in_c = cls.__flags__ & _IMMUTABLE_TYPE or not is_heap_type(cls)

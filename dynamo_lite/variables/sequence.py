@@ -312,6 +312,10 @@ class NamedTupleVariable(TupleVariable):
             found = text_by_class(tx, self, "__repr__")
         return VariableTracker.text(self, tx, name) if found is None else found
 
+    def method___repr__(self, tx: Any) -> VariableTracker:
+        """That of a tuple."""
+        return super().text(tx, "__repr__")
+
     def method__replace(self, tx: Any, **changes: VariableTracker) -> VariableTracker:
         fields = self.fields()
         if any(name not in fields for name in changes):

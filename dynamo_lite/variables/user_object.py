@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import types
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -148,6 +148,28 @@ class UserObjectVariable(VariableTracker):
         except NotConstant:
             return super().python_value(tx)
 
+    def known_number(self, tx: Any, methods: Iterable[str], drain: bool = False) -> Any:
+        """A number of the program's own class is what the built-in type has, unless one of these methods says else.
+        (An ``__index__`` is not asked of integers, nor a ``__float__`` of floats.)"""
+        value = self.payload.value if isinstance(self.payload, ConstantVariable) else None
+        if not isinstance(value, (int, float, complex)):
+            return super().known_number(tx, methods, drain)
+        own = "__index__" if isinstance(value, int) else "__float__"
+        for name in methods:
+            found = None if name == own else self._special(tx, name)
+            if found is not None:
+                return tx.python_value(found)
+            if class_lookup(self.cls, name) is not MISSING:
+                return value
+        return value
+
+    def converted(self, tx: Any, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
+        asked = next((name for name in methods if class_lookup(self.cls, name) is not MISSING), None)
+        found = None if asked is None or function not in (int, float, complex) else self._special(tx, asked)
+        if found is None or asked == "__index__" and isinstance(self.payload, ConstantVariable):
+            return super().converted(tx, function, methods)
+        return tx.make(tx.fold(function, (tx.python_value(found),)))  # type: ignore[no-any-return]
+
     def plain_value(self, tx: Any) -> Any:
         """The number or string that this is to C code, where its class leaves what C code asks to the built-in type.
 
@@ -173,13 +195,14 @@ class UserObjectVariable(VariableTracker):
         return self.value
 
     def index(self, tx: Any, message: str) -> Any:
-        found = self._special(tx, "__index__")
+        is_integer = isinstance(self.payload, ConstantVariable) and isinstance(self.payload.value, int)
+        found = None if is_integer else self._special(tx, "__index__")
         if found is not None:
             if not issubclass(found.python_type(), int):
                 tx.raise_error(TypeError, f"__index__ returned non-int (type {found.python_type().__name__})")
             return tx.python_value(found)
-        if isinstance(self.payload, ConstantVariable) and isinstance(self.payload.value, int):
-            return self.payload.value
+        if is_integer:
+            return self.payload.value  # type: ignore[union-attr]
         return super().index(tx, message)
 
     def stand_in(self) -> Any:
