@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 import operator
+from typing import ClassVar
 
 import pytest
 
@@ -251,6 +253,57 @@ class Meta(type):
 
 class ByMeta(metaclass=Meta):
     pass
+
+
+class Operated(type):
+    """A metaclass with operators."""
+
+    items: ClassVar[dict] = {}
+
+    def __neg__(cls):
+        return "negative"
+
+    def __invert__(cls):
+        return "inverted"
+
+    def __abs__(cls):
+        return "absolute"
+
+    def __isub__(cls, other):
+        return "less"
+
+    def __setitem__(cls, key, value):
+        cls.items[key] = value
+
+    def __delitem__(cls, key):
+        del cls.items[key]
+
+    def __next__(cls):
+        return "next"
+
+    def __reversed__(cls):
+        return iter("cba")
+
+
+class ByOperated(metaclass=Operated):
+    pass
+
+
+class Number(enum.IntEnum):
+    ONE = 1
+    TWO = 2
+
+
+@program()
+def operators_of_metaclasses(x, n):
+    less = ByOperated
+    less -= n
+    ByOperated["a"] = n
+    ByOperated["b"] = n
+    del ByOperated["a"]
+    CUT
+    found = -ByOperated, ~ByOperated, abs(ByOperated), less, next(ByOperated), [*reversed(ByOperated)]
+    return x + 1, found, Operated.items, [*reversed(Number)]
 
 
 @program()

@@ -158,6 +158,30 @@ class ClassVariable(KnownVariable):
             return tx.make(tx.fold(operator.or_, pair))
         return found
 
+    def unary(self, tx: Any, function: Any) -> VariableTracker | None:
+        return self._special(tx, f"__{function.__name__}__")
+
+    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        return unless_refused(self._special(tx, method_of(symbol, "i"), other))
+
+    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+        if self._special(tx, "__setitem__", key, value) is None:
+            super().setitem(tx, key, value)
+
+    def delitem(self, tx: Any, key: VariableTracker) -> None:
+        if self._special(tx, "__delitem__", key) is None:
+            super().delitem(tx, key)
+
+    def next(self, tx: Any) -> VariableTracker:
+        method = self.special(tx, "__next__")
+        return super().next(tx) if method is None else tx.next_by_call(method)
+
+    def reverse(self, tx: Any) -> VariableTracker:
+        found = self._special(tx, "__reversed__")
+        if found is None and tx.lookup(type(self.value), "__getitem__") is not MISSING:
+            unsupported(UnsupportedOperation("reversed()", self.describe()))
+        return super().reverse(tx) if found is None else found
+
     def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
         method = self.special(tx, "__getitem__")
         if method is not None and not issubclass(self.value, enum.Enum):
