@@ -466,6 +466,13 @@ class BuiltinMethodVariable(VariableTracker):
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         return self.receiver.call_method(tx, self.name, args, kwargs)
 
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        """By the function and, whatever that says of equality, the object."""
+        if symbol not in ("==", "!=") or not isinstance(other, BuiltinMethodVariable):
+            return None
+        same = self.name == other.name and self.raw is other.raw and tx.identical(self.receiver, other.receiver)
+        return ConstantVariable(same == (symbol == "=="))
+
     def reconstruct(self, cg: Any) -> None:
         if self.raw is not None:
             cg.call(self.raw.__get__, [lambda: cg.load(self.receiver)])

@@ -148,8 +148,7 @@ class ClassVariable(KnownVariable):
         found = self._special(tx, "__contains__", item)
         if found is not None:
             return tx.truth(found)
-        tx.check_iterable(self, f"argument of type '{type(self.value).__name__}' is not iterable")
-        return any(tx.same_or_equal(each, item) for each in self.elements(tx))
+        return tx.found_by_iteration(self, item)  # type: ignore[no-any-return]
 
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
         found = unless_refused(self._special(tx, method_of(symbol, "r" if reflected else ""), other))
@@ -300,7 +299,7 @@ class ClassVariable(KnownVariable):
     def iterate(self, tx: Any) -> VariableTracker:
         found = self._special(tx, "__iter__")
         if found is not None:
-            return found
+            return tx.checked_iterator(found)  # type: ignore[no-any-return]
         tx.check_iterable(self, f"'{type(self.value).__name__}' object is not iterable")
         return super().iterate(tx)
 

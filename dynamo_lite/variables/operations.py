@@ -319,6 +319,30 @@ class Operations:
         """``iter(variable)``."""
         return variable.realize().iterate(self).realize()
 
+    def found_by_iteration(self, variable: VariableTracker, item: VariableTracker) -> bool:
+        """``item in variable`` for what has no ``__contains__``: no item is taken after the one that is found."""
+        try:
+            iterator = self.iterate(variable)
+        except ObservedException as observed:
+            if not issubclass(observed.error.python_type(), TypeError):
+                raise
+            kind = variable.python_type().__name__
+            self.raise_error(TypeError, f"argument of type {kind!r} is not iterable")
+        while True:
+            try:
+                each = iterator.next(self)
+            except Exhausted:
+                return False
+            if self.same_or_equal(each, item):
+                return True
+
+    def checked_iterator(self, found: VariableTracker) -> VariableTracker:
+        """What an ``__iter__`` of the program's returned."""
+        kind = found.python_type()
+        if self.lookup(kind, "__next__") is MISSING:
+            self.raise_error(TypeError, f"iter() returned non-iterator of type {kind.__name__!r}")
+        return found
+
     def iterate_by_getitem(self, variable: UserObjectVariable) -> VariableTracker:
         if self.lookup(variable.cls, "__getitem__") is MISSING:
             self.raise_error(TypeError, f"'{variable.cls.__name__}' object is not iterable")

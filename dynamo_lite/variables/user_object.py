@@ -389,7 +389,7 @@ class UserObjectVariable(VariableTracker):
     def iterate(self, tx: Any) -> VariableTracker:
         found = self._special(tx, "__iter__")
         if found is not None:
-            return found
+            return tx.checked_iterator(found)  # type: ignore[no-any-return]
         if self.payload is not None:
             return self.payload.iterate(tx)
         if tx.lookup(self.cls, "__iter__") is not MISSING:
@@ -443,8 +443,7 @@ class UserObjectVariable(VariableTracker):
             return tx.truth(found)
         if self.payload is not None:
             return self.payload.contains(tx, item)
-        tx.check_iterable(self, f"argument of type '{self.cls.__name__}' is not iterable")
-        return any(tx.same_or_equal(each, item) for each in self.elements(tx))
+        return tx.found_by_iteration(self, item)  # type: ignore[no-any-return]
 
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
         name = method_of(symbol, "r" if reflected else "")

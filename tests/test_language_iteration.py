@@ -1,0 +1,152 @@
+"""Iteration by the program's own methods: how far it goes, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from programs import check, tensor
+from table import Table
+
+programs = Table()
+
+
+class CountDown:
+    def __init__(self, n):
+        self.n = n
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.n <= 0:
+            raise StopIteration
+        self.n -= 1
+        return self.n
+
+
+class Indexed:
+    """Without an end."""
+
+    def __init__(self):
+        self.asked = []
+
+    def __getitem__(self, at):
+        self.asked.append(at)
+        return at * 10
+
+
+class NoIterator:
+    def __iter__(self):
+        return 3
+
+
+class NoNext:
+    def __iter__(self):
+        return self
+
+
+class Raises:
+    def __init__(self, kind):
+        self.kind = kind
+
+    def __iter__(self):
+        raise self.kind("mine")
+
+
+class Listed(type):
+    def __iter__(cls):
+        return [1]
+
+
+class ByListed(metaclass=Listed):
+    pass
+
+
+class Counted(type):
+    def __iter__(cls):
+        cls.iterator = CountDown(5)
+        return cls.iterator
+
+
+class ByCounted(metaclass=Counted):
+    pass
+
+
+def caught(action):
+    try:
+        return action()
+    except (TypeError, ValueError) as error:
+        return type(error).__name__, str(error)
+
+
+@programs(tensor(3), cut=False)
+def membership_stops_at_the_first(x):
+    down, indexed = CountDown(5), Indexed()
+    found = 3 in down, 20 in indexed, 9 in CountDown(3), 3 in ByCounted
+    generated, mapped = (i for i in range(5)), map(abs, CountDown(5))
+    rest = 2 in generated, list(generated), 3 in mapped, list(mapped)
+    return x + 1, found, down.n, indexed.asked, ByCounted.iterator.n, rest
+
+
+@programs(tensor(3))
+def how_far_functions_go(x):
+    first, second, third = CountDown(5), CountDown(9), CountDown(5)
+    ends = any(each == 3 for each in first), list(zip([1, 2], second))
+
+    def unpacked():
+        a, b = third
+        return a + b
+
+    return x + 1, ends, first.n, second.n, caught(unpacked), third.n, all(each for each in CountDown(3))
+
+
+@programs(tensor(3))
+def containers_take_all(x):
+    row = [1]
+    row.extend(CountDown(3))
+    row[1:1] = CountDown(2)
+    a, *rest = CountDown(3)
+    return x + a, row, rest, dict.fromkeys(CountDown(2)), sorted(CountDown(3)), [*CountDown(2), *CountDown(1)]
+
+
+@programs(tensor(3))
+def what_is_no_iterator(x):
+    def loop():
+        for _ in NoIterator():
+            pass
+
+    def unpack():
+        a, b = NoIterator()
+
+    def delegate():
+        yield from NoIterator()
+
+    functions = (list, sum, dict, iter, max)
+    texts = [caught(lambda: function(NoIterator())) for function in functions]  # noqa: B023
+    more = caught(lambda: list(NoNext())), caught(lambda: list(ByListed)), caught(lambda: [*NoIterator()])
+    return x + 1, texts, more, caught(loop), caught(unpack), caught(lambda: list(delegate()))
+
+
+@programs(tensor(3))
+def membership_in_what_is_no_iterable(x):
+    texts = [caught(lambda: 1 in each) for each in (NoIterator(), Raises(TypeError), Raises(ValueError), 3)]  # noqa: B023
+    return x + 1, texts, caught(lambda: list(Raises(TypeError)))
+
+
+@programs(tensor(3))
+def methods_in_c_are_equal_by_their_objects(x):
+    one, other = [1], [1]
+    same = one.append == one.append, one.append == other.append, one.append == one.extend, one.append != other.append
+    return x + 1, same, one.append is one.append, one.__len__ == other.__len__
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_program(case):
+    case.run()
+
+
+def test_an_iterator_that_is_an_argument():
+    def fn(x, down):
+        return x + down.n, 3 in down, down.n
+
+    check(fn, tensor(3), CountDown(5))
