@@ -140,6 +140,59 @@ def methods_in_c_are_equal_by_their_objects(x):
     return x + 1, same, one.append is one.append, one.__len__ == other.__len__
 
 
+class Sized:
+    """Tells when it is asked."""
+
+    def __init__(self, length):
+        self.length = length
+        self.asked = []
+
+    def __iter__(self):
+        self.asked.append("iter")
+        return iter([1, 2])
+
+    def __len__(self):
+        self.asked.append("len")
+        if isinstance(self.length, type):
+            raise self.length("no length")
+        return self.length
+
+
+class Hinted(Sized):
+    __len__ = None
+
+    def __length_hint__(self):
+        self.asked.append("hint")
+        return 5
+
+
+@programs(tensor(3))
+def lists_and_tuples_ask_for_the_length(x):
+    found = []
+    for make in (list, tuple, sorted, set, frozenset, sum, lambda a: [*a], lambda a: (*a, 0), lambda a: [0].extend(a)):
+        sized = Sized(2)
+        made = make(sized)
+        found.append((sorted(made) if isinstance(made, (set, frozenset)) else made, sized.asked))
+    first, *rest = Sized(2)
+    return x + first, found, rest
+
+
+@programs(tensor(3))
+def lengths_that_raise(x):
+    return (
+        x + 1,
+        caught(lambda: list(Sized(ValueError))),
+        caught(lambda: list(Sized(TypeError))),
+        sum(Sized(ValueError)),
+    )
+
+
+@programs(tensor(3))
+def hints_of_lengths(x):
+    hinted = Hinted(0)
+    return x + 1, caught(lambda: list(hinted)), hinted.asked
+
+
 @pytest.mark.parametrize("case", programs.parameters())
 def test_program(case):
     case.run()

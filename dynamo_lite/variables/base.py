@@ -345,6 +345,10 @@ class VariableTracker:
                 return
             yield item
 
+    def listed(self, tx: Any) -> Iterator[VariableTracker]:
+        """The same, as what makes a list or tuple takes them: objects are asked how many there may be."""
+        return self.each(tx)
+
     def length(self, tx: Any) -> Any:
         """``len(self)``: an int, or one of torch's that may differ from call to call."""
         tx.refuse_operands("len()", len, self)

@@ -310,7 +310,7 @@ def _reversed(tx: Any, of: VariableTracker) -> VariableTracker:
 def _sorted(tx: Any, iterable: VariableTracker, /, *, key: Any = None, reverse: Any = None) -> VariableTracker:
     # A set's items differ from each other, so where they have a total order theirs makes no difference.
     ordered = key is None and isinstance(iterable, SetVariable) and {*map(type, iterable.items)} in ({int}, {str})
-    items = list(iterable.items.values()) if ordered else iterable.elements(tx)
+    items = list(iterable.items.values()) if ordered else list(iterable.listed(tx))
     tx.sort(items, key, reverse is not None and tx.truth(reverse))
     return ListVariable(items)
 

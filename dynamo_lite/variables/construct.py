@@ -169,14 +169,14 @@ def _object(tx: Any) -> VariableTracker:
 
 @models(list)
 def _list(tx: Any, items: VariableTracker | None = None) -> VariableTracker:
-    return ListVariable([] if items is None else list(items.elements(tx)))
+    return ListVariable([] if items is None else list(items.listed(tx)))
 
 
 @models(tuple)
 def _tuple(tx: Any, items: VariableTracker | None = None) -> VariableTracker:
     if isinstance(items, TupleVariable) and items.python_type() is tuple:
         return items
-    return TupleVariable([] if items is None else list(items.elements(tx)))
+    return TupleVariable([] if items is None else list(items.listed(tx)))
 
 
 def _real(cls: VariableTracker) -> Any:
@@ -186,7 +186,7 @@ def _real(cls: VariableTracker) -> Any:
 
 @models(tuple.__new__)
 def _tuple_new(tx: Any, cls: VariableTracker, items: VariableTracker | None = None) -> VariableTracker:
-    found = [] if items is None else items.elements(tx)
+    found = [] if items is None else list(items.listed(tx))
     kind = _real(cls)
     if kind is tuple:
         return TupleVariable(found)

@@ -72,6 +72,9 @@ class SequenceVariable(VariableTracker):
     def with_contained(self, tx: Any, new: Iterator[VariableTracker]) -> VariableTracker:
         return self.like(list(new))
 
+    def listed(self, tx: Any) -> Iterator[VariableTracker]:
+        return iter(self.elements(tx))
+
     def elements(self, tx: Any) -> list[VariableTracker]:
         return [item.realize() for item in self.items]
 
@@ -391,7 +394,7 @@ class MutableSequence(SequenceVariable):
         elif items.holds_items_in(self):
             self._add(list(self.items))
         else:
-            for item in items.each(tx):
+            for item in items.listed(tx) if self.kind is list else items.each(tx):
                 self._add([item])
         return ConstantVariable(None)
 

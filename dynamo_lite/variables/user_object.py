@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import types
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -26,9 +26,11 @@ from .attributes import (
 from .base import (
     TEXTS,
     Args,
+    Exhausted,
     Kwargs,
     LazyVariable,
     NotConstant,
+    ObservedException,
     VariableTracker,
     call_handler,
     mro,
@@ -395,6 +397,31 @@ class UserObjectVariable(VariableTracker):
         if tx.lookup(self.cls, "__iter__") is not MISSING:
             return super().iterate(tx)
         return tx.iterate_by_getitem(self)
+
+    def listed(self, tx: Any) -> Iterator[VariableTracker]:
+        iterator = self.iterate(tx)
+        self._ask_length(tx)
+        while True:
+            try:
+                item = iterator.next(tx)
+            except Exhausted:
+                return
+            yield item
+
+    def _ask_length(self, tx: Any) -> None:
+        """``operator.length_hint(self)``, of which nothing is used but what it raises."""
+        for name in ("__len__", "__length_hint__"):
+            try:
+                found = self._special(tx, name)
+            except ObservedException as observed:
+                if not issubclass(observed.error.python_type(), TypeError):
+                    raise
+                continue
+            if found is None or isinstance(found, ConstantVariable) and found.value is NotImplemented:
+                continue
+            if found.python_type() is not int or isinstance(found, ConstantVariable) and found.value < 0:
+                unsupported(UnsupportedOperation(name, f"{self.describe()}, which gives no length"))
+            return
 
     def reverse(self, tx: Any) -> VariableTracker:
         found = self._special(tx, "__reversed__")
