@@ -470,7 +470,9 @@ class BuiltinMethodVariable(VariableTracker):
         """By the function and, whatever that says of equality, the object."""
         if symbol not in ("==", "!=") or not isinstance(other, BuiltinMethodVariable):
             return None
-        same = self.name == other.name and self.raw is other.raw and tx.identical(self.receiver, other.receiver)
+        same = self.name == other.name and tx.identical(self.receiver, other.receiver)
+        if same and self.raw is not other.raw:
+            unsupported(UnsupportedOperation("comparison", "methods in C that were found in different ways"))
         return ConstantVariable(same == (symbol == "=="))
 
     def reconstruct(self, cg: Any) -> None:
