@@ -26,7 +26,7 @@ from .formulas import Formula
 from .higher_order import enter_sdpa_kernel, leave_autocast, plain_tensor
 from .overheard import Listening
 from .reasons import UnsupportedOperation, UnsupportedValue
-from .shapes import Computed, Symbols
+from .shapes import Computed, Free, Symbols
 from .source import Source
 
 _STATE_CHANGERS = frozenset(
@@ -182,11 +182,11 @@ class GraphBuilder:
         source: Source,
         value: torch.Tensor,
         convert: Callable[[Any], torch.Tensor] | None = None,
-        dims: list[int] | None = None,
+        free: Free | None = None,
     ) -> GraphInput:
-        """A new placeholder. Its fake has the value's class, metadata and ``requires_grad``. ``dims``: the dimensions
-        whose sizes are symbols."""
-        fake = self._fake(source, value, dims or [])  # may be refused
+        """A new placeholder. Its fake has the value's class, metadata and ``requires_grad``. ``free``: what of it is
+        symbols."""
+        fake = self._fake(source, value, free)  # may be refused
         return self._add_input(source, value, fake, convert)
 
     def float(self, formula: Formula) -> GraphInput:
@@ -301,12 +301,12 @@ class GraphBuilder:
         _tracing.on = False
         self.fake_mode.__exit__(None, None, None)
 
-    def _fake(self, source: Source, value: torch.Tensor, dims: list[int]) -> torch.Tensor:
+    def _fake(self, source: Source, value: torch.Tensor, free: Free | None) -> torch.Tensor:
         with contextlib.ExitStack() as stack:
             if value.requires_grad and not value.is_leaf:  # the converter reads .grad, of which torch warns then
                 stack.enter_context(Listening())
-            if dims:
-                return self.symbols.fake(self.fake_mode, source, value, dims)
+            if free is not None and any(free):
+                return self.symbols.fake(self.fake_mode, source, value, free)
             return self.fake_mode.from_tensor(value, static_shapes=True)
 
     def _placeholder(self, name: str) -> torch.fx.Node:

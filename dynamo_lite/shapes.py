@@ -179,6 +179,13 @@ def _ranges(tensor: torch.Tensor) -> list[DimRange]:
 # -- which numbers are symbols -----------------------------------------------------------------------------------------
 
 
+class Free(NamedTuple):
+    """The dimensions of a tensor whose sizes are symbols, and those whose strides are, whatever the sizes."""
+
+    sizes: list[int]
+    strides: list[int]
+
+
 @dataclass
 class Settled:
     """Where translations of a code object had to know numbers."""
@@ -255,8 +262,8 @@ class Translated:
         """The translation came through: the next one knows what this one met."""
         self._seen.values.update(self._met)
 
-    def dims(self, source: Source, tensor: torch.Tensor) -> list[int]:
-        """The dimensions of a tensor whose sizes are symbols.
+    def free(self, source: Source, tensor: torch.Tensor) -> Free:
+        """What of a tensor is symbols.
 
         Raises:
             ConstraintViolation: a size is out of the range that it is marked with.
@@ -267,13 +274,15 @@ class Translated:
             each.check(source, tensor)
             if each.low == each.max:
                 known.add(each.dim)
-        free = set(marked)
+        free, strides = set(marked), set[int]()
         stays = _of_a_module(source, tensor) or (self._arguments_only and _root_of(source).kind != "local")
         if self._dynamic is not False and not self.all_known and not stays:
             changed = self._changes(source, tuple(tensor.shape))
             weakly = getattr(tensor, "_dynamo_weak_dynamic_indices", ())
             free.update(range(tensor.dim()) if self._dynamic else (*changed, *weakly))
-        return [dim for dim, size in enumerate(tensor.shape) if size > 1 and dim in free and dim not in known]
+            strides = self._changes(source, _own_strides(tensor), ".stride()")
+        sizes = [dim for dim, size in enumerate(tensor.shape) if size > 1 and dim in free and dim not in known]
+        return Free(sizes, sorted(strides))
 
     def is_symbol(self, source: Source, value: int) -> bool:
         """Whether an integer is one."""
@@ -290,9 +299,9 @@ class Translated:
             return False
         return -1 in self._changes(source, value) or bool(self._dynamic and source.kind == "local")
 
-    def _changes(self, source: Source, value: Any) -> set[int]:
-        """The dimensions (-1: the number) that were something else once."""
-        name = str(source)
+    def _changes(self, source: Source, value: Any, of: str = "") -> set[int]:
+        """The dimensions (-1: the number) that were something else once. ``of``: what of the tensor, if not sizes."""
+        name = f"{source}{of}"
         holder = self._holder(source)
         self._met[name] = (holder, value)
         before = self._seen.values.get(name)
@@ -330,7 +339,16 @@ def _of_a_module(source: Source, tensor: torch.Tensor) -> bool:
 def _differences(before: Any, now: Any) -> list[int]:
     if not isinstance(now, tuple):
         return [] if before == now else [-1]
-    return [dim for dim, (one, other) in enumerate(zip(before, now)) if one != other] if len(before) == len(now) else []
+    if len(before) != len(now):
+        return []
+    return [dim for dim, (a, b) in enumerate(zip(before, now)) if a != b and a is not None and b is not None]
+
+
+def _own_strides(tensor: torch.Tensor) -> tuple[int | None, ...]:
+    """None for those that follow from another dimension, or from none."""
+    steps = [size * stride for size, stride in zip(tensor.shape, tensor.stride())]
+    others = [{*steps[:dim], *steps[dim + 1 :], 0, 1} for dim in range(tensor.dim())]
+    return tuple(None if stride in those else stride for stride, those in zip(tensor.stride(), others))
 
 
 # -- symbols and what is known of them ---------------------------------------------------------------------------------
@@ -396,9 +414,9 @@ class Symbols:
         """Whether any size or integer is a symbol."""
         return bool(self._numbers)
 
-    def fake(self, mode: Any, source: Source, tensor: torch.Tensor, dims: list[int]) -> torch.Tensor:
-        """A fake tensor whose sizes in ``dims`` are symbols, and what follows from those."""
-        context = _context(tensor, dims)
+    def fake(self, mode: Any, source: Source, tensor: torch.Tensor, free: Free) -> torch.Tensor:
+        """A fake tensor with symbols, and what follows from those."""
+        context = _context(tensor, *free)
         found = mode.from_tensor(tensor, source=self._named(str(source)), symbolic_context=context)
         for dim, (size, number) in enumerate(zip(found.shape, tensor.shape)):
             self._add(size, Place(source, "size", dim), number)
@@ -406,7 +424,7 @@ class Symbols:
             self._add(stride, Place(source, "stride", dim), number)
         self._add(found.storage_offset(), Place(source, "offset"), tensor.storage_offset())
         marked = getattr(tensor, "_dynamo_dynamic_indices", ())
-        self._marked += [(found.shape[dim], Place(source, "size", dim)) for dim in dims if dim in marked]
+        self._marked += [(found.shape[dim], Place(source, "size", dim)) for dim in free.sizes if dim in marked]
         return found
 
     def _named(self, name: str) -> _Name:
@@ -684,7 +702,7 @@ class Symbols:
         return _printer().doprint(expression.xreplace(named))
 
 
-def _context(tensor: torch.Tensor, dims: list[int]) -> Any:
+def _context(tensor: torch.Tensor, dims: list[int], strides: Iterable[int] = ()) -> Any:
     shapes = symbolic_shapes()
     constraints: list[Any] = [None] * tensor.dim()
     for each in _ranges(tensor):
@@ -693,10 +711,11 @@ def _context(tensor: torch.Tensor, dims: list[int]) -> Any:
             constraints[each.dim] = shapes.StrictMinMaxConstraint(
                 vr=shapes.ValueRanges(lower=each.low, upper=upper), warn_only=False
             )
-    kinds = [shapes.DimDynamic.DYNAMIC if dim in dims else shapes.DimDynamic.STATIC for dim in range(tensor.dim())]
+    kinds = shapes.DimDynamic
     base = tensor._base if tensor._is_view() else None
     return shapes.StatelessSymbolicContext(
-        dynamic_sizes=kinds,
+        dynamic_sizes=[kinds.DYNAMIC if dim in dims else kinds.STATIC for dim in range(tensor.dim())],
+        dynamic_strides=[kinds.DYNAMIC if dim in strides else kinds.INFER_STRIDE for dim in range(tensor.dim())],
         constraint_sizes=constraints,
         view_base_context=None
         if base is None

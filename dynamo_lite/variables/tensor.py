@@ -784,8 +784,8 @@ def wrap_plain(attempt: Any, value: torch.Tensor, source: Source, cls: type | No
     if value.is_leaf and value.grad is not None and value.grad.shape != value.shape:  # its data was replaced
         return attempt.opaque(value, source, "a tensor whose gradient has another shape")
     try:
-        dims = attempt.shapes.dims(source, value) if cls is None else []
-        given = attempt.graph.input(source, value, None if cls is None else plain_tensor, dims)
+        free = attempt.shapes.free(source, value) if cls is None else None
+        given = attempt.graph.input(source, value, None if cls is None else plain_tensor, free)
     except (UnsupportedFakeTensorException, NotImplementedError):
         return attempt.opaque(value, source, "a tensor of which no fake can be made")
     attempt.guards.tensor(source, value, cls or type(value), attempt.graph.symbols.free_dims(source))

@@ -431,7 +431,7 @@ class UserObjectVariable(VariableTracker):
             return self.payload.reverse(tx)
         if tx.lookup(self.cls, "__getitem__") is MISSING:
             return super().reverse(tx)
-        places = reversed(range(self.length(tx)))
+        places = reversed(range(tx.python_value(tx.length(self))))
         return TupleVariable([self.getitem(tx, ConstantVariable(at)) for at in places]).iterate(tx)
 
     def next(self, tx: Any) -> VariableTracker:
@@ -440,11 +440,12 @@ class UserObjectVariable(VariableTracker):
             return super().next(tx)
         return tx.next_by_call(method)
 
-    def length(self, tx: Any) -> int:
+    def length(self, tx: Any) -> Any:
         found = self._special(tx, "__len__")
         if found is not None:
-            count = tx.index_value(found)
-            if count < 0:
+            is_number = found.python_type() is int and found.operand is not None
+            count = found.operand if is_number else tx.index_value(found)
+            if tx.truth(tx.compare("<", tx.make(count), ConstantVariable(0))):
                 tx.raise_error(ValueError, "__len__() should return >= 0")
             return count
         return self.payload.length(tx) if self.payload is not None else super().length(tx)
@@ -459,7 +460,7 @@ class UserObjectVariable(VariableTracker):
         if isinstance(self.payload, ConstantVariable):
             return bool(self.payload.value)
         if tx.lookup(self.cls, "__len__") is not MISSING:
-            return self.length(tx) != 0
+            return tx.truth(tx.length(self))
         if tx.lookup(self.cls, "__bool__") is not MISSING:
             return super().truth(tx)
         return True
