@@ -213,6 +213,24 @@ def ordered_dict_methods(x, n):
     )
 
 
+class Bag:
+    def __init__(self, **fields):
+        self.__dict__.update(fields)
+
+
+@program(inputs=(Bag(a=1, b=[2]), tensor(3)), others=[(Bag(), tensor(3, seed=1))])
+def attributes_as_a_dict(bag, x):
+    log = bag.__dict__.setdefault("log", [])
+    log.append(x + 1)
+    bag.__dict__.setdefault("log", []).append(2)
+    made, same = Bag(a=1), Bag(a=1)
+    CUT
+    equal = vars(made) == vars(same), vars(made) == {"a": 1}, {"a": 1} == vars(made), vars(made) != vars(bag)
+    joined = vars(made) | {"b": 2}, {"b": 2} | vars(made), made.__dict__.setdefault("none")
+    vars(same).clear()
+    return x * 2, vars(bag), equal, joined, vars(same), hasattr(same, "a")
+
+
 def noted():
     made = OrderedDict(a=1, b=2)
     made.note = 3

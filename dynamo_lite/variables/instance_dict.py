@@ -64,9 +64,26 @@ class InstanceDictVariable(VariableTracker):
     def truth(self, tx: Any) -> bool:
         return self.copied(tx).truth(tx)
 
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        theirs = tx.as_dict(other) if isinstance(other, InstanceDictVariable) else other
+        return self.of.namespace(tx).compare(tx, symbol, theirs)  # type: ignore[no-any-return]
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        return self.of.namespace(tx).binary(tx, symbol, other, reflected)  # type: ignore[no-any-return]
+
     def method_get(self, tx: Any, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
         found = self.of.instance_get(tx, self._name(key))
         return found if found is not None else (default or ConstantVariable(None))
+
+    def method_setdefault(self, tx: Any, key: VariableTracker, default: Any = None) -> VariableTracker:
+        if not self.contains(tx, key):
+            self.setitem(tx, key, default if default is not None else ConstantVariable(None))
+        return self.getitem(tx, key)
+
+    def method_clear(self, tx: Any) -> VariableTracker:
+        for name in self.of.namespace(tx).items:
+            self.of.instance_delete(tx, name)
+        return ConstantVariable(None)
 
     def method_pop(self, tx: Any, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
         found = self.of.instance_get(tx, self._name(key))
