@@ -359,3 +359,36 @@ def test_double_backward_through_a_function():
         return g.sum()
 
     check(around, leaf(3), graphs=(1, 3), breaks=None, backward=True)
+
+
+class Masked(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, one, y, other, factor):
+        ctx.save_for_backward(x, one, y, other)
+        ctx.factor = factor
+        return x * one + y * other * factor
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, one, y, other = ctx.saved_tensors
+        return grad * one + x, None, grad * other * ctx.factor, grad * y, None
+
+
+def test_one_tensor_as_several_arguments():
+    """Without a gradient it is one input of the function; the gradients of one that has some are summed."""
+
+    def masked(x, y, mask):
+        return Masked.apply(x * 1, mask, y, mask, 3) * 2
+
+    def twice(x, y, mask):
+        return Masked.apply(x, mask, x, mask, 3) * 2
+
+    def unseen(x, y, mask):
+        with torch.no_grad():
+            return Masked.apply(x, mask, x, mask, 3) * 2
+
+    given = leaf(3), leaf(3, seed=1), tensor(3, seed=2)
+    check(masked, *given, backward=True)
+    check(twice, *given, backward=True, graphs=None)
+    check(unseen, *given)
+    check(twice, *map(torch.Tensor.detach, given))

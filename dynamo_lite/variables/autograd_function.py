@@ -88,13 +88,10 @@ class GradientVariable(TensorVariable):
 def apply(tx: Any, cls: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     """``Function.apply``."""
     value = cls.as_constant()
-    tensors = [arg for arg in args if isinstance(arg, TensorVariable)]
-    if (
-        kwargs
-        or torch._C._are_functorch_transforms_active()
-        or not _is_plain(value)
-        or len(set(tensors)) < len(tensors)
-    ):
+    tensors = list(dict.fromkeys(arg for arg in args if isinstance(arg, TensorVariable)))
+    differentiable = [each for each in tensors if each.fake.requires_grad and torch.is_grad_enabled()]
+    summed = any(args.count(each) > 1 for each in differentiable)  # the gradients of one tensor would be
+    if kwargs or torch._C._are_functorch_transforms_active() or not _is_plain(value) or summed:
         unsupported(UnknownCall(f"{value.__qualname__}.apply", "only the ordinary ways to use a Function are traced"))
     leaves(tx, TupleVariable(list(tensors)))
     needs = [isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in args]
@@ -194,7 +191,7 @@ class _Application:
             found = [item.realize() for item in output.items] if isinstance(output, TupleVariable) else [output]
             self._check_gradients(found)
             for at, arg in enumerate(self.args):
-                if isinstance(arg, TensorVariable):
+                if isinstance(arg, TensorVariable) and arg not in self.args[:at]:
                     here = isinstance(found[at], TensorVariable)
                     slots.append(len(kept) if here else -1)
                     kept.extend(found[at : at + here])
