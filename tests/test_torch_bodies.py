@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import torch
 from torch.func import functional_call, grad, vmap
 from torch.utils.checkpoint import checkpoint
@@ -519,3 +521,26 @@ def test_functional_call_after_the_module_changed():
 
     check(fn, Switch(), tensor(3), tensor(3, seed=1), "a", others=[], graphs=None, breaks=None)
     check(fn, Switch(), tensor(3), tensor(3, seed=1), "b", graphs=None, breaks=None)
+
+
+def test_ordered_dict_that_a_body_returns_or_notes_in():
+    def body(x, noted):
+        made = OrderedDict(a=x.sin())
+        if noted:
+            made.note = x + 1
+        return made
+
+    def returned(x, noted):
+        found = checkpoint(body, x, noted, use_reentrant=False)
+        return found["a"] * 2, vars(found), type(found)
+
+    def written(x, found):
+        def run(x):
+            found.seen = 1
+            return x.cos()
+
+        return checkpoint(run, x, use_reentrant=False), found.seen
+
+    check(returned, leaf(3), False, backward=True)
+    check(returned, leaf(3), True, graphs=None, backward=True)
+    check(written, leaf(3), OrderedDict(), graphs=None, backward=True)

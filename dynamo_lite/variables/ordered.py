@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Any
 
+from ..reasons import UnsupportedValue
 from ..source import Source
 from .attributes import object_delattr, object_setattr
-from .base import VariableTracker, wraps_type
+from .base import VariableTracker, unsupported, wraps_type
 from .instance_dict import InstanceDictVariable
 from .mapping import DictVariable, wrap_dict_items
 from .user_object import UserObjectVariable
@@ -35,6 +37,11 @@ class OrderedDictVariable(DictVariable):
         """Itself, which is new, with them."""
         self.own.attrs.update(attributes)
         return self
+
+    def with_contained(self, tx: Any, new: Iterator[VariableTracker]) -> VariableTracker:
+        if self.own.attrs:
+            unsupported(UnsupportedValue(self.describe(), "its attributes would be left out"))
+        return super().with_contained(tx, new)
 
     def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
         return self.own.instance_get(tx, name)
