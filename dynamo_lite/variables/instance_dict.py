@@ -66,10 +66,10 @@ class InstanceDictVariable(VariableTracker):
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         theirs = tx.as_dict(other) if isinstance(other, InstanceDictVariable) else other
-        return self.of.namespace(tx).compare(tx, symbol, theirs)  # type: ignore[no-any-return]
+        return self.copied(tx).compare(tx, symbol, theirs)
 
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
-        return self.of.namespace(tx).binary(tx, symbol, other, reflected)  # type: ignore[no-any-return]
+        return self.copied(tx).binary(tx, symbol, other, reflected)
 
     def method_get(self, tx: Any, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
         found = self.of.instance_get(tx, self._name(key))
@@ -81,7 +81,7 @@ class InstanceDictVariable(VariableTracker):
         return self.getitem(tx, key)
 
     def method_clear(self, tx: Any) -> VariableTracker:
-        for name in self.of.namespace(tx).items:
+        for name in self.copied(tx).items:
             self.of.instance_delete(tx, name)
         return ConstantVariable(None)
 
