@@ -26,6 +26,7 @@ from .side_effects import SideEffects
 from .translator.attempt import Attempt
 from .variables.constant import ConstantVariable
 from .variables.defaults import DefaultSetting
+from .variables.lookup import finalizes
 from .variables.user_object import UserObjectVariable, instance_dict
 
 _FILENAME = "<dl.export>"
@@ -162,7 +163,7 @@ class _PlacedEffects(SideEffects):
     """Remembers where the program was when it wrote something first."""
 
     def __init__(self, attempt: Attempt) -> None:
-        super().__init__(attempt.guards)
+        super().__init__(attempt.guards, finalizes)
         self._attempt = attempt
         self.places: dict[Any, tuple[FrameSummary, ...]] = {}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 from .exc import Unsupported
@@ -56,6 +56,14 @@ def _same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and isinstance(one, (str, int)) and one == other
 
 
+def _found(state: list[Any]) -> Iterator[Any]:
+    """The real objects among what trackers say of theirs."""
+    for each in state:
+        value = getattr(each, "value", None)
+        if value is not None and hasattr(type(each), "realize"):
+            yield value
+
+
 def _unchanged(tracker: Any, before: list[Any]) -> bool:
     now = _state(tracker)
     return len(now) == len(before) and all(map(_same, now, before))
@@ -72,8 +80,9 @@ class _Body:
 class SideEffects:
     """The trackers with a source that were written to, in the order of their first write."""
 
-    def __init__(self, guards: Any) -> None:
+    def __init__(self, guards: Any, has_finalizer: Callable[[type], bool]) -> None:
         self._guards = guards
+        self._has_finalizer = has_finalizer
         self._mutated: dict[Any, list[Any] | None] = {}
         """With what they were before; None where that makes no difference."""
         self._globals: dict[tuple[Any, str], Any] = {}
@@ -101,8 +110,17 @@ class SideEffects:
             if tracker not in body.changed and (tracker.source is not None or tracker in body.outside):
                 body.changed[tracker] = _state(tracker)
         if tracker.source is not None and tracker not in self._mutated:
-            self._mutated[tracker] = _state(tracker)
+            before = _state(tracker)
+            self.let_go(_found(before))
+            self._mutated[tracker] = before
             self._guards.distinct(tracker.source)
+
+    def let_go(self, values: Iterable[Any]) -> None:
+        """Real objects may lose their last reference to what is written. A finalizer runs then, among the program's
+        other effects; those of the trace are stored after the graph, so CPython is to write this one."""
+        for kind in {id(type(value)): type(value) for value in values}.values():  # a metaclass may compare classes
+            if self._has_finalizer(kind):
+                raise Unsupported(UnsupportedOperation("letting go of what has a finalizer", f"a {kind.__name__}"))
 
     def last(self, tracker: Any) -> int:
         """The count at which ``tracker`` changed last; 0 if it did not."""
@@ -111,7 +129,8 @@ class SideEffects:
     def restate(self, tracker: Any) -> None:
         """More is known of what ``tracker`` was before it changed."""
         if self._mutated.get(tracker) is not None:
-            self._mutated[tracker] = _state(tracker)
+            before = self._mutated[tracker] = _state(tracker)
+            self.let_go(_found(before))
 
     @property
     def in_body(self) -> bool:
@@ -164,6 +183,8 @@ class SideEffects:
         self.count += 1
         if self._bodies:
             self._refuse()
+        if name in scope.namespace and name not in scope.writes:
+            self.let_go([scope.namespace[name]])
         scope.writes[name] = value
         self._globals[scope, name] = value
 

@@ -24,7 +24,7 @@ from ..variables.classes import module_of
 from ..variables.constant import CONSTANT_TYPES, ConstantVariable
 from ..variables.function import GlobalScope
 from ..variables.keys import KnownAddresses
-from ..variables.lookup import is_heap_type
+from ..variables.lookup import finalizes, is_heap_type
 from ..variables.mapping import DictVariable
 from ..variables.ordered import OrderedDictVariable
 from ..variables.sequence import ListVariable, SizeVariable, SliceVariable, TupleVariable
@@ -55,7 +55,7 @@ class Attempt:
         self.guards = Guards()
         self.graph = GraphBuilder()
         self.shapes = shapes
-        self.effects = SideEffects(self.guards)
+        self.effects = SideEffects(self.guards, finalizes)
         self.memo: dict[int, tuple[Any, VariableTracker]] = {}
         """id of a real object -> (the object, its tracker)."""
         self.fakes: dict[int, Any] = {}

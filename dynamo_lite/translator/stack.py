@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..variables.attributes import MISSING, class_lookup
 from ..variables.base import LazyVariable, VariableTracker
 from ..variables.constant import ConstantVariable
 from ..variables.function import CellVariable
+from ..variables.lookup import finalizes
 from .opcodes import opcode
 
 
@@ -30,7 +30,7 @@ NULL = Null()
 def has_finalizer(value: VariableTracker) -> bool:
     """Whether the program could see when the value dies."""
     real = value.value if isinstance(value, LazyVariable) else None
-    return real is not None and class_lookup(type(real), "__del__") is not MISSING
+    return real is not None and finalizes(type(real))
 
 
 def _refuse_finalizer(tx: Any, instruction: Any, value: VariableTracker) -> None:

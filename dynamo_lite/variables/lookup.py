@@ -46,3 +46,8 @@ def type_name(cls: type) -> str:
     """The name by which errors of attribute access call a class: with its module for one in C."""
     in_c = cls.__flags__ & _IMMUTABLE_TYPE or not is_heap_type(cls)
     return f"{cls.__module__}.{cls.__qualname__}" if in_c and cls.__module__ != "builtins" else cls.__name__
+
+
+def finalizes(cls: type) -> bool:
+    """Whether the program could see when an instance dies."""
+    return class_lookup(cls, "__del__") is not MISSING

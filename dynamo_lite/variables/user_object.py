@@ -254,13 +254,25 @@ class UserObjectVariable(VariableTracker):
             return None
         return LazyVariable(tx.attempt, value, place.expect())
 
+    def _let_go(self, tx: Any, name: str) -> None:
+        """The real object's attribute is written or deleted."""
+        if self.value is None or name in self.attrs:
+            return
+        namespace, raw = instance_dict(self.value), class_lookup(self.cls, name)
+        if namespace is not None and name in namespace:
+            tx.effects.let_go([namespace[name]])
+        elif issubclass(type(raw), types.MemberDescriptorType) and slot_is_bound(raw, self.value):
+            tx.effects.let_go([raw.__get__(self.value)])
+
     def instance_set(self, tx: Any, name: str, value: VariableTracker) -> None:
+        self._let_go(tx, name)
         tx.effects.mutate(self)
         if name in self.deleted:
             self.attrs.pop(name, None)  # it comes back behind the others
         self.attrs[name] = value
 
     def instance_delete(self, tx: Any, name: str) -> None:
+        self._let_go(tx, name)
         tx.effects.mutate(self)
         self.attrs.pop(name, None)
         if self.value is not None and self._is_real(name):
