@@ -530,3 +530,13 @@ def test_nothing_is_kept_after_reset():
     compiled(tensor(6))
     node = recorder.graphs[-1].graph.find_nodes(op="placeholder")[0]
     assert node.meta["example_value"].shape == (6,), "what changed once is forgotten"
+
+
+def test_bytes_of_a_tensor_of_any_size():
+    def fn(x):
+        return x + x.nbytes, (x + 1).nbytes
+
+    compiled = dl.compile(fn, backend="eager")
+    for size in (2, 3, 4, 5):
+        found, expected = compiled(torch.ones(size)), fn(torch.ones(size))
+        assert torch.equal(found[0], expected[0]) and found[1] == expected[1]

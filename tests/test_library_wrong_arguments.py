@@ -99,3 +99,16 @@ def test_a_template_takes_an_object_with_items_for_a_mapping(template):
         return x + 1, text.partition(" object")[0]
 
     check(fn, tensor(2), Mapping(), graphs=None, recompiles=True)
+
+
+@pytest.mark.parametrize("name, args", [("equal", ()), ("allclose", ()), ("__index__", ()), ("as_subclass", (1,))])
+def test_methods_of_tensors(name, args):
+    def fn(x):
+        y = x + 1
+        try:
+            found = getattr(y, name)(*args)
+        except TypeError as error:
+            found = str(error)
+        return y * 2, found
+
+    check(fn, tensor(2), graphs=None)

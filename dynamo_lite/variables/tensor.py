@@ -95,7 +95,7 @@ RESHAPERS = frozenset(
 
 FACTS = frozenset(
     {"shape", "dtype", "device", "layout", "ndim", "is_cuda", "is_cpu", "is_sparse", "is_quantized", "is_meta"}
-    | {"itemsize", "nbytes", "is_nested", "is_mkldnn", "is_mps", "is_xpu", "is_sparse_csr", "is_xla", "requires_grad"}
+    | {"itemsize", "is_nested", "is_mkldnn", "is_mps", "is_xpu", "is_sparse_csr", "is_xla", "requires_grad"}
     | {"is_ipu", "is_vulkan", "is_maia", "is_mtia", "is_ort", "is_hpu"}
 )
 """Attributes that the guard on the tensor fixes."""
@@ -206,7 +206,7 @@ class TensorVariable(VariableTracker):
             unsupported(DataDependentValue(f"Tensor.{name}()"))
         try:
             return tx.make(getattr(self.fake, name)())
-        except (DataDependentOutputException, RuntimeError, ValueError):
+        except (DataDependentOutputException, RuntimeError, ValueError, TypeError):
             unsupported(DataDependentValue(f"Tensor.{name}()"))
 
     def _item(self, tx: Any) -> VariableTracker:
@@ -456,6 +456,7 @@ _ATTRIBUTES: dict[str, Any] = {
     "grad": _grad,
     "is_leaf": _is_leaf,
     "grad_fn": _grad_fn,
+    "nbytes": lambda tx, tensor: tx.make(tensor.fake.numel() * tensor.fake.itemsize),
     "__class__": lambda tx, tensor: tx.make(tensor.cls),
 }
 

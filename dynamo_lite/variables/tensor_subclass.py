@@ -16,7 +16,7 @@ from ..higher_order import plain_tensor
 from ..reasons import UnknownCall, UnsupportedAttribute, UnsupportedOperation
 from ..source import Source
 from .attributes import MISSING, bind, class_lookup
-from .base import Args, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_if
+from .base import Args, Kwargs, LazyVariable, VariableTracker, refuse_arguments, unsupported, wraps_if
 from .constant import ConstantVariable, unless_refused
 from .context import ContextVariable
 from .mapping import DictVariable
@@ -344,6 +344,8 @@ _OTHERS = (torch.nn.Parameter, torch.nn.Buffer, torch.nn.parameter.Uninitialized
 
 
 def _as_subclass(tx: Any, tensor: TensorVariable, cls: VariableTracker) -> VariableTracker:
+    if not issubclass(cls.python_type(), type):
+        refuse_arguments("Tensor.as_subclass")
     kind = tx.python_value(cls)
     if kind is _TENSOR:
         return _alias(tx, tensor)  # type: ignore[no-any-return]
