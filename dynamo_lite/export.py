@@ -24,6 +24,7 @@ from .outer_graph import OuterGraph
 from .reasons import EffectOfExport, FrameLeftAlone, NotExportable
 from .side_effects import SideEffects
 from .translator.attempt import Attempt
+from .variables.base import VariableTracker
 from .variables.constant import ConstantVariable
 from .variables.defaults import DefaultSetting
 from .variables.lookup import finalizes
@@ -163,7 +164,7 @@ class _PlacedEffects(SideEffects):
     """Remembers where the program was when it wrote something first."""
 
     def __init__(self, attempt: Attempt) -> None:
-        super().__init__(attempt.guards, finalizes)
+        super().__init__(attempt.guards, VariableTracker, finalizes)
         self._attempt = attempt
         self.places: dict[Any, tuple[FrameSummary, ...]] = {}
 

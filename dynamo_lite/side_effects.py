@@ -56,14 +56,6 @@ def _same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and isinstance(one, (str, int)) and one == other
 
 
-def _found(state: list[Any]) -> Iterator[Any]:
-    """The real objects among what trackers say of theirs."""
-    for each in state:
-        value = getattr(each, "value", None)
-        if value is not None and hasattr(type(each), "realize"):
-            yield value
-
-
 def _unchanged(tracker: Any, before: list[Any]) -> bool:
     now = _state(tracker)
     return len(now) == len(before) and all(map(_same, now, before))
@@ -80,8 +72,9 @@ class _Body:
 class SideEffects:
     """The trackers with a source that were written to, in the order of their first write."""
 
-    def __init__(self, guards: Any, has_finalizer: Callable[[type], bool]) -> None:
+    def __init__(self, guards: Any, tracker: type, has_finalizer: Callable[[type], bool]) -> None:
         self._guards = guards
+        self._tracker = tracker
         self._has_finalizer = has_finalizer
         self._mutated: dict[Any, list[Any] | None] = {}
         """With what they were before; None where that makes no difference."""
@@ -111,7 +104,7 @@ class SideEffects:
                 body.changed[tracker] = _state(tracker)
         if tracker.source is not None and tracker not in self._mutated:
             before = _state(tracker)
-            self.let_go(_found(before))
+            self._let_go_of(before)
             self._mutated[tracker] = before
             self._guards.distinct(tracker.source)
 
@@ -122,6 +115,11 @@ class SideEffects:
             if self._has_finalizer(kind):
                 raise Unsupported(UnsupportedOperation("letting go of what has a finalizer", f"a {kind.__name__}"))
 
+    def _let_go_of(self, state: list[Any]) -> None:
+        """The same of what a tracker says of its object: the program's own are in it too, and are not asked."""
+        known = (each for each in state if issubclass(type(each), self._tracker))
+        self.let_go(each.value for each in known if hasattr(each, "value"))
+
     def last(self, tracker: Any) -> int:
         """The count at which ``tracker`` changed last; 0 if it did not."""
         return self._last.get(tracker, 0)
@@ -130,7 +128,7 @@ class SideEffects:
         """More is known of what ``tracker`` was before it changed."""
         if self._mutated.get(tracker) is not None:
             before = self._mutated[tracker] = _state(tracker)
-            self.let_go(_found(before))
+            self._let_go_of(before)
 
     @property
     def in_body(self) -> bool:

@@ -280,3 +280,77 @@ def test_a_builtin_comes_to_be(compiled, seen):
     finally:
         del builtins.comes_to_be
     seen.call(f, tensor(2))
+
+
+@scenario
+def test_what_super_finds(compiled, seen):
+    class One:
+        def m(self):
+            return 1
+
+    class Two:
+        def m(self):
+            return 2
+
+    class Between(One):
+        pass
+
+    class A(Between):
+        def m(self):
+            return super().m() * 10
+
+    f, o = compiled(lambda o, x: x * o.m()), A()
+    seen.call(f, o, tensor(2))
+    Between.m = lambda self: 5
+    seen.call(f, o, tensor(2))
+    del Between.m
+    seen.call(f, o, tensor(2))
+    A.__bases__ = (Two,)
+    seen.call(f, o, tensor(2))
+    A.__bases__ = (Two, One)
+    del Two.m
+    seen.call(f, o, tensor(2))
+
+
+@scenario
+def test_what_a_clause_catches(compiled, seen):
+    class One(Exception):
+        pass
+
+    class Two(Exception):
+        pass
+
+    class Raised(One):
+        pass
+
+    def f(x):
+        try:
+            raise Raised("raised")
+        except Two:
+            return x + 2
+        except One:
+            return x + 1
+
+    f = compiled(f)
+    seen.call(f, tensor(2))
+    Raised.__bases__ = (Two,)
+    seen.call(f, tensor(2))
+
+
+@scenario
+def test_what_a_pattern_takes(compiled, seen):
+    class A:
+        __match_args__ = ("a", "b")
+        a, b = 1, 2
+
+    def f(o, x):
+        match o:
+            case A(1, y):
+                return x + y
+            case A(z):
+                return x * z
+
+    f = compiled(f)
+    seen.call(f, A(), tensor(2))
+    A.__match_args__ = ("b", "a")
+    seen.call(f, A(), tensor(2))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from typing import Any, NamedTuple
 
 import pytest
@@ -434,3 +434,31 @@ def test_a_generator_in_a_list_that_it_goes_over():
 
     check(held, tensor(2), [tensor(2), 1, tensor(2, seed=1)], graphs=None)
     check(fn, tensor(2), [tensor(2), 1, tensor(2, seed=1)], graphs=None)
+
+
+class NeverSays:
+    def __eq__(self, other):
+        return NotImplemented
+
+    __hash__ = None
+
+
+def derived(base):
+    return type("Derived", (NeverSays, base), {})
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, [1, 2], (1, 2), {1, 2}, "ab", 3, 2.5], ids=str)
+def test_equality_that_a_derived_class_leaves_to_the_other(value):
+    same = derived(type(value))(value)
+
+    def fn(x, same, value):
+        return x + 1, same == value, value == same, same != value, value != same
+
+    check(fn, tensor(2), same, value, graphs=None)
+
+
+def test_a_counter_and_a_dict():
+    def fn(x, counter, table):
+        return x + 1, counter == table, table == counter, counter != table
+
+    check(fn, tensor(2), Counter("aab"), {"b": 1, "a": 2})

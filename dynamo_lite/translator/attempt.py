@@ -55,7 +55,7 @@ class Attempt:
         self.guards = Guards()
         self.graph = GraphBuilder()
         self.shapes = shapes
-        self.effects = SideEffects(self.guards, finalizes)
+        self.effects = SideEffects(self.guards, VariableTracker, finalizes)
         self.memo: dict[int, tuple[Any, VariableTracker]] = {}
         """id of a real object -> (the object, its tracker)."""
         self.fakes: dict[int, Any] = {}

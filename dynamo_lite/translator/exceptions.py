@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..variables.base import ObservedException, VariableTracker
+from ..variables.class_checks import guarded_derives
 from ..variables.classes import ClassVariable
 from ..variables.constant import ConstantVariable
 from ..variables.exception import HandledVariable, TracebackVariable, left_generator
@@ -92,7 +93,8 @@ def check_exc_match(tx: Any, instruction: Any) -> None:
     for each in classes:
         if not isinstance(each, ClassVariable) or not issubclass(each.value, BaseException):
             tx.raise_error(TypeError, "catching classes that do not inherit from BaseException is not allowed")
-    tx.stack.append(ConstantVariable(any(issubclass(error.python_type(), each.value) for each in classes)))
+    kind = error.python_type()
+    tx.stack.append(ConstantVariable(any(guarded_derives(tx, kind, each.value) for each in classes)))
 
 
 @opcode("WITH_EXCEPT_START")

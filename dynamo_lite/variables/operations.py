@@ -41,7 +41,7 @@ from .sequence import SequenceVariable, SliceVariable
 from .sets import SetVariable, combine_views
 from .symbolic import SymbolicFloat, SymbolicNumber
 from .symbols import BINARY, COMPARE, INPLACE, SWAPPED, UNARY, method_of
-from .user_object import RealExceptionVariable, UserObjectVariable
+from .user_object import RealExceptionVariable, UserObjectVariable, unwrapped
 
 _NO_INTEGER = "'{}' object cannot be interpreted as an integer"
 _NO_SLICE_INDEX = "slice indices must be integers or None or have an __index__ method"
@@ -228,6 +228,10 @@ class Operations:
         if derived is not base and issubclass(derived, base):
             pairs.reverse()
         for left, sign, right in pairs:
+            if not isinstance(left, UserObjectVariable):
+                right = unwrapped(right)  # C looks at the value of an object whose class derives from its own
+            if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
+                return self.make(self.fold(COMPARE[sign], (left.value, right.value)))
             found = left.compare(self, sign, right)
             if found is not None:
                 return found

@@ -9,6 +9,7 @@ from ..reasons import UnsupportedAttribute, UnsupportedOperation
 from .attributes import MISSING, BuiltinMethodVariable, bind, bind_classmethod
 from .base import VariableTracker, mro, own_namespace, unsupported
 from .classes import ClassVariable
+from .lookup import is_heap_type
 from .registry import models
 from .user_object import UserObjectVariable
 
@@ -34,10 +35,14 @@ class SuperVariable(VariableTracker):
         bases = mro(kind)
         if self.cls not in bases:
             unsupported(UnsupportedAttribute("super()", name, "the class of the object is another than it says"))
-        for base in bases[bases.index(self.cls) + 1 :]:
-            raw = own_namespace(base).get(name, MISSING)
+        first = bases.index(self.cls)
+        for at, base in enumerate(bases[first:], first):
+            _guard_order(tx, kind, at, base)
+            raw = own_namespace(base).get(name, MISSING) if at > first else MISSING
             if raw is not MISSING:
                 return self._bind(tx, raw, name, base, kind, by_class)
+            if at > first:
+                _guard_own_lacks(tx, base, name)
         tx.raise_error(AttributeError, f"'super' object has no attribute {name!r}")
 
     def _bind(self, tx: Any, raw: Any, name: str, base: type, kind: type, by_class: bool) -> VariableTracker:
@@ -57,6 +62,17 @@ class SuperVariable(VariableTracker):
 
     def reconstruct(self, cg: Any) -> None:
         cg.call(super, [lambda: cg.load_class(self.cls), lambda: cg.load(self.receiver)])
+
+
+def _guard_order(tx: Any, kind: type, at: int, base: type) -> None:
+    """A class has another at this place of its MRO."""
+    if is_heap_type(kind) and id(kind) not in tx.attempt.classes:
+        tx.guards.const(kind).child("c_attr", "__mro__").child("tuple_item", at).check("id", base)
+
+
+def _guard_own_lacks(tx: Any, base: type, name: str) -> None:
+    if is_heap_type(base) and id(base) not in tx.attempt.classes:
+        tx.guards.const(base).child("instance_dict").check("dict_lacks", name)
 
 
 @models(super)
