@@ -410,6 +410,24 @@ def test_type_lacks() -> None:
     check_fails(3, "type_lacks", "missing")
 
 
+def test_derives() -> None:
+    check_holds(bool, "derives", int)
+    check_holds(Plain, "derives", object)
+    check_fails(int, "derives", bool)
+    check_fails(3, "derives", int)
+    check_holds(int, "derives_not", bool)
+    check_fails(bool, "derives_not", int)
+
+
+def test_derives_from_what_bases_say_now() -> None:
+    one, two = type("One", (), {}), type("Two", (), {})
+    cls = type("Derived", (one,), {})
+    check_holds(cls, "derives", one)
+    cls.__bases__ = (two,)
+    check_fails(cls, "derives", one)
+    check_holds(cls, "derives_not", one)
+
+
 def test_lacks_instance_dict_item() -> None:
     plain = Plain(there=1)
     check_holds(plain, "lacks_instance_dict_item", "shared")
