@@ -131,13 +131,6 @@ class GlobalsVariable(InstanceDictVariable):
     def copied(self, tx: Any) -> DictVariable:
         unsupported(UnsupportedOperation("iteration", "globals()"))
 
-    def method_setdefault(
-        self, tx: Any, key: VariableTracker, default: VariableTracker | None = None
-    ) -> VariableTracker:
-        if not self.contains(tx, key):
-            self.setitem(tx, key, default or ConstantVariable(None))
-        return self.getitem(tx, key)
-
     def reconstruct(self, cg: Any) -> None:
         cg.load_const(self.of.namespace)
 

@@ -9,24 +9,19 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
-from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
-    DynamicOutputShapeException,
     FakeTensor,
     UnsupportedFakeTensorException,
-    UnsupportedOperatorException,
 )
 from torch.utils._device import _device_constructors
 
 from .. import config
 from ..exc import Unsupported
 from ..higher_order import indexed, plain_tensor
-from ..interrupts import let_through
 from ..reasons import (
     DataDependentBranch,
     DataDependentValue,
-    OperatorFailed,
     UnsupportedAttribute,
     UnsupportedOperation,
     UnsupportedValue,
@@ -49,6 +44,7 @@ from .base import (
 from .constant import CONSTANT_TYPES, ConstantVariable
 from .data_failures import check_cast, check_failure, check_overlap, check_write, may_fail
 from .defaults import dtype_to_say
+from .fake_calls import compute, on_fakes, operator_name
 from .late_text import text_of_tensor
 from .operator_warnings import run_heard
 from .registry import ask, to_array
@@ -645,7 +641,7 @@ def _record_plain(
     tensors_in(fakes, given)
     tensors_in(fake_kwargs.values(), given)
     versions = [version(each) for each in given]
-    run = functools.partial(_on_fakes, tx, kind, target, fakes, fake_kwargs)
+    run = functools.partial(on_fakes, tx, kind, target, fakes, fake_kwargs)
     fake = run_heard(tx, operator_name(target), given, run)
     if tx.graph.symbols.has_scalars:
         tx.graph.symbols.settle_scalars(_numbers_of(fake))
@@ -654,8 +650,7 @@ def _record_plain(
     if not written and (known is not None or (isinstance(fake, _LITERAL) and fake is not None)):
         return known if known is not None else tx.make(fake)
     if torch.get_default_dtype() is not tx.graph.default_dtype:
-        again = functools.partial(_on_fakes, tx, kind, target, fakes, fake_kwargs)
-        said = dtype_to_say(tx, target, fake_kwargs, fake, None if written else again)
+        said = dtype_to_say(tx, target, fake_kwargs, fake, None if written else run)
         if said is not None:
             named["dtype"] = said, said
     unsure = fake is None or isinstance(target, OPERATORS) or (name.endswith("_") and not name.endswith("__"))
@@ -685,20 +680,6 @@ def _record_plain(
         if isinstance(fake, (list, tuple)) and fakes and fake is fakes[0]:
             return args[0]
     return result(tx, node, fake) if fake is not None else ConstantVariable(None)
-
-
-def _on_fakes(tx: Any, kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
-    name = target if kind == "call_method" else getattr(target, "__name__", "")
-    if not tx.graph.symbols.there_are or name in _BETTER_WHOLE:
-        return compute(kind, target, fakes, kwargs)
-    with enable_python_dispatcher():  # some decompositions are for symbols alone
-        found = compute(kind, target, fakes, kwargs)
-    tx.attempt.note_guards()
-    return found
-
-
-_BETTER_WHOLE = frozenset({"dropout"})
-"""Operators whose decompositions give something else: a copy, where it is what it was given."""
 
 
 def _numbers_of(fake: Any) -> Iterator[Any]:
@@ -734,46 +715,6 @@ def _with_device(target: Any, kwargs: Kwargs) -> Kwargs:
 
 def _only_facts(fake: Any) -> bool:
     return type(fake) is tuple and all(isinstance(each, (int, bool, float, str, *SYMBOLIC)) for each in fake)
-
-
-def operator_name(target: Any) -> str:
-    """How a graph's target is called in messages."""
-    if isinstance(target, str):
-        return f"Tensor.{target}"
-    module = getattr(target, "__module__", None)
-    name = getattr(target, "__name__", None) or str(target)
-    return f"{module}.{name}" if isinstance(module, str) and not module.startswith("_") else name
-
-
-_OPERATOR_ERRORS = (
-    Warning,  # where the program's filters make errors of them
-    RuntimeError,
-    TypeError,
-    ValueError,
-    IndexError,
-    AttributeError,
-    NotImplementedError,
-    AssertionError,
-    KeyError,
-    OverflowError,
-    ZeroDivisionError,
-)
-
-
-def compute(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
-    """The call on fakes; what it raises breaks the graph, so that CPython raises it."""
-    try:
-        if kind == "call_method":
-            return getattr(fakes[0], target)(*fakes[1:], **kwargs)
-        return target(*fakes, **kwargs)
-    except (DataDependentOutputException, DynamicOutputShapeException):
-        unsupported(DataDependentValue(operator_name(target)))
-    except UnsupportedOperatorException as error:
-        unsupported(OperatorFailed(operator_name(target), f"no fake implementation of {error}"))
-    except _OPERATOR_ERRORS as error:
-        let_through(error)
-        first = str(error).strip().partition("\n")[0]
-        unsupported(OperatorFailed(operator_name(target), f"{type(error).__name__}: {first}", over_operands=True))
 
 
 def wrap_plain(attempt: Any, value: torch.Tensor, source: Source, cls: type | None = None) -> VariableTracker:

@@ -24,12 +24,13 @@ from .base import Args, Kwargs, VariableTracker, unsupported, wraps_if, wraps_ty
 from .c_callable import BuiltinVariable
 from .constant import ConstantVariable
 from .context import GRAD_CLASSES, attention_context, make_context, record_context
+from .fake_calls import compute, operator_name
 from .function import FunctionVariable, NestedFunctionVariable
 from .mapping import DictVariable
 from .registry import Model, models, models_if, models_raw
 from .sequence import ListVariable, TupleVariable
 from .symbolic import ShapeNumber, SymbolicFloat
-from .tensor import TensorVariable, compute, operator_name, record
+from .tensor import TensorVariable, record
 from .tensor_subclass import instances
 from .user_object import UserObjectVariable
 from .written import OPERATORS

@@ -25,10 +25,11 @@ from .bodies import (
     trace_body,
 )
 from .constant import ConstantVariable
+from .fake_calls import compute
 from .mapping import DictVariable
 from .registry import models, models_raw
 from .sequence import SequenceVariable, TupleVariable
-from .tensor import TensorVariable, compute, record, result
+from .tensor import TensorVariable, record, result
 
 
 def _refuse(name: str, why: str) -> NoReturn:

@@ -1,0 +1,71 @@
+"""Operators called on fakes: what they give, and what they raise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedOperatorException,
+)
+
+from ..interrupts import let_through
+from ..reasons import DataDependentValue, OperatorFailed
+from .base import unsupported
+
+
+def operator_name(target: Any) -> str:
+    """How a graph's target is called in messages."""
+    if isinstance(target, str):
+        return f"Tensor.{target}"
+    module = getattr(target, "__module__", None)
+    name = getattr(target, "__name__", None) or str(target)
+    return f"{module}.{name}" if isinstance(module, str) and not module.startswith("_") else name
+
+
+_OPERATOR_ERRORS = (
+    Warning,  # where the program's filters make errors of them
+    RuntimeError,
+    TypeError,
+    ValueError,
+    IndexError,
+    AttributeError,
+    NotImplementedError,
+    AssertionError,
+    KeyError,
+    OverflowError,
+    ZeroDivisionError,
+)
+
+
+def compute(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The call on fakes; what it raises breaks the graph, so that CPython raises it."""
+    try:
+        if kind == "call_method":
+            return getattr(fakes[0], target)(*fakes[1:], **kwargs)
+        return target(*fakes, **kwargs)
+    except (DataDependentOutputException, DynamicOutputShapeException):
+        unsupported(DataDependentValue(operator_name(target)))
+    except UnsupportedOperatorException as error:
+        unsupported(OperatorFailed(operator_name(target), f"no fake implementation of {error}"))
+    except _OPERATOR_ERRORS as error:
+        let_through(error)
+        first = str(error).strip().partition("\n")[0]
+        unsupported(OperatorFailed(operator_name(target), f"{type(error).__name__}: {first}", over_operands=True))
+
+
+def on_fakes(tx: Any, kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The same, where sizes may be symbols."""
+    name = target if kind == "call_method" else getattr(target, "__name__", "")
+    if not tx.graph.symbols.there_are or name in _BETTER_WHOLE:
+        return compute(kind, target, fakes, kwargs)
+    with enable_python_dispatcher():  # some decompositions are for symbols alone
+        found = compute(kind, target, fakes, kwargs)
+    tx.attempt.note_guards()
+    return found
+
+
+_BETTER_WHOLE = frozenset({"dropout"})
+"""Operators whose decompositions give something else: a copy, where it is what it was given."""
