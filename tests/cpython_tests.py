@@ -102,10 +102,14 @@ def watch_translator(found: Path) -> None:
 
 
 def set_up_without(setup_process: Callable[[], None]) -> Callable[[], None]:
-    """What sets the process up writes to all modules; those of torch that are no plain modules don't stand it."""
+    """What sets the process up writes to all modules; those of torch that are no plain modules don't stand it, and
+    those that answer for what they lack may import others meanwhile."""
+
+    def is_odd(module: types.ModuleType) -> bool:
+        return type(module) is not types.ModuleType or "__getattr__" in vars(module)
 
     def set_up() -> None:
-        hidden = {name: each for name, each in sys.modules.items() if type(each) is not types.ModuleType}
+        hidden = {name: each for name, each in sys.modules.items() if is_odd(each)}
         for name in hidden:
             del sys.modules[name]
         dl.disable(setup_process)()
