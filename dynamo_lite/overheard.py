@@ -7,7 +7,6 @@ what is done about them is up to who traces.
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import warnings
 from types import TracebackType
@@ -21,8 +20,6 @@ _NOT_EAGERS = (
     *(os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), name) for name in _STAND_INS),
 )
 """Files whose code runs where operators run on fakes."""
-_EVERYTHING: Any = [("always", None, Warning, None, 0)]
-"""Filters with which nothing is remembered as shown."""
 
 
 class Overheard(NamedTuple):
@@ -42,38 +39,64 @@ class Overheard(NamedTuple):
         return self.filename.startswith(_NOT_EAGERS)
 
 
+class _OfListeners(type):
+    """Filters are the process's: to a thread that does not listen a warning is none of these."""
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return threading.get_ident() in _EARS.listeners
+
+
+class _Heard(metaclass=_OfListeners):
+    pass
+
+
+_FILTER: Any = ("always", None, _Heard, None, 0)
+"""By which a thread that listens hears everything, and nothing is remembered as shown."""
+
+
 class _Ears:
     """Takes warnings' filters and `warnings.showwarning` for as long as some thread listens."""
 
     def __init__(self) -> None:
+        self.listeners: dict[int, list[Overheard]] = {}
         self._lock = threading.Lock()
-        self._listeners: dict[int, list[Overheard]] = {}
-        self._before: tuple[Any, Any] = None, None
+        self._theirs: Any = []
+        self._ours: Any = []
+        self._show: Any = None
 
     def open(self) -> list[Overheard]:
         with self._lock:
-            if not self._listeners:
-                self._before = warnings.filters, warnings.showwarning
-                warnings.filters, warnings.showwarning = _EVERYTHING, self._hear  # type: ignore[assignment]
-            return self._listeners.setdefault(threading.get_ident(), [])
+            if not self.listeners:
+                self._theirs = warnings.filters
+                self._ours = [_FILTER, *_without_ours(self._theirs)]
+                warnings.filters = self._ours
+                if warnings.showwarning != self._hear:  # it comes back where another thread leaves `catch_warnings`
+                    self._show, warnings.showwarning = warnings.showwarning, self._hear  # type: ignore[assignment]
+            return self.listeners.setdefault(threading.get_ident(), [])
 
     def close(self) -> None:
         with self._lock:
-            self._listeners.pop(threading.get_ident(), None)
-            if not self._listeners and warnings.filters is _EVERYTHING:
-                warnings.filters, warnings.showwarning = self._before
+            self.listeners.pop(threading.get_ident(), None)
+            if self.listeners:
+                return
+            if warnings.showwarning == self._hear:
+                warnings.showwarning = self._show
+            if warnings.filters is self._ours:
+                now = _without_ours(self._ours)
+                if now != _without_ours(self._theirs):  # another thread has set some meanwhile
+                    self._theirs[:] = now
+                warnings.filters = self._theirs
 
     def _hear(self, message: Any, category: Any, filename: str, lineno: int, *rest: Any) -> None:
-        mine, warning = self._listeners.get(threading.get_ident()), Overheard(message, filename, lineno)
-        if mine is not None:
-            mine.append(warning)
-            return
-        filters, show = self._before  # of a thread that does not listen
-        action = action_for(warning, module_of(filename), lineno, filters)
-        if action == "error":
-            raise message
-        if action != "ignore":
-            show(message, category, filename, lineno, *rest)
+        mine = self.listeners.get(threading.get_ident())
+        if mine is None:
+            self._show(message, category, filename, lineno, *rest)
+        else:
+            mine.append(Overheard(message, filename, lineno))
+
+
+def _without_ours(filters: Any) -> list[Any]:
+    return [each for each in filters if each is not _FILTER]
 
 
 _EARS = _Ears()
@@ -92,15 +115,9 @@ class Listening:
         _EARS.close()
 
 
-def module_of(filename: str) -> str:
-    """The name of the module whose file it is."""
-    loaded = list(sys.modules.items())
-    return next((name for name, each in loaded if getattr(each, "__dict__", {}).get("__file__") == filename), filename)
-
-
-def action_for(warning: Overheard, module: str, lineno: int, filters: Any = None) -> str:
-    """What filters (the program's) do with a warning that a line of a module gives."""
-    for action, message, category, of_module, line in warnings.filters if filters is None else filters:
+def action_for(warning: Overheard, module: str, lineno: int) -> str:
+    """What the program's filters do with a warning that a line of a module gives."""
+    for action, message, category, of_module, line in warnings.filters:
         if (
             (message is None or message.match(str(warning.message)))  # type: ignore[union-attr]
             and issubclass(warning.category, category)

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 import warnings
 
 import pytest
@@ -185,3 +186,35 @@ def test_warnings_of_another_thread_meet_its_own_filters():
         stop.set()
         other.join()
     assert shown == []
+
+
+def test_filters_that_another_thread_changes_meanwhile():
+    stop, shown = threading.Event(), []
+
+    def change():
+        while not stop.is_set():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                time.sleep(0.0001)
+
+    def fn(x, n):
+        for _ in range(n):
+            x = x + 1
+        return x
+
+    before = list(warnings.filters)
+    other = threading.Thread(target=change)
+    other.start()
+    for n in range(1, 8):
+        dl.reset()
+        dl.compile(fn, backend="eager")(torch.ones(2), n * 20)
+    stop.set()
+    other.join()
+    dl.reset()
+    dl.compile(fn, backend="eager")(torch.ones(2), 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *rest: shown.append(str(message))
+        warnings.warn("seen", UserWarning, stacklevel=1)
+    assert shown == ["seen"]
+    assert [each for each in warnings.filters if each in before] == before

@@ -7,6 +7,7 @@ tracing as from the program's line: the operator in the graph says nothing of it
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import torch
 
 from .. import skip
-from ..overheard import Listening, Overheard, action_for, module_of
+from ..overheard import Listening, Overheard, action_for
 from ..reasons import OperatorWarns
 from .base import unsupported
 
@@ -57,7 +58,12 @@ def _place(tx: Any) -> tuple[str, int, dict[str, Any]]:
 def _action(warning: Overheard, filename: str, lineno: int, namespace: dict[str, Any]) -> str:
     if warning.is_callers:
         return action_for(warning, str(namespace.get("__name__")), lineno)
-    return action_for(warning, module_of(warning.filename), warning.lineno)
+    return action_for(warning, _module_of(warning.filename), warning.lineno)
+
+
+def _module_of(filename: str) -> str:
+    loaded = list(sys.modules.items())
+    return next((name for name, each in loaded if getattr(each, "__dict__", {}).get("__file__") == filename), filename)
 
 
 def _show(warning: Overheard, filename: str, lineno: int, namespace: dict[str, Any]) -> None:
