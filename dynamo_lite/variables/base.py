@@ -337,13 +337,7 @@ class VariableTracker:
 
     def each(self, tx: Any) -> Iterator[VariableTracker]:
         """What iteration gives, one by one: the program may see what is done with one before there is another."""
-        iterator = self.iterate(tx)
-        while True:
-            try:
-                item = iterator.next(tx)
-            except Exhausted:
-                return
-            yield item
+        yield from drained(tx, self.iterate(tx))
 
     def listed(self, tx: Any) -> Iterator[VariableTracker]:
         """The same, as what makes a list or tuple takes them: objects are asked how many there may be."""
@@ -536,6 +530,16 @@ def wrap(attempt: Any, value: Any, source: Source) -> VariableTracker:
         found = fn(attempt, value, source)
     attempt.memo[id(value)] = (value, found)
     return found
+
+
+def drained(tx: Any, iterator: VariableTracker) -> Iterator[VariableTracker]:
+    """What is left of an iterator, one by one."""
+    while True:
+        try:
+            item = iterator.next(tx)
+        except Exhausted:
+            return
+        yield item
 
 
 class SignatureInC:

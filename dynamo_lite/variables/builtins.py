@@ -11,7 +11,7 @@ from ..formulas import total_of
 from ..reasons import UnsupportedOperation
 from . import polyfills
 from .attributes import is_callable
-from .base import Args, Exhausted, Kwargs, ObservedException, VariableTracker, refuse_arguments, unsupported
+from .base import Args, Exhausted, Kwargs, ObservedException, VariableTracker, drained, refuse_arguments, unsupported
 from .class_statement import make_class
 from .constant import ConstantVariable
 from .function import FunctionVariable
@@ -87,12 +87,9 @@ def _sum(tx: Any, iterable: VariableTracker, start: VariableTracker | None = Non
         total = tx.make(tx.fold(sum, (known, total.value))) if found is None else found
     for item in rest:
         total = tx.binary("+", total, item).realize()
-    while True:
-        try:
-            item = iterator.next(tx)
-        except Exhausted:
-            return total
+    for item in drained(tx, iterator):
         total = tx.binary("+", total, item).realize()
+    return total
 
 
 def _may_be_known(item: VariableTracker) -> bool:

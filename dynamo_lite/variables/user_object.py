@@ -26,13 +26,13 @@ from .attributes import (
 from .base import (
     TEXTS,
     Args,
-    Exhausted,
     Kwargs,
     LazyVariable,
     NotConstant,
     ObservedException,
     VariableTracker,
     call_handler,
+    drained,
     mro,
     unsupported,
     wraps_if,
@@ -413,12 +413,7 @@ class UserObjectVariable(VariableTracker):
     def listed(self, tx: Any) -> Iterator[VariableTracker]:
         iterator = self.iterate(tx)
         self._ask_length(tx)
-        while True:
-            try:
-                item = iterator.next(tx)
-            except Exhausted:
-                return
-            yield item
+        yield from drained(tx, iterator)
 
     def _ask_length(self, tx: Any) -> None:
         """``operator.length_hint(self)``, of which nothing is used but what it raises."""
