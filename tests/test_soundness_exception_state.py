@@ -62,7 +62,23 @@ class Constant(AttributeError):
     __cause__ = 7
 
 
+class Mixed(ValueError, OSError):
+    pass
+
+
+class MixedAnew(ValueError, OSError):
+    def __init__(self, code):
+        super().__init__(code, "text")
+
+
+class Both(KeyError, AttributeError):
+    pass
+
+
 MADE = [
+    (Mixed, (1, "x")),
+    (MixedAnew, (3,)),
+    (Both, ("m",)),
     (Gone, (3,)),
     (Silent, (1, "a")),
     (Missing, ("q",)),

@@ -14,7 +14,7 @@ from .class_checks import derives, plain_is_instance
 from .classes import ClassVariable
 from .constant import ConstantVariable
 from .deques import DequeVariable
-from .exception import ExceptionVariable, has_fields, makes_its_instances
+from .exception import ExceptionVariable, has_fields, makes_its_instances, mixes_in_c
 from .function import CellVariable
 from .lookup import is_heap_type, is_instantiable
 from .mapping import DictVariable, MappingProxyVariable
@@ -90,6 +90,8 @@ def _construct_exception(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs
     made = ExceptionVariable(value, args)
     init = tx.lookup(value, "__init__")
     if isinstance(init, types.FunctionType):
+        if mixes_in_c(value):
+            unsupported(UnknownCall(f"{cls.describe()}()", "it derives from several exceptions in C"))
         made.initialized = False
         tx.call(class_attribute(tx, value, "__init__", init), [made, *args], kwargs)
     elif is_heap_type(owner_of(value, "__init__")):

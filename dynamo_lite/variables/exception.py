@@ -129,6 +129,8 @@ class ExceptionVariable(VariableTracker):
 
     def c_member(self, tx: Any, name: str) -> VariableTracker:
         """What a class in C computes of the arguments: ``OSError.errno``."""
+        if mixes_in_c(self.cls):
+            unsupported(UnsupportedAttribute(self.describe(), name, "its class derives from several in C"))
         made = self._value_in_c(tx)
         found = tx.fold(getattr, (made, name))
         return self.getattr(tx, "args") if found is made.args else tx.make(found)  # SystemExit's code
@@ -239,6 +241,12 @@ _NAMED = {
 
 def _in_c(cls: type[BaseException]) -> type[BaseException]:
     return next(base for base in mro(cls) if not is_heap_type(base))
+
+
+def mixes_in_c(cls: type[BaseException]) -> bool:
+    """Whether classes in C of which none derives from the others are among its bases."""
+    first = _in_c(cls)
+    return any(not is_heap_type(base) and not issubclass(first, base) for base in mro(cls))
 
 
 def has_fields(cls: type[BaseException]) -> bool:
