@@ -18,11 +18,12 @@ from .. import skip
 from ..overheard import Listening, Overheard, action_for
 from ..reasons import OperatorWarns
 from .base import unsupported
+from .fake_calls import operator_name
+from .written import version
 
 
-def run_heard(tx: Any, operator: str, operands: list[torch.Tensor], run: Callable[[], Any]) -> Any:
-    """Run an operator on fakes."""
-    before = _versions(operands)
+def run_heard(tx: Any, target: Any, operands: list[torch.Tensor], versions: list[int], run: Callable[[], Any]) -> Any:
+    """Run an operator on fakes. ``versions``: those of its operands before."""
     with Listening() as first:
         result = run()
     if not first.heard:
@@ -30,15 +31,11 @@ def run_heard(tx: Any, operator: str, operands: list[torch.Tensor], run: Callabl
     place = _place(tx)
     told = [each for each in first.heard if _action(each, *place) != "ignore"]
     if told:
-        if before != _versions(operands) or _warns(run):
-            unsupported(OperatorWarns(operator, str(told[0].message).strip().partition("\n")[0]))
+        if versions != [version(each) for each in operands] or _warns(run):
+            unsupported(OperatorWarns(operator_name(target), str(told[0].message).strip().partition("\n")[0]))
         for each in told:
             _show(each, *place)
     return result
-
-
-def _versions(operands: list[torch.Tensor]) -> list[int]:
-    return [each._version for each in operands if not each.is_inference()]
 
 
 def _warns(run: Callable[[], Any]) -> bool:

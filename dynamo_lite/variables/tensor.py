@@ -642,7 +642,7 @@ def _record_plain(
     tensors_in(fake_kwargs.values(), given)
     versions = [version(each) for each in given]
     run = functools.partial(on_fakes, tx, kind, target, fakes, fake_kwargs)
-    fake = run_heard(tx, operator_name(target), given, run)
+    fake = run_heard(tx, target, given, versions, run)
     if tx.graph.symbols.has_scalars:
         tx.graph.symbols.settle_scalars(_numbers_of(fake))
     written = [each for each, before in zip(given, versions) if before < 0 or each._version != before]
