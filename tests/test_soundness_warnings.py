@@ -158,6 +158,12 @@ def test_what_torch_warns_of_once_in_a_process(backend):
     assert warned(backend) == eager
 
 
+def many_times(x, n):
+    for _ in range(n):
+        x = x + 1
+    return x
+
+
 def test_warnings_of_another_thread_meet_its_own_filters():
     """They come while an operator is run on fakes in this one."""
     stop, shown = threading.Event(), []
@@ -169,11 +175,6 @@ def test_warnings_of_another_thread_meet_its_own_filters():
                 warnings.warn("to be raised", DeprecationWarning, stacklevel=1)
                 shown.append("not raised")
 
-    def fn(x, n):
-        for _ in range(n):
-            x = x + 1
-        return x
-
     other = threading.Thread(target=warn)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -182,7 +183,7 @@ def test_warnings_of_another_thread_meet_its_own_filters():
         other.start()
         for n in range(1, 12):
             dl.reset()
-            dl.compile(fn, backend="eager")(torch.ones(2), n * 20)
+            dl.compile(many_times, backend="eager")(torch.ones(2), n * 20)
         stop.set()
         other.join()
     assert shown == []
@@ -197,21 +198,16 @@ def test_filters_that_another_thread_changes_meanwhile():
                 warnings.simplefilter("ignore")
                 time.sleep(0.0001)
 
-    def fn(x, n):
-        for _ in range(n):
-            x = x + 1
-        return x
-
     before = list(warnings.filters)
     other = threading.Thread(target=change)
     other.start()
     for n in range(1, 8):
         dl.reset()
-        dl.compile(fn, backend="eager")(torch.ones(2), n * 20)
+        dl.compile(many_times, backend="eager")(torch.ones(2), n * 20)
     stop.set()
     other.join()
     dl.reset()
-    dl.compile(fn, backend="eager")(torch.ones(2), 3)
+    dl.compile(many_times, backend="eager")(torch.ones(2), 3)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = lambda message, *rest: shown.append(str(message))

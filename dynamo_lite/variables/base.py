@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from ..exc import Unsupported
 from ..reasons import BreakReason, UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
 from ..source import Source
+from .lookup import is_heap_type
 
 TEXTS: dict[str, Callable[..., str]] = {"__str__": str, "__repr__": repr}
 """What asks for a value's text, by the special method's name."""
@@ -28,7 +29,6 @@ Args = list["VariableTracker"]
 Kwargs = dict[str, "VariableTracker"]
 
 
-_HEAP_TYPE = 1 << 9
 _MRO = type.__dict__["__mro__"].__get__
 _NAMESPACE = type.__dict__["__dict__"].__get__
 
@@ -569,7 +569,7 @@ _IN_C = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDes
 
 def signature_in_c(value: Any, bound: int = 0) -> SignatureInC | None:
     """None where it is not in C, or doesn't say. ``bound``: how many arguments it has already."""
-    if type(value) is type and value.__flags__ & _HEAP_TYPE or type(value) not in (type, *_IN_C):
+    if type(value) is type and is_heap_type(value) or type(value) not in (type, *_IN_C):
         return None
     try:
         return SignatureInC(inspect.signature(value), bound)

@@ -187,6 +187,11 @@ class GraphContextVariable(ContextVariable):
     def record_end(self, graph: Any) -> None:
         graph.call("call_function", self.nodes()[2], (self.node,), {}, None)
 
+    def exit_found(self, cg: Any, method: Any) -> None:
+        """Leave for real, after the graph, one that was entered outside."""
+        cg.call(method, [lambda: cg.load_source(self.source), *[lambda: cg.load_const(None)] * 3])
+        cg.pop_top()
+
 
 class InferenceVariable(GraphContextVariable):
     """``torch.inference_mode``."""
@@ -226,9 +231,7 @@ class RecordVariable(GraphContextVariable):
 
     def replay(self, cg: Any) -> None:
         """Leave one that was entered outside. What a profiler is told of it lasts until after the graph."""
-        none = [lambda: cg.load_const(None)] * 3
-        cg.call(record_function.__exit__, [lambda: cg.load_source(self.source), *none])
-        cg.pop_top()
+        self.exit_found(cg, record_function.__exit__)
 
 
 @models(record_function.__exit__)
@@ -256,9 +259,7 @@ class LeftAutocast(AutocastVariable):
         return higher_order.leave_autocast, arguments, higher_order.return_to_autocast
 
     def replay(self, cg: Any) -> None:
-        none = [lambda: cg.load_const(None)] * 3
-        cg.call(torch.autocast.__exit__, [lambda: cg.load_source(self.source), *none])
-        cg.pop_top()
+        self.exit_found(cg, torch.autocast.__exit__)
 
 
 @models(torch.autocast.__exit__)

@@ -425,8 +425,6 @@ class NestedFunctionVariable(VariableTracker):
             return globals_of(tx, self._scope)
         if name in ("__code__", "__class__"):
             return tx.make(self.code if name == "__code__" else types.FunctionType)
-        if name == "__defaults__":
-            return self._defaults_object
         if name == "__dict__":
             return InstanceDictVariable(self)
         if class_lookup(types.FunctionType, name) is MISSING:
@@ -446,7 +444,7 @@ class NestedFunctionVariable(VariableTracker):
         if name == "__type_params__":
             return TupleVariable([])
         if name == "__defaults__":
-            return TupleVariable(self._defaults) if self._defaults else ConstantVariable(None)
+            return self._defaults_object
         if name == "__kwdefaults__":
             return DictVariable(self._keyword_defaults) if self._keyword_defaults else ConstantVariable(None)
         doc = self.code.co_consts[0] if self.code.co_consts else None

@@ -27,6 +27,7 @@ from .base import (
     ObservedException,
     VariableTracker,
     call_handler,
+    drained,
     told_by_identity,
     unsupported,
 )
@@ -332,13 +333,7 @@ class Operations:
                 raise
             kind = variable.python_type().__name__
             self.raise_error(TypeError, f"argument of type {kind!r} is not iterable")
-        while True:
-            try:
-                each = iterator.next(self)
-            except Exhausted:
-                return False
-            if self.same_or_equal(each, item):
-                return True
+        return any(self.same_or_equal(each, item) for each in drained(self, iterator))
 
     def checked_iterator(self, found: VariableTracker) -> VariableTracker:
         """What an ``__iter__`` of the program's returned."""

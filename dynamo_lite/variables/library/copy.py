@@ -150,7 +150,7 @@ class _DeepCopy:
         return made.with_attributes({name: self.copy(each) for name, each in of.namespace(self._tx).items.items()})
 
     def _instance_dict(self, of: InstanceDictVariable) -> VariableTracker:
-        return self._dict(of.of.namespace(self._tx))
+        return self._dict(of.copied(self._tx))
 
     def _set(self, of: SetVariable) -> VariableTracker:
         return SetVariable.of(self._tx, [self.copy(item) for item in of.elements(self._tx)], of.cls)
