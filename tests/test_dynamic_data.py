@@ -223,3 +223,18 @@ def test_an_index_out_of_range_is_an_indexs_error(index):
         for number in (7, -5):
             with pytest.raises(IndexError, match=f"index {number} is out of bounds for dimension . with size 4"):
                 compiled(x, torch.tensor(number))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_the_gradient_of_what_a_mask_writes_has_a_size_of_data(backend):
+    def fn(x, mask, y):
+        x = x.clone()
+        x[mask] = y
+        return x.sin()
+
+    x, y = tensor(4, grad=True), torch.tensor(0.5, requires_grad=True)
+    with dl.config.patch(capture_scalar_outputs=True):
+        compiled = dl.compile(fn, backend=backend, fullgraph=True)
+        for mask in (x > 0, x < 0, x < 0.5):
+            found = torch.autograd.grad(compiled(x, mask, y).sum(), [x, y])
+            torch.testing.assert_close(found, torch.autograd.grad(fn(x, mask, y).sum(), [x, y]))

@@ -79,10 +79,11 @@ def _is_mask(part: VariableTracker) -> bool:
     return isinstance(part, TensorVariable) and part.fake.dtype in (torch.bool, torch.uint8)
 
 
-def _check_mask(name: str, key: VariableTracker, value: VariableTracker) -> None:
+def _check_mask(tx: Any, name: str, key: VariableTracker, value: VariableTracker) -> None:
     """Where masks choose what is written, its gradient has a size that hangs on data."""
     value = value.realize()
-    if isinstance(value, TensorVariable) and value.fake.requires_grad and torch.is_grad_enabled() and _is_mask(key):
+    takes_gradient = isinstance(value, TensorVariable) and value.fake.requires_grad and torch.is_grad_enabled()
+    if takes_gradient and _is_mask(key) and not tx.graph.fake_mode.shape_env.allow_dynamic_output_shape_ops:
         unsupported(DataDependentValue(f"the gradient of what {name} writes by a mask"))
 
 
@@ -90,14 +91,14 @@ def _check_mask(name: str, key: VariableTracker, value: VariableTracker) -> None
 def _index_put(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     given = dict(zip(("input", "indices", "values"), args)) | kwargs
     if "indices" in given and "values" in given:
-        _check_mask(name, given["indices"], given["values"])
+        _check_mask(tx, name, given["indices"], given["values"])
     return None
 
 
 @rewrites("setitem")
 def _setitem(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     tensor, key, value = args
-    _check_mask("an assignment", key, value)
+    _check_mask(tx, "an assignment", key, value)
     view = _selected(tx, tensor, key)
     return (
         None
