@@ -64,7 +64,7 @@ _TORCH_INLINED = (
             ("_functorch", "functional_call.py"),
             ("_higher_order_ops", "associative_scan.py"),
             ("_prims_common", "__init__.py"),
-            ("masked", "_ops.py"),
+            ("testing",),
             ("types.py",),
             ("torch_version.py",),
             ("_vendor",),

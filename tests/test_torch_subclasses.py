@@ -488,9 +488,17 @@ def test_jagged_tensor_made_inside():
 
 def test_masked_tensors_functions():
     def fn(x, m):
-        return torch.masked.sum(x, 1, mask=m), torch.masked.softmax(x, 1, mask=m), torch.masked.mean(x, 0, mask=m)
+        by_rows = torch.masked.sum(x, 1, mask=m), torch.masked.softmax(x, 1, mask=m), torch.masked.mean(x, 0, mask=m)
+        return *by_rows, torch.masked.logsumexp(x, 1), torch.masked.var(x, 1, mask=m), torch.masked.argmax(x, 1)
 
-    check(fn, tensor(3, 4), ints(3, 4) > 3, graphs=None, breaks=None)
+    check(fn, tensor(3, 4), ints(3, 4) > 3)
+
+
+def test_window_functions():
+    def fn(x):
+        return torch.signal.windows.cosine(4) * x, torch.signal.windows.kaiser(4, beta=2.0, dtype=x.dtype)
+
+    check(fn, tensor(3, 4))
 
 
 def test_meta_tensors():

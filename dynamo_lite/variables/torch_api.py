@@ -35,7 +35,9 @@ from .tensor_subclass import instances
 from .user_object import UserObjectVariable
 from .written import OPERATORS
 
-_LEAF_MODULES = frozenset({"torch.functional", "torch.nn.functional", "torch._tensor"})
+_LEAF_MODULES = frozenset(
+    {"torch.functional", "torch.nn.functional", "torch._tensor", "torch.masked._ops", "torch.signal.windows.windows"}
+)
 """Python functions of these modules are operators: they only combine operators."""
 
 _INLINED = frozenset({torch.nn.functional.multi_head_attention_forward})
