@@ -510,3 +510,18 @@ def test_module_that_is_loaded_under_its_name():
         return x * importlib.import_module("math").sqrt(4.0), importlib.import_module("collections.abc").Sized
 
     check(fn, tensor(3), operators=1)
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_the_inverse_of_stft_checks_its_window(center):
+    def fn(x, window):
+        found = torch.stft(x, 8, 2, window=window, return_complex=True)
+        return torch.istft(found, 8, 2, window=window, center=center) * 2
+
+    check(fn, tensor(64, grad=True), torch.hann_window(8) + int(not center), backward=True)
+    zeros = torch.zeros(8)
+    with pytest.raises(RuntimeError, match="window overlap add min: 1") as expected:
+        fn(tensor(64), zeros)
+    with pytest.raises(RuntimeError, match="window overlap add min: 1") as found:
+        dl.compile(fn, backend="eager")(tensor(64), zeros)
+    assert str(found.value) == str(expected.value)
