@@ -115,13 +115,18 @@ class Listening:
         _EARS.close()
 
 
+def _matches(pattern: Any, text: str) -> bool:
+    """As CPython's C code decides: the filters of its start are plain text."""
+    return pattern is None or (pattern == text if isinstance(pattern, str) else pattern.match(text) is not None)
+
+
 def action_for(warning: Overheard, module: str, lineno: int) -> str:
     """What the program's filters do with a warning that a line of a module gives."""
     for action, message, category, of_module, line in warnings.filters:
         if (
-            (message is None or message.match(str(warning.message)))  # type: ignore[union-attr]
+            _matches(message, str(warning.message))
             and issubclass(warning.category, category)
-            and (of_module is None or of_module.match(module))  # type: ignore[union-attr]
+            and _matches(of_module, module)
             and line in (0, lineno)
         ):
             return action

@@ -55,6 +55,19 @@ def test_operators_that_warn(name):
     check(fn, *args, graphs=None)
 
 
+@pytest.mark.parametrize("module", ["__main__", __name__])
+def test_filters_of_an_interpreters_start_are_plain_text(module):
+    fn, *args = WARN["upsample"]
+    heard = []
+    for each in (fn, dl.compile(fn, backend="eager")):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            warnings.filters.insert(0, ("ignore", None, UserWarning, module, 0))
+            each(*args)
+        heard.append([str(warning.message) for warning in caught])
+    assert heard[0] == heard[1]
+
+
 def test_a_result_that_is_resized():
     check(out_of_another_shape, tensor(3), torch.zeros(2), graphs=None, others=[(tensor(4), torch.zeros(1))])
 
