@@ -23,18 +23,19 @@ from .written import version
 
 
 def run_heard(tx: Any, target: Any, operands: list[torch.Tensor], versions: list[int], run: Callable[[], Any]) -> Any:
-    """Run an operator on fakes. ``versions``: those of its operands before."""
+    """Run an operator on fakes. ``versions``: those of its operands before. What filters keep still at the program's
+    line alone would show from the graph."""
     with Listening() as first:
         result = run()
     if not first.heard:
         return result
     place = _place(tx)
     told = [each for each in first.heard if _action(each, *place) != "ignore"]
-    if told:
-        if versions != [version(each) for each in operands] or _warns(run):
-            unsupported(OperatorWarns(operator_name(target), str(told[0].message).strip().partition("\n")[0]))
-        for each in told:
-            _show(each, *place)
+    shown = told or [each for each in first.heard if each.is_callers and action_for(each, "", 0) != "ignore"]
+    if shown and (versions != [version(each) for each in operands] or _warns(run)):
+        unsupported(OperatorWarns(operator_name(target), str(shown[0].message).strip().partition("\n")[0]))
+    for each in told:
+        _show(each, *place)
     return result
 
 
