@@ -202,12 +202,18 @@ def jvp(body: Body, extras: Sequence[torch.Tensor], count: int, *inputs: torch.T
 
 
 def jacobian(
-    body: Body, extras: Sequence[torch.Tensor], kind: str, argnums: Sequence[int], *inputs: torch.Tensor
+    body: Body, extras: Sequence[torch.Tensor], kind: str, argnums: Sequence[int], has_aux: bool, *inputs: torch.Tensor
 ) -> Tensors:
-    """``torch.func.jacrev``, ``jacfwd`` or ``hessian`` of a function with one result, flat."""
-    transform = getattr(torch.func, kind)
-    found = transform(lambda *args: body(*args, *extras)[0], tuple(argnums))(*inputs)
-    return tuple(each for row in found for each in (row if isinstance(row, tuple) else (row,)))
+    """``torch.func.jacrev``, ``jacfwd`` or ``hessian``, flat; with ``has_aux`` then what the body returns besides."""
+
+    def function(*args: torch.Tensor) -> Any:
+        value, *rest = body(*args, *extras)
+        return (value, tuple(rest)) if has_aux else value
+
+    options = {"has_aux": True} if has_aux else {}
+    found = getattr(torch.func, kind)(function, tuple(argnums), **options)(*inputs)
+    rows, rest = found if has_aux else (found, ())
+    return (*(each for row in rows for each in (row if isinstance(row, tuple) else (row,))), *rest)
 
 
 def indexed(tensor: torch.Tensor, index: Sequence[torch.Tensor | int]) -> torch.Tensor:

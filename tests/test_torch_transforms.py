@@ -308,6 +308,23 @@ def test_per_sample_gradients():
     check(fn, tensor(3, 2), tensor(5, 3), tensor(5, 2))
 
 
+@pytest.mark.parametrize("transform", [jacrev, jacfwd])
+@pytest.mark.parametrize("argnums", [0, (0, 1)])
+def test_jacobians_with_aux(transform, argnums):
+    def fn(x, y):
+        def inner(a, b):
+            return a**2 * b, {"cos": a.cos(), "both": (a, b * 2)}
+
+        return transform(inner, argnums, has_aux=True)(x, y)
+
+    check(fn, tensor(3), tensor(3, seed=1), graphs=1 if _is_whole(transform) else None)
+
+
+def _is_whole(transform):
+    """Torch before 2.13 asks for values on the way in forward mode."""
+    return transform is jacrev or torch.__version__ >= "2.13"
+
+
 @pytest.mark.parametrize("transform", [jacrev, jacfwd, hessian])
 def test_jacobians(transform):
     def fn(x, y):
@@ -316,9 +333,7 @@ def test_jacobians(transform):
 
         return transform(inner)(x, y), transform(inner, argnums=(0, 1))(x, y)
 
-    # torch before 2.13 asks for values on the way in forward mode.
-    whole = transform is jacrev or torch.__version__ >= "2.13"
-    check(fn, tensor(3), tensor(3, seed=1), exact=False, graphs=1 if whole else None)
+    check(fn, tensor(3), tensor(3, seed=1), exact=False, graphs=1 if _is_whole(transform) else None)
 
 
 def test_jvp():

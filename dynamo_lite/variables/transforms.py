@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import types
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -331,13 +332,24 @@ def _trace_differentiated(
     return trace_body(tx, run, outside, grad_mode=True), inputs
 
 
+def _value_and_aux(
+    transform: TransformVariable, output: Any, has_aux: bool
+) -> tuple[VariableTracker, VariableTracker | None]:
+    """What a function returns, and beside it with ``has_aux``."""
+    if not has_aux:
+        return output, None
+    if not isinstance(output, TupleVariable) or len(output.items) != 2:
+        _refuse(transform.describe(), "its function does not return two values, with has_aux")
+    value, aux = output.items
+    return value.realize(), aux.realize()
+
+
 def _gradient(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     numbers, structure = _differentiated(tx, transform, args)
     body, inputs = _trace_differentiated(tx, transform, args, kwargs, numbers)
     has_aux = bool(transform.options["has_aux"])
     output = body.output
-    value = output.items[0].realize() if has_aux and isinstance(output, TupleVariable) and output.items else output
-    if not isinstance(value, TensorVariable) or (has_aux and len(getattr(output, "items", ())) != 2):
+    if not isinstance(_value_and_aux(transform, output, has_aux)[0], TensorVariable):
         _refuse(transform.describe(), "its function does not return a tensor (and aux, with has_aux)")
     settings = PlainVariable(tuple(range(len(inputs))))
     arguments = [body, NodesVariable(body.lifted), settings, *inputs]
@@ -350,25 +362,26 @@ def _gradient(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs)
 
 
 def _jacobian(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
-    plain = {"argnums", "has_aux", "chunk_size", "randomness", "_preallocate_and_copy"}
-    if any(transform.options.get(name) for name in ("has_aux", "chunk_size", "_preallocate_and_copy")) or kwargs:
-        _refuse(transform.describe(), f"only argnums of {sorted(plain)} is modelled, and no keyword arguments")
+    if any(transform.options.get(name) for name in ("chunk_size", "_preallocate_and_copy")) or kwargs:
+        _refuse(transform.describe(), "only argnums and has_aux are modelled, and no keyword arguments")
     numbers, structure = _differentiated(tx, transform, args)
     if not all(isinstance(args[number], TensorVariable) for number in numbers):
         _refuse(transform.describe(), "it differentiates by a structure of tensors")
     body, inputs = _trace_differentiated(tx, transform, args, kwargs, numbers)
-    if not isinstance(body.output, TensorVariable):
-        _refuse(transform.describe(), "its function returns more than a tensor")
+    has_aux = bool(transform.options.get("has_aux"))
+    value, aux = _value_and_aux(transform, body.output, has_aux)
+    if not isinstance(value, TensorVariable) or not _all_tensors(tx, body.output):
+        _refuse(transform.describe(), "its function returns more than a tensor (and tensors as aux, with has_aux)")
     name = transform.transform.__name__
-    settings = [ConstantVariable(name), PlainVariable(tuple(range(len(inputs))))]
+    settings = [ConstantVariable(name), PlainVariable(tuple(range(len(inputs)))), ConstantVariable(has_aux)]
     arguments = [body, NodesVariable(body.lifted), *settings, *inputs]
-    found = leaves(tx, record(tx, "call_function", higher_order.jacobian, arguments, {}))
-    if isinstance(structure, TensorVariable):
-        return found[0]
-    if name != "hessian":
-        return TupleVariable(list(found))
+    found = iter(leaves(tx, record(tx, "call_function", higher_order.jacobian, arguments, {})))
     count = len(inputs)
-    return TupleVariable([TupleVariable(list(found[at : at + count])) for at in range(0, count * count, count)])
+    rows = [TupleVariable(list(itertools.islice(found, count))) for _ in range(count if name == "hessian" else 1)]
+    jacobians: Any = TupleVariable(rows) if name == "hessian" else rows[0]
+    if isinstance(structure, TensorVariable):
+        jacobians = rows[0].items[0]
+    return TupleVariable([jacobians, replaced(tx, aux, found)]) if aux is not None else jacobians
 
 
 @models(torch.func.jvp)
@@ -438,8 +451,8 @@ def _vjp(
     transform = TransformVariable(torch.func.vjp, func, {}, None)
     body, inputs = _trace_differentiated(tx, transform, given_args, {}, list(range(len(given_args))))
     output = body.output
-    value = output.items[0].realize() if with_aux and isinstance(output, TupleVariable) and output.items else output
-    if (with_aux and len(getattr(output, "items", ())) != 2) or not _all_tensors(tx, output) or not leaves(tx, value):
+    value, _ = _value_and_aux(transform, output, with_aux)
+    if not _all_tensors(tx, output) or not leaves(tx, value):
         _refuse("torch.func.vjp()", "its function does not return tensors (and aux, with has_aux)")
     operands = [body, NodesVariable(body.lifted), ConstantVariable(len(leaves(tx, value))), *inputs]
     nodes, fakes = zip(*(each.as_fx() for each in operands), strict=True)
