@@ -40,7 +40,7 @@ from .guards import Assumed
 from .interrupts import let_through, no_collection
 from .ran_ahead import RaisedAhead, RanAhead
 from .reasons import BreakReason, DroppedGenerator, FrameLeftAlone, OperatorFailed, UncaughtException
-from .rerun import as_expected, where_graph_raises
+from .rerun import as_expected, putting_back, where_graph_raises
 from .shapes import ShapePolicy, Translated
 from .translator.attempt import Attempt
 from .translator.core import BreakHere, RootTranslator
@@ -378,6 +378,11 @@ class FrameCompiler:
         if expected:
             checked = _C.GraphCall(compiled, outputs=len(cg.outputs) + len(expected), wrong=wrong)
             compiled = as_expected(checked, [truth for _, truth in attempt.expected])
+        if attempt.graph.fails_handled and attempt.graph.mutates_inputs:
+            written = attempt.graph.written
+            compiled = putting_back(
+                compiled, [at for at, each in enumerate(attempt.graph.inputs) if each.source in written]
+            )
         captured = sum(each.captured for each in attempt.graph.inputs)
         call = _C.GraphCall(compiled, captured, attempt.graph.changes_state, len(cg.outputs), wrong)
         return call, time.perf_counter() - started

@@ -9,7 +9,7 @@ import logging
 import operator
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,6 +134,18 @@ def _is_of_the_program(record: logging.LogRecord) -> bool:
 
 
 logging.getLogger(FakeTensorMode.__module__).addFilter(_is_of_the_program)
+
+
+OVERLAPS = 1
+"""MemOverlap::Yes"""
+_COPIED_BYTES = 1 << 20
+"""What is copied before each call in no time to speak of: statistics and counters, no activations."""
+
+
+def _is_copied(given: GraphInput) -> bool:
+    value = given.value
+    plain = given.convert is None and not value.is_inference() and not given.fake.requires_grad
+    return plain and torch._debug_has_internal_overlap(value) != OVERLAPS
 
 
 class GraphBuilder:
@@ -428,6 +440,13 @@ class GraphBuilder:
     def written(self) -> set[Source]:
         """The inputs whose memory was written to."""
         return self._written
+
+    def can_put_back(self, fakes: Iterable[torch.Tensor] = ()) -> bool:
+        """Whether the inputs that are written to, these among them, can be as they were where the frame is run again
+        (`rerun.putting_back`): that takes a copy before each call."""
+        sources = self._written | {each.source for fake in fakes for each in self.inputs_in_storage(fake)}
+        given = [each for each in self.tensors if each.source in sources]
+        return all(_is_copied(each) for each in given) and sum(each.value.nbytes for each in given) <= _COPIED_BYTES
 
     def writes_shared_memory(self) -> bool:
         """Whether an input that is written to and another input are views of one storage, or may be."""

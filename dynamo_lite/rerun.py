@@ -46,6 +46,23 @@ def as_expected(compiled: Callable[..., Any], expected: list[bool]) -> Callable[
     return call
 
 
+def putting_back(compiled: Callable[..., Any], written: Sequence[int]) -> Callable[..., Any]:
+    """A compiled graph that leaves the inputs that it writes into as they were where the frame is run again.
+    ``written``: which of its inputs, as `GraphBuilder.can_put_back` allows."""
+
+    def call(*inputs: Any) -> Any:
+        before = [(inputs[at], inputs[at].clone()) for at in written]
+        try:
+            return compiled(*inputs)
+        except Exception as error:
+            if not _is_raised(error):
+                for tensor, copy in before:
+                    tensor.copy_(copy)
+            raise
+
+    return call
+
+
 def _generators() -> Iterable[torch.Generator]:
     """Where graphs draw random numbers from."""
     yield torch.default_generator
@@ -63,12 +80,16 @@ def _is_of_a_hook(error: Exception) -> bool:
     return hooks is not None and not isinstance(error, _OF_OPERATORS)
 
 
+def _is_raised(error: BaseException) -> bool:
+    """Whether a graph's error is raised; else the frame is run again."""
+    ours = not isinstance(error, Exception) or isinstance(error, WrongBackendResult)
+    return ours or _is_of_a_hook(error) or comes_of_signal(error)  # type: ignore[arg-type]
+
+
 def _to_raise(error: BaseException, name: str) -> BaseException | None:
     """The error if it is to be raised; None if the frame is run again. That is said aloud: if the program doesn't raise
     it as well, the fault is the graph's or its backend's."""
-    if not isinstance(error, Exception) or isinstance(error, WrongBackendResult) or _is_of_a_hook(error):
-        return error
-    if comes_of_signal(error):
+    if _is_raised(error):
         return error
     if not isinstance(error, Unexpected):
         logs.breaks.warning("the graph of %s raised %s: %s; running it as it is", name, type(error).__name__, error)

@@ -315,3 +315,101 @@ def test_numbers_that_a_tensor_does_not_take(name, backend):
 
     expected, found = fn(*arguments()), dl.compile(fn, backend=backend)(*arguments())
     assert torch.equal(expected[0], found[0]) and expected[1] == found[1]
+
+
+# -- writes that are put back ------------------------------------------------------------------------------------------
+
+
+def _handled(a, i, log):
+    a.mul_(2)
+    try:
+        found = a[i] + 1
+        a.add_(1)
+    except IndexError as error:
+        log.append(str(error))
+        return a * 3
+    return found
+
+
+def test_little_that_is_written_is_put_back():
+    rows = torch.arange(3)
+    check(_handled, tensor(3, 3), rows, [], others=[(tensor(3, 3), rows + 5, [])])
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_backends_leave_what_is_put_back(backend):
+    compiled = dl.compile(_handled, backend=backend)
+    for rows in (torch.arange(3), torch.arange(3) + 1, torch.arange(3)):
+        found = []
+        for each in (_handled, compiled):
+            a, log = tensor(3, 3), []
+            found.append([each(a, rows, log), a])
+            assert len(log) == int(rows.max() > 2)
+        torch.testing.assert_close(*found)
+
+
+def test_views_that_are_written_are_put_back():
+    def fn(a, row, i):
+        row.mul_(2)
+        try:
+            return a[i] + row
+        except IndexError:
+            return a - row
+
+    def given(i):
+        a = tensor(3, 3)
+        return a, a[1], torch.tensor(i)
+
+    check(fn, *given(1), graphs=None, others=[given(7)])
+
+
+def test_what_is_large_is_not_copied():
+    large = torch.ones(600, 600)
+    check(_handled, large, torch.arange(3), [], graphs=None, breaks=1, others=[(large + 1, torch.arange(3) + 700, [])])
+
+
+def test_what_has_a_history_is_not_put_back():
+    def fn(x, i, log):
+        return _handled(x * 1, i, log), _handled(x.detach(), i, log)
+
+    def outer(x, i, log):
+        y = x.sin()
+        return fn(y, i, log), y
+
+    check(outer, tensor(3, 3, grad=True), torch.arange(3), [], graphs=None, backward=True)
+
+
+class _Encoder(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.BatchNorm1d(6), torch.nn.Tanh())
+        self.scale = torch.nn.Linear(6, 2)
+        self.seen = torch.nn.Parameter(torch.zeros(()), requires_grad=False)
+
+    def forward(self, x):
+        hidden = self.body(x)
+        self.seen += 1
+        posterior = torch.distributions.Normal(hidden[:, :2], self.scale(hidden))
+        return posterior.rsample(), posterior.entropy().sum()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_statistics_beside_conditions_on_data(backend):
+    torch.manual_seed(0)
+    eager, traced = _Encoder(), _Encoder()
+    with torch.no_grad():
+        eager.scale.bias.fill_(5.0)
+    traced.load_state_dict(eager.state_dict())
+    before = dl.counters.graphs, dl.counters.graph_breaks
+    compiled = dl.compile(traced, backend=backend)
+    for scale in (1.0, 1.0, 1e4, 2.0):  # a scale below zero is not one of a normal distribution
+        found = []
+        for each in (eager, compiled):
+            torch.manual_seed(1)
+            try:
+                found.append([*each(scale * tensor(5, 4)), torch.get_rng_state()])
+            except ValueError as error:
+                found.append([str(error), torch.get_rng_state()])
+        torch.testing.assert_close(*found)
+        torch.testing.assert_close(eager.state_dict(), traced.state_dict())
+    assert (dl.counters.graphs - before[0], dl.counters.graph_breaks - before[1]) == (1, 0)

@@ -108,9 +108,10 @@ class Attempt:
     @property
     def shows_failures(self) -> bool:
         """Whether the program may tell a graph that raises from an operator that raises at its own place. (It can't be
-        run again where the graph writes into what the program has.)"""
-        tells = self.has_handlers or not self.effects.empty or self.graph.fails_handled
-        return tells and not self.graph.mutates_inputs
+        run again where the graph writes into what the program has, unless that is put back.)"""
+        if self.graph.mutates_inputs:
+            return self.graph.fails_handled
+        return self.has_handlers or not self.effects.empty or self.graph.fails_handled
 
     @property
     def asks_classes(self) -> bool:

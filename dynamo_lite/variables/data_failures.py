@@ -1,8 +1,9 @@
 """Operators that may fail on the data, where fakes don't, and what such a failure may not be mixed with.
 
 A graph that raises is run again by CPython, so that the program's own handlers see the error (`rerun`). That needs the
-inputs as they were. So a graph has no operator that may fail under a handler of the program's as well as a write into
-an input: the second of the two is left to CPython.
+inputs as they were. So where a graph has an operator that may fail under a handler of the program's as well as writes
+into inputs, these are copied before each call; where they are large, or gradients hang on them, the second of the two
+is left to CPython.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def check_failure(tx: Any, name: str) -> None:
     frame = tx
     while not tx.graph.handled_failure and frame is not None:
         if _handles(frame):
-            if tx.graph.mutates_inputs:
+            if not tx.graph.can_put_back():
                 unsupported(FailureAndWrite(name))
             tx.graph.fails_handled = True
             tx.graph.handled_failure = name
@@ -64,7 +65,7 @@ def check_failure(tx: Any, name: str) -> None:
 
 def check_write(tx: Any, name: str, written: list[torch.Tensor]) -> None:
     """An operator that writes is about to be recorded."""
-    if tx.graph.fails_handled and any(tx.graph.inputs_in_storage(fake) for fake in written):
+    if tx.graph.fails_handled and not tx.graph.can_put_back(written):
         unsupported(FailureAndWrite(name))
 
 

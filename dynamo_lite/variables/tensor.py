@@ -297,7 +297,7 @@ class TensorVariable(VariableTracker):
         """Go on as if this were true, or false: the graph returns it too, and where it isn't so the frame is run again
         as it is. False where that can't be done."""
         graph = tx.graph
-        if graph.bodies or graph.mutates_inputs or self.asks or self.fake.numel() != 1:
+        if graph.bodies or not graph.can_put_back() or self.asks or self.fake.numel() != 1:
             return False
         check_failure(tx, "a condition on data")
         graph.fails_handled = True

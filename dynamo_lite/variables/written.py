@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import increment_version
 
+from ..graph import OVERLAPS
 from ..reasons import OperatorFailed
 from .base import unsupported
 
@@ -55,11 +56,7 @@ def said_to_be_written(target: Any, fakes: list[Any], kwargs: dict[str, Any]) ->
 def check_written(tx: Any, name: str, written: list[torch.Tensor]) -> None:
     """What an operator may write into, as the real ones would see it."""
     for fake in written:
-        if torch._debug_has_internal_overlap(fake) == _OVERLAPS and not fake.is_inference():
+        if torch._debug_has_internal_overlap(fake) == OVERLAPS and not fake.is_inference():
             unsupported(OperatorFailed(name, "it writes into a tensor whose elements share memory"))
         if tx.graph.is_resized(fake):
             unsupported(OperatorFailed(name, "it resizes a tensor that was given"))
-
-
-_OVERLAPS = 1
-"""MemOverlap::Yes"""
