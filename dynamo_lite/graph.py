@@ -348,11 +348,15 @@ class GraphBuilder:
         graph, before = (self.graph, self._grad_mode) if body is None else (body.graph, body.grad_mode)
         if mode != before:
             graph.create_node("call_function", torch._C._set_grad_enabled, (mode,))
-            if body is None:
-                self._grad_mode = mode
-            else:
-                body.grad_mode = mode
+            self.note_grad_mode(mode)
         return graph
+
+    def note_grad_mode(self, mode: bool) -> None:
+        """What was recorded last has set it."""
+        if self.bodies:
+            self.bodies[-1].grad_mode = mode
+        else:
+            self._grad_mode = mode
 
     def drop(self, node: torch.fx.Node) -> None:
         """Forget an operator that nobody takes the result of."""

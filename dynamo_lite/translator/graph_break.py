@@ -33,6 +33,7 @@ from ..exc import SkipFrame
 from ..skip import dynamic_scope
 from ..variables.base import LazyVariable, VariableTracker
 from ..variables.constant import ConstantVariable
+from ..variables.context import Entering, ExitVariable
 from ..variables.exception import HandledVariable
 from ..variables.function import ResumeFunction
 from ..variables.tensor import TensorVariable
@@ -67,10 +68,13 @@ class ResumePoint:
     """`NEW` or `WAITING`, where the function makes a generator that goes on from here."""
     callee: ResumeFunction | None = None
     """What a call goes on in, for one that is under way: the frame goes on at the next instruction, with its result."""
+    contexts: tuple[tuple[int, Entering], ...] = ()
+    """Where on the stack is what leaves a context, and what enters that again."""
 
     def arguments(self) -> list[str]:
         """Parameters: what ``super()`` takes for self, the stack, the callee's, the locals, the error."""
-        stack = [STACK.format(at) for at in range(self.depth) if at not in self.nulls]
+        made = {*self.nulls, *dict(self.contexts)}
+        stack = [STACK.format(at) for at in range(self.depth) if at not in made]
         first = [] if self.first is None else [self.first]
         rest = [name for name in self.names if name != self.first]
         error = [_ERROR] if self.raising else []
@@ -152,9 +156,12 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
     prologue: list[Instruction] = list(emit.prologue((), len(freevars)))
     if point.generator:
         prologue[-1:-1] = [emit.make("RETURN_GENERATOR"), emit.pop_top()]
+    contexts = dict(point.contexts)
     for at in range(point.depth):
         if at in point.nulls:
             prologue.append(emit.push_null())
+        elif at in contexts:
+            prologue += emit.call_function([emit.load_const(contexts[at])], [])
         else:
             prologue += [emit.load_fast(STACK.format(at)), emit.make("DELETE_FAST", STACK.format(at))]
         if at in point.handled:
@@ -275,6 +282,8 @@ class BrokenFrame:
         self.source = decode(self.original)
         self.nulls = {at for at, value in enumerate(tx.stack) if value is NULL}
         self.handled = {at for at, value in enumerate(tx.stack) if _in_force(value)}
+        exits = [(at, value.suspended) for at, value in enumerate(tx.stack) if isinstance(value, ExitVariable)]
+        self.contexts = {at: entering for at, entering in exits if entering is not None}
         self.first = self._first_argument()
         self.outlive: frozenset[str] = frozenset()
         """Locals that are not used again, but whose values somebody may see die: they live on as in CPython."""
@@ -335,7 +344,8 @@ class BrokenFrame:
         names = tuple(sorted(name for name in live if name in bound))
         handled = tuple(sorted(at for at in self.handled if at < depth))
         lower = tuple(sorted(at for at in nulls if at < depth))
-        return ResumePoint(index, depth, lower, names, self.first, handled, raising, callee=callee)
+        contexts = tuple(pair for pair in self.contexts.items() if pair[0] < depth)
+        return ResumePoint(index, depth, lower, names, self.first, handled, raising, callee=callee, contexts=contexts)
 
     def operands(self) -> int:
         """How many of the stack's values the instruction takes away that may be NULL."""
@@ -478,6 +488,10 @@ class FrameBreaker(BrokenFrame):
     def _put_stack_away(self, depth: int) -> None:
         cg = self.cg
         for at in reversed(range(depth)):
+            if at in self.contexts:
+                cg.call_method_of_top("suspend")
+                cg.pop_top()
+                continue
             if at in self.handled:
                 cg.op("POP_EXCEPT")
                 cg.load_fast(_KEPT.format(at))
@@ -504,8 +518,12 @@ class FrameBreaker(BrokenFrame):
         if self.handled:
             self.cg.load_fast(_PREVIOUS.format(min(self.handled)))
             self.cg.op("POP_EXCEPT")
-        for at in range(depth):
-            if at not in self.nulls:
+        for at in reversed(range(depth)):
+            if at in self.contexts:
+                self.cg.load_fast(_KEPT.format(at))
+                self.cg.call_method_of_top("suspend")
+                self.cg.pop_top()
+            elif at not in self.nulls:
                 self.cg.load_fast(_KEPT.format(at))
                 self.cg.store_fast(STACK.format(at))
         self._return_resume(self.index, depth, self.nulls, raising=True)

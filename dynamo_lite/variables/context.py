@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,7 +17,7 @@ from torch.utils._device import DeviceContext
 from .. import higher_order
 from ..reasons import UnsupportedContext
 from ..source import Source
-from .base import Args, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_type
+from .base import Args, KnownVariable, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_type
 from .constant import ConstantVariable
 from .mapping import DictVariable
 from .registry import models
@@ -64,6 +66,15 @@ class ContextVariable(VariableTracker):
 
     def reconstruct(self, cg: Any) -> None:
         cg.call(type(self.value), [lambda each=each: cg.load_const(each) for each in self.arguments])
+
+    def load_exit(self, cg: Any) -> None:
+        """Enter it in the new code, and leave what leaves it on the stack."""
+        cg.load(self)
+        cg.copy_top()
+        cg.load_attr("__exit__")
+        cg.swap()
+        cg.call_method_of_top("__enter__")
+        cg.pop_top()
 
 
 class ContextClone(VariableTracker):
@@ -129,6 +140,10 @@ class GradModeVariable(ContextVariable):
             return False
         return True
 
+    def load_exit(self, cg: Any) -> None:
+        cg.expect_grad_mode(self.previous, self.mode)
+        super().load_exit(cg)
+
     def reconstruct(self, cg: Any) -> None:
         super().reconstruct(cg)
         if type(self.value) is not torch.set_grad_enabled and hasattr(self, "previous"):
@@ -193,13 +208,106 @@ class GraphContextVariable(ContextVariable):
         cg.pop_top()
 
 
-class InferenceVariable(GraphContextVariable):
-    """``torch.inference_mode``."""
+class Exit:
+    """What leaves a context that `Entering` entered."""
+
+    def __init__(self, leave: Callable[[Any], Any], entered: Any) -> None:
+        self.leave = leave
+        self.entered = entered
+
+    def __call__(self, *error: Any) -> None:
+        self.leave(self.entered)
+
+    def suspend(self) -> None:
+        """Leave it with the grad mode as it is."""
+        now = torch.is_grad_enabled()
+        self.leave(self.entered)
+        torch._C._set_grad_enabled(now)
+
+
+@dataclass(frozen=True)
+class Entering:
+    """Enters a context that a break is in: for the instruction that breaks, and again where the program goes on. The
+    grad mode stays as it is; after the context it is what it was before."""
+
+    kind: type[SuspendedVariable]
+    arguments: tuple[Any, ...]
+    grad_mode: bool
+
+    def __call__(self) -> Exit:
+        with self.outside():
+            function, arguments, leave = self.context().nodes()
+            return Exit(leave, function(*arguments))
+
+    def context(self) -> SuspendedVariable:
+        return self.kind(self.kind.make(*self.arguments), self.arguments)
+
+    @contextlib.contextmanager
+    def outside(self) -> Iterator[None]:
+        """In the grad mode of before, as it is entered."""
+        now = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(self.grad_mode)
+        try:
+            yield
+        finally:
+            torch._C._set_grad_enabled(now)
+
+
+class SuspendedVariable(GraphContextVariable):
+    """One that a break leaves once its instruction is done, and enters where the program goes on: what was there before
+    can't be seen from it, and a graph that ends outside of it is to begin there, for the sake of who compiles it."""
+
+    __slots__ = ("before",)
+    make: Callable[..., Any]
+    """Makes such a context of its arguments."""
+
+    def enter(self, tx: Any) -> None:
+        self.before = torch.is_grad_enabled()
+        super().enter(tx)
+
+    @property
+    def entering(self) -> Entering:
+        return Entering(type(self), self.arguments, self.before)
+
+    def load_exit(self, cg: Any) -> None:
+        cg.call(self.entering, [])
+
+
+class EnteringVariable(KnownVariable):
+    """It is called where a resume function begins."""
 
     __slots__ = ()
 
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        with self.value.outside():
+            context = self.value.context()
+            context.enter(tx)
+        return ExitVariable(context)
+
+
+wraps_type(Entering)(EnteringVariable.by_identity)
+
+
+class InferenceVariable(SuspendedVariable):
+    """``torch.inference_mode``. It sets the grad mode as well."""
+
+    __slots__ = ()
+    make = torch.inference_mode
+
     def nodes(self) -> Any:
-        return grad_mode._enter_inference_mode, (self.value.mode,), grad_mode._exit_inference_mode
+        return grad_mode._enter_inference_mode, self.arguments, grad_mode._exit_inference_mode
+
+    def enter(self, tx: Any) -> None:
+        super().enter(tx)
+        tx.graph.note_grad_mode(torch.is_grad_enabled())
+
+    def exit(self, tx: Any) -> None:
+        super().exit(tx)
+        tx.graph.note_grad_mode(self.before)
+
+    def leave_graph(self, graph: Any) -> None:
+        super().leave_graph(graph)
+        graph.note_grad_mode(self.before)
 
 
 class AutocastVariable(GraphContextVariable):
@@ -278,10 +386,15 @@ def _exit_autocast(tx: Any, manager: VariableTracker, *error: VariableTracker) -
     return ConstantVariable(False)
 
 
-class AttentionVariable(GraphContextVariable):
+def _attention(numbers: tuple[int, ...], set_priority: bool) -> Any:
+    return sdpa_kernel([SDPBackend(number) for number in numbers], set_priority)
+
+
+class AttentionVariable(SuspendedVariable):
     """``torch.nn.attention.sdpa_kernel``."""
 
     __slots__ = ()
+    make = staticmethod(_attention)
 
     def nodes(self) -> Any:
         return higher_order.enter_sdpa_kernel, self.arguments, higher_order.exit_sdpa_kernel
@@ -290,9 +403,7 @@ class AttentionVariable(GraphContextVariable):
         return DictVariable({})
 
     def reconstruct(self, cg: Any) -> None:
-        numbers, set_priority = self.arguments
-        backends = [SDPBackend(number) for number in numbers]
-        cg.call(sdpa_kernel, [lambda: cg.load_const(backends), lambda: cg.load_const(set_priority)])
+        cg.call(_attention, [lambda each=each: cg.load_const(each) for each in self.arguments])
 
 
 class DeviceVariable(GraphContextVariable):
@@ -344,15 +455,13 @@ class ExitVariable(VariableTracker):
         self.of.exit(tx)
         return ConstantVariable(None)
 
+    @property
+    def suspended(self) -> Entering | None:
+        """What enters it again, where a break leaves it for a while."""
+        return self.of.entering if isinstance(self.of, SuspendedVariable) else None
+
     def reconstruct(self, cg: Any) -> None:
-        if isinstance(self.of, GradModeVariable):
-            cg.expect_grad_mode(self.of.previous, self.of.mode)
-        cg.load(self.of)
-        cg.copy_top()
-        cg.load_attr("__exit__")
-        cg.swap()
-        cg.call_method_of_top("__enter__")
-        cg.pop_top()
+        self.of.load_exit(cg)
 
 
 def make_context(tx: Any, cls: type, values: tuple[Any, ...], named: dict[str, Any] | None = None) -> VariableTracker:
