@@ -149,11 +149,11 @@ def autograd_function(
 
 
 @torch.fx.node.has_side_effect
-def hook(body: Body, tensor: torch.Tensor) -> None:
+def hook(body: Body, tensor: torch.Tensor, *extras: torch.Tensor) -> None:
     """``tensor.register_hook`` of a function that is traced."""
 
     def run(gradient: torch.Tensor) -> torch.Tensor | None:
-        found = body(gradient)
+        found = body(gradient, *extras)
         return found[0] if found else None
 
     tensor.register_hook(run)

@@ -277,3 +277,176 @@ def test_on_an_argument_in_a_compiler():
         program(w).sum().backward()
         gradients.append(w.grad)
     assert torch.allclose(*gradients)
+
+
+def test_on_a_result_with_a_closure_over_what_stays():
+    def fn(w, scale, mask):
+        y = w * 2
+        limit = scale / 2
+        y.register_hook(lambda gradient: (gradient * scale).clamp(-limit, limit))
+        y.register_hook(lambda gradient: gradient * mask if mask is not None else gradient)
+
+        def named(gradient, factor=scale, *, shift=mask):
+            return gradient * factor + shift
+
+        y.register_hook(named)
+        return y * 3
+
+    others = [(leaf(1), 3.0, tensor(3, seed=2)), (leaf(1), 4.0, tensor(3, seed=3))]
+    check(fn, leaf(), 2.0, tensor(3, seed=1), others=others, backward=True)
+    assert dl.counters.graph_breaks == 0
+
+
+def test_on_a_result_with_a_closure_over_sizes():
+    def fn(w, n):
+        y = w * 2
+        count = w.shape[0]
+        y.register_hook(lambda gradient: gradient / count + n)
+        return y.sin()
+
+    others = [(tensor(size, grad=True), n) for size, n in ((4, 3), (5, 4), (6, 5))]
+    check(fn, leaf(), 2, others=others, backward=True)
+
+
+def test_on_a_result_with_a_closure_of_a_factory():
+    def scaled(by):
+        def hook(gradient):
+            return gradient * by
+
+        return hook
+
+    def fn(w, n):
+        y = w * 2
+        for index in range(n):
+            y = y.sin()
+            y.register_hook(scaled(index + 1))
+            y.register_hook(lambda gradient, index=index: gradient + index)
+        return y
+
+    check(fn, leaf(), 3, backward=True)
+
+
+def test_on_a_result_with_a_closure_over_results():
+    def fn(w):
+        y = w.sin()
+        z = y.exp()
+        y.register_hook(lambda gradient: gradient * z.detach())
+        return z * 3
+
+    check(fn, leaf(), backward=True)
+
+
+def test_on_a_result_with_a_closure_that_is_written_to():
+    def by_a_function(w):
+        factor = 2
+
+        def change():
+            nonlocal factor
+            factor = 7
+
+        y = w * 2
+        y.register_hook(lambda gradient: gradient * factor)
+        z = y * 3
+        z.register_hook(lambda gradient: change())
+        return z
+
+    def in_a_loop(w):
+        for factor in (2, 3):
+            y = w * 2
+            y.register_hook(lambda gradient: gradient * factor)  # noqa: B023
+            w = y * 3
+        return w
+
+    def in_a_handler(w):
+        factor = 2
+        try:
+            y = w * 2
+            y.register_hook(lambda gradient: gradient * factor)
+            if y.shape[0] == 3:
+                raise ValueError
+        except ValueError:
+            factor = 4
+        return y
+
+    def after_a_break(w):
+        factor = 2
+        y = w * 2
+        y.register_hook(lambda gradient: gradient * factor)
+        print("break")
+        factor = 3
+        return y
+
+    for fn in (by_a_function, in_a_loop, in_a_handler, after_a_break):
+        check(fn, leaf(), graphs=None, breaks=None, backward=True)
+
+
+def test_on_a_result_with_a_closure_over_what_may_change():
+    class Holder:
+        scale = 2
+
+    def program():
+        holder, factors, outer = Holder(), [2.0], 3
+
+        def fn(w):
+            y = w * 2
+            y.register_hook(lambda gradient: gradient * holder.scale)
+            y.register_hook(lambda gradient: gradient * factors[0])
+            y.register_hook(lambda gradient: gradient * outer)
+            z = y * 3
+            holder.scale = 5
+            factors[0] = 4.0
+            return z
+
+        def change():
+            nonlocal outer
+            outer = 9
+
+        def both(w):
+            z = fn(w)
+            change()
+            return z
+
+        return both
+
+    check(program, leaf(), graphs=None, breaks=None, build=True, backward=True)
+
+
+def test_on_a_result_after_a_break_with_a_closure():
+    def fn(w, scale):
+        print("break")
+        y = w * 2
+        handle = y.register_hook(lambda gradient: gradient * scale)
+        y.register_hook(lambda gradient: gradient + scale)
+        handle.remove()
+        return y.sin()
+
+    check(fn, leaf(), 3.0, breaks=1, backward=True)
+
+
+def test_on_a_result_with_a_closure_over_a_tensor_that_is_written_to():
+    def fn(w, mask):
+        y = w * 2
+        copy = mask.clone()
+        y.register_hook(lambda gradient: gradient * copy)
+        copy.mul_(2)
+        return y.sin()
+
+    check(fn, leaf(), tensor(3, seed=1), backward=True)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_on_a_result_with_a_closure_in_a_compiler(backend):
+    def fn(w, mask, scale):
+        y = w.sin()
+        copy = mask.exp()
+        y.register_hook(lambda gradient: gradient * copy * scale + mask)
+        copy.mul_(2)
+        return (y * 3).exp()
+
+    compiled = dl.compile(fn, backend=backend, fullgraph=True)
+    gradients = []
+    for program in (fn, compiled):
+        w = leaf()
+        program(w, tensor(3, seed=1), 2.0).sum().backward()
+        gradients.append(w.grad)
+    assert torch.allclose(*gradients)

@@ -117,7 +117,7 @@ def delete_fast(tx: Any, instruction: Any) -> None:
 @opcode("MAKE_CELL")
 def make_cell(tx: Any, instruction: Any) -> None:
     name = instruction.argval
-    tx.cells[name] = CellVariable(tx.locals.pop(name, None))
+    tx.cells[name] = CellVariable(tx.locals.pop(name, None), maker=(tx, name))
 
 
 @opcode("LOAD_CLOSURE")

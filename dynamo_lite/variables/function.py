@@ -34,12 +34,20 @@ from .symbols import COMPARE
 class CellVariable(VariableTracker):
     """A closure's cell. ``content`` None: empty. A sourced one holds what the real cell does until it is written."""
 
-    __slots__ = ("content", "cell")
+    __slots__ = ("content", "cell", "maker")
 
-    def __init__(self, content: VariableTracker | None = None, cell: Any = None, source: Source | None = None) -> None:
+    def __init__(
+        self,
+        content: VariableTracker | None = None,
+        cell: Any = None,
+        source: Source | None = None,
+        maker: tuple[Any, str] | None = None,
+    ) -> None:
         self.source = source
         self.content = content
         self.cell = cell
+        self.maker = maker
+        """The frame that made it inside, and by what name."""
 
     def python_type(self) -> type:
         return types.CellType

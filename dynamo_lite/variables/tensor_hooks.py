@@ -7,21 +7,25 @@ what else they read may be another thing when the backward runs.
 from __future__ import annotations
 
 import builtins
+import itertools
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.utils.hooks import RemovableHandle
 
 from .. import higher_order
-from ..bytecode import decode
+from ..bytecode import decode, successors
 from ..reasons import UnknownCall, UnsupportedAttribute
 from .autograd_function import GradientVariable
 from .base import NotConstant, VariableTracker, unsupported
 from .bodies import given, trace_body
 from .constant import ConstantVariable
-from .function import FunctionVariable, NestedFunctionVariable
+from .function import CellVariable, FunctionVariable, NestedFunctionVariable
 from .registry import models
+from .sequence import TupleVariable
+from .symbolic import SymbolicNumber
 from .tensor import METHODS, TensorVariable
 
 _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
@@ -96,27 +100,88 @@ def _register_inside(method: str, tx: Any, tensor: TensorVariable, hook: Variabl
     body = trace_body(tx, run, [hook], lambda output: [] if tx.is_none(output) else [output], grad_mode=False)
     output: Any = body.output
     fits = isinstance(output, TensorVariable) and output.fake.shape == tensor.fake.shape
-    if body.lifted or not (tx.is_none(output) or (fits and output.fake.dtype == tensor.fake.dtype)):
+    if not (tx.is_none(output) or (fits and output.fake.dtype == tensor.fake.dtype)):
         unsupported(UnknownCall("Tensor.register_hook()", "its hook does more than to make another gradient"))
-    arguments = (body.as_fx()[0], tensor.node)
+    arguments = (body.as_fx()[0], tensor.node, *body.lifted)
     return HandleVariable(
         tx, tensor, method, hook, tx.graph.call("call_function", higher_order.hook, arguments, {}, None)
     )
 
 
 def _is_of_its_gradient(tx: Any, hook: VariableTracker) -> bool:
-    """Whether a function reads nothing but its argument, constants, torch and builtins."""
+    """Whether a function reads nothing but its argument, torch and builtins, and what stays as it is."""
     if not isinstance(hook, (FunctionVariable, NestedFunctionVariable)):
         return False
-    code: types.CodeType = hook.code
-    names = {each.argval for each in decode(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    plain = all(_is_fixed(hook.scope(tx), name) for name in names)
-    return plain and not code.co_freevars and not hook.defaults(tx) and not hook.keyword_defaults(tx)
+    names = {each.argval for each in _instructions(hook.code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    if not all(_is_fixed(hook.scope(tx), name) for name in names):
+        return False
+    defaults = [*hook.defaults(tx), *hook.keyword_defaults(tx).values()]
+    if defaults and isinstance(hook, FunctionVariable):  # they may be other ones by then
+        return False
+    return all(_stays(tx, each) for each in defaults) and all(_is_final(tx, each) for each in hook.cells(tx))
+
+
+def _instructions(code: types.CodeType) -> Iterator[Any]:
+    """Those of a function and of the functions that it makes."""
+    yield from decode(code)
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from _instructions(const)
 
 
 def _is_fixed(scope: Any, name: str) -> bool:
     found = scope.load(name)
-    return hasattr(builtins, name) if found is None else getattr(found, "value", None) is torch
+    if found is None:
+        return hasattr(builtins, name)
+    value = getattr(found, "value", None)
+    return type(value) is types.ModuleType and value.__name__.partition(".")[0] == torch.__name__
+
+
+def _stays(tx: Any, value: VariableTracker) -> bool:
+    """Whether a value is the same when the backward runs: of a tensor, that it is this tensor."""
+    value = value.realize()
+    if isinstance(value, TupleVariable):
+        return all(_stays(tx, item) for item in value.items)
+    if isinstance(value, TensorVariable):
+        return not value.asks and not value.attrs
+    return isinstance(value, (ConstantVariable, SymbolicNumber)) or _is_of_its_gradient(tx, value)
+
+
+def _is_final(tx: Any, cell: CellVariable) -> bool:
+    """Whether a cell has the value that it will have for good: no code that may yet run stores another one."""
+    frame, name = cell.maker or _of_root(tx, cell)
+    if frame is None or cell.content is None or not _stays(tx, cell.content):
+        return False
+    functions = [const for const in frame.code.co_consts if isinstance(const, types.CodeType)]
+    inner = [_instructions(function) for function in functions if name in function.co_freevars]
+    to_come = itertools.chain(_to_come(frame), *inner)
+    return not any(each.opname in _STORES and each.argval == name for each in to_come)
+
+
+_STORES = ("STORE_DEREF", "DELETE_DEREF")
+
+
+def _of_root(tx: Any, cell: CellVariable) -> tuple[Any, str]:
+    """The same of one that the root's frame made before it broke."""
+    root = tx
+    while root.parent is not None:
+        root = root.parent
+    return next(((root, name) for name in root.own_cells if root.cells.get(name) is cell), (None, ""))
+
+
+def _to_come(frame: Any) -> Iterator[Any]:
+    """What a frame may yet run."""
+    seen: set[int] = set()
+    waiting = [frame.current]
+    while waiting:
+        each = waiting.pop()
+        if each.index in seen:
+            continue
+        seen.add(each.index)
+        yield each
+        waiting += successors(each, next(iter(frame.instructions[each.index + 1 :]), None))
+        if each.handler is not None:
+            waiting.append(each.handler.target)
 
 
 def _remove(tx: Any, handle: VariableTracker, *error: VariableTracker) -> VariableTracker:
