@@ -431,7 +431,10 @@ def _raising_step(attempt: Attempt, root: RootTranslator, observed: ObservedExce
 
 
 def _end_contexts(attempt: Attempt, stack: list[VariableTracker]) -> None:
-    """Record the end of the contexts that go on after the graph."""
+    """Record the end of the contexts that go on after the graph. One that was entered by a call can't."""
+    for context in attempt.contexts:
+        if context in attempt.made_at:
+            raise Unreconstructable(context)
     for value in reversed(stack):
         if isinstance(value, ExitVariable) and isinstance(value.of, GraphContextVariable):
             value.of.leave_graph(attempt.graph)

@@ -7,7 +7,6 @@ from typing import Any
 from ..exc import Unsupported
 from ..reasons import DataDependentBranch
 from ..variables.base import Exhausted
-from ..variables.constant import ConstantVariable
 from ..variables.context import ContextVariable, ExitVariable, as_context
 from ..variables.iterator import GeneratorVariable
 from ..variables.tensor import TensorVariable
@@ -122,7 +121,7 @@ def before_with(tx: Any, instruction: Any) -> None:
     if isinstance(manager, ContextVariable):
         manager.enter(tx)
         tx.stack.append(ExitVariable(manager))
-        tx.stack.append(manager.entered_value() if hasattr(manager, "entered_value") else ConstantVariable(None))
+        tx.stack.append(manager.entered_value())
         return
     enter = tx.special_method(manager, "__enter__", "context manager protocol")
     leave = tx.special_method(manager, "__exit__", "context manager protocol (missed __exit__ method)")

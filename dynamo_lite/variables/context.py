@@ -15,12 +15,14 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._device import DeviceContext
 
 from .. import higher_order
-from ..reasons import UnsupportedContext
+from ..reasons import UnsupportedAttribute, UnsupportedContext
 from ..source import Source
+from .attributes import MISSING, class_lookup
 from .base import Args, KnownVariable, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_type
 from .constant import ConstantVariable
+from .function import FunctionVariable
 from .mapping import DictVariable
-from .registry import models
+from .registry import models_raw
 
 GRAD_CLASSES = (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)
 
@@ -43,9 +45,13 @@ class ContextVariable(VariableTracker):
         return f"{type(self.value).__name__}()"
 
     def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
-        if self.source is None or name not in self.value.__dict__:
-            return None
-        return LazyVariable(tx.attempt, self.value.__dict__[name], self.source.instance_item(name))
+        if self.source is not None:
+            if name not in self.value.__dict__:
+                return None
+            return LazyVariable(tx.attempt, self.value.__dict__[name], self.source.instance_item(name))
+        if class_lookup(type(self.value), name) is MISSING:  # it may be there once it is entered
+            unsupported(UnsupportedAttribute(self.describe(), name))
+        return None
 
     def enter(self, tx: Any) -> None:
         raise NotImplementedError
@@ -53,11 +59,24 @@ class ContextVariable(VariableTracker):
     def exit(self, tx: Any) -> None:
         raise NotImplementedError
 
+    def entered_value(self) -> VariableTracker:
+        """What ``__enter__`` returns."""
+        return ConstantVariable(None)
+
+    def left_value(self) -> VariableTracker:
+        """What ``__exit__`` returns."""
+        return ConstantVariable(None)
+
+    def enter_by_call(self, tx: Any) -> VariableTracker:
+        """By its method called by hand, as `contextlib.ExitStack` does."""
+        unsupported(UnsupportedContext(f"{self.describe()} (entered by an explicit call)"))
+
+    def exit_by_call(self, tx: Any) -> VariableTracker:
+        unsupported(UnsupportedContext(f"{self.describe()} (left by an explicit call)"))
+
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         if name == "clone":
             return ContextClone(self)
-        if name in ("__enter__", "__exit__"):
-            unsupported(UnsupportedContext(f"{self.describe()} (entered by an explicit call)"))
         return tx.generic_getattr(self, name)
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -122,50 +141,65 @@ class GradModeVariable(ContextVariable):
         torch._C._set_grad_enabled(self.previous)
 
     def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
-        if name == "prev" and self.source is None and hasattr(self, "previous"):
-            return ConstantVariable(self.previous)
+        if self.source is None and name in self._attributes():
+            return ConstantVariable(self._attributes()[name])
         return super().instance_get(tx, name)
 
-    def enter_by_call(self, tx: Any) -> bool:
-        if self.source is None:
-            self.enter(tx)
-        return self.source is None
+    def _attributes(self) -> dict[str, bool]:
+        """Of one made inside, as they are now."""
+        found = dict(vars(self.value))
+        if type(self.value) is torch.set_grad_enabled:
+            found["mode"] = self.mode
+        if hasattr(self, "previous"):
+            found["prev"] = self.previous
+        return found
 
-    def exit_by_call(self, tx: Any) -> bool:
+    def enter_by_call(self, tx: Any) -> VariableTracker:
+        if self.source is not None:
+            return super().enter_by_call(tx)
+        self.enter(tx)
+        return ConstantVariable(None)
+
+    def exit_by_call(self, tx: Any) -> VariableTracker:
         if self.source is not None:
             torch._C._set_grad_enabled(tx.python_value(self.getattr(tx, "prev")))
         elif hasattr(self, "previous"):
             self.exit(tx)
         else:
-            return False
-        return True
+            return super().exit_by_call(tx)
+        return ConstantVariable(None)
 
     def load_exit(self, cg: Any) -> None:
         cg.expect_grad_mode(self.previous, self.mode)
         super().load_exit(cg)
 
     def reconstruct(self, cg: Any) -> None:
-        super().reconstruct(cg)
-        if type(self.value) is not torch.set_grad_enabled and hasattr(self, "previous"):
+        cg.call(object.__new__, [lambda: cg.load_const(type(self.value))])  # to make one may set the mode
+        for name, value in self._attributes().items():
             cg.copy_top()
-            cg.load_const(self.previous)
+            cg.load_const(value)
             cg.swap()
-            cg.store_attr("prev")
+            cg.store_attr(name)
 
 
-@models(torch.no_grad.__enter__, torch.enable_grad.__enter__)
-def _enter_grad_mode(tx: Any, manager: VariableTracker) -> VariableTracker:
-    """The method called by hand, as `contextlib.ExitStack` does."""
-    if not isinstance(manager, GradModeVariable) or not manager.enter_by_call(tx):
-        unsupported(UnsupportedContext(f"{manager.describe()} (entered by an explicit call)"))
-    return ConstantVariable(None)
+def _by_call(cls: type) -> None:
+    """Model the methods of a class, called with a context. (A class may have them for other contexts as well.)"""
+
+    def model(method: Any, known: Callable[[ContextVariable, Any], VariableTracker]) -> None:
+        def call(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+            manager = args[0].realize() if args else None
+            if isinstance(manager, ContextVariable):
+                return known(manager, tx)
+            return tx.inline(FunctionVariable(method, None), args, kwargs)  # type: ignore[no-any-return]
+
+        models_raw(method, call)
+
+    model(cls.__enter__, lambda manager, tx: manager.enter_by_call(tx))  # type: ignore[attr-defined]
+    model(cls.__exit__, lambda manager, tx: manager.exit_by_call(tx))  # type: ignore[attr-defined]
 
 
-@models(torch.no_grad.__exit__, torch.enable_grad.__exit__)
-def _exit_grad_mode(tx: Any, manager: VariableTracker, *error: VariableTracker) -> VariableTracker:
-    if not isinstance(manager, GradModeVariable) or not manager.exit_by_call(tx):
-        unsupported(UnsupportedContext(f"{manager.describe()} (left by an explicit call)"))
-    return ConstantVariable(None)
+for _cls in (*GRAD_CLASSES, torch.inference_mode, torch.autocast, record_function, type(sdpa_kernel([]))):
+    _by_call(_cls)
 
 
 class GraphContextVariable(ContextVariable):
@@ -201,6 +235,19 @@ class GraphContextVariable(ContextVariable):
 
     def record_end(self, graph: Any) -> None:
         graph.call("call_function", self.nodes()[2], (self.node,), {}, None)
+
+    def enter_by_call(self, tx: Any) -> VariableTracker:
+        if self.source is not None or tx.graph.bodies or self in tx.attempt.contexts:
+            return super().enter_by_call(tx)
+        tx.attempt.made_at[self] = tx.attempt.root_step
+        self.enter(tx)
+        return self.entered_value()
+
+    def exit_by_call(self, tx: Any) -> VariableTracker:
+        if tx.attempt.contexts[-1:] != [self] or tx.attempt.made_at.pop(self, None) is None:
+            return super().exit_by_call(tx)
+        self.exit(tx)
+        return self.left_value()
 
     def exit_found(self, cg: Any, method: Any) -> None:
         """Leave for real, after the graph, one that was entered outside."""
@@ -320,6 +367,15 @@ class AutocastVariable(GraphContextVariable):
         arguments = (value.device, value.fast_dtype, value._enabled, value._cache_enabled)
         return autocast_mode._enter_autocast, arguments, autocast_mode._exit_autocast
 
+    def entered_value(self) -> VariableTracker:
+        return self
+
+    def left_value(self) -> VariableTracker:
+        return ConstantVariable(False)
+
+    def exit_by_call(self, tx: Any) -> VariableTracker:
+        return super().exit_by_call(tx) if self.source is None else _leave_found(tx, self)
+
 
 class RecordVariable(GraphContextVariable):
     """``torch.profiler.record_function``."""
@@ -337,18 +393,15 @@ class RecordVariable(GraphContextVariable):
             return tx.make(getattr(self.value, name))  # type: ignore[no-any-return]
         return super().instance_get(tx, name)
 
+    def exit_by_call(self, tx: Any) -> VariableTracker:
+        """Also of one that was entered before a break. What a profiler is told of it lasts until after the graph."""
+        if self.source is None or tx.graph.bodies:
+            return super().exit_by_call(tx)
+        tx.effects.note(self)
+        return ConstantVariable(None)
+
     def replay(self, cg: Any) -> None:
-        """Leave one that was entered outside. What a profiler is told of it lasts until after the graph."""
         self.exit_found(cg, record_function.__exit__)
-
-
-@models(record_function.__exit__)
-def _exit_record_function(tx: Any, manager: VariableTracker, *error: VariableTracker) -> VariableTracker:
-    """Of one that a ``with`` entered before a break."""
-    if not isinstance(manager, RecordVariable) or manager.source is None or tx.graph.bodies:
-        unsupported(UnsupportedContext(f"{manager.describe()} (left by an explicit call)"))
-    tx.effects.note(manager)
-    return ConstantVariable(None)
 
 
 _BEFORE = ("prev", "prev_fastdtype", "prev_cache_enabled")
@@ -370,11 +423,10 @@ class LeftAutocast(AutocastVariable):
         self.exit_found(cg, torch.autocast.__exit__)
 
 
-@models(torch.autocast.__exit__)
-def _exit_autocast(tx: Any, manager: VariableTracker, *error: VariableTracker) -> VariableTracker:
-    """Of one that a ``with`` entered before a break."""
-    inside = any(not each.ends_with_graph for each in tx.attempt.contexts)
-    if not isinstance(manager, AutocastVariable) or manager.source is None or inside or tx.graph.bodies:
+def _leave_found(tx: Any, manager: AutocastVariable) -> VariableTracker:
+    """One that a ``with`` entered before a break."""
+    assert manager.source is not None
+    if any(not each.ends_with_graph for each in tx.attempt.contexts) or tx.graph.bodies:
         unsupported(UnsupportedContext(f"{manager.describe()} (left by an explicit call)"))
     for name in _BEFORE:
         if name not in manager.value.__dict__:
@@ -401,6 +453,9 @@ class AttentionVariable(SuspendedVariable):
 
     def entered_value(self) -> VariableTracker:
         return DictVariable({})
+
+    def left_value(self) -> VariableTracker:
+        return ConstantVariable(False)
 
     def reconstruct(self, cg: Any) -> None:
         cg.call(_attention, [lambda each=each: cg.load_const(each) for each in self.arguments])
