@@ -40,7 +40,7 @@ from .guards import Assumed
 from .interrupts import let_through, no_collection
 from .ran_ahead import RaisedAhead, RanAhead
 from .reasons import BreakReason, DroppedGenerator, FrameLeftAlone, OperatorFailed, UncaughtException
-from .rerun import as_expected, putting_back, where_graph_raises
+from .rerun import as_expected, keeping_filters, putting_back, where_graph_raises
 from .shapes import ShapePolicy, Translated
 from .translator.attempt import Attempt
 from .translator.core import BreakHere, RootTranslator
@@ -374,6 +374,8 @@ class FrameCompiler:
             raise BackendCompilerFailed(self.name, error) from error
         if not callable(compiled):
             raise WrongBackendResult(self.name, f"returned {described(compiled)}, which can't be called")
+        if attempt.graph.sets_filters:
+            compiled = keeping_filters(compiled)
         wrong = wrong_results(self.name, len(cg.outputs) + len(expected))
         if expected:
             checked = _C.GraphCall(compiled, outputs=len(cg.outputs) + len(expected), wrong=wrong)

@@ -23,7 +23,7 @@ from . import config
 from .exc import Unsupported
 from .expressions import Operation, compile_expression
 from .formulas import Formula
-from .higher_order import enter_sdpa_kernel, leave_autocast, plain_tensor
+from .higher_order import enter_sdpa_kernel, enter_warnings, leave_autocast, plain_tensor
 from .overheard import Listening
 from .reasons import UnsupportedOperation, UnsupportedValue
 from .shapes import Computed, Free, Symbols
@@ -434,6 +434,11 @@ class GraphBuilder:
     def changes_state(self) -> bool:
         """Whether the graph changes grad mode, inference mode or autocast on its way."""
         return any(node.target in _STATE_CHANGERS for node in self.graph.nodes if node.op == "call_function")
+
+    @property
+    def sets_filters(self) -> bool:
+        """Whether the graph sets filters of warnings on its way."""
+        return any(node.target is enter_warnings for node in self.graph.nodes)
 
     @property
     def mutates_inputs(self) -> bool:

@@ -6,6 +6,8 @@ that are active) those for which torch has a higher-order operator hand over to 
 
 from __future__ import annotations
 
+import builtins
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -73,6 +75,25 @@ def exit_record_function(entered: Any) -> None:
     """The end of a ``record_function``."""
     if entered is not None:
         entered.__exit__(None, None, None)
+
+
+def enter_warnings() -> Any:
+    """The beginning of a ``warnings.catch_warnings``; what to give to its end."""
+    made = warnings.catch_warnings()
+    made.__enter__()
+    return made
+
+
+def exit_warnings(entered: Any) -> None:
+    """The end of a ``warnings.catch_warnings``."""
+    entered.__exit__(None, None, None)
+
+
+def set_warnings_filter(function: str, **options: Any) -> None:
+    """A function of the module ``warnings``, with the builtin category of that name."""
+    if "category" in options:
+        options["category"] = getattr(builtins, options["category"])
+    getattr(warnings, function)(**options)
 
 
 def being_traced() -> bool:

@@ -39,6 +39,9 @@ STATE_CALLS = (
     "_exit_inference_mode",
     "enter_record_function",
     "exit_record_function",
+    "enter_warnings",
+    "exit_warnings",
+    "set_warnings_filter",
     "_log_api_usage_once",
 )
 

@@ -118,6 +118,11 @@ class Attempt:
         """Whether torch's functions may ask a class now."""
         return self.has_subclasses and not self.unasked
 
+    @property
+    def catching(self) -> bool:
+        """Whether a ``warnings.catch_warnings`` is entered."""
+        return any(each.catches_warnings for each in self.contexts)
+
     def note_class(self, cls: type) -> None:
         """An instance of a class, no tensor, is about."""
         if is_asked(cls) and torch._C._is_torch_function_enabled():

@@ -22,6 +22,7 @@ from . import (
     sys,
     types,
     typing,
+    warnings,
 )
 
 if find_spec("numpy") is not None:

@@ -1,8 +1,7 @@
-"""What leaves the program: print, input, warnings, loggers that are on."""
+"""What leaves the program: print, input, loggers that are on."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from ...reasons import OutputCall
@@ -19,11 +18,6 @@ def _print(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> Variab
 @models(input)
 def _input(tx: Any, *args: VariableTracker) -> VariableTracker:
     unsupported(OutputCall("input"))
-
-
-@models(warnings.warn)
-def _warn(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    unsupported(OutputCall("warnings.warn"))
 
 
 @models(polyfills.logging.speak)

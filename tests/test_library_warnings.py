@@ -1,0 +1,239 @@
+"""``warnings.catch_warnings`` in compiled functions."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from programs import check, tensor
+
+
+@pytest.fixture(autouse=True)
+def _filters():
+    """A test leaves them as they were."""
+    before = list(warnings.filters)
+    yield
+    assert warnings.filters == before
+
+
+def test_nothing_warns():
+    def fn(x):
+        with warnings.catch_warnings():
+            y = x * 2
+        return y + 1
+
+    check(fn, tensor(3), operators=2)
+
+
+@pytest.mark.parametrize(
+    "silence",
+    [
+        lambda: warnings.simplefilter("ignore"),
+        lambda: warnings.simplefilter("ignore", category=UserWarning),
+        lambda: warnings.filterwarnings("ignore", message="abc.*", category=FutureWarning, append=True),
+        lambda: warnings.filterwarnings("error", "abc", DeprecationWarning, "mod", 3),
+        lambda: warnings.resetwarnings(),
+    ],
+)
+def test_filters_within(silence):
+    def fn(x):
+        with warnings.catch_warnings():
+            silence()
+            y = x * 2
+        return y + 1, len(warnings.filters)
+
+    check(fn, tensor(3), operators=2, graphs=1, breaks=None)
+
+
+def test_nested_and_empty():
+    def fn(x):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", RuntimeWarning)
+                y = x * 2
+            z = y + 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+        return z * 2
+
+    recorder = check(fn, tensor(3), operators=3)
+    names = [node.target.__name__ for node in recorder.graphs[0].graph.nodes if node.op == "call_function"]
+    assert names.count("enter_warnings") == 2
+
+
+def test_what_warns_is_ignored():
+    def fn(x):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.warn("unheard", stacklevel=2)
+            warnings.warn("unheard", DeprecationWarning)  # noqa: B028
+            y = x * 2
+        return y + 1
+
+    check(fn, tensor(3))
+
+
+def test_what_warns_is_heard():
+    def fn(x, heard):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            y = x * 2
+            warnings.warn("told", heard, stacklevel=1)
+        return y + 1
+
+    for heard in (UserWarning, RuntimeWarning, int):
+        check(fn, tensor(3), heard, graphs=None, breaks=None)
+
+
+def test_filters_that_raise():
+    def fn(x):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                y = x * 2
+                warnings.warn("told", stacklevel=1)
+        except UserWarning as error:
+            return y, str(error)
+
+    check(fn, tensor(3), graphs=None, breaks=None)
+
+
+def test_operators_that_warn():
+    def fn(x, w):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            y = torch.nn.functional.softmax(x)
+            y = y + w.to(torch.complex64).to(torch.float32)
+        return y + 1
+
+    def heard(x, w):
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            y = torch.nn.functional.softmax(x)
+        return y + 1 + w
+
+    check(fn, tensor(3, 3), tensor(3, 3, seed=1), graphs=None, breaks=None)
+    check(heard, tensor(3, 3), tensor(3, 3, seed=1), graphs=None, breaks=None)
+
+
+def test_records():
+    def fn(x):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            y = x * 2
+            warnings.warn("told", stacklevel=1)
+        return y + 1, [str(each.message) for each in found]
+
+    check(fn, tensor(3), graphs=None, breaks=None)
+
+
+def test_a_break_within():
+    def fn(x):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            y = x * 2
+            print("within", warnings.filters[0][0])
+            warnings.warn("unheard", stacklevel=1)
+            y = y + 1
+        return y * 3
+
+    check(fn, tensor(3), graphs=None, breaks=None)
+
+
+def test_left_by_an_exception():
+    def fn(x):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                y = x * 2
+                raise ValueError("left")
+        except ValueError as error:
+            return y + 1, str(error)
+
+    check(fn, tensor(3))
+
+
+def test_a_failure_on_the_data():
+    def fn(x, i):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return x[i] * 2
+
+    def handled(x, i):
+        try:
+            return fn(x, i)
+        except IndexError as error:
+            return str(error)[:5], [each[0] for each in warnings.filters[:1]]
+
+    for program in (fn, handled):
+        check(program, tensor(3), torch.tensor([1]), others=[(tensor(3), torch.tensor([7]))], graphs=None, breaks=None)
+
+
+def test_filters_without_catching_act_on_the_process():
+    def fn(x):
+        before = warnings.filters[:]
+        warnings.simplefilter("ignore")
+        y = x * 2
+        warnings.filters[:] = before
+        return y
+
+    check(fn, tensor(3), graphs=None, breaks=None)
+
+
+def test_in_functions_that_operators_run():
+    def fn(x):
+        def inner(row):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return row * 2
+
+        return torch.vmap(inner)(x)
+
+    check(fn, tensor(3, 3), graphs=None, breaks=None)
+
+
+def test_in_an_exit_stack():
+    def fn(x):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore")
+            y = x * 2
+        return y + 1
+
+    check(fn, tensor(3), graphs=None, breaks=None)
+
+
+def test_what_was_shown_once_is_shown_again():
+    def fn(x):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return x * 2
+
+    def shown(program):
+        registry = {}
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("default")
+            for _ in range(3):
+                warnings.warn_explicit("told", UserWarning, "file", 1, "module", registry)
+                program(tensor(3))
+        return len(found)
+
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    compiled(tensor(3))
+    assert shown(compiled) == shown(fn) == 3
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_in_a_compiler(backend):
+    def fn(x):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return (x * 2).sin()
+
+    compiled = dl.compile(fn, backend=backend, fullgraph=True)
+    torch.testing.assert_close(compiled(tensor(3)), fn(tensor(3)))
