@@ -325,7 +325,7 @@ class FrameCompiler:
             except BreakHere:
                 broke = True
         attempt.innermost = root  # what the code after the graph settles is its doing
-        _end_contexts(attempt, root.stack if broke else [])
+        _end_contexts(attempt, list(root.stacks()) if broke else [])
         takes_all = self.takes_all or self.fullgraph and not broke  # what it calls would be asked for a graph each
         if not attempt.graph.operators and not takes_all and _nothing_here(attempt, root):
             raise SkipFrame("there is nothing in it for a graph", loses=False)
@@ -447,7 +447,7 @@ def _end_contexts(attempt: Attempt, stack: list[VariableTracker]) -> None:
 
 def _load_contexts_before(cg: PyCodegen, root: RootTranslator) -> None:
     """Persistent changes of grad mode under no context on the stack are made before the stack is loaded."""
-    if not any(isinstance(value, ExitVariable) for value in root.stack):
+    if not any(isinstance(value, ExitVariable) for value in root.stacks()):
         cg.set_grad_mode(root.attempt.final_grad_mode)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -221,5 +223,53 @@ def test_attention_backends_left_by_an_exception():
                 raise ValueError("x")
         except ValueError:
             return a, F.scaled_dot_product_attention(q, q, a), torch.backends.cuda.flash_sdp_enabled()
+
+    check(fn, tensor(1, 2, 4, 8), graphs=2, breaks=1)
+
+
+@pytest.mark.parametrize("limit", [1, 8])
+def test_autocast_within_inference_mode(limit):
+    def fn(x):
+        with torch.inference_mode():
+            with torch.autocast("cpu", torch.bfloat16):
+                y = x @ x
+                print("within", torch.is_autocast_enabled("cpu"))
+                z = x @ x
+            w = x @ x
+            print("left", torch.is_autocast_enabled("cpu"))
+        return y, z, w, x @ x, torch.is_autocast_enabled("cpu"), torch.is_inference_mode_enabled()
+
+    def cut(x, n):
+        with torch.inference_mode():
+            with torch.autocast("cpu", torch.bfloat16):
+                print("within", torch.is_autocast_enabled("cpu"))
+                z = x @ x * n
+        return z, x @ x, torch.is_autocast_enabled("cpu")
+
+    check(fn, tensor(3, 3, grad=True), graphs=None, breaks=None)
+    with dl.config.patch(recompile_limit=limit), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        others = [(tensor(3, 3), text) for text in (True, 2, 2.5)]
+        check(cut, tensor(3, 3), 1, graphs=None, breaks=None, others=others)
+
+
+def test_inference_mode_within_autocast():
+    def fn(x):
+        with torch.autocast("cpu", torch.bfloat16), torch.inference_mode():
+            y = x @ x
+            print("within", torch.is_autocast_enabled("cpu"))
+            z = x @ x
+        return y, z, x @ x, torch.is_autocast_enabled("cpu")
+
+    check(fn, tensor(3, 3, grad=True), graphs=2, breaks=1)
+
+
+def test_autocast_within_attention_backends():
+    def fn(q):
+        with sdpa_kernel(SDPBackend.MATH), torch.autocast("cpu", torch.bfloat16):
+            a = F.scaled_dot_product_attention(q, q, q)
+            print("within")
+            b = q @ q.transpose(-1, -2)
+        return a, b, q @ q.transpose(-1, -2), torch.backends.cuda.flash_sdp_enabled()
 
     check(fn, tensor(1, 2, 4, 8), graphs=2, breaks=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Iterator
 from traceback import FrameSummary
 from typing import Any, NoReturn
 
@@ -11,7 +12,8 @@ from .. import config
 from ..bytecode import decode
 from ..codegen import PyCodegen
 from ..exc import InternalError, Unsupported
-from ..reasons import InlineLimit, UnsupportedOpcode, UnsupportedOperation
+from ..reasons import InlineLimit, UncaughtException, UnsupportedOpcode, UnsupportedOperation
+from ..skip import is_polyfill
 from ..variables import kinds  # noqa: F401  (registers them)
 from ..variables.arguments import bind_arguments
 from ..variables.base import Args, Exhausted, Kwargs, NotConstant, ObservedException, VariableTracker, unsupported
@@ -199,6 +201,10 @@ class InstructionTranslator(Operations):
         before = self.graph.operators
         try:
             callee.run()
+        except ObservedException as observed:
+            if observed.error.source is not None and not is_polyfill(code):  # its traceback takes the frame in
+                unsupported(UncaughtException(observed.error.describe()))
+            raise
         except Unsupported as error:
             callee.note_place(error)
             enters = is_tail and (self.graph.operators > before or goes_on_inside(self))
@@ -326,6 +332,12 @@ class StoppingTranslator(InstructionTranslator):
         self.break_at = break_at
         self.callee: InstructionTranslator | None = None
         """The inlined frame that stops."""
+
+    def stacks(self) -> Iterator[VariableTracker]:
+        """What is on the stacks of the frames that stopped, outermost first."""
+        yield from self.stack
+        if isinstance(self.callee, StoppingTranslator):
+            yield from self.callee.stacks()
 
     def step(self, instruction: Any) -> None:
         if self.break_at and self.steps == self.break_at[0] and len(self.break_at) == 1:

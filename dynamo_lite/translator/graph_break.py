@@ -45,7 +45,7 @@ _KEPT = "___kept{}"
 _PREVIOUS = "___previous{}"
 """What was handled before a handler of the frame was entered."""
 SELF = "___self"
-_ERROR = "___error"
+ERROR = "___error"
 CLOSURE = "___closure"
 ARGUMENTS = "___arguments"
 """Those of the resume function that the call under way is to return from."""
@@ -77,7 +77,7 @@ class ResumePoint:
         stack = [STACK.format(at) for at in range(self.depth) if at not in made]
         first = [] if self.first is None else [self.first]
         rest = [name for name in self.names if name != self.first]
-        error = [_ERROR] if self.raising else []
+        error = [ERROR] if self.raising else []
         callee = [CLOSURE, ARGUMENTS] if self.callee is not None else []
         return [*first, *stack, *callee, *rest, *error]
 
@@ -102,6 +102,11 @@ class ResumeCodes:
 
     def info(self, code: types.CodeType) -> ResumeInfo | None:
         return self._infos.get(id(code))
+
+    def raises(self, code: types.CodeType) -> bool:
+        """Whether a resume function begins by raising the error that is its last argument."""
+        info = self.info(code)
+        return info is not None and info.point.raising
 
     def get(self, original: types.CodeType, point: ResumePoint) -> types.CodeType:
         key = (id(original), point)
@@ -167,15 +172,16 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
         if at in point.handled:
             prologue += [emit.make("PUSH_EXC_INFO"), emit.pop_top()]
     callee = point.callee
+    raises_anyway = callee is not None and RESUME_CODES.raises(callee.code)
     if point.raising and callee is not None:
         callee = raises_in(callee)
     if point.raising and callee is None:
-        prologue += [emit.load_fast(_ERROR), emit.make("DELETE_FAST", _ERROR)]
+        prologue += [emit.load_fast(ERROR), emit.make("DELETE_FAST", ERROR)]
         again = emit.make("RERAISE", 0)
         again.handler = start.handler
         prologue.append(again)
     elif callee is not None:
-        calls = _callee_call(callee, point.raising)
+        calls = _callee_call(callee, point.raising, raises_anyway)
         again = calls[-1]
         for instruction in calls:
             instruction.handler = start.handler
@@ -232,13 +238,16 @@ def _raise_unbound(name: str) -> list[Instruction]:
     return [*error, emit.make("RAISE_VARARGS", 1)]
 
 
-def _callee_call(callee: ResumeFunction, raising: bool) -> list[Instruction]:
-    """Call the callee's resume function in the place of the call that was under way."""
-    given = [ARGUMENTS, *([_ERROR] if raising else [])]
+def _callee_call(callee: ResumeFunction, raising: bool, raises_anyway: bool) -> list[Instruction]:
+    """Call the callee's resume function in the place of the call that was under way. ``raises_anyway``: the last of its
+    arguments is an error already, for another one to be raised instead."""
+    given = [ARGUMENTS, *([ERROR] if raising else [])]
     make = emit.call_function([emit.load_const(callee)], [[emit.load_fast(CLOSURE)]])
     found = [emit.push_null(), *make, emit.load_fast(ARGUMENTS)]
+    if raising and raises_anyway:
+        found += [emit.load_const(slice(None, -1)), emit.make("BINARY_SUBSCR")]
     if raising:
-        found += [emit.load_fast(_ERROR), emit.make("BUILD_TUPLE", 1), emit.binary_op("+")]
+        found += [emit.load_fast(ERROR), emit.make("BUILD_TUPLE", 1), emit.binary_op("+")]
     found += [emit.make("DELETE_FAST", name) for name in (CLOSURE, *given)]
     return [*found, emit.make("CALL_FUNCTION_EX", 0)]
 
@@ -296,6 +305,17 @@ class BrokenFrame:
         if name in self.tx.cells:
             return SELF
         return name if name in self.tx.locals else (SELF if SELF in self.tx.locals else None)
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether a handler of the program's covers the instruction."""
+        return self.source[self.index].handler is not None
+
+    @property
+    def handler_depth(self) -> int:
+        """How much of the stack that wants."""
+        handler = self.source[self.index].handler
+        return 0 if handler is None else handler.depth
 
     def live(self) -> frozenset[str]:
         live = live_locals(self.original)
@@ -367,18 +387,22 @@ class FrameBreaker(BrokenFrame):
         self.cg = cg
         self.cells = {name: f"___cell_{name}" for name in root.cells if name not in root.code.co_freevars}
 
-    def restore(self) -> None:
-        """Stack, then locals: everything is loaded before anything is stored, for loads read the arguments."""
+    def restore(self, keep_all: bool = False, inside: Callable[[], None] | None = None) -> None:
+        """Stack, then locals: everything is loaded before anything is stored, for loads read the arguments.
+
+        ``keep_all``: handlers want the whole stack; ``inside``: loads what is deeper than the stack."""
         cg, tx = self.cg, self.tx
-        handler = self.source[self.index].handler
+        kept = len(tx.stack) if keep_all else self.handler_depth
         for at, value in enumerate(tx.stack):
             if at in self.handled:
                 self._load_handled(at, value)
                 continue
             cg.load(value)
-            if handler is not None and at < handler.depth and at not in self.nulls:
+            if at < kept and at not in self.nulls:
                 cg.copy_top()
                 cg.store_fast(_KEPT.format(at))
+        if inside is not None:
+            inside()
         names: list[str] = []
 
         def load(name: str, value: VariableTracker) -> None:
@@ -497,24 +521,32 @@ class FrameBreaker(BrokenFrame):
                 cg.load_fast(_KEPT.format(at))
             cg.store_fast(STACK.format(at))
 
-    def return_call(self, callee: ResumeFunction, loads: Mapping[str, Callable[[], None]]) -> None:
-        """Return a continuation that makes the call which is under way."""
+    def return_call(
+        self, callee: ResumeFunction, loads: Mapping[str, Callable[[], None]], landed: bool = False
+    ) -> None:
+        """Return a continuation that makes the call which is under way. ``landed``: its stack is in locals already."""
         depth = len(self.tx.stack)
-        self._put_stack_away(depth)
+        if not landed:
+            self._put_stack_away(depth)
         bound = self.bound - set(self.cells)
         self.return_resume(self.resume_point(self.index, depth, self.nulls, bound, callee=callee), loads)
 
     def handle(self, covered: list[Instruction]) -> None:
         """Where the instruction raises into a handler of the program: go on in a function that raises it again."""
-        handler = self.source[self.index].handler
-        if handler is None:
-            return
-        landing = emit.store_fast(_ERROR)
+        if self.is_covered:
+            self.land(covered, self.handler_depth)
+            self._return_resume(self.index, self.handler_depth, self.nulls, raising=True)
+
+    def land(self, covered: list[Instruction], depth: int, inside: Callable[[], None] | None = None) -> None:
+        """Go on here where one of these raises, with the stack up to a depth in locals. ``inside``: leaves the contexts
+        that are deeper than the stack."""
+        landing = emit.store_fast(ERROR)
         shared = Handler(landing, 0, False)
         for instruction in covered:
             instruction.handler = shared
         self.cg.add(landing)
-        depth = handler.depth
+        if inside is not None:
+            inside()
         if self.handled:
             self.cg.load_fast(_PREVIOUS.format(min(self.handled)))
             self.cg.op("POP_EXCEPT")
@@ -526,7 +558,6 @@ class FrameBreaker(BrokenFrame):
             elif at not in self.nulls:
                 self.cg.load_fast(_KEPT.format(at))
                 self.cg.store_fast(STACK.format(at))
-        self._return_resume(self.index, depth, self.nulls, raising=True)
 
     def _return_resume(self, index: int, depth: int, nulls: set[int], raising: bool) -> None:
         self.return_resume(self.resume_point(index, depth, nulls, self.bound - set(self.cells), raising))
@@ -543,7 +574,7 @@ class FrameBreaker(BrokenFrame):
                 loads[name]()
                 continue
             cg.load_fast(name)
-            if name == _ERROR:  # its traceback holds this frame
+            if name == ERROR:  # its traceback holds this frame
                 cg.op("DELETE_FAST", name)
         cg.add(*emit.call(len(arguments) + 1, ()))
         cg.add(emit.return_value())

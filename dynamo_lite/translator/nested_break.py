@@ -5,8 +5,9 @@ returns a continuation: a resume function of the root, which goes on by calling 
 call that was under way, and so on inwards. It is traced as a whole: the rest of the callees is in one graph with what
 comes after them.
 
-Only calls whose result is what the callee returns are entered, and only where no handler of a callee covers the place;
-a break elsewhere is one at the call.
+Where the instruction raises into a handler of a callee, the innermost resume function raises it again. Only calls whose
+result is what the callee returns are entered, and only where no callee is handling an exception; a break elsewhere is
+one at the call.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from .. import _C
 from ..bytecode import Instruction, assemble, decode, effect, emit
 from ..codegen import PyCodegen, Unreconstructable
 from ..variables.base import VariableTracker
-from ..variables.context import ExitVariable
 from ..variables.exception import HandledVariable
 from ..variables.function import ResumeFunction
 from .graph_break import (
     ARGUMENTS,
     CLOSURE,
+    ERROR,
     RESUME_CODES,
     SELF,
     STACK,
@@ -66,14 +67,22 @@ def can_break_inside(tx: Any, path: tuple[int, ...]) -> bool:
     deeper, inside of what that calls."""
     instruction = tx.current
     original, index = origin_of(tx.code, instruction.index)
-    if why_unbroken(original, index) is not None or original.co_flags & CO_GENERATOR or instruction.handler is not None:
+    if why_unbroken(original, index) is not None or original.co_flags & CO_GENERATOR:
         return False
-    if any(isinstance(value, (HandledVariable, ExitVariable)) for value in tx.stack):
+    if any(isinstance(value, HandledVariable) for value in tx.stack):
         return False
     if path:
         return True
     may_be_super = "__class__" in original.co_freevars and instruction.opname == "CALL" and instruction.arg == 0
     return (instruction.opname in _OPERANDS or _tests_truth(instruction)) and not may_be_super
+
+
+def _seen_from_inside(error: BaseException, frames: int) -> BaseException:
+    """An error as its own frame would see it: without the outer ones in its traceback."""
+    trace = error.__traceback__
+    for _ in range(frames):
+        trace = trace and trace.tb_next
+    return BaseException.with_traceback(error, trace)
 
 
 def break_inside(cg: PyCodegen, root: Any) -> None:
@@ -100,7 +109,7 @@ class _Callee(BrokenFrame):
     def load(self, cg: PyCodegen) -> None:
         tx = self.tx
         for at, value in enumerate(tx.stack):
-            if isinstance(value, (HandledVariable, ExitVariable)):
+            if isinstance(value, HandledVariable):
                 raise Unreconstructable(value)
             name = None if value is NULL else self._keep(cg, partial(cg.load, value))
             if at >= self.depth:
@@ -209,14 +218,42 @@ class _NestedBreaker:
 
     def emit(self) -> None:
         cg = self.cg
-        for callee in self.callees:
-            callee.load(cg)
-        self.root.restore()
+        covers = any(callee.is_covered for callee in self.callees)
+        self.root.restore(covers, self._load_callees)
         start = len(cg.body)
         self._run_natively()
         covered = cg.body[start:]
         self._continue()
-        self.root.handle(covered)
+        if covers:
+            self.root.land(covered, len(self.root.tx.stack), self._suspend)
+            self._raise_inside()
+        else:
+            self.root.handle(covered)
+
+    def _load_callees(self) -> None:
+        for callee in self.callees:
+            callee.load(self.cg)
+
+    def _suspend(self) -> None:
+        """Leave the callees' contexts that are entered again."""
+        for callee in reversed(self.callees):
+            for at in sorted(callee.contexts, reverse=True):
+                self.cg.load_fast(callee.where[STACK.format(at)])
+                self.cg.call_method_of_top("suspend")
+                self.cg.pop_top()
+
+    def _raise_inside(self) -> None:
+        """Return a continuation of all the frames, the innermost raising what its instruction raised."""
+        cg, frame = self.cg, self.innermost
+        cg.call(_seen_from_inside, [lambda: cg.load_fast(ERROR), lambda: cg.load_const(len(self.callees))])
+        cg.store_fast(ERROR)
+        point = frame.resume_point(frame.index, frame.handler_depth, frame.nulls, set(frame.where), raising=True)
+        self._return(point, {ERROR: self._hand_error_on}, landed=True)
+
+    def _hand_error_on(self) -> None:
+        """Its traceback holds this frame."""
+        self.cg.load_fast(ERROR)
+        self.cg.op("DELETE_FAST", ERROR)
 
     def _run_natively(self) -> None:
         """Call the outermost of the functions that look like the callees."""
@@ -265,15 +302,19 @@ class _NestedBreaker:
 
     def _resume_at(self, index: int, depth: int, nulls: set[int]) -> None:
         """Return a continuation of all the frames, the innermost at an index of its code."""
+        self._suspend()
+        self._return(self.innermost.point(index, depth, nulls, None), {})
+
+    def _return(self, point: ResumePoint, given: dict[str, Callable[[], None]], landed: bool = False) -> None:
+        """The same, the innermost from a point on. ``given``: loads its arguments that are in no frame."""
         frame = self.innermost
-        point = frame.point(index, depth, nulls, None)
-        loads = self._loads(frame, point, {})
+        loads = self._loads(frame, point, given)
         function = frame.resume_function(point)
         for callee in reversed(self.callees[:-1]):
             point = callee.point(callee.index, callee.depth, callee.nulls, function)
             loads = self._loads(callee, point, loads)
             function = callee.resume_function(point)
-        self.root.return_call(function, loads)
+        self.root.return_call(function, loads, landed)
 
     def _loads(
         self, callee: _Callee, point: ResumePoint, inner: dict[str, Callable[[], None]]

@@ -264,13 +264,22 @@ class Exit:
         self.entered = entered
 
     def __call__(self, *error: Any) -> None:
+        """Autocast stays as it is: one that began before this was entered again may have ended since."""
+        casts = [(device, torch.is_autocast_enabled(device)) for device in _AUTOCAST_DEVICES]
         self.leave(self.entered)
+        for device, enabled in casts:
+            if torch.is_autocast_enabled(device) is not enabled:
+                torch.set_autocast_enabled(device, enabled)
 
     def suspend(self) -> None:
-        """Leave it with the grad mode as it is."""
+        """Leave it with the grad mode as it is: what is deeper goes on."""
         now = torch.is_grad_enabled()
-        self.leave(self.entered)
+        self()
         torch._C._set_grad_enabled(now)
+
+
+_DEVICES = ("cpu", "cuda", "xpu", "mps", "hpu", "mtia", "xla", "ipu", "privateuseone")
+_AUTOCAST_DEVICES = tuple(filter(torch.amp.is_autocast_available, _DEVICES))
 
 
 @dataclass(frozen=True)
@@ -427,7 +436,8 @@ class LeftAutocast(AutocastVariable):
 def _leave_found(tx: Any, manager: AutocastVariable) -> VariableTracker:
     """One that a ``with`` entered before a break."""
     assert manager.source is not None
-    if any(not each.ends_with_graph for each in tx.attempt.contexts) or tx.graph.bodies:
+    inside = (each for each in tx.attempt.contexts if not each.ends_with_graph)
+    if any(isinstance(each, (InferenceVariable, AutocastVariable)) for each in inside) or tx.graph.bodies:
         unsupported(UnsupportedContext(f"{manager.describe()} (left by an explicit call)"))
     for name in _BEFORE:
         if name not in manager.value.__dict__:
