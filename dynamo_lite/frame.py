@@ -438,7 +438,7 @@ def _end_contexts(attempt: Attempt, stack: list[VariableTracker]) -> None:
         if context in attempt.made_at:
             raise Unreconstructable(context)
     for value in reversed(stack):
-        if isinstance(value, ExitVariable) and isinstance(value.of, GraphContextVariable):
+        if isinstance(value, ExitVariable) and isinstance(value.of, GraphContextVariable) and not value.called:
             value.of.leave_graph(attempt.graph)
     for context in reversed(attempt.contexts):
         if context.ends_with_graph:

@@ -110,3 +110,37 @@ def test_an_attribute_that_was_deleted_comes_back_last():
     thing = Holder()
     thing.error = 1
     check(fn, tensor(2), thing)
+
+
+def test_tracebacks_of_exceptions_that_were_found():
+    def lines(error):
+        return [(each.name, each.lineno) for each in traceback.extract_tb(error.__traceback__)]
+
+    def inner(x, error):
+        y = x * 2
+        if error is not None:
+            raise error
+        return y
+
+    def fn(x, error):
+        found = []
+        try:
+            y = x + 1
+            raise error
+        except ValueError as caught:
+            found.append(lines(caught))
+        try:
+            y = inner(y, error)
+        except ValueError as caught:
+            found.append(lines(caught))
+            try:
+                raise caught
+            except ValueError:
+                found.append(lines(error))
+        return y, found, len(lines(error))
+
+    def program():
+        error = ValueError("found")
+        return lambda x: fn(x, error)
+
+    check(program, tensor(3), graphs=None, breaks=None, build=True)

@@ -264,6 +264,31 @@ def test_inference_mode_within_autocast():
     check(fn, tensor(3, 3, grad=True), graphs=2, breaks=1)
 
 
+def test_devices():
+    def inner(x):
+        with torch.device("meta"):
+            a = torch.ones(3)
+            with torch.device("cpu"):
+                b = torch.ones(3) + x
+                print("within", torch.ones(1).device, torch.get_default_device())
+                b = b + torch.ones(3)
+            c = torch.ones(3)
+            if x.shape[0] == 1:
+                raise ValueError(torch.ones(1).device.type)
+        return a, b, c, torch.ones(3)
+
+    def fn(x):
+        y = x * 2
+        try:
+            return inner(y), torch.ones(3)
+        except ValueError as error:
+            return y, str(error), torch.ones(2)
+
+    check(fn, tensor(3), graphs=2, breaks=1)
+    for size in (1, 4):
+        check(fn, tensor(size), graphs=None, breaks=None)
+
+
 def test_autocast_within_attention_backends():
     def fn(q):
         with sdpa_kernel(SDPBackend.MATH), torch.autocast("cpu", torch.bfloat16):
@@ -273,3 +298,34 @@ def test_autocast_within_attention_backends():
         return a, b, q @ q.transpose(-1, -2), torch.backends.cuda.flash_sdp_enabled()
 
     check(fn, tensor(1, 2, 4, 8), graphs=2, breaks=1)
+
+
+@pytest.mark.parametrize("index", range(6))
+def test_left_by_an_exception_that_was_found(index):
+    make = (
+        torch.no_grad,
+        torch.inference_mode,
+        lambda: torch.autocast("cpu", torch.bfloat16),
+        lambda: torch.device("meta"),
+        lambda: sdpa_kernel(SDPBackend.MATH),
+        lambda: torch.profiler.record_function("part"),
+    )[index]
+    seen = []
+
+    def fn(x, error):
+        with make():
+            y = x @ x
+            if error is not None:
+                raise error
+        return y
+
+    def around(x, error):
+        try:
+            return fn(x, error)
+        finally:
+            seen.append((torch.backends.cuda.flash_sdp_enabled(), torch._C._len_torch_function_stack()))
+
+    for error in (None, ValueError("found")):
+        for program in (fn, around):
+            check(program, tensor(3, 3, grad=True), error, graphs=None, breaks=None)
+    assert set(seen) == {(True, 0)}

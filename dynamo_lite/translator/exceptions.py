@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..variables.base import ObservedException, VariableTracker
+from ..reasons import UncaughtException
+from ..variables.base import ObservedException, VariableTracker, unsupported
 from ..variables.class_checks import guarded_derives
 from ..variables.classes import ClassVariable
 from ..variables.constant import ConstantVariable
@@ -32,6 +33,8 @@ def raise_varargs(tx: Any, instruction: Any) -> None:
         raise ObservedException(tx.handled)
     cause = tx.pop() if instruction.arg == 2 else None
     error = _exception(tx, tx.pop())
+    if error.source is not None:  # its traceback takes the place in
+        unsupported(UncaughtException(error.describe()))
     if cause is not None:
         if not tx.is_none(cause):
             cause = _exception(tx, cause)

@@ -472,12 +472,21 @@ class AttentionVariable(SuspendedVariable):
         cg.call(_attention, [lambda each=each: cg.load_const(each) for each in self.arguments])
 
 
-class DeviceVariable(GraphContextVariable):
+def _leave_device(device: torch.device) -> None:
+    device.__exit__(None, None, None)
+
+
+class DeviceVariable(SuspendedVariable):
     """``with torch.device(...)``. It leaves no node: `record` gives its device to what makes tensors."""
 
     __slots__ = ()
+    make = torch.device
+
+    def nodes(self) -> Any:
+        return torch.device.__enter__, self.arguments, _leave_device
 
     def enter(self, tx: Any) -> None:
+        self.before = torch.is_grad_enabled()
         self.entered = DeviceContext(self.value)
         self.entered.__enter__()
         tx.attempt.contexts.append(self)
@@ -500,34 +509,40 @@ class DeviceVariable(GraphContextVariable):
 def as_context(manager: VariableTracker) -> VariableTracker:
     """What a ``with`` statement enters: a device is a constant otherwise."""
     if isinstance(manager, ConstantVariable) and type(manager.value) is torch.device:
-        return DeviceVariable(manager.value, ())
+        return DeviceVariable(manager.value, (manager.value,))
     return manager
 
 
 class ExitVariable(VariableTracker):
     """The bound ``__exit__`` that ``with`` keeps on the stack. Loading it in new code enters the context there."""
 
-    __slots__ = ("of",)
+    __slots__ = ("of", "called")
     unshared = True
 
     def __init__(self, of: ContextVariable) -> None:
         self.source = None
         self.of = of
+        self.called = False
+        """It is on the stack still while an exception goes through, but does nothing more."""
 
     def python_type(self) -> type:
         return type(self.of.value.__exit__)
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         self.of.exit(tx)
+        self.called = True
         return ConstantVariable(None)
 
     @property
     def suspended(self) -> Entering | None:
         """What enters it again, where a break leaves it for a while."""
-        return self.of.entering if isinstance(self.of, SuspendedVariable) else None
+        return self.of.entering if isinstance(self.of, SuspendedVariable) and not self.called else None
 
     def reconstruct(self, cg: Any) -> None:
-        self.of.load_exit(cg)
+        if self.called:
+            cg.load_const(None)
+        else:
+            self.of.load_exit(cg)
 
 
 def make_context(tx: Any, cls: type, values: tuple[Any, ...], named: dict[str, Any] | None = None) -> VariableTracker:
