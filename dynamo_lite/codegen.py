@@ -11,6 +11,7 @@ import torch
 
 from . import _C
 from .bytecode import Handler, Instruction, emit
+from .draws import emit_draws, emit_states, emit_states_again
 from .exc import InternalError
 from .graph import GraphInput
 from .reasons import BreakReason, UnreconstructableValue
@@ -306,11 +307,17 @@ class PyCodegen:
         tensors: list[GraphInput],
         positions: Any,
         failed: list[Instruction],
+        again: bool,
         nobody_compiles: bool = False,
     ) -> list[Instruction]:
         """The new code: prologue, graph call with its results in locals, body. ``failed``: where the call raises to;
-        if empty, out of the frame. ``nobody_compiles``: the hook is off while the code runs."""
+        if empty, out of the frame. ``again``: and there the frame may be run once more. ``nobody_compiles``: the hook
+        is off while the code runs."""
         code = [*emit.prologue((), len(self.code.co_freevars))]
+        draws = self.attempt.draws
+        if again and graph_call is not None:
+            code.extend(self._emitted(lambda: emit_states(self, draws)))
+        code.extend(self._emitted(lambda: emit_draws(self, draws, load_formula)))
         wrong: list[Instruction] = []
         if graph_call is not None:
             if nobody_compiles and self.outputs and not (graph_call.captured or graph_call.keeps_state):
@@ -331,6 +338,10 @@ class PyCodegen:
             if instruction.positions is None:
                 instruction.positions = positions
         return code
+
+    def draws_again(self) -> list[Instruction]:
+        """What has the same random numbers drawn again."""
+        return self._emitted(lambda: emit_states_again(self, self.attempt.draws))
 
     def _emitted(self, load: Load) -> list[Instruction]:
         """What a loader adds to the body, apart from it."""

@@ -6,6 +6,7 @@ that it gets the program's bits; a check in C++ computes it likewise.
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Callable, Iterator
@@ -19,6 +20,8 @@ _EXACT = 1 << 53
 
 Leaf = Callable[[Any], list[Step]]
 """The instructions that read a symbol's or place's number."""
+Bounds = tuple[float, float]
+ANYTHING = (-math.inf, math.inf)
 
 
 class FormulaOperation(NamedTuple):
@@ -107,12 +110,30 @@ class Formula:
     """Of integer symbols."""
     operation: FormulaOperation | None = None
     operands: tuple[Formula, ...] = ()
+    drawn: Bounds | None = None
+    """Of a random number, which is drawn by the call itself: the least and the greatest that it may be."""
 
     @property
     def has_program(self) -> bool:
         """Whether a check can compute it."""
         own = self.operation is None or self.operation.name != ""
-        return own and all(each.has_program for each in self.operands)
+        return own and self.drawn is None and all(each.has_program for each in self.operands)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether a number that the call draws is in it: no check knows it."""
+        return self.drawn is not None or any(each.is_random for each in self.operands)
+
+    @property
+    def bounds(self) -> Bounds:
+        """Between what it is in every call, where random numbers decide that."""
+        if self.drawn is not None:
+            return self.drawn
+        if self.is_known:
+            return self.value, self.value
+        bounded = None if self.operation is None else _BOUNDED.get(self.operation.function)
+        found = ANYTHING if bounded is None else bounded(*(each.bounds for each in self.operands))
+        return ANYTHING if any(map(math.isnan, found)) else found
 
     @property
     def is_known(self) -> bool:
@@ -178,6 +199,23 @@ def apply(function: Callable[..., Any], *operands: Formula) -> Formula | None:
     return Formula(value, operation=operation, operands=operands)
 
 
+def decided(condition: Formula) -> bool | None:
+    """What a comparison gives in every call by the bounds of what it compares; None: they don't tell."""
+    operation = condition.operation
+    assert operation is not None
+    if operation.function is math.isfinite:
+        return True if all(map(math.isfinite, condition.operands[0].bounds)) else None
+    (low, high), (other_low, other_high) = (each.bounds for each in condition.operands)
+    compare = operation.function
+    if compare is operator.eq:
+        return False if high < other_low or other_high < low else None
+    if compare in (operator.gt, operator.ge):
+        always, never = compare(low, other_high), not compare(high, other_low)
+    else:
+        always, never = compare(high, other_low), not compare(low, other_high)
+    return always if always or never else None
+
+
 def same(formula: Formula) -> Formula:
     """That it is the float that it is now, bit for bit."""
     return Formula(True, operation=_SAME, operands=(formula, Formula(formula.value)))
@@ -203,3 +241,22 @@ def of_integer(expression: Any, value: int) -> Formula | None:
 def is_exact(value: float) -> bool:
     """Whether it is a float, or an integer that is one of them."""
     return isinstance(value, float) or abs(value) <= _EXACT
+
+
+def _ends(function: Callable[..., float]) -> Callable[..., Bounds]:
+    """Of a function that is monotone in each operand, rounded or not: its least and greatest are at ends of theirs."""
+
+    def bounds(*operands: Bounds) -> Bounds:
+        if not all(math.isfinite(end) for each in operands for end in each):
+            return ANYTHING
+        found = [function(*ends) for ends in itertools.product(*operands)]
+        return min(found), max(found)
+
+    return bounds
+
+
+_BOUNDED: dict[Callable[..., Any], Callable[..., Bounds]] = {
+    **{each: _ends(each) for each in (operator.add, operator.sub, operator.mul, operator.neg, float)},
+    **{each: _ends(each) for each in TO_INTEGER},
+    abs: lambda ends: (0.0 if ends[0] <= 0 <= ends[1] else min(map(abs, ends)), max(map(abs, ends))),
+}

@@ -208,9 +208,10 @@ class FrameCompiler:
             self.gives_scalars = False  # a compiler of kernels may ask for their values
             return self._compile(view)
         tensors = attempt.graph.inputs if graph_call is not None else []
-        failed = where_graph_raises(view.code, attempt.shows_failures, raising_code(view.code))
+        again = attempt.shows_failures
+        failed = where_graph_raises(view.code, again, raising_code(view.code), translation.cg.draws_again())
         self_contained = translation.broken is None
-        instructions = translation.cg.finish(graph_call, tensors, translation.positions, failed, self_contained)
+        instructions = translation.cg.finish(graph_call, tensors, translation.positions, failed, again, self_contained)
         if not attempt.guards.answers.hold():  # the backend registered a class
             attempt.close()
             return _C.PASS

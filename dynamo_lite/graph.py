@@ -177,6 +177,8 @@ class GraphBuilder:
         """Operators that wrote, or may have written, into tensors."""
         self.fails_handled = False
         """Whether it checks data, or has an operator under a handler of the program's that may fail on the data."""
+        self.may_fail = False
+        """Whether it has any operator that may."""
         self.handled_failure = ""
         """The first of those that a handler of the program's covers; empty: none."""
         self._initial_grad_mode = self._grad_mode = torch.is_grad_enabled()

@@ -108,6 +108,18 @@ class DataDependentValue(BreakReason):
 
 
 @dataclass(frozen=True)
+class RandomValue(BreakReason):
+    may_be_of_numbers = False
+    number: str
+
+    def what(self) -> str:
+        return f"what the program does hangs on the random number {self.number}, which is another in each call"
+
+    def hint(self) -> str:
+        return "choose by random numbers outside of the compiled function, or in tensors with torch.where"
+
+
+@dataclass(frozen=True)
 class OperatorFailed(BreakReason):
     operator: str
     error: str

@@ -116,9 +116,12 @@ def _to_raise(error: BaseException, name: str) -> BaseException | None:
 _TO_RAISE = _C.GraphCall(_to_raise)  # nothing that it calls is compiled
 
 
-def where_graph_raises(code: types.CodeType, again: bool, inside: types.CodeType | None) -> list[Instruction]:
+def where_graph_raises(
+    code: types.CodeType, again: bool, inside: types.CodeType | None, restores: Iterable[Instruction]
+) -> list[Instruction]:
     """Where the graph's call raises to; nothing if that is out of the frame. ``again``: ``code`` is run as it is, with
-    the frame's arguments. ``inside``: what raises an error where the frame goes on (`raising_code`)."""
+    the frame's arguments, after ``restores``. ``inside``: what raises an error where the frame goes on
+    (`raising_code`)."""
     if not again and inside is None:
         return []
     block = [emit.store_fast(_ERROR)]
@@ -131,7 +134,7 @@ def where_graph_raises(code: types.CodeType, again: bool, inside: types.CodeType
         block += emit.call_function([emit.load_const(_TO_RAISE)], asked)
         block += [emit.store_fast(_ERROR), emit.load_fast(_ERROR), emit.jump_if_not_none(raises[0])]
         count = code.co_argcount + code.co_kwonlyargcount + (code.co_flags & _VARIADIC).bit_count()
-        block += _continue(_as_it_is(code, count), code.co_varnames[:count])
+        block += [*restores, *_continue(_as_it_is(code, count), code.co_varnames[:count])]
     return [*block, *raises]
 
 

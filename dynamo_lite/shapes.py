@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,9 +17,12 @@ from typing import Any, NamedTuple
 import torch
 import torch._guards
 
-from .exc import ConstraintViolation
-from .expressions import NoProgram, Step, compile_expression
-from .formulas import Formula, apply, of_integer, same
+from .conditions import checkable_parts, integer_roots, of_floats, printer, sympy_module
+from .draws import Draw
+from .exc import ConstraintViolation, Unsupported
+from .expressions import Step
+from .formulas import Bounds, Formula, decided, of_integer, same
+from .reasons import RandomValue
 from .source import Source
 
 SYMBOLIC: tuple[type, ...] = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -70,6 +72,10 @@ class Place:
 
     def __str__(self) -> str:
         return _PLACE_NAMES[self.kind].format(self.source, self.dim)
+
+    def load(self, cg: Any) -> None:
+        """Emit what leaves an ``int`` or ``float`` on the stack."""
+        cg.load_source(self.source)
 
     def instruction(self, value: int) -> Step:
         """How a symbolic program reads it; ``value``: which of the program's values the source is."""
@@ -391,6 +397,8 @@ class Symbols:
         """Those that only facts have."""
         self._by_source: dict[Source, torch.SymInt] = {}
         self._floats: dict[Source, Formula] = {}
+        self._drawn: dict[Any, torch.SymInt] = {}
+        """Symbols of random numbers, and what stands for them."""
         self.has_floats = False
         """Whether there are formulas of floats."""
         self._scalars: dict[Formula, torch.SymFloat] = {}
@@ -404,7 +412,7 @@ class Symbols:
 
     def close(self) -> None:
         """torch remembers answers of each ``ShapeEnv``, and with them that itself, for as long as there is room."""
-        if self.there_are or self._scalars:
+        if self.there_are or self._scalars or self._drawn:
             for method in vars(type(self.env)).values():
                 if hasattr(method, "cache_clear"):
                     method.cache_clear()
@@ -452,6 +460,31 @@ class Symbols:
             self._ranges.append((expression, self.env.var_to_range[expression]))
         self._numbers.append((number, place, value))
 
+    def draw(self, draw: Draw, value: float, bounds: Bounds) -> Formula:
+        """The formula of a random number that the call draws."""
+        self.has_floats = True
+        return Formula(value, place=draw, drawn=bounds)
+
+    def drawn(self, formula: Formula) -> torch.SymInt:
+        """A symbol for a random integer, or one that is made of random numbers."""
+        found = self._of_random(self.env.create_unbacked_symint())
+        symbol = found.node.expr
+        low, high = (end if math.isfinite(end) else math.copysign(_LARGE, end) for end in formula.bounds)
+        self.env.constrain_symbol_range(symbol, compiler_min=int(low), compiler_max=int(high))
+        self.places[symbol] = Computed(formula)
+        self._drawn[symbol] = found
+        self.of_data.add(symbol)
+        return found
+
+    def _of_random(self, number: Any) -> Any:
+        """A new symbol, of which nothing is known but its range."""
+        self.env.pending_fresh_unbacked_symbols.remove(number.node.expr)
+        return number
+
+    def formula_drawn(self, expression: Any) -> Formula | None:
+        """What a symbol stands for, if it is such an integer."""
+        return self.places[expression].formula if expression in self._drawn else None
+
     def float(self, source: Source, value: float) -> Formula:
         """The formula of a float that a call brings."""
         self.has_floats = True
@@ -467,6 +500,8 @@ class Symbols:
 
     def computed(self, formula: Formula) -> torch.SymInt:
         """A symbol for an integer that is computed of floats."""
+        if formula.is_random:
+            return self.drawn(formula)
         place = Computed(formula)
         dynamic = symbolic_shapes().DimDynamic.DYNAMIC
         name = self._named(self._name(place))
@@ -476,7 +511,9 @@ class Symbols:
 
     def scalar(self, formula: Formula) -> torch.SymFloat | None:
         """A symbol for a float that an operator is given; None where there is none."""
-        if not formula.has_program or not math.isfinite(formula.value):
+        if formula.is_random and formula not in self._scalars:
+            self._scalars[formula] = self._of_random(self.env.create_unbacked_symfloat())
+        elif not formula.is_random and not formula.has_program or not math.isfinite(formula.value):
             return None
         found = self._scalars.get(formula)
         if found is None:
@@ -512,6 +549,7 @@ class Symbols:
 
     def settle(self, formula: Formula) -> None:
         """A float is the same in every call: where it is made of integers alone, these are."""
+        self._refuse_random(formula)
         self.settled.add(formula)
         leaves = list(formula.leaves())
         if all(leaf.place is None for leaf in leaves):
@@ -522,14 +560,28 @@ class Symbols:
 
     def require(self, condition: Formula, truth: bool = True) -> None:
         """Assume that a comparison of floats gives this; where no check computes it, that they are what they are."""
+        if condition.is_random and decided(condition) is truth:
+            return
+        self._refuse_random(condition)
         if condition.has_program:
             self._required.append((condition, truth))
         else:
             for leaf in condition.leaves():
                 self.settle(leaf)
 
+    def refuse_drawn(self, number: Any) -> None:
+        """Break the graph where random numbers decide what a number, or a truth value, is."""
+        for symbol in number.node.expr.free_symbols & self._drawn.keys():
+            self._refuse_random(self.places[symbol].formula)
+
+    def _refuse_random(self, formula: Formula) -> None:
+        if formula.is_random:
+            raise Unsupported(RandomValue(self.formula_text(formula)))
+
     def number_of(self, symbol: Any) -> torch.SymInt:
         """A symbol as a number."""
+        if symbol in self._drawn:
+            return self._drawn[symbol]
         return self.env.create_symintnode(symbol, hint=self._hints[symbol])
 
     def hint(self, symbol: Any) -> int:
@@ -555,6 +607,10 @@ class Symbols:
 
     def hangs_on_data(self, number: Any) -> bool:
         return not self.of_data.isdisjoint(number.node.expr.free_symbols)
+
+    def has_places(self, number: Any) -> bool:
+        """Whether a call finds all that it hangs on before the graph runs."""
+        return self.places.keys() >= number.node.expr.free_symbols
 
     def note_guards(self, translator: Any) -> None:
         """What the ``ShapeEnv`` has come to assume since the last time is the doing of this translator's place (None:
@@ -587,7 +643,7 @@ class Symbols:
         """Symbols that have one value in every call that the facts let through."""
         bounds = {symbol: self.env.bound_sympy(symbol) for symbol, _ in self._ranges}
         found = {symbol: each.lower for symbol, each in bounds.items() if each.is_singleton()}
-        waiting = [fact for fact in self._all_parts() if isinstance(fact, _sympy().Eq)]
+        waiting = [fact for fact in self._all_parts() if isinstance(fact, sympy_module().Eq)]
         while waiting:  # one that is settled may settle another
             known = dict(found)
             left = []
@@ -598,7 +654,7 @@ class Symbols:
                     left.append(fact)
                     continue
                 for symbol in symbols:
-                    values = _integer_roots(difference, symbol)
+                    values = integer_roots(difference, symbol)
                     if symbol in bounds:
                         values = [each for each in values if bounds[symbol].lower <= each <= bounds[symbol].upper]
                     if len(values) == 1:
@@ -636,7 +692,7 @@ class Symbols:
         scalars = self._scalar_formulas
         for condition in self._conditions():
             if scalars.keys().isdisjoint(condition.free_symbols):
-                found.update(dict.fromkeys(_parts(condition, self._hints)))
+                found.update(dict.fromkeys(checkable_parts(condition, self._hints)))
         return found
 
     def _of_scalars(self) -> Iterator[tuple[Formula, bool]]:
@@ -647,14 +703,14 @@ class Symbols:
                 yield same(formula), True
         for condition in self._conditions() if scalars else ():
             if not scalars.keys().isdisjoint(condition.free_symbols):
-                yield from _of_floats(condition, scalars, self._hints)
+                yield from of_floats(condition, scalars, self._hints)
 
     @property
     def _scalar_formulas(self) -> dict[Any, Formula]:
-        return {scalar.node._expr: formula for formula, scalar in self._scalars.items()}
+        return {scalar.node._expr: formula for formula, scalar in self._scalars.items() if not formula.is_random}
 
     def _conditions(self) -> Iterator[Any]:
-        sympy = _sympy()
+        sympy = sympy_module()
         for number, place, value in self._numbers:
             expression = number.node.expr
             if self.places.get(expression) != place:
@@ -672,7 +728,7 @@ class Symbols:
         """A symbol that stands for what is found at a place."""
         symbol = self._symbols.get(place)
         if symbol is None:
-            symbol = self._symbols[place] = _sympy().Dummy(self._name(place), integer=True)
+            symbol = self._symbols[place] = sympy_module().Dummy(self._name(place), integer=True)
             self.places[symbol] = place
             self._hints[symbol] = value
         return symbol
@@ -694,12 +750,12 @@ class Symbols:
         """In the user's own terms."""
         if isinstance(of, Computed):
             return of.formula.text(self._name)
-        return str(of) if isinstance(of, Place) else self.text(of)
+        return str(of) if isinstance(of, (Place, Draw)) else self.text(of)
 
     def text(self, expression: Any) -> str:
         """An expression in the user's own terms: ``x.size(0) == y.size(1)``."""
-        named = {symbol: _sympy().Symbol(self._name(self.places[symbol])) for symbol in expression.free_symbols}
-        return _printer().doprint(expression.xreplace(named))
+        named = {symbol: sympy_module().Symbol(self._name(self.places[symbol])) for symbol in expression.free_symbols}
+        return printer().doprint(expression.xreplace(named))
 
 
 def _context(tensor: torch.Tensor, dims: list[int], strides: Iterable[int] = ()) -> Any:
@@ -732,67 +788,7 @@ def symbolic_shapes() -> Any:
 
 
 @functools.cache
-def _sympy() -> Any:
-    import sympy
-
-    return sympy
-
-
-def _of_floats(condition: Any, formulas: dict[Any, Formula], hints: dict[Any, int]) -> list[tuple[Formula, bool]]:
-    """What is required for a condition on floats that operators are given (these symbols, and their formulas) to be
-    true: where it is no plain comparison, that its numbers are what they are."""
-    sides = [formulas.get(side, Formula(float(side)) if side.is_number else None) for side in condition.args]
-    compare, truth = _COMPARISONS.get(type(condition).__name__, (None, True))
-    if compare is not None and None not in sides:
-        made = apply(compare, *sides)
-        if made is not None and made.value is truth:
-            return [(made, truth)]
-    found = []
-    for symbol in sorted(condition.free_symbols, key=str):
-        if symbol in formulas:
-            found.append((same(formulas[symbol]), True))
-        else:
-            found.append((Formula(True, expression=_sympy().Eq(symbol, hints[symbol], evaluate=False)), True))
-    return found
-
-
-_COMPARISONS: dict[str, tuple[Any, bool]] = {
-    "Equality": (operator.eq, True),
-    "Unequality": (operator.eq, False),
-    "StrictLessThan": (operator.lt, True),
-    "LessThan": (operator.le, True),
-    "StrictGreaterThan": (operator.gt, True),
-    "GreaterThan": (operator.ge, True),
-}
-
-
-def _integer_roots(expression: Any, symbol: Any) -> list[Any]:
-    """The integers for which an expression of one symbol is 0; none where it is no polynomial."""
-    polynomial = expression.as_poly(symbol)
-    return [] if polynomial is None else [root for root in polynomial.ground_roots() if root.is_Integer]
-
-
-@functools.cache
 def _no_limit() -> Any:
     from torch.utils._sympy.numbers import int_oo
 
     return int_oo
-
-
-@functools.cache
-def _printer() -> Any:
-    from torch.utils._sympy.printers import PythonPrinter
-
-    return PythonPrinter()
-
-
-def _parts(condition: Any, hints: dict[Any, int]) -> list[Any]:
-    """The condition, or where there is no program for it that each of its symbols is what it is now."""
-    if condition == True:  # noqa: E712 - a sympy truth value is not True
-        return []
-    try:
-        compile_expression(condition, lambda symbol: ("const", 0))
-    except NoProgram:
-        sympy = _sympy()
-        return [sympy.Eq(symbol, hints[symbol], evaluate=False) for symbol in condition.free_symbols]
-    return [condition]

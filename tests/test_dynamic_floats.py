@@ -268,14 +268,18 @@ def test_branches():
     )
 
 
-def test_texts_and_keys_settle_the_float():
-    sweep(lambda x, f: (x * f, f"{f:.3f}"), calls(tensor(3), [0.5, 0.25, 0.1]), graphs=3)
+def test_texts():
+    sweep(lambda x, f: (x * f, f"{f:.3f}", str(f), repr(f + 1)), calls(tensor(3), [0.5, 0.25, 0.1, -0.0]), graphs=2)
+    sweep(lambda x, f: (x * f, f"{f}".index("5")), calls(tensor(3), [0.5, 0.25, 0.15]), graphs=3)
+
+
+def test_keys_settle_the_float():
     sweep(lambda x, f: x * {0.5: 1, 0.25: 2, 0.1: 3}[f], calls(tensor(3), [0.5, 0.25, 0.1]), graphs=3)
     sweep(lambda x, f: x * f if (f, 1) == (0.5, 1) else x - 1, calls(tensor(3), [0.5, 0.25, 0.1, 0.2]), graphs=2)
 
 
 def test_settled_bit_for_bit():
-    sweep(lambda x, f: (x + 1, str(f), x * f), calls(tensor(3), [1.5, 0.0, -0.0, math.nan, 0.0, -0.0]), graphs=4)
+    sweep(lambda x, f: (x + 1, f.hex(), x * f), calls(tensor(3), [1.5, 0.0, -0.0, math.nan, 0.0, -0.0]), graphs=4)
 
 
 def test_floats_are_returned_as_they_are():

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from .. import config
+from ..draws import Draw
 from ..graph import GraphBuilder
 from ..guards import Guards
 from ..ran_ahead import RanAhead
@@ -74,8 +75,7 @@ class Attempt:
         """Whether, when that was done last, sizes of tensors became known."""
         self.contexts: list[Any] = []
         """Contexts that are entered for real while tracing, outermost first."""
-        self.root_step = 0
-        """The step that the root frame is at."""
+        self.root_step = 0  # the one that the root frame is at
         self.generators: dict[Any, int] = {}
         """Generators that were made inside -> the root's step that made them."""
         self.ahead = ahead
@@ -94,6 +94,7 @@ class Attempt:
         """Containers whose ``repr`` is under way."""
         self.expected: list[tuple[Any, bool]] = []
         """Tensors, and the truth values that the trace went on with: where one is another the frame is run again."""
+        self.draws: list[Draw] = []  # the random numbers of Python's that the call draws, in order
         self.has_handlers = False
         """Whether code that was traced has exception handlers."""
         self.initial_grad_mode = self.final_grad_mode = torch.is_grad_enabled()
@@ -111,7 +112,8 @@ class Attempt:
         run again where the graph writes into what the program has, unless that is put back.)"""
         if self.graph.mutates_inputs:
             return self.graph.fails_handled
-        return self.has_handlers or not self.effects.empty or self.graph.fails_handled
+        tells = self.has_handlers or not self.effects.empty or self.graph.fails_handled
+        return tells or self.graph.may_fail and bool(self.draws)
 
     @property
     def asks_classes(self) -> bool:
@@ -157,6 +159,7 @@ class Attempt:
         self.made_at.clear()
         self.expected.clear()
         self.counted.clear()
+        self.draws.clear()
         self.contexts.clear()
         self.graph.inputs.clear()
         self.graph.symbols.close()

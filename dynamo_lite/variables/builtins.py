@@ -95,7 +95,7 @@ def _sum(tx: Any, iterable: VariableTracker, start: VariableTracker | None = Non
 def _may_be_known(item: VariableTracker) -> bool:
     """Whether it is a number, if not one that hangs on data."""
     if isinstance(item, SymbolicNumber):
-        return not item.hangs_on_data
+        return not (isinstance(item, ShapeNumber) and item.hangs_on_data)
     return isinstance(item, ConstantVariable) and isinstance(item.value, (int, float, complex))
 
 

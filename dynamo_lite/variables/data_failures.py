@@ -53,6 +53,7 @@ def may_fail(target: Any, name: str, given: list[torch.Tensor]) -> bool:
 
 def check_failure(tx: Any, name: str) -> None:
     """An operator that may fail is about to be recorded."""
+    tx.graph.may_fail = True
     frame = tx
     while not tx.graph.handled_failure and frame is not None:
         if _handles(frame):

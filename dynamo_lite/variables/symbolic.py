@@ -15,9 +15,10 @@ from typing import Any
 
 import torch
 
+from ..draws import Draw
 from ..exc import InternalError
 from ..expressions import NoProgram, Operation, compile_expression
-from ..formulas import BINARY_OPERATORS, MAY_RAISE, OPERATIONS, TO_INTEGER, Formula, apply, is_exact, is_there
+from ..formulas import BINARY_OPERATORS, MAY_RAISE, OPERATIONS, TO_INTEGER, Bounds, Formula, apply, is_exact, is_there
 from ..reasons import DataDependentBranch, DataDependentValue
 from ..shapes import Computed, symbolic_shapes
 from ..source import Source
@@ -54,8 +55,11 @@ class SymbolicNumber(VariableTracker):
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         return ConstantVariable(self.as_constant()).getattr(tx, name)
 
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        return text_of_number(tx, self, TEXTS[name])
+
     def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
-        return ConstantVariable(self.as_constant()).format(tx, spec)
+        return text_of_number(tx, self, format, tx.python_value(spec))
 
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         return ConstantVariable(self.as_constant()).call_method(tx, name, args, kwargs)
@@ -141,26 +145,24 @@ class ShapeNumber(SymbolicNumber):
         try:
             return kind(number)
         except symbolic_shapes().GuardOnDataDependentSymNode:
+            self.attempt.graph.symbols.refuse_drawn(number)
             unsupported(DataDependentBranch() if kind is bool else DataDependentValue(self.describe()))
         finally:
             self.attempt.note_guards()
-
-    def text(self, tx: Any, name: str) -> VariableTracker:
-        return text_of_number(tx, self, TEXTS[name])
-
-    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
-        return text_of_number(tx, self, format, tx.python_value(spec))
 
     @property
     def hangs_on_data(self) -> bool:
         return self.attempt.graph.symbols.hangs_on_data(self.number)
 
     def formula(self) -> Formula | None:
-        if not isinstance(self.number, torch.SymInt) or not self.attempt.shapes.floats or self.hangs_on_data:
+        symbols = self.attempt.graph.symbols
+        if not isinstance(self.number, torch.SymInt) or not self.attempt.shapes.floats:
             return None
+        if self.hangs_on_data:
+            return symbols.formula_drawn(self.number.node.expr)
         if not self.number.node.expr.free_symbols:  # it is settled
             return Formula(int(self.number))
-        found = self.attempt.graph.symbols.of_integer(self.number)
+        found = symbols.of_integer(self.number)
         return found if found is not None and _can_load(self.number.node.expr) else None
 
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
@@ -220,8 +222,20 @@ class ShapeNumber(SymbolicNumber):
                 return decided
         found = COMPARE[symbol](self.number, number)
         if isinstance(found, torch.SymBool) and self.attempt.graph.symbols.hangs_on_data(found):
-            return ShapeNumber(self.attempt, found)
+            return (
+                ShapeNumber(self.attempt, found)
+                if self._is_open(found)
+                else ConstantVariable(self._decide(bool, found))
+            )
         return ConstantVariable(self._decide(bool, found))
+
+    def _is_open(self, condition: torch.SymBool) -> bool:
+        """Whether a condition on data hangs on that alone. Of random numbers there is nothing that the graph says."""
+        known = symbolic_shapes().statically_known_true
+        if known(condition) or known(torch.sym_not(condition)):
+            return False
+        self.attempt.graph.symbols.refuse_drawn(condition)
+        return True
 
     @property
     def node(self) -> torch.fx.Node:
@@ -229,9 +243,11 @@ class ShapeNumber(SymbolicNumber):
         return self.attempt.graph.number(self.number)
 
     def reconstruct(self, cg: Any) -> None:
-        if self.hangs_on_data:
+        can_load = _can_load(self.number.node.expr)
+        found_before = self.python_type() is int and cg.attempt.graph.symbols.has_places(self.number)
+        if self.hangs_on_data and not (can_load and found_before):
             cg.graph_output(self)
-        elif _can_load(self.number.node.expr):
+        elif can_load:
             _load_expression(cg, self.number.node.expr)
         else:
             cg.load_const(self.as_constant())
@@ -249,6 +265,10 @@ class SymbolicFloat(SymbolicNumber):
 
     def python_type(self) -> type:
         return float
+
+    @property
+    def hangs_on_data(self) -> bool:  # type: ignore[override]
+        return self.of.is_random
 
     def describe(self) -> str:
         return f"the float {self.attempt.graph.symbols.formula_text(self.of)}"
@@ -325,7 +345,7 @@ def _make_formula(attempt: Any, function: Any, *operands: Formula) -> VariableTr
         if _decide_formula(attempt, compare, made.operands[index], Formula(limit)) is not truth:
             return None
     if function in MAY_RAISE or function in TO_INTEGER:
-        if not made.has_program:
+        if not made.has_program and not made.is_random:
             return None
         symbols.require(is_there(made))
     if function in TO_INTEGER:
@@ -358,13 +378,21 @@ def _decide_formula(attempt: Any, function: Callable[[Any, Any], bool], *operand
     return condition.value
 
 
+def make_draw(tx: Any, draw: Draw, value: float, bounds: Bounds) -> VariableTracker:
+    """The number that a call draws. ``value``: what it is in the call that is traced."""
+    formula = tx.graph.symbols.draw(draw, value, bounds)
+    if type(value) is int:
+        return tx.make(tx.graph.symbols.drawn(formula))
+    return SymbolicFloat(tx.attempt, formula)
+
+
 # -- code that computes them -------------------------------------------------------------------------------------------
 
 
 def load_formula(cg: Any, formula: Formula) -> None:
     """Emit what leaves a formula's number on the stack."""
     if formula.place is not None:
-        cg.load_source(formula.place.source)
+        formula.place.load(cg)
     elif formula.expression is not None:
         _load_expression(cg, formula.expression)
     elif formula.operation is None:

@@ -17,6 +17,7 @@ from . import (
     operator,
     output,
     pure,
+    random,
     re,
     string,
     sys,

@@ -1,0 +1,67 @@
+"""Random numbers of Python's that a call draws: before its graph, in the program's order.
+
+No check knows them, so nothing may hang on what they are but arithmetic, which CPython does, and operators.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from .formulas import Formula
+from .source import Source
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """A call of a method of a ``random.Random``. ``source``: of that object; ``name``: of the local that the new code
+    keeps the result in."""
+
+    source: Source
+    function: Callable[..., Any]
+    args: tuple[Formula, ...]
+    named: dict[str, Formula]
+    name: str
+
+    def __str__(self) -> str:
+        given = [each.text(str) for each in self.args]
+        given += [f"{name}={each.text(str)}" for name, each in self.named.items()]
+        return f"{self.source}.{self.function.__name__}({', '.join(given)})"
+
+    def load(self, cg: Any) -> None:
+        """Emit what leaves the number on the stack."""
+        cg.load_fast(self.name)
+
+
+def emit_draws(cg: Any, draws: Iterable[Draw], load: Callable[[Any, Formula], None]) -> None:
+    """Emit the calls. ``load``: emits what leaves a formula's number on the stack."""
+    for draw in draws:
+        args = [lambda source=draw.source: cg.load_source(source)]
+        args += [lambda each=each: load(cg, each) for each in draw.args]
+        named = {name: lambda each=each: load(cg, each) for name, each in draw.named.items()}
+        cg.call_named(draw.function, args, named)
+        cg.store_fast(draw.name)
+
+
+_STATE = "___random{}"
+
+
+def emit_states(cg: Any, draws: Iterable[Draw]) -> None:
+    """Keep the states that are drawn from, as they are before."""
+    for at, source in enumerate(_sources(draws)):
+        cg.call(random.Random.getstate, [lambda source=source: cg.load_source(source)])
+        cg.store_fast(_STATE.format(at))
+
+
+def emit_states_again(cg: Any, draws: Iterable[Draw]) -> None:
+    """Put them back: the numbers are to be drawn once more."""
+    for at, source in enumerate(_sources(draws)):
+        loads = [lambda source=source: cg.load_source(source), lambda at=at: cg.load_fast(_STATE.format(at))]
+        cg.call(random.Random.setstate, loads)
+        cg.pop_top()
+
+
+def _sources(draws: Iterable[Draw]) -> list[Source]:
+    return list(dict.fromkeys(draw.source for draw in draws))

@@ -1,0 +1,305 @@
+"""The module random: numbers that each call draws, in the program's order, from the state that eager draws from."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+from unittest import mock
+
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+import dynamo_lite as dl
+from equality import Pairing
+from programs import check, tensor
+from table import Table
+
+programs = Table()
+FOUND = random.Random(7)
+
+
+def unaltered(fn, *args, calls=4, backend="eager", **settings):
+    """Results and the state after each of some calls, eager and compiled."""
+    found = []
+    for call in (fn, dl.compile(fn, backend=backend, **settings)):
+        random.seed(3)
+        FOUND.seed(7)
+        torch.manual_seed(0)
+        dl.counters.reset()
+        seen = []
+        for _ in range(calls):
+            try:
+                seen.append(call(*args))
+            except (ArithmeticError, LookupError, RuntimeError, ValueError) as error:
+                seen.append((type(error).__name__, str(error)))
+            seen.append((random.getstate(), FOUND.getstate()))
+        found.append(seen)
+    Pairing().compare(*found, "calls")
+    return dl.counters
+
+
+@programs(tensor(4), calls=5, breaks=0, recompiles=True, all_graphs=1)
+def floats_in_order(x):
+    first = random.random()
+    second = random.uniform(-1, 2)
+    return x * first + second * random.random(), first, second - first
+
+
+@programs(tensor(4), calls=5, breaks=0, recompiles=True, all_graphs=1)
+def integers(x):
+    number = random.randint(1, 10)
+    return x + number, x.int() * random.randrange(5), number * 2 + 1, random.randrange(start=1, stop=9, step=3)
+
+
+@programs(tensor(4), calls=4, breaks=0, recompiles=True, all_graphs=1)
+def distributions(x):
+    share = random.betavariate(0.4, 0.4)
+    return share * x + (1 - share) * x.flip(0) + random.gauss(0, 1), random.normalvariate(0, 2), random.expovariate(2)
+
+
+@programs(tensor(4), calls=4, breaks=0, recompiles=True, all_graphs=1)
+def numbers_for_each_item(x):
+    return [x * random.random() for _ in range(3)], random.getrandbits(5)
+
+
+@programs(tensor(4), calls=4, breaks=0, recompiles=True, all_graphs=1)
+def texts_of_numbers(x):
+    return x + 1, f"{random.random():.3f} and {random.randint(0, 9)}"
+
+
+@programs(tensor(9), calls=4, breaks=0, recompiles=True, all_graphs=1)
+def a_crop(x):
+    start = random.randint(0, x.shape[0] - 4)
+    return x[start : start + 4] * 2, start
+
+
+@programs(tensor(4), calls=4, breaks=0, recompiles=True, all_graphs=1)
+def sizes_and_fills(x):
+    return torch.zeros(random.randint(1, 3)) + 1, torch.full((2,), random.random()), torch.tensor(random.random()) + x
+
+
+@programs(tensor(4), calls=4, breaks=0, recompiles=True, all_graphs=1)
+def comparisons_of_tensors(x):
+    return torch.where(x > random.random(), x, random.uniform(0, 1)), x.clamp(max=random.random())
+
+
+@programs(tensor(4), calls=4, breaks=0, recompiles=True, all_graphs=1)
+def integers_of_floats(x):
+    number = int(random.random() * 10)
+    return x * number, number, round(random.uniform(0, 1), 2), abs(-random.random())
+
+
+@programs(tensor(4), calls=4, breaks=0, recompiles=True, all_graphs=1)
+def what_their_bounds_tell(x):
+    number, share = random.randint(2, 4), random.random()
+    assert number > 0 and number < 5 and share >= 0
+    return x / number if number else x, x * share if share <= 1 else x
+
+
+@programs(tensor(4), calls=4, breaks=0, recompiles=True, all_graphs=1, operators=(2, 3))
+def a_power(x):
+    return x.abs() ** random.uniform(0.5, 1)
+
+
+@programs(tensor(4), calls=6, graphs=(1, 4), breaks=(1, 4), recompiles=True)
+def a_branch(x):
+    y = x + 1
+    if random.random() < 0.5:
+        y = y * 2
+    return y * random.random()
+
+
+@programs(tensor(4), calls=6, graphs=(1, 4), breaks=(1, 6), recompiles=True)
+def a_loop_until_they_differ(x):
+    first = second = random.randrange(3)
+    while first == second:
+        second = random.randrange(3)
+    return x * 2, first, second
+
+
+@programs(tensor(4), calls=4, graphs=(1, 3), breaks=(1, 3), recompiles=True)
+def an_index_of_a_list(x):
+    return x * [1.0, 2.0, 3.0, 4.0][random.randint(0, 3)]
+
+
+@programs(tensor(4), calls=4, graphs=(1, 3), breaks=(1, 3), recompiles=True)
+def a_choice_and_a_shuffle(x):
+    order = [0, 1, 2]
+    random.shuffle(order)
+    return x * random.choice([1.0, 2.0]) + order[0], order
+
+
+@programs(tensor(4), calls=4, breaks=0, recompiles=True, all_graphs=1)
+def one_made_inside(x):
+    rng = random.Random(3)
+    items = [x, x + 1, x + 2]
+    rng.shuffle(items)
+    return x * rng.random() + rng.randint(1, 3), rng.choice(items), rng.sample(range(9), 3)[0:0], items, rng.gauss(0, 1)
+
+
+@programs(tensor(4), calls=3, breaks=0, recompiles=True, all_graphs=1)
+def what_is_left_of_one_made_inside(x):
+    rng = random.Random("seed")
+    rng.random()
+    return x * 2, rng, rng.choices([1, 2, 3], weights=[1, 2, 3], k=4)
+
+
+@programs(tensor(4), calls=3, breaks=0, recompiles=True, all_graphs=1)
+def one_made_inside_is_seeded_again(x):
+    rng = random.Random(1)
+    first = rng.random()
+    rng.seed(1)
+    return x * first, first == rng.random()
+
+
+def draws_from_a_helper(x):
+    return x * random.random()
+
+
+@programs(tensor(4), calls=3, graphs=2, breaks=1)
+def breaks_between(x):
+    y = draws_from_a_helper(x)
+    dl.graph_break()
+    return y * random.random()
+
+
+@programs(tensor(4), calls=3, breaks=0, recompiles=True, all_graphs=1)
+def in_a_generator(x):
+    numbers = (random.random() for _ in itertools.count())
+    return x * next(numbers) + next(numbers)
+
+
+@programs(tensor(4), calls=3, graphs=(1, 2), breaks=(1, 2))
+def arguments_that_are_refused(x):
+    with contextlib.suppress(ValueError):
+        x = x * random.random()
+        x = x * random.randint(5, 1)
+    return x * random.random()
+
+
+@programs(tensor(4), calls=3, graphs=(1, 2), breaks=(1, 2), recompiles=True)
+def state_that_is_read_and_set(x):
+    state = random.getstate()
+    first = random.random()
+    random.setstate(state)
+    return x * first * random.random()
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test(case):
+    case.run()
+
+
+def test_one_that_was_found():
+    def program(x):
+        return x * FOUND.random() + FOUND.randint(1, 4) * random.random(), FOUND.uniform(0, 1)
+
+    assert unaltered(program, tensor(4)).graphs == 1
+
+
+def test_one_that_a_module_holds():
+    class Noise(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rng = random.Random(1)
+
+        def forward(self, x):
+            return x * self.rng.uniform(1, 2)
+
+    eager, compiled = Noise(), Noise()
+    call = dl.compile(compiled, backend="eager")
+    dl.counters.reset()
+    for _ in range(3):
+        torch.testing.assert_close(call(torch.ones(3)), eager(torch.ones(3)))
+    compiled.rng = random.Random(9)
+    torch.testing.assert_close(call(torch.ones(3)), torch.ones(3) * random.Random(9).uniform(1, 2))
+    assert dl.counters.graphs == 1
+
+
+@pytest.mark.parametrize("kind", [random.SystemRandom, type("Own", (random.Random,), {"random": lambda self: 0.5})])
+def test_classes_of_their_own(kind):
+    rng = kind()
+
+    def program(x):
+        return x * 2, rng.random()
+
+    compiled = dl.compile(program, backend="eager")
+    assert [0 <= compiled(torch.ones(2))[1] < 1 for _ in range(3)] == [True] * 3
+
+
+def test_another_function_in_its_place():
+    def program(x):
+        return x * random.random()
+
+    compiled = dl.compile(program, backend="eager")
+    compiled(torch.ones(2))
+    with mock.patch.object(random, "random", lambda: 0.25):
+        torch.testing.assert_close(compiled(torch.ones(2)), torch.full((2,), 0.25))
+    one = random.Random(1)
+    one.random = lambda: 0.125
+    with mock.patch.object(random, "uniform", one.uniform):
+        drawn = dl.compile(lambda x: x * random.uniform(0, 1), backend="eager")
+        torch.testing.assert_close(drawn(torch.ones(2)), torch.full((2,), 0.125))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_backends(backend, dynamic):
+    def program(x):
+        start = random.randint(0, x.shape[0] - 2)
+        return x[start : start + 2] * random.random() + random.randint(1, 9), random.randrange(2, 5) * x.shape[0]
+
+    assert unaltered(program, tensor(6), backend=backend, dynamic=dynamic).graphs == 1
+
+
+def test_graphs_that_fail_on_the_data_draw_what_eager_drew():
+    def handled(x, at):
+        try:
+            y = x * random.random()
+            y = y[at] * FOUND.random()
+            return y + random.random()
+        except IndexError:
+            return x - random.random()
+
+    def not_handled(x, at):
+        y = (x * random.random())[at]
+        return y + random.random()
+
+    for program in (handled, not_handled):
+        for at in (torch.tensor([1]), torch.tensor([9])):
+            unaltered(program, tensor(4), at)
+
+
+def test_operators_that_run_a_function_twice():
+    def program(x):
+        return checkpoint(lambda y: (y * random.random()).sin(), x, use_reentrant=False).sum()
+
+    states = []
+    for call in (program, dl.compile(program, backend="aot_eager")):
+        random.seed(3)
+        x = tensor(4, grad=True)
+        call(x).backward()
+        states.append((random.getstate(), x.grad))
+    torch.testing.assert_close(*states)
+
+
+def test_exports_have_none():
+    with pytest.raises(dl.exc.Unsupported, match=r"random"):
+        dl.export(lambda x: x * random.random(), tensor(3))
+
+
+def test_a_number_that_decides_is_said():
+    def program(x):
+        return x * 2 if random.random() < 0.5 else x
+
+    assert "random number" in str(dl.explain(program)(tensor(3)).breaks[0].reason)
+
+
+def test_a_shuffle_of_a_list_that_was_found():
+    def program(x, items):
+        random.Random(4).shuffle(items)
+        return x * items[0]
+
+    check(program, tensor(3), [1.0, 2.0, 3.0], breaks=0)
