@@ -22,7 +22,7 @@ from .api import (  # noqa: E402
 from .backends import list_backends, lookup_backend, register_backend  # noqa: E402
 from .counters import counters  # noqa: E402
 from .export import export  # noqa: E402
-from .shapes import mark_dynamic, mark_static  # noqa: E402
+from .marks import mark_dynamic, mark_static  # noqa: E402
 
 __version__ = "0.1.0"
 

@@ -203,6 +203,11 @@ class GraphBuilder:
         fake = self._fake(source, value, free)  # may be refused
         return self._add_input(source, value, fake, convert)
 
+    def array(self, source: Source, value: torch.Tensor, free: Free) -> GraphInput:
+        """One for an array of numpy's, whose memory the tensor has."""
+        fake = self.symbols.fake_of_array(self.fake_mode, source, value, free)
+        return self._add_input(source, value, fake, torch.from_numpy)
+
     def float(self, formula: Formula) -> GraphInput:
         """The input that brings a float: a tensor of no dimension on the CPU, of which no bit is lost."""
         found = self._floats.get(formula)

@@ -27,8 +27,6 @@ from .source import Source
 
 SYMBOLIC: tuple[type, ...] = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
-Dims = int | list[int] | tuple[int, ...]
-
 
 class DimRange(NamedTuple):
     """A dimension that may have any size from ``min`` to ``max``, both inclusive; None: no bound."""
@@ -99,76 +97,6 @@ class Fact(NamedTuple):
     program: list[Step]
     """For `GuardTree`'s check of kind ``symbolic``."""
     text: str
-
-
-# -- marks on tensors, which torch.compile reads too -------------------------------------------------------------------
-
-
-def mark_dynamic(t: torch.Tensor, dim: Dims, *, min: int | None = None, max: int | None = None) -> None:
-    """From the first compile on, the size of this dimension may differ from call to call.
-
-    Args:
-        t: an argument of compiled code, before it is called.
-        dim: which dimension, or a list or tuple of them; from the end where it is negative.
-        min, max: the smallest and the greatest size there will be, in elements; None: any.
-
-    Where the program or its backend leaves it one size only, compiling it raises `exc.ConstraintViolation`. Sizes of 0
-    and 1 are compiled for by themselves all the same, as in torch.compile: without ``min`` and ``max`` the others are a
-    symbol from the next call on; with one of them that is `exc.ConstraintViolation`, as the range was asked for.
-
-    Raises:
-        TypeError: ``t`` is no tensor, or ``dim``, ``min`` or ``max`` no integer.
-        IndexError: it has no such dimension.
-        ValueError: no size is between ``min`` and ``max``, or only 0 and 1, which are compiled for by themselves.
-    """
-    _check_tensor(t)
-    dims = _dimensions(t, dim)
-    for bound in (min, max):
-        if bound is not None and not isinstance(bound, int):
-            raise TypeError(f"min and max are integers or None, not {type(bound).__name__} ({bound!r})")
-    if min is not None and max is not None and min > max:
-        raise ValueError(f"no size is at least {min} and at most {max}")
-    if max is not None and max < 2:
-        raise ValueError(f"a size of at most {max} is compiled for by itself: a range goes beyond 1")
-    for at in dims:
-        _marks(t, "_dynamo_dynamic_indices").add(at)
-        ranges = _marks(t, "_dynamo_dynamic_range")
-        ranges.difference_update([each for each in ranges if each.dim == at])
-        ranges.add(DimRange(at, min, max))
-        _marks(t, "_dynamo_static_indices").discard(at)
-
-
-def mark_static(t: torch.Tensor, dim: Dims | None = None) -> None:
-    """The size of this dimension (a list or tuple: of these; None: of each) is the same in every call of one compile.
-
-    Raises:
-        TypeError: ``t`` is no tensor, or ``dim`` no integer.
-        IndexError: it has no such dimension.
-    """
-    _check_tensor(t)
-    for at in range(t.dim()) if dim is None else _dimensions(t, dim):
-        _marks(t, "_dynamo_static_indices").add(at)
-        _marks(t, "_dynamo_dynamic_indices").discard(at)
-
-
-def _check_tensor(t: Any) -> None:
-    if not isinstance(t, torch.Tensor):
-        raise TypeError(f"marks are for tensors, not {type(t).__name__}")
-
-
-def _dimensions(t: torch.Tensor, dim: Dims) -> list[int]:
-    """Those dimensions of a tensor, counted from the front."""
-    given = dim if isinstance(dim, (list, tuple)) else (dim,)
-    for each in given:
-        if not isinstance(each, int):
-            raise TypeError(f"a dimension is an integer, not {type(each).__name__} ({each!r})")
-        if not -t.dim() <= each < t.dim():
-            raise IndexError(f"a tensor of shape {tuple(t.shape)} has no dimension {each}")
-    return [each % t.dim() for each in given]
-
-
-def _marks(t: torch.Tensor, name: str) -> set[Any]:
-    return t.__dict__.setdefault(name, set())
 
 
 def _ranges(tensor: torch.Tensor) -> list[DimRange]:
@@ -424,8 +352,7 @@ class Symbols:
 
     def fake(self, mode: Any, source: Source, tensor: torch.Tensor, free: Free) -> torch.Tensor:
         """A fake tensor with symbols, and what follows from those."""
-        context = _context(tensor, *free)
-        found = mode.from_tensor(tensor, source=self._named(str(source)), symbolic_context=context)
+        found = self._with_symbols(mode, source, tensor, _context(tensor, *free))
         for dim, (size, number) in enumerate(zip(found.shape, tensor.shape)):
             self._add(size, Place(source, "size", dim), number)
         for dim, (stride, number) in enumerate(zip(found.stride(), tensor.stride())):
@@ -433,6 +360,30 @@ class Symbols:
         self._add(found.storage_offset(), Place(source, "offset"), tensor.storage_offset())
         marked = getattr(tensor, "_dynamo_dynamic_indices", ())
         self._marked += [(found.shape[dim], Place(source, "size", dim)) for dim in free.sizes if dim in marked]
+        return found
+
+    def fake_of_array(self, mode: Any, source: Source, tensor: torch.Tensor, free: Free) -> torch.Tensor:
+        """The same for an array of numpy's, whose memory this tensor has."""
+        found = self._with_symbols(mode, source, tensor, _context(tensor, free.sizes))
+        places = [source.child("c_attr", name) for name in ("shape", "strides")]
+        for dim, size in enumerate(found.shape):
+            self._add_item(places[0].child("tuple_item", dim), size)
+        for dim, stride in enumerate(found.stride()):
+            if isinstance(stride, torch.SymInt) and stride.node.expr.is_Symbol and stride.node.expr not in self.places:
+                stride = int(stride)  # it follows from no size
+            self._add_item(places[1].child("tuple_item", dim), stride * found.itemsize)
+        return found
+
+    def _add_item(self, source: Source, number: Any) -> None:
+        """An integer that is found as such."""
+        if isinstance(number, torch.SymInt):
+            source.check("type", int)
+            self._add(number, Place(source, "int"), number.node.hint)
+        else:
+            source.check("equals", number)
+
+    def _with_symbols(self, mode: Any, source: Source, tensor: torch.Tensor, context: Any) -> torch.Tensor:
+        found: torch.Tensor = mode.from_tensor(tensor, source=self._named(str(source)), symbolic_context=context)
         return found
 
     def _named(self, name: str) -> _Name:
@@ -573,6 +524,13 @@ class Symbols:
         """Break the graph where random numbers decide what a number, or a truth value, is."""
         for symbol in number.node.expr.free_symbols & self._drawn.keys():
             self._refuse_random(self.places[symbol].formula)
+
+    def at(self, number: Any, factor: int) -> int:
+        """What a number of symbols is where each symbol is this many times what it is in the call that is traced."""
+        if not isinstance(number, torch.SymInt):
+            return int(number)
+        expression = number.node.expr
+        return int(expression.xreplace({each: factor * self._hints[each] for each in expression.free_symbols}))
 
     def _refuse_random(self, formula: Formula) -> None:
         if formula.is_random:

@@ -25,7 +25,7 @@ WALK = [
     {"codegen"},  # turns the records and variables into code, so it is above them
     {"variables"},
     {"side_effects", "graph", "guards", "shapes", "source", "rerun", "ran_ahead", "abstract_answers"}
-    | {"formulas", "expressions", "constants", "conditions", "draws"},
+    | {"formulas", "expressions", "constants", "conditions", "draws", "marks"},
     {"bytecode"},
     {"skip", "interrupts"},
     {"cache"},

@@ -8,11 +8,12 @@ breaks, and numpy computes it. Values may differ in their last bits, as sums may
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import types
 import warnings
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, NoReturn
 
 import numpy
 import torch
@@ -21,15 +22,16 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from ...graph import tensor_of_scalar
 from ...interrupts import let_through
-from ...reasons import DataDependentValue, OperatorFailed, UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
+from ...reasons import DataDependentValue, OperatorFailed, UnsupportedOperation, UnsupportedValue
 from ...skip import FOLDED_ERRORS
 from ...source import Source
 from ..attributes import BuiltinMethodVariable, class_lookup
 from ..base import Args, KnownVariable, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type
 from ..c_callable import BuiltinVariable
 from ..constant import ConstantVariable
-from ..registry import Model, models, models_raw, provides
+from ..registry import Model, known_call, models, models_raw, provides
 from ..sequence import ListVariable, TupleVariable
+from ..symbolic import ShapeNumber
 from ..symbols import BINARY, COMPARE, UNARY
 from ..tensor import TensorVariable, record
 from ..user_object import OpaqueVariable
@@ -183,7 +185,7 @@ class NdarrayVariable(VariableTracker):
             "ndim": fake.ndim,
             "size": fake.numel(),
             "itemsize": fake.itemsize,
-            "nbytes": fake.nbytes,
+            "nbytes": fake.numel() * fake.itemsize,
             "dtype": numpy_dtype(fake.dtype),
         }
         if name in facts:
@@ -335,44 +337,65 @@ def call(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwa
     """Record ``target``, which stands for numpy's ``real``, if a trial shows that it is the same."""
     if "out" in kwargs or "where" in kwargs:
         unsupported(UnsupportedOperation("a numpy function with out= or where=", "arrays"))
-    tried: Tried = []
+    expected, tried = _try(tx, target, real, args, kwargs, 1)
+    for each, ones in tried.arrays:
+        if expected is ones:
+            return each
+    named = {name: _for_graph(tx, value) for name, value in kwargs.items()}
+    found = record(tx, "call_function", target, [_for_graph(tx, arg) for arg in args], named)
+    paired = _paired(tx, expected, found, tried)
+    if any(each.tensor.fake._has_symbolic_sizes_strides for each, _ in tried.arrays):
+        other, tried = _try(tx, target, real, args, kwargs, 2)
+        _paired(tx, other, found, tried)
+    return paired
+
+
+def _try(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwargs, factor: int) -> tuple[Any, Tried]:
+    """What numpy makes of arrays of ones where the data isn't known. ``factor``: as in `Symbols.at`."""
+    tried = Tried(functools.partial(tx.graph.symbols.at, factor=factor), [])
 
     def trial(variable: VariableTracker) -> Any:
-        """Ones where the data isn't known."""
+        if isinstance(variable, ShapeNumber) and variable.python_type() is int and not variable.hangs_on_data:
+            return tried.size(variable.number)
         if not isinstance(variable, NdarrayVariable):
             return variable.python_value(tx)
-        tried.append((variable, _ones_like(variable)))
-        return tried[-1][1]
+        tried.arrays.append((variable, _ones_like(variable, tried.size)))
+        return tried.arrays[-1][1]
 
     trial_args = [arg.realize().made_real(trial) for arg in args]
     trial_named = {name: value.realize().made_real(trial) for name, value in kwargs.items()}
     try:
         with warnings.catch_warnings(), numpy.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            expected = real(*trial_args, **trial_named)
+            return real(*trial_args, **trial_named), tried
     except FOLDED_ERRORS as error:
         let_through(error)
         unsupported(OperatorFailed(getattr(target, "__name__", "numpy"), f"{type(error).__name__}: {error}"))
-    for variable, ones in tried:
-        if expected is ones:
-            return variable
-    named = {name: _for_graph(tx, value) for name, value in kwargs.items()}
-    found = record(tx, "call_function", target, [_for_graph(tx, arg) for arg in args], named)
-    return _paired(tx, expected, found, tried)
 
 
-def _ones_like(variable: NdarrayVariable) -> Any:
+class Tried(NamedTuple):
+    """A trial: what numbers of symbols are in it, and arrays with what stood for each."""
+
+    size: Callable[[Any], int]
+    arrays: list[tuple[NdarrayVariable, Any]]
+
+    def sizes(self, numbers: Iterable[Any]) -> tuple[int, ...]:
+        return tuple(map(self.size, numbers))
+
+
+def _ones_like(variable: NdarrayVariable, size: Callable[[Any], int]) -> Any:
     fake = variable.tensor.fake
     dtype = numpy_dtype(fake.dtype)
     if variable.scalar:
         return dtype.type(1)
-    if fake.numel() > _LARGEST:
+    shape, steps = (tuple(map(size, numbers)) for numbers in (fake.shape, fake.stride()))
+    if math.prod(shape) > _LARGEST:
         unsupported(UnsupportedOperation("a numpy function", "an array as large as this"))
-    if not fake.numel():
-        return numpy.ones(tuple(fake.shape), dtype)
-    reach = 1 + sum((size - 1) * stride for size, stride in zip(fake.shape, fake.stride()))
-    strides = tuple(stride * dtype.itemsize for stride in fake.stride())
-    return numpy.ndarray(tuple(fake.shape), dtype, numpy.ones(reach, dtype), 0, strides)
+    if not math.prod(shape):
+        return numpy.ones(shape, dtype)
+    reach = 1 + sum((size - 1) * stride for size, stride in zip(shape, steps))
+    strides = tuple(stride * dtype.itemsize for stride in steps)
+    return numpy.ndarray(shape, dtype, numpy.ones(reach, dtype), 0, strides)
 
 
 def _for_graph(tx: Any, variable: VariableTracker) -> VariableTracker:
@@ -389,17 +412,13 @@ def _for_graph(tx: Any, variable: VariableTracker) -> VariableTracker:
     return variable
 
 
-Tried = list[tuple[NdarrayVariable, Any]]
-"""Arrays, and what stood for each in a trial."""
-
-
 def _paired(tx: Any, expected: Any, found: VariableTracker, tried: Tried) -> VariableTracker:
     """What was recorded as what numpy returns."""
     return _PAIRED.get(type(expected), _paired_constant)(tx, expected, found.realize(), tried)
 
 
 def _paired_scalar(tx: Any, expected: Any, found: VariableTracker, tried: Tried) -> VariableTracker:
-    _check_form(expected, found)
+    _check_form(expected, found, tried)
     return NdarrayVariable(found, True)  # type: ignore[arg-type]
 
 
@@ -419,9 +438,9 @@ def _paired_constant(tx: Any, expected: Any, found: VariableTracker, tried: Trie
 
 
 def _paired_array(tx: Any, expected: Any, found: VariableTracker, tried: Tried) -> VariableTracker:
-    _check_form(expected, found)
+    _check_form(expected, found, tried)
     assert isinstance(found, TensorVariable)
-    sources = [(variable.tensor.fake, trial) for variable, trial in tried if isinstance(trial, numpy.ndarray)]
+    sources = [(variable.tensor.fake, trial) for variable, trial in tried.arrays if isinstance(trial, numpy.ndarray)]
     storage = found.fake.untyped_storage()._cdata
     shared = [
         (numpy.shares_memory(expected, trial), fake.untyped_storage()._cdata == storage) for fake, trial in sources
@@ -430,9 +449,10 @@ def _paired_array(tx: Any, expected: Any, found: VariableTracker, tried: Tried) 
         found = record(tx, "call_method", "clone", [found], {})  # type: ignore[assignment]
     if any(ours and not theirs for ours, theirs in shared):
         _in_another_form("a copy for a view")
-    layout = [stride * found.fake.itemsize for size, stride in zip(found.fake.shape, found.fake.stride()) if size > 1]
+    sizes, strides = (tried.sizes(numbers) for numbers in (found.fake.shape, found.fake.stride()))
+    layout = [stride * found.fake.itemsize for size, stride in zip(sizes, strides) if size > 1]
     wanted = [stride for size, stride in zip(expected.shape, expected.strides) if size > 1]
-    if layout != wanted and found.fake.numel():
+    if layout != wanted and math.prod(sizes):
         _in_another_form(f"strides {layout} for {wanted}")
     return NdarrayVariable(found)
 
@@ -445,12 +465,13 @@ _PAIRED: dict[type, Callable[..., VariableTracker]] = {
 """By the type of what numpy returned."""
 
 
-def _check_form(expected: Any, found: VariableTracker) -> None:
+def _check_form(expected: Any, found: VariableTracker, tried: Tried) -> None:
     if not isinstance(found, TensorVariable):
         _in_another_form(f"{found.describe()} for {type(expected).__name__}")
     fake = found.fake
-    if numpy_dtype(fake.dtype) != expected.dtype or tuple(fake.shape) != expected.shape:
-        _in_another_form(f"{fake.dtype} of {tuple(fake.shape)} for {expected.dtype} of {expected.shape}")
+    shape = tried.sizes(fake.shape)
+    if numpy_dtype(fake.dtype) != expected.dtype or shape != expected.shape:
+        _in_another_form(f"{fake.dtype} of {shape} for {expected.dtype} of {expected.shape}")
 
 
 def _in_another_form(how: str) -> NoReturn:
@@ -513,10 +534,17 @@ def _wrap_array(attempt: Any, value: Any, source: Source) -> VariableTracker:
         return attempt.opaque(value, source, "a numpy array that no tensor can stand for")
     source.check("type", numpy.ndarray)
     source.child("c_attr", "dtype").check("id", value.dtype)
-    for name in ("shape", "strides"):
-        source.child("c_attr", name).check("equals", getattr(value, name))
     source.child("c_attr", "flags").child("c_attr", "writeable").check("equals", True)
-    given = attempt.graph.input(source, torch.from_numpy(value), torch.from_numpy)
+    with unset_fake_temporarily():
+        shared = torch.from_numpy(value)
+    free = attempt.shapes.free(source, shared)
+    if free.sizes:
+        source.child("c_attr", "ndim").check("equals", value.ndim)
+        given = attempt.graph.array(source, shared, free)
+    else:
+        for name in ("shape", "strides"):
+            source.child("c_attr", name).check("equals", getattr(value, name))
+        given = attempt.graph.input(source, shared, torch.from_numpy)
     tensor = TensorVariable(given.node, given.fake, torch.Tensor)
     attempt.fakes[id(given.fake)] = tensor
     return NdarrayVariable(tensor, False, source)
@@ -543,14 +571,28 @@ def _from_numpy(tx: Any, array: VariableTracker) -> VariableTracker:
     return record(tx, "call_method", "detach", [array.tensor], {})
 
 
+_NUMBERS_IN = known_call(torch.tensor)
+
+
+def _copied(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """``torch.tensor``, which copies an array."""
+    array = args[0].realize() if args else None
+    assert _NUMBERS_IN is not None
+    plain = isinstance(array, NdarrayVariable) and not array.scalar and len(args) == 1
+    if not plain or not set(kwargs) <= {"dtype", "device"} or torch._C._len_torch_function_stack():
+        return _NUMBERS_IN(tx, args, kwargs)
+    return record(tx, "call_method", "to", [array.tensor], {**kwargs, "copy": ConstantVariable(True)})
+
+
+models_raw(torch.tensor, _copied)
+
+
 @provides("to_array")
 def array_of(tx: Any, tensor: TensorVariable) -> VariableTracker:
     """``tensor.numpy()``."""
     fake = tensor.fake
     if fake.requires_grad or fake.device.type != "cpu" or fake.is_conj() or fake.is_neg() or fake.is_inference():
         unsupported(DataDependentValue("Tensor.numpy() of such a tensor"))
-    if fake._has_symbolic_sizes_strides:  # what numpy would do is tried on arrays of the same shape
-        unsupported(UnsupportedAttribute(tensor.describe(), "numpy", "its sizes are symbols"))
     try:
         numpy_dtype(fake.dtype)
     except TypeError:
