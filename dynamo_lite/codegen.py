@@ -278,6 +278,10 @@ class PyCodegen:
         """A tensor that the graph computes (and no function that one of its operators runs)."""
         if tensor.node.graph is not self.attempt.graph.graph:
             raise Unreconstructable(tensor)
+        given = self.attempt.graph.unused_input(tensor.node)
+        if given is not None:
+            self.add(*self._load_input(given))
+            return
         name = self.outputs.get(tensor)
         if name is None:
             name = self.outputs[tensor] = self.temp("output")

@@ -167,6 +167,7 @@ class GraphBuilder:
         """Symbol that hangs on data -> the node in whose result it is, and where in that."""
         self.graph = torch.fx.Graph()
         self.inputs: list[GraphInput] = []
+        self._unused: dict[torch.fx.Node, GraphInput] = {}
         self._layouts: dict[int, tuple[Any, Any]] = {}
         """id of an input's fake -> its shape and strides as they were at first."""
         self._last_placeholder: torch.fx.Node | None = None
@@ -477,7 +478,14 @@ class GraphBuilder:
         for each in self.inputs:
             if not each.node.users:
                 self.graph.erase_node(each.node)
+                self._unused[each.node] = each
         self.inputs = [each for each in self.inputs if each.node.users]
+
+    def unused_input(self, node: torch.fx.Node) -> GraphInput | None:
+        """The input that a node would be, if no operator takes it."""
+        if self.operators:
+            return self._unused.get(node)
+        return next((each for each in self.inputs if each.node is node), None)
 
     def order_inputs(self, key: Callable[[GraphInput], Any]) -> None:
         """Sort the placeholders (and the list of inputs) by ``key``, stably."""

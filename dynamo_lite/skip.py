@@ -7,6 +7,7 @@ one, a library function is inlined as anybody's, unless its module is about the 
 from __future__ import annotations
 
 import os
+import struct
 import sysconfig
 import types
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_NEWLOCALS
@@ -21,6 +22,7 @@ _ASYNCHRONOUS = CO_COROUTINE | CO_ASYNC_GENERATOR
 DISABLED = "it is marked to be left out of graphs"
 
 FOLDED_ERRORS = (ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
+FOLDED_ERRORS += (struct.error,)
 """What pure Python on known values may raise; the traced program raises the same."""
 
 _STDLIB = os.path.normpath(sysconfig.get_paths()["stdlib"]) + os.sep
@@ -74,7 +76,7 @@ _TORCH_INLINED = (
 
 _PROCESS_MODULES = frozenset(
     """asyncio atexit concurrent ctypes faulthandler fcntl gc getpass http importlib io linecache logging mmap
-    multiprocessing pathlib pdb pickle platform pprint queue random secrets select selectors shutil signal
+    multiprocessing pdb pickle platform pprint queue random secrets select selectors shutil signal
     socket ssl subprocess sys tempfile threading time timeit tokenize trace traceback tracemalloc unittest urllib uuid
     warnings weakref zipfile _weakrefset glob datetime""".split()
 )

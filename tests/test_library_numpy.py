@@ -433,6 +433,29 @@ def test_scalars_as_arguments_of_functions():
     check(fn, torch.arange(4), np.int64(2), np.array([0.1, 0.2]), graphs=None, recompiles=True)
 
 
+@programs(tensor(3), np.ones((2, 3)))
+def arrays_that_no_operator_takes(x, a):
+    return x + 1, torch.as_tensor(a), a.reshape(2, 3), torch.asarray(a)
+
+
+@programs(np.ones((2, 3)), graphs=None)
+def nothing_but_an_array(a):
+    return torch.as_tensor(a), torch.as_tensor(a) is torch.as_tensor(a)
+
+
+@programs(tensor(3), np.arange(6.0).reshape(2, 3).T, graphs=1)
+def copies_of_arrays_and_scalars(x, a):
+    copied = torch.tensor(a), torch.tensor(a, dtype=torch.float16), torch.tensor(a[0, 1]), torch.as_tensor(a.sum())
+    a_view = torch.as_tensor(a, dtype=torch.float64)
+    return x + copied[0].sum(), copied, a_view, torch.asarray(a, dtype=torch.int64), torch.tensor(a[0]).add_(1)
+
+
+@programs(tensor(3), graphs=1)
+def scalars_of_arrays_made_inside(x):
+    steps = np.linspace(0, 1, 5)
+    return x + torch.tensor(steps[2]) + torch.tensor(steps).sum().float()
+
+
 @pytest.mark.parametrize("case", programs.parameters())
 def test_numpy(case):
     case.run()

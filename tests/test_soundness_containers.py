@@ -462,3 +462,41 @@ def test_a_counter_and_a_dict():
         return x + 1, counter == table, table == counter, counter != table
 
     check(fn, tensor(2), Counter("aab"), {"b": 1, "a": 2})
+
+
+def _broken(method, *args):
+    given = OrderedDict(a=1, b=2)
+    getattr(dict, method)(given, *args)
+    return given
+
+
+def test_an_ordered_dict_whose_order_is_another():
+    def fn(x, given):
+        try:
+            found = list(given)
+        except KeyError as error:
+            found = str(error)
+        return x + 1, found, len(given), given.get("a")
+
+    others = [
+        (tensor(2), _broken("pop", "a")),
+        (tensor(2), _broken("__setitem__", "z", 1)),
+        (tensor(2), _broken("clear")),
+        (tensor(2), OrderedDict(a=1, b=2)),
+    ]
+    compiled = dl.compile(fn, backend="eager")
+    for x, given in [(tensor(2), OrderedDict(a=1, b=2)), *others]:
+        assert fn(x, given)[1:] == compiled(x, given)[1:]
+        assert fn(x, given)[1:] == dl.compile(fn, backend="eager")(x, given)[1:]
+
+
+def test_an_ordered_dict_is_broken_inside():
+    def fn(x):
+        given = OrderedDict(a=1, b=2)
+        dict.pop(given, "a")
+        try:
+            return x + 1, list(given)
+        except KeyError as error:
+            return x + 1, str(error)
+
+    check(fn, tensor(2), graphs=None)

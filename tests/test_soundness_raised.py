@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import traceback
 
+import torch
+
+import dynamo_lite as dl
 from programs import check, tensor
 
 
@@ -144,3 +148,80 @@ def test_tracebacks_of_exceptions_that_were_found():
         return lambda x: fn(x, error)
 
     check(program, tensor(3), graphs=None, breaks=None, build=True)
+
+
+def trace_of(error):
+    found = []
+    entry = error.__traceback__
+    while entry is not None:
+        found.append((entry.tb_frame.f_code.co_name, entry.tb_lineno))
+        entry = entry.tb_next
+    return found
+
+
+def test_a_found_exception_notes_each_time_that_it_is_raised():
+    kept = ValueError("kept")
+
+    def raise_it():
+        raise kept
+
+    def twice(x):
+        y = x + 1
+        try:
+            raise kept
+        except ValueError:
+            y = y + 1
+        try:
+            raise kept
+        except ValueError:
+            y = y * 2
+        return y
+
+    def below(x):
+        y = x + 1
+        try:
+            raise_it()
+        except ValueError:
+            y = y * 2
+        return y
+
+    def again(x):
+        try:
+            try:
+                raise kept
+            finally:
+                x = x + 1
+        except ValueError as error:
+            with contextlib.suppress(ValueError):
+                raise error
+        return x * 2
+
+    def as_a_cause(x):
+        try:
+            raise KeyError(1) from kept
+        except KeyError:
+            return x * 2
+
+    for program in (twice, below, again, as_a_cause):
+        seen = []
+        for call in (program, dl.compile(program, backend="eager")):
+            for _ in range(2):
+                kept.__traceback__ = kept.__context__ = None
+                seen.append((call(torch.ones(2)).tolist(), trace_of(kept)))
+        assert seen[:2] == seen[2:], program
+
+
+def test_an_exception_that_a_break_left_is_raised_again():
+    def fn(x):
+        try:
+            raise ValueError("a")
+        except ValueError as error:
+            y = x + 1
+            dl.graph_break()
+            try:
+                raise error
+            except ValueError as again:
+                return y * 2, again
+
+    (_, one), (_, other) = fn(torch.ones(2)), dl.compile(fn, backend="eager")(torch.ones(2))
+    assert trace_of(one) == trace_of(other)

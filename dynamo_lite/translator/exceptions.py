@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..reasons import UncaughtException
+from ..reasons import UnsupportedOperation
 from ..variables.base import ObservedException, VariableTracker, unsupported
 from ..variables.class_checks import guarded_derives
 from ..variables.classes import ClassVariable
@@ -33,11 +33,12 @@ def raise_varargs(tx: Any, instruction: Any) -> None:
         raise ObservedException(tx.handled)
     cause = tx.pop() if instruction.arg == 2 else None
     error = _exception(tx, tx.pop())
-    if error.source is not None:  # its traceback takes the place in
-        unsupported(UncaughtException(error.describe()))
     if cause is not None:
         if not tx.is_none(cause):
             cause = _exception(tx, cause)
+    if isinstance(error, RealExceptionVariable):
+        unsupported(UnsupportedOperation("raising, which is noted in its traceback", error.describe()))
+    if cause is not None:
         error.setattr(tx, "__cause__", cause)
     set_context(tx, error)
     raise ObservedException(error)

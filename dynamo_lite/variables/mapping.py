@@ -531,8 +531,7 @@ def wrap_dict_items(attempt: Any, value: Any, source: Source) -> tuple[dict[Any,
 
     By the builtin's own methods, as the guards read it: a subclass may override them.
     """
-    base = OrderedDict if issubclass(type(value), OrderedDict) else dict
-    order = tuple(base.__iter__(value))
+    order = _order_of(value) if issubclass(type(value), OrderedDict) else tuple(dict.__iter__(value))
     source.check("dict_keys", order)
     items: dict[Any, VariableTracker] = {}
     keys: dict[Any, VariableTracker] = {}
@@ -547,6 +546,17 @@ def wrap_dict_items(attempt: Any, value: Any, source: Source) -> tuple[dict[Any,
             keys[raw] = variable
             items[raw] = LazyVariable(attempt, dict.__getitem__(value, key), source.child("dict_value", position))
     return items, keys
+
+
+def _order_of(value: OrderedDict[Any, Any]) -> tuple[Any, ...]:
+    """The keys in order; methods of ``dict``'s may have changed the items without it."""
+    try:
+        order = tuple(OrderedDict.__iter__(value))
+    except (KeyError, RuntimeError):
+        order = ()
+    if {*map(id, order)} != {*map(id, dict.__iter__(value))}:
+        unsupported(UnsupportedValue("an OrderedDict", "its items are not those that it has an order for"))
+    return order
 
 
 @wraps_type(dict)

@@ -571,20 +571,29 @@ def _from_numpy(tx: Any, array: VariableTracker) -> VariableTracker:
     return record(tx, "call_method", "detach", [array.tensor], {})
 
 
-_NUMBERS_IN = known_call(torch.tensor)
+def _takes_arrays(function: Any, copies: bool) -> None:
+    """``torch.tensor`` and its like: of an array the result is a tensor of its own, which may share its memory."""
+    otherwise = known_call(function)
+    assert otherwise is not None
+
+    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        array = args[0].realize() if len(args) == 1 else None
+        if not isinstance(array, NdarrayVariable) or not set(kwargs) <= {"dtype", "device"}:
+            return otherwise(tx, args, kwargs)
+        if torch._C._len_torch_function_stack():
+            return otherwise(tx, args, kwargs)
+        named = {name: value for name, value in kwargs.items() if not tx.is_none(value)}
+        if copies or array.scalar:
+            return record(tx, "call_method", "to", [array.tensor], {**named, "copy": ConstantVariable(True)})
+        found = record(tx, "call_method", "to", [array.tensor], named) if named else array.tensor
+        return record(tx, "call_method", "detach", [found], {}) if found is array.tensor else found
+
+    models_raw(function, model)
 
 
-def _copied(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-    """``torch.tensor``, which copies an array."""
-    array = args[0].realize() if args else None
-    assert _NUMBERS_IN is not None
-    plain = isinstance(array, NdarrayVariable) and not array.scalar and len(args) == 1
-    if not plain or not set(kwargs) <= {"dtype", "device"} or torch._C._len_torch_function_stack():
-        return _NUMBERS_IN(tx, args, kwargs)
-    return record(tx, "call_method", "to", [array.tensor], {**kwargs, "copy": ConstantVariable(True)})
-
-
-models_raw(torch.tensor, _copied)
+_takes_arrays(torch.tensor, True)
+_takes_arrays(torch.as_tensor, False)
+_takes_arrays(torch.asarray, False)
 
 
 @provides("to_array")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import cmath
 import json
 import math
+import os
+import struct
+import sys
 import types
 from typing import Any
 
@@ -17,7 +21,7 @@ from ..symbolic import SymbolicNumber, call_on_numbers
 from ..tensor import TensorVariable
 
 _PURE: tuple[Any, ...] = (
-    *(value for name, value in vars(math).items() if isinstance(value, types.BuiltinFunctionType)),
+    *(value for module in (math, cmath) for value in vars(module).values() if type(value) is types.BuiltinFunctionType),
     *(round, chr, ord, bin, hex, oct, bytes, str.maketrans),
 )
 _OWN_METHOD: dict[Any, str] = {
@@ -39,6 +43,7 @@ _OVER_ITEMS = frozenset({bytes, math.prod, math.fsum})
 def _pure(value: Any) -> None:
     own = _OWN_METHOD.get(value)
     methods = ("__index__",) if value in _OF_INTEGERS else ("__float__", "__index__")
+    methods = ("__complex__", *methods) if value.__module__ == "cmath" else methods
 
     def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         if any(isinstance(arg, TensorVariable) for arg in args):
@@ -119,5 +124,15 @@ def _of_plain(function: Any) -> None:
     models_raw(function, model)
 
 
-for _value in (json.dumps, json.loads):
+for _value in (json.dumps, json.loads, struct.calcsize, struct.pack, struct.unpack, sys.intern):
     _of_plain(_value)
+
+
+@models(os.fspath)
+def _fspath(tx: Any, path: VariableTracker) -> VariableTracker:
+    if issubclass(path.python_type(), (str, bytes)):
+        return path
+    found = path._special(tx, "__fspath__")
+    if found is None or found.python_type() is not str:
+        unsupported(UnsupportedOperation("os.fspath()", path.describe()))
+    return found
