@@ -21,8 +21,10 @@ _ASYNCHRONOUS = CO_COROUTINE | CO_ASYNC_GENERATOR
 
 DISABLED = "it is marked to be left out of graphs"
 
-FOLDED_ERRORS = (ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
-FOLDED_ERRORS += (struct.error,)
+FOLDED_ERRORS: tuple[type[Exception], ...] = (
+    *(ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError),
+    struct.error,
+)
 """What pure Python on known values may raise; the traced program raises the same."""
 
 _STDLIB = os.path.normpath(sysconfig.get_paths()["stdlib"]) + os.sep
