@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ import torch
 
 from . import _C
 from .bytecode import Handler, Instruction, emit
-from .draws import emit_draws, emit_states, emit_states_again
+from .draws import emit_states, emit_states_again
 from .exc import InternalError
 from .graph import GraphInput
 from .reasons import BreakReason, UnreconstructableValue
@@ -217,6 +218,10 @@ class PyCodegen:
         self.copy_top()
         self.store_fast(name)
 
+    def keep(self, tracker: VariableTracker, name: str) -> None:
+        """The object is in a local before the body begins."""
+        self._temps[tracker] = name
+
     def has_made(self, tracker: VariableTracker) -> bool:
         """Whether the code so far makes the object and keeps it."""
         return tracker in self._temps
@@ -311,17 +316,13 @@ class PyCodegen:
         tensors: list[GraphInput],
         positions: Any,
         failed: list[Instruction],
-        again: bool,
+        unlike: list[Instruction],
         nobody_compiles: bool = False,
     ) -> list[Instruction]:
-        """The new code: prologue, graph call with its results in locals, body. ``failed``: where the call raises to;
-        if empty, out of the frame. ``again``: and there the frame may be run once more. ``nobody_compiles``: the hook
-        is off while the code runs."""
-        code = [*emit.prologue((), len(self.code.co_freevars))]
-        draws = self.attempt.draws
-        if again and graph_call is not None:
-            code.extend(self._emitted(lambda: emit_states(self, draws)))
-        code.extend(self._emitted(lambda: emit_draws(self, draws, load_formula)))
+        """The new code: prologue, what comes before the graph, its call with results in locals, body. ``failed``: where
+        the call raises to, ``unlike``: where what comes before it does; if empty, out of the frame.
+        ``nobody_compiles``: the hook is off while the code runs."""
+        code = [*emit.prologue((), len(self.code.co_freevars)), *self._beforehand(failed, unlike)]
         wrong: list[Instruction] = []
         if graph_call is not None:
             if nobody_compiles and self.outputs and not (graph_call.captured or graph_call.keeps_state):
@@ -338,10 +339,23 @@ class PyCodegen:
         code.extend(self.body)
         if graph_call is not None:
             code.extend([*failed, *wrong])
+        code.extend(unlike)
         for instruction in code:
             if instruction.positions is None:
                 instruction.positions = positions
         return code
+
+    def _beforehand(self, failed: list[Instruction], unlike: list[Instruction]) -> list[Instruction]:
+        attempt = self.attempt
+        kept = self._emitted(lambda: emit_states(self, attempt.draws)) if failed or unlike else []
+        done = [
+            each
+            for event in attempt.beforehand
+            for each in self._emitted(functools.partial(event.emit, self, load_formula))
+        ]
+        for instruction in done if unlike else ():
+            instruction.handler = Handler(unlike[0], 0, False)
+        return [*kept, *done]
 
     def draws_again(self) -> list[Instruction]:
         """What has the same random numbers drawn again."""

@@ -34,15 +34,12 @@ class Draw:
         """Emit what leaves the number on the stack."""
         cg.load_fast(self.name)
 
-
-def emit_draws(cg: Any, draws: Iterable[Draw], load: Callable[[Any, Formula], None]) -> None:
-    """Emit the calls. ``load``: emits what leaves a formula's number on the stack."""
-    for draw in draws:
-        args = [lambda source=draw.source: cg.load_source(source)]
-        args += [lambda each=each: load(cg, each) for each in draw.args]
-        named = {name: lambda each=each: load(cg, each) for name, each in draw.named.items()}
-        cg.call_named(draw.function, args, named)
-        cg.store_fast(draw.name)
+    def emit(self, cg: Any, load: Callable[[Any, Formula], None]) -> None:
+        """Emit the call. ``load``: emits what leaves a formula's number on the stack."""
+        args = [lambda: cg.load_source(self.source), *(lambda each=each: load(cg, each) for each in self.args)]
+        named = {name: lambda each=each: load(cg, each) for name, each in self.named.items()}
+        cg.call_named(self.function, args, named)
+        cg.store_fast(self.name)
 
 
 _STATE = "___random{}"

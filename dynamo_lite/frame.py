@@ -47,7 +47,7 @@ from .translator.core import BreakHere, RootTranslator
 from .translator.graph_break import break_frame, origin_of, raising_code
 from .translator.nested_break import break_inside
 from .translator.settlings import Settlings
-from .variables.base import LazyVariable, ObservedException, VariableTracker
+from .variables.base import KnowMore, LazyVariable, ObservedException, VariableTracker
 from .variables.context import ExitVariable, GraphContextVariable
 from .variables.exception import ExceptionVariable
 from .variables.nn_module import NNModuleVariable
@@ -208,10 +208,9 @@ class FrameCompiler:
             self.gives_scalars = False  # a compiler of kernels may ask for their values
             return self._compile(view)
         tensors = attempt.graph.inputs if graph_call is not None else []
-        again = attempt.shows_failures
-        failed = where_graph_raises(view.code, again, raising_code(view.code), translation.cg.draws_again())
+        failed, unlike = _where_raised(view.code, translation)
         self_contained = translation.broken is None
-        instructions = translation.cg.finish(graph_call, tensors, translation.positions, failed, again, self_contained)
+        instructions = translation.cg.finish(graph_call, tensors, translation.positions, failed, unlike, self_contained)
         if not attempt.guards.answers.hold():  # the backend registered a class
             attempt.close()
             return _C.PASS
@@ -262,6 +261,8 @@ class FrameCompiler:
                 found = None
                 try:
                     found = self._attempt(attempt, root)
+                except KnowMore:
+                    continue
                 except Unsupported as error:
                     root.note_place(error)
                     if settlings.may_help(attempt, error):
@@ -337,6 +338,8 @@ class FrameCompiler:
             raise Unreconstructable(next(iter(attempt.leaves_made)))  # a backend would take it for inference
         _order_inputs(attempt)
         cg = PyCodegen(attempt, root.code)
+        for recall in attempt.recalls:
+            recall.keep(cg)
         attempt.effects.replay(cg)
         if broke:
             cg.grad_mode = attempt.initial_grad_mode
@@ -347,6 +350,8 @@ class FrameCompiler:
             assert root.returned is not None
             cg.load(root.returned)
             cg.op("RETURN_VALUE")
+        for recall in attempt.recalls:
+            recall.check(attempt, cg)
         for generator in attempt.generators:
             if generator.in_block and not cg.has_made(generator):
                 raise Dropped(generator)
@@ -393,6 +398,15 @@ class FrameCompiler:
     def _staged_backend(self) -> Backend:
         ddp = active_ddp()
         return self.backend if ddp is None else in_stages(self.backend, ddp)
+
+
+def _where_raised(code: types.CodeType, translation: Translation) -> tuple[list[Any], list[Any]]:
+    """Where the graph's call raises to, and where what comes before it does."""
+    attempt, inside = translation.attempt, raising_code(code)
+    failed = where_graph_raises(code, attempt.shows_failures, inside, translation.cg.draws_again())
+    if not attempt.recalls:
+        return failed, []
+    return failed, where_graph_raises(code, True, inside, translation.cg.draws_again())
 
 
 def _nothing_to_reset() -> None:

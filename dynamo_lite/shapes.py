@@ -126,6 +126,8 @@ class Settled:
 
     steps: dict[int, Any] = field(default_factory=dict)
     """Those that an instruction takes: how many steps there were before it -> where it is."""
+    caches: set[int] = field(default_factory=set)
+    """Ids of cached functions that are to be given known numbers."""
     hopeless: set[Any] = field(default_factory=set)
     """How instructions failed for which that is not enough, but knowing all numbers is."""
 

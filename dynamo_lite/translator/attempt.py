@@ -76,8 +76,7 @@ class Attempt:
         self.contexts: list[Any] = []
         """Contexts that are entered for real while tracing, outermost first."""
         self.root_step = 0  # the one that the root frame is at
-        self.generators: dict[Any, int] = {}
-        """Generators that were made inside -> the root's step that made them."""
+        self.generators: dict[Any, int] = {}  # those that were made inside -> the root's step that made them
         self.ahead = ahead
         """Calls that this and earlier attempts at the frame made."""
         self.counted: list[tuple[Any, Any]] = []
@@ -90,11 +89,12 @@ class Attempt:
         self.made_at: dict[VariableTracker, int] = {}  # what new code may not be able to make: the root's step
         self.plain_classes: set[tuple[Any, ...]] = set()
         """Ids of modules' classes, with names under which these were found, and guarded, to have what torch has."""
-        self.reprs: list[VariableTracker] = []
-        """Containers whose ``repr`` is under way."""
+        self.reprs: list[VariableTracker] = []  # containers whose ``repr`` is under way
         self.expected: list[tuple[Any, bool]] = []
         """Tensors, and the truth values that the trace went on with: where one is another the frame is run again."""
         self.draws: list[Draw] = []  # the random numbers of Python's that the call draws, in order
+        self.recalls: list[Any] = []  # calls of cached functions that have to give what the trace took them to
+        self.beforehand: list[Any] = []  # these, in the order in which new code does them before its graph
         self.has_handlers = False
         """Whether code that was traced has exception handlers."""
         self.initial_grad_mode = self.final_grad_mode = torch.is_grad_enabled()
@@ -160,6 +160,8 @@ class Attempt:
         self.expected.clear()
         self.counted.clear()
         self.draws.clear()
+        self.recalls.clear()
+        self.beforehand.clear()
         self.contexts.clear()
         self.graph.inputs.clear()
         self.graph.symbols.close()

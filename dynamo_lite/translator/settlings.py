@@ -22,6 +22,8 @@ class Settlings:
         """Before which the numbers and sizes are settled that the instruction takes, and where that is; None: not known
         yet."""
         self._given_up: set[int] = set()
+        self.caches = self._before.caches
+        """Ids of cached functions that are to be given known numbers."""
         self._failed: tuple[int, Any] | None = None
         """The step for which numbers are all known now, and how it failed before."""
 

@@ -178,6 +178,8 @@ class Operations:
         if one.python_type() is other.python_type():
             self.guard_different(one)
             self.guard_different(other)
+            for recall in self.attempt.recalls:
+                recall.tell_apart(self.attempt, one, other)
         return False
 
     def _one_constant(self, one: Any, other: Any) -> bool:

@@ -22,8 +22,9 @@ from ..base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker, uns
 from ..constant import ConstantVariable
 from ..keys import key_of
 from ..registry import models
-from ..sequence import NamedTupleVariable
+from ..sequence import NamedTupleVariable, TupleVariable
 from ..user_object import UserObjectVariable
+from .recalls import recalled
 
 WRAPPER: type = functools._lru_cache_wrapper
 
@@ -69,12 +70,20 @@ def _result_of(wrapper: Any, key: Any, link: Any) -> Any:
     return held[at + 1]
 
 
+def _differs(argument: VariableTracker) -> bool:
+    """Whether a number may be another in the next call, or there is such a one in a tuple."""
+    argument = argument.realize()
+    return argument.varies or isinstance(argument, TupleVariable) and any(map(_differs, argument.items))
+
+
 class CachedVariable(UserObjectVariable):
     """A cached function that exists."""
 
     __slots__ = ()
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if id(self.value) not in tx.attempt.settlings.caches and any(map(_differs, (*args, *kwargs.values()))):
+            return recalled(tx, self.value, args, kwargs)
         values = [arg.cache_key(tx) for arg in args]
         named = {name: value.cache_key(tx) for name, value in kwargs.items()}
         if not hasattr(self.value, "cache_parameters"):
