@@ -19,7 +19,7 @@ struct Form {
 };
 
 // In the order of SymbolicProgram::Op.
-constexpr std::array<Form, 43> kForms{{
+constexpr std::array<Form, 45> kForms{{
     {"size", 2, 0},      {"stride", 2, 0},    {"offset", 1, 0},    {"int", 1, 0},       {"float", 1, 0},
     {"const", 1, 0},     {"float_const", 1, 0},
     {"add", 0, 2},       {"mul", 0, 2},       {"floordiv", 0, 2},  {"mod", 0, 2},       {"pow", 0, 2},
@@ -28,7 +28,8 @@ constexpr std::array<Form, 43> kForms{{
     {"float_add", 0, 2}, {"float_sub", 0, 2}, {"float_mul", 0, 2}, {"float_div", 0, 2}, {"float_pow", 0, 2},
     {"float_eq", 0, 2},  {"float_lt", 0, 2},  {"float_le", 0, 2},
     {"not", 0, 1},       {"float_neg", 0, 1}, {"float_abs", 0, 1}, {"sqrt", 0, 1},      {"exp", 0, 1},
-    {"log", 0, 1},       {"sin", 0, 1},       {"cos", 0, 1},       {"tanh", 0, 1},      {"finite", 0, 1},
+    {"log", 0, 1},       {"sin", 0, 1},       {"cos", 0, 1},       {"tanh", 0, 1},      {"log2", 0, 1},
+    {"log10", 0, 1},     {"finite", 0, 1},
     {"float_of", 0, 1},  {"trunc", 0, 1},     {"floor", 0, 1},     {"ceil", 0, 1},      {"round", 0, 1},
 }};
 
@@ -255,6 +256,10 @@ bool SymbolicFacts::compute_of_one(Op op, std::int64_t& number) {
       return real(std::cos(given));
     case Op::Tanh:
       return real(std::tanh(given));
+    case Op::Log2:
+      return real(std::log2(given));
+    case Op::Log10:
+      return real(std::log10(given));
     case Op::Finite:
       number = std::isfinite(given);
       return true;

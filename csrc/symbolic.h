@@ -22,7 +22,7 @@ namespace dynamo_lite {
 //   ("eq",), ("ne",), ("lt",), ("le",), ("and",), ("or",), ("not",)                   of and to 0 and 1
 //   ("float", value), ("float_const", number)                                         floats
 //   ("float_add",), ("float_sub",), ("float_mul",), ("float_div",), ("float_pow",), ("float_neg",), ("float_abs",),
-//   ("sqrt",), ("exp",), ("log",), ("sin",), ("cos",), ("tanh",)                      of and to floats, as Python has them
+//   ("sqrt",), ("exp",), ("log",), ("sin",), ("cos",), ("tanh",), ("log2",), ("log10",)   of and to floats, likewise
 //   ("float_eq",), ("float_lt",), ("float_le",), ("finite",)                          of floats, to 0 and 1
 //   ("float_of",)                                                                     of an integer
 //   ("trunc",), ("floor",), ("ceil",), ("round",)                                     of a float, to an integer
@@ -39,7 +39,7 @@ class SymbolicProgram {
     Size, Stride, Offset, Int, Float, Const, FloatConst,
     Add, Mul, FloorDiv, Mod, Pow, Min, Max, Eq, Ne, Lt, Le, And, Or,
     FloatAdd, FloatSub, FloatMul, FloatDiv, FloatPow, FloatEq, FloatLt, FloatLe,
-    Not, FloatNeg, FloatAbs, Sqrt, Exp, Log, Sin, Cos, Tanh, Finite, FloatOf, Trunc, Floor, Ceil, Round,
+    Not, FloatNeg, FloatAbs, Sqrt, Exp, Log, Sin, Cos, Tanh, Log2, Log10, Finite, FloatOf, Trunc, Floor, Ceil, Round,
   };
   struct Instruction {
     Op op;

@@ -81,7 +81,7 @@ def compile_expression(
     operation = _OPERATIONS.get(kind)
     if operation is None or (to_be_checked and not operation.is_checked):
         raise NoProgram(expression)
-    if operation.name == "pow" and not expression.args[1].is_nonnegative:
+    if kind == "Pow" and not expression.args[1].is_nonnegative:
         raise NoProgram(expression)
     parts = [compile_expression(arg, leaf, to_be_checked) for arg in expression.args]
     program = list(parts[0])

@@ -55,7 +55,6 @@ def _between(low: float, high: float, compare: Callable[[Any, Any], bool] = oper
 _DOMAINS: dict[str, Any] = {
     **dict.fromkeys(("atan", "tanh", "asinh", "erf", "erfc", "degrees", "radians", "atan2", "copysign"), ()),
     **dict.fromkeys(("sinh", "cosh", "expm1"), _between(-500.0, 500.0)),
-    **dict.fromkeys(("log2", "log10"), _between(0.0, math.inf)),
     **dict.fromkeys(("asin", "acos"), _between(-1.0, 1.0, operator.le)),
     "atanh": _between(-1.0, 1.0),
     "acosh": _between(1.0, math.inf),
@@ -79,7 +78,7 @@ _ROWS = [
     FormulaOperation(abs, "float_abs", "abs({})"),
     FormulaOperation(float, _FLOAT, "float({})"),
     *(FormulaOperation(getattr(math, name), name, f"math.{name}({{}})")
-      for name in ("sqrt", "exp", "log", "sin", "cos", "tanh", "trunc", "floor", "ceil")),
+      for name in ("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tanh", "trunc", "floor", "ceil")),
     FormulaOperation(round, "round", "round({})"),
     FormulaOperation(math.isfinite, "finite", "math.isfinite({})"),
     FormulaOperation(float.__round__, "", "round({}, {})", domain=_between(-1e300, 1e300)),
@@ -92,7 +91,7 @@ BINARY_OPERATORS = {
     **{operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.pow: "**"},
     **{operator.floordiv: "//", operator.mod: "%"},
 }
-MAY_RAISE = frozenset({operator.pow, math.sqrt, math.exp, math.log, math.sin, math.cos})
+MAY_RAISE = frozenset({operator.pow, math.sqrt, math.exp, math.log, math.log2, math.log10, math.sin, math.cos})
 """Operations that Python may refuse for other numbers, which are told by what they give (of others by their domain)."""
 TO_INTEGER = frozenset({math.trunc, math.floor, math.ceil, round})
 

@@ -73,7 +73,7 @@ def holds_float(program, x):
 FLOATS = [0.1, 1 / 3, -2.5, 2.5, 3.5, -0.5, 7.0, 1e300, -1e-300, 0.0, -0.0, math.inf, -math.inf, math.nan]
 OF_TWO = {f"float_{name}": getattr(operator, name) for name in ("add", "sub", "mul", "pow")}
 OF_TWO["float_div"] = operator.truediv
-OF_ONE = {name: getattr(math, name) for name in ("sqrt", "exp", "log", "sin", "cos", "tanh")}
+OF_ONE = {name: getattr(math, name) for name in ("sqrt", "exp", "log", "sin", "cos", "tanh", "log2", "log10")}
 TO_INTEGER = {"trunc": math.trunc, "floor": math.floor, "ceil": math.ceil, "round": round}
 
 

@@ -170,3 +170,39 @@ def test_a_backend_that_fails_all_the_same():
         compiled(X, 0.5, X * 2)
     with pytest.raises(dl.exc.BackendCompilerFailed, match="ValueError: no"):
         compiled(X, 0.25, X * 2)
+
+
+def _padded(x):
+    n = x.shape[0]
+    return torch.nn.functional.pad(x, (0, 0, 0, 2 ** math.ceil(math.log2(n)) - n))
+
+
+LOGARITHMS = {
+    "padded to a power of two": (_padded, 3),
+    "of other bases": (lambda x: x * math.log(x.shape[0], 10) + math.log10(x.shape[0]) + math.log(x.shape[0], 2), 2),
+    "rounded": (lambda x: (x + int(math.log2(x.shape[0])), math.floor(math.log10(x.shape[0] * 100))), 2),
+    "a power of two": (lambda x: (x + 2 ** x.shape[0], 3 ** (x.shape[0] - 1)), 2),
+    "of a known number": (lambda x: x * math.log(8, x.shape[0]), 2),
+}
+
+
+@pytest.mark.parametrize("name", LOGARITHMS)
+def test_logarithms_and_powers_of_sizes(name):
+    fn, graphs = LOGARITHMS[name]
+    compiled = dl.compile(fn, backend="eager")
+    before = dl.counters.graphs
+    for n in (3, 5, 6, 7, 8, 9, 12, 16, 17, 20):
+        Pairing().compare(fn(tensor(n, 3)), compiled(tensor(n, 3)), f"{name} of {n}")
+    assert dl.counters.graphs - before <= graphs
+
+
+def test_powers_and_logarithms_that_python_refuses_or_makes_floats_of():
+    def fn(x, n):
+        try:
+            return x + 2**n, math.log2(n), math.log(n, 10)
+        except ValueError as error:
+            return x, str(error)
+
+    compiled = dl.compile(fn, backend="eager", dynamic=True)
+    for n in (3, 4, -2, 0, 1, 5, -1, 62, 63):
+        Pairing().compare(fn(tensor(2).double(), n), compiled(tensor(2).double(), n), str(n))

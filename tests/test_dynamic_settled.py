@@ -41,7 +41,7 @@ PROGRAMS = {
     "key of a cache": lambda x: x * doubled(x.size(0)) + ones(x.size(0))[0],
     "member of an enum": lambda x: x * Level(x.size(0)),
     "subclass of int": lambda x: x * Count(x.size(0)),
-    "array": lambda x: torch.from_numpy((x + 1).numpy().sum(0)),
+    "array": lambda x: torch.from_numpy((x + 1).numpy()[:5].sum(0)),  # of twice the size other rows are taken
     "new array": lambda x: torch.from_numpy(np.zeros(x.shape, dtype=np.float32)) + x,
     "scalar of numpy": lambda x: x + np.float32(x.size(0)),
     "text": lambda x: (x + 1, f"{x.size(0):>5} {x.shape} %d" % x.size(0), "{0!r}".format(x.shape), str(x.size(0) / 2)),
@@ -78,7 +78,7 @@ def test_no_more_graphs_than_with_known_sizes(name):
 
 def test_only_the_number_that_is_needed_is_settled():
     def fn(x, n, f):
-        y = torch.from_numpy(np.arange(n)) + x.sum()
+        y = x.sum() + np.float64(n)
         return y * f + x.size(0), np.float64(f)
 
     compiled = dl.compile(fn, backend="eager", dynamic=True)
@@ -147,8 +147,8 @@ def test_settled_numbers_stay_the_objects_they_are():
                 Pairing().compare(fn(tensor(2), *pair), compiled(tensor(2), *pair), "result")
 
 
-@pytest.mark.parametrize("name, first", [("scalar of numpy", 2), ("array", 3)])
-def test_what_had_to_be_known_is_remembered(name, first, monkeypatch):
+@pytest.mark.parametrize("name, wanted", [("scalar of numpy", [1, 2, 1]), ("array", [1, 4, 1])])
+def test_what_had_to_be_known_is_remembered(name, wanted, monkeypatch):
     attempts = []
 
     def begin(compiler, *args):
@@ -162,7 +162,7 @@ def test_what_had_to_be_known_is_remembered(name, first, monkeypatch):
     for n in (2, 3, 4):
         Pairing().compare(PROGRAMS[name](tensor(n, 3)), compiled(tensor(n, 3)), name)
         made.append(len(attempts) - sum(made))
-    assert made == [1, first, first - 1]
+    assert made == wanted
 
 
 def test_what_is_remembered_of_another_way_through_a_program():

@@ -179,11 +179,19 @@ class ShapeNumber(SymbolicNumber):
             number = other.as_constant()
         left, right = (number, self.number) if reflected else (self.number, number)
         raises = symbol in _DIVISIONS and self._decide(bool, right == 0)
-        is_power = symbol == "**" and not reflected and type(number) is int and 0 <= number <= _GREATEST_POWER
+        is_power = symbol == "**" and self._is_integers_power(number, reflected)
         if (symbol not in _ARITHMETIC or raises) and not is_power:
             known = [ConstantVariable(each.as_constant()) for each in (self, other)]
             return tx.binary(symbol, *(reversed(known) if reflected else known))
         return tx.make(tx.fold(BINARY[symbol], (left, right)))
+
+    def _is_integers_power(self, number: Any, reflected: bool) -> bool:
+        """Whether the power of this to a known integer, or ``reflected`` the other way round, is an integer."""
+        if type(number) is not int or self.python_type() is not int:
+            return False
+        if not reflected:
+            return 0 <= number <= _GREATEST_POWER
+        return number > 1 and not self.hangs_on_data and self._decide(bool, self.number >= 0)
 
     def _decide_truths(self, *others: Any) -> None:
         """Truth values that hang on data are no numbers to torch: the graph breaks."""
@@ -359,6 +367,8 @@ def call_on_numbers(
     """What a function makes of numbers of which some are floats that may differ from call to call; None: it is called
     on known ones."""
     known = [each.realize() for each in numbers]
+    if function is math.log and len(known) == 2 and any(isinstance(each, SymbolicNumber) for each in known):
+        return tx.binary("/", *(each.converted(tx, math.log, ()) for each in known))  # type: ignore[no-any-return]
     if not any(isinstance(each, SymbolicFloat) for each in known):
         return None
     function = _OF_TWO.get(function, function)
