@@ -56,6 +56,8 @@ class PyCodegen:
         self._filled: set[VariableTracker] = set()
         """Those made by `make_then_fill`."""
         self._count = 0
+        self._made: dict[Any, str] = {each.node: self.temp("made") for each in attempt.graph.inputs if each.make}
+        """Placeholders of tensors that are made before the graph -> the local they are kept in."""
         self.grad_mode: bool | None = None
 
     # -- instructions ----------------------------------------------------------------------------------------------
@@ -243,7 +245,7 @@ class PyCodegen:
     def drop_temporaries(self) -> None:
         """Values that were kept to be loaded again: all loads are done, nothing of them is to live longer by that."""
         computed = [name for _, name in self._computed.values()]
-        for name in (*self._temps.values(), *computed, *self.outputs.values()):
+        for name in (*self._temps.values(), *computed, *self.outputs.values(), *self._made.values()):
             self.load_const(None)
             self.store_fast(name)
 
@@ -292,6 +294,12 @@ class PyCodegen:
             name = self.outputs[tensor] = self.temp("output")
         self.load_fast(name)
 
+    def load_made(self, node: Any) -> None:
+        """A tensor that is made before the graph."""
+        if node not in self._made:
+            self._made[node] = self.temp("made")
+        self.load_fast(self._made[node])
+
     # -- torch's state ---------------------------------------------------------------------------------------------
 
     def set_grad_mode(self, mode: bool) -> None:
@@ -322,7 +330,8 @@ class PyCodegen:
         """The new code: prologue, what comes before the graph, its call with results in locals, body. ``failed``: where
         the call raises to, ``unlike``: where what comes before it does; if empty, out of the frame.
         ``nobody_compiles``: the hook is off while the code runs."""
-        code = [*emit.prologue((), len(self.code.co_freevars)), *self._beforehand(failed, unlike)]
+        prologue = [*emit.prologue((), len(self.code.co_freevars)), *self._beforehand(failed, unlike)]
+        code: list[Instruction] = []
         wrong: list[Instruction] = []
         if graph_call is not None:
             if nobody_compiles and self.outputs and not (graph_call.captured or graph_call.keeps_state):
@@ -336,7 +345,7 @@ class PyCodegen:
             code.extend(call)
         elif self.outputs:
             raise InternalError("the new code uses results of a graph that is empty")
-        code.extend(self.body)
+        code = [*prologue, *self._make_tensors(), *code, *self.body]
         if graph_call is not None:
             code.extend([*failed, *wrong])
         code.extend(unlike)
@@ -361,6 +370,14 @@ class PyCodegen:
         """What has the same random numbers drawn again."""
         return self._emitted(lambda: emit_states_again(self, self.attempt.draws))
 
+    def _make_tensors(self) -> list[Instruction]:
+        """Those that the graph takes and fills, or the body loads."""
+        found = []
+        for node, name in self._made.items():
+            load = emit.load_const(self.attempt.graph.made[node].make)
+            found += [emit.push_null(), load, *emit.call(0, ()), emit.store_fast(name)]
+        return found
+
     def _emitted(self, load: Load) -> list[Instruction]:
         """What a loader adds to the body, apart from it."""
         body, self.body = self.body, []
@@ -372,6 +389,8 @@ class PyCodegen:
 
     def _load_input(self, given: GraphInput) -> list[Instruction]:
         formula = given.formula
+        if given.make is not None:
+            return [emit.load_fast(self._made[given.node])]
         if formula is not None:
             load = self._emitted(lambda: load_formula(self, formula))
         elif given.source.kind == "local":

@@ -282,6 +282,8 @@ class FrameCompiler:
                     broken = GraphBreak(UncaughtException(observed.error.describe()), (root.place(),))
                     break_at = self._earlier(break_at, (_raising_step(attempt, root, observed),))
                 except (Unreconstructable, Dropped) as error:
+                    if settlings.makes_leaves_before(attempt, error.tracker):
+                        continue
                     broken = broken or GraphBreak(error.reason, (root.place(),))
                     if self.fullgraph:
                         raise Unsupported(error.reason, broken.user_stack) from None

@@ -58,17 +58,20 @@ class GraphInput:
     """Makes the tensor of what is found at the source; None: that is the tensor."""
     formula: Formula | None = None
     """What computes it (``source``: the first place that this reads); None: it is what is found at the source."""
+    make: functools.partial[Any] | None = None
+    """Makes it before each call of the graph, which fills it; None: it was there."""
 
     @property
     def captured(self) -> bool:
         """Whether the call takes it as the guard check captured it."""
-        return self.source.kind != "local" and self.convert is None and self.formula is None
+        found = self.convert is None and self.formula is None and self.make is None
+        return found and self.source.kind != "local"
 
     @property
     def stays_in_place(self) -> bool:
         """Whether it is a module's parameter or buffer, or was marked (`mark_static_address`): from call to call
         it is in the same memory, as a rule."""
-        if self.convert is not None:
+        if self.convert is not None or self.make is not None:
             return False
         holder = self.source.parent
         if holder is not None and holder.kind == self.source.kind == "dict_item":
@@ -170,6 +173,11 @@ class GraphBuilder:
         self._unused: dict[torch.fx.Node, GraphInput] = {}
         self._layouts: dict[int, tuple[Any, Any]] = {}
         """id of an input's fake -> its shape and strides as they were at first."""
+        self.made: dict[torch.fx.Node, GraphInput] = {}
+        """The placeholders of tensors that are made before the graph."""
+        self._views: dict[torch.fx.Node, bool] = {}
+        """Of memory that a tensor made before the graph took over, perhaps of no use -> whether what they are views by
+        takes no writes, as compilers see it."""
         self._last_placeholder: torch.fx.Node | None = None
         self.operators = 0
         """Nodes that are calls."""
@@ -219,6 +227,36 @@ class GraphBuilder:
             source = self.symbols.first_source(formula)
             found = self._floats[formula] = self._add_input(source, value, fake, float_tensor, formula)
         return found
+
+    def made_before(self, make: functools.partial[Any]) -> GraphInput:
+        """An input that is an object of its own, which the program may keep: it is made anew before each call."""
+        with unset_fake_temporarily():
+            value = make()
+        source = Source(None, "made", len(self.made))
+        found = self._add_input(source, value, self._fake(source, value, None))
+        found.make = make
+        self.made[found.node] = found
+        return found
+
+    def view_anew(self, filled: torch.fx.Node, of: torch.Tensor) -> tuple[torch.fx.Node, torch.Tensor]:
+        """What stands from here on for a tensor whose memory became that of one made before the graph. It is left out
+        if nobody takes it."""
+        base = filled.meta["example_value"]
+        place = of.size(), of.stride(), of.storage_offset()
+        strided = place != (base.size(), base.stride(), base.storage_offset())
+        method, args = ("as_strided", place) if strided else ("detach", ())
+        fake = getattr(base, method)(*args)
+        node = self.call("call_method", method, (filled, *args), {}, fake)
+        self._views[node] = strided
+        return node, fake
+
+    def takes_writes(self, node: Any) -> bool:
+        """Whether compilers know what a write into a tensor does to others."""
+        while isinstance(node, torch.fx.Node) and self._views:
+            if node in self._views:
+                return not self._views[node]
+            node = node.args[0] if node.args else None
+        return True
 
     def scalar(self, formula: Formula) -> tuple[torch.fx.Node, torch.SymFloat] | None:
         """A float as operators are given it, which reads it of its tensor; None where they can't be."""
@@ -420,9 +458,10 @@ class GraphBuilder:
         return node, module
 
     def inputs_in_storage(self, fake: torch.Tensor) -> list[GraphInput]:
-        """The inputs that share a tensor's memory."""
+        """The inputs from outside that share a tensor's memory."""
         storage = fake.untyped_storage()._cdata
-        return [each for each in self.tensors if each.fake.untyped_storage()._cdata == storage]
+        found = [each for each in self.tensors if each.fake.untyped_storage()._cdata == storage]
+        return [each for each in found if each.make is None]
 
     def is_resized(self, fake: torch.Tensor) -> bool:
         """Whether it is an input whose shape or strides are other ones now."""
@@ -501,6 +540,9 @@ class GraphBuilder:
         """Close the graph. It returns a tuple of ``outputs`` and leaves the grad mode as it found it."""
         self._follow_grad_mode(self._initial_grad_mode)
         self.graph.output(tuple(outputs))
+        for node in self._views:
+            if not node.users:
+                self.drop(node)
         made = torch.fx.GraphModule(self._root, self.graph, "GraphModule")
         forget_source_with(made)
         return made

@@ -28,6 +28,29 @@ def plain_tensor(value: torch.Tensor) -> torch.Tensor:
         return value.as_subclass(torch.Tensor)
 
 
+Numbers = tuple[int, ...]
+
+
+def empty_leaf(
+    size: Numbers, stride: Numbers, dtype: torch.dtype, device: torch.device, requires_grad: bool
+) -> torch.Tensor:
+    """A tensor without data, that is no result of autograd's graph."""
+    return torch.empty_strided(size, stride, dtype=dtype, device=device).requires_grad_(requires_grad)
+
+
+def empty_parameter(*numbers_and_kinds: Any) -> torch.Tensor:
+    """The same as a ``nn.Parameter``."""
+    made = empty_leaf(*numbers_and_kinds)
+    return torch.nn.Parameter(made.detach(), made.requires_grad)
+
+
+def fill(leaf: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
+    """Give a tensor that was made before the graph its data; a view of it that is told nothing of gradients."""
+    with torch.no_grad():
+        leaf.copy_(data)
+        return leaf.detach()
+
+
 def enter_sdpa_kernel(backends: Sequence[int], set_priority: bool) -> Any:
     """The beginning of ``torch.nn.attention.sdpa_kernel``; what to give to its end."""
     previous = attention._cur_sdpa_kernel_backends(with_priority=set_priority)

@@ -214,12 +214,17 @@ class OuterGraph:
         for each in graph.inputs:
             if each.convert is not None:
                 each.convert = partial(self._convert, each.convert)
+            if each.make is not None:
+                each.make = partial(self._make, each.make)
         return CallInside(
             sum(each.captured for each in graph.inputs), partial(self._embed, inner, [truth for _, truth in expected])
         )
 
     def _convert(self, function: Callable[..., Any], given: Proxy) -> Any:
         return self._proxy(self.graph.call_function(function, (given.node,)))
+
+    def _make(self, function: Any) -> Proxy:
+        return self._proxy(self.graph.call_function(function.func, function.args))
 
     # -- the whole -------------------------------------------------------------------------------------------------
 

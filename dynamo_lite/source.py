@@ -179,5 +179,6 @@ _NAMES: dict[str, Callable[[Source], str]] = {
     "taken_from": lambda s: f"<what {s.parent} takes from>",
     "next_number": lambda s: f"<number ahead in {s.parent}>",
     "cell_contents": _cell_name,
+    "made": lambda s: f"<tensor {s.arg} made inside>",
     "weakref_target": lambda s: f"{s.parent}()",
 }

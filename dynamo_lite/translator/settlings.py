@@ -17,6 +17,8 @@ class Settlings:
     def __init__(self, before: Settled | None = None) -> None:
         self.all_known = False
         """Whether there are to be no symbols."""
+        self.leaves_before = False
+        """Whether tensors that are told to require gradients are made before the graph: one of them leaves it."""
         self._before = before or Settled()
         self._steps: dict[int, Any] = dict(self._before.steps)
         """Before which the numbers and sizes are settled that the instruction takes, and where that is; None: not known
@@ -61,6 +63,12 @@ class Settlings:
         if self._failed is None and (takes_tensors or how in self._before.hopeless):
             self.all_known, self._failed = True, (step, how)
         return self.all_known
+
+    def makes_leaves_before(self, attempt: Any, tracker: Any) -> bool:
+        """Whether there is to be another attempt that does: this is what it can be done to."""
+        again = tracker in attempt.leaves_made and not self.leaves_before
+        self.leaves_before |= again
+        return again
 
     def keep(self) -> None:
         """They came through: the next translation of the frame begins with what these had to find out."""

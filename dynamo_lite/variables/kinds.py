@@ -23,6 +23,7 @@ from . import (
     iterator,
     legacy_tensors,
     library,
+    made_tensors,
     mapping,
     nn_module,
     number_arguments,

@@ -102,6 +102,12 @@ def to_array(tx: Any, tensor: Any) -> VariableTracker | None:
     return None if hook is None else hook(tx, tensor)
 
 
+def become_made(tx: Any, tensor: Any) -> bool:
+    """Make a tensor, from here on a leaf that requires gradients, before the graph. False where that can't be, or
+    needs not be."""
+    return _HOOKS["become_made"](tx, tensor)  # type: ignore[no-any-return]
+
+
 def ask(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     """Call a function of torch by the ``__torch_function__`` of its arguments' class."""
     return _HOOKS["ask"](tx, target, args, kwargs)

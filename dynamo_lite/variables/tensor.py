@@ -47,7 +47,7 @@ from .defaults import dtype_to_say
 from .fake_calls import compute, on_fakes, operator_name
 from .late_text import text_of_tensor
 from .operator_warnings import run_heard
-from .registry import ask, to_array
+from .registry import ask, become_made, to_array
 from .sequence import (
     ListVariable,
     NamedTupleVariable,
@@ -339,9 +339,12 @@ class TensorVariable(VariableTracker):
         return text_of_tensor(tx, self, format, known) or tx.make(tx.fold(format, (self.python_value(tx), known)))
 
     def reconstruct(self, cg: Any) -> None:
-        if self in cg.attempt.leaves_made:  # what a backend returns has a history
+        if self.node in cg.attempt.graph.made:
+            cg.load_made(self.node)
+        elif self in cg.attempt.leaves_made:  # what a backend returns has a history
             raise NotConstant(self.describe())
-        cg.graph_output(self)
+        else:
+            cg.graph_output(self)
 
 
 def _operand(tx: Any, other: VariableTracker) -> bool:
@@ -381,7 +384,7 @@ def _grad(tx: Any, tensor: TensorVariable) -> VariableTracker:
         return tensor.attrs["grad"]  # type: ignore[return-value]
     if tensor.source is not None and tensor.value is not None and tensor.value.is_leaf:
         return tx.attempt.wrap(tensor.value.grad, tensor.source.child("c_attr", "grad"))
-    if tensor.source is None and not tensor.fake.requires_grad:
+    if tensor.source is None and (not tensor.fake.requires_grad or _asked_leaf(tensor.fake)):
         return ConstantVariable(None)
     unsupported(UnsupportedAttribute(tensor.describe(), "grad"))
 
@@ -405,9 +408,10 @@ def _set_requires_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) 
     """Where it is what it was already, or the tensor was made inside; else the tensor object changes."""
     wanted = tx.truth(value)
     if wanted and tensor.source is None and _becomes_leaf(tensor.fake):
-        tensor.fake.requires_grad_()
-        tensor.node = tx.graph.call("call_method", "requires_grad_", (tensor.node,), {}, tensor.fake)
-        tx.attempt.leaves_made[tensor] = tx.attempt.root_step
+        if not become_made(tx, tensor):
+            tensor.fake.requires_grad_()
+            tensor.node = tx.graph.call("call_method", "requires_grad_", (tensor.node,), {}, tensor.fake)
+            tx.attempt.leaves_made[tensor] = tx.attempt.root_step
         return tensor
     leaves_it = wanted or not tensor.fake.requires_grad
     if not leaves_it or wanted is not tensor.fake.requires_grad:
@@ -518,7 +522,8 @@ def _tensor_result(tx: Any, node: Any, fake: torch.Tensor) -> VariableTracker:
     cls = torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
     found = TensorVariable(node, fake, cls)
     tx.attempt.fakes[id(fake)] = found
-    if fake.requires_grad and fake.is_leaf:  # it was made so: ``torch.zeros(3, requires_grad=True)``
+    made_so = fake.requires_grad and fake.is_leaf  # ``torch.zeros(3, requires_grad=True)``
+    if made_so and not become_made(tx, found):
         tx.attempt.leaves_made[found] = tx.attempt.root_step
     return found
 

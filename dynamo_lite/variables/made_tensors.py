@@ -1,0 +1,93 @@
+"""Tensors made inside that are objects of their own: parameters, and leaves that require gradients.
+
+What a backend returns is a result of autograd's graph and no such object. So they are made, empty, before the graph;
+they are inputs of it, and where the program makes them the graph fills them. What shared their memory is views of them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .. import higher_order
+from ..reasons import UnknownCall
+from .base import VariableTracker, unsupported
+from .fake_calls import compute
+from .registry import models, provides
+from .tensor import TensorVariable
+
+
+def made_before(tx: Any, data: TensorVariable, make: Callable[..., torch.Tensor], requires_grad: bool) -> Any:
+    """The input of the graph that is an object of its own with the memory of a tensor made inside; None where that
+    can't be one. ``make``: a function that makes it, without data."""
+    fake = data.fake
+    sharing = _sharing(tx, fake)
+    if tx.graph.bodies or data.asks or fake.is_inference() or not _is_whole(tx, fake):
+        return None
+    if any(each.asks or (each.fake.requires_grad and each is not data) for each in sharing):
+        return None
+    if tx.graph.inputs_in_storage(fake) or any(each.node in tx.graph.made for each in sharing):
+        return None
+    size, stride = (tuple(map(int, each)) for each in (fake.shape, fake.stride()))
+    given = tx.graph.made_before(functools.partial(make, size, stride, fake.dtype, fake.device, requires_grad))
+    inside = compute("call_method", "detach", [given.fake], {})
+    filled = tx.graph.call("call_function", higher_order.fill, (given.node, data.node), {}, inside)
+    for each in sharing:
+        each.node, each.fake = tx.graph.view_anew(filled, each.fake)
+        tx.attempt.fakes[id(each.fake)] = each
+    return given
+
+
+def _sharing(tx: Any, fake: torch.Tensor) -> list[TensorVariable]:
+    """The tensors that were made inside so far and share memory with this one."""
+    storage = fake.untyped_storage()._cdata
+    known = {id(each): each for each in tx.attempt.fakes.values()}
+    return [each for each in known.values() if each.fake.untyped_storage()._cdata == storage]
+
+
+def _is_whole(tx: Any, fake: torch.Tensor) -> bool:
+    """Whether a tensor is all of its memory, as a new one of its sizes and strides would be."""
+    numbers = (*fake.shape, *fake.stride(), fake.storage_offset())
+    if any(isinstance(each, torch.SymInt) and tx.graph.symbols.hangs_on_data(each) for each in numbers):
+        return False
+    if fake.is_conj() or fake.is_neg() or torch._debug_has_internal_overlap(fake) != _DENSE or fake.storage_offset():
+        return False
+    last = sum((int(size) - 1) * int(stride) for size, stride in zip(fake.shape, fake.stride()))
+    needed = (last + 1) * fake.element_size() if fake.numel() else 0
+    return int(fake.untyped_storage().nbytes()) == needed
+
+
+_DENSE = 0
+"""MemOverlap::No"""
+
+
+@provides("become_made")
+def _become_made(tx: Any, tensor: TensorVariable) -> bool:
+    given = made_before(tx, tensor, higher_order.empty_leaf, True) if tx.attempt.settlings.leaves_before else None
+    if given is None:
+        return False
+    tensor.node, tensor.fake = given.node, given.fake
+    tx.attempt.fakes[id(given.fake)] = tensor
+    return True
+
+
+@models(torch.Tensor._make_subclass)
+def _make_subclass(
+    tx: Any, cls: VariableTracker, data: VariableTracker, require_grad: VariableTracker | None = None
+) -> VariableTracker:
+    """What ``nn.Parameter`` ends in."""
+    kind = tx.python_value(cls)
+    wanted = require_grad is not None and tx.truth(require_grad)
+    if kind is not torch.nn.Parameter or not isinstance(data, TensorVariable):
+        unsupported(UnknownCall("Tensor._make_subclass()", "it is no plain parameter that is made"))
+    if wanted and not (data.fake.is_floating_point() or data.fake.is_complex()):
+        unsupported(UnknownCall("Tensor._make_subclass()", "only floating point numbers have gradients"))
+    given = None if data.fake.requires_grad else made_before(tx, data, higher_order.empty_parameter, wanted)
+    if given is None:
+        unsupported(UnknownCall("Tensor._make_subclass()", "the parameter shares memory with other tensors"))
+    made = TensorVariable(given.node, given.fake, kind)
+    tx.attempt.fakes[id(given.fake)] = made
+    return made

@@ -1,0 +1,288 @@
+"""Modules, parameters and leaves that the compiled program makes: one graph, and objects of their own afterwards."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import dynamo_lite as dl
+from programs import check, tensor
+from weights import seeded
+
+
+class Own(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(size))
+        self.register_buffer("shift", torch.zeros(size))
+        self.register_parameter("nothing", None)
+        self.inner = nn.Sequential(nn.Linear(size, size), nn.Tanh())
+        self.scale = 3
+
+    def forward(self, x):
+        return self.inner(x * self.weight) * self.scale + self.shift
+
+
+LAYERS = {
+    "linear": lambda: nn.Linear(3, 4),
+    "layer_norm": lambda: nn.LayerNorm(3),
+    "sequential": lambda: nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Dropout(0.5), nn.Linear(4, 3)),
+    "batch_norm": lambda: nn.BatchNorm1d(3),
+    "own": lambda: Own(3),
+    "gru_cell": lambda: nn.GRUCell(3, 4),
+    "prelu": lambda: nn.PReLU(),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_module_made_inside(name, leaves):
+    make = LAYERS[name]
+
+    def fn(x):
+        before = torch.rand(2)  # the draws of the initialisation come in the program's order
+        m = make()
+        y = m(x)
+        return (before, y, torch.rand(2), m) if leaves else (before, y, torch.rand(2))
+
+    check(fn, tensor(2, 3, grad=True), backward=True, fullgraph=True)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_its_parameters_take_gradients(name, backend):
+    make = LAYERS[name]
+
+    def fn(x):
+        m = make()
+        return m, m(x).square().sum()
+
+    x = tensor(2, 3)
+    compiled = dl.compile(fn, backend=backend, fullgraph=True)
+    for _ in range(2):
+        found = []
+        for program in (fn, compiled):
+            torch.manual_seed(7)
+            m, loss = program(x)
+            loss.backward()
+            found.append((m, [(name, p, p.grad) for name, p in m.named_parameters()], [*m.named_buffers()]))
+        assert type(found[0][0]) is type(found[1][0])
+        for (name, one, grad), (other_name, other, other_grad) in zip(found[0][1], found[1][1], strict=True):
+            assert name == other_name and type(other) is nn.Parameter and other.is_leaf
+            torch.testing.assert_close(other, one)
+            torch.testing.assert_close(other_grad, grad)
+        for (name, one), (other_name, other) in zip(found[0][2], found[1][2], strict=True):
+            assert name == other_name
+            torch.testing.assert_close(other, one)
+
+
+def test_each_call_makes_another_module():
+    def fn(x):
+        m = nn.Linear(3, 3)
+        return m(x), m
+
+    compiled = dl.compile(fn, backend="aot_eager")
+    (_, one), (_, other) = compiled(tensor(2, 3)), compiled(tensor(2, 3))
+    assert one is not other and one.weight is not other.weight
+    assert one.weight.data_ptr() != other.weight.data_ptr()
+    kept = one.weight.detach().clone()
+    with torch.no_grad():
+        other.weight.zero_()
+    assert torch.equal(one.weight, kept)
+
+
+def test_a_layer_is_added_to_a_module():
+    def fn(m, x):
+        m.append(nn.Linear(3, 3))
+        return m(x)
+
+    check(fn, nn.Sequential(seeded(nn.Linear(3, 3))), tensor(2, 3), backward=True, recompiles=True)
+
+
+def test_a_layer_is_made_in_the_first_forward():
+    class Late(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = None
+
+        def forward(self, x):
+            if self.layer is None:
+                self.layer = nn.Linear(x.shape[-1], 2)
+            return self.layer(x)
+
+    check(Late(), tensor(2, 3), calls=3, recompiles=True, backward=True, fullgraph=True)
+
+
+def test_a_parameter_is_replaced():
+    def fn(m, x):
+        m.weight = nn.Parameter(m.weight.detach() * 2)
+        m.register_parameter("scale", nn.Parameter(torch.ones(3)))
+        return m(x) * m.scale, m.weight
+
+    check(fn, seeded(nn.Linear(3, 3)), tensor(2, 3), recompiles=True, backward=True)
+
+
+def test_sizes_that_differ():
+    def fn(x):
+        m = nn.Linear(x.shape[-1], 2)
+        return m(x), m
+
+    others = [(tensor(4, size),) for size in (3, 5, 6)]
+    check(fn, tensor(2, 3), others=others, backward=True)
+
+
+def test_parameters_in_containers():
+    def fn(x):
+        some = nn.ParameterList([nn.Parameter(torch.randn(3)) for _ in range(2)])
+        named = nn.ParameterDict({"a": torch.ones(3), "b": nn.Parameter(torch.zeros(3), requires_grad=False)})
+        return sum((x * p).sum() for p in some) + (x * named["a"]).sum(), some, named, [*named]
+
+    check(fn, tensor(2, 3), backward=True)
+
+
+def test_what_shares_memory_with_a_parameter():
+    def fn(x):
+        data = torch.zeros(4, 3)
+        row = data[0]
+        p = nn.Parameter(data)
+        data[1] = 5
+        data[0].add_(2)
+        with torch.no_grad():
+            p[2] = 7
+        return (x * p[0]).sum() + row.sum(), p, row, data, data[2] + 0
+
+    check(fn, tensor(2, 3), backward=True)
+    p, row, data = dl.compile(fn, backend="aot_eager")(tensor(2, 3))[1:4]
+    assert p.data_ptr() == row.data_ptr() == data.data_ptr()
+
+
+def test_a_parameter_of_transposed_memory():
+    def fn(x):
+        p = nn.Parameter(torch.randn(4, 3).t())
+        return x @ p, p, p.stride()
+
+    check(fn, tensor(2, 3), backward=True)
+
+
+def test_a_view_that_is_older_than_the_parameter_is_written_to():
+    def fn(x):
+        data = torch.zeros(4, 3)
+        row = data[0]
+        p = nn.Parameter(data)
+        row[:2].add_(1)
+        return (x * p[0]).sum() + row.sum(), p, row
+
+    check(fn, tensor(2, 3), graphs=2, breaks=1, backward=True)
+    dl.compile(fn, backend="aot_eager")(tensor(2, 3))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: nn.Parameter(torch.randn(10)[:3]),
+        lambda x: nn.Parameter(torch.ones(1).expand(3)),
+        lambda x: nn.Parameter(x),
+        lambda x: nn.Parameter(x[0]),
+        lambda x: nn.Parameter(torch.view_as_complex(torch.ones(3, 2)).conj()).real,
+    ],
+    ids=["part", "expanded", "argument", "row", "conjugate"],
+)
+def test_parameters_of_memory_that_is_not_theirs_alone(make):
+    def fn(x):
+        p = make(x)
+        return (p * 2).sum(), p, p.untyped_storage().nbytes(), x
+
+    check(fn, tensor(2, 3), graphs=None, backward=True)
+
+
+def test_a_parameter_of_the_programs_own_class():
+    class Named(nn.Parameter):
+        pass
+
+    def fn(x):
+        p = Named(torch.ones(3))
+        return x * p, type(p) is Named, isinstance(p, nn.Parameter)
+
+    check(fn, tensor(3), graphs=None, backward=True)
+
+
+def test_integers_can_not_be_trained():
+    def fn(x):
+        try:
+            return nn.Parameter(torch.arange(3))
+        except RuntimeError as error:
+            return x + 1, str(error).partition("\n")[0], nn.Parameter(torch.arange(3), False)
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_leaves_that_leave():
+    def fn(x):
+        a = torch.zeros(3, requires_grad=True)
+        b = (x * 2).requires_grad_()
+        return ((x * a).sum() + b.sum()), a, b, a.grad, a.is_leaf, b.is_leaf
+
+    check(fn, tensor(2, 3), backward=True)
+
+
+def test_a_leaf_over_a_break():
+    def fn(x):
+        m = nn.Linear(3, 1)
+        w = torch.ones(3, requires_grad=True)
+        loss = m(x * w).sum()
+        loss.backward()
+        with torch.no_grad():
+            w -= 0.1 * w.grad
+        return m, w, m.weight.grad is not None
+
+    check(fn, tensor(2, 3), graphs=2, breaks=1)
+
+
+def test_parameters_made_in_a_function_that_an_operator_runs():
+    def fn(x):
+        def body(x):
+            return F.linear(x, nn.Parameter(torch.ones(2, 3)))
+
+        return torch.utils.checkpoint.checkpoint(body, x, use_reentrant=False)
+
+    check(fn, tensor(2, 3, grad=True), graphs=None, backward=True)
+
+
+def test_weights_are_loaded_and_copied():
+    def fn(source, x):
+        m = nn.Linear(3, 3)
+        m.load_state_dict(source.state_dict())
+        other = nn.Linear(3, 3, bias=False)
+        with torch.no_grad():
+            other.weight.copy_(source.weight)
+        return m(x) + other(x), m, other
+
+    check(fn, seeded(nn.Linear(3, 3)), tensor(2, 3), backward=True)
+
+
+def test_a_parameter_made_in_inference_mode():
+    def fn(x):
+        with torch.inference_mode():
+            p = nn.Parameter(torch.ones(3))
+        return x * 2, p.is_inference(), p.requires_grad
+
+    check(fn, tensor(3), graphs=None)
+
+
+@pytest.mark.parametrize("aten_graph", [False, True])
+def test_an_exported_program_makes_its_own(aten_graph):
+    def fn(x):
+        m = nn.Linear(3, 4)
+        return m(x), m.weight
+
+    gm, _ = dl.export(fn, tensor(2, 3), aten_graph=aten_graph)
+    found = []
+    for program in (fn, gm):
+        torch.manual_seed(3)
+        y, weight = program(tensor(2, 3))
+        y.sum().backward()
+        assert type(weight) is nn.Parameter and weight.is_leaf
+        found += [y, weight.detach(), weight.grad]
+    assert all(torch.equal(one, other) for one, other in zip(found[:3], found[3:]))
