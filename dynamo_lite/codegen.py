@@ -15,6 +15,7 @@ from .bytecode import Handler, Instruction, emit
 from .draws import emit_states, emit_states_again
 from .exc import InternalError
 from .graph import GraphInput
+from .higher_order import with_data
 from .reasons import BreakReason, UnreconstructableValue
 from .shapes import SYMBOLIC
 from .source import Source
@@ -56,8 +57,10 @@ class PyCodegen:
         self._filled: set[VariableTracker] = set()
         """Those made by `make_then_fill`."""
         self._count = 0
-        self._made: dict[Any, str] = {each.node: self.temp("made") for each in attempt.graph.inputs if each.make}
-        """Placeholders of tensors that are made before the graph -> the local they are kept in."""
+        made = [each.node for each in attempt.graph.inputs if each.make]
+        made += [before for before, _ in attempt.graph.replaced.values()]
+        self._made: dict[Any, str] = {node: self.temp("made") for node in made}
+        """Placeholders of what is made before the graph -> the local it is kept in."""
         self.grad_mode: bool | None = None
 
     # -- instructions ----------------------------------------------------------------------------------------------
@@ -371,11 +374,21 @@ class PyCodegen:
         return self._emitted(lambda: emit_states_again(self, self.attempt.draws))
 
     def _make_tensors(self) -> list[Instruction]:
-        """Those that the graph takes and fills, or the body loads."""
-        found = []
-        for node, name in self._made.items():
-            load = emit.load_const(self.attempt.graph.made[node].make)
-            found += [emit.push_null(), load, *emit.call(0, ()), emit.store_fast(name)]
+        """Those that the graph takes, or the body loads."""
+        found: list[Instruction] = []
+        for node, given in self.attempt.graph.made.items():
+            if node in self._made:
+                args = [] if given.given is None else [self._emitted(functools.partial(self.load_source, given.given))]
+                found += [*emit.call_function([emit.load_const(given.make)], args), emit.store_fast(self._made[node])]
+        return found
+
+    def put_back(self) -> list[Instruction]:
+        """Tensors that got other data before the graph have those that they had again."""
+        found: list[Instruction] = []
+        for source, (before, cls) in self.attempt.graph.replaced.items():
+            tensor = self._emitted(functools.partial(self.load_source, source))
+            args = [[emit.load_fast(self._made[before])], [emit.load_const(cls)], tensor]
+            found += [*emit.call_function([emit.load_const(with_data)], args), emit.pop_top()]
         return found
 
     def _emitted(self, load: Load) -> list[Instruction]:

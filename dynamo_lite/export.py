@@ -266,7 +266,7 @@ def _is_put_back(tracker: Any) -> bool:
     if not isinstance(tracker, UserObjectVariable) or tracker.source is None:
         return False
     real = instance_dict(tracker.value)
-    if real is None or tracker.deleted or tracker.payload is not None:
+    if real is None or tracker.deleted or tracker.payload is not None or tracker.cls is not type(tracker.value):
         return False
     for name, written in tracker.attrs.items():
         now = None if written is None else written.realize()

@@ -404,11 +404,11 @@ class FrameCompiler:
 
 def _where_raised(code: types.CodeType, translation: Translation) -> tuple[list[Any], list[Any]]:
     """Where the graph's call raises to, and where what comes before it does."""
-    attempt, inside = translation.attempt, raising_code(code)
-    failed = where_graph_raises(code, attempt.shows_failures, inside, translation.cg.draws_again())
+    attempt, inside, cg = translation.attempt, raising_code(code), translation.cg
+    failed = where_graph_raises(code, attempt.shows_failures, inside, cg.draws_again(), cg.put_back())
     if not attempt.recalls:
         return failed, []
-    return failed, where_graph_raises(code, True, inside, translation.cg.draws_again())
+    return failed, where_graph_raises(code, True, inside, cg.draws_again())
 
 
 def _nothing_to_reset() -> None:

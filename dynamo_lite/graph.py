@@ -23,7 +23,7 @@ from . import config
 from .exc import Unsupported
 from .expressions import Operation, compile_expression
 from .formulas import Formula
-from .higher_order import enter_sdpa_kernel, enter_warnings, leave_autocast, plain_tensor
+from .higher_order import data_of, empty_leaf, enter_sdpa_kernel, enter_warnings, leave_autocast, plain_tensor
 from .overheard import Listening
 from .reasons import UnsupportedOperation, UnsupportedValue
 from .shapes import Computed, Free, Symbols
@@ -59,7 +59,9 @@ class GraphInput:
     formula: Formula | None = None
     """What computes it (``source``: the first place that this reads); None: it is what is found at the source."""
     make: functools.partial[Any] | None = None
-    """Makes it before each call of the graph, which fills it; None: it was there."""
+    """Makes it before each call of the graph; None: it is what is found at the source."""
+    given: Source | None = None
+    """What that is given."""
 
     @property
     def captured(self) -> bool:
@@ -174,7 +176,11 @@ class GraphBuilder:
         self._layouts: dict[int, tuple[Any, Any]] = {}
         """id of an input's fake -> its shape and strides as they were at first."""
         self.made: dict[torch.fx.Node, GraphInput] = {}
-        """The placeholders of tensors that are made before the graph."""
+        """The placeholders of what is made before the graph, in that order."""
+        self.replaced: dict[Source, tuple[torch.fx.Node, type]] = {}
+        """Where tensors are that get other data -> the placeholder of the data that they had, and their class."""
+        self._retired: list[torch.Tensor] = []
+        """Fakes that stand for nothing any more: trackers are found by the ids of fakes, so they live on."""
         self._views: dict[torch.fx.Node, bool] = {}
         """Of memory that a tensor made before the graph took over, perhaps of no use -> whether what they are views by
         takes no writes, as compilers see it."""
@@ -228,15 +234,37 @@ class GraphBuilder:
             found = self._floats[formula] = self._add_input(source, value, fake, float_tensor, formula)
         return found
 
-    def made_before(self, make: functools.partial[Any]) -> GraphInput:
-        """An input that is an object of its own, which the program may keep: it is made anew before each call."""
+    def made_before(
+        self, make: functools.partial[Any], value: torch.Tensor | None = None, given: Source | None = None
+    ) -> GraphInput:
+        """An input that is made anew before each call. ``value``: one like it; None: make it now."""
         with unset_fake_temporarily():
-            value = make()
+            value = make() if value is None else value
         source = Source(None, "made", len(self.made))
         found = self._add_input(source, value, self._fake(source, value, None))
-        found.make = make
+        found.make, found.given = make, given
         self.made[found.node] = found
         return found
+
+    def retire(self, given: GraphInput) -> bool:
+        """From here on a tensor has other data, and what was its input stands for those that it had. False where that
+        can't be: gradients would go to it."""
+        for user in given.node.users:
+            result = user.meta.get("example_value")
+            parts = result if isinstance(result, (tuple, list)) else [result]
+            if any(getattr(each, "requires_grad", False) and each is not given.fake for each in parts):
+                return False
+        if given.make is None:
+            given.make, given.given = functools.partial(data_of), given.source
+        else:
+            of_data: Any = *given.make.args[:4], False
+            given.make, given.given = functools.partial(empty_leaf, *of_data), None
+        self.made[given.node] = given
+        self._retired.append(given.fake)
+        with unset_fake_temporarily():
+            given.value = given.value.detach()
+        given.fake = given.node.meta["example_value"] = given.fake.detach()
+        return True
 
     def view_anew(self, filled: torch.fx.Node, of: torch.Tensor) -> tuple[torch.fx.Node, torch.Tensor]:
         """What stands from here on for a tensor whose memory became that of one made before the graph. It is left out

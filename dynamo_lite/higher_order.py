@@ -44,10 +44,33 @@ def empty_parameter(*numbers_and_kinds: Any) -> torch.Tensor:
     return torch.nn.Parameter(made.detach(), made.requires_grad)
 
 
+def data_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Its data, which stay what they are when it gets others."""
+    with torch._C.DisableTorchFunctionSubclass():
+        return tensor.data
+
+
+def with_new_data(
+    size: Numbers, stride: Numbers, dtype: torch.dtype, device: torch.device, cls: type, tensor: torch.Tensor
+) -> torch.Tensor:
+    """A tensor, to which other data belong, and perhaps another class."""
+    return with_data(empty_leaf(size, stride, dtype, device, False), cls, tensor)
+
+
+def with_data(data: torch.Tensor, cls: type, tensor: torch.Tensor) -> torch.Tensor:
+    """The same."""
+    with torch._C.DisableTorchFunctionSubclass():
+        tensor.data = data
+        if type(tensor) is not cls:
+            tensor.__class__ = cls  # type: ignore[assignment]
+    return tensor
+
+
 def fill(leaf: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
-    """Give a tensor that was made before the graph its data; a view of it that is told nothing of gradients."""
+    """Give a tensor that was made before the graph its data, which is no write that autograd is told of. A view of it
+    that is told nothing of gradients."""
     with torch.no_grad():
-        leaf.copy_(data)
+        (leaf if being_traced() else leaf.data).copy_(data)
         return leaf.detach()
 
 

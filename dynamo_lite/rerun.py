@@ -117,14 +117,18 @@ _TO_RAISE = _C.GraphCall(_to_raise)  # nothing that it calls is compiled
 
 
 def where_graph_raises(
-    code: types.CodeType, again: bool, inside: types.CodeType | None, restores: Iterable[Instruction]
+    code: types.CodeType,
+    again: bool,
+    inside: types.CodeType | None,
+    restores: Iterable[Instruction],
+    put_back: Sequence[Instruction] = (),
 ) -> list[Instruction]:
     """Where the graph's call raises to; nothing if that is out of the frame. ``again``: ``code`` is run as it is, with
     the frame's arguments, after ``restores``. ``inside``: what raises an error where the frame goes on
-    (`raising_code`)."""
-    if not again and inside is None:
+    (`raising_code`). ``put_back``: undoes what was done before the call, in any case."""
+    if not again and inside is None and not put_back:
         return []
-    block = [emit.store_fast(_ERROR)]
+    block = [emit.store_fast(_ERROR), *put_back]
     if inside is None:
         raises = [*_take(_ERROR), emit.make("RAISE_VARARGS", 1)]
     else:

@@ -84,8 +84,8 @@ class Attempt:
         self.classes: dict[int, Any] = {}
         """id of the stand-in of a class that was made inside -> its tracker."""
         self.written_classes: dict[int, Any] = {}  # the same of classes that were found and written to
-        self.leaves_made: dict[VariableTracker, int] = {}
-        """Tensors that were made inside and then told to require gradients, with the root's step of that."""
+        self.leaves_made: dict[VariableTracker, int] = {}  # made, or told, to require gradients: the root's step
+        self.made_before: dict[VariableTracker, Any] = {}  # made inside, but before the graph: the placeholder
         self.made_at: dict[VariableTracker, int] = {}  # what new code may not be able to make: the root's step
         self.plain_classes: set[tuple[Any, ...]] = set()
         """Ids of modules' classes, with names under which these were found, and guarded, to have what torch has."""
@@ -156,6 +156,7 @@ class Attempt:
         self._forget_classes()
         self.written_classes.clear()
         self.leaves_made.clear()
+        self.made_before.clear()
         self.made_at.clear()
         self.expected.clear()
         self.counted.clear()

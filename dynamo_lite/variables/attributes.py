@@ -362,7 +362,8 @@ def object_setattr(tx: Any, obj: Any, name: str, value: VariableTracker) -> None
             descriptor = class_attribute(tx, cls, name, raw)
             tx.call(class_attribute(tx, type(raw), "__set__", setter), [descriptor, obj, value], {})
             return
-        unsupported(UnsupportedAttribute(obj.describe(), name, f"writing a {type(raw).__name__} is not modelled"))
+        obj.set_in_c(tx, name, value)
+        return
     if raw is MISSING:
         guard_class_lacks(tx, cls, name)
     else:

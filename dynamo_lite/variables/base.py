@@ -269,6 +269,10 @@ class VariableTracker:
             return tx.make(self.python_type())
         unsupported(UnsupportedAttribute(self.describe(), name))
 
+    def set_in_c(self, tx: Any, name: str, value: VariableTracker) -> None:
+        """Write an attribute whose descriptor is in C."""
+        unsupported(UnsupportedAttribute(self.describe(), name, "writing a descriptor in C is not modelled"))
+
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
         unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
 

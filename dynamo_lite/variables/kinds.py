@@ -21,6 +21,7 @@ from . import (
     function,
     identity,
     iterator,
+    lazy_tensors,
     legacy_tensors,
     library,
     made_tensors,

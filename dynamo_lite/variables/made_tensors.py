@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from .. import higher_order
 from ..reasons import UnknownCall
@@ -23,22 +24,72 @@ from .tensor import TensorVariable
 def made_before(tx: Any, data: TensorVariable, make: Callable[..., torch.Tensor], requires_grad: bool) -> Any:
     """The input of the graph that is an object of its own with the memory of a tensor made inside; None where that
     can't be one. ``make``: a function that makes it, without data."""
-    fake = data.fake
-    sharing = _sharing(tx, fake)
-    if tx.graph.bodies or data.asks or fake.is_inference() or not _is_whole(tx, fake):
+    sharing = _sharing(tx, data.fake)
+    if not _may_be_taken(tx, data, sharing):
         return None
-    if any(each.asks or (each.fake.requires_grad and each is not data) for each in sharing):
-        return None
-    if tx.graph.inputs_in_storage(fake) or any(each.node in tx.graph.made for each in sharing):
-        return None
+    given = tx.graph.made_before(functools.partial(make, *_kind(data.fake), requires_grad))
+    _fill(tx, given, data, sharing)
+    return given
+
+
+def replaces_data(tx: Any, tensor: TensorVariable, data: TensorVariable, cls: type) -> bool:
+    """``tensor.data = data``, for a leaf, which is of that class from now on. False where that can't be traced."""
+    sharing = _sharing(tx, data.fake)
+    before = next((each for each in tx.graph.tensors if each.node is tensor.node), None)
+    if data.fake.requires_grad or not _may_be_taken(tx, data, sharing):
+        return False
+    if before is None or before.convert is not None or not tx.graph.retire(before):
+        return False
+    requires_grad = tensor.fake.requires_grad
+    if tensor.source is None:
+        given = tx.graph.made_before(functools.partial(_EMPTY[cls], *_kind(data.fake), requires_grad))
+        tx.attempt.made_before[tensor] = given.node
+    else:
+        make = functools.partial(higher_order.with_new_data, *_kind(data.fake), cls)
+        with unset_fake_temporarily():
+            value = _EMPTY[cls](*_kind(data.fake), requires_grad)
+        given = tx.graph.made_before(make, value, tensor.source)
+        tx.graph.replaced.setdefault(tensor.source, (before.node, tensor.cls))
+    tensor.cls = cls
+    _stand_for(tx, given, tensor)
+    _fill(tx, given, data, sharing)
+    return True
+
+
+_EMPTY: dict[type, Callable[..., torch.Tensor]] = {
+    torch.Tensor: higher_order.empty_leaf,
+    torch.nn.Parameter: higher_order.empty_parameter,
+}
+
+
+def _kind(fake: torch.Tensor) -> tuple[Any, ...]:
     size, stride = (tuple(map(int, each)) for each in (fake.shape, fake.stride()))
-    given = tx.graph.made_before(functools.partial(make, size, stride, fake.dtype, fake.device, requires_grad))
+    return size, stride, fake.dtype, fake.device
+
+
+def _stand_for(tx: Any, given: Any, tensor: TensorVariable) -> None:
+    """This input is the tensor from now on."""
+    tensor.node, tensor.fake = given.node, given.fake
+    tx.attempt.fakes[id(given.fake)] = tensor
+
+
+def _fill(tx: Any, given: Any, data: TensorVariable, sharing: list[TensorVariable]) -> None:
+    """Give an input the data of a tensor. What shared its memory is a view of it from now on."""
     inside = compute("call_method", "detach", [given.fake], {})
     filled = tx.graph.call("call_function", higher_order.fill, (given.node, data.node), {}, inside)
     for each in sharing:
         each.node, each.fake = tx.graph.view_anew(filled, each.fake)
         tx.attempt.fakes[id(each.fake)] = each
-    return given
+
+
+def _may_be_taken(tx: Any, data: TensorVariable, sharing: list[TensorVariable]) -> bool:
+    """Whether a tensor made before the graph may stand for the memory of one that is made inside, and for all of it."""
+    fake = data.fake
+    if tx.graph.bodies or data.asks or fake.is_inference() or not _is_whole(tx, fake):
+        return False
+    if any(each.asks or (each.fake.requires_grad and each is not data) for each in sharing):
+        return False
+    return not (tx.graph.inputs_in_storage(fake) or any(each in tx.attempt.made_before for each in sharing))
 
 
 def _sharing(tx: Any, fake: torch.Tensor) -> list[TensorVariable]:
@@ -64,13 +115,16 @@ _DENSE = 0
 """MemOverlap::No"""
 
 
+provides("replaces_data")(replaces_data)
+
+
 @provides("become_made")
 def _become_made(tx: Any, tensor: TensorVariable) -> bool:
     given = made_before(tx, tensor, higher_order.empty_leaf, True) if tx.attempt.settlings.leaves_before else None
     if given is None:
         return False
-    tensor.node, tensor.fake = given.node, given.fake
-    tx.attempt.fakes[id(given.fake)] = tensor
+    _stand_for(tx, given, tensor)
+    tx.attempt.made_before[tensor] = given.node
     return True
 
 
@@ -89,5 +143,6 @@ def _make_subclass(
     if given is None:
         unsupported(UnknownCall("Tensor._make_subclass()", "the parameter shares memory with other tensors"))
     made = TensorVariable(given.node, given.fake, kind)
-    tx.attempt.fakes[id(given.fake)] = made
+    _stand_for(tx, given, made)
+    tx.attempt.made_before[made] = given.node
     return made

@@ -108,6 +108,11 @@ def become_made(tx: Any, tensor: Any) -> bool:
     return _HOOKS["become_made"](tx, tensor)  # type: ignore[no-any-return]
 
 
+def replaces_data(tx: Any, tensor: Any, data: Any, cls: type) -> bool:
+    """``tensor.data = data`` for a leaf of which the class is this one then. False where that can't be traced."""
+    return _HOOKS["replaces_data"](tx, tensor, data, cls)  # type: ignore[no-any-return]
+
+
 def ask(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     """Call a function of torch by the ``__torch_function__`` of its arguments' class."""
     return _HOOKS["ask"](tx, target, args, kwargs)

@@ -47,7 +47,7 @@ from .defaults import dtype_to_say
 from .fake_calls import compute, on_fakes, operator_name
 from .late_text import text_of_tensor
 from .operator_warnings import run_heard
-from .registry import ask, become_made, to_array
+from .registry import ask, become_made, replaces_data, to_array
 from .sequence import (
     ListVariable,
     NamedTupleVariable,
@@ -105,7 +105,7 @@ _LITERAL = (*CONSTANT_TYPES, type)
 class TensorVariable(VariableTracker):
     """A tensor. ``fake`` has its dtype, device, sizes, strides and ``requires_grad``; ``cls`` is its Python class."""
 
-    __slots__ = ("node", "fake", "cls", "value", "attrs")
+    __slots__ = ("node", "fake", "cls", "value", "attrs", "thawed")
     answers_equality = True
     asks = False
     """Whether torch's functions ask its class first."""
@@ -120,6 +120,8 @@ class TensorVariable(VariableTracker):
         self.value = value
         self.attrs: dict[str, VariableTracker | None] = {}
         """What was written to its attributes inside, None for deleted."""
+        self.thawed: tuple[Any, torch.Tensor] | None = None
+        """Node and fake of a leaf that was told inside to require no gradient."""
 
     def python_type(self) -> type:
         return self.cls
@@ -236,8 +238,8 @@ class TensorVariable(VariableTracker):
             _set_grad(tx, self, value)
         elif name == "requires_grad":
             _set_requires_grad(tx, self, value)
-        elif name == "data" and value is self:
-            return  # its data is what it was
+        elif name == "data":
+            _set_data(tx, self, value)
         elif class_lookup(self.cls, name) is MISSING and class_lookup(self.cls, "__setattr__") is object.__setattr__:
             guard_class_lacks(tx, self.cls, name)
             self._write(tx, name, value)
@@ -339,8 +341,8 @@ class TensorVariable(VariableTracker):
         return text_of_tensor(tx, self, format, known) or tx.make(tx.fold(format, (self.python_value(tx), known)))
 
     def reconstruct(self, cg: Any) -> None:
-        if self.node in cg.attempt.graph.made:
-            cg.load_made(self.node)
+        if self in cg.attempt.made_before:
+            cg.load_made(cg.attempt.made_before[self])
         elif self in cg.attempt.leaves_made:  # what a backend returns has a history
             raise NotConstant(self.describe())
         else:
@@ -404,6 +406,15 @@ def _set_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) -> None:
     tensor._write(tx, "grad", value)
 
 
+def _set_data(tx: Any, tensor: TensorVariable, value: VariableTracker) -> None:
+    """``tensor.data = value``."""
+    if value is tensor:
+        return  # its data is what it was
+    may_be = tensor in tx.attempt.made_before or _is_found_leaf(tx, tensor)
+    if not may_be or not isinstance(value, TensorVariable) or not replaces_data(tx, tensor, value, tensor.cls):
+        unsupported(UnsupportedAttribute(tensor.describe(), "data", "its new data have other owners"))
+
+
 def _set_requires_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) -> VariableTracker:
     """Where it is what it was already, or the tensor was made inside; else the tensor object changes."""
     wanted = tx.truth(value)
@@ -413,10 +424,23 @@ def _set_requires_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) 
             tensor.node = tx.graph.call("call_method", "requires_grad_", (tensor.node,), {}, tensor.fake)
             tx.attempt.leaves_made[tensor] = tx.attempt.root_step
         return tensor
-    leaves_it = wanted or not tensor.fake.requires_grad
-    if not leaves_it or wanted is not tensor.fake.requires_grad:
+    if wanted is tensor.fake.requires_grad:
+        return tensor
+    if wanted and tensor.thawed is not None:
+        (tensor.node, tensor.fake), tensor.thawed = tensor.thawed, None
+    elif wanted or not (tensor in tx.attempt.made_before or _is_found_leaf(tx, tensor)):
         unsupported(UnsupportedAttribute(tensor.describe(), "requires_grad", "it changes the tensor object"))
+    else:
+        tensor.thawed = tensor.node, tensor.fake
+        tensor.fake = tensor.fake.detach()
+        tensor.node = tx.graph.call("call_method", "detach", (tensor.node,), {}, tensor.fake)
+        tx.attempt.fakes[id(tensor.fake)] = tensor
+    tensor._write(tx, "requires_grad", ConstantVariable(wanted))
     return tensor
+
+
+def _is_found_leaf(tx: Any, tensor: TensorVariable) -> bool:
+    return tensor.source is not None and not tensor.asks and bool(_is_leaf(tx, tensor).as_constant())
 
 
 def _becomes_leaf(fake: torch.Tensor) -> bool:

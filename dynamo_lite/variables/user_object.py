@@ -34,6 +34,7 @@ from .base import (
     call_handler,
     drained,
     mro,
+    own_namespace,
     unsupported,
     wraps_if,
     wraps_type,
@@ -340,6 +341,18 @@ class UserObjectVariable(VariableTracker):
             return self.payload.getattr(tx, name)
         return super().c_attribute(tx, name)
 
+    def set_in_c(self, tx: Any, name: str, value: VariableTracker) -> None:
+        """Another class may only be one whose instances look alike to C."""
+        kind = value.realize()
+        made = getattr(kind, "value", None)
+        if name != "__class__" or not issubclass(kind.python_type(), type) or self.payload is not None:
+            super().set_in_c(tx, name, value)
+        if self.value is None or not _are_laid_out_alike(self.cls, made):
+            super().set_in_c(tx, name, value)
+        tx.effects.mutate(self)
+        self.cls = made
+        tx.attempt.note_class(made)
+
     def special(self, tx: Any, name: str) -> VariableTracker | None:
         """The bound special method of the class where it is written in Python; None where it is C's or absent."""
         raw = class_lookup(self.cls, name)
@@ -559,7 +572,10 @@ class UserObjectVariable(VariableTracker):
         cg.make_then_fill(self, new, fill)
 
     def store_attributes(self, cg: Any) -> None:
-        """Object on the stack: give it the attributes written inside; leave it there."""
+        """Object on the stack: give it the class and the attributes written inside; leave it there."""
+        if self.value is not None and type(self.value) is not self.cls:
+            load = functools.partial(cg.load_class, self.cls)
+            cg.call_with_top(object.__setattr__, [functools.partial(cg.load_const, "__class__"), load])
         for name in self.deleted:
             cg.call_with_top(object.__delattr__, [functools.partial(cg.load_const, name)])
         for name, value in self.attrs.items():
@@ -576,6 +592,14 @@ class UserObjectVariable(VariableTracker):
         cg.load_source(self.source)
         self.store_attributes(cg)
         cg.pop_top()
+
+
+def _are_laid_out_alike(one: type, other: Any) -> bool:
+    """Whether instances of two classes consist of a dict, weak references and nothing else."""
+    plain = all(is_heap_type(each) and payload_base(each) is c_maker(each) is None for each in (one, other))
+    slots = any(own_namespace(base).get("__slots__") for cls in (one, other) for base in mro(cls))
+    layouts = [(each.__basicsize__, each.__dictoffset__, each.__weakrefoffset__) for each in (one, other)]
+    return plain and not slots and layouts[0] == layouts[1]
 
 
 def _set_item(obj: Any, name: str, value: Any) -> None:

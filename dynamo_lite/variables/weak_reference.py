@@ -38,15 +38,23 @@ class WeakReferenceVariable(VariableTracker):
             if not _is_alive(tx, self.of):
                 unsupported(UnsupportedOperation("a call", "a weak reference to what may have died meanwhile"))
             return self.of
+        target = self.value()
+        known = tx.attempt.memo.get(id(target))
+        if target is not None and not (tx.effects.empty and _keeps_arguments(tx)):
+            if known is None or not _is_alive(tx, known[1]):
+                unsupported(UnsupportedOperation("a call", "a weak reference to what may have died meanwhile"))
+        return self.as_found(tx)
+
+    def as_found(self, tx: Any) -> VariableTracker:
+        """The referent as it was when the frame was called, whether it is alive still or not."""
+        if self.of is not None:
+            return self.of
         assert self.source is not None
         target = self.value()
         place = self.source.child("weakref_target")
         if target is None:
             place.check("unbound")
             return ConstantVariable(None)
-        known = tx.attempt.memo.get(id(target))
-        if not (tx.effects.empty and _keeps_arguments(tx)) and (known is None or not _is_alive(tx, known[1])):
-            unsupported(UnsupportedOperation("a call", "a weak reference to what may have died meanwhile"))
         return LazyVariable(tx.attempt, target, place).realize()
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
@@ -75,7 +83,7 @@ def _is_kept(effects: Any, source: Source | None) -> bool:
     names = {scope.source: scope.writes for scope, _ in effects.written_globals}
     for each in effects.written:
         names[each.source] = getattr(each, "attrs", None)
-    return all(_leaves(names, place, way[at + 1 :]) for at, place in enumerate(way))
+    return all(_leaves(names, place, way[at + 1 :]) for at, place in enumerate(way[:-1]))
 
 
 def _leaves(names: dict[Source, Any], place: Source, rest: tuple[Source, ...]) -> bool:

@@ -1,0 +1,165 @@
+"""Lazy modules: the first call, in which they get their parameters, is one graph too."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.modules.lazy import LazyModuleMixin
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+
+import dynamo_lite as dl
+from programs import check, tensor
+from weights import seeded
+
+NETS = {
+    "linear": (lambda: nn.LazyLinear(4), (2, 3)),
+    "without_bias": (lambda: nn.LazyLinear(4, bias=False), (2, 3)),
+    "mlp": (lambda: nn.Sequential(nn.LazyLinear(4), nn.ReLU(), nn.Dropout(0.5), nn.LazyLinear(2)), (2, 3)),
+    "conv": (lambda: nn.Sequential(nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.ReLU()), (2, 3, 5, 5)),
+    "conv_transpose": (lambda: nn.LazyConvTranspose1d(2, 2), (1, 2, 3)),
+    "instance_norm": (lambda: nn.LazyInstanceNorm1d(affine=True, track_running_stats=True), (2, 3, 4)),
+    "of_doubles": (lambda: nn.LazyLinear(4, dtype=torch.float64), (2, 3)),
+}
+
+
+@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("train", [True, False])
+def test_the_first_call(name, train):
+    make, shape = NETS[name]
+
+    def build():
+        return make().train(train)
+
+    x = tensor(*shape, dtype=torch.float64 if name == "of_doubles" else torch.float32)
+    check(build, x, build=True, calls=3, recompiles=True, backward=True, fullgraph=True)
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_what_becomes_of_them(name):
+    make, shape = NETS[name]
+    x = tensor(*shape, dtype=torch.float64 if name == "of_doubles" else torch.float32)
+    found = []
+    for transform in (lambda f: f, lambda f: dl.compile(f, backend="aot_eager", fullgraph=True)):
+        torch.manual_seed(5)
+        m = make()
+        before = [*m.parameters(), *m.buffers()]
+        compiled = transform(m)
+        for _ in range(2):
+            compiled(x).square().sum().backward()
+        after = [*m.parameters(), *m.buffers()]
+        assert all(one is other for one, other in zip(before, after, strict=True))
+        kinds = [(type(each), each._forward_pre_hooks, each._load_state_dict_pre_hooks) for each in m.modules()]
+        found.append((after, kinds, m.state_dict(), str(m)))
+    for one, other in zip(found[0][0], found[1][0], strict=True):
+        assert type(one) is type(other)
+        torch.testing.assert_close(other, one)
+        if one.grad is not None:
+            torch.testing.assert_close(other.grad, one.grad)
+    assert found[0][1] == found[1][1] and found[0][3] == found[1][3]
+    assert list(found[0][2]) == list(found[1][2])
+
+
+class Own(LazyModuleMixin, nn.Linear):
+    cls_to_become = nn.Linear
+
+    def __init__(self, out):
+        super().__init__(0, 0, bias=False)
+        self.weight = UninitializedParameter()
+        self.register_buffer("mean", UninitializedBuffer())
+        self.out_features = out
+
+    def reset_parameters(self):
+        pass
+
+    def initialize_parameters(self, x):
+        if self.has_uninitialized_params():
+            with torch.no_grad():
+                self.in_features = x.shape[-1]
+                self.weight.materialize((self.out_features, self.in_features))
+                self.mean.materialize((self.in_features,))
+                self.weight.copy_(torch.randn_like(self.weight) + x.mean())  # it looks at the data
+                self.mean.copy_(x.mean(0))
+
+
+def test_a_lazy_module_of_the_programs_own():
+    def build():
+        return nn.Sequential(seeded(nn.Linear(3, 3)), Own(2))
+
+    check(build, tensor(2, 3), build=True, calls=3, recompiles=True, backward=True, fullgraph=True)
+
+
+def test_draws_come_in_the_programs_order():
+    def fn(m, x):
+        before = torch.rand(2)
+        y = m(torch.dropout(x, 0.5, True))
+        return before, y, torch.rand(2)
+
+    check(fn, nn.LazyLinear(2), tensor(2, 3), recompiles=True)
+
+
+def test_a_first_call_that_breaks_later():
+    def fn(m, x):
+        y = m[0](x)
+        torch._dynamo.graph_break()
+        return m[1](y)
+
+    check(fn, nn.Sequential(nn.LazyLinear(3), nn.LazyLinear(2)), tensor(2, 3), graphs=2, recompiles=True, backward=True)
+
+
+def test_a_first_call_that_fails_before():
+    def fn(m, x, table, at):
+        return m(x) + table[at].sum()
+
+    def run(transform):
+        torch.manual_seed(1)
+        m = nn.LazyLinear(2)
+        call = transform(fn)
+        with pytest.raises(IndexError):
+            call(m, tensor(2, 3), tensor(4), torch.tensor([9]))
+        assert (type(m), type(m.weight), m.weight.is_leaf, m.weight.shape) == (nn.Linear, nn.Parameter, True, (2, 3))
+        m.weight.data.fill_(0.5), m.bias.data.fill_(0.25)
+        return call(m, tensor(2, 3), tensor(4), torch.tensor([1]))
+
+    assert torch.equal(run(lambda f: f), run(lambda f: dl.compile(f, backend="eager")))
+
+
+def test_data_that_it_does_not_get():
+    def fn(m, x, table, at):
+        y = table[at].sum() + x
+        return m(y)
+
+    m = nn.LazyLinear(2)
+    empty = m.weight.data
+    for call in (fn, dl.compile(fn, backend="eager")):
+        with pytest.raises(IndexError):
+            call(m, tensor(2, 3), tensor(4), torch.tensor([9]))
+        assert type(m) is nn.LazyLinear and type(m.weight) is UninitializedParameter
+        assert m.weight.data.shape == empty.shape and m.has_uninitialized_params()
+
+
+def test_an_error_of_its_first_call():
+    def fn(m, x):
+        try:
+            return m(x)
+        except Exception as error:
+            return type(error), x + 1
+
+    check(fn, nn.LazyConv2d(2, 3), tensor(2, 3), graphs=None)
+
+
+def test_a_part_of_a_lazy_module_is_there():
+    def fn(m, x):
+        return m.has_uninitialized_params(), torch.nn.parameter.is_lazy(m.bias), m.bias.requires_grad, x + 1
+
+    check(fn, nn.LazyLinear(2), tensor(3))
+
+
+def test_sizes_of_a_tensor_without_data():
+    def fn(m, x):
+        try:
+            return m.weight.shape
+        except RuntimeError as error:
+            return str(error)[:20], x + 1
+
+    check(fn, nn.LazyLinear(2), tensor(3), graphs=None)

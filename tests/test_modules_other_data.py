@@ -1,0 +1,384 @@
+"""Parameters that get other data inside (``.data =``, ``to``, ``half``) or are frozen, objects of another class."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import dynamo_lite as dl
+from programs import check, ints, tensor
+from weights import seeded
+
+
+def net():
+    return seeded(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)))
+
+
+# -- .data = -----------------------------------------------------------------------------------------------------------
+
+
+def test_data_are_replaced_before_the_forward():
+    def fn(m, x):
+        m[0].weight.data = m[0].weight.data * 0.5
+        return m(x)
+
+    check(fn, net(), tensor(2, 3), backward=True, fullgraph=True)
+
+
+def test_data_are_clipped_after_the_forward():
+    def fn(m, x):
+        with torch.no_grad():
+            y = m(x)
+            for p in m.parameters():
+                p.data = p.data.clamp(-0.1, 0.1)
+        return y, m(x), [p.data.sum() for p in m.parameters()]
+
+    check(fn, net(), tensor(2, 3), backward=True, fullgraph=True)
+
+
+def test_data_are_replaced_twice():
+    def fn(p, x):
+        before = p.data
+        p.data = x * 2
+        p.data = p.data + 1
+        p.data.add_(before)
+        return (p * x).sum(), before, p.data
+
+    check(fn, tensor(3, grad=True), tensor(3), backward=True, fullgraph=True)
+
+
+def test_the_graph_of_what_came_before_needs_the_old_data():
+    def fn(p, x):
+        y = (p * x).sum()
+        p.data = p.data * 2
+        return y + (p * x).sum()
+
+    check(fn, tensor(3, grad=True), tensor(3), graphs=2, breaks=1, backward=True)
+
+
+def test_data_of_another_owner():
+    def fn(p, q, x):
+        p.data = q.data
+        p.data.add_(1)
+        return (p * x).sum(), q + 0
+
+    check(fn, tensor(3, grad=True), tensor(3, seed=1), tensor(3), graphs=None, backward=True)
+
+    def part(p, x):
+        y = x * 2
+        p.data = y[:2]
+        y.add_(1)
+        return (p * 2).sum(), y
+
+    check(part, tensor(3, grad=True), tensor(3), graphs=None, backward=True, recompiles=True)
+
+
+def test_data_that_are_written_to_after():
+    def fn(p, x):
+        data = x * 2
+        p.data = data
+        data.add_(1)
+        row = data[0]
+        return (p * x).sum(), row, data
+
+    check(fn, tensor(2, 3, grad=True), tensor(2, 3), backward=True, fullgraph=True)
+
+
+def test_data_of_another_shape():
+    def fn(p, x):
+        p.data = torch.cat([p.data, x])
+        return (p * 2).sum(), p.shape
+
+    check(fn, tensor(3, grad=True), tensor(3), backward=True, recompiles=True, fullgraph=True)
+
+
+def test_data_of_a_result():
+    def fn(p, x):
+        y = p * x
+        y.data = x + 1
+        return (y * 2).sum(), y
+
+    check(fn, tensor(3, grad=True), tensor(3), graphs=None, backward=True)
+
+
+def test_data_of_a_buffer_and_of_a_gradient():
+    def fn(m, x):
+        m.running_mean.data = m.running_mean.data * 2 + 1
+        m.weight.grad.data = m.weight.grad.data * 3
+        return m(x)
+
+    def program():
+        m = nn.BatchNorm1d(3)
+        m(tensor(4, 3)).square().sum().backward()
+        return lambda x: (fn(m, x), m.running_mean, m.weight.grad)
+
+    check(program, tensor(4, 3), build=True, backward=True)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_step_of_training_with_data_replaced(backend):
+    def step(m, x, shrink):
+        for p in m.parameters():
+            p.data = p.data * shrink
+        return m(x).square().sum()
+
+    found = []
+    for transform in (lambda f: f, lambda f: dl.compile(f, backend=backend, fullgraph=True)):
+        m = net()
+        before = [*m.parameters()]
+        run = transform(step)
+        optimizer = torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9)
+        for _ in range(3):
+            optimizer.zero_grad()
+            run(m, tensor(2, 3), 0.9).backward()
+            optimizer.step()
+        assert all(one is other for one, other in zip(m.parameters(), before, strict=True))
+        found.append([p.detach() for p in before])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(other, one)
+
+
+@pytest.mark.parametrize("handled", [False, True])
+def test_data_are_put_back_where_the_graph_fails(handled):
+    def fn(p, x, table, at):
+        y = table[at]
+        p.data = x * 2
+        return (p * y).sum()
+
+    def careful(*args):
+        try:
+            return fn(*args)
+        except IndexError:
+            return args[0] + 1
+
+    program = careful if handled else fn
+    for call in (program, dl.compile(program, backend="eager")):
+        p, x = tensor(3, grad=True), tensor(3, seed=1)
+        memory = p.data_ptr()
+        if handled:
+            assert torch.equal(call(p, x, tensor(4), torch.tensor([9])), tensor(3) + 1)
+        else:
+            with pytest.raises(IndexError):
+                call(p, x, tensor(4), torch.tensor([9]))
+        assert torch.equal(p, tensor(3)) and p.data_ptr() == memory
+        call(p, x, tensor(4), torch.tensor([1])).backward()
+        assert torch.equal(p, x * 2) and p.data_ptr() != memory
+        assert torch.equal(p.grad, tensor(4)[1].expand(3))
+
+
+def test_what_others_have_of_the_old_data():
+    def fn(p, view, x):
+        p.data = x + 1
+        view.add_(1)
+        return (p * x).sum(), view + 0
+
+    def program():
+        p = tensor(3).requires_grad_()
+        view = p.data[:2]
+        return lambda x: (*fn(p, view, x), p, view)
+
+    check(program, tensor(3), build=True, backward=True, graphs=None)
+
+
+# -- module.to ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["double", "half", "bfloat16"])
+def test_retyped(method):
+    def fn(m, x):
+        getattr(m, method)()
+        return m(getattr(x, method)()), [p.dtype for p in m.parameters()]
+
+    check(fn, seeded(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))), tensor(2, 3), recompiles=True, fullgraph=True)
+
+
+def test_retyped_with_gradients():
+    def program():
+        m = net()
+        m(tensor(2, 3)).sum().backward()
+
+        def fn(x):
+            m.to(torch.float64)
+            return m(x.double()), [p.grad for p in m.parameters()]
+
+        return fn
+
+    check(program, tensor(2, 3), build=True, backward=True, recompiles=True, fullgraph=True)
+
+
+def test_retyped_and_made_inside():
+    def fn(x):
+        m = nn.Linear(3, 4).double()
+        return m(x.double()), m, nn.Linear(3, 3, dtype=torch.float64).float()(x)
+
+    check(fn, tensor(2, 3), backward=True, fullgraph=True)
+
+
+# -- requires_grad_ ----------------------------------------------------------------------------------------------------
+
+
+def test_frozen_inside():
+    def fn(m, x):
+        m[0].requires_grad_(False)
+        return m(x), [(p.requires_grad, p.is_leaf, p.grad) for p in m.parameters()]
+
+    check(fn, net(), tensor(2, 3), backward=True, recompiles=True, fullgraph=True)
+
+
+def test_frozen_for_a_while():
+    def fn(m, x):
+        for p in m.parameters():
+            p.requires_grad_(False)
+        without = m(x)
+        for p in m.parameters():
+            p.requires_grad = True
+        return without, m(x * 2)
+
+    check(fn, net(), tensor(2, 3), backward=True, fullgraph=True)
+
+
+def test_frozen_after_it_was_used():
+    def fn(w, x):
+        y = (w * x).sum()
+        w.requires_grad_(False)
+        w.mul_(0.5)
+        return y.detach(), (w * x).sum()
+
+    check(fn, tensor(3, grad=True), tensor(3), recompiles=True, fullgraph=True)
+
+
+def test_frozen_and_made_inside():
+    def fn(x):
+        m = nn.Linear(3, 4).requires_grad_(False)
+        return m(x), m, m.weight.requires_grad
+
+    check(fn, tensor(2, 3, grad=True), backward=True, fullgraph=True)
+
+
+def test_what_can_not_be_frozen():
+    def fn(w, x):
+        y = w * x
+        try:
+            y.requires_grad_(False)
+        except RuntimeError as error:
+            return str(error)[:20], y
+
+    check(fn, tensor(3, grad=True), tensor(3), graphs=None, backward=True)
+    check(lambda x: (x.requires_grad_(), x * 2), ints(3), graphs=None)
+
+
+# -- __class__ ---------------------------------------------------------------------------------------------------------
+
+
+class Twice(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) * 2
+
+
+def test_a_module_becomes_another():
+    def fn(m, x):
+        before = m(x)
+        m.__class__ = Twice
+        m.note = "changed"
+        return before, m(x), type(m) is Twice, isinstance(m, Twice)
+
+    check(fn, seeded(nn.Linear(3, 3)), tensor(2, 3), recompiles=True, backward=True, fullgraph=True)
+
+
+class Plain:
+    def value(self):
+        return 1
+
+
+class Other(Plain):
+    def value(self):
+        return 2
+
+    def __setattr__(self, name, value):
+        raise AttributeError(name)
+
+
+class Slotted:
+    __slots__ = ("a",)
+
+
+def test_an_object_becomes_another():
+    def fn(obj, x):
+        obj.a = x + 1
+        obj.__class__ = Other
+        return obj.value() * x, obj.__class__ is Other, vars(obj)
+
+    check(fn, Plain(), tensor(2), recompiles=True, graphs=None)
+
+
+def test_what_does_not_become_another():
+    def fn(obj, cls, x):
+        try:
+            obj.__class__ = cls
+        except TypeError as error:
+            return str(error)[:20], x + 1
+        return x * 2
+
+    for cls in (Slotted, int, dict, 3):
+        check(fn, Plain(), cls, tensor(2), graphs=None)
+    check(fn, Plain(), Plain, tensor(2))
+
+
+# -- hooks' handles ----------------------------------------------------------------------------------------------------
+
+
+def test_a_hook_removes_itself():
+    def program():
+        m = seeded(nn.Linear(3, 3))
+        seen = []
+
+        def once(module, args, kwargs):
+            seen.append(1)
+            handle.remove()
+
+        handle = m.register_forward_pre_hook(once, with_kwargs=True)
+        m.register_forward_hook(lambda module, args, out: out * 2)
+        return lambda x: (m(x), len(seen), len(m._forward_pre_hooks), len(m._forward_pre_hooks_with_kwargs))
+
+    check(program, tensor(2, 3), build=True, calls=3, recompiles=True, backward=True)
+
+
+def test_a_hook_of_what_has_died():
+    def program():
+        m = nn.Linear(3, 3)
+        handle = m.register_forward_hook(lambda module, args, out: out * 2)
+        del m
+
+        def fn(x):
+            handle.remove()
+            return x + 1
+
+        return fn
+
+    check(program, tensor(3), build=True)
+
+
+def test_a_hook_on_a_tensor_is_removed():
+    def program():
+        w = tensor(3).requires_grad_()
+        seen = []
+        handle = w.register_hook(lambda grad: seen.append(1))
+
+        def fn(x, removes):
+            if removes:
+                handle.remove()
+            return (w * x).sum(), w
+
+        return lambda x, removes: (fn(x, removes)[0].backward(), len(seen), w.grad)
+
+    check(program, tensor(3), False, build=True, graphs=None, others=[(tensor(3), True), (tensor(3), False)])
+
+
+def test_copies_keep_apart():
+    m = nn.LazyLinear(2)
+    other = copy.deepcopy(m)
+    dl.compile(m, backend="eager")(tensor(2, 3))
+    assert type(other) is nn.LazyLinear and other.has_uninitialized_params()
