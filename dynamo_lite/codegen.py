@@ -286,7 +286,8 @@ class PyCodegen:
 
     def graph_output(self, tensor: Any) -> None:
         """A tensor that the graph computes (and no function that one of its operators runs)."""
-        if tensor.node.graph is not self.attempt.graph.graph:
+        graph = self.attempt.graph
+        if tensor.node.graph is not graph.graph or not graph.may_leave(tensor.fake):
             raise Unreconstructable(tensor)
         given = self.attempt.graph.unused_input(tensor.node)
         if given is not None:

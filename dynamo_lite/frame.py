@@ -214,7 +214,7 @@ class FrameCompiler:
         if not attempt.guards.answers.hold():  # the backend registered a class
             attempt.close()
             return _C.PASS
-        attempt.guards.written = attempt.graph.written
+        attempt.guards.written = attempt.graph.written | attempt.graph.alone
         attempt.graph.symbols.check_marks(self.name if graph_call is not None else "")
         attempt.guards.facts(attempt.graph.symbols.facts())
         tree = attempt.guards.build(view.code, translation.state)

@@ -181,6 +181,9 @@ class GraphBuilder:
         """Where tensors are that get other data -> the placeholder of the data that they had, and their class."""
         self._retired: list[torch.Tensor] = []
         """Fakes that stand for nothing any more: trackers are found by the ids of fakes, so they live on."""
+        self._parted: dict[int, bool] = {}
+        """Memory of tensors with a history and of parameters that are one with it in eager: nothing may be written to
+        it -> whether it may leave the graph."""
         self._views: dict[torch.fx.Node, bool] = {}
         """Of memory that a tensor made before the graph took over, perhaps of no use -> whether what they are views by
         takes no writes, as compilers see it."""
@@ -188,6 +191,8 @@ class GraphBuilder:
         self.operators = 0
         """Nodes that are calls."""
         self._written: set[Source] = set()
+        self.alone: set[Source] = set()
+        """Places of tensors with which no other is to share memory, though nothing is written into them."""
         self.writes = 0
         """Operators that wrote, or may have written, into tensors."""
         self.fails_handled = False
@@ -277,6 +282,19 @@ class GraphBuilder:
         node = self.call("call_method", method, (filled, *args), {}, fake)
         self._views[node] = strided
         return node, fake
+
+    def part(self, fake: torch.Tensor, made: torch.Tensor) -> None:
+        """The graph has twice what is one piece of memory in eager: that of a result, and of what is made of it."""
+        self._parted[fake.untyped_storage()._cdata] = False
+        self._parted[made.untyped_storage()._cdata] = True
+
+    def is_parted(self, fake: torch.Tensor) -> bool:
+        """Whether a tensor may not be written to."""
+        return fake.untyped_storage()._cdata in self._parted
+
+    def may_leave(self, fake: torch.Tensor) -> bool:
+        """Whether a tensor may be a result of the graph's."""
+        return self._parted.get(fake.untyped_storage()._cdata, True)
 
     def takes_writes(self, node: Any) -> bool:
         """Whether compilers know what a write into a tensor does to others."""
@@ -534,10 +552,11 @@ class GraphBuilder:
 
     def writes_shared_memory(self) -> bool:
         """Whether an input that is written to and another input are views of one storage, or may be."""
-        if self._written and len(self.inputs) > 1 and any(each.may_share_memory for each in self.inputs):
+        alone = self._written | self.alone
+        if alone and len(self.inputs) > 1 and any(each.may_share_memory for each in self.inputs):
             return True  # what is converted may share anything
         storages = [each.value.untyped_storage()._cdata for each in self.tensors]
-        changed = [each.value.untyped_storage()._cdata for each in self.tensors if each.source in self._written]
+        changed = [each.value.untyped_storage()._cdata for each in self.tensors if each.source in alone]
         return any(storages.count(storage) > 1 for storage in changed)
 
     def drop_unused_inputs(self) -> None:

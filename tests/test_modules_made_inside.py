@@ -197,6 +197,42 @@ def test_parameters_of_memory_that_is_not_theirs_alone(make):
     check(fn, tensor(2, 3), graphs=None, backward=True)
 
 
+def test_a_parameter_of_a_result():
+    def fn(m, x):
+        weight = m.weight * 2
+        p = nn.Parameter(weight)
+        other = nn.Parameter((m.weight + 1).data)
+        return (x @ p).sum() + (x @ weight).sum(), p, p.data, other
+
+    check(fn, seeded(nn.Linear(3, 3)), tensor(2, 3), backward=True)
+
+
+def test_a_result_that_is_seen_to_share_memory_with_a_parameter():
+    def leaves(m, x):
+        weight = m.weight * 2
+        p = nn.Parameter(weight)
+        return (x @ p).sum(), p, weight
+
+    def written(m, x):
+        weight = m.weight * 2
+        p = nn.Parameter(weight)
+        with torch.no_grad():
+            p.add_(1)
+        return (x @ weight).sum(), p
+
+    def of_a_view(m, x):
+        weight = m.weight * 2
+        row = weight[0]
+        p = nn.Parameter(weight)
+        torch._dynamo.graph_break()
+        with torch.no_grad():
+            p.add_(1)
+        return (x @ p).sum(), row
+
+    for fn in (leaves, written, of_a_view):
+        check(fn, seeded(nn.Linear(3, 3)), tensor(2, 3), graphs=None, backward=True)
+
+
 def test_a_parameter_of_the_programs_own_class():
     class Named(nn.Parameter):
         pass

@@ -21,10 +21,12 @@ from .registry import models, provides
 from .tensor import TensorVariable
 
 
-def made_before(tx: Any, data: TensorVariable, make: Callable[..., torch.Tensor], requires_grad: bool) -> Any:
+def made_before(
+    tx: Any, data: TensorVariable, make: Callable[..., torch.Tensor], requires_grad: bool, is_it: bool = False
+) -> Any:
     """The input of the graph that is an object of its own with the memory of a tensor made inside; None where that
-    can't be one. ``make``: a function that makes it, without data."""
-    sharing = _sharing(tx, data.fake)
+    can't be one. ``make``: a function that makes it, without data. ``is_it``: the tensor itself becomes it."""
+    sharing = [each for each in _sharing(tx, data.fake) if not (is_it and each is data)]
     if not _may_be_taken(tx, data, sharing):
         return None
     given = tx.graph.made_before(functools.partial(make, *_kind(data.fake), requires_grad))
@@ -36,7 +38,7 @@ def replaces_data(tx: Any, tensor: TensorVariable, data: TensorVariable, cls: ty
     """``tensor.data = data``, for a leaf, which is of that class from now on. False where that can't be traced."""
     sharing = _sharing(tx, data.fake)
     before = next((each for each in tx.graph.tensors if each.node is tensor.node), None)
-    if data.fake.requires_grad or not _may_be_taken(tx, data, sharing):
+    if not _may_be_taken(tx, data, sharing):
         return False
     if before is None or before.convert is not None or not tx.graph.retire(before):
         return False
@@ -78,16 +80,20 @@ def _fill(tx: Any, given: Any, data: TensorVariable, sharing: list[TensorVariabl
     inside = compute("call_method", "detach", [given.fake], {})
     filled = tx.graph.call("call_function", higher_order.fill, (given.node, data.node), {}, inside)
     for each in sharing:
-        each.node, each.fake = tx.graph.view_anew(filled, each.fake)
-        tx.attempt.fakes[id(each.fake)] = each
+        if each.fake.requires_grad:  # it is a result of autograd's graph, and stays apart
+            tx.graph.part(each.fake, given.fake)
+            tx.attempt.made_at.setdefault(each, tx.attempt.root_step)
+        else:
+            each.node, each.fake = tx.graph.view_anew(filled, each.fake)
+            tx.attempt.fakes[id(each.fake)] = each
 
 
 def _may_be_taken(tx: Any, data: TensorVariable, sharing: list[TensorVariable]) -> bool:
     """Whether a tensor made before the graph may stand for the memory of one that is made inside, and for all of it."""
     fake = data.fake
-    if tx.graph.bodies or data.asks or fake.is_inference() or not _is_whole(tx, fake):
+    if tx.graph.bodies or data.asks or fake.is_inference() or not is_whole(tx, fake):
         return False
-    if any(each.asks or (each.fake.requires_grad and each is not data) for each in sharing):
+    if any(each.asks for each in sharing) or tx.graph.is_parted(fake):
         return False
     return not (tx.graph.inputs_in_storage(fake) or any(each in tx.attempt.made_before for each in sharing))
 
@@ -99,7 +105,7 @@ def _sharing(tx: Any, fake: torch.Tensor) -> list[TensorVariable]:
     return [each for each in known.values() if each.fake.untyped_storage()._cdata == storage]
 
 
-def _is_whole(tx: Any, fake: torch.Tensor) -> bool:
+def is_whole(tx: Any, fake: torch.Tensor) -> bool:
     """Whether a tensor is all of its memory, as a new one of its sizes and strides would be."""
     numbers = (*fake.shape, *fake.stride(), fake.storage_offset())
     if any(isinstance(each, torch.SymInt) and tx.graph.symbols.hangs_on_data(each) for each in numbers):
@@ -120,7 +126,9 @@ provides("replaces_data")(replaces_data)
 
 @provides("become_made")
 def _become_made(tx: Any, tensor: TensorVariable) -> bool:
-    given = made_before(tx, tensor, higher_order.empty_leaf, True) if tx.attempt.settlings.leaves_before else None
+    if not tx.attempt.settlings.leaves_before:
+        return False
+    given = made_before(tx, tensor, higher_order.empty_leaf, True, True)
     if given is None:
         return False
     _stand_for(tx, given, tensor)
@@ -139,7 +147,7 @@ def _make_subclass(
         unsupported(UnknownCall("Tensor._make_subclass()", "it is no plain parameter that is made"))
     if wanted and not (data.fake.is_floating_point() or data.fake.is_complex()):
         unsupported(UnknownCall("Tensor._make_subclass()", "only floating point numbers have gradients"))
-    given = None if data.fake.requires_grad else made_before(tx, data, higher_order.empty_parameter, wanted)
+    given = made_before(tx, data, higher_order.empty_parameter, wanted)
     if given is None:
         unsupported(UnknownCall("Tensor._make_subclass()", "the parameter shares memory with other tensors"))
     made = TensorVariable(given.node, given.fake, kind)

@@ -6,6 +6,8 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from ...reasons import UnsupportedOperation
 from .. import polyfills
 from ..attributes import MISSING, MethodVariable, class_lookup
@@ -19,11 +21,14 @@ from ..function import FunctionVariable, NestedFunctionVariable
 from ..identity import IdVariable
 from ..instance_dict import InstanceDictVariable
 from ..keys import key_of
+from ..made_tensors import is_whole
 from ..mapping import DictVariable
+from ..nn_module import NNModuleVariable
 from ..ordered import OrderedDictVariable
 from ..registry import models
 from ..sequence import ListVariable, NamedTupleVariable, SizeVariable, TupleVariable
 from ..sets import SetVariable
+from ..tensor import TensorVariable
 from ..user_object import UserObjectVariable
 
 Copier = Callable[[Any, Any], VariableTracker]
@@ -63,6 +68,7 @@ _COPIERS: dict[type, Copier] = {
     NamedTupleVariable: lambda tx, of: _like(tx, of, list(of.items)),
     InstanceDictVariable: lambda tx, of: of.copied(tx),
     UserObjectVariable: _copied_object,
+    NNModuleVariable: _copied_object,
 }
 """How `copy.copy` makes values of a kind."""
 _EXACT = frozenset({UserObjectVariable, TupleVariable})
@@ -167,6 +173,27 @@ class _DeepCopy:
             made.attrs[name] = self.copy(value)
         return made
 
+    def _tensor(self, of: TensorVariable) -> VariableTracker:
+        """A parameter as its class says. Of others all of the memory is copied, and what shares it shares the copy."""
+        tx = self._tx
+        if of.cls is torch.nn.Parameter:
+            return tx.call(tx.make(torch.nn.Parameter.__deepcopy__), [of, self._memo], {}).realize()  # type: ignore[no-any-return]
+        plain = of.cls is torch.Tensor and not of.asks and of.getattr(tx, "is_leaf").as_constant() and not of.attrs
+        if not plain or not tx.is_none(of.getattr(tx, "grad")) or not _owns_memory(tx, of):
+            unsupported(UnsupportedOperation("copy.deepcopy()", of.describe()))
+        data = of.getattr(tx, "data")
+        made = tx.call(data.getattr(tx, "clone"), [], {"memory_format": tx.make(torch.preserve_format)})
+        return tx.call(made.getattr(tx, "requires_grad_"), [], {}) if of.fake.requires_grad else made.realize()
+
+
+def _owns_memory(tx: Any, of: TensorVariable) -> bool:
+    """Whether a tensor is all of its memory, and nothing but that; guarded."""
+    if of.source is None or of.value is None:
+        return False
+    of.source.child("instance_dict").check("length", 0)
+    tx.graph.alone.add(of.source)
+    return not vars(of.value) and is_whole(tx, of.fake) and len(tx.graph.inputs_in_storage(of.fake)) == 1
+
 
 _DEEP_COPIERS: dict[type, Any] = {
     **dict.fromkeys(_ATOMIC, _itself),
@@ -181,6 +208,8 @@ _DEEP_COPIERS: dict[type, Any] = {
     SetVariable: _DeepCopy._set,
     MethodVariable: _DeepCopy._method,
     UserObjectVariable: _DeepCopy._object,
+    NNModuleVariable: _DeepCopy._object,
+    TensorVariable: _DeepCopy._tensor,
 }
 """How `copy.deepcopy` makes values of a kind."""
 _HOOKS = (

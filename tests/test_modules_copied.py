@@ -1,0 +1,147 @@
+"""``copy.deepcopy`` and ``copy.copy`` of modules, parameters and tensors inside."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import nn
+
+import dynamo_lite as dl
+from programs import check, tensor
+from weights import seeded
+
+
+def net():
+    m = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 3, bias=False))
+    m[2].weight = nn.Parameter(m[0].weight.detach().t().clone(), requires_grad=False)
+    return seeded(m)
+
+
+def test_a_module():
+    def fn(m, x):
+        other = copy.deepcopy(m)
+        return other(x), m(x), other
+
+    check(fn, net(), tensor(2, 3), backward=True, fullgraph=True)
+
+
+def test_shared_parameters_stay_shared():
+    def fn(m, x):
+        other = copy.deepcopy(m)
+        return other[1](other[0](x)), other[0].weight is other[1].weight, other[0].weight is m[0].weight, other
+
+    m = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    m[1].weight = m[0].weight
+    check(fn, seeded(m), tensor(2, 3), backward=True, fullgraph=True)
+
+
+def test_a_copy_that_is_trained():
+    def fn(m, x):
+        fast = copy.deepcopy(m)
+        with torch.no_grad():
+            for p in fast.parameters():
+                p.mul_(0.5)
+        return fast(x), fast
+
+    check(fn, net(), tensor(2, 3), backward=True, fullgraph=True)
+
+
+def test_a_copied_module_takes_gradients():
+    def fn(m, x):
+        other = copy.deepcopy(m)
+        return other, (other(x) * m(x)).sum()
+
+    m, x = net(), tensor(2, 3)
+    for program in (fn, dl.compile(fn, backend="aot_eager", fullgraph=True)):
+        other, loss = program(m, x)
+        loss.backward()
+        assert other[0].weight.grad is not None and other[0].weight.is_leaf
+        torch.testing.assert_close(other[0].weight.grad, m[0].weight.grad)
+        m.zero_grad()
+
+
+def test_a_shallow_copy():
+    def fn(m, x):
+        other = copy.copy(m)
+        other.training = False
+        other.note = "other"
+        return other(x), other[0] is m[0], m.training, hasattr(m, "note")
+
+    check(fn, net(), tensor(2, 3), backward=True, fullgraph=True)
+
+
+def test_tensors():
+    def fn(a, b, x):
+        one, other = copy.deepcopy([a, b])
+        one.add_(1)
+        return one, other, other.is_leaf, (other * x).sum(), copy.deepcopy(x.t()).stride()
+
+    check(fn, tensor(3), tensor(3, grad=True), tensor(2, 3), graphs=None, backward=True)
+
+    def plain(a, b):
+        both = copy.deepcopy({"a": a, "b": [b, a]})
+        return both, both["a"] is both["b"][1], both["b"][0].is_leaf
+
+    check(plain, tensor(3), tensor(2, 3, grad=True), backward=True, fullgraph=True)
+
+
+def test_tensors_that_share_memory():
+    def fn(x, y):
+        one, other = copy.deepcopy([x, y])
+        one.add_(1)
+        return one, other
+
+    def program():
+        return lambda x, part: fn(x, x[:2] if part else x * 2)
+
+    check(program, tensor(3), False, build=True, graphs=None, others=[(tensor(3), True), (tensor(3), False)])
+
+    def build():
+        x = tensor(3)
+        pairs = [(x, tensor(2)), (x, x[1:]), (x[:2], tensor(2)), (x[:2], tensor(2)), (x, tensor(2))]
+        return lambda at, z: (fn(*pairs[at]), z + 1)
+
+    check(build, 0, tensor(2), build=True, graphs=None, others=[(at, tensor(2)) for at in range(5)])
+
+
+def test_a_tensor_with_a_gradient_and_with_attributes():
+    def fn(w):
+        return copy.deepcopy(w), w * 2
+
+    def with_gradient():
+        w = tensor(3).requires_grad_()
+        (w * w).sum().backward()
+        return lambda: fn(w)
+
+    def with_a_note():
+        w = tensor(3)
+        w.note = ["kept"]
+        return lambda: (fn(w), fn(w)[0].note)
+
+    for build in (with_gradient, with_a_note):
+        check(build, build=True, graphs=None)
+
+
+def test_results_are_not_copied():
+    def fn(x):
+        try:
+            copy.deepcopy(x * 2)
+        except RuntimeError as error:
+            return str(error)[:30], x + 1
+
+    check(fn, tensor(3, grad=True), graphs=None, backward=True)
+
+
+def test_a_module_with_hooks():
+    def build():
+        m = net()
+        m[0].register_forward_hook(lambda module, args, out: out * 2)
+
+        def fn(x):
+            other = copy.deepcopy(m)
+            return other(x), len(other[0]._forward_hooks)
+
+        return fn
+
+    check(build, tensor(2, 3), build=True, backward=True)
