@@ -26,6 +26,7 @@ from . import (
     library,
     made_tensors,
     mapping,
+    module_hooks,
     nn_module,
     number_arguments,
     property_object,

@@ -120,7 +120,9 @@ class NNModuleVariable(UserObjectVariable):
             return False
         if namespace.get("_compiled_call_impl") is not None or any(namespace.get(name) for name in _HOOKS):
             return False
-        if any(getattr(torch_module, name) for name in _GLOBAL_HOOKS):
+        everywhere = [getattr(torch_module, name) for name in _GLOBAL_HOOKS]
+        known = [tx.attempt.memo[id(each)][1] for each in everywhere if id(each) in tx.attempt.memo]
+        if any(everywhere) or any(map(tx.effects.last, known)):
             return False
         if any(id(namespace.get(name)) in tx.attempt.memo for name in _HOOKS):
             return False

@@ -23,11 +23,11 @@ from .base import NotConstant, VariableTracker, unsupported
 from .bodies import given, trace_body
 from .constant import ConstantVariable
 from .function import CellVariable, FunctionVariable, NestedFunctionVariable
+from .module_hooks import remove_hook
 from .registry import models
 from .sequence import TupleVariable
 from .symbolic import SymbolicNumber
 from .tensor import METHODS, TensorVariable
-from .weak_reference import WeakReferenceVariable
 
 _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
 
@@ -187,24 +187,12 @@ def _to_come(frame: Any) -> Iterator[Any]:
 
 def _remove(tx: Any, handle: VariableTracker, *error: VariableTracker) -> VariableTracker:
     if not isinstance(handle, HandleVariable):
-        return _remove_found(tx, handle)
+        return remove_hook(tx, handle)
     if tx.graph.bodies:
         unsupported(UnknownCall("RemovableHandle.remove()", "it is called in a function that an operator runs"))
     if handle.node is not None and not handle.removed:
         tx.graph.drop(handle.node)
     handle.removed = True
-    return ConstantVariable(None)
-
-
-def _remove_found(tx: Any, handle: VariableTracker) -> VariableTracker:
-    """The hook is in a dict, and perhaps noted in others: of what has died meanwhile nobody sees what is in it."""
-    number, first, others = (handle.getattr(tx, name).realize() for name in ("id", "hooks_dict_ref", "extra_dict_ref"))
-    for reference in (each.realize() for each in (first, *others.elements(tx))):
-        if not isinstance(reference, WeakReferenceVariable):
-            unsupported(UnknownCall("RemovableHandle.remove()", "it does not refer to hooks"))
-        found = reference.as_found(tx)
-        if not tx.is_none(found) and found.contains(tx, number):
-            found.delitem(tx, number)
     return ConstantVariable(None)
 
 
