@@ -70,6 +70,11 @@ class GraphInput:
         return found and self.source.kind != "local"
 
     @property
+    def is_fresh(self) -> bool:
+        """Whether nobody else has its memory."""
+        return self.make is not None and self.make.func is not data_of
+
+    @property
     def stays_in_place(self) -> bool:
         """Whether it is a module's parameter or buffer, or was marked (`mark_static_address`): from call to call
         it is in the same memory, as a rule."""
@@ -507,7 +512,7 @@ class GraphBuilder:
         """The inputs from outside that share a tensor's memory."""
         storage = fake.untyped_storage()._cdata
         found = [each for each in self.tensors if each.fake.untyped_storage()._cdata == storage]
-        return [each for each in found if each.make is None]
+        return [each for each in found if not each.is_fresh]
 
     def is_resized(self, fake: torch.Tensor) -> bool:
         """Whether it is an input whose shape or strides are other ones now."""

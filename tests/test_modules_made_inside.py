@@ -276,6 +276,38 @@ def test_a_leaf_over_a_break():
     check(fn, tensor(2, 3), graphs=2, breaks=1)
 
 
+def test_a_module_over_a_break_inside_of_a_call():
+    def inner(x):
+        m = nn.Linear(3, 3)
+        w = torch.ones(3, requires_grad=True)
+        y = m(x * w)
+        torch._dynamo.graph_break()
+        return m(y), m, w
+
+    def fn(x):
+        y, m, w = inner(x + 1)
+        return y.sum(), m, w
+
+    check(fn, tensor(2, 3), graphs=2, breaks=1, backward=True)
+
+
+def test_modules_made_in_a_generator():
+    def layers():
+        for _ in range(3):
+            yield nn.Linear(3, 3)
+
+    def fn(x):
+        made = []
+        for layer in layers():
+            x = layer(x)
+            made.append(layer)
+            if len(made) == 2:
+                torch._dynamo.graph_break()
+        return x, made
+
+    check(fn, tensor(2, 3), graphs=None, backward=True)
+
+
 def test_parameters_made_in_a_function_that_an_operator_runs():
     def fn(x):
         def body(x):

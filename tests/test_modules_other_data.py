@@ -169,6 +169,54 @@ def test_data_are_put_back_where_the_graph_fails(handled):
         assert torch.equal(p.grad, tensor(4)[1].expand(3))
 
 
+def test_what_fails_after_data_are_replaced():
+    def fn(p, x, table, at):
+        p.data = x * 2
+        return (p * table[at]).sum()
+
+    for call in (fn, dl.compile(fn, backend="eager")):
+        p, x = tensor(3, grad=True), tensor(3, seed=1)
+        with pytest.raises(IndexError):
+            call(p, x, tensor(4), torch.tensor([9]))
+        assert torch.equal(p, x * 2)
+
+
+def test_the_old_data_are_written_to():
+    def fn(p, other, x, at):
+        before = p.data
+        p.data = x * 2
+        before.add_(1)
+        try:
+            return (p * other[at]).sum()
+        except IndexError:
+            return x + 1
+
+    def program():
+        p = tensor(3).requires_grad_()
+        return lambda other, x, at: (fn(p, other, x, at), p)
+
+    inside, outside = torch.tensor([1]), torch.tensor([9])
+    check(program, tensor(4), tensor(3), inside, build=True, graphs=None, others=[(tensor(4), tensor(3), outside)])
+
+    def shared():
+        p = tensor(3).requires_grad_()
+        view = p.detach()
+        return lambda x: (fn(p, view, x, inside), p, view)
+
+    check(shared, tensor(3), build=True, graphs=None, calls=1)
+
+
+def test_data_that_do_not_fit():
+    def fn(p, x):
+        try:
+            p.data = torch.arange(3)
+        except RuntimeError as error:
+            return str(error)[:20], x + 1
+
+    check(fn, tensor(3, grad=True), tensor(3), graphs=None)
+    check(lambda p, x: (setattr(p, "data", torch.arange(3)), p + x), tensor(3), tensor(3), recompiles=True)
+
+
 def test_what_others_have_of_the_old_data():
     def fn(p, view, x):
         p.data = x + 1
@@ -248,6 +296,24 @@ def test_frozen_after_it_was_used():
         return y.detach(), (w * x).sum()
 
     check(fn, tensor(3, grad=True), tensor(3), recompiles=True, fullgraph=True)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_what_is_frozen_is_written_to(backend):
+    def fn(w, x):
+        y = (w + x).sum()
+        w.requires_grad_(False)
+        w.mul_(0.5)
+        return y, (w * x).sum()
+
+    found = []
+    for call in (fn, dl.compile(fn, backend=backend)):
+        w, x = tensor(3, grad=True), tensor(3, grad=True, seed=1)
+        y, z = call(w, x)
+        z.backward()
+        found.append((y.detach(), z.detach(), w.detach(), x.grad, w.requires_grad))
+    assert found[0][4] is found[1][4] is False
+    assert all(torch.equal(one, other) for one, other in zip(found[0][:4], found[1][:4]))
 
 
 def test_frozen_and_made_inside():

@@ -110,10 +110,11 @@ class Attempt:
     def shows_failures(self) -> bool:
         """Whether the program may tell a graph that raises from an operator that raises at its own place. (It can't be
         run again where the graph writes into what the program has, unless that is put back.)"""
-        if self.graph.mutates_inputs:
-            return self.graph.fails_handled
-        tells = self.has_handlers or not self.effects.empty or self.graph.fails_handled
-        return tells or self.graph.may_fail and bool(self.draws)
+        graph = self.graph
+        if graph.mutates_inputs:
+            return graph.fails_handled
+        tells = self.has_handlers or not self.effects.empty or graph.fails_handled or bool(graph.replaced)
+        return tells or graph.may_fail and bool(self.draws)
 
     @property
     def asks_classes(self) -> bool:
@@ -165,6 +166,7 @@ class Attempt:
         self.beforehand.clear()
         self.contexts.clear()
         self.graph.inputs.clear()
+        self.graph.made.clear()
         self.graph.symbols.close()
         self.effects.close()
         self.guards.close()

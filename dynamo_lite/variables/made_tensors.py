@@ -38,7 +38,7 @@ def replaces_data(tx: Any, tensor: TensorVariable, data: TensorVariable, cls: ty
     """``tensor.data = data``, for a leaf, which is of that class from now on. False where that can't be traced."""
     sharing = _sharing(tx, data.fake)
     before = next((each for each in tx.graph.tensors if each.node is tensor.node), None)
-    if not _may_be_taken(tx, data, sharing):
+    if not _may_be_taken(tx, data, sharing) or not _fits(tensor.fake, data.fake):
         return False
     if before is None or before.convert is not None or not tx.graph.retire(before):
         return False
@@ -56,6 +56,13 @@ def replaces_data(tx: Any, tensor: TensorVariable, data: TensorVariable, cls: ty
     _stand_for(tx, given, tensor)
     _fill(tx, given, data, sharing)
     return True
+
+
+def _fits(fake: torch.Tensor, data: torch.Tensor) -> bool:
+    """Whether a tensor may get these data: else torch says what is wrong with them."""
+    has_gradients = data.is_floating_point() or data.is_complex()
+    devices = {each.device.type for each in (fake, data)}
+    return (has_gradients or not fake.requires_grad) and (len(devices) == 1 or devices == {"cpu", "cuda"})
 
 
 _EMPTY: dict[type, Callable[..., torch.Tensor]] = {

@@ -34,8 +34,7 @@ def run_heard(tx: Any, target: Any, operands: list[torch.Tensor], versions: list
     told = [each for each in first.heard if catching or _action(each, *place) != "ignore"]
     shown = told or [each for each in first.heard if each.is_callers and action_for(each, "", 0) != "ignore"]
     if shown and (catching or versions != [version(each) for each in operands] or _warns(run)):
-        unsupported(OperatorWarns(operator_name(target), str(shown[0].message).strip().partition("
-")[0]))
+        unsupported(OperatorWarns(operator_name(target), str(shown[0].message).strip().partition("\n")[0]))
     for each in told:
         _show(each, *place)
     return result

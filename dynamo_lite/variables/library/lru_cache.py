@@ -112,7 +112,8 @@ class CachedVariable(UserObjectVariable):
         """Fill the cache: nothing that the trace has put off may have to happen before."""
         if full:
             unsupported(UnknownCall(self.describe(), "it has to run, and its cache is full"))
-        if not tx.effects.empty or tx.graph.mutates_inputs or tx.attempt.draws:
+        did = not tx.effects.empty or tx.graph.mutates_inputs or tx.graph.replaced
+        if did or tx.attempt.draws:
             unsupported(UnknownCall(self.describe(), "it has to run for its cache, after what the program did before"))
         function, ahead = self.value.__wrapped__, tx.attempt.ahead
         in_python = type(function) is types.FunctionType
