@@ -287,10 +287,8 @@ class FrameCompiler:
                     broken = broken or GraphBreak(error.reason, (root.place(),))
                     if self.fullgraph:
                         raise Unsupported(error.reason, broken.user_stack) from None
-                    if len(break_at) > 1:  # it may be something that only the callee has
-                        break_at = break_at[:1]
-                    else:
-                        break_at = self._earlier(break_at, (_step_that_made(attempt, error),))
+                    callee = len(break_at) > 1  # it may be something that only the callee has
+                    break_at = break_at[:1] if callee else self._earlier(break_at, (_step_that_made(attempt, error),))
                 finally:
                     root.close()
                     if found is None:
@@ -336,8 +334,6 @@ class FrameCompiler:
         if attempt.graph.writes_shared_memory():
             raise SkipFrame("it writes into tensors that share memory")
         guard_aliases(attempt)
-        if attempt.leaves_made and not any(each.value.requires_grad for each in attempt.graph.tensors):
-            raise Unreconstructable(next(iter(attempt.leaves_made)))  # a backend would take it for inference
         _order_inputs(attempt)
         cg = PyCodegen(attempt, root.code)
         for recall in attempt.recalls:
@@ -357,6 +353,9 @@ class FrameCompiler:
         for generator in attempt.generators:
             if generator.in_block and not cg.has_made(generator):
                 raise Dropped(generator)
+        has_gradients = any(each.value.requires_grad for each in attempt.graph.tensors)
+        if attempt.leaves_made and not has_gradients and any(each.fake.requires_grad for each in cg.outputs):
+            raise Unreconstructable(next(iter(attempt.leaves_made)))  # a backend would take it for inference
         return cg, root.current.positions
 
     # -- the backend -----------------------------------------------------------------------------------------------
@@ -382,24 +381,24 @@ class FrameCompiler:
             raise BackendCompilerFailed(self.name, error) from error
         if not callable(compiled):
             raise WrongBackendResult(self.name, f"returned {described(compiled)}, which can't be called")
-        if attempt.graph.sets_filters:
-            compiled = keeping_filters(compiled)
-        wrong = wrong_results(self.name, len(cg.outputs) + len(expected))
-        if expected:
-            checked = _C.GraphCall(compiled, outputs=len(cg.outputs) + len(expected), wrong=wrong)
-            compiled = as_expected(checked, [truth for _, truth in attempt.expected])
-        if attempt.graph.fails_handled and attempt.graph.mutates_inputs:
-            written = attempt.graph.written
-            compiled = putting_back(
-                compiled, [at for at, each in enumerate(attempt.graph.inputs) if each.source in written]
-            )
-        captured = sum(each.captured for each in attempt.graph.inputs)
-        call = _C.GraphCall(compiled, captured, attempt.graph.changes_state, len(cg.outputs), wrong)
+        call = _call_of(compiled, attempt, len(cg.outputs), wrong_results(self.name, len(cg.outputs) + len(expected)))
         return call, time.perf_counter() - started
 
     def _staged_backend(self) -> Backend:
         ddp = active_ddp()
         return self.backend if ddp is None else in_stages(self.backend, ddp)
+
+
+def _call_of(compiled: Callable[..., Any], attempt: Attempt, outputs: int, wrong: Any) -> _C.GraphCall:
+    """The call of what a backend made, with what is done around it. ``outputs``: the results without conditions."""
+    graph, truths = attempt.graph, [truth for _, truth in attempt.expected]
+    if graph.sets_filters:
+        compiled = keeping_filters(compiled)
+    if truths:
+        compiled = as_expected(_C.GraphCall(compiled, outputs=outputs + len(truths), wrong=wrong), truths)
+    if graph.fails_handled and graph.mutates_inputs:
+        compiled = putting_back(compiled, [at for at, each in enumerate(graph.inputs) if each.source in graph.written])
+    return _C.GraphCall(compiled, sum(each.captured for each in graph.inputs), graph.changes_state, outputs, wrong)
 
 
 def _where_raised(code: types.CodeType, translation: Translation) -> tuple[list[Any], list[Any]]:
