@@ -7,6 +7,7 @@ that are active) those for which torch has a higher-order operator hand over to 
 from __future__ import annotations
 
 import builtins
+import contextlib
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -213,6 +214,15 @@ def autograd_function(
     and for each input where its gradient is among the backward's results."""
     kind = OnceTracedFunction if once else TracedFunction
     return kind.apply((forward, backward), tuple(extras), facts, *inputs)  # type: ignore[no-any-return]
+
+
+def gradients(
+    outputs: Tensors, inputs: Tensors, grad_outputs: Sequence[torch.Tensor | None], options: Any
+) -> tuple[torch.Tensor | None, ...]:
+    """``torch.autograd.grad``; while it is traced in this thread, whose modes are on."""
+    threads = torch.autograd.set_multithreading_enabled(False) if being_traced() else contextlib.nullcontext()
+    with threads:
+        return torch.autograd.grad(outputs, inputs, grad_outputs or None, **options)
 
 
 @torch.fx.node.has_side_effect

@@ -90,6 +90,8 @@ class Attempt:
         self.plain_classes: set[tuple[Any, ...]] = set()
         """Ids of modules' classes, with names under which these were found, and guarded, to have what torch has."""
         self.reprs: list[VariableTracker] = []  # containers whose ``repr`` is under way
+        self.freed: dict[Any, int] = {}
+        """A node of autograd's graph that a call inside frees -> the root's step of that call."""
         self.expected: list[tuple[Any, bool]] = []
         """Tensors, and the truth values that the trace went on with: where one is another the frame is run again."""
         self.draws: list[Draw] = []  # the random numbers of Python's that the call draws, in order
@@ -159,6 +161,7 @@ class Attempt:
         self.leaves_made.clear()
         self.made_before.clear()
         self.made_at.clear()
+        self.freed.clear()
         self.expected.clear()
         self.counted.clear()
         self.draws.clear()

@@ -19,6 +19,7 @@ from . import (
     float_factors,
     found_iterator,
     function,
+    gradients,
     identity,
     iterator,
     lazy_tensors,

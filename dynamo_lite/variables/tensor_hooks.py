@@ -185,6 +185,12 @@ def _to_come(frame: Any) -> Iterator[Any]:
             waiting.append(each.handler.target)
 
 
+def hooks_wait(tx: Any) -> bool:
+    """Whether a tensor that was found gets a hook after the graph."""
+    handles = [each for each in tx.attempt.made_at if isinstance(each, HandleVariable)]
+    return any(each.node is None and not each.removed for each in handles)
+
+
 def _remove(tx: Any, handle: VariableTracker, *error: VariableTracker) -> VariableTracker:
     if not isinstance(handle, HandleVariable):
         return remove_hook(tx, handle)

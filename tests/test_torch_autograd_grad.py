@@ -1,0 +1,270 @@
+"""``torch.autograd.grad`` inside: an operator of the graph, as researchers use it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import dynamo_lite as dl
+from programs import check, tensor
+from weights import seeded
+
+
+def critic():
+    return seeded(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)))
+
+
+def penalty(m, real, fake):
+    eps = torch.rand(real.shape[0], 1)
+    mixed = (eps * real + (1 - eps) * fake).detach().requires_grad_(True)
+    (grad,) = torch.autograd.grad(m(mixed).sum(), mixed, create_graph=True)
+    return m(fake).mean() - m(real).mean() + 10 * (grad.norm(dim=1) - 1).square().mean()
+
+
+def adapted(m, x):
+    fast = list(m.parameters())
+    for _ in range(2):
+        loss = F.linear(torch.tanh(F.linear(x, *fast[:2])), *fast[2:]).square().mean()
+        grads = torch.autograd.grad(loss, fast, create_graph=True)
+        fast = [p - 0.1 * g for p, g in zip(fast, grads)]
+    return F.linear(torch.tanh(F.linear(x, *fast[:2])), *fast[2:]).square().mean()
+
+
+def laplacian(m, x):
+    x = x.clone().requires_grad_()
+    (first,) = torch.autograd.grad(m(x).sum(), x, create_graph=True)
+    total = 0
+    for i in range(3):
+        (second,) = torch.autograd.grad(first[:, i].sum(), x, create_graph=True)
+        total = total + second[:, i]
+    return total.square().mean()
+
+
+def product_with_the_hessian(m, v):
+    w = m[0].weight
+    (g,) = torch.autograd.grad(m(v).square().sum(), w, create_graph=True)
+    (hv,) = torch.autograd.grad(g, w, grad_outputs=torch.ones_like(w), retain_graph=True)
+    return hv.sum() + g.sum()
+
+
+def of_first_order(m, x):
+    total = 0
+    for row in x:
+        fast = list(m.parameters())
+        loss = m(row).square().sum()
+        grads = torch.autograd.grad(loss, fast)
+        fast = [p - 0.1 * g for p, g in zip(fast, grads)]
+        total = total + F.linear(torch.tanh(F.linear(x, *fast[:2])), *fast[2:]).square().mean() + loss.detach()
+    return total
+
+
+def guided(m, x):
+    start = m(x).mean()
+    with torch.no_grad():
+        for _ in range(2):
+            with torch.enable_grad():
+                given = x.detach().requires_grad_(True)
+                (slope,) = torch.autograd.grad(m(given).sum(), given)
+            x = x + 0.1 * slope
+    return start + x.sum()
+
+
+def walked(m, x):
+    for _ in range(3):
+        x = x.detach().requires_grad_()
+        x = x - 0.1 * torch.autograd.grad(m(x).sum(), [x])[0] + 0.01 * torch.randn_like(x)
+    return m(x.detach()).mean()
+
+
+PROGRAMS = {
+    "first order": (of_first_order, 1),
+    "guided": (guided, 1),
+    "walked": (walked, 1),
+    "gradient_penalty": (lambda m, x: penalty(m, x, x * 2 + 1), 1),
+    "maml": (adapted, 1),
+    "laplacian": (laplacian, 1),
+    "hessian": (product_with_the_hessian, 1),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_is_trained_by_gradients_of_gradients(name):
+    fn, graphs = PROGRAMS[name]
+    check(fn, critic(), tensor(2, 3), graphs=graphs, backward=True, fullgraph=True)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_through_a_compiler(name):
+    fn, _ = PROGRAMS[name]
+    found = []
+    for program in (fn, dl.compile(fn, backend="aot_eager", fullgraph=True)):
+        m = critic()
+        for _ in range(2):
+            torch.manual_seed(3)
+            loss = program(m, tensor(2, 3))
+            loss.backward()
+        found.append([loss.detach(), *(p.grad for p in m.parameters())])
+    for one, other in zip(*found, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            torch.testing.assert_close(other, one)
+
+
+def test_a_step_of_attack():
+    def fn(m, x, y):
+        given = x.clone().requires_grad_()
+        (grad,) = torch.autograd.grad(F.mse_loss(m(given), y), given)
+        return (given + 0.1 * grad.sign()).detach()
+
+    check(fn, critic(), tensor(2, 3), tensor(2, 1), backward=True, fullgraph=True)
+
+
+def test_weights_are_trained_inside():
+    def fn(x, y):
+        w = torch.zeros(3, requires_grad=True)
+        for _ in range(3):
+            (grad,) = torch.autograd.grad(((x @ w) - y).square().mean(), w)
+            with torch.no_grad():
+                w -= 0.1 * grad
+        return w
+
+    check(fn, tensor(4, 3), tensor(4, seed=1), backward=True, fullgraph=True)
+    given = tensor(4, 3), tensor(4, seed=1)
+    torch.testing.assert_close(dl.compile(fn, backend="aot_eager")(*given), fn(*given))
+
+
+def test_where_no_gradients_are_kept():
+    def fn(m, x):
+        with torch.enable_grad():
+            given = x.clone().requires_grad_()
+            (slope,) = torch.autograd.grad(m(given).sum(), given)
+        return x - slope
+
+    m = critic().requires_grad_(False)
+    for backend in ("eager", "aot_eager"):
+        compiled = dl.compile(fn, backend=backend, fullgraph=True)
+        with torch.no_grad():
+            for seed in range(2):
+                x = tensor(4, 3, seed=seed)
+                torch.testing.assert_close(compiled(m, x), fn(m, x))
+
+
+def test_a_history_from_outside_that_is_not_on_the_way():
+    def program():
+        other = (tensor(3) * 1).requires_grad_() * 2
+        return lambda x: torch.autograd.grad((x * x).sum(), x)[0] * other.detach() + other
+
+    check(program, tensor(3, grad=True), build=True)
+
+
+def test_what_is_not_used():
+    def fn(w, v, x):
+        found = torch.autograd.grad((w * x).sum(), [w, v], allow_unused=True, create_graph=True)
+        zeros = torch.autograd.grad((w * x).sum(), (w, v), materialize_grads=True)
+        return found, zeros
+
+    check(fn, tensor(3, grad=True), tensor(3, grad=True), tensor(3), fullgraph=True)
+
+    def refused(w, v, x):
+        try:
+            return torch.autograd.grad((w * x).sum(), [w, v])
+        except RuntimeError as error:
+            return str(error)[:30], x + 1
+
+    check(refused, tensor(3, grad=True), tensor(3, grad=True), tensor(3), graphs=None)
+
+
+def test_what_comes_after_buffers_were_freed():
+    def fn(w, x):
+        loss = (w * w * x).sum()
+        (grad,) = torch.autograd.grad(loss, w)
+        return loss, grad
+
+    for program in (fn, dl.compile(fn, backend="aot_eager")):
+        loss, _ = program(tensor(3, grad=True), tensor(3))
+        with pytest.raises(RuntimeError, match="second time"):
+            loss.backward()
+
+    def again(w, x):
+        loss = (w * w * x).sum()
+        first = torch.autograd.grad(loss, w)
+        try:
+            return torch.autograd.grad(loss, w)
+        except RuntimeError as error:
+            return str(error)[:30], first
+
+    check(again, tensor(3, grad=True), tensor(3), graphs=None)
+
+
+def test_a_history_from_outside():
+    def fn(y, w):
+        return torch.autograd.grad((y * 2).sum(), w)
+
+    def program():
+        w = tensor(3).requires_grad_()
+        return lambda x: fn(w * x, w)
+
+    check(program, tensor(3), build=True, graphs=None)
+
+    def square(x):
+        return torch.autograd.grad((x * x).sum(), x)
+
+    def either():
+        return lambda x, later: square(x * 2 if later else x)
+
+    check(either, tensor(3, grad=True), False, build=True, others=[(tensor(3, grad=True), True)], graphs=None)
+
+
+def test_hooks_run():
+    def program(late):
+        def build():
+            w = tensor(3).requires_grad_()
+            seen = []
+            if not late:
+                w.register_hook(lambda grad: seen.append(1) or grad * 2)
+
+            def fn(x):
+                if late:
+                    w.register_hook(lambda grad: seen.append(1) or grad * 2)
+                return torch.autograd.grad((w * x).sum(), w), len(seen)
+
+            return fn
+
+        return build
+
+    for late in (False, True):
+        check(program(late), tensor(3), build=True, graphs=None, recompiles=True)
+
+
+def test_without_gradients():
+    def fn(w, x):
+        with torch.enable_grad():
+            y = (w * x).sum()
+            found = torch.autograd.grad(y, w)
+        return found, y.requires_grad
+
+    def outside(w, x):
+        with torch.no_grad():
+            return fn(w, x)
+
+    check(outside, tensor(3, grad=True), tensor(3), graphs=None)
+    with torch.no_grad():
+        check(fn, tensor(3, grad=True), tensor(3), graphs=None)
+
+
+def test_batches_of_gradients():
+    def fn(w, x):
+        y = w * x
+        return torch.autograd.grad(y, w, torch.eye(3), is_grads_batched=True)
+
+    check(fn, tensor(3, grad=True), tensor(3), graphs=None)
+
+
+def test_sizes_that_differ():
+    def fn(m, x):
+        return laplacian(m, x) + penalty(m, x, x + 1)
+
+    others = [(critic(), tensor(size, 3)) for size in (3, 4, 5)]
+    check(fn, critic(), tensor(2, 3), others=others, all_graphs=(1, 3), backward=True, exact=False)
