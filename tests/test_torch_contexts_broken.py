@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 
 import pytest
@@ -329,3 +330,41 @@ def test_left_by_an_exception_that_was_found(index):
         for program in (fn, around):
             check(program, tensor(3, 3, grad=True), error, graphs=None, breaks=None)
     assert set(seen) == {(True, 0)}
+
+
+@pytest.mark.parametrize("index", range(3))
+def test_others_of_the_kind_entered_by_calls_within(index):
+    make, other = (
+        (torch.inference_mode, lambda: torch.inference_mode(False)),
+        (lambda: sdpa_kernel(SDPBackend.MATH), lambda: sdpa_kernel(SDPBackend.FLASH_ATTENTION)),
+        (lambda: torch.device("meta"), lambda: torch.device("cpu")),
+    )[index]
+
+    def state():
+        modes = torch.is_inference_mode_enabled(), torch.backends.cuda.flash_sdp_enabled(), torch.is_grad_enabled()
+        return *modes, torch.ones(1).device.type
+
+    def inner(x, found):
+        print("within")
+        found.append(state())
+        return x + 1
+
+    def fn(x, kind):
+        found = []
+        try:
+            with make():
+                found.append(state())
+                with contextlib.ExitStack() as stack:
+                    stack.enter_context(other())
+                    x = inner(x, found)
+                    print("again")
+                    found.append(state())
+                    if kind is not None:
+                        raise kind("left")
+                found.append(state())
+        except ValueError:
+            found.append(state())
+        return x * 2, found, state()
+
+    for kind in (None, ValueError):
+        check(fn, tensor(3, grad=True), kind, graphs=None, breaks=None, backward=True)

@@ -11,6 +11,7 @@ import types
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from typing import Any
 
@@ -33,7 +34,7 @@ from ..exc import SkipFrame
 from ..skip import dynamic_scope
 from ..variables.base import LazyVariable, VariableTracker
 from ..variables.constant import ConstantVariable
-from ..variables.context import Entering, ExitVariable
+from ..variables.context import Entering, ExitVariable, can_be_left
 from ..variables.exception import HandledVariable
 from ..variables.function import ResumeFunction
 from ..variables.tensor import TensorVariable
@@ -306,6 +307,10 @@ class BrokenFrame:
             return SELF
         return name if name in self.tx.locals else (SELF if SELF in self.tx.locals else None)
 
+    def exits(self, cg: PyCodegen) -> list[Callable[[], None]]:
+        """What loads the exits of its contexts that are left for a while."""
+        raise NotImplementedError
+
     @property
     def is_covered(self) -> bool:
         """Whether a handler of the program's covers the instruction."""
@@ -398,7 +403,7 @@ class FrameBreaker(BrokenFrame):
                 self._load_handled(at, value)
                 continue
             cg.load(value)
-            if at < kept and at not in self.nulls:
+            if (at < kept and at not in self.nulls) or at in self.contexts:
                 cg.copy_top()
                 cg.store_fast(_KEPT.format(at))
         if inside is not None:
@@ -506,8 +511,35 @@ class FrameBreaker(BrokenFrame):
         nulls = {at for at in self.nulls if at < min(kept, depth)}
         if self.pushes_null():
             nulls.add(depth - 2)
-        self._put_stack_away(depth)
-        self._return_resume(index, depth, nulls, raising=False)
+
+        def go_on() -> None:
+            self._put_stack_away(depth)
+            self._return_resume(index, depth, nulls, raising=False)
+
+        self.either_way(go_on)
+
+    def either_way(self, go_on: Callable[[], None], *callees: BrokenFrame) -> None:
+        """Return a continuation: contexts are left until it enters them again, where they can be left now; else it goes
+        on inside of them."""
+        frames = (self, *callees)
+        exits = [load for frame in frames for load in frame.exits(self.cg)]
+        if not exits:
+            go_on()
+            return
+        as_they_are = emit.make("NOP")
+        self.cg.call(can_be_left, exits)
+        self.cg.add(emit.jump_if_false(as_they_are))
+        go_on()
+        self.cg.add(as_they_are)
+        suspended = [frame.contexts for frame in frames]
+        for frame in frames:
+            frame.contexts = {}
+        go_on()
+        for frame, contexts in zip(frames, suspended, strict=True):
+            frame.contexts = contexts
+
+    def exits(self, cg: PyCodegen) -> list[Callable[[], None]]:
+        return [partial(cg.load_fast, _KEPT.format(at)) for at in self.contexts]
 
     def _put_stack_away(self, depth: int) -> None:
         cg = self.cg
@@ -534,22 +566,26 @@ class FrameBreaker(BrokenFrame):
     def handle(self, covered: list[Instruction]) -> None:
         """Where the instruction raises into a handler of the program: go on in a function that raises it again."""
         if self.is_covered:
-            self.land(covered, self.handler_depth)
-            self._return_resume(self.index, self.handler_depth, self.nulls, raising=True)
+            self.land(covered)
+            self.either_way(self._raise)
 
-    def land(self, covered: list[Instruction], depth: int, inside: Callable[[], None] | None = None) -> None:
-        """Go on here where one of these raises, with the stack up to a depth in locals. ``inside``: leaves the contexts
-        that are deeper than the stack."""
+    def _raise(self) -> None:
+        self.take_kept(self.handler_depth)
+        self._return_resume(self.index, self.handler_depth, self.nulls, raising=True)
+
+    def land(self, covered: list[Instruction]) -> None:
+        """Go on here where one of these raises."""
         landing = emit.store_fast(ERROR)
         shared = Handler(landing, 0, False)
         for instruction in covered:
             instruction.handler = shared
         self.cg.add(landing)
-        if inside is not None:
-            inside()
         if self.handled:
             self.cg.load_fast(_PREVIOUS.format(min(self.handled)))
             self.cg.op("POP_EXCEPT")
+
+    def take_kept(self, depth: int) -> None:
+        """The stack up to a depth, as it was kept, becomes arguments."""
         for at in reversed(range(depth)):
             if at in self.contexts:
                 self.cg.load_fast(_KEPT.format(at))

@@ -133,6 +133,9 @@ class _Callee(BrokenFrame):
         cg.store_fast(name)
         return name
 
+    def exits(self, cg: PyCodegen) -> list[Callable[[], None]]:
+        return [partial(cg.load_fast, self.where[STACK.format(at)]) for at in self.contexts]
+
     def point(self, index: int, depth: int, nulls: set[int], callee: ResumeFunction | None) -> ResumePoint:
         return self.resume_point(index, depth, nulls, set(self.where), callee=callee)
 
@@ -225,8 +228,10 @@ class _NestedBreaker:
         covered = cg.body[start:]
         self._continue()
         if covers:
-            self.root.land(covered, len(self.root.tx.stack), self._suspend)
-            self._raise_inside()
+            self.root.land(covered)
+            cg.call(_seen_from_inside, [lambda: cg.load_fast(ERROR), lambda: cg.load_const(len(self.callees))])
+            cg.store_fast(ERROR)
+            self.root.either_way(self._raise_inside, *self.callees)
         else:
             self.root.handle(covered)
 
@@ -244,9 +249,9 @@ class _NestedBreaker:
 
     def _raise_inside(self) -> None:
         """Return a continuation of all the frames, the innermost raising what its instruction raised."""
-        cg, frame = self.cg, self.innermost
-        cg.call(_seen_from_inside, [lambda: cg.load_fast(ERROR), lambda: cg.load_const(len(self.callees))])
-        cg.store_fast(ERROR)
+        frame = self.innermost
+        self._suspend()
+        self.root.take_kept(len(self.root.tx.stack))
         point = frame.resume_point(frame.index, frame.handler_depth, frame.nulls, set(frame.where), raising=True)
         self._return(point, {ERROR: self._hand_error_on}, landed=True)
 
@@ -302,8 +307,12 @@ class _NestedBreaker:
 
     def _resume_at(self, index: int, depth: int, nulls: set[int]) -> None:
         """Return a continuation of all the frames, the innermost at an index of its code."""
-        self._suspend()
-        self._return(self.innermost.point(index, depth, nulls, None), {})
+
+        def go_on() -> None:
+            self._suspend()
+            self._return(self.innermost.point(index, depth, nulls, None), {})
+
+        self.root.either_way(go_on, *self.callees)
 
     def _return(self, point: ResumePoint, given: dict[str, Callable[[], None]], landed: bool = False) -> None:
         """The same, the innermost from a point on. ``given``: loads its arguments that are in no frame."""

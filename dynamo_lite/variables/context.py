@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch.amp import autocast_mode
 from torch.autograd import grad_mode
 from torch.autograd.profiler import record_function
+from torch.nn import attention
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._device import DeviceContext
 
@@ -259,9 +261,12 @@ class GraphContextVariable(ContextVariable):
 class Exit:
     """What leaves a context that `Entering` entered."""
 
-    def __init__(self, leave: Callable[[Any], Any], entered: Any) -> None:
-        self.leave = leave
-        self.entered = entered
+    def __init__(self, context: SuspendedVariable) -> None:
+        function, arguments, self.leave = context.nodes()
+        self.watch = context.watch
+        self.outside = self.watch()
+        self.entered = function(*arguments)
+        self.inside = self.watch()
 
     def __call__(self, *error: Any) -> None:
         """Autocast stays as it is: one that began before this was entered again may have ended since."""
@@ -293,8 +298,7 @@ class Entering:
 
     def __call__(self) -> Exit:
         with self.outside():
-            function, arguments, leave = self.context().nodes()
-            return Exit(leave, function(*arguments))
+            return Exit(self.context())
 
     def context(self) -> SuspendedVariable:
         return self.kind(self.kind.make(*self.arguments), self.arguments)
@@ -317,6 +321,8 @@ class SuspendedVariable(GraphContextVariable):
     __slots__ = ("before",)
     make: Callable[..., Any]
     """Makes such a context of its arguments."""
+    watch: Callable[[], Any]
+    """What such contexts set."""
 
     def enter(self, tx: Any) -> None:
         self.before = torch.is_grad_enabled()
@@ -328,6 +334,16 @@ class SuspendedVariable(GraphContextVariable):
 
     def load_exit(self, cg: Any) -> None:
         cg.call(self.entering, [])
+
+
+def can_be_left(*exits: Exit) -> bool:
+    """Whether these, the innermost last, are all that goes on of their kinds: so they may be left for a while."""
+    now: dict[Any, Any] = {}
+    for each in reversed(exits):
+        if now.get(each.watch, each.watch()) != each.inside:
+            return False
+        now[each.watch] = each.outside
+    return True
 
 
 class EnteringVariable(KnownVariable):
@@ -350,6 +366,7 @@ class InferenceVariable(SuspendedVariable):
 
     __slots__ = ()
     make = torch.inference_mode
+    watch = torch.is_inference_mode_enabled
 
     def nodes(self) -> Any:
         return grad_mode._enter_inference_mode, self.arguments, grad_mode._exit_inference_mode
@@ -458,6 +475,7 @@ class AttentionVariable(SuspendedVariable):
 
     __slots__ = ()
     make = staticmethod(_attention)
+    watch = staticmethod(partial(attention._cur_sdpa_kernel_backends, with_priority=True))
 
     def nodes(self) -> Any:
         return higher_order.enter_sdpa_kernel, self.arguments, higher_order.exit_sdpa_kernel
@@ -481,6 +499,7 @@ class DeviceVariable(SuspendedVariable):
 
     __slots__ = ()
     make = torch.device
+    watch = torch._C._len_torch_function_stack
 
     def nodes(self) -> Any:
         return torch.device.__enter__, self.arguments, _leave_device
