@@ -197,12 +197,13 @@ def test_check_beside_a_write():
     assert isinstance(only_reason(fn, tensor(2)).reason, reasons.FailureAndWrite)
 
 
-def test_random_module_is_run_by_python():
+def test_random_numbers_that_decide():
     def fn(x):
-        return x + random.random()
+        return x + 1 if random.random() < 0.5 else x
 
     error = only_reason(fn, tensor(2))
-    assert "random" in str(error)
+    assert isinstance(error.reason, reasons.RandomValue)
+    assert "random.random" in str(error)
 
 
 def test_each_reason_says_what_and_what_to_do():
@@ -212,6 +213,7 @@ def test_each_reason_says_what_and_what_to_do():
         reasons.UnknownCall: ("zlib.crc32",),
         reasons.DisabledCall: ("helper",),
         reasons.DataDependentBranch: (),
+        reasons.RandomValue: ("random.random()",),
         reasons.DataDependentValue: ("Tensor.item",),
         reasons.OperatorFailed: ("aten.mm", "shapes"),
         reasons.FailureAndWrite: ("index_add_",),
