@@ -196,7 +196,7 @@ def files(x):
     return y * n, there, os.path.exists(path)
 
 
-@programs(tensor(2), graphs=None)
+@programs(tensor(2), graphs=None, recompiles=True)  # the folder's name is another in each call
 def tensors_in_a_file(x):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "t.pt")
