@@ -28,3 +28,18 @@ def test_values_of_a_kind_in_a_tree():
         return tree, pytree.tree_map_only(int, lambda each: each + 1, [1, x])
 
     check(fn, tensor(3), operators=3)
+
+
+def test_types_of_types_are_subscripted():
+    def fn(x):
+        def total(
+            a: typing.Optional[typing.List[int]] = None,  # noqa: UP006, UP045
+            b: typing.Dict[str, typing.Tuple[int, ...]] = None,  # noqa: UP006
+            c: typing.Callable[[int], typing.Optional[str]] = None,  # noqa: UP045
+        ) -> typing.Union[int, typing.Literal["none"]]:
+            return sum(a or ())
+
+        kinds = total.__annotations__["a"], typing.get_args(typing.Optional[int])  # noqa: UP045
+        return x + total([2, 3]), kinds, typing.Union[int, str] == typing.Union[str, int], typing.Any
+
+    check(fn, tensor(3), operators=1)
