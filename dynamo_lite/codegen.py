@@ -289,7 +289,9 @@ class PyCodegen:
         graph = self.attempt.graph
         if tensor.node.graph is not graph.graph or not graph.may_leave(tensor.fake):
             raise Unreconstructable(tensor)
-        given = self.attempt.graph.unused_input(tensor.node)
+        if self.attempt.is_freed(tensor):
+            raise Unreconstructable(tensor)
+        given = graph.unused_input(tensor.node)
         if given is not None:
             self.add(*self._load_input(given))
             return

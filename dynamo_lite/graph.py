@@ -9,7 +9,7 @@ import logging
 import operator
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,16 @@ from . import config
 from .exc import Unsupported
 from .expressions import Operation, compile_expression
 from .formulas import Formula
-from .higher_order import data_of, empty_leaf, enter_sdpa_kernel, enter_warnings, leave_autocast, plain_tensor
+from .higher_order import (
+    data_of,
+    empty_leaf,
+    enter_sdpa_kernel,
+    enter_warnings,
+    leaf_of,
+    leave_autocast,
+    parameter_of,
+    plain_tensor,
+)
 from .overheard import Listening
 from .reasons import UnsupportedOperation, UnsupportedValue
 from .shapes import Computed, Free, Symbols
@@ -72,7 +81,7 @@ class GraphInput:
     @property
     def is_fresh(self) -> bool:
         """Whether nobody else has its memory."""
-        return self.make is not None and self.make.func is not data_of
+        return self.make is not None and self.make.func not in (data_of, leaf_of, parameter_of)
 
     @property
     def stays_in_place(self) -> bool:
@@ -158,6 +167,19 @@ def _is_copied(given: GraphInput) -> bool:
     return plain and torch._debug_has_internal_overlap(value) != OVERLAPS
 
 
+def history(fakes: Iterable[torch.Tensor], ends: Iterable[torch.Tensor] = ()) -> Iterator[Any]:
+    """The nodes of autograd's graph that these hang on, each once, without those that are for leaves; not those of
+    ``ends`` and what is behind them."""
+    seen = {each.grad_fn for each in ends}
+    waiting = [each.grad_fn for each in fakes]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen and not hasattr(node, "variable"):
+            seen.add(node)
+            yield node
+            waiting.extend(before for before, _ in node.next_functions)
+
+
 class GraphBuilder:
     """Records operators. Its fake mode is entered for the length of a translation."""
 
@@ -189,6 +211,8 @@ class GraphBuilder:
         self._parted: dict[int, bool] = {}
         """Memory of tensors with a history and of parameters that are one with it in eager: nothing may be written to
         it -> whether it may leave the graph."""
+        self._shared: set[int] = set()
+        """Memory that several inputs have."""
         self._views: dict[torch.fx.Node, bool] = {}
         """Of memory that a tensor made before the graph took over, perhaps of no use -> whether what they are views by
         takes no writes, as compilers see it."""
@@ -288,6 +312,13 @@ class GraphBuilder:
         self._views[node] = strided
         return node, fake
 
+    def share(self, given: GraphInput, make: functools.partial[Any]) -> GraphInput:
+        """An input that is an object of its own with another's memory. Nothing may be written to that."""
+        with unset_fake_temporarily():
+            value = make(given.value)
+        self._shared.add(given.fake.untyped_storage()._cdata)
+        return self.made_before(make, value, given.source)
+
     def part(self, fake: torch.Tensor, made: torch.Tensor) -> None:
         """The graph has twice what is one piece of memory in eager: that of a result, and of what is made of it."""
         self._parted[fake.untyped_storage()._cdata] = False
@@ -295,7 +326,7 @@ class GraphBuilder:
 
     def is_parted(self, fake: torch.Tensor) -> bool:
         """Whether a tensor may not be written to."""
-        return fake.untyped_storage()._cdata in self._parted
+        return fake.untyped_storage()._cdata in (*self._parted, *self._shared)
 
     def may_leave(self, fake: torch.Tensor) -> bool:
         """Whether a tensor may be a result of the graph's."""

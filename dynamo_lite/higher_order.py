@@ -45,6 +45,16 @@ def empty_parameter(*numbers_and_kinds: Any) -> torch.Tensor:
     return torch.nn.Parameter(made.detach(), made.requires_grad)
 
 
+def leaf_of(requires_grad: bool, tensor: torch.Tensor) -> torch.Tensor:
+    """Another tensor with a tensor's memory, that is no result of autograd's graph."""
+    return tensor.detach().requires_grad_(requires_grad)
+
+
+def parameter_of(requires_grad: bool, tensor: torch.Tensor) -> torch.Tensor:
+    """The same as a ``nn.Parameter``."""
+    return torch.nn.Parameter(tensor.detach(), requires_grad)
+
+
 def data_of(tensor: torch.Tensor) -> torch.Tensor:
     """Its data, which stay what they are when it gets others."""
     with torch._C.DisableTorchFunctionSubclass():

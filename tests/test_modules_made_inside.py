@@ -197,6 +197,68 @@ def test_parameters_of_memory_that_is_not_theirs_alone(make):
     check(fn, tensor(2, 3), graphs=None, backward=True)
 
 
+def test_a_parameter_of_an_argument():
+    def fn(m, x):
+        p, q = nn.Parameter(x), nn.Parameter(m.weight.data)
+        return (p @ q).sum(), p, q, m.weight + 0, p is x
+
+    check(fn, seeded(nn.Linear(3, 3)), tensor(2, 3), backward=True, fullgraph=True)
+    m, x = nn.Linear(3, 3), tensor(2, 3)
+    for backend in ("eager", "aot_eager"):
+        _, p, q, _, _ = dl.compile(fn, backend=backend)(m, x)
+        assert p.data_ptr() == x.data_ptr() and q.data_ptr() == m.weight.data_ptr()
+        (p @ q).sum().backward()
+        assert m.weight.grad is None and q.grad is not None and type(q) is nn.Parameter
+
+
+def test_a_leaf_of_an_argument():
+    def fn(x):
+        given = x.detach().requires_grad_()
+        return (given * given).sum(), given
+
+    check(fn, tensor(2, 3), backward=True, fullgraph=True, others=[(tensor(4, 3),), (tensor(2, 5),)])
+    check(fn, tensor(2, 3, grad=True), backward=True, fullgraph=True)
+
+
+def test_what_an_argument_shares_with_a_leaf_is_written_to():
+    def before(x):
+        x.add_(1)
+        given = x.detach().requires_grad_()
+        return (given * 2).sum(), given
+
+    def after(x):
+        given = nn.Parameter(x)
+        x.add_(1)
+        return (given * 2).sum(), given
+
+    def by_the_leaf(x):
+        given = x.detach().requires_grad_()
+        with torch.no_grad():
+            given.mul_(2)
+        return (given * 2).sum(), given, x + 0
+
+    def by_a_view(x, view):
+        given = x.detach().requires_grad_()
+        view.mul_(2)
+        return (given * 2).sum(), given, x + 0
+
+    for fn in (before, after, by_the_leaf):
+        check(fn, tensor(2, 3), graphs=None, backward=True)
+
+    def program():
+        x = tensor(2, 3)
+        return lambda at: by_a_view(x, x[at])
+
+    check(program, 0, build=True, graphs=None, others=[(1,)])
+
+    def apart():
+        x = tensor(2, 3)
+        others = [tensor(3), tensor(3), x[0], tensor(3)]
+        return lambda at: by_a_view(x, others[at])
+
+    check(apart, 0, build=True, graphs=None, others=[(1,), (2,), (3,)])
+
+
 def test_a_parameter_of_a_result():
     def fn(m, x):
         weight = m.weight * 2

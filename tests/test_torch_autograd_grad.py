@@ -112,6 +112,27 @@ def test_through_a_compiler(name):
             torch.testing.assert_close(other, one)
 
 
+def test_what_does_not_come_of_freed_buffers_leaves():
+    def fn(m, x):
+        delta = torch.zeros_like(x)
+        for _ in range(3):
+            delta = delta.detach().requires_grad_()
+            (grad,) = torch.autograd.grad(m(x + delta).sum(), delta)
+            delta = (delta + 0.1 * grad.sign()).clamp(-0.3, 0.3)
+        return m(x + delta.detach())
+
+    check(fn, critic(), tensor(2, 3), backward=True, fullgraph=True)
+
+    def of_inputs(m, x):
+        for _ in range(2):
+            x = x.detach().requires_grad_()
+            x = x - 0.1 * torch.autograd.grad(m(x).sum(), [x])[0] + torch.randn_like(x)
+        return x
+
+    check(of_inputs, critic(), tensor(2, 3), backward=True, fullgraph=True)
+    check(of_inputs, critic().requires_grad_(False), tensor(2, 3), backward=True, fullgraph=True)
+
+
 def test_a_step_of_attack():
     def fn(m, x, y):
         given = x.clone().requires_grad_()

@@ -13,7 +13,7 @@ import torch
 
 from .. import config
 from ..draws import Draw
-from ..graph import GraphBuilder
+from ..graph import GraphBuilder, history
 from ..guards import Guards
 from ..ran_ahead import RanAhead
 from ..reasons import UnsupportedOperation
@@ -117,6 +117,13 @@ class Attempt:
             return graph.fails_handled
         tells = self.has_handlers or not self.effects.empty or graph.fails_handled or bool(graph.replaced)
         return tells or graph.may_fail and bool(self.draws)
+
+    def is_freed(self, tensor: Any) -> bool:
+        """Whether a call inside frees what a tensor hangs on: CPython is to make that call."""
+        steps = [self.freed[node] for node in history([tensor.fake]) if node in self.freed] if self.freed else []
+        if steps:
+            self.made_at[tensor] = min(steps)
+        return bool(steps)
 
     @property
     def asks_classes(self) -> bool:

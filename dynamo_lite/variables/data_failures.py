@@ -69,7 +69,7 @@ def check_write(tx: Any, name: str, written: list[torch.Tensor]) -> None:
     if tx.graph.fails_handled and not tx.graph.can_put_back(written):
         unsupported(FailureAndWrite(name))
     if any(map(tx.graph.is_parted, written)):
-        unsupported(OperatorFailed(name, "it writes into memory that a parameter shares with what it was made of"))
+        unsupported(OperatorFailed(name, "it writes into memory that a leaf shares with what it was made of"))
     known = [tx.attempt.fakes[id(fake)] for fake in written if id(fake) in tx.attempt.fakes]
     if not all(tx.graph.takes_writes(each.node) for each in known):
         unsupported(OperatorFailed(name, "it writes into another view of what became a parameter's memory"))

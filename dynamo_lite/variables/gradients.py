@@ -12,12 +12,13 @@ from typing import Any
 import torch
 
 from .. import higher_order
+from ..graph import history
 from ..reasons import UnknownCall
 from .base import VariableTracker, unsupported
 from .bodies import PlainVariable
 from .registry import models
 from .sequence import TupleVariable
-from .tensor import TensorVariable, history, record
+from .tensor import TensorVariable, record
 from .tensor_hooks import hooks_wait
 
 _NAME = "torch.autograd.grad()"

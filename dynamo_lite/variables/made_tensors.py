@@ -21,15 +21,16 @@ from .registry import models, provides
 from .tensor import TensorVariable
 
 
-def made_before(
-    tx: Any, data: TensorVariable, make: Callable[..., torch.Tensor], requires_grad: bool, is_it: bool = False
-) -> Any:
-    """The input of the graph that is an object of its own with the memory of a tensor made inside; None where that
-    can't be one. ``make``: a function that makes it, without data. ``is_it``: the tensor itself becomes it."""
+def made_before(tx: Any, data: TensorVariable, cls: type, requires_grad: bool, is_it: bool = False) -> Any:
+    """The input of the graph that is an object of its own with a tensor's memory; None where that can't be one.
+    ``is_it``: the tensor itself becomes it."""
+    owner = _owner(tx, data)
+    if owner is not None:
+        return tx.graph.share(owner, functools.partial(_OF[cls], requires_grad))
     sharing = [each for each in _sharing(tx, data.fake) if not (is_it and each is data)]
     if not _may_be_taken(tx, data, sharing):
         return None
-    given = tx.graph.made_before(functools.partial(make, *_kind(data.fake), requires_grad))
+    given = tx.graph.made_before(functools.partial(_EMPTY[cls], *_kind(data.fake), requires_grad))
     _fill(tx, given, data, sharing)
     return given
 
@@ -40,7 +41,9 @@ def replaces_data(tx: Any, tensor: TensorVariable, data: TensorVariable, cls: ty
     before = next((each for each in tx.graph.tensors if each.node is tensor.node), None)
     if not _may_be_taken(tx, data, sharing) or not _fits(tensor.fake, data.fake):
         return False
-    if before is None or before.convert is not None or not tx.graph.retire(before):
+    if before is None or before.convert is not None or (before.make is not None and not before.is_fresh):
+        return False
+    if cls not in _EMPTY or not tx.graph.retire(before):
         return False
     requires_grad = tensor.fake.requires_grad
     if tensor.source is None:
@@ -69,6 +72,26 @@ _EMPTY: dict[type, Callable[..., torch.Tensor]] = {
     torch.Tensor: higher_order.empty_leaf,
     torch.nn.Parameter: higher_order.empty_parameter,
 }
+
+
+_OF: dict[type, Callable[..., torch.Tensor]] = {
+    torch.Tensor: higher_order.leaf_of,
+    torch.nn.Parameter: higher_order.parameter_of,
+}
+
+
+def _owner(tx: Any, data: TensorVariable) -> Any:
+    """The input from outside of which a tensor is all, if nothing was written to it."""
+    owners = tx.graph.inputs_in_storage(data.fake)
+    if tx.graph.bodies or data.asks or len(owners) != 1 or data.fake.is_inference():
+        return None
+    (owner,) = owners
+    plain = owner.convert is owner.make is owner.formula is None and owner.source not in tx.graph.written
+    places = [(each.size(), each.stride(), each.storage_offset()) for each in (owner.fake, data.fake)]
+    if not plain or places[0] != places[1] or owner.fake.is_conj() or owner.fake.is_neg():
+        return None
+    _kind(data.fake)  # of which no size is a symbol any more
+    return owner
 
 
 def _kind(fake: torch.Tensor) -> tuple[Any, ...]:
@@ -135,7 +158,7 @@ provides("replaces_data")(replaces_data)
 def _become_made(tx: Any, tensor: TensorVariable) -> bool:
     if not tx.attempt.settlings.leaves_before:
         return False
-    given = made_before(tx, tensor, higher_order.empty_leaf, True, True)
+    given = made_before(tx, tensor, torch.Tensor, True, True)
     if given is None:
         return False
     _stand_for(tx, given, tensor)
@@ -154,7 +177,7 @@ def _make_subclass(
         unsupported(UnknownCall("Tensor._make_subclass()", "it is no plain parameter that is made"))
     if wanted and not (data.fake.is_floating_point() or data.fake.is_complex()):
         unsupported(UnknownCall("Tensor._make_subclass()", "only floating point numbers have gradients"))
-    given = made_before(tx, data, higher_order.empty_parameter, wanted)
+    given = made_before(tx, data, kind, wanted)
     if given is None:
         unsupported(UnknownCall("Tensor._make_subclass()", "the parameter shares memory with other tensors"))
     made = TensorVariable(given.node, given.fake, kind)

@@ -343,29 +343,10 @@ class TensorVariable(VariableTracker):
     def reconstruct(self, cg: Any) -> None:
         if self in cg.attempt.made_before:
             cg.load_made(cg.attempt.made_before[self])
-        elif self in cg.attempt.leaves_made or self._is_freed(cg.attempt):  # what a backend returns has a history
+        elif self in cg.attempt.leaves_made:  # what a backend returns has a history
             raise NotConstant(self.describe())
         else:
             cg.graph_output(self)
-
-    def _is_freed(self, attempt: Any) -> bool:
-        """Whether a call inside frees what it hangs on: CPython is to make that call."""
-        steps = [attempt.freed[node] for node in history([self.fake]) if node in attempt.freed] if attempt.freed else []
-        attempt.made_at.update(dict.fromkeys([self], min(steps)) if steps else {})
-        return bool(steps)
-
-
-def history(fakes: Iterable[torch.Tensor], ends: Iterable[torch.Tensor] = ()) -> Iterator[Any]:
-    """The nodes of autograd's graph that these hang on, each once, without those that are for leaves; not those of
-    ``ends`` and what is behind them."""
-    seen = {each.grad_fn for each in ends}
-    waiting = [each.grad_fn for each in fakes]
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in seen and not hasattr(node, "variable"):
-            seen.add(node)
-            yield node
-            waiting.extend(before for before, _ in node.next_functions)
 
 
 def _operand(tx: Any, other: VariableTracker) -> bool:
