@@ -32,11 +32,10 @@ class AliasVariable(UserObjectVariable):
         return self.value
 
 
-_SAMPLES: tuple[Any, ...] = (list, tuple, typing.Callable, list[int], typing.Optional[int])
-_SAMPLES += (typing.Callable[[int], str], typing.Literal["a"])
+_ALIAS: type = typing._BaseGenericAlias  # type: ignore[attr-defined]
 
 
-@wraps_type(*{type(each) for each in _SAMPLES if type(each).__module__ == "typing"})
+@wraps_type(*(each for each in vars(typing).values() if isinstance(each, type) and issubclass(each, _ALIAS)))
 def _wrap_alias(attempt: Any, value: Any, source: Source) -> VariableTracker:
     source.check("id", value)
     return AliasVariable(value, type(value), source)
