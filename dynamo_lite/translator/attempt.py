@@ -90,8 +90,7 @@ class Attempt:
         self.plain_classes: set[tuple[Any, ...]] = set()
         """Ids of modules' classes, with names under which these were found, and guarded, to have what torch has."""
         self.reprs: list[VariableTracker] = []  # containers whose ``repr`` is under way
-        self.freed: dict[Any, int] = {}
-        """A node of autograd's graph that a call inside frees -> the root's step of that call."""
+        self.freed: dict[Any, int] = {}  # nodes of autograd's graph that calls inside free: the root's step
         self.expected: list[tuple[Any, bool]] = []
         """Tensors, and the truth values that the trace went on with: where one is another the frame is run again."""
         self.draws: list[Draw] = []  # the random numbers of Python's that the call draws, in order
@@ -105,8 +104,7 @@ class Attempt:
         self.unasked = 0
         """How many parts of the program are under way in which torch does not ask classes."""
         self.addresses = KnownAddresses()
-        self.raised_at: dict[VariableTracker, int] = {}
-        """An exception of the program -> the root's step that raised it first."""
+        self.raised_at: dict[VariableTracker, int] = {}  # exceptions of the program: the root's step that did it first
 
     @property
     def shows_failures(self) -> bool:
