@@ -352,3 +352,53 @@ def test_another_error_where_it_goes_on():
         with pytest.raises(dl.exc.BackendCompilerFailed):
             dl.compile(fn, backend=backend)(tensor(3), kind)
         assert seen == ["finally"]
+
+
+def test_while_the_root_handles_another():
+    def inner(x, kind):
+        y = x * 2
+        try:
+            with torch.no_grad():
+                z = y.sin()
+                fail(kind)
+                z = z.cos()
+        except ValueError as error:
+            return y, lines(error), type(error.__context__).__name__, sys.exc_info()[0]
+        return z + y, sys.exc_info()[0]
+
+    def fn(x, kind):
+        try:
+            fail(KeyError)
+        except KeyError as outer:
+            found = inner(x + 1, kind), lines(outer), sys.exc_info()[0]
+        return found, x * 3, sys.exc_info()[0]
+
+    for kind in (None, ValueError, RuntimeError):
+        check(fn, tensor(3, grad=True), kind, graphs=None, breaks=None, backward=True)
+
+
+def test_generators_in_blocks():
+    def inner(x, kind):
+        def rows():
+            try:
+                for row in x:
+                    fail(kind)
+                    yield row * 2
+            finally:
+                out.append("closed")
+
+        out: list = []
+        try:
+            with torch.no_grad():
+                for row in rows():
+                    out.append(row)
+                    print("row")
+        except ValueError as error:
+            out.append(lines(error))
+        return out
+
+    def fn(x, kind):
+        return inner(x + 1, kind), x * 2, torch.is_grad_enabled()
+
+    for kind in (None, ValueError):
+        check(fn, tensor(2, 2), kind, graphs=None, breaks=None)

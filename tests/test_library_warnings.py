@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import warnings
 
 import pytest
@@ -88,6 +89,43 @@ def test_what_warns_is_heard():
 
     for heard in (UserWarning, RuntimeWarning, int):
         check(fn, tensor(3), heard, graphs=None, breaks=None)
+
+
+def test_wrong_arguments():
+    def wrong(x, which):
+        with warnings.catch_warnings():
+            try:
+                if which == 0:
+                    warnings.simplefilter()
+                elif which == 1:
+                    warnings.simplefilter("ignore", category=3)
+                elif which == 2:
+                    warnings.simplefilter("what")
+                elif which == 6:
+                    warnings.filterwarnings("ignore", "(")
+                elif which == 3:
+                    warnings.filterwarnings("ignore", 4)
+                elif which == 4:
+                    warnings.resetwarnings()
+                    warnings.warn()  # noqa: B028
+                else:
+                    warnings.catch_warnings(1, 2, 3)
+            except (TypeError, ValueError, AssertionError, re.error) as error:
+                return x + 1, type(error).__name__
+        return x
+
+    for which in range(7):
+        check(wrong, tensor(3), which, graphs=None, breaks=None)
+
+
+def test_no_filters():
+    def fn(x):
+        with warnings.catch_warnings():
+            warnings.resetwarnings()
+            warnings.warn("told", stacklevel=1)
+            return x * 2
+
+    check(fn, tensor(3), graphs=None, breaks=None)
 
 
 def test_filters_that_raise():

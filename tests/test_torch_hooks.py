@@ -376,7 +376,20 @@ def test_on_a_result_with_a_closure_that_is_written_to():
         factor = 3
         return y
 
-    for fn in (by_a_function, in_a_loop, in_a_handler, after_a_break):
+    def by_a_function_made_before_a_break(w):
+        factor = 2
+
+        def change():
+            nonlocal factor
+            factor = 7
+
+        print("break")
+        y = w * 2
+        y.register_hook(lambda gradient: gradient * factor)
+        change()
+        return y
+
+    for fn in (by_a_function, in_a_loop, in_a_handler, after_a_break, by_a_function_made_before_a_break):
         check(fn, leaf(), graphs=None, breaks=None, backward=True)
 
 

@@ -63,7 +63,9 @@ class InstructionTranslator(Operations):
         self.own_cells: tuple[str, ...] = code.co_cellvars
         """Names of the cells that the program's code makes; a resume function is given them."""
         self.instructions = decode(code)
-        attempt.has_handlers = attempt.has_handlers or bool(origin_of(code, 0)[0].co_exceptiontable)
+        self.original: types.CodeType = origin_of(code, 0)[0]
+        """The program's own code."""
+        attempt.has_handlers = attempt.has_handlers or bool(self.original.co_exceptiontable)
         self.scope = scope
         self.locals = locals_
         self.cells: dict[str, CellVariable] = dict(zip(code.co_freevars, closure))

@@ -153,7 +153,7 @@ def _is_final(tx: Any, cell: CellVariable) -> bool:
     frame, name = cell.maker or _of_root(tx, cell)
     if frame is None or cell.content is None or not _stays(tx, cell.content):
         return False
-    functions = [const for const in frame.code.co_consts if isinstance(const, types.CodeType)]
+    functions = [const for const in frame.original.co_consts if isinstance(const, types.CodeType)]
     inner = [_instructions(function) for function in functions if name in function.co_freevars]
     to_come = itertools.chain(_to_come(frame), *inner)
     return not any(each.opname in _STORES and each.argval == name for each in to_come)

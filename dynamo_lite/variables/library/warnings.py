@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import re
 import warnings
 from typing import Any
 
 from ... import higher_order
 from ...reasons import OutputCall, UnknownCall, UnsupportedContext
-from ..base import VariableTracker, unsupported
+from ..base import VariableTracker, refuse_arguments, unsupported
 from ..constant import ConstantVariable
 from ..context import GraphContextVariable
 from ..registry import models
@@ -71,13 +72,17 @@ def _sets_filter(function: Any) -> None:
             why = "it acts on the process, under no catch_warnings() of this graph"
             unsupported(UnknownCall(f"warnings.{function.__name__}()", why))
         values = [tx.python_value(each) for each in args]
-        options = signature.bind(*values, **{key: tx.python_value(each) for key, each in kwargs.items()}).arguments
-        category = options.get("category", Warning)
-        if getattr(builtins, category.__name__, None) is not category:
-            unsupported(UnknownCall("a filter of warnings", "its category is not a builtin one"))
-        if "category" in options:
-            options["category"] = category.__name__
-        tx.fold(higher_order.set_warnings_filter, (function.__name__,), options)
+        named = {key: tx.python_value(each) for key, each in kwargs.items()}
+        try:
+            options = signature.bind(*values, **named).arguments
+            category = options.get("category", Warning)
+            if getattr(builtins, getattr(category, "__name__", ""), None) is not category:
+                unsupported(UnknownCall("a filter of warnings", "its category is not a builtin one"))
+            if "category" in options:
+                options["category"] = category.__name__
+            higher_order.set_warnings_filter(function.__name__, **options)
+        except (TypeError, ValueError, AssertionError, re.error):
+            refuse_arguments(f"warnings.{function.__name__}")
         tx.graph.call("call_function", higher_order.set_warnings_filter, (function.__name__,), options, None)
         return ConstantVariable(None)
 
@@ -100,7 +105,7 @@ def _warn(
 ) -> VariableTracker:
     kind = UserWarning if category is None or tx.is_none(category) else tx.python_value(category)
     plain = isinstance(message, ConstantVariable) and type(message.value) is str and not options
-    ignored = tx.attempt.catching and warnings.filters[0] == _IGNORES_ALL
+    ignored = tx.attempt.catching and warnings.filters[:1] == [_IGNORES_ALL]
     if not (plain and ignored and isinstance(kind, type) and issubclass(kind, Warning)):
         unsupported(OutputCall("warnings.warn"))
     return ConstantVariable(None)
