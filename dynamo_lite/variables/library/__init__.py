@@ -24,6 +24,7 @@ from . import (
     types,
     typing,
     warnings,
+    weakref,
 )
 
 if find_spec("numpy") is not None:
