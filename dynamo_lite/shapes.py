@@ -22,7 +22,7 @@ from .draws import Draw
 from .exc import ConstraintViolation, Unsupported
 from .expressions import Step
 from .formulas import Bounds, Formula, decided, of_integer, same
-from .reasons import RandomValue
+from .reasons import DataDependentValue, RandomValue
 from .source import Source
 
 SYMBOLIC: tuple[type, ...] = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -532,6 +532,8 @@ class Symbols:
         if not isinstance(number, torch.SymInt):
             return int(number)
         expression = number.node.expr
+        if not self._hints.keys() >= expression.free_symbols:
+            raise Unsupported(DataDependentValue("an array of this size"))
         return int(expression.xreplace({each: factor * self._hints[each] for each in expression.free_symbols}))
 
     def _refuse_random(self, formula: Formula) -> None:

@@ -91,6 +91,12 @@ def integers_of_floats(x):
     return x * number, number, round(random.uniform(0, 1), 2), abs(-random.random())
 
 
+@programs(tensor(4), calls=4, graphs=(1, 3), breaks=(1, 3), recompiles=True)
+def sizes_of_arrays(x):
+    a = torch.zeros(random.randint(1, 3)).numpy() + 1
+    return x.sum() + torch.from_numpy(a * 2)
+
+
 @programs(tensor(4), calls=4, breaks=0, recompiles=True, all_graphs=1)
 def what_their_bounds_tell(x):
     number, share = random.randint(2, 4), random.random()

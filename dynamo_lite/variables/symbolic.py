@@ -186,12 +186,14 @@ class ShapeNumber(SymbolicNumber):
         return tx.make(tx.fold(BINARY[symbol], (left, right)))
 
     def _is_integers_power(self, number: Any, reflected: bool) -> bool:
-        """Whether the power of this to a known integer, or ``reflected`` the other way round, is an integer."""
-        if type(number) is not int or self.python_type() is not int:
+        """Whether the power of this to a known integer, or ``reflected`` the other way round, is of the type of its
+        base."""
+        if type(number) is not int:
             return False
         if not reflected:
             return 0 <= number <= _GREATEST_POWER
-        return number > 1 and not self.hangs_on_data and self._decide(bool, self.number >= 0)
+        is_integer = number > 1 and self.python_type() is int and not self.hangs_on_data
+        return is_integer and self._decide(bool, self.number >= 0)
 
     def _decide_truths(self, *others: Any) -> None:
         """Truth values that hang on data are no numbers to torch: the graph breaks."""

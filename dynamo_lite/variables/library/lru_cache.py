@@ -70,6 +70,10 @@ def _result_of(wrapper: Any, key: Any, link: Any) -> Any:
     return held[at + 1]
 
 
+_MOST = 12
+"""Functions of which a translation finds out that they are to be given known numbers: it begins anew for each."""
+
+
 def _differs(argument: VariableTracker) -> bool:
     """Whether a number may be another in the next call, or there is such a one in a tuple."""
     argument = argument.realize()
@@ -82,7 +86,9 @@ class CachedVariable(UserObjectVariable):
     __slots__ = ()
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if id(self.value) not in tx.attempt.settlings.caches and any(map(_differs, (*args, *kwargs.values()))):
+        given_up = tx.attempt.settlings.caches
+        traces = id(self.value) not in given_up and len(given_up) < _MOST
+        if traces and any(map(_differs, (*args, *kwargs.values()))):
             return recalled(tx, self.value, args, kwargs)
         values = [arg.cache_key(tx) for arg in args]
         named = {name: value.cache_key(tx) for name, value in kwargs.items()}

@@ -119,7 +119,8 @@ def _from_to(given: Args) -> Bounds:
     """Of ``uniform``."""
     if len(given) != 2 or not all(each.is_constant() for each in given):
         return ANYTHING
-    ends = [float(each.as_constant()) for each in given]
+    start, stop = (each.as_constant() for each in given)
+    ends = float(start), float(start + (stop - start) * 1.0)  # which may be rounded to more than `stop`
     return min(ends), max(ends)
 
 
