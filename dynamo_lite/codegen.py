@@ -291,6 +291,8 @@ class PyCodegen:
             raise Unreconstructable(tensor)
         if self.attempt.is_freed(tensor):
             raise Unreconstructable(tensor)
+        if graph.is_shared(tensor.fake):
+            raise Unreconstructable(graph.shared_by)
         given = graph.unused_input(tensor.node)
         if given is not None:
             self.add(*self._load_input(given))

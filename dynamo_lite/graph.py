@@ -213,6 +213,8 @@ class GraphBuilder:
         it -> whether it may leave the graph."""
         self._shared: set[int] = set()
         """Memory that several inputs have."""
+        self.shared_by: Any = None
+        """The leaf that was made so last."""
         self._views: dict[torch.fx.Node, bool] = {}
         """Of memory that a tensor made before the graph took over, perhaps of no use -> whether what they are views by
         takes no writes, as compilers see it."""
@@ -312,8 +314,13 @@ class GraphBuilder:
         self._views[node] = strided
         return node, fake
 
-    def share(self, given: GraphInput, make: functools.partial[Any]) -> GraphInput:
-        """An input that is an object of its own with another's memory. Nothing may be written to that."""
+    def is_shared(self, fake: torch.Tensor) -> bool:
+        """Whether several inputs have a tensor's memory: a compiler can't say of which of them a result is a view."""
+        return fake.untyped_storage()._cdata in self._shared
+
+    def share(self, given: GraphInput, make: functools.partial[Any], by: Any) -> GraphInput:
+        """An input that is an object of its own, ``by``, with another's memory. Nothing may be written to that."""
+        self.shared_by = by
         with unset_fake_temporarily():
             value = make(given.value)
         self._shared.add(given.fake.untyped_storage()._cdata)
@@ -541,9 +548,12 @@ class GraphBuilder:
 
     def inputs_in_storage(self, fake: torch.Tensor) -> list[GraphInput]:
         """The inputs from outside that share a tensor's memory."""
+        return [each for each in self.all_in_storage(fake) if not each.is_fresh]
+
+    def all_in_storage(self, fake: torch.Tensor) -> list[GraphInput]:
+        """The same, and those that are made before the graph."""
         storage = fake.untyped_storage()._cdata
-        found = [each for each in self.tensors if each.fake.untyped_storage()._cdata == storage]
-        return [each for each in found if not each.is_fresh]
+        return [each for each in self.tensors if each.fake.untyped_storage()._cdata == storage]
 
     def is_resized(self, fake: torch.Tensor) -> bool:
         """Whether it is an input whose shape or strides are other ones now."""

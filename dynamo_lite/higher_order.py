@@ -56,9 +56,9 @@ def parameter_of(requires_grad: bool, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def data_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Its data, which stay what they are when it gets others."""
+    """Its data, which stay what they are when it gets others. Writes into them count as writes into it."""
     with torch._C.DisableTorchFunctionSubclass():
-        return tensor.data
+        return tensor.detach()
 
 
 def with_new_data(

@@ -220,6 +220,19 @@ def test_a_leaf_of_an_argument():
     check(fn, tensor(2, 3, grad=True), backward=True, fullgraph=True)
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_views_of_a_leaf_of_an_argument(backend):
+    def fn(x):
+        plain = x.data
+        leaf = plain.detach().requires_grad_()
+        return leaf.t(), plain, leaf, (leaf * 2).sum()
+
+    view, plain, leaf, _ = dl.compile(fn, backend=backend)(tensor(2, 3))
+    assert view.requires_grad and not view.is_leaf and leaf.is_leaf and not plain.requires_grad
+    view.sum().backward()
+    assert torch.equal(leaf.grad, torch.ones(2, 3))
+
+
 def test_what_an_argument_shares_with_a_leaf_is_written_to():
     def before(x):
         x.add_(1)
@@ -257,6 +270,22 @@ def test_what_an_argument_shares_with_a_leaf_is_written_to():
         return lambda at: by_a_view(x, others[at])
 
     check(apart, 0, build=True, graphs=None, others=[(1,), (2,), (3,)])
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_parameter_that_requires_gradients_later(backend):
+    def fn(x):
+        p, q = nn.Parameter(x, requires_grad=False), nn.Parameter(torch.ones(3), requires_grad=False)
+        y = p * q
+        p.requires_grad_(True)
+        q.requires_grad = True
+        return (p * q).sum() + y.sum(), p, q
+
+    y, p, q = dl.compile(fn, backend=backend)(tensor(2, 3))
+    y.backward()
+    assert (
+        p.is_leaf and q.is_leaf and torch.equal(p.grad, torch.ones(2, 3)) and torch.equal(q.grad, tensor(2, 3).sum(0))
+    )
 
 
 def test_a_parameter_of_a_result():

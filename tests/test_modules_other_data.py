@@ -59,6 +59,20 @@ def test_the_graph_of_what_came_before_needs_the_old_data():
     check(fn, tensor(3, grad=True), tensor(3), graphs=2, breaks=1, backward=True)
 
 
+def test_writes_before_are_told_to_autograd():
+    def fn(p, x):
+        with torch.no_grad():
+            p[0] = 3
+        p.data = x * 2
+
+    for call in (fn, dl.compile(fn, backend="eager")):
+        p = tensor(3, grad=True)
+        y = (p * p).sum()
+        call(p, tensor(3))
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.backward()
+
+
 def test_data_of_another_owner():
     def fn(p, q, x):
         p.data = q.data
@@ -231,6 +245,15 @@ def test_what_others_have_of_the_old_data():
     check(program, tensor(3), build=True, backward=True, graphs=None)
 
 
+def test_a_leaf_of_data_that_were_replaced():
+    def fn(p):
+        p.data = p.data.clamp(-0.5, 0.5)
+        leaf = p.detach().requires_grad_()
+        return leaf, leaf.sum(), p
+
+    check(fn, tensor(3, grad=True), backward=True, graphs=None)
+
+
 # -- module.to ---------------------------------------------------------------------------------------------------------
 
 
@@ -322,6 +345,17 @@ def test_frozen_and_made_inside():
         return m(x), m, m.weight.requires_grad
 
     check(fn, tensor(2, 3, grad=True), backward=True, fullgraph=True)
+
+
+def test_made_inside_and_frozen_for_a_while():
+    def fn(x):
+        m = nn.Linear(3, 4)
+        m.requires_grad_(False)
+        y = m(x)
+        m.weight.requires_grad_(True)
+        return y, m(x), m
+
+    check(fn, tensor(2, 3), backward=True, fullgraph=True)
 
 
 def test_what_can_not_be_frozen():

@@ -338,6 +338,31 @@ def test_double_backward_through_a_graph_is_refused_by_aot(backend):
         gradient.pow(2).sum().backward()
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "aot_eager_decomp_partition", "inductor"])
+def test_a_leaf_is_written_to_before_gradients_are_on(backend):
+    def fn(w, x):
+        w.mul_(0.5)
+        with torch.enable_grad():
+            return (w * x).sum()
+
+    def over_a_break(w, x):
+        with torch.no_grad():
+            y = x + 1
+            torch._dynamo.graph_break()
+            w.mul_(0.5)
+        return (w * y).sum()
+
+    for program, grad_mode in ((fn, False), (over_a_break, True)):
+        found = []
+        for call in (program, dl.compile(program, backend=backend)):
+            w = leaf(3)
+            with torch.set_grad_enabled(grad_mode):
+                out = call(w, tensor(3, seed=1))
+            out.backward()
+            found.append((w.detach(), w.grad))
+        assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
 def test_what_backward_needs_is_written_before_it():
     module = mlp()
     loss = dl.compile(module, backend="aot_eager")(tensor(5, 3)).sum()

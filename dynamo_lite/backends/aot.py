@@ -15,6 +15,10 @@ from torch.fx.graph import _BoxedCodeGen
 from .. import _C
 from .sizes import given_sizes
 
+WRITES_INSIDE: dict[str, Any] = {"keep_inference_input_mutations": True}
+"""Writes into inputs stay in the graph, as in Inductor's. (Written after the graph, a leaf gets no gradients where the
+graph begins without them and computes some.)"""
+
 
 def aot(gm: torch.fx.GraphModule, example_inputs: list[Any], **compilers: Any) -> Callable[..., Any]:
     """``aot_module_simplified`` with these compilers (``fw_compiler``, ``bw_compiler``, ``decompositions`` …)."""
@@ -57,7 +61,7 @@ def run_aten(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[[l
 @takes_no_scalars
 def aot_eager(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     """AOTAutograd's graphs run operator by operator."""
-    return aot(gm, example_inputs, fw_compiler=run_aten, bw_compiler=run_aten)
+    return aot(gm, example_inputs, fw_compiler=run_aten, bw_compiler=run_aten, **WRITES_INSIDE)
 
 
 @takes_no_scalars
@@ -69,6 +73,7 @@ def aot_eager_decomp_partition(gm: torch.fx.GraphModule, example_inputs: list[An
         aot,
         fw_compiler=run_aten,
         bw_compiler=run_aten,
+        **WRITES_INSIDE,
         decompositions=importlib.import_module("torch._inductor.compile_fx").select_decomp_table(),
         partition_fn=functools.partial(partition, compiler="inductor"),
     )

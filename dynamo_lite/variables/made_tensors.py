@@ -26,7 +26,8 @@ def made_before(tx: Any, data: TensorVariable, cls: type, requires_grad: bool, i
     ``is_it``: the tensor itself becomes it."""
     owner = _owner(tx, data)
     if owner is not None:
-        return tx.graph.share(owner, functools.partial(_OF[cls], requires_grad))
+        tx.attempt.made_at.setdefault(data, tx.attempt.root_step)
+        return tx.graph.share(owner, functools.partial(_OF[cls], requires_grad), data)
     sharing = [each for each in _sharing(tx, data.fake) if not (is_it and each is data)]
     if not _may_be_taken(tx, data, sharing):
         return None
@@ -125,7 +126,7 @@ def _may_be_taken(tx: Any, data: TensorVariable, sharing: list[TensorVariable]) 
         return False
     if any(each.asks for each in sharing) or tx.graph.is_parted(fake):
         return False
-    return not (tx.graph.inputs_in_storage(fake) or any(each in tx.attempt.made_before for each in sharing))
+    return not tx.graph.all_in_storage(fake)
 
 
 def _sharing(tx: Any, fake: torch.Tensor) -> list[TensorVariable]:

@@ -418,7 +418,8 @@ def _set_data(tx: Any, tensor: TensorVariable, value: VariableTracker) -> None:
 def _set_requires_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) -> VariableTracker:
     """Where it is what it was already, or the tensor was made inside; else the tensor object changes."""
     wanted = tx.truth(value)
-    if wanted and tensor.source is None and _becomes_leaf(tensor.fake):
+    made = tensor.source is None and tensor not in tx.attempt.made_before
+    if wanted and made and _becomes_leaf(tensor.fake):
         if not become_made(tx, tensor):
             tensor.fake.requires_grad_()
             tensor.node = tx.graph.call("call_method", "requires_grad_", (tensor.node,), {}, tensor.fake)
