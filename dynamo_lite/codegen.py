@@ -287,19 +287,23 @@ class PyCodegen:
     def graph_output(self, tensor: Any) -> None:
         """A tensor that the graph computes (and no function that one of its operators runs)."""
         graph = self.attempt.graph
-        if tensor.node.graph is not graph.graph or not graph.may_leave(tensor.fake):
-            raise Unreconstructable(tensor)
-        if self.attempt.is_freed(tensor):
+        if not graph.may_leave(tensor.fake) or self.attempt.is_freed(tensor):
             raise Unreconstructable(tensor)
         if graph.is_shared(tensor.fake):
             raise Unreconstructable(graph.shared_by)
-        given = graph.unused_input(tensor.node)
+        self.graph_result(tensor)
+
+    def graph_result(self, value: Any) -> None:
+        """A tensor or number that the graph computes."""
+        if value.node.graph is not self.attempt.graph.graph:
+            raise Unreconstructable(value)
+        given = self.attempt.graph.unused_input(value.node)
         if given is not None:
             self.add(*self._load_input(given))
             return
-        name = self.outputs.get(tensor)
+        name = self.outputs.get(value)
         if name is None:
-            name = self.outputs[tensor] = self.temp("output")
+            name = self.outputs[value] = self.temp("output")
         self.load_fast(name)
 
     def load_made(self, node: Any) -> None:

@@ -194,7 +194,8 @@ def test_check_beside_a_write():
         torch._check_tensor_all(x < 100)
         return x.add_(1) * 2
 
-    assert isinstance(only_reason(fn, tensor(2)).reason, reasons.FailureAndWrite)
+    large = tensor(600, 600)  # too much to be copied, so that it could be put back
+    assert isinstance(only_reason(fn, large).reason, reasons.FailureAndWrite)
 
 
 def test_random_numbers_that_decide():

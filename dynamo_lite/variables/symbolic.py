@@ -256,7 +256,7 @@ class ShapeNumber(SymbolicNumber):
         can_load = _can_load(self.number.node.expr)
         found_before = self.python_type() is int and cg.attempt.graph.symbols.has_places(self.number)
         if self.hangs_on_data and not (can_load and found_before):
-            cg.graph_output(self)
+            cg.graph_result(self)
         elif can_load:
             _load_expression(cg, self.number.node.expr)
         else:

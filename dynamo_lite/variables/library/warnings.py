@@ -37,7 +37,7 @@ class CatchingVariable(GraphContextVariable):
 
     def record_end(self, graph: Any) -> None:
         nodes = self.node.graph.nodes
-        while (last := next(reversed(nodes))).target is higher_order.set_warnings_filter:
+        while (last := next(iter(reversed(nodes)))).target is higher_order.set_warnings_filter:
             graph.drop(last)
         if not graph.drop_last(self.node):
             super().record_end(graph)
