@@ -214,7 +214,12 @@ def _trace_graph_break(tx: Any, message: VariableTracker | None = None) -> Varia
 
 
 registry.models(graph_break)(_trace_graph_break)
-registry.models(is_compiling)(lambda tx: ConstantVariable(True))
+
+
+@registry.models(is_compiling)
+def _trace_is_compiling(tx: Any) -> VariableTracker:
+    tx.attempt.told_compiling = True
+    return ConstantVariable(True)
 
 
 @dataclass

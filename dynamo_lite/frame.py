@@ -280,7 +280,7 @@ class FrameCompiler:
                     break_at = self._earlier(break_at, path)
                 except ObservedException as observed:
                     broken = GraphBreak(UncaughtException(observed.error.describe()), (root.place(),))
-                    break_at = self._earlier(break_at, (_raising_step(attempt, root, observed),))
+                    break_at = self._earlier(break_at, (self._raising_step(attempt, root, observed),))
                 except (Unreconstructable, Dropped) as error:
                     if settlings.makes_leaves_before(attempt, error.tracker):
                         continue
@@ -317,6 +317,13 @@ class FrameCompiler:
         if before and now >= before:
             raise SkipFrame("what its break needs can't be made")
         return now
+
+    def _raising_step(self, attempt: Attempt, root: RootTranslator, observed: ObservedException) -> int:
+        """Where CPython is to raise what leaves the frame: the last place; the first, if the trace made it."""
+        if attempt.told_compiling and not self.fullgraph:
+            raise SkipFrame("it raises where it is told that it is being compiled") from None
+        made = isinstance(observed.error, ExceptionVariable)
+        return attempt.raised_at.get(observed.error, root.steps) if made else root.step_to_break()
 
     def _attempt(self, attempt: Attempt, root: RootTranslator) -> tuple[PyCodegen, Any]:
         """One pass over the frame, to its return or to the step where it breaks, and the code after the graph."""
@@ -440,12 +447,6 @@ def _step_that_made(attempt: Attempt, error: Unreconstructable | Dropped) -> int
     if not step:
         raise SkipFrame(error.reason.what()) from None
     return step
-
-
-def _raising_step(attempt: Attempt, root: RootTranslator, observed: ObservedException) -> int:
-    """Where CPython is to raise what leaves the frame: the last place; the first, if the trace made the exception."""
-    made = isinstance(observed.error, ExceptionVariable)
-    return attempt.raised_at.get(observed.error, root.steps) if made else root.step_to_break()
 
 
 def _end_contexts(attempt: Attempt, stack: list[VariableTracker]) -> None:

@@ -96,8 +96,8 @@ class Attempt:
         self.draws: list[Draw] = []  # the random numbers of Python's that the call draws, in order
         self.recalls: list[Any] = []  # calls of cached functions that have to give what the trace took them to
         self.beforehand: list[Any] = []  # these, in the order in which new code does them before its graph
-        self.has_handlers = False
-        """Whether code that was traced has exception handlers."""
+        self.has_handlers = False  # whether code that was traced has exception handlers
+        self.told_compiling = False  # whether the program was told so, and may do something else than in eager
         self.initial_grad_mode = self.final_grad_mode = torch.is_grad_enabled()
         self.has_subclasses = False
         """Whether instances of classes with a ``__torch_function__`` are about."""

@@ -329,7 +329,9 @@ def _constantly(answer: Any, *values: Any) -> None:
 @models(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._utils.is_compiling)
 def _is_compiling(tx: Any) -> VariableTracker:
     """True, but for torch's own modules: told so they leave out hooks, and compute something else than in eager."""
-    return ConstantVariable(not tx.code.co_filename.startswith(_MODULES))
+    told = not tx.code.co_filename.startswith(_MODULES)
+    tx.attempt.told_compiling |= told
+    return ConstantVariable(told)
 
 
 _MODULES = os.path.dirname(torch.nn.modules.__file__) + os.sep
