@@ -336,7 +336,11 @@ def test_little_that_is_written_is_put_back():
     check(_handled, tensor(3, 3), rows, [], others=[(tensor(3, 3), rows + 5, [])])
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+INDUCTOR_RAISES = torch.__version__ >= "2.13"
+"""Before, an index out of range in its code for the CPU ended the process."""
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"] if INDUCTOR_RAISES else ["aot_eager"])
 def test_backends_leave_what_is_put_back(backend):
     compiled = dl.compile(_handled, backend=backend)
     for rows in (torch.arange(3), torch.arange(3) + 1, torch.arange(3)):
