@@ -131,7 +131,8 @@ def test_factors_in_gradients():
 def test_powers_of_floats():
     floats = [0.5, 2.0, -0.05, 1.0, 12.3]
     both(lambda x, f: (f**x, torch.pow(f, x), f ** x.long(), f ** x[0, 0]), calls(tensor(3, 5), floats))
-    both(lambda x, f: f ** x.t(), calls(tensor(3, 5), floats))  # eager's result is contiguous
+    graphs = 2 if torch.__version__ >= "2.13" else 4  # before it a tensor for the number gives other strides
+    both(lambda x, f: f ** x.t(), calls(tensor(3, 5), floats), graphs=graphs)  # eager's result is contiguous
 
 
 def test_bounds_and_weights():

@@ -81,6 +81,10 @@ KNOWN = {
 }
 
 
+if torch.__version__ < "2.13":
+    del KNOWN["quantile"]  # it reads the number's tensor: a break
+
+
 @pytest.mark.parametrize("fn", KNOWN.values(), ids=KNOWN)
 def test_operators_that_take_numbers_of_c(fn):
     """torch.compile makes one for each likewise."""

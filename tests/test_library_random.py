@@ -104,7 +104,18 @@ def what_their_bounds_tell(x):
     return x / number if number else x, x * share if share <= 1 else x
 
 
-@programs(tensor(4), calls=4, breaks=0, recompiles=True, all_graphs=1, operators=(2, 3))
+TAKES_EXPONENTS = torch.__version__ >= "2.13"
+"""Before, an exponent that is a tensor gives another result than a number."""
+
+
+@programs(
+    tensor(4),
+    calls=4,
+    breaks=0 if TAKES_EXPONENTS else 1,
+    recompiles=True,
+    all_graphs=1,
+    operators=(2, 3) if TAKES_EXPONENTS else None,
+)
 def a_power(x):
     return x.abs() ** random.uniform(0.5, 1)
 
