@@ -15,6 +15,7 @@ from inspect import CO_VARARGS, CO_VARKEYWORDS
 from typing import Any
 
 import torch
+from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
 from . import _C, logs
 from .bytecode import emit
@@ -52,13 +53,16 @@ def putting_back(compiled: Callable[..., Any], written: Sequence[int]) -> Callab
     ``written``: which of its inputs, as `GraphBuilder.can_put_back` allows."""
 
     def call(*inputs: Any) -> Any:
-        before = [(inputs[at], inputs[at].clone()) for at in written]
+        tensors = tuple(inputs[at] for at in written)
+        copies = [each.clone() for each in tensors]
+        versions = _unsafe_preserve_version_counter(tensors)
         try:
             return compiled(*inputs)
         except Exception as error:
             if not _is_raised(error):
-                for tensor, copy in before:
-                    tensor.copy_(copy)
+                with versions:  # what was saved for a backward is as it was
+                    for tensor, copy in zip(tensors, copies):
+                        tensor.copy_(copy)
             raise
 
     return call

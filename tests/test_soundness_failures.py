@@ -352,6 +352,26 @@ def test_backends_leave_what_is_put_back(backend):
         torch.testing.assert_close(*found)
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_what_was_saved_before_is_as_it_was(backend):
+    def fn(a, i, log):
+        try:
+            found = a[i] + 1
+            a.add_(1)
+        except IndexError:
+            log.append("failed")
+            return a * 3
+        return found
+
+    compiled = dl.compile(fn, backend=backend)
+    a, w, log = tensor(3, 3), tensor(3, 3, seed=1, grad=True), []
+    compiled(a, torch.arange(3), log)
+    saved = (w * a).sum()
+    compiled(a, torch.arange(3) + 5, log)
+    saved.backward()
+    assert torch.equal(w.grad, a) and log == ["failed"]
+
+
 def test_views_that_are_written_are_put_back():
     def fn(a, row, i):
         row.mul_(2)
