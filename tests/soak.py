@@ -217,12 +217,10 @@ def main() -> None:
     print(f"{options.models} models leave {each} objects and {memory} KiB each", flush=True)
     done = soak_threads(options.seconds)
     print("threads: " + ", ".join(f"{count} {what}" for what, count in done.items()), flush=True)
-    gc.collect()
-    objects, before = len(gc.get_objects()), resident()
+    objects, before = collected(), resident()
     soak_threads(options.seconds / 4)
     dl.reset()
-    gc.collect()
-    left, grown = len(gc.get_objects()) - objects, resident() - before
+    left, grown = collected() - objects, resident() - before
     print(f"a quarter of that again leaves {left} objects and {grown} KiB")
     sys.exit(each > 2 or memory > 20 or left > 2_000)
 
