@@ -12,6 +12,7 @@ from ...draws import Draw
 from ...formulas import ANYTHING, Bounds, Formula, is_exact
 from ...interrupts import let_through
 from ...reasons import UnknownCall, UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
+from ...skip import FOLDED_ERRORS
 from ...source import Source
 from ..base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_type
 from ..constant import ConstantVariable
@@ -154,7 +155,7 @@ def _draws(name: str, bounds: Callable[[Args], Bounds], kind: type) -> None:
         named = {key: _formula(name, each) for key, each in known.items()}
         try:
             value = function(of.real, *(each.value for each in formulas), **{k: v.value for k, v in named.items()})
-        except Exception as error:  # CPython raises it
+        except FOLDED_ERRORS as error:  # CPython raises it
             let_through(error)
             unsupported(UnknownCall(f"Random.{name}()", f"it raises {type(error).__name__}"))
         if type(value) is not kind:
