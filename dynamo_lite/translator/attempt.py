@@ -116,12 +116,11 @@ class Attempt:
         tells = self.has_handlers or not self.effects.empty or graph.fails_handled or bool(graph.replaced)
         return tells or graph.may_fail and bool(self.draws)
 
-    def is_freed(self, tensor: Any) -> bool:
-        """Whether a call inside frees what a tensor hangs on: CPython is to make that call."""
-        steps = [self.freed[node] for node in history([tensor.fake]) if node in self.freed] if self.freed else []
-        if steps:
-            self.made_at[tensor] = min(steps)
-        return bool(steps)
+    def freed_at(self, tensor: Any) -> int:
+        """The first step at which a call frees what a tensor hangs on; 0: none does."""
+        if not self.freed:
+            return 0
+        return min((self.freed[node] for node in history([tensor.fake]) if node in self.freed), default=0)
 
     @property
     def asks_classes(self) -> bool:
