@@ -155,8 +155,8 @@ def _is_of_the_program(record: logging.LogRecord) -> bool:
 logging.getLogger(FakeTensorMode.__module__).addFilter(_is_of_the_program)
 
 
-OVERLAPS = 1
-"""MemOverlap::Yes"""
+DENSE, OVERLAPS = 0, 1
+"""MemOverlap::No and ::Yes, of ``torch._debug_has_internal_overlap``."""
 _COPIED_BYTES = 1 << 20
 """What is copied before each call in no time to speak of: statistics and counters, no activations."""
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from ..graph import DENSE
 from ..reasons import FailureAndWrite, OperatorFailed
 from .attributes import MethodVariable
 from .base import unsupported
@@ -169,14 +170,10 @@ def _kind_of_numbers(dtype: torch.dtype) -> int:
 def _overlaps_in_part(one: torch.Tensor, other: torch.Tensor) -> bool:
     if not one.numel() or not other.numel() or one.is_inference():
         return False
-    if any(torch._debug_has_internal_overlap(each) != _DENSE for each in (one, other)):
+    if any(torch._debug_has_internal_overlap(each) != DENSE for each in (one, other)):
         return False
     starts = [each.storage_offset() * each.element_size() for each in (one, other)]
     ends = [start + each.numel() * each.element_size() for start, each in zip(starts, (one, other))]
     if starts[0] == starts[1] and ends[0] == ends[1]:
         return one.stride() != other.stride()
     return starts[0] < ends[1] and starts[1] < ends[0]
-
-
-_DENSE = 0
-"""MemOverlap::No"""

@@ -14,6 +14,7 @@ import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from .. import higher_order
+from ..graph import DENSE
 from ..reasons import UnknownCall
 from .base import VariableTracker, unsupported
 from .fake_calls import compute
@@ -141,15 +142,11 @@ def is_whole(tx: Any, fake: torch.Tensor) -> bool:
     numbers = (*fake.shape, *fake.stride(), fake.storage_offset())
     if any(isinstance(each, torch.SymInt) and tx.graph.symbols.hangs_on_data(each) for each in numbers):
         return False
-    if fake.is_conj() or fake.is_neg() or torch._debug_has_internal_overlap(fake) != _DENSE or fake.storage_offset():
+    if fake.is_conj() or fake.is_neg() or torch._debug_has_internal_overlap(fake) != DENSE or fake.storage_offset():
         return False
     last = sum((int(size) - 1) * int(stride) for size, stride in zip(fake.shape, fake.stride()))
     needed = (last + 1) * fake.element_size() if fake.numel() else 0
     return int(fake.untyped_storage().nbytes()) == needed
-
-
-_DENSE = 0
-"""MemOverlap::No"""
 
 
 provides("replaces_data")(replaces_data)
