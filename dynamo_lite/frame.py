@@ -302,6 +302,7 @@ class FrameCompiler:
             raise
         finally:
             ahead.close()
+            shapes.close()
         raise InternalError(f"{view.code.co_qualname} was tried {_ATTEMPTS} times without an end")
 
     def _shapes_of(self, view: _C.FrameView) -> Translated:

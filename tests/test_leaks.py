@@ -268,6 +268,42 @@ def test_results_are_freed_without_the_collector():
         gc.enable()
 
 
+def with_cells(x):
+    def scaled(by):
+        return x * by
+
+    return scaled(2) + sum(scaled(each) for each in range(3))
+
+
+def with_a_break_inside(x):
+    def inner(y):
+        y = y + 1
+        dl.graph_break()
+        return y * x
+
+    return inner(x * 2)
+
+
+def with_a_generator_left(x):
+    items = (x * each for each in range(9))
+    return next(items) + next(items)
+
+
+@pytest.mark.parametrize("fn", [with_cells, with_a_break_inside, with_a_generator_left])
+def test_traces_let_go_without_the_collector(fn):
+    compiled = dl.compile(fn, backend=gm_forward)
+    x = torch.ones(3)
+    gc.collect()
+    gc.disable()
+    try:
+        compiled(x)
+        ref = weakref.ref(x)
+        del x
+        assert ref() is None, "an argument is part of a cycle"
+    finally:
+        gc.enable()
+
+
 def test_exceptions_do_not_keep_frames():
     def fn(x, token):
         y = x + 1

@@ -67,6 +67,7 @@ class Attempt:
         self._builtins: dict[str, LazyVariable] = {}
         self.innermost: Any = None
         """The translator that is at work."""
+        self.makers: list[Any] = []  # translators of frames that made cells, which know them
         self.steps = 0
         self.settlings = Settlings() if settlings is None else settlings
         self.pauses_at = self._next_pause()
@@ -159,6 +160,9 @@ class Attempt:
         for each in (self.memo, self.fakes, self._scopes, self._builtins, self.raised_at):
             each.clear()
         self.innermost = None
+        for frame in (*self.makers, *(each.frame for each in self.generators)):
+            frame.close()
+        self.makers.clear()
         self.generators.clear()
         self._forget_classes()
         self.written_classes.clear()

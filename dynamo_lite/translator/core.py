@@ -87,6 +87,11 @@ class InstructionTranslator(Operations):
         self.returned: VariableTracker | None = None
         self.yielded: VariableTracker | None = None
 
+    def close(self) -> None:
+        """Let go of the program's values."""
+        self.stack, self.locals, self.cells = [], {}, {}
+        self.parent = self.returned = self.yielded = self.handled = None
+
     # -- the stack -------------------------------------------------------------------------------------------------
 
     def pop(self) -> VariableTracker:
@@ -335,6 +340,12 @@ class StoppingTranslator(InstructionTranslator):
         self.callee: InstructionTranslator | None = None
         """The inlined frame that stops."""
 
+    def close(self) -> None:
+        super().close()
+        callee, self.callee = self.callee, None
+        if callee is not None:
+            callee.close()
+
     def stacks(self) -> Iterator[VariableTracker]:
         """What is on the stacks of the frames that stopped, outermost first."""
         yield from self.stack
@@ -373,10 +384,8 @@ class RootTranslator(StoppingTranslator):
         super().step(instruction)
 
     def close(self) -> None:
-        """Let go of the program's values."""
-        self.stack, self.arguments, self.locals, self.cells = [], [], {}, {}
-        self.returned = self.handled = None
-        self.callee = None
+        super().close()
+        self.arguments = []
 
     def note_raise(self, observed: ObservedException) -> None:
         self.attempt.raised_at.setdefault(observed.error, self.step_to_break())
