@@ -124,6 +124,21 @@ def what_things_are(x):
     )
 
 
+class Unfinished(abc.ABC):
+    @abc.abstractmethod
+    def area(self): ...
+
+
+class Finished(Unfinished):
+    def area(self):
+        return 3
+
+
+@programs(tensor(2))
+def which_classes_are_abstract(x):
+    return x + inspect.isabstract(Unfinished), inspect.isabstract(Finished), inspect.isabstract(int)
+
+
 @programs(tensor(2), graphs=None)
 def the_members_of_a_class(x):
     names = [name for name, value in inspect.getmembers(Square, inspect.isfunction) if not name.startswith("_")]

@@ -253,7 +253,19 @@ class ClassVariable(KnownVariable):
         value = tx.fold(getattr, (self.value, name))
         if not is_heap_type(self.value) or id(self.value) in tx.attempt.classes:
             return tx.make(value)
+        if name == "__flags__":
+            return self._flags(tx, value)
         return LazyVariable(tx.attempt, value, tx.guards.const(self.value).child("c_attr", name)).realize()
+
+    def _flags(self, tx: Any, flags: int) -> VariableTracker:
+        """Of its flags a program changes one, by its abstract methods; others are the interpreter's caches'."""
+        namespace = tx.guards.const(self.value).child("instance_dict")
+        abstract = _dict_of(self.value).get("__abstractmethods__", MISSING)
+        if abstract is MISSING:
+            namespace.check("dict_lacks", "__abstractmethods__")
+        else:
+            namespace.child("dict_item", "__abstractmethods__").check("id", abstract)
+        return tx.make(flags)
 
     def own(self, name: str) -> VariableTracker | None:
         """What was written under a name."""
