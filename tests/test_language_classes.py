@@ -521,6 +521,26 @@ class Module(torch.nn.Module):
         return 3
 
 
+WORDS = {1: 2}
+
+
+class OfC:
+    """Its special methods are functions in C, which are given no instance."""
+
+    __call__ = max
+    __getitem__ = WORDS.get
+    __contains__ = {1, 2}.__contains__
+
+
+def test_special_methods_that_are_functions_in_c():
+    from programs import check
+
+    def fn(x, a):
+        return x + a(1, 2) + a[1], 2 in a, 3 in a
+
+    check(fn, tensor(3), OfC(), operators=2)
+
+
 def test_module_with_protocols():
     from programs import check
 

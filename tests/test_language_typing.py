@@ -43,3 +43,21 @@ def test_types_of_types_are_subscripted():
         return x + total([2, 3]), kinds, typing.Union[int, str] == typing.Union[str, int], typing.Any
 
     check(fn, tensor(3), operators=1)
+
+
+USER = typing.NewType("USER", int)
+
+
+class Box(typing.Generic[KIND]):
+    def __init__(self, held: KIND) -> None:
+        self.held = held
+
+
+def test_annotations_with_type_variables():
+    def fn(x):
+        def called(c: typing.Callable[[KIND], KIND], y: KIND) -> KIND:
+            return c(y)
+
+        return called(torch.sin, Box[torch.Tensor](x).held) + USER(3), typing.List[KIND]  # noqa: UP006
+
+    check(fn, tensor(3), operators=2)

@@ -673,3 +673,15 @@ def test_cached_function_that_raised_in_a_call_that_failed(monkeypatch):
         compiled(tensor(2), 3)
     REFUSED.clear()
     assert torch.equal(compiled(tensor(2), 3), (tensor(2) + 1) * 3)
+
+
+def test_cached_functions_of_functions_in_c_and_modules():
+    @functools.lru_cache
+    def length(of):
+        return len(str(type(of)))
+
+    def fn(x):
+        return x + length(len) + length(torch) + length(torch.sin)
+
+    length.cache_clear()
+    check(fn, tensor(2), operators=3)

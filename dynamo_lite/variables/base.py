@@ -452,6 +452,11 @@ class KnownVariable(VariableTracker):
     def as_constant(self) -> Any:
         return self.value
 
+    def cache_key(self, tx: Any) -> Any:
+        kind = type(self.value)
+        runs_python = any(isinstance(getattr(kind, name), types.FunctionType) for name in ("__eq__", "__hash__"))
+        return super().cache_key(tx) if runs_python else self.value
+
     def reconstruct(self, cg: Any) -> None:
         cg.load_const(self.value)
 

@@ -354,9 +354,10 @@ class UserObjectVariable(VariableTracker):
         tx.attempt.note_class(made)
 
     def special(self, tx: Any, name: str) -> VariableTracker | None:
-        """The bound special method of the class where it is written in Python; None where it is C's or absent."""
+        """The bound special method of the class where it is written in Python, or a function in C that the class was
+        given; None where it is the type's own in C, or absent."""
         raw = class_lookup(self.cls, name)
-        if issubclass(type(raw), (types.FunctionType, classmethod, staticmethod)):
+        if issubclass(type(raw), (types.FunctionType, types.BuiltinFunctionType, classmethod, staticmethod)):
             return bind(tx, raw, name, self, self.cls)
         guard_class_attribute(tx, self.cls, name, raw)
         if raw is None:

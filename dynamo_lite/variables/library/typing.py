@@ -7,6 +7,7 @@ from typing import Any
 
 from ...source import Source
 from ..base import KnownVariable, VariableTracker, wraps_type
+from ..registry import models
 from ..user_object import UserObjectVariable
 
 
@@ -30,6 +31,12 @@ class AliasVariable(UserObjectVariable):
 
     def cache_key(self, tx: Any) -> Any:
         return self.value
+
+
+@models(typing._idfunc)  # type: ignore[attr-defined]
+def _same(tx: Any, value: VariableTracker) -> VariableTracker:
+    """What a ``NewType`` returns."""
+    return value
 
 
 _ALIAS: type = typing._BaseGenericAlias  # type: ignore[attr-defined]
