@@ -107,6 +107,8 @@ class FrameCompiler:
     """Graphs may be given tensors, on the CPU, that are made of floats."""
     gives_scalars = True
     """Operators may be given floats that are known in a call only: the backend hasn't refused them."""
+    gives_gradients = True
+    """Graphs may differentiate inside: the backend hasn't failed on one that does."""
     arguments_only = False
     """Tensors that are not among the arguments keep their shapes."""
 
@@ -202,10 +204,9 @@ class FrameCompiler:
         try:
             graph_call, spent = self._run_backend(translation)
         except BackendCompilerFailed:
-            if not attempt.graph.symbols.has_scalars:
+            if not self._gives_less(attempt):
                 raise
             attempt.close()
-            self.gives_scalars = False  # a compiler of kernels may ask for their values
             return self._compile(view)
         tensors = attempt.graph.inputs if graph_call is not None else []
         failed, unlike = _where_raised(view.code, translation)
@@ -226,6 +227,16 @@ class FrameCompiler:
         counters.backend_seconds += spent
         self._note(translation, tree)
         return tree, code, self_contained
+
+    def _gives_less(self, attempt: Attempt) -> bool:
+        """Whether the backend, which failed, may come to terms with graphs that ask less of it."""
+        if attempt.graph.symbols.has_scalars:
+            self.gives_scalars = False  # a compiler of kernels may ask for their values
+        elif attempt.differentiates and not self.fullgraph:
+            self.gives_gradients = False  # AOTAutograd can't trace each operator's second derivative
+        else:
+            return False
+        return True
 
     def _note(self, translation: Translation, tree: _C.GuardTree) -> None:
         if translation.broken is not None:
@@ -251,7 +262,7 @@ class FrameCompiler:
         assumed: list[Assumed] = []
         """Of tensors that an operator failed on: with others there may be no break."""
         shapes = self._shapes_of(view)
-        settlings = Settlings(shapes.settled)
+        settlings = Settlings(shapes.settled, self.gives_gradients)
         try:
             for _ in range(_ATTEMPTS):
                 state = _C.GlobalState()

@@ -289,3 +289,20 @@ def test_sizes_that_differ():
 
     others = [(critic(), tensor(size, 3)) for size in (3, 4, 5)]
     check(fn, critic(), tensor(2, 3), others=others, all_graphs=(1, 3), backward=True, exact=False)
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_backend_that_fails_on_a_second_derivative(fullgraph):
+    """AOTAutograd can't trace that of a vector's product through ``abs``: the call is CPython's."""
+    w, b, tangent = tensor(1, 4, grad=True), tensor(1, grad=True), torch.tensor(1.0, requires_grad=True)
+
+    def fn(x):
+        return torch.autograd.grad(F.linear(x, w, b).abs().sum(), x, tangent, create_graph=True)[0]
+
+    compiled = dl.compile(fn, backend="aot_eager", fullgraph=fullgraph)
+    x = tensor(4, grad=True)
+    if fullgraph:
+        with pytest.raises(dl.exc.BackendCompilerFailed):
+            compiled(x)
+    else:
+        assert torch.equal(compiled(x), fn(x)) and torch.equal(compiled(x), fn(x))

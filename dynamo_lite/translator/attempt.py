@@ -91,6 +91,7 @@ class Attempt:
         self.plain_classes: set[tuple[Any, ...]] = set()
         """Ids of modules' classes, with names under which these were found, and guarded, to have what torch has."""
         self.reprs: list[VariableTracker] = []  # containers whose ``repr`` is under way
+        self.differentiates = False  # whether the graph has `torch.autograd.grad`
         self.freed: dict[Any, int] = {}  # nodes of autograd's graph that calls inside free: the root's step
         self.expected: list[tuple[Any, bool]] = []
         """Tensors, and the truth values that the trace went on with: where one is another the frame is run again."""

@@ -14,7 +14,9 @@ _MOST = 12
 class Settlings:
     """For the attempts at one frame. Each comes to the same steps until numbers are settled that another one leaves."""
 
-    def __init__(self, before: Settled | None = None) -> None:
+    def __init__(self, before: Settled | None = None, differentiate: bool = True) -> None:
+        self.differentiate = differentiate
+        """Whether graphs may differentiate inside."""
         self.all_known = False
         """Whether there are to be no symbols."""
         self.leaves_before = False

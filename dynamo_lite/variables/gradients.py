@@ -49,6 +49,7 @@ def _grad(
     freed = _check_way(tx, *given)
     arguments = [*(TupleVariable(list(each)) for each in given), TupleVariable(tangents), PlainVariable(options)]
     found = record(tx, "call_function", higher_order.gradients, arguments, {})
+    tx.attempt.differentiates = True
     kept = options.get("retain_graph")
     if not (options.get("create_graph") if kept is None else kept):
         tx.attempt.freed.update(dict.fromkeys(freed, tx.attempt.root_step))
@@ -69,6 +70,8 @@ def _tensors(tx: Any, value: VariableTracker) -> list[TensorVariable]:
 
 def _check_way(tx: Any, outputs: list[TensorVariable], inputs: list[TensorVariable]) -> set[Any]:
     """The nodes of autograd's graph on the way back: all of them are to be made by operators of the graph."""
+    if not tx.attempt.settlings.differentiate:
+        unsupported(UnknownCall(_NAME, "the backend failed on a graph that has it"))
     if tx.graph.bodies:
         unsupported(UnknownCall(_NAME, "it is called in a function that an operator runs"))
     if hooks_wait(tx):
