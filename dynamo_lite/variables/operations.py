@@ -506,7 +506,7 @@ class Operations:
         """The model of a Python function that isn't inlined."""
         if not isinstance(function, FunctionVariable):
             return None
-        return registry.known_call(function.value)
+        return registry.known_closure(function) or registry.known_call(function.value)
 
     def check_inlinable(self, function: Any) -> None:
         """Break the graph where a Python function may not be inlined."""

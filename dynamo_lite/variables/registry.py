@@ -15,6 +15,7 @@ from .base import Args, Kwargs, VariableTracker, call_handler, mro, refuse_argum
 Model = Callable[[Any, Args, Kwargs], VariableTracker]
 
 _CALLS: dict[int, tuple[Any, Model]] = {}
+_MADE: dict[int, tuple[Any, Callable[[Any, Any, Args, Kwargs], VariableTracker]]] = {}
 _CLASS_METHODS: dict[tuple[type, str], Callable[..., VariableTracker]] = {}
 _HOOKS: dict[str, Callable[..., Any]] = {}
 _RULES: list[Callable[[Any], Model | None]] = []
@@ -63,6 +64,19 @@ def models_class_method(cls: type, name: str) -> Callable[[Callable[..., Any]], 
         return fn
 
     return register
+
+
+def models_made_by(make: Callable[[], Any], model: Callable[[Any, Any, Args, Kwargs], VariableTracker]) -> None:
+    """Register how calls of the functions are traced that ``make`` returns, a closure each time: ``model(function, tx,
+    args, kwargs)``, where ``function`` is the closure's tracker."""
+    code = make().__code__
+    _MADE[id(code)] = (code, model)
+
+
+def known_closure(function: Any) -> Model | None:
+    """The model of a closure of a known function."""
+    row = _MADE.get(id(function.code))
+    return None if row is None else functools.partial(row[1], function)
 
 
 def known_call(value: Any) -> Model | None:

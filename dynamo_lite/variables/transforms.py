@@ -28,7 +28,7 @@ from .bodies import (
 from .constant import ConstantVariable
 from .fake_calls import compute
 from .mapping import DictVariable
-from .registry import models, models_raw
+from .registry import models, models_made_by, models_raw
 from .sequence import SequenceVariable, TupleVariable
 from .tensor import TensorVariable, record, result
 
@@ -206,14 +206,25 @@ def _transform(transform: Any, model: Callable[..., VariableTracker]) -> None:
         }
         return TransformVariable(transform, function, {**defaults, **named}, model)
 
+    def call_found(made: Any, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """Call one that the program had made: what it was made of is in its cells."""
+        held = dict(zip(made.code.co_freevars, made.cells(tx), strict=True))
+        function = held["func"].load().realize()
+        options = {
+            name: tx.python_value(held[name].load()) for name in signature.parameters.keys() & held.keys() - {"func"}
+        }
+        return TransformVariable(transform, function, options, model).call(tx, args, kwargs)
+
     models_raw(transform, make)
+    if transform is not torch.func.hessian:  # one of two others
+        models_made_by(lambda: transform(lambda x: x), call_found)
 
 
 def _vmap(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     options = transform.options
     in_dims = options["in_dims"]
     per_argument = [in_dims] * len(args) if isinstance(in_dims, int) else in_dims
-    if kwargs or not isinstance(per_argument, (tuple, list)) or len(per_argument) != len(args):
+    if not isinstance(per_argument, (tuple, list)) or len(per_argument) != len(args):
         _refuse(transform.describe(), "its in_dims do not fit its arguments one by one")
     passed: list[tuple[VariableTracker, list[tuple[TensorVariable, int | None]]]] = []
     for arg, dims in zip(args, per_argument):
@@ -229,9 +240,9 @@ def _vmap(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs) -> 
             replaced(tx, arg, iter([leaf if dim is None else next(inside) for leaf, dim in found])) if found else arg
             for arg, found in passed
         ]
-        return tx.call(transform.function, new, {})
+        return tx.call(transform.function, new, kwargs)  # what is given by name is not mapped over
 
-    body = trace_body(tx, run, [transform.function, *args])
+    body = trace_body(tx, run, [transform.function, *args, *kwargs.values()])
     if not _all_tensors(tx, body.output) or not _out_dims_fit(options["out_dims"], body.output):
         _refuse(transform.describe(), "its function returns more than tensors, or what out_dims does not fit")
     settings = (tuple(dims), options["out_dims"], options["randomness"], options["chunk_size"])

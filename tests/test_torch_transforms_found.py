@@ -1,0 +1,96 @@
+"""Transforms of ``torch.func`` that the program made before: functions like any, which it calls inside."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.func import functional_call, grad, grad_and_value, hessian, jacfwd, jacrev, stack_module_state, vmap
+
+import dynamo_lite as dl
+from programs import Recorder, check, tensor
+from weights import seeded
+
+WEIGHT = tensor(3, seed=5)
+
+
+def waves(x):
+    return (x * WEIGHT).sin()
+
+
+def total(x):
+    return waves(x).sum()
+
+
+FOUND = {
+    "vmap": (vmap(waves), (4, 3)),
+    "its dimensions": (vmap(waves, in_dims=1, out_dims=1), (3, 4)),
+    "in chunks": (vmap(waves, chunk_size=2), (4, 3)),
+    "grad": (grad(total), (3,)),
+    "grad_and_value": (grad_and_value(total), (3,)),
+    "jacrev": (jacrev(waves), (3,)),
+    "jacfwd": (jacfwd(waves), (3,)),
+    "hessian": (hessian(total), (3,)),
+    "gradients of a batch": (vmap(grad(total)), (4, 3)),
+    "jacobians of a batch": (vmap(jacrev(waves)), (4, 3)),
+}
+
+
+@pytest.mark.parametrize("case", FOUND)
+def test_found(case):
+    transformed, shape = FOUND[case]
+
+    def fn(x):
+        return transformed(x), x + 1
+
+    check(fn, tensor(*shape), exact=False)
+
+
+def test_given():
+    """As an argument it is known by its code and by what is in its cells."""
+    recorder = Recorder()
+
+    def fn(transformed, x):
+        return transformed(x) + 1
+
+    compiled = dl.compile(fn, backend=recorder, fullgraph=True)
+    x = tensor(3, 3)
+    for each in (vmap(waves), vmap(waves, out_dims=1), vmap(torch.cos), vmap(waves)):
+        assert torch.equal(compiled(each, x), fn(each, x))
+    assert len(recorder.graphs) == 3
+
+
+class Rows(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.rows = vmap(self.linear)
+
+    def forward(self, x):
+        return self.rows(x) + 1
+
+
+def test_of_a_module():
+    check(seeded(Rows()), tensor(4, 3), exact=False)
+
+
+def test_an_ensemble():
+    models = [seeded(nn.Linear(3, 2)) for _ in range(3)]
+    parameters, buffers = stack_module_state(models)
+
+    def one(parameters, buffers, x):
+        return functional_call(models[0], (parameters, buffers), (x,))
+
+    every = vmap(one, in_dims=(0, 0, None))
+
+    def fn(x):
+        return every(parameters, buffers, x).mean(0)
+
+    check(fn, tensor(4, 3), exact=False)
+
+
+def test_what_is_given_by_name_is_not_mapped_over():
+    def fn(x, y):
+        return vmap(lambda a, b, scale=1.0: a * b * scale)(x, b=y, scale=3.0)
+
+    check(fn, tensor(4, 3), tensor(3), operators=None)
