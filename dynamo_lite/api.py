@@ -13,6 +13,7 @@ import torch
 
 from . import _C
 from .backends.registry import configured, name_of
+from .called import framed
 from .compiled_module import CompiledModule, compiled_module
 from .frame import FrameCompiler, GraphBreak, Observer
 from .reasons import DisabledCall, UnsupportedValue, UserGraphBreak
@@ -93,7 +94,7 @@ def compile(
 
 def _target(fn: Any) -> Any:
     """A compiled function compiled again is compiled for the new one alone."""
-    return fn.__wrapped__ if isinstance(fn, _C.Wrapped) and fn.owner is not _C.OFF else fn
+    return fn.__wrapped__ if isinstance(fn, _C.Wrapped) and fn.owner is not _C.OFF else framed(fn)
 
 
 class optimize(contextlib.ContextDecorator):

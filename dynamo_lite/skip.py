@@ -31,7 +31,8 @@ _STDLIB = os.path.normpath(sysconfig.get_paths()["stdlib"]) + os.sep
 _SITE = tuple(os.path.normpath(sysconfig.get_paths()[name]) + os.sep for name in ("purelib", "platlib"))
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_INLINED_OF_OURS = (os.path.join(_OURS, "variables", "polyfills") + os.sep, os.path.join(_OURS, "exported.py"))
+_CALLED = os.path.join(_OURS, "called.py")
+_INLINED_OF_OURS = (os.path.join(_OURS, "variables", "polyfills") + os.sep, os.path.join(_OURS, "exported.py"), _CALLED)
 
 _TORCH_USER_CODE = tuple(
     os.path.join(_TORCH, *parts)
@@ -117,12 +118,18 @@ def skips_frame(code: types.CodeType) -> str | None:
     if filename.startswith("<frozen") or filename == "<string>" and code.co_name == "<module>":
         return "the interpreter's own code"
     if filename.startswith(_OURS):
-        return "dynamo_lite's own code"
+        return None if filename == _CALLED else "dynamo_lite's own code"
     if filename.startswith(_TORCH):
         return None if filename.startswith(_TORCH_USER_CODE) else "torch's own machinery"
     if _stdlib_module(filename) is not None and not config.translate_library:
         return "the standard library"
     return None
+
+
+def is_left_to_its_caller(code: types.CodeType) -> bool:
+    """Whether this code of a library is compiled only as a part of what calls it."""
+    generates = code.co_flags & (CO_GENERATOR | _ASYNCHRONOUS)
+    return not generates and is_library(code) and skips_frame(code) is not None
 
 
 _ALONE = tuple(

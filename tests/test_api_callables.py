@@ -1,0 +1,118 @@
+"""What has no frame of its own to translate is compiled as well: C's functions, operators, a library's functions."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+import dynamo_lite as dl
+from programs import Recorder, tensor
+
+Q = tensor(1, 2, 16, 16)
+
+
+def causal(batch, head, at, to):
+    return at >= to
+
+
+def halved(score, batch, head, at, to):
+    return score * 0.5
+
+
+def waves(x):
+    return (x * 2).sin()
+
+
+@torch.no_grad()
+def without_gradients(x):
+    return x * 2
+
+
+class Callable:
+    def __call__(self, x):
+        return x * 2
+
+
+CALLS = {
+    "flex_attention": (flex_attention, (Q, Q, Q), {}),
+    "with a score": (flex_attention, (Q, Q, Q), {"score_mod": halved}),
+    "with blocks": (flex_attention, (Q, Q, Q), {"block_mask": create_block_mask(causal, 1, 2, 16, 16, device="cpu")}),
+    "attention": (F.scaled_dot_product_attention, (Q, Q, Q), {"is_causal": True}),
+    "functional": (F.cross_entropy, (Q[0, 0], torch.arange(16)), {"label_smoothing": 0.1}),
+    "a function in C": (torch.softmax, (Q,), {"dim": -1}),
+    "einsum": (torch.einsum, ("bhij,bhkj->bhik", Q, Q), {}),
+    "norm": (torch.norm, (Q,), {}),
+    "operator": (operator.add, (Q, Q), {}),
+    "aten": (torch.ops.aten.sin, (Q,), {}),
+    "an overload": (torch.ops.aten.sin.default, (Q,), {}),
+    "partial": (functools.partial(torch.add, alpha=2), (Q, Q), {}),
+    "a method in C": (Q.mul, (Q,), {}),
+    "vmap": (torch.vmap(waves), (Q,), {}),
+    "grad": (torch.func.grad(lambda x: waves(x).sum()), (Q,), {}),
+    "decorated": (without_gradients, (Q,), {}),
+    "an object": (Callable(), (Q,), {}),
+}
+
+
+@pytest.mark.parametrize("case", CALLS)
+def test_callable(case):
+    fn, args, kwargs = CALLS[case]
+    recorder = Recorder()
+    compiled = dl.compile(fn, backend=recorder, fullgraph=True)
+    for _ in range(2):
+        torch.testing.assert_close(compiled(*args, **kwargs), fn(*args, **kwargs))
+    assert len(recorder.graphs) == 1
+
+
+def test_it_is_called_as_it_was():
+    compiled = dl.compile(F.gelu, backend="eager")
+    assert inspect.signature(dl.compile(F.relu, backend="eager")) == inspect.signature(F.relu)
+    assert compiled.__name__ == "gelu" and compiled.__doc__ == F.gelu.__doc__
+    assert dl.compile(functools.partial(torch.add, 1), backend="eager").__name__ == "partial"
+    with pytest.raises(TypeError, match="gelu"):
+        compiled()
+
+
+def test_compiled_for_another_backend():
+    first, second = Recorder(), Recorder()
+    dl.compile(dl.compile(torch.sin, backend=first), backend=second)(Q)
+    assert (len(first.graphs), len(second.graphs)) == (0, 1)
+
+
+def test_inside_of_another_function():
+    sine = dl.compile(torch.sin, backend="eager")
+    recorder = Recorder()
+    compiled = dl.compile(lambda x: sine(x) + 1, backend=recorder, fullgraph=True)
+    assert torch.equal(compiled(Q), Q.sin() + 1)
+    assert len(recorder.graphs) == 1
+
+
+def test_what_is_marked_to_be_left_alone():
+    calls = []
+
+    @torch._dynamo.disable
+    def fn(x):
+        calls.append(torch.compiler.is_compiling())
+        return x + 1
+
+    assert torch.equal(dl.compile(fn, backend="eager")(Q), Q + 1)
+    assert calls == [False]
+
+
+def test_generators_are_left_alone():
+    def fn(x):
+        yield x + 1
+
+    (only,) = dl.compile(fn, backend="eager")(Q)
+    assert torch.equal(only, Q + 1)
+
+
+def test_explained():
+    found = dl.explain(F.gelu)(Q)
+    assert (found.graph_count, found.break_count, found.operator_count) == (1, 0, 1)
