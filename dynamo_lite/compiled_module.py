@@ -9,6 +9,9 @@ from typing import Any
 import torch
 
 from . import _C
+from .reasons import UnsupportedAttribute
+from .variables.attributes import binds
+from .variables.base import VariableTracker, unsupported
 
 
 class CompiledModule:
@@ -34,6 +37,27 @@ class CompiledModule:
         return self._dl_recompile(copy.copy(self._dl_original))
 
 
+class _CompiledForward:
+    """``forward`` of a compiled module, called by its name: without hooks, as that of the original, and compiled. Not a
+    data descriptor: a module may be given another ``forward``."""
+
+    def __init__(self, forward: Any) -> None:
+        self._forward = forward
+
+    def __get__(self, module: Any, cls: type) -> Any:
+        if module is None:
+            return self._forward
+        return _C.Wrapped(module._dl_original.forward, module._dl_call.owner)
+
+
+@binds(_CompiledForward)
+def _bind_forward(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+    """Traced, it is the original's."""
+    if obj is None:
+        unsupported(UnsupportedAttribute(f"class {cls.__qualname__}", name))
+    return obj.getattr(tx, "_dl_original").realize().getattr(tx, name)  # type: ignore[no-any-return]
+
+
 def _restore(original: torch.nn.Module, recompile: Any) -> Any:
     return recompile(original)
 
@@ -43,7 +67,8 @@ def compiled_module(module: torch.nn.Module, owner: _C.Owner, recompile: Any) ->
     original = module._dl_original if isinstance(module, CompiledModule) else module
     cls = type(original)
     call = _C.InstanceCall(CompiledModule.__dict__["_dl_call"])
-    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__, "__call__": call}
+    names: dict[str, Any] = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+    names |= {"__call__": call, "forward": _CompiledForward(cls.forward)}
     made: Any = object.__new__(
         types.new_class(cls.__name__, (CompiledModule, cls), {}, lambda body: body.update(names))
     )

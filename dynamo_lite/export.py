@@ -7,6 +7,7 @@ in place of values: so it is CPython that builds the result, and what it does to
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import types
 from collections.abc import Callable
@@ -230,7 +231,8 @@ class _Exporter(FrameCompiler):
         return attempt
 
     def _compile(self, view: _C.FrameView) -> Any:
-        translation = self._translate(view)
+        with contextlib.closing(self._shapes_of(view)) as shapes:
+            translation = self._translate(view, shapes)
         attempt = translation.attempt
         try:
             if translation.broken is not None:

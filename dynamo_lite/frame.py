@@ -198,8 +198,8 @@ class FrameCompiler:
 
     def _compile(self, view: _C.FrameView) -> Any:
         started = time.perf_counter()
-        with no_collection():
-            translation = self._translate(view)
+        with no_collection(), contextlib.closing(self._shapes_of(view)) as shapes:
+            translation = self._translate(view, shapes)
         attempt = translation.attempt
         try:
             graph_call, spent = self._run_backend(translation)
@@ -232,7 +232,7 @@ class FrameCompiler:
         """Whether the backend, which failed, may come to terms with graphs that ask less of it."""
         if attempt.graph.symbols.has_scalars:
             self.gives_scalars = False  # a compiler of kernels may ask for their values
-        elif attempt.differentiates and not self.fullgraph:
+        elif attempt.graph.differentiates and not self.fullgraph:
             self.gives_gradients = False  # AOTAutograd can't trace each operator's second derivative
         else:
             return False
@@ -254,14 +254,13 @@ class FrameCompiler:
 
     # -- tracing ---------------------------------------------------------------------------------------------------
 
-    def _translate(self, view: _C.FrameView) -> Translation:
+    def _translate(self, view: _C.FrameView, shapes: Translated) -> Translation:
         """Attempts: each one that meets something untraceable tells the next where to break."""
         break_at: tuple[int, ...] = ()
         broken: GraphBreak | None = None
         ahead = RanAhead(self.raised_ahead, view.owner)
         assumed: list[Assumed] = []
         """Of tensors that an operator failed on: with others there may be no break."""
-        shapes = self._shapes_of(view)
         settlings = Settlings(shapes.settled, self.gives_gradients)
         try:
             for _ in range(_ATTEMPTS):
@@ -313,7 +312,6 @@ class FrameCompiler:
             raise
         finally:
             ahead.close()
-            shapes.close()
         raise InternalError(f"{view.code.co_qualname} was tried {_ATTEMPTS} times without an end")
 
     def _shapes_of(self, view: _C.FrameView) -> Translated:

@@ -230,6 +230,8 @@ class GraphBuilder:
         """Whether it checks data, or has an operator under a handler of the program's that may fail on the data."""
         self.may_fail = False
         """Whether it has any operator that may."""
+        self.differentiates = False
+        """Whether it has `torch.autograd.grad`."""
         self.handled_failure = ""
         """The first of those that a handler of the program's covers; empty: none."""
         self._initial_grad_mode = self._grad_mode = torch.is_grad_enabled()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import operator
@@ -9,10 +10,12 @@ import operator
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import dynamo_lite as dl
 from programs import Recorder, tensor
+from weights import seeded
 
 Q = tensor(1, 2, 16, 16)
 
@@ -116,3 +119,35 @@ def test_generators_are_left_alone():
 def test_explained():
     found = dl.explain(F.gelu)(Q)
     assert (found.graph_count, found.break_count, found.operator_count) == (1, 0, 1)
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x, scale: float = 2.0):
+        return self.linear(x) * scale
+
+
+def test_forward_of_a_compiled_module():
+    model, seen, recorder = seeded(Scaled()), [], Recorder()
+    model.register_forward_hook(lambda *args: seen.append(1))
+    compiled, x = dl.compile(model, backend=recorder), tensor(2, 3)
+    for _ in range(2):
+        assert torch.equal(compiled.forward(x, scale=3.0), model.forward(x, scale=3.0))
+    assert (len(recorder.graphs), seen) == (1, [])
+    assert inspect.signature(compiled.forward) == inspect.signature(model.forward)
+    compiled.forward = lambda x: x * 0
+    assert torch.equal(compiled(x), x * 0) and torch.equal(model(x), x * 0)
+    del compiled.forward
+    assert torch.equal(copy.deepcopy(compiled).forward(x), model.forward(x))
+
+
+def test_forward_of_a_compiled_module_inside():
+    inner = seeded(Scaled())
+    compiled = dl.compile(inner, backend="eager")
+    recorder, x = Recorder(), tensor(2, 3)
+    outer = dl.compile(lambda x: compiled.forward(x) + compiled(x), backend=recorder, fullgraph=True)
+    assert torch.equal(outer(x), inner(x) * 2)
+    assert len(recorder.graphs) == 1

@@ -74,8 +74,7 @@ class Attempt:
         """The step before which there is more to be done than to take it."""
         self.settled_sizes = False
         """Whether, when that was done last, sizes of tensors became known."""
-        self.contexts: list[Any] = []
-        """Contexts that are entered for real while tracing, outermost first."""
+        self.contexts: list[Any] = []  # those that are entered for real while tracing, outermost first
         self.root_step = 0  # the one that the root frame is at
         self.generators: dict[Any, int] = {}  # those that were made inside -> the root's step that made them
         self.ahead = ahead
@@ -91,7 +90,6 @@ class Attempt:
         self.plain_classes: set[tuple[Any, ...]] = set()
         """Ids of modules' classes, with names under which these were found, and guarded, to have what torch has."""
         self.reprs: list[VariableTracker] = []  # containers whose ``repr`` is under way
-        self.differentiates = False  # whether the graph has `torch.autograd.grad`
         self.freed: dict[Any, int] = {}  # nodes of autograd's graph that calls inside free: the root's step
         self.expected: list[tuple[Any, bool]] = []
         """Tensors, and the truth values that the trace went on with: where one is another the frame is run again."""

@@ -49,7 +49,7 @@ def _grad(
     freed = _check_way(tx, *given)
     arguments = [*(TupleVariable(list(each)) for each in given), TupleVariable(tangents), PlainVariable(options)]
     found = record(tx, "call_function", higher_order.gradients, arguments, {})
-    tx.attempt.differentiates = True
+    tx.graph.differentiates = True
     kept = options.get("retain_graph")
     if not (options.get("create_graph") if kept is None else kept):
         tx.attempt.freed.update(dict.fromkeys(freed, tx.attempt.root_step))
