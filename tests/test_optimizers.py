@@ -29,6 +29,7 @@ MAKERS = {
     "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.01, momentum=0.5, centered=True),
     "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.05, lr_decay=0.1),
     "adamax": lambda p: torch.optim.Adamax(p, lr=0.05),
+    "adamax_foreach": lambda p: torch.optim.Adamax(p, lr=0.05, foreach=True),
     "nadam": lambda p: torch.optim.NAdam(p, lr=0.05),
     "adadelta": lambda p: torch.optim.Adadelta(p, lr=0.5),
 }

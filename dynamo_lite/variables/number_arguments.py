@@ -54,15 +54,25 @@ def _two_factors(name: str, combine: Any) -> None:
         return record(tx, "call_method", "add_" if name.endswith("_") else "add", [args[0], scaled], {})
 
 
+def _numbers(tx: Any, numbers: VariableTracker, args: Args) -> ListVariable | None:
+    """One by one, if they stand for numbers."""
+    if isinstance(numbers, (ListVariable, TupleVariable)):
+        items = [each.realize() for each in numbers.items]
+        return ListVariable(items) if all(_stands_for_numbers(each, args) for each in items) else None
+    if not _stands_for_numbers(numbers, args, ndim=1):
+        return None
+    return ListVariable(record(tx, "call_method", "unbind", [numbers], {}).elements(tx))
+
+
 def _many_factors(combine: Any, add: dict[str, Any]) -> None:
-    """The same of lists, with a tensor that has a number for each."""
+    """The same of lists, with a number for each: a tensor that has all of them, or a list of such."""
 
     @rewrites(*add)
     def rewrite(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
         numbers = args[3] if len(args) == 4 else kwargs.get("scalars")
-        if numbers is None or not _stands_for_numbers(numbers, args[0].elements(tx), ndim=1):
+        parts = None if numbers is None else _numbers(tx, numbers.realize(), args[0].elements(tx))
+        if parts is None:
             return None
-        parts = ListVariable(record(tx, "call_method", "unbind", [numbers], {}).elements(tx))
         combined = record(tx, "call_function", combine, args[1:3], {})
         scaled = record(tx, "call_function", torch._foreach_mul, [combined, parts], {})
         return record(tx, "call_function", add[name], [args[0], scaled], {})
