@@ -34,7 +34,7 @@ from .higher_order import (
     plain_tensor,
 )
 from .overheard import Listening
-from .reasons import UnsupportedOperation, UnsupportedValue
+from .reasons import UnsupportedContext, UnsupportedOperation, UnsupportedValue
 from .shapes import Computed, Free, Symbols
 from .source import Source
 
@@ -240,6 +240,8 @@ class GraphBuilder:
         self.indexing = 0
         """How many contexts are entered in which tensors without dimensions are indices."""
         self.bodies: list[Body] = []
+        self.modes: list[Any] = []
+        """The program's function modes that are on, outermost first; not the one that answers."""
         """Graphs under way inside of this one, innermost last."""
         self._root = torch.nn.Module()
         self._modules = 0
@@ -471,6 +473,7 @@ class GraphBuilder:
 
     def call(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fake: Any) -> torch.fx.Node:
         """Record one operator whose result on fakes was ``fake``, in the thread's grad mode."""
+        self._check_modes()
         graph = self._follow_grad_mode(torch.is_grad_enabled())
         if self._modules or self.bodies:
             args, kwargs = torch.fx.node.map_arg((args, kwargs), self._here)
@@ -478,6 +481,11 @@ class GraphBuilder:
         node.meta["example_value"] = fake
         self.operators += 1
         return node
+
+    def _check_modes(self) -> None:
+        """What gets into a graph was asked of the program's function modes."""
+        if self.modes:
+            raise Unsupported(UnsupportedContext(self.modes[-1].describe()))
 
     def _follow_grad_mode(self, mode: bool) -> torch.fx.Graph:
         """The graph to record into, where grad mode is ``mode`` now."""
@@ -524,6 +532,7 @@ class GraphBuilder:
 
     def open(self, grad_mode: bool) -> Body:
         """From here on operators belong to a function of their own, which will be called in this grad mode."""
+        self._check_modes()
         self.bodies.append(Body(grad_mode))
         return self.bodies[-1]
 

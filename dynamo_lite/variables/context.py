@@ -137,10 +137,10 @@ class GradModeVariable(ContextVariable):
     def enter(self, tx: Any) -> None:
         if not (type(self.value) is torch.set_grad_enabled and hasattr(self, "previous")):
             self.previous = torch.is_grad_enabled()
-        torch._C._set_grad_enabled(self.mode)
+        _set_grad_mode(tx, self.mode)
 
     def exit(self, tx: Any) -> None:
-        torch._C._set_grad_enabled(self.previous)
+        _set_grad_mode(tx, self.previous)
 
     def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
         if self.source is None and name in self._attributes():
@@ -164,7 +164,7 @@ class GradModeVariable(ContextVariable):
 
     def exit_by_call(self, tx: Any) -> VariableTracker:
         if self.source is not None:
-            torch._C._set_grad_enabled(tx.python_value(self.getattr(tx, "prev")))
+            _set_grad_mode(tx, tx.python_value(self.getattr(tx, "prev")))
         elif hasattr(self, "previous"):
             self.exit(tx)
         else:
@@ -182,6 +182,11 @@ class GradModeVariable(ContextVariable):
             cg.load_const(value)
             cg.swap()
             cg.store_attr(name)
+
+
+def _set_grad_mode(tx: Any, mode: bool) -> None:
+    """As torch does, which asks function modes about it."""
+    tx.call(tx.make(torch._C._set_grad_enabled), [ConstantVariable(mode)], {})
 
 
 def _by_call(cls: type) -> None:
@@ -505,6 +510,8 @@ class DeviceVariable(SuspendedVariable):
         return torch.device.__enter__, self.arguments, _leave_device
 
     def enter(self, tx: Any) -> None:
+        if tx.graph.modes:
+            unsupported(UnsupportedContext(f"{self.describe()} (inside of a function mode)"))
         self.before = torch.is_grad_enabled()
         self.entered = DeviceContext(self.value)
         self.entered.__enter__()
@@ -572,7 +579,7 @@ def make_context(tx: Any, cls: type, values: tuple[Any, ...], named: dict[str, A
         mode = tx.fold(_mode, values, named or {})
         found = GradModeVariable(torch.set_grad_enabled.__new__(torch.set_grad_enabled), (mode,))
         found.previous = torch.is_grad_enabled()
-        torch._C._set_grad_enabled(mode)
+        _set_grad_mode(tx, mode)
         return found
     made = tx.fold(cls, values, named or {})
     return _graph_context(made)

@@ -19,6 +19,7 @@ from . import (
     float_factors,
     found_iterator,
     function,
+    function_modes,
     gradients,
     identity,
     iterator,

@@ -26,7 +26,7 @@ TYPES: tuple[Any, ...] = (
 def _make(kind: Any, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     given = [arg.realize() for arg in args]
     base = kind is torch.Tensor
-    if kwargs or (base and torch._C._get_default_device() != "cpu"):
+    if kwargs or tx.graph.modes or (base and torch._C._get_default_device() != "cpu"):
         unsupported(UnknownCall(f"torch.{kind.__name__}()", "it makes a tensor on another device"))
     named: Kwargs = {
         "dtype": ConstantVariable(torch.get_default_dtype() if base else kind.dtype),

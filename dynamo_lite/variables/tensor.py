@@ -41,13 +41,14 @@ from .base import (
     unsupported,
     wraps_type,
 )
+from .by_mode import by_mode, without_mode
 from .constant import CONSTANT_TYPES, ConstantVariable
 from .data_failures import check_cast, check_failure, check_overlap, check_write, may_fail
 from .defaults import dtype_to_say
 from .fake_calls import compute, on_fakes, operator_name
 from .late_text import text_of_tensor
 from .operator_warnings import run_heard
-from .registry import ask, become_made, replaces_data, to_array
+from .registry import ask, ask_mode, become_made, replaces_data, to_array
 from .sequence import (
     ListVariable,
     NamedTupleVariable,
@@ -135,12 +136,14 @@ class TensorVariable(VariableTracker):
     def of_subclasses(self) -> Iterable[VariableTracker]:
         return (self,) if self.asks else ()
 
+    @without_mode
     def index(self, tx: Any, message: str) -> Any:
         try:
             return self._value(tx, "__index__", []).as_constant()
         except TypeError as error:
             tx.raise_error(TypeError, *error.args)
 
+    @without_mode
     def converted(self, tx: Any, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
         return self._value(tx, f"__{function.__name__}__", [])
 
@@ -148,6 +151,8 @@ class TensorVariable(VariableTracker):
         return self
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if tx.graph.modes and isinstance(class_lookup(self.cls, name), (types.GetSetDescriptorType, property)):
+            return ask_mode(tx, getattr, [self, ConstantVariable(name)], {})
         if name in FACTS:
             return tx.make(getattr(self.fake, name))
         if name in COMPUTED:
@@ -179,6 +184,8 @@ class TensorVariable(VariableTracker):
         return LazyVariable(tx.attempt, namespace[name], self.source.instance_item(name))
 
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if tx.graph.modes:
+            return ask_mode(tx, name, [self, *args], kwargs)
         if name in METADATA_WRITERS and not (name in RESHAPERS and self.source is None):
             unsupported(UnsupportedAttribute(self.describe(), name, "it changes the tensor object or leaves the graph"))
         if name in VALUE_METHODS:
@@ -219,9 +226,11 @@ class TensorVariable(VariableTracker):
         items = [self.getitem(tx, ConstantVariable(at)) for at in range(int(self.fake.shape[0]))]
         return ListVariable([item._listed(tx) for item in items])  # type: ignore[attr-defined]
 
+    @without_mode
     def late_truth(self, tx: Any) -> VariableTracker | None:
         return self._item(tx).late_truth(tx) if self._is_captured else None
 
+    @by_mode(operator.getitem)
     def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
         if tx.graph.indexing:
             indices = key.items if type(key) is TupleVariable else [key]
@@ -229,9 +238,11 @@ class TensorVariable(VariableTracker):
                 return record(tx, "call_function", indexed, [self, TupleVariable(indices)], {})
         return record(tx, "call_function", operator.getitem, [self, key], {})
 
+    @by_mode(operator.setitem)
     def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
         record(tx, "call_function", operator.setitem, [self, key, value], {})
 
+    @without_mode
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
         value = value.realize()
         if name == "grad":
@@ -246,6 +257,7 @@ class TensorVariable(VariableTracker):
         else:
             unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
 
+    @without_mode
     def delattr(self, tx: Any, name: str) -> None:
         if name == "grad":
             _set_grad(tx, self, ConstantVariable(None))
@@ -270,15 +282,19 @@ class TensorVariable(VariableTracker):
                 cg.delete_attr(name)
 
     def length(self, tx: Any) -> Any:
+        if tx.graph.modes:
+            return tx.index_value(ask_mode(tx, len, [self], {}))
         if self.fake.ndim == 0:
             tx.raise_error(TypeError, "len() of a 0-d tensor")
         return self.fake.shape[0]
 
+    @without_mode
     def iterate(self, tx: Any) -> VariableTracker:
         if self.fake.ndim == 0:
             tx.raise_error(TypeError, "iteration over a 0-d tensor")
         return record(tx, "call_method", "unbind", [self, ConstantVariable(0)], {}).iterate(tx)
 
+    @without_mode
     def reverse(self, tx: Any) -> VariableTracker:
         return tx.call(self.getattr(tx, "flip"), [ConstantVariable(0)], {}) if self.fake.ndim else self
 
@@ -287,6 +303,7 @@ class TensorVariable(VariableTracker):
         """Whether a number that is read of it is a symbol."""
         return config.capture_scalar_outputs and getattr(self.fake, "constant", None) is None
 
+    @without_mode
     def truth(self, tx: Any) -> bool:
         if self._is_captured:
             unsupported(DataDependentBranch())
@@ -295,6 +312,7 @@ class TensorVariable(VariableTracker):
         except (DataDependentOutputException, RuntimeError):
             unsupported(DataDependentBranch())
 
+    @without_mode
     def expect(self, tx: Any, truth: bool) -> bool:
         """Go on as if this were true, or false: the graph returns it too, and where it isn't so the frame is run again
         as it is. False where that can't be done."""
@@ -310,6 +328,8 @@ class TensorVariable(VariableTracker):
         unsupported(DataDependentValue("`in` a tensor"))
 
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        if tx.graph.modes:
+            return ask_mode(tx, BINARY[symbol], [other, self] if reflected else [self, other], {})
         other = other.beside(tx, self, symbol, reflected)
         if not _operand(tx, other):
             return None
@@ -317,15 +337,21 @@ class TensorVariable(VariableTracker):
         return record(tx, "call_function", BINARY[symbol], args, {})
 
     def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if tx.graph.modes:
+            return ask_mode(tx, INPLACE[symbol], [self, other], {})
         other = other.beside(tx, self, symbol)
         if not _operand(tx, other):
             return None
         return record(tx, "call_function", INPLACE[symbol], [self, other], {})
 
     def unary(self, tx: Any, function: Any) -> VariableTracker | None:
+        if tx.graph.modes:
+            return ask_mode(tx, function, [self], {})
         return record(tx, "call_function", function, [self], {})
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if tx.graph.modes:
+            return ask_mode(tx, COMPARE[symbol], [self, other], {})
         if isinstance(other, ConstantVariable) and not isinstance(other.value, (int, float, complex)):
             return tx.make({"==": False, "!=": True}[symbol]) if symbol in ("==", "!=") else None
         other = other.beside(tx, self, symbol)
@@ -333,9 +359,11 @@ class TensorVariable(VariableTracker):
             return None
         return record(tx, "call_function", COMPARE[symbol], [self, other], {})
 
+    @without_mode
     def text(self, tx: Any, name: str) -> VariableTracker:
         return text_of_tensor(tx, self, TEXTS[name]) or super().text(tx, name)
 
+    @without_mode
     def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
         known = tx.python_value(spec)
         return text_of_tensor(tx, self, format, known) or tx.make(tx.fold(format, (self.python_value(tx), known)))

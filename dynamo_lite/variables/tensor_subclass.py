@@ -6,11 +6,12 @@ of its class again.
 
 from __future__ import annotations
 
+import contextlib
 import types
 from typing import Any
 
 import torch
-from torch.overrides import get_default_nowrap_functions
+from torch.overrides import TorchFunctionMode, get_default_nowrap_functions
 
 from ..higher_order import plain_tensor
 from ..reasons import UnknownCall, UnsupportedAttribute, UnsupportedOperation
@@ -32,11 +33,14 @@ _FUNCTION = "__torch_function__"
 _DEFAULT = class_lookup(_TENSOR, _FUNCTION)
 
 
-class _Asked(BaseException):
-    """Torch asks a probe's class: with these arguments."""
+class Asked(BaseException):
+    """Torch asks a probe's class, or a mode: with these arguments."""
 
-    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
+    def __init__(
+        self, function: Any, kinds: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any] | None
+    ) -> None:
         self.function = function
+        self.kinds = kinds
         self.args = args
         self.kwargs = kwargs
 
@@ -46,7 +50,7 @@ class _Asking:
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        raise _Asked(func, tuple(args), kwargs)
+        raise Asked(func, types, tuple(args), kwargs)
 
 
 class _Probe(_Asking, torch.Tensor):
@@ -198,12 +202,7 @@ def ask(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     if len(owners) != 1:
         unsupported(UnknownCall("__torch_function__", "instances of several classes meet"))
     (cls,) = owners
-    asked, known = _probe(tx, target, args, kwargs)
-    function = tx.make(asked.function)
-    given = TupleVariable([_tracker(tx, value, known) for value in asked.args])
-    named: Args = []
-    if asked.kwargs is not None:
-        named = [DictVariable({name: _tracker(tx, value, known) for name, value in asked.kwargs.items()})]
+    function, _, given, named = probed(tx, target, args, kwargs)
     raw = tx.lookup(cls, _FUNCTION)
     if raw is _DEFAULT:
         return _default(tx, tx.make(cls), function, None, given, *named)
@@ -217,7 +216,22 @@ def ask(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     return found
 
 
-def _probe(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> tuple[_Asked, dict[int, VariableTracker]]:
+def probed(
+    tx: Any, target: Any, args: Args, kwargs: Kwargs, mode: TorchFunctionMode | None = None
+) -> tuple[VariableTracker, VariableTracker, TupleVariable, Args]:
+    """What torch asks, a mode if one is given: about which function, for instances of which classes, with which
+    arguments, and perhaps those with names."""
+    asked, known = _probe(tx, target, args, kwargs, mode)
+    given = TupleVariable([_tracker(tx, value, known) for value in asked.args])
+    named: Args = []
+    if asked.kwargs is not None:
+        named = [DictVariable({name: _tracker(tx, value, known) for name, value in asked.kwargs.items()})]
+    return tx.make(asked.function), tx.make(asked.kinds), given, named
+
+
+def _probe(
+    tx: Any, target: Any, args: Args, kwargs: Kwargs, mode: TorchFunctionMode | None
+) -> tuple[Asked, dict[int, VariableTracker]]:
     """What torch asks, and which tracker each of the objects in it stands for."""
     known: dict[int, Any] = {}
 
@@ -226,6 +240,9 @@ def _probe(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> tuple[_Asked, di
         made = _Asking() if asks and not isinstance(arg, TensorVariable) else arg.as_fx()[1]
         if asks and isinstance(made, torch.Tensor):
             made = torch.Tensor.as_subclass(torch.empty(made.shape, dtype=made.dtype, device="meta"), _Probe)
+        elif mode is not None and isinstance(made, torch.Tensor):
+            made = torch.empty((0,) * made.ndim, dtype=made.dtype, device="meta")
+            made = torch.nn.Parameter(made, False) if issubclass(arg.python_type(), torch.nn.Parameter) else made
         if isinstance(made, (torch.Tensor, _Asking)):
             known[id(made)] = (made, arg)
         return made
@@ -237,15 +254,19 @@ def _probe(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> tuple[_Asked, di
         function = target
         if isinstance(target, str):
             function = getattr(values.pop(0), target)
-        function(*values, **named) if named else function(*values)  # of none it tells an empty dict apart
-    except _Asked as asked:
+        for value, arg in zip([*values, *named.values()], [*args[len(args) - len(values) :], *kwargs.values()]):
+            if type(value) in (list, dict):
+                known[id(value)] = (value, arg.realize())
+        with contextlib.nullcontext() if mode is None else mode:
+            function(*values, **named) if named else function(*values)  # of none it tells an empty dict apart
+    except Asked as asked:
         _check_whole(target, asked.function)
         return asked, {key: pair[1] for key, pair in known.items()}
     except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
-        unsupported(UnknownCall("a function of torch", f"it fails for an instance of a subclass of Tensor: {error}"))
+        unsupported(UnknownCall("a function of torch", f"it fails before it asks for __torch_function__: {error}"))
     finally:
         tx.graph.enter()
-    unsupported(UnknownCall("a function of torch", "it does not ask the class of its arguments"))
+    unsupported(UnknownCall("a function of torch", "it does not ask for __torch_function__"))
 
 
 def _check_whole(target: Any, asked: Any) -> None:
