@@ -502,11 +502,12 @@ def _python_watches_tensors() -> bool:
     if modes and type(torch._C._get_function_stack_at(0)) is not DeviceContext:
         return True
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
-    return hooks is not None and getattr(hooks[0], "__module__", None) != _KEEPS_PLACES
+    return hooks is not None and not all(getattr(hook, "__module__", None) in _LOSE_NOTHING for hook in hooks)
 
 
-_KEEPS_PLACES = torch.utils.checkpoint.__name__
-"""Whose hooks only count what is saved, which the compiled forward and its recomputation save alike."""
+_LOSE_NOTHING = (torch.utils.checkpoint.__name__, torch.autograd.graph.__name__)
+"""Whose hooks nobody can tell from none, whatever is saved: those of checkpoints only count it, which the compiled
+forward and its recomputation save alike, those of `save_on_cpu` keep it elsewhere."""
 
 
 @contextlib.contextmanager

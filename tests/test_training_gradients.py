@@ -479,6 +479,51 @@ def test_hooks_on_what_autograd_saves():
     check_training(body, graphs=0)
 
 
+def test_what_autograd_saves_kept_elsewhere():
+    def body(wrap):
+        x, weight = leaf(3), leaf(3)
+        fn = wrap(lambda x: (x * weight).exp().sin())
+        with torch.autograd.graph.save_on_cpu():
+            y = fn(x)
+        y.sum().backward()
+        return x.grad, weight.grad
+
+    check_training(body, graphs=1)
+
+
+def test_kept_elsewhere_of_a_part():
+    def body(wrap):
+        x = leaf(3)
+
+        def fn(x):
+            y = x.sin()
+            with torch.autograd.graph.save_on_cpu():
+                y = y.exp().cos()
+            return y * x
+
+        wrap(fn)(x).sum().backward()
+        return x.grad
+
+    check_training(body, graphs=3, breaks=None)
+
+
+def test_kept_elsewhere_by_hooks_of_the_programs():
+    class Halved(torch.autograd.graph.save_on_cpu):
+        def __init__(self):
+            torch.autograd.graph.saved_tensors_hooks.__init__(
+                self, lambda saved: saved.to(torch.bfloat16), lambda saved: saved.to(torch.float32)
+            )
+
+    def body(wrap):
+        x = leaf(3)
+        fn = wrap(lambda x: (x * 2).exp().sin())
+        with Halved():
+            fn(x).sum().backward()
+        return x.grad
+
+    check_training(body, graphs=0)
+
+
 # -- rules of their own ------------------------------------------------------------------------------------------------
 
 
