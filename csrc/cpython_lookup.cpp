@@ -178,7 +178,8 @@ bool compares_quietly(PyObject* object) noexcept {
   if (is_plain(type) || has_builtin_equality(type)) return true;
   if (type != &PyTuple_Type) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
-    if (!is_plain(Py_TYPE(PyTuple_GET_ITEM(object, i)))) return false;
+    PyTypeObject* item = Py_TYPE(PyTuple_GET_ITEM(object, i));
+    if (!is_plain(item) && !has_builtin_equality(item)) return false;
   }
   return true;
 }

@@ -127,6 +127,10 @@ def _has_keys(value: Any, wanted: tuple[Any, ...]) -> bool:
     return len(keys) == len(wanted) and all(one is other or one == other for one, other in zip(keys, wanted))
 
 
+def _keys_in_words(value: Any) -> str:
+    return f"one with the keys {list(dict.keys(value))}"
+
+
 _CHECKS: dict[str, tuple[Callable[[Any, Any], bool], Callable[[Any], str], Callable[[Any], str]]] = {
     "type": (lambda v, w: type(v) is w, lambda w: f"of type {w.__qualname__}", lambda v: f"of type {type(v).__name__}"),
     "id": (lambda v, w: v is w, lambda w: f"the object {w!r}", repr),
@@ -134,12 +138,12 @@ _CHECKS: dict[str, tuple[Callable[[Any, Any], bool], Callable[[Any], str], Calla
     "default": (_is_same_constant, lambda w: f"left at its default {w!r}", repr),
     "payload": (lambda v, w: type(w)(v) == w, repr, repr),
     "length": (lambda v, w: len(v) == w, lambda w: f"of length {w}", lambda v: f"of length {len(v)}"),
-    "dict_keys": (_has_keys, lambda w: f"a dict with the keys {list(w)}", lambda v: f"one with the keys {list(v)}"),
-    "dict_has": (lambda v, w: dict.__contains__(v, w), lambda w: f"a dict with the key {w!r}", lambda v: str(list(v))),
+    "dict_keys": (_has_keys, lambda w: f"a dict with the keys {list(w)}", _keys_in_words),
+    "dict_has": (lambda v, w: dict.__contains__(v, w), lambda w: f"a dict with the key {w!r}", _keys_in_words),
     "dict_lacks": (
         lambda v, w: not dict.__contains__(v, w),
         lambda w: f"a dict without the key {w!r}",
-        lambda v: str(list(v)),
+        _keys_in_words,
     ),
     "lacks_instance_dict_item": (
         lambda v, w: w not in getattr(v, "__dict__", ()),

@@ -64,7 +64,7 @@ def test_nested_containers_in():
     gm = check_export(fn, data, Point(tensor(3, seed=3), 2.0))
     with pytest.raises(dl.exc.InvalidInput, match=r"data\['pair'\] was of length 2 .*, and is of length 1"):
         gm({"pair": (tensor(3),), "more": data["more"]}, Point(tensor(3), 2.0))
-    with pytest.raises(dl.exc.InvalidInput, match=r"data was a dict with the keys \['pair', 'more'\]"):
+    with pytest.raises(dl.exc.InvalidInput, match=r"data was a dict with the key 'more' .* the keys \['pair'\]"):
         gm({"pair": data["pair"]}, Point(tensor(3), 2.0))
     with pytest.raises(dl.exc.InvalidInput, match=r"extra.* was 2.0 .*, and is 3.0"):
         gm(data, Point(tensor(3), 3.0))

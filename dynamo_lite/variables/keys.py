@@ -116,7 +116,7 @@ def same_in_every_call(key: Any) -> bool:
     return isinstance(key, _SAME_IN_EVERY_CALL) and type(key).__hash__ is not None
 
 
-_LEAST_ADDRESS = 1 << 20
+LEAST_ADDRESS = 1 << 20
 
 
 class Address:
@@ -147,7 +147,7 @@ class KnownAddresses:
 
     def note(self, key: Any) -> None:
         if type(key) is int:
-            self.as_numbers |= key >= _LEAST_ADDRESS
+            self.as_numbers |= key >= LEAST_ADDRESS
         elif type(key) in (tuple, frozenset):
             for each in key:
                 self.note(each)

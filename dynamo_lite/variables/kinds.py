@@ -17,6 +17,7 @@ from . import (
     exception,
     flex_attention,
     float_factors,
+    found_dict,
     found_iterator,
     function,
     function_modes,

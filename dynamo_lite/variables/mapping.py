@@ -109,8 +109,12 @@ class DictVariable(VariableTracker):
     def truth(self, tx: Any) -> bool:
         return bool(self.items)
 
+    def find(self, tx: Any, key: VariableTracker) -> VariableTracker | None:
+        """What is there under a key; None: nothing."""
+        return self.items.get(key_of(tx, key))
+
     def contains(self, tx: Any, item: VariableTracker) -> bool:
-        return key_of(tx, item) in self.items
+        return self.find(tx, item) is not None
 
     def iterate(self, tx: Any) -> VariableTracker:
         return DictIterator(self, "keys")
@@ -119,8 +123,7 @@ class DictVariable(VariableTracker):
         return DictIterator(self, "keys", reverse=True)
 
     def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
-        raw = key_of(tx, key)
-        found = self.items.get(raw)
+        found = self.find(tx, key)
         if found is not None:
             return found
         if self.cls is defaultdict and self.factory is not None and not tx.is_none(self.factory):
@@ -180,14 +183,15 @@ class DictVariable(VariableTracker):
     # -- methods ---------------------------------------------------------------------------------------------------
 
     def method_get(self, tx: Any, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
-        found = self.items.get(key_of(tx, key))
+        found = self.find(tx, key)
         return found if found is not None else (default if default is not None else ConstantVariable(None))
 
     def method_setdefault(self, tx: Any, key: VariableTracker, default: Any = None) -> VariableTracker:
-        raw = key_of(tx, key)
-        if raw not in self.items:
-            self.setitem(tx, key, default if default is not None else ConstantVariable(None))
-        return self.items[raw]
+        found = self.find(tx, key)
+        if found is None:
+            found = default if default is not None else ConstantVariable(None)
+            self.setitem(tx, key, found)
+        return found
 
     def method_pop(self, tx: Any, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
         raw = key_of(tx, key)
@@ -275,7 +279,7 @@ class DictVariable(VariableTracker):
         return ConstantVariable(None)
 
     def method___contains__(self, tx: Any, key: VariableTracker) -> VariableTracker:
-        return ConstantVariable(key_of(tx, key) in self.items)
+        return ConstantVariable(self.contains(tx, key))
 
     def method___len__(self, tx: Any) -> VariableTracker:
         return ConstantVariable(len(self.items))
@@ -557,12 +561,6 @@ def _order_of(value: OrderedDict[Any, Any]) -> tuple[Any, ...]:
     if {*map(id, order)} != {*map(id, dict.__iter__(value))}:
         unsupported(UnsupportedValue("an OrderedDict", "its items are not those that it has an order for"))
     return order
-
-
-@wraps_type(dict)
-def _wrap_dict(attempt: Any, value: dict[Any, Any], source: Source) -> VariableTracker:
-    source.check("type", dict)
-    return DictVariable(*wrap_dict_items(attempt, value, source), source)
 
 
 def _shown(attempt: Any, value: Any, source: Source) -> DictVariable | None:
