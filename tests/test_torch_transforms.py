@@ -457,6 +457,25 @@ def test_cond_in_a_cond():
     check(fn, torch.ones(3), others=[(-torch.ones(3),), (torch.ones(3) * 3,)], all_graphs=1)
 
 
+def test_cond_on_what_is_known():
+    noted = []
+
+    def long(a):
+        noted.append("long")
+        return a[:2] * 2
+
+    def fn(x, flag):
+        y = torch.cond(x.shape[0] > 2, long, lambda a: a.sin(), (x,))
+        return y, torch.cond(flag, lambda: (x, 1), lambda: x.cos()), len(noted)
+
+    def run(x, flag):
+        noted.clear()
+        return fn(x, flag), list(noted)
+
+    others = [(tensor(2), True), (tensor(5), 0), (tensor(4), 1.5), (tensor(7), False)]
+    check(run, tensor(4), True, others=others, recompiles=True)
+
+
 def test_while_loop():
     def fn(x):
         def more(i, a):

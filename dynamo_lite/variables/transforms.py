@@ -101,9 +101,11 @@ def _with_results(tx: Any, output: VariableTracker, found: VariableTracker) -> V
 def _cond(
     tx: Any, pred: VariableTracker, true_fn: VariableTracker, false_fn: VariableTracker, operands: Any = None
 ) -> VariableTracker:
+    given_operands: Args = [] if operands is None else operands.elements(tx)
+    if pred.python_type() in (bool, int, float):
+        return tx.call(true_fn if tx.truth(pred) else false_fn, given_operands, {})  # type: ignore[no-any-return]
     if not isinstance(pred, TensorVariable):
         _refuse("torch.cond()", "its predicate is no tensor")
-    given_operands: Args = [] if operands is None else operands.elements(tx)
     bodies = [
         trace_body(tx, functools.partial(tx.call, each, given_operands, {}), [each, *given_operands])
         for each in (true_fn, false_fn)
