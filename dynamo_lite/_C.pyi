@@ -78,6 +78,9 @@ class Entry:
     code: CodeType
     tree: GuardTree
 
+def take_miss_back(cached: Any) -> None:
+    """Let a function that functools.lru_cache made forget that it missed once."""
+
 def entries(code: CodeType) -> list[Entry]:
     """Every owner's valid entries on a code object."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import math
 import operator
 import sys
 
@@ -640,6 +641,39 @@ def test_cached_function_that_raises_runs_once(fn, n):
         return fn
 
     check(build, tensor(3), n, graphs=None, build=True, watch=["CALLED"], others=[(tensor(3), n + 5)])
+
+
+@pytest.mark.parametrize("maxsize", [None, 4, 0])
+def test_a_cache_counts_a_call_that_raises_once(maxsize):
+    """Also where it raised while the call was compiled, and where there is no frame that could raise."""
+
+    def build():
+        @functools.lru_cache(maxsize=maxsize)
+        def half(n):
+            if n % 2:
+                raise ValueError(n)
+            return n // 2 if n < 8 else half(n // 2)
+
+        square_root = functools.lru_cache(maxsize=maxsize)(math.sqrt)
+
+        def fn(x, n):
+            try:
+                x = x * half(n)
+            except ValueError as error:
+                x = x + error.args[0]
+            try:
+                x = x * half(n, n)
+            except TypeError:
+                x = x + 1
+            try:
+                return x * square_root(-n)
+            except ValueError:
+                return x + 1, tuple(half.cache_info()), tuple(square_root.cache_info())
+
+        return fn
+
+    others = [(tensor(3), 4), (tensor(3), 12), (tensor(3), 10), (tensor(3), 3)]
+    check(build, tensor(3), 3, graphs=None, build=True, recompiles=True, others=others)
 
 
 REFUSED: set[int] = set()

@@ -14,6 +14,7 @@ from typing import Any
 
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
+from ... import _C
 from ...interrupts import let_through
 from ...reasons import UnknownCall, UnsupportedOperation
 from ...source import Source
@@ -136,6 +137,7 @@ class CachedVariable(UserObjectVariable):
             let_through(error)
             if in_python:
                 ahead.raised(function, args, named, error)
+            _C.take_miss_back(self.value)
             unsupported(UnknownCall(self.describe(), f"it raised {type(error).__name__}"))
 
     def describe(self) -> str:
