@@ -69,9 +69,9 @@ def make_function(tx: Any, instruction: Any) -> None:
     flags = instruction.arg
     cells = tx.pop().items if flags & 8 else []
     annotations = tx.pop() if flags & 4 else None
-    keyword = dict(tx.pop().items) if flags & 2 else {}
-    defaults = list(tx.pop().items) if flags & 1 else []
-    tx.stack.append(NestedFunctionVariable(code, tx.scope, defaults, keyword, cells, annotations))
+    keyword = tx.pop() if flags & 2 else None
+    defaults = tx.pop() if flags & 1 else None
+    tx.stack.append(NestedFunctionVariable(code, tx.scope, cells, defaults, keyword, annotations))
 
 
 @opcode("LOAD_BUILD_CLASS")

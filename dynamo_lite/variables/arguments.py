@@ -79,7 +79,7 @@ def _bind_defaults(tx: Any, function: Any, names: Any, positional: int, total: i
     missing = [name for name in names[:positional] if name not in bound]
     if missing:
         defaults = function.defaults(tx)
-        for name, value in zip(names[positional - len(defaults) : positional], defaults):
+        for name, value in zip(reversed(names[:positional]), reversed(defaults)):
             bound.setdefault(name, value)
         _check_none_missing(tx, function, missing, bound, "positional")
     missing = [name for name in names[positional:total] if name not in bound]

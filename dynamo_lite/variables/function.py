@@ -142,8 +142,8 @@ _MEMBERS = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__an
 """Attributes of a function that are kept beside its ``__dict__`` and say nothing of what it does."""
 if sys.version_info < (3, 12):
     _MEMBERS -= {"__type_params__"}
-_DEFAULTS = frozenset({"__defaults__", "__kwdefaults__"})
-_FIXED = _DEFAULTS | {"__code__", "__globals__", "__closure__", "__builtins__"}
+_DEFAULTS = {"__defaults__": "_defaults", "__kwdefaults__": "_keyword_defaults"}
+_FIXED = frozenset({*_DEFAULTS, "__code__", "__globals__", "__closure__", "__builtins__"})
 """Attributes of a function that say what it does."""
 
 
@@ -235,6 +235,9 @@ class FunctionVariable(VariableTracker):
         source = self._part("__kwdefaults__")
         if source is None or not values:
             return {key: tx.make(value) for key, value in values.items()}
+        known = tx.attempt.memo.get(id(values))
+        if known is not None:  # it was looked at, and may have been written to
+            return dict(known[1].items)
         source.check("dict_keys", tuple(values))
         return {k: LazyVariable(tx.attempt, v, source.child("dict_item", k)) for k, v in values.items()}
 
@@ -362,31 +365,29 @@ class FunctionGetVariable(VariableTracker):
 class NestedFunctionVariable(VariableTracker):
     """A function made inside (``MAKE_FUNCTION``)."""
 
-    __slots__ = ("code", "_defaults", "_defaults_object", "_keyword_defaults", "_cells", "_scope")
-    __slots__ += ("attrs", "members", "annotations")
+    __slots__ = ("code", "_defaults", "_keyword_defaults", "_cells", "_scope", "attrs", "members", "annotations")
     method___get__ = _bound
 
     def __init__(
         self,
         code: types.CodeType,
         scope: GlobalScope,
-        defaults: list[VariableTracker],
-        keyword_defaults: dict[str, VariableTracker],
         cells: list[CellVariable],
-        annotations: VariableTracker | None,
+        defaults: TupleVariable | None = None,
+        keyword_defaults: DictVariable | None = None,
+        annotations: VariableTracker | None = None,
     ) -> None:
         self.source = None
         self.code = code
         self._scope = scope
         self._defaults = defaults
-        self._defaults_object = TupleVariable(defaults) if defaults else ConstantVariable(None)
         self._keyword_defaults = keyword_defaults
         self._cells = cells
         self.annotations = annotations
         self.attrs: dict[str, VariableTracker] = {}
         """Its ``__dict__``."""
         self.members: dict[str, VariableTracker] = {}
-        """Those of `_MEMBERS` and `_DEFAULTS` that were written or asked for."""
+        """Those of `_MEMBERS` that were written or asked for."""
 
     def python_type(self) -> type:
         return types.FunctionType
@@ -403,10 +404,10 @@ class NestedFunctionVariable(VariableTracker):
         return self.code.co_qualname if name is None else name.realize().as_constant()
 
     def defaults(self, tx: Any) -> list[VariableTracker]:
-        return self._defaults
+        return [] if self._defaults is None else self._defaults.items
 
     def keyword_defaults(self, tx: Any) -> dict[str, VariableTracker]:
-        return self._keyword_defaults
+        return {} if self._keyword_defaults is None else self._keyword_defaults.items
 
     def cells(self, tx: Any) -> list[CellVariable]:
         return self._cells
@@ -418,11 +419,13 @@ class NestedFunctionVariable(VariableTracker):
         return tx.call_function(self, args, kwargs)
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
-        if name in _MEMBERS or name in _DEFAULTS:
+        if name in _MEMBERS:
             found = self.members.get(name)
             if found is None:
                 found = self.members[name] = self._member(tx, name)
             return found
+        if name in _DEFAULTS:
+            return getattr(self, _DEFAULTS[name]) or ConstantVariable(None)
         if name in self.attrs:
             return self.attrs[name]
         if name == "__get__":
@@ -451,10 +454,6 @@ class NestedFunctionVariable(VariableTracker):
             return self._annotations(tx)
         if name == "__type_params__":
             return TupleVariable([])
-        if name == "__defaults__":
-            return self._defaults_object
-        if name == "__kwdefaults__":
-            return DictVariable(self._keyword_defaults) if self._keyword_defaults else ConstantVariable(None)
         doc = self.code.co_consts[0] if self.code.co_consts else None
         return ConstantVariable(doc if isinstance(doc, str) else None)
 
@@ -481,11 +480,28 @@ class NestedFunctionVariable(VariableTracker):
         return DictVariable(dict(self.attrs))
 
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+        if name in _DEFAULTS:
+            self._set_defaults(tx, name, value.realize())
+            return
         if name in _FIXED or name == "__dict__":
             unsupported(UnsupportedAttribute(self.describe(), name, "changing what a function does is not modelled"))
         (self.members if name in _MEMBERS else self.attrs)[name] = value
 
+    def _set_defaults(self, tx: Any, name: str, value: VariableTracker) -> None:
+        wanted = tuple if name == "__defaults__" else dict
+        if tx.is_none(value):
+            setattr(self, _DEFAULTS[name], None)
+        elif value.python_type() is wanted and isinstance(value, (TupleVariable, DictVariable)):
+            setattr(self, _DEFAULTS[name], value)
+        elif issubclass(value.python_type(), wanted):
+            unsupported(UnsupportedAttribute(self.describe(), name, f"it is set to {value.describe()}"))
+        else:
+            tx.raise_error(TypeError, f"{name} must be set to a {wanted.__name__} object")
+
     def delattr(self, tx: Any, name: str) -> None:
+        if name in _DEFAULTS:
+            self._set_defaults(tx, name, ConstantVariable(None))
+            return
         if name not in self.attrs:
             super().delattr(tx, name)
         del self.attrs[name]
@@ -497,8 +513,8 @@ class NestedFunctionVariable(VariableTracker):
                 [
                     lambda: cg.load_const(self.code),
                     lambda: cg.load_const(self._scope.namespace),
-                    lambda: cg.load(self._defaults_object),
-                    lambda: DictVariable(dict(self._keyword_defaults)).load_items(cg),
+                    lambda: cg.load(self._defaults or ConstantVariable(None)),
+                    lambda: cg.load(self._keyword_defaults or ConstantVariable(None)),
                     lambda: cg.load_tuple(self._cells),
                     lambda: cg.load(self.annotations if self.annotations is not None else TupleVariable([])),
                 ],
@@ -518,13 +534,13 @@ def make_function(
     code: types.CodeType,
     namespace: dict[str, Any],
     defaults: tuple[Any, ...] | None,
-    keyword_defaults: dict[str, Any],
+    keyword_defaults: dict[str, Any] | None,
     cells: tuple[Any, ...],
     annotations: Any,
 ) -> types.FunctionType:
     """What ``MAKE_FUNCTION`` does, from parts."""
     function = types.FunctionType(code, namespace, code.co_name, defaults, cells or None)
-    if keyword_defaults:
+    if keyword_defaults is not None:
         function.__kwdefaults__ = keyword_defaults
     if annotations:
         pairs = annotations if isinstance(annotations, dict) else dict(zip(annotations[::2], annotations[1::2]))
@@ -542,7 +558,7 @@ class ResumeFunction:
         self.namespace = namespace
 
     def __call__(self, cells: tuple[Any, ...]) -> types.FunctionType:
-        return make_function(self.code, self.namespace, (), {}, cells, None)
+        return make_function(self.code, self.namespace, None, None, cells, None)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ResumeFunction) and self.code is other.code and self.namespace is other.namespace
@@ -565,7 +581,7 @@ class ResumeFunctionVariable(VariableTracker):
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         cells: Any = args[0].elements(tx)
-        return NestedFunctionVariable(self.value.code, tx.attempt.scope(self.value.namespace), [], {}, cells, None)
+        return NestedFunctionVariable(self.value.code, tx.attempt.scope(self.value.namespace), cells)
 
 
 @wraps_type(ResumeFunction)

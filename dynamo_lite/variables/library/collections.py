@@ -75,7 +75,8 @@ def _texts(tx: Any, field_names: VariableTracker) -> list[str]:
 
 def _maker(tx: Any, real: Any, defaults: list[VariableTracker]) -> VariableTracker:
     """A named tuple's ``__new__`` with these defaults."""
-    made = NestedFunctionVariable(real.__code__, tx.attempt.scope(real.__globals__), defaults, {}, [], None)
+    values = TupleVariable(defaults) if defaults else None
+    made = NestedFunctionVariable(real.__code__, tx.attempt.scope(real.__globals__), [], values)
     for name in ("__name__", "__qualname__", "__doc__"):
         made.setattr(tx, name, ConstantVariable(getattr(real, name)))
     return made
