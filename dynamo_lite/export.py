@@ -27,8 +27,8 @@ from .side_effects import SideEffects
 from .translator.attempt import Attempt
 from .variables.base import VariableTracker
 from .variables.constant import ConstantVariable
+from .variables.deaths import is_seen_to_die
 from .variables.defaults import DefaultSetting
-from .variables.lookup import finalizes
 from .variables.user_object import UserObjectVariable, instance_dict
 
 _FILENAME = "<dl.export>"
@@ -165,7 +165,7 @@ class _PlacedEffects(SideEffects):
     """Remembers where the program was when it wrote something first."""
 
     def __init__(self, attempt: Attempt) -> None:
-        super().__init__(attempt.guards, VariableTracker, finalizes)
+        super().__init__(attempt.guards, VariableTracker, is_seen_to_die)
         self._attempt = attempt
         self.places: dict[Any, tuple[FrameSummary, ...]] = {}
 

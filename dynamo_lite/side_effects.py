@@ -72,10 +72,10 @@ class _Body:
 class SideEffects:
     """The trackers with a source that were written to, in the order of their first write."""
 
-    def __init__(self, guards: Any, tracker: type, has_finalizer: Callable[[type], bool]) -> None:
+    def __init__(self, guards: Any, tracker: type, is_seen_to_die: Callable[[Any], bool]) -> None:
         self._guards = guards
         self._tracker = tracker
-        self._has_finalizer = has_finalizer
+        self._is_seen_to_die = is_seen_to_die
         self._mutated: dict[Any, list[Any] | None] = {}
         """With what they were before; None where that makes no difference."""
         self._globals: dict[tuple[Any, str], Any] = {}
@@ -111,9 +111,10 @@ class SideEffects:
     def let_go(self, values: Iterable[Any]) -> None:
         """Real objects may lose their last reference to what is written. A finalizer runs then, among the program's
         other effects; those of the trace are stored after the graph, so CPython is to write this one."""
-        for kind in {id(type(value)): type(value) for value in values}.values():  # a metaclass may compare classes
-            if self._has_finalizer(kind):
-                raise Unsupported(UnsupportedOperation("letting go of what has a finalizer", f"a {kind.__name__}"))
+        for value in values:
+            if self._is_seen_to_die(value):
+                kind = type(value).__name__
+                raise Unsupported(UnsupportedOperation("letting go of what is seen to die", f"a {kind}"))
 
     def _let_go_of(self, state: list[Any]) -> None:
         """The same of what a tracker says of its object: the program's own are in it too, and are not asked."""

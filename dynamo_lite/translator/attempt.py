@@ -23,9 +23,10 @@ from ..source import Source
 from ..variables.base import LazyVariable, NotConstant, VariableTracker, unsupported, wrap
 from ..variables.classes import module_of
 from ..variables.constant import CONSTANT_TYPES, ConstantVariable
+from ..variables.deaths import is_seen_to_die
 from ..variables.function import GlobalScope
 from ..variables.keys import KnownAddresses
-from ..variables.lookup import finalizes, is_heap_type
+from ..variables.lookup import is_heap_type
 from ..variables.mapping import DictVariable
 from ..variables.ordered import OrderedDictVariable
 from ..variables.sequence import ListVariable, SizeVariable, SliceVariable, TupleVariable
@@ -33,6 +34,7 @@ from ..variables.sets import set_of_constants
 from ..variables.settle import settle
 from ..variables.symbolic import make_number
 from ..variables.user_object import is_asked, wrap_opaque
+from .mortals import Mortals
 from .settlings import Settlings
 
 _CONSTANTS = frozenset(CONSTANT_TYPES)
@@ -56,7 +58,7 @@ class Attempt:
         self.guards = Guards()
         self.graph = GraphBuilder()
         self.shapes = shapes
-        self.effects = SideEffects(self.guards, VariableTracker, finalizes)
+        self.effects = SideEffects(self.guards, VariableTracker, is_seen_to_die)
         self.memo: dict[int, tuple[Any, VariableTracker]] = {}
         """id of a real object -> (the object, its tracker)."""
         self.fakes: dict[int, Any] = {}
@@ -101,6 +103,7 @@ class Attempt:
         self.initial_grad_mode = self.final_grad_mode = torch.is_grad_enabled()
         self.has_subclasses = False
         """Whether instances of classes with a ``__torch_function__`` are about."""
+        self.mortals = Mortals()
         self.unasked = 0
         """How many parts of the program are under way in which torch does not ask classes."""
         self.addresses = KnownAddresses()
@@ -163,6 +166,7 @@ class Attempt:
             frame.close()
         self.makers.clear()
         self.generators.clear()
+        self.mortals.close()
         self._forget_classes()
         self.written_classes.clear()
         self.leaves_made.clear()

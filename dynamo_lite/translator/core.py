@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from traceback import FrameSummary
 from typing import Any, NoReturn
 
@@ -24,6 +24,7 @@ from ..variables.operations import Operations
 from . import calls, class_body, containers, control, exceptions, operators, stack  # noqa: F401  (they register the handlers)
 from .attempt import Attempt
 from .graph_break import goes_on_inside, origin_of
+from .mortals import Holder
 from .nested_break import can_break_inside
 from .opcodes import HANDLERS, REFUSED
 from .suspended import rebuild
@@ -36,7 +37,7 @@ class BreakHere(Exception):
     """The root frame has come to the step where the graph is to be broken."""
 
 
-class InstructionTranslator(Operations):
+class InstructionTranslator(Operations, Holder):
     """Interprets one frame's bytecode over trackers.
 
     State of the frame: ``stack``, ``locals`` (bound ones only), ``cells``, ``pc`` (index of the next instruction),
@@ -86,6 +87,9 @@ class InstructionTranslator(Operations):
         self.started = False
         self.returned: VariableTracker | None = None
         self.yielded: VariableTracker | None = None
+
+    def held(self) -> Iterable[Any]:
+        return (*self.locals.values(), *self.stack, *self.cells.values())
 
     def close(self) -> None:
         """Let go of the program's values."""
@@ -378,10 +382,21 @@ class RootTranslator(StoppingTranslator):
         super().__init__(*args, break_at=break_at)
         self.argument_names = list(self.locals)
         self.arguments = list(self.locals.values())
+        self.attempt.mortals.among(self.arguments)
 
     def step(self, instruction: Any) -> None:
         self.attempt.root_step = self.steps
         super().step(instruction)
+        if self.attempt.mortals.there_are and not self.done:
+            self._refuse_death(instruction)
+
+    def _refuse_death(self, instruction: Any) -> None:
+        elsewhere = [each for each in self.effects.written if not (each.source and each.source.local_rooted)]
+        written = [scope.writes for scope in self.attempt.scopes]
+        lost = self.attempt.mortals.lost([self, self.handled, *elsewhere, *written])
+        if lost is not None:
+            kind = type(lost.value).__name__
+            self.refuse(instruction, f"it lets go of a {kind}, and the program may see it die")
 
     def close(self) -> None:
         super().close()

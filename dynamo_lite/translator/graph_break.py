@@ -333,14 +333,18 @@ class BrokenFrame:
     def load_locals(self, cg: PyCodegen, store: Callable[[str, VariableTracker], None]) -> None:
         """Load and store the locals that live on."""
         live, bound = self.live(), self.tx.locals
+        overwritten = self.instruction.argval if self.instruction.opname == "STORE_FAST" else None
+        wanted = {*live, self.first, overwritten}  # who sees a variable's value die is why its store is left to CPython
         for name, value in bound.items():
-            if name in live or name == self.first:
+            if name in wanted:
                 store(name, value)
-        gone = self.instruction.argval if self.instruction.opname in ("STORE_FAST", "DELETE_FAST") else self.first
-        rest = [name for name in bound if name not in live and name not in (gone, self.first)]
+        gone = self.instruction.argval if self.instruction.opname == "DELETE_FAST" else None
+        rest = [name for name in bound if name not in wanted and name != gone]
         missed = [name for name in rest if may_be_missed(cg, bound[name])]
         for name in missed:
             store(name, bound[name])
+        if overwritten in bound and may_be_missed(cg, self.tx.stack[-1]):
+            missed.append(overwritten)
         self.outlive = frozenset(missed)
 
     def _successor_indices(self) -> list[int]:
@@ -645,6 +649,8 @@ def may_be_missed(cg: PyCodegen, value: VariableTracker) -> bool:
     """Whether somebody may see when a value dies: by a weak reference, a finalizer, what C code does then."""
     if isinstance(value, LazyVariable):
         return id(type(value.value)) not in _UNSEEN
+    if cg.attempt.mortals.held_by(value):
+        return True
     if isinstance(value, (ConstantVariable, TensorVariable)) or value.varies or value.immortal:
         return False
     return cg.has_made(value) or value.source is not None and not value.known_by_identity

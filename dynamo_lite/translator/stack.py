@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..variables.base import LazyVariable, VariableTracker
+from ..variables.base import VariableTracker
 from ..variables.constant import ConstantVariable
 from ..variables.function import CellVariable
-from ..variables.lookup import finalizes
 from .opcodes import opcode
 
 
@@ -27,17 +26,6 @@ class Null(VariableTracker):
 NULL = Null()
 
 
-def has_finalizer(value: VariableTracker) -> bool:
-    """Whether the program could see when the value dies."""
-    real = value.value if isinstance(value, LazyVariable) else None
-    return real is not None and finalizes(type(real))
-
-
-def _refuse_finalizer(tx: Any, instruction: Any, value: VariableTracker) -> None:
-    if has_finalizer(value):
-        tx.refuse(instruction, "the object has a __del__, which runs when the last reference goes")
-
-
 @opcode("NOP", "RESUME", "PRECALL", "COPY_FREE_VARS")
 def nop(tx: Any, instruction: Any) -> None:
     pass
@@ -45,8 +33,6 @@ def nop(tx: Any, instruction: Any) -> None:
 
 @opcode("POP_TOP")
 def pop_top(tx: Any, instruction: Any) -> None:
-    if isinstance(tx.stack[-1], LazyVariable):
-        _refuse_finalizer(tx, instruction, tx.stack[-1])
     tx.stack.pop()
 
 
@@ -95,9 +81,6 @@ def load_fast_and_clear(tx: Any, instruction: Any) -> None:
 
 @opcode("STORE_FAST")
 def store_fast(tx: Any, instruction: Any) -> None:
-    before = tx.locals.get(instruction.argval)
-    if isinstance(before, LazyVariable):
-        _refuse_finalizer(tx, instruction, before)
     value = tx.stack.pop()
     if value is NULL:
         tx.locals.pop(instruction.argval, None)
@@ -107,9 +90,6 @@ def store_fast(tx: Any, instruction: Any) -> None:
 
 @opcode("DELETE_FAST")
 def delete_fast(tx: Any, instruction: Any) -> None:
-    value = tx.locals.get(instruction.argval)
-    if value is not None:
-        _refuse_finalizer(tx, instruction, value)
     if tx.locals.pop(instruction.argval, None) is None:
         tx.raise_error(UnboundLocalError, unbound_local(instruction.argval))
 

@@ -1,0 +1,240 @@
+"""Objects that are seen to die, by a finalizer or a weak reference's callback, die where they do in eager."""
+
+from __future__ import annotations
+
+import weakref
+
+import pytest
+
+import dynamo_lite as dl
+from programs import tensor
+from table import Table
+
+programs = Table()
+LOG: list[object] = []
+
+
+class Dies:
+    def __init__(self, n):
+        self.n = n
+
+    def __del__(self):
+        LOG.append(self.n)
+
+
+class Thing:
+    pass
+
+
+def begin(x):
+    LOG.clear()
+    return x + 1
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def a_variable_is_written(x):
+    x = begin(x)
+    one = Dies(1)
+    x = x + len(LOG)
+    one = Dies(2)
+    x = x * len(LOG)
+    one = None
+    return x + len(LOG), list(LOG), one
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def variables_are_swapped(x):
+    x = begin(x)
+    one, two = Dies(1), Dies(2)
+    one, two = two, one
+    x = x + len(LOG)
+    one = two
+    return x * len(LOG), list(LOG), one.n
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def a_loop_lets_go_of_what_it_made_before(x):
+    x = begin(x)
+    for at in range(3):
+        one = Dies(at)
+        x = x + len(LOG)
+    return x, list(LOG), one.n
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def a_list_is_dropped_from_its_end(x):
+    x = begin(x)
+    items = [Dies(1), Dies(2), Dies(3)]
+    x = x + len(LOG)
+    del items[1]
+    x = x + len(LOG)
+    items = None
+    return x + len(LOG), list(LOG), items
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def a_list_is_cleared(x):
+    x = begin(x)
+    one = Dies(1)
+    items = [one, Dies(2)]
+    one = None
+    x = x + len(LOG)
+    items.clear()
+    return x + len(LOG), list(LOG), one
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def containers_in_containers(x):
+    x = begin(x)
+    table = {"a": [Dies(1)], "b": (Dies(2),), "c": {Dies(3)}}
+    x = x + len(LOG)
+    table.pop("a")
+    x = x + len(LOG)
+    table["b"] = None
+    x = x + len(LOG)
+    table.clear()
+    return x + len(LOG), list(LOG)
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def attributes_are_written_and_deleted(x):
+    x = begin(x)
+    thing = Thing()
+    thing.held = Dies(1)
+    x = x + len(LOG)
+    thing.held = 3
+    x = x + len(LOG)
+    thing.held = Dies(2)
+    del thing.held
+    x = x + len(LOG)
+    thing.deep = {"k": (Dies(3), [Dies(4)])}
+    thing = None
+    return x + len(LOG), list(LOG), thing
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def a_temporary_object(x):
+    x = begin(x)
+    x = x * Dies(5).n
+    x = x + len(LOG)
+    (Dies(6), x)
+    x = x + len(LOG)
+    for _ in [Dies(7), Dies(8)]:
+        x = x * len(LOG)
+    return x + len(LOG), list(LOG)
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def a_callee_has_it_last(x):
+    def use(one):
+        items = [one]
+        return len(items) * one.n
+
+    x = begin(x)
+    x = x * use(Dies(3))
+    return x + len(LOG), list(LOG)
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def a_closure_has_it(x):
+    x = begin(x)
+    one = Dies(1)
+
+    def use():
+        return one.n
+
+    x = x + use() + len(LOG)
+    del use
+    x = x + len(LOG)
+    one = None
+    return x + len(LOG), list(LOG)
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def a_generator_has_it(x):
+    def items(one):
+        yield one.n
+        yield 2
+
+    x = begin(x)
+    it = items(Dies(1))
+    x = x + next(it) + len(LOG)
+    it = None
+    return x + len(LOG), list(LOG), it
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def a_traceback_has_it(x):
+    def fails(one):
+        raise ValueError(3)
+
+    x = begin(x)
+    try:
+        fails(Dies(1))
+    except ValueError as error:
+        x = x + len(LOG) + error.args[0]
+    return x + len(LOG), list(LOG)
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def a_callback_of_a_weak_reference(x):
+    x = begin(x)
+    thing = Thing()
+    ref = weakref.ref(thing, lambda ref: LOG.append(1))
+    items = [thing]
+    thing = None
+    x = x + len(LOG)
+    items = None
+    return x + len(LOG), ref() is None, thing, items
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def a_finalizer_by_weakref(x):
+    x = begin(x)
+    thing = Thing()
+    held = weakref.finalize(thing, LOG.append, 1)
+    x = x + len(LOG)
+    thing = None
+    return x + len(LOG), held.alive, thing
+
+
+class Holder:
+    items = None
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def what_a_container_holds_that_was_found(x):
+    x = begin(x)
+    Holder.items = [(Dies(1),)]
+    x = x + len(LOG)
+    for each in Holder.items:
+        x = x * each[0].n
+    each = None
+    x = x + len(LOG)
+    Holder.items = None
+    return x + len(LOG), list(LOG), each
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_deaths(case):
+    case.run()
+
+
+FOUND = [Thing(), Thing()]
+
+
+def test_what_is_held_elsewhere_breaks_nothing():
+    """A loop's variable lets go of objects that are seen to die, and don't."""
+    seen = []
+    refs = [weakref.ref(each, seen.append) for each in FOUND]
+
+    def fn(x):
+        for each in FOUND:
+            x = x * (1 + len(vars(each)))
+        each = None
+        return x, each
+
+    before = dl.counters.graph_breaks
+    result, _ = dl.compile(fn, backend="eager", fullgraph=True)(tensor(2))
+    assert (result == tensor(2)).all() and not seen and all(ref() is not None for ref in refs)
+    assert dl.counters.graph_breaks == before
