@@ -50,6 +50,7 @@ class Mortals:
         return next((each for each in self._held if found.isdisjoint(_ids(each))), None)
 
 
+_SEQUENCES = frozenset(map(id, (list, tuple, deque)))
 _PLAIN = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
 
 
@@ -75,6 +76,6 @@ def _reached(holders: Iterable[Any]) -> set[int]:
             waiting += each.held()
         elif type(each) is dict:
             waiting += [*each, *each.values()]
-        elif type(each) in (list, tuple, deque):
+        elif id(type(each)) in _SEQUENCES:  # a metaclass may compare classes
             waiting += each
     return found

@@ -51,7 +51,7 @@ def _held_by(value: Any) -> Iterable[Any]:
             return base.__iter__(value)  # type: ignore[no-any-return, attr-defined]
     if issubclass(kind, dict):
         return (*dict.keys(value), *dict.values(value))
-    if kind in _OF_PROGRESS:
+    if issubclass(kind, _OF_PROGRESS):
         return gc.get_referents(value)  # looking at a frame's variables as a dict would keep them
     if issubclass(kind, BaseException):
         return (_TRACEBACK(value), _CAUSE(value), _CONTEXT(value), *_FIELDS(value).values(), *_ARGS(value))
