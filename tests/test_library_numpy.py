@@ -456,6 +456,52 @@ def scalars_of_arrays_made_inside(x):
     return x + torch.tensor(steps[2]) + torch.tensor(steps).sum().float()
 
 
+@programs(np.arange(1.0, 7).reshape(2, 3), np.zeros((2, 3)), graphs=None)
+def a_function_writes_into_an_argument_by_its_place(a, out):
+    root = np.sqrt(a, out)
+    seen = root is out, out.tolist()
+    total = np.add(a, a, out)
+    column = np.zeros(3)
+    np.sum(a, 0, None, column)
+    return seen, total is out, column, torch.from_numpy(a) + 1
+
+
+@programs(np.array([True, False]), np.array([1 + 1j, 2j]), graphs=None)
+def types_of_items_that_torch_has_no_kernel_for(a, b):
+    return np.ceil(a), np.floor(a), np.rint(b), np.sign(b), torch.from_numpy(a) & True
+
+
+@programs(np.array([7, 8, 9]), np.array([0, 2, 4]), graphs=None)
+def integers_are_divided_by_zero(a, b):
+    with np.errstate(all="ignore"):
+        return np.floor_divide(a, b), np.mod(a, b), np.fmod(a, b), a // b, a % b, torch.from_numpy(a) + 1
+
+
+@programs(np.array([7, 8, 9]), np.array([0, 2, -4]), graphs=None)
+def integers_to_negative_powers(a, b):
+    try:
+        return np.power(a, b)
+    except ValueError as error:
+        return str(error), torch.from_numpy(a) + 1
+
+
+@programs(np.array([7, 8, 9]), graphs=1)
+def integers_and_known_numbers(a):
+    return a // 2, a % 3, a**2, np.mod(a, 4), np.power(a, 3), torch.from_numpy(a) + 1
+
+
+@programs(np.arange(6.0).reshape(2, 3), np.array([3, 0, 2]), graphs=1)
+def arrays_are_padded_and_gathered(a, i):
+    padded = np.pad(a, 1), np.pad(a, ((1, 0), (0, 2)), constant_values=3), np.pad(i, (1, 2), "constant")
+    rows = np.array([a, a + 1]), np.asarray((i, i)), np.array([a.sum(), 2 * a.sum()])
+    return padded, rows, np.ascontiguousarray(a), np.ascontiguousarray(a.T)
+
+
+@programs(tensor(2), graphs=1)
+def known_values_make_arrays(x):
+    return x + 1, np.add([1, 2], 1.5), np.append([1], 2), np.hamming(3), np.meshgrid([1, 2], [3])
+
+
 @pytest.mark.parametrize("case", programs.parameters())
 def test_numpy(case):
     case.run()

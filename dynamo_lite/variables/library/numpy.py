@@ -1,8 +1,9 @@
 """numpy: scalars as constants, arrays as tensors of the graph whose operations are those of ``torch._numpy``.
 
 What torch computes for an array is taken where numpy's own function, called on an array of ones of the same shape and
-type, gives a result of the same type, shape and layout that shares memory with the same arguments. Else the graph
-breaks, and numpy computes it. Values may differ in their last bits, as sums may be taken in another order.
+type, gives a result of the same type, shape and layout that shares memory with the same arguments, and torch's can be
+computed of ones as well. Else the graph breaks, and numpy computes it; so it does where that would write into the
+array. Values may differ in their last bits, as sums may be taken in another order.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from ..tensor import TensorVariable, record
 from ..user_object import OpaqueVariable
 
 SCALARS: tuple[type, ...] = tuple({numpy.dtype(code).type for code in "?bBhHiIlLqQefdFD"})
+_KINDS = (int, float, bool, complex, *SCALARS)
 _LARGEST = 1 << 24  # elements of an array that a trial is made on
 
 
@@ -81,16 +83,25 @@ class NumpyScalarVariable(KnownVariable):
 
 
 def quietly(tx: Any, function: Any, args: list[Any], named: dict[str, Any]) -> VariableTracker:
-    """Call numpy on known values; what it would warn of each time breaks the graph."""
+    """Call numpy on known values, which make no array."""
+    found = _known_result(tx, function, args, named)
+    if _has_array(found):
+        unsupported(UnsupportedOperation("a call", "known values, which makes an array"))
+    return tx.make(found)
+
+
+def _known_result(tx: Any, function: Any, args: list[Any], named: dict[str, Any]) -> Any:
+    """What numpy would warn of each time breaks the graph."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            found = tx.fold(function, args, named)
+            return tx.fold(function, args, named)
     except Warning as warning:
         unsupported(UnsupportedOperation("a call", f"known values, of which numpy warns: {warning}"))
-    if isinstance(found, numpy.ndarray):
-        unsupported(UnsupportedOperation("a call", "known values, which makes an array"))
-    return tx.make(found)
+
+
+def _has_array(found: Any) -> bool:
+    return isinstance(found, numpy.ndarray) or isinstance(found, (list, tuple)) and any(map(_has_array, found))
 
 
 class ScalarArgument(OpaqueVariable):
@@ -300,12 +311,25 @@ def attribute(name: str) -> Callable[..., Any]:
 def function_of_torch(function: Any) -> Callable[..., Any] | None:
     """torch's version of one of numpy's functions."""
     name = function.__name__
+    if function in _REPLACED:
+        return _operator(name, _REPLACED[function])
     for theirs, ours, names in _PLACES:
         found = getattr(ours, name, None) if names is None or name in names else None
         if getattr(theirs, name, None) is function and isinstance(found, types.FunctionType):
             return _operator(name, found)
     return None
 
+
+def _pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Any:
+    """Of known widths, which torch's own makes a tensor of."""
+    if mode != "constant" or not isinstance(constant_values, (int, float)):
+        raise TypeError(f"{mode} with {constant_values}")
+    widths = numpy.broadcast_to(numpy.asarray(pad_width), (array.ndim, 2))
+    flat = [width for pair in reversed(widths.tolist()) for width in pair]
+    return torch._numpy.ndarray(torch.nn.functional.pad(array.tensor, flat, value=constant_values))
+
+
+_REPLACED: dict[Any, Callable[..., Any]] = {numpy.pad: _pad}
 
 _PLACES: tuple[tuple[Any, Any, frozenset[str] | None], ...] = (
     (numpy, torch._numpy, None),
@@ -341,6 +365,8 @@ def call(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwa
     for each, ones in tried.arrays:
         if expected is ones:
             return each
+    if tried.may_fail(target, args):
+        unsupported(UnsupportedOperation("a numpy function", "integers, of which torch's version may raise"))
     named = {name: _for_graph(tx, value) for name, value in kwargs.items()}
     found = record(tx, "call_function", target, [_for_graph(tx, arg) for arg in args], named)
     paired = _paired(tx, expected, found, tried)
@@ -367,7 +393,9 @@ def _try(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwa
     try:
         with warnings.catch_warnings(), numpy.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            return real(*trial_args, **trial_named), tried
+            found = real(*trial_args, **trial_named)
+            tried.check_kernel(target, trial_args, trial_named)
+            return found, tried
     except FOLDED_ERRORS as error:
         let_through(error)
         unsupported(OperatorFailed(getattr(target, "__name__", "numpy"), f"{type(error).__name__}: {error}"))
@@ -382,6 +410,41 @@ class Tried(NamedTuple):
     def sizes(self, numbers: Iterable[Any]) -> tuple[int, ...]:
         return tuple(map(self.size, numbers))
 
+    def may_fail(self, target: Any, args: Args) -> bool:
+        """On integers: where torch divides by zero numpy gives something, and it raises what torch doesn't."""
+        if target.__name__ not in _OF_INTEGERS or any(trial.dtype.kind not in "iu" for _, trial in self.arrays):
+            return False
+        known = args[1].as_constant() if len(args) > 1 and args[1].is_constant() else 0
+        return bool(known == 0)
+
+    def check_kernel(self, target: Any, args: list[Any], named: dict[str, Any]) -> None:
+        """Torch has no kernels for some types of items, which fakes don't tell."""
+        key = target.__name__, tuple(trial.dtype for _, trial in self.arrays)
+        if key in _COMPUTED:
+            return
+        with unset_fake_temporarily(), torch._C.DisableTorchFunction():
+            target(*_for_torch(args), **_for_torch(named))
+        _COMPUTED.add(key)
+
+
+_COMPUTED: set[tuple[str, tuple[Any, ...]]] = set()
+"""Functions of torch's, by name, and types of items that they were computed of."""
+_OF_INTEGERS = frozenset(
+    "numpy_" + name for name in ("floor_divide", "floordiv", "mod", "remainder", "fmod", "divmod", "power", "pow")
+)
+
+
+def _for_torch(values: Any) -> Any:
+    """Arguments of a trial as tensors, and types by name."""
+    if isinstance(values, (numpy.ndarray, *SCALARS)):
+        return torch.from_numpy(numpy.array(values))
+    if isinstance(values, (list, tuple)):
+        return type(values)(map(_for_torch, values))
+    if isinstance(values, dict):
+        return {name: _for_torch(value) for name, value in values.items()}
+    is_kind = isinstance(values, numpy.dtype) or any(values is each for each in _KINDS)
+    return numpy.dtype(values).name if is_kind else values
+
 
 def _ones_like(variable: NdarrayVariable, size: Callable[[Any], int]) -> Any:
     fake = variable.tensor.fake
@@ -391,11 +454,11 @@ def _ones_like(variable: NdarrayVariable, size: Callable[[Any], int]) -> Any:
     shape, steps = (tuple(map(size, numbers)) for numbers in (fake.shape, fake.stride()))
     if math.prod(shape) > _LARGEST:
         unsupported(UnsupportedOperation("a numpy function", "an array as large as this"))
-    if not math.prod(shape):
-        return numpy.ones(shape, dtype)
-    reach = 1 + sum((size - 1) * stride for size, stride in zip(shape, steps))
+    reach = 1 + sum((size - 1) * stride for size, stride in zip(shape, steps)) if math.prod(shape) else 0
     strides = tuple(stride * dtype.itemsize for stride in steps)
-    return numpy.ndarray(shape, dtype, numpy.ones(reach, dtype), 0, strides)
+    ones = numpy.ndarray(shape, dtype, numpy.ones(reach, dtype), 0, strides if reach else None)
+    ones.flags.writeable = False  # what writes into its arguments is numpy's
+    return ones
 
 
 def _for_graph(tx: Any, variable: VariableTracker) -> VariableTracker:
@@ -407,7 +470,7 @@ def _for_graph(tx: Any, variable: VariableTracker) -> VariableTracker:
     if parts is not None and _holds_array(variable):
         return variable.with_contained(tx, iter([_for_graph(tx, part) for part in parts]))
     known = variable.as_constant() if variable.is_constant() else None
-    if isinstance(known, numpy.dtype) or any(known is each for each in (int, float, bool, complex, *SCALARS)):
+    if isinstance(known, numpy.dtype) or any(known is each for each in _KINDS):
         return ConstantVariable(numpy.dtype(known).name)
     return variable
 
@@ -494,11 +557,17 @@ def call_function(tx: Any, function: Any, args: Args, kwargs: Kwargs) -> Variabl
     """One of numpy's functions: on known values numpy's own, on arrays torch's."""
     everything = [*args, *kwargs.values()]
     arrays = any(map(_holds_array, everything))
-    if not arrays and all(map(tx.is_plain, everything)) and function not in _CREATORS:
+    creates = function in _CREATORS
+    if not arrays and not creates and all(map(tx.is_plain, everything)):
         named = {name: tx.python_value(value) for name, value in kwargs.items()}
-        return quietly(tx, function, [tx.python_value(arg) for arg in args], named)
+        found = _known_result(tx, function, [tx.python_value(arg) for arg in args], named)
+        if not _has_array(found):
+            return tx.make(found)
+        creates = True
     target = function_of_torch(function)
-    if target is None or not (arrays or function in _CREATORS):
+    if function in (numpy.array, numpy.asarray) and len(everything) == 1 and _is_row_of_arrays(args[0]):
+        target = _STACK
+    if target is None or not (arrays or creates):
         unsupported(UnsupportedOperation(f"numpy.{function.__name__}()", "these arguments"))
     return call(tx, target, function, args, kwargs)
 
@@ -513,6 +582,14 @@ def _holds_array(variable: VariableTracker) -> bool:
     return isinstance(variable, NdarrayVariable) or any(map(_holds_array, variable.contained() or ()))
 
 
+_STACK = _operator("stack", torch._numpy.stack)
+
+
+def _is_row_of_arrays(variable: VariableTracker) -> bool:
+    parts = variable.realize().contained()
+    return bool(parts) and all(isinstance(part.realize(), NdarrayVariable) for part in parts)
+
+
 wraps_type(numpy.ufunc, type(numpy.sum))(NumpyFunctionVariable.by_identity)
 
 
@@ -520,7 +597,12 @@ def _model(function: Any) -> Model:
     return lambda tx, args, kwargs: call_function(tx, function, args, kwargs)
 
 
-for _function in (*_CREATORS, *SCALARS, numpy.dtype):
+_IN_PYTHON = (
+    getattr(numpy, name)
+    for name, theirs in vars(torch._numpy).items()
+    if isinstance(theirs, types.FunctionType) and isinstance(getattr(numpy, name, None), types.FunctionType)
+)
+for _function in (*_CREATORS, *SCALARS, *_IN_PYTHON, numpy.dtype, numpy.ascontiguousarray):
     models_raw(_function, _model(_function))
 
 
