@@ -144,6 +144,13 @@ class PyCodegen:
             load()
         self._call(len(args))
 
+    def call_with_pair(self, function: Any) -> None:
+        """``function(one, other)`` of the two values on top of the stack, in their place."""
+        names = self.temp("other"), self.temp("one")
+        for name in names:
+            self.store_fast(name)
+        self.call(function, [functools.partial(self.load_fast, name) for name in reversed(names)])
+
     def call_with_top(self, function: Any, args: Sequence[Load]) -> None:
         """``function(top, *args)`` for its effect; the top of the stack stays."""
         held = self.temp("held")

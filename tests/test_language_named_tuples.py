@@ -237,7 +237,7 @@ def test_instances_that_are_mourned_by_object_new():
         del made
         return x + len(LOG)
 
-    check(fn, tensor(3), graphs=None, breaks=1)
+    check(fn, tensor(3), graphs=1, breaks=2)
 
 
 def test_instances_of_classes_inside_by_object_new():

@@ -238,3 +238,16 @@ def test_what_is_held_elsewhere_breaks_nothing():
     result, _ = dl.compile(fn, backend="eager", fullgraph=True)(tensor(2))
     assert (result == tensor(2)).all() and not seen and all(ref() is not None for ref in refs)
     assert dl.counters.graph_breaks == before
+
+
+def test_what_guards_watch_breaks_nothing():
+    """Objects that another compile guards are let go of."""
+
+    def fn(x, thing):
+        held = thing is FOUND[0] or thing is FOUND[1]
+        thing = None
+        return x * (2 if held else 3), thing
+
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    for thing in (*FOUND, Thing(), *FOUND):
+        assert (compiled(tensor(2), thing)[0] == fn(tensor(2), thing)[0]).all()

@@ -104,8 +104,7 @@ class Attempt:
         self.has_subclasses = False
         """Whether instances of classes with a ``__torch_function__`` are about."""
         self.mortals = Mortals()
-        self.unasked = 0
-        """How many parts of the program are under way in which torch does not ask classes."""
+        self.unasked = 0  # how many parts of the program are under way in which torch does not ask classes
         self.addresses = KnownAddresses()
         self.raised_at: dict[VariableTracker, int] = {}  # exceptions of the program: the root's step that did it first
 

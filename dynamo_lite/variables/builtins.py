@@ -41,24 +41,22 @@ for _real, _replacement in polyfills.TABLE.items():
 
 
 def _best_of(real: Any, symbolic: Any) -> None:
-    """Over known values the builtin itself; over integers of which one hangs on data torch's; else the polyfill."""
+    """Over known values the builtin itself; over integers of which one isn't known torch's; else the polyfill."""
     replacement = polyfills.TABLE[real]
 
     def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         items = args[0].items if len(args) == 1 and isinstance(args[0], SequenceVariable) else args
         if not kwargs and all(isinstance(each.realize(), ConstantVariable) for each in items):
             return tx.make(tx.fold(real, [tx.python_value(arg) for arg in args]))
-        if not kwargs and len(items) > 1 and _hang_on_data(items):
+        if not kwargs and len(items) > 1 and _are_integers(items):
             return tx.make(functools.reduce(symbolic, [each.realize().operand for each in items]))
         return tx.call(FunctionVariable(replacement, None), args, kwargs)
 
     models_raw(real, model)
 
 
-def _hang_on_data(items: Any) -> bool:
-    numbers = [each.realize() for each in items]
-    integers = all(each.operand is not None and each.python_type() is int for each in numbers)
-    return integers and any(isinstance(each, ShapeNumber) and each.hangs_on_data for each in numbers)
+def _are_integers(items: Any) -> bool:
+    return all(each.realize().operand is not None and each.realize().python_type() is int for each in items)
 
 
 _best_of(min, torch.sym_min)

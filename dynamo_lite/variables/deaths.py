@@ -11,8 +11,10 @@ from typing import Any
 
 import torch
 
+from .. import _C
+from .base import own_namespace
 from .function import trusted_module
-from .lookup import finalizes, is_heap_type
+from .lookup import class_lookup, finalizes, is_heap_type
 from .user_object import instance_dict
 
 _MOST = 200
@@ -57,18 +59,22 @@ def _held_by(value: Any) -> Iterable[Any]:
         return (_TRACEBACK(value), _CAUSE(value), _CONTEXT(value), *_FIELDS(value).values(), *_ARGS(value))
     if not is_heap_type(kind) or issubclass(kind, (type, torch.Tensor, torch.nn.Module)):
         return ()
+    if type(class_lookup(kind, "__dict__")) is not types.GetSetDescriptorType:
+        return ()  # what the class makes up
     return (instance_dict(value) or {}).values()
 
 
 def _is_watched(value: Any) -> bool:
-    if not type(value).__weakrefoffset__ or not weakref.getweakrefcount(value):
+    """Classes have weak references of the interpreter's own."""
+    kind = type(value)
+    if issubclass(kind, type) or not kind.__weakrefoffset__ or not weakref.getweakrefcount(value):
         return False
     found = (each for each in weakref.getweakrefs(value) if issubclass(type(each), weakref.ReferenceType))
     return any(map(_is_heard, map(_CALLBACK, found)))
 
 
 def _is_heard(callback: Any) -> bool:
-    """Whether it may be the program's. Weak containers tidy up by functions of their modules."""
-    if callback is None or type(callback) is types.BuiltinFunctionType:
+    """Whether it may be the program's. Weak containers tidy up by functions of their modules, guards by objects."""
+    if callback is None or own_namespace(type(callback)).get("__module__") == _C.__name__:
         return False
     return type(callback) is not types.FunctionType or not trusted_module(callback.__module__)

@@ -22,6 +22,7 @@ from ..formulas import BINARY_OPERATORS, MAY_RAISE, OPERATIONS, TO_INTEGER, Boun
 from ..reasons import DataDependentBranch, DataDependentValue
 from ..shapes import Computed, symbolic_shapes
 from ..source import Source
+from .attributes import BuiltinMethodVariable
 from .base import TEXTS, Args, Kwargs, VariableTracker, unsupported, wraps_type
 from .constant import ConstantVariable
 from .late_text import text_of_number
@@ -53,6 +54,8 @@ class SymbolicNumber(VariableTracker):
         return self.as_constant()
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name in _ITSELF[self.python_type()]:
+            return BuiltinMethodVariable(self, name) if callable(getattr(self.python_type(), name)) else self
         return ConstantVariable(self.as_constant()).getattr(tx, name)
 
     def text(self, tx: Any, name: str) -> VariableTracker:
@@ -62,6 +65,8 @@ class SymbolicNumber(VariableTracker):
         return text_of_number(tx, self, format, tx.python_value(spec))
 
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name in _ITSELF[self.python_type()] and not args and not kwargs:
+            return self
         return ConstantVariable(self.as_constant()).call_method(tx, name, args, kwargs)
 
     def index(self, tx: Any, message: str) -> Any:
@@ -170,6 +175,9 @@ class ShapeNumber(SymbolicNumber):
         if number is None:
             return None
         self._decide_truths(number)
+        shifted = None if reflected else self._as_arithmetic(symbol, number)
+        if shifted is not None:
+            return self.binary(tx, *shifted)
         negative = symbol == "**" and not reflected and isinstance(other, ConstantVariable) and other.value < 0
         if symbol == "/" or negative or other.python_type() is float:
             found = self._float(BINARY[symbol], other, reflected)
@@ -184,6 +192,14 @@ class ShapeNumber(SymbolicNumber):
             known = [ConstantVariable(each.as_constant()) for each in (self, other)]
             return tx.binary(symbol, *(reversed(known) if reflected else known))
         return tx.make(tx.fold(BINARY[symbol], (left, right)))
+
+    def _as_arithmetic(self, symbol: str, number: Any) -> tuple[str, VariableTracker] | None:
+        """What a shift by a known number, or a mask of the lowest bits, does to an integer in other words."""
+        if type(number) is not int or not 0 <= number <= _GREATEST_MASK or self.python_type() is not int:
+            return None
+        if symbol in ("<<", ">>") and number <= _GREATEST_SHIFT:
+            return "*" if symbol == "<<" else "//", ConstantVariable(1 << number)
+        return ("%", ConstantVariable(number + 1)) if symbol == "&" and not number & (number + 1) else None
 
     def _is_integers_power(self, number: Any, reflected: bool) -> bool:
         """Whether the power of this to a known integer, or ``reflected`` the other way round, is of the type of its
@@ -203,6 +219,8 @@ class ShapeNumber(SymbolicNumber):
 
     def unary(self, tx: Any, function: Any) -> VariableTracker | None:
         self._decide_truths()
+        if function is operator.invert:
+            return tx.make(-self.number - 1)
         try:
             return tx.make(function(self.number))
         except TypeError:
@@ -424,13 +442,15 @@ def _can_load(expression: Any) -> bool:
         program = compile_expression(expression, lambda symbol: ("symbol", symbol), False)
     except NoProgram:
         return False
-    return all(step.name in _EMITTED for step in program if isinstance(step, Operation))
+    return all(step.name in _EMITTED or step.name in _CALLED for step in program if isinstance(step, Operation))
 
 
 def _load_expression(cg: Any, expression: Any) -> None:
     places = cg.attempt.graph.symbols.places
     for step in compile_expression(expression, lambda symbol: ("place", places[symbol]), False):
-        if isinstance(step, Operation):
+        if isinstance(step, Operation) and step.name in _CALLED:
+            cg.call_with_pair(_CALLED[step.name])
+        elif isinstance(step, Operation):
             cg.binary_op(_EMITTED[step.name])
         elif step[0] == "const":
             cg.load_const(step[1])
@@ -462,9 +482,18 @@ _PREDICATES: dict[Any, Callable[[Any, Formula], bool]] = {
 """Functions of a float that give a truth value."""
 _OF_ONE: dict[Any, Any] = {operator.neg: operator.neg, operator.abs: abs, math.fabs: abs, int: math.trunc}
 """Functions of a float, and what they are called in formulas."""
+_ITSELF: dict[type, frozenset[str]] = {
+    int: frozenset({"real", "numerator", "conjugate", "__index__", "__int__", "__trunc__"}),
+    float: frozenset({"real", "conjugate", "__float__"}),
+    bool: frozenset(),
+}
+"""Attributes of a number that are that number, and methods that return it."""
 _GREATEST_POWER = 8
+_GREATEST_SHIFT = 30
+_GREATEST_MASK = (1 << _GREATEST_SHIFT) - 1
 
 _EMITTED = {"add": "+", "mul": "*", "floordiv": "//", "mod": "%", "pow": "**", "truediv": "/"}
+_CALLED: dict[str, Any] = {"min": min, "max": max}
 
 
 def _load_place(cg: Any, place: Any) -> None:
