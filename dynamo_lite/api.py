@@ -16,12 +16,11 @@ from .backends.registry import configured, name_of
 from .called import framed
 from .compiled_module import CompiledModule, compiled_module
 from .frame import FrameCompiler, GraphBreak, Observer
-from .reasons import DisabledCall, UnsupportedValue, UserGraphBreak
+from .reasons import DisabledCall, UserGraphBreak
 from .variables import registry
 from .variables.base import Args, Kwargs, VariableTracker, unsupported
-from .variables.classes import ClassVariable
 from .variables.constant import ConstantVariable
-from .variables.torch_api import call_operator
+from .variables.torch_api import call_whole
 
 _OWNERS: weakref.WeakSet[_C.Owner] = weakref.WeakSet()
 """Those that are alive, for `reset`."""
@@ -177,15 +176,7 @@ def is_compiling() -> bool:
 
 def allow_in_graph(fn: Any) -> Any:
     """Put calls of ``fn`` into graphs as they are. It must be a function of its arguments alone; returns it."""
-    operator = call_operator(fn)
-
-    def call(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        for each in (*args, *kwargs.values()):
-            if isinstance(each.realize(), ClassVariable):  # an operator's are dtypes
-                unsupported(UnsupportedValue(each.describe(), "a graph can't name a class"))
-        return operator(tx, args, kwargs)
-
-    registry.models_raw(fn, call)
+    registry.models_raw(fn, call_whole(fn))
     return fn
 
 

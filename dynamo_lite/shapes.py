@@ -128,6 +128,8 @@ class Settled:
     """Those that an instruction takes: how many steps there were before it -> where it is."""
     caches: set[int] = field(default_factory=set)
     """Ids of cached functions that are to be given known numbers."""
+    whole: dict[int, bool] = field(default_factory=dict)
+    """Ids of functions that may be put into the graph as they are, and can't be traced: whether they can so."""
     hopeless: set[Any] = field(default_factory=set)
     """How instructions failed for which that is not enough, but knowing all numbers is."""
 

@@ -126,6 +126,69 @@ def test_allow_in_graph_of_torchs():
     check(fn, tensor(3), graphs=(1, 2), breaks=None)
 
 
+def test_allow_in_graph_of_what_can_not_be_traced():
+    """It goes into the graph as it is, also a second time and with text and keywords."""
+    pytest.importorskip("torch._dynamo")
+
+    def reader(x, name, *, by=1):
+        return x * (os.getpid() > 0) * len(name) + by  # what the process is can't be traced
+
+    allowed = torch.compiler.allow_in_graph(reader)
+
+    def fn(x):
+        y = allowed(x + 1, "ab")
+        return allowed(y, "abc", by=2) * 2
+
+    check(fn, tensor(3), graphs=1, breaks=0)
+
+
+def test_allow_in_graph_of_what_no_graph_can_take():
+    pytest.importorskip("torch._dynamo")
+
+    def parts(x, kind):
+        return kind((x * (os.getpid() > 0), "a name", x.shape))
+
+    allowed = torch.compiler.allow_in_graph(parts)
+
+    def fn(x):
+        values, name, shape = allowed(x + 1, tuple)
+        return values * 2, name, shape
+
+    check(fn, tensor(3), graphs=3, breaks=None)
+
+
+def test_allow_in_graph_of_what_returns_its_argument():
+    pytest.importorskip("torch._dynamo")
+
+    def same(x):
+        return x
+
+    allowed = torch.compiler.allow_in_graph(same)
+
+    def fn(x):
+        return allowed(x) is x, allowed(x) + 1
+
+    check(fn, tensor(3), graphs=1, breaks=0)
+
+
+def test_functions_of_one_code_are_allowed_each_by_itself():
+    def scaled_by(k):
+        def scaled(x):
+            return x * k
+
+        return scaled
+
+    twice, thrice = dl.allow_in_graph(scaled_by(2)), dl.allow_in_graph(scaled_by(3))
+
+    def fn(x, scaled):
+        return scaled(x) + 1
+
+    compiled = dl.compile(fn, backend="eager")
+    x = tensor(3)
+    for scaled in (twice, thrice, scaled_by(4), twice):
+        assert torch.equal(compiled(x, scaled), fn(x, scaled))
+
+
 def test_disallow_in_graph_of_ours():
     def fn(x):
         return torch.sub(x + 1, 1) * 2

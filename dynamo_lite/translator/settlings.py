@@ -28,6 +28,8 @@ class Settlings:
         self._given_up: set[int] = set()
         self.caches = self._before.caches
         """Ids of cached functions that are to be given known numbers."""
+        self.whole = self._before.whole
+        """Ids of functions that may be put into the graph as they are, and can't be traced: whether they can so."""
         self._failed: tuple[int, Any] | None = None
         """The step for which numbers are all known now, and how it failed before."""
 

@@ -511,7 +511,13 @@ class Operations:
         """The model of a Python function that isn't inlined."""
         if not isinstance(function, FunctionVariable):
             return None
-        return registry.known_closure(function) or registry.known_call(function.value)
+        closure = registry.known_closure(function)
+        if closure is not None:
+            return closure
+        model = registry.known_call(function.value)
+        if model is not None and function.source is not None:
+            function.source.check("id", function.value)  # others of the same code have none
+        return model
 
     def check_inlinable(self, function: Any) -> None:
         """Break the graph where a Python function may not be inlined."""

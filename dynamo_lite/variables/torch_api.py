@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -17,11 +19,13 @@ from torch.autograd.profiler import record_function
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .. import higher_order
-from ..reasons import DisabledCall, UnknownCall, UserGraphBreak
+from ..exc import Unsupported
+from ..reasons import DisabledCall, UnknownCall, UnsupportedValue, UserGraphBreak
 from ..source import Source
 from .attributes import MethodVariable
-from .base import Args, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type, wraps_value
+from .base import Args, KnowMore, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type, wraps_value
 from .c_callable import BuiltinVariable
+from .classes import ClassVariable
 from .constant import ConstantVariable
 from .context import GRAD_CLASSES, attention_context, make_context, record_context
 from .fake_calls import compute, operator_name
@@ -123,6 +127,19 @@ def call_operator(target: Any) -> Model:
             if target not in _PURE_FACTS:
                 unsupported(UnknownCall(operator_name(target), "it neither takes nor makes a tensor"))
         return out
+
+    return model
+
+
+def call_whole(function: Any) -> Model:
+    """The model of a function of the program's that is to be in the graph as it is."""
+    operator = call_operator(function)
+
+    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        for each in (*args, *kwargs.values()):
+            if isinstance(each.realize(), ClassVariable):  # an operator's are dtypes
+                unsupported(UnsupportedValue(each.describe(), "a graph can't name a class"))
+        return operator(tx, args, kwargs)
 
     return model
 
@@ -548,6 +565,36 @@ def _marked(value: Any) -> Model | None:
     if getattr(value, "_dynamo_marked_constant", False) is True:
         return _constant_result(value)
     return None
+
+
+@models_if
+def _allowed(value: Any) -> Model | None:
+    """``torch.compiler.allow_in_graph``'s, which is a permission: what they do is traced, as it tells more (which
+    results are the arguments themselves). Those that can't be traced are put into the graph as they are."""
+    allowed = getattr(sys.modules.get("torch._dynamo.trace_rules"), "_allowed_callable_ids", ())
+    if id(value) not in allowed or isinstance(value, type):
+        return None
+    whole = call_whole(value)
+    return whole if type(value) is not types.FunctionType else functools.partial(_traced_or_whole, value, whole)
+
+
+def _traced_or_whole(
+    function: types.FunctionType, whole: Model, tx: Any, args: Args, kwargs: Kwargs
+) -> VariableTracker:
+    settled = tx.attempt.settlings.whole
+    if not settled.get(id(function)):
+        try:
+            return tx.inline(tx.make(function), args, kwargs)  # type: ignore[no-any-return]
+        except Unsupported:
+            if id(function) in settled:
+                raise
+            settled[id(function)] = True
+            raise KnowMore from None
+    try:
+        return whole(tx, args, kwargs)
+    except Unsupported:
+        settled[id(function)] = False
+        raise KnowMore from None
 
 
 _SCRIPTED_IF_TRACING = torch.jit.script_if_tracing(len).__code__
