@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -273,6 +275,35 @@ def test_without_gradients():
     check(outside, tensor(3, grad=True), tensor(3), graphs=None)
     with torch.no_grad():
         check(fn, tensor(3, grad=True), tensor(3), graphs=None)
+
+
+def test_a_penalty_of_gradients_as_it_is_written_everywhere():
+    def fn(x, y, weight, share):
+        between = (share * x + (1 - share) * y).requires_grad_(True)
+        scores = torch.tanh(between @ weight)
+        (slope,) = torch.autograd.grad(
+            outputs=scores,
+            inputs=between,
+            grad_outputs=torch.ones_like(scores),
+            create_graph=True,
+            retain_graph=True,
+            only_inputs=True,
+            is_grads_batched=False,
+        )
+        return ((slope.norm(2, dim=1) - 1) ** 2).mean()
+
+    check(fn, tensor(3, 4), tensor(3, 4, seed=1), tensor(4, 1, grad=True), tensor(3, 1, seed=2), graphs=1, breaks=0)
+
+
+def test_what_warns_of_other_inputs():
+    def fn(x):
+        y = x.requires_grad_() * 2
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            (slope,) = torch.autograd.grad(y.sum(), x, only_inputs=False)
+        return slope, len(heard)
+
+    check(fn, tensor(3), graphs=(1, 2), breaks=None)
 
 
 def test_batches_of_gradients():

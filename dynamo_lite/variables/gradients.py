@@ -37,8 +37,10 @@ def _grad(
     is_grads_batched: VariableTracker | None = None,
     materialize_grads: VariableTracker | None = None,
 ) -> VariableTracker:
-    if only_inputs is not None or (is_grads_batched is not None and tx.truth(is_grads_batched)):
-        unsupported(UnknownCall(_NAME, "only_inputs and is_grads_batched are not modelled"))
+    if only_inputs is not None and not tx.truth(only_inputs):
+        unsupported(UnknownCall(_NAME, "it warns of only_inputs=False"))
+    if is_grads_batched is not None and tx.truth(is_grads_batched):
+        unsupported(UnknownCall(_NAME, "is_grads_batched is not modelled"))
     given = [_tensors(tx, each) for each in (outputs, inputs)]
     tangents = [] if grad_outputs is None or tx.is_none(grad_outputs) else _parts(tx, grad_outputs)
     if any(not isinstance(each, TensorVariable) and not tx.is_none(each) for each in tangents):
