@@ -260,7 +260,7 @@ class FrameCompiler:
         broken: GraphBreak | None = None
         ahead = RanAhead(self.raised_ahead, view.owner)
         assumed: list[Assumed] = []
-        """Of tensors that an operator failed on: with others there may be no break."""
+        """Of tensors that an operator failed on and dicts that lacked something: with others there may be no break."""
         settlings = Settlings(shapes.settled, self.gives_gradients)
         try:
             for _ in range(_ATTEMPTS):
@@ -280,14 +280,13 @@ class FrameCompiler:
                     broken = GraphBreak(error.reason, error.user_stack)
                     if self.fullgraph:
                         raise Unsupported(error.reason, error.user_stack) from None
+                    assumed += attempt.guards.of(settlings.to_fill(attempt.guards.lacking))
                     if isinstance(error.reason, OperatorFailed) and error.reason.over_operands:
                         assumed += attempt.guards.of_tensors()
                     elif skip.is_module_call(view.code.co_filename) and not _is_in_forward(error.user_stack):
                         why = "its hooks and its forward are compiled each by itself"
                         raise SkipFrame(why, loses=len(error.user_stack) == 1) from None
-                    step = root.step_to_break()
-                    path = (step, *error.path) if step == root.steps else (step,)
-                    break_at = self._earlier(break_at, path)
+                    break_at = self._earlier(break_at, _path_to_break(root, error))
                 except ObservedException as observed:
                     broken = GraphBreak(UncaughtException(observed.error.describe()), (root.place(),))
                     break_at = self._earlier(break_at, (self._raising_step(attempt, root, observed),))
@@ -448,6 +447,12 @@ class Dropped(Exception):
     def __init__(self, tracker: VariableTracker) -> None:
         self.tracker = tracker
         self.reason: BreakReason = DroppedGenerator(tracker.describe())
+
+
+def _path_to_break(root: RootTranslator, error: Unsupported) -> tuple[int, ...]:
+    """The steps of the frames that are under way, the root's first."""
+    step = root.step_to_break()
+    return (step, *error.path) if step == root.steps else (step,)
 
 
 def _step_that_made(attempt: Attempt, error: Unreconstructable | Dropped) -> int:

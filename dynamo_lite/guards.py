@@ -105,6 +105,8 @@ class Guards:
         self.constants = Constants()
         self.gone_over: list[tuple[Any, Source]] = []
         """What iterators that were found go over, and where."""
+        self.lacking: dict[Source, None] = {}
+        """Dicts in which the program found nothing under a key."""
 
     def close(self) -> None:
         """Take the tree of sources apart."""
@@ -117,6 +119,7 @@ class Guards:
         self._captures.clear()
         self.constants.close()
         self.gone_over.clear()
+        self.lacking.clear()
 
     def const(self, value: Any) -> Source:
         """An object that the new code may refer to directly."""
@@ -140,7 +143,12 @@ class Guards:
 
     def of_tensors(self) -> list[Assumed]:
         """What is assumed of the tensors, and of what they were found in."""
-        found = {place: None for source in self._tensors for place in source.way()}
+        return self.of(self._tensors)
+
+    @staticmethod
+    def of(places: Iterable[Source]) -> list[Assumed]:
+        """What is assumed of these places, and of what they were found in."""
+        found = {place: None for source in places for place in source.way()}
         return [
             Assumed(tuple((each.kind, each.arg) for each in place.way()), [*place.checks.values()]) for place in found
         ]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..reasons import OperatorFailed
 from ..shapes import Settled
+from ..source import Source
 
 _MOST = 12
 """Steps of one translation at which numbers are settled."""
@@ -30,6 +32,7 @@ class Settlings:
         """Ids of cached functions that are to be given known numbers."""
         self.whole = self._before.whole
         """Ids of functions that may be put into the graph as they are, and can't be traced: whether they can so."""
+        self._to_fill: set[str] = set()
         self._failed: tuple[int, Any] | None = None
         """The step for which numbers are all known now, and how it failed before."""
 
@@ -74,8 +77,16 @@ class Settlings:
         self.leaves_before |= again
         return again
 
+    def to_fill(self, lacking: Iterable[Source]) -> list[Source]:
+        """Which of these dicts, that lack something where a translation breaks, may be filled by what runs then (they
+        are caches, or registries of what was loaded), so that there is no break any more. Each is waited for once."""
+        found = [place for place in lacking if str(place) not in self._before.to_fill]
+        self._to_fill.update(map(str, found))
+        return found
+
     def keep(self) -> None:
         """They came through: the next translation of the frame begins with what these had to find out."""
+        self._before.to_fill |= self._to_fill
         self._before.steps = dict(self._steps)
         if self.all_known and self._failed is not None:
             self._before.hopeless.add(self._failed[1])

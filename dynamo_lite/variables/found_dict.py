@@ -69,6 +69,8 @@ class FoundDictVariable(DictVariable):
             is_there = raw in self.found.value
             self.source.check("dict_has" if is_there else "dict_lacks", raw)
             self.asked[raw] = self._item(raw) if is_there else None
+            if not is_there:
+                tx.guards.lacking[self.source] = None
         return self.asked[raw]
 
     def _item(self, raw: Any) -> VariableTracker:

@@ -111,7 +111,10 @@ class DictVariable(VariableTracker):
 
     def find(self, tx: Any, key: VariableTracker) -> VariableTracker | None:
         """What is there under a key; None: nothing."""
-        return self.items.get(key_of(tx, key))
+        found = self.items.get(key_of(tx, key))
+        if found is None and self.source is not None:
+            tx.guards.lacking[self.source] = None
+        return found
 
     def contains(self, tx: Any, item: VariableTracker) -> bool:
         return self.find(tx, item) is not None
