@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 
 import pytest
+import torch
 
 import dynamo_lite as dl
 from equality import Pairing
@@ -19,6 +20,7 @@ PROGRAMS = {
     "shifts": lambda x, n, m: (x * (n << 1) + (m >> 1), (n + m) >> 3, -n >> 1, n << 0),
     "masks": lambda x, n, m: (x * (n & 1) + (m & 7), -n & 3, n & 0),
     "inverted": lambda x, n, m: (x * ~n, ~(n - m)),
+    "asked for what they lack": lambda x, n, m: (x * torch.sym_float(n), hasattr(m, "shape"), getattr(n, "item", 3)),
     "parts": lambda x, n, m: (x * n.real + m.numerator, n.conjugate(), m.__index__(), operator.index(n)),
 }
 

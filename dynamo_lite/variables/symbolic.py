@@ -56,6 +56,8 @@ class SymbolicNumber(VariableTracker):
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         if name in _ITSELF[self.python_type()]:
             return BuiltinMethodVariable(self, name) if callable(getattr(self.python_type(), name)) else self
+        if not hasattr(self.python_type()(), name):  # no number of the type has it
+            return ConstantVariable(self.python_type()()).getattr(tx, name)
         return ConstantVariable(self.as_constant()).getattr(tx, name)
 
     def text(self, tx: Any, name: str) -> VariableTracker:
