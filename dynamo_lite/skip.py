@@ -67,6 +67,7 @@ _TORCH_INLINED = (
             ("backends",),
             ("_VF.py",),
             ("_functorch", "functional_call.py"),
+            ("fx", "experimental", "symbolic_shapes.py"),
             ("_higher_order_ops", "associative_scan.py"),
             ("_prims_common", "__init__.py"),
             ("testing",),

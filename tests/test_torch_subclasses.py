@@ -657,3 +657,41 @@ def test_object_whose_method_is_asked():
 
     fn(tensor(3), AskedByItself())  # torch warns of it once
     check(fn, tensor(3), AskedByItself(), graphs=None)
+
+
+class Marked(torch.Tensor):
+    """One that is made of a tensor and of something else."""
+
+    @staticmethod
+    def __new__(cls, data, mark=None):
+        return super().__new__(cls, data)
+
+    def __init__(self, data, mark=None):
+        self.mark = mark
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+class Bare(torch.Tensor):
+    pass
+
+
+def test_instances_made_of_tensors():
+    def fn(x):
+        marked = Marked(x, 3)
+        return (marked + 1) * marked.mark, Bare(x) * 2, torch.Tensor(x) + 1
+
+    check(fn, tensor(3))
+    for at in range(3):
+        check(lambda x, at=at: fn(x)[at], tensor(3, grad=True), backward=True)
+
+
+def test_instances_share_what_they_are_made_of():
+    def fn(x):
+        Bare(x).add_(1)
+        torch.Tensor(x).mul_(2)
+        return x + 1, type(Marked(x)) is Marked, isinstance(Bare(x), torch.Tensor)
+
+    check(fn, tensor(3))

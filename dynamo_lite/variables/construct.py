@@ -7,6 +7,8 @@ import types
 from collections import OrderedDict, defaultdict, deque
 from typing import Any
 
+import torch
+
 from ..reasons import UnknownCall
 from .attributes import MISSING, bind, class_attribute, is_callable, owner_of
 from .base import Args, Kwargs, VariableTracker, mro, refuse_arguments, told_by_identity, unsupported
@@ -67,7 +69,7 @@ def construct_plain(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> 
         if not tx.is_none(result):
             tx.raise_error(TypeError, f"__init__() should return None, not '{result.realize().python_type().__name__}'")
     elif not isinstance(tx.lookup(value, "__new__"), staticmethod) or getattr(made, "payload", None) is not None:
-        if not isinstance(getattr(made, "payload", None), TupleVariable):
+        if not isinstance(getattr(made, "payload", None), TupleVariable) and not issubclass(value, torch.Tensor):
             made.call_method(tx, "__init__", args, kwargs)
     return made
 
@@ -120,12 +122,15 @@ def _group_class(tx: Any, cls: type[BaseException], args: Args) -> type[BaseExce
     return ExceptionGroup if plain and cls is BaseExceptionGroup else cls
 
 
+_MODELLED = (type.__new__, torch._C.TensorBase.__new__)
+
+
 def _new(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     value = cls.value
     raw = tx.lookup(value, "__new__")
     if issubclass(type(raw), staticmethod):
         return tx.call(bind(tx, raw, "__new__", None, value), [cls, *args], kwargs).realize()
-    if raw is type.__new__:
+    if any(raw is each for each in _MODELLED):
         return tx.call(tx.make(raw), [cls, *args], kwargs).realize()
     return new_instance(tx, value, args, kwargs)
 

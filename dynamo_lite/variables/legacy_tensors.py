@@ -28,6 +28,8 @@ def _make(kind: Any, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     base = kind is torch.Tensor
     if kwargs or tx.graph.modes or (base and torch._C._get_default_device() != "cpu"):
         unsupported(UnknownCall(f"torch.{kind.__name__}()", "it makes a tensor on another device"))
+    if base and len(given) == 1 and _is_plain(given[0]):
+        return record(tx, "call_function", torch.ops.aten.alias.default, given, {})
     named: Kwargs = {
         "dtype": ConstantVariable(torch.get_default_dtype() if base else kind.dtype),
         "device": ConstantVariable(torch.device("cpu")),
@@ -42,6 +44,10 @@ def _make(kind: Any, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     elif all(_is_number(each, int) for each in given):
         return record(tx, "call_function", torch.empty, [TupleVariable(given)], named)
     unsupported(UnknownCall(f"torch.{kind.__name__}()", "it is given neither sizes nor a sequence of known numbers"))
+
+
+def _is_plain(value: VariableTracker) -> bool:
+    return isinstance(value, TensorVariable) and not value.of_subclasses() and value.fake.device.type == "cpu"
 
 
 def _is_number(value: VariableTracker, *kinds: type) -> bool:

@@ -379,6 +379,16 @@ def _as_subclass(tx: Any, tensor: TensorVariable, cls: VariableTracker) -> Varia
 METHODS["as_subclass"] = _as_subclass
 
 
+@models(torch._C.TensorBase.__new__)
+def _new(tx: Any, cls: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    """``cls(tensor)`` of a subclass: another tensor object over the same data."""
+    kind = tx.python_value(cls)
+    of = args[0].realize() if len(args) == 1 and not kwargs else None
+    if kind is _TENSOR or not isinstance(of, TensorVariable) or of.of_subclasses():
+        unsupported(UnknownCall(f"{kind.__qualname__}.__new__()", "it is given more than a plain tensor"))
+    return _as_subclass(tx, of, cls)
+
+
 @wraps_if(lambda value: issubclass(type(value), torch.Tensor), order=3)
 def _wrap_subclass(attempt: Any, value: torch.Tensor, source: Source) -> VariableTracker:
     cls = type(value)
