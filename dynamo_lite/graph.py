@@ -230,8 +230,7 @@ class GraphBuilder:
         """Whether it checks data, or has an operator under a handler of the program's that may fail on the data."""
         self.may_fail = False
         """Whether it has any operator that may."""
-        self.differentiates = False
-        """Whether it has `torch.autograd.grad`."""
+        self.differentiates = False  # whether it has `torch.autograd.grad`
         self.handled_failure = ""
         """The first of those that a handler of the program's covers; empty: none."""
         self._initial_grad_mode = self._grad_mode = torch.is_grad_enabled()
@@ -240,9 +239,10 @@ class GraphBuilder:
         self.indexing = 0
         """How many contexts are entered in which tensors without dimensions are indices."""
         self.bodies: list[Body] = []
-        self.modes: list[Any] = []
-        """The program's function modes that are on, outermost first; not the one that answers."""
         """Graphs under way inside of this one, innermost last."""
+        self.modes: list[
+            Any
+        ] = []  # the program's function modes that are on, outermost first; not the one that answers
         self._root = torch.nn.Module()
         self._modules = 0
 

@@ -502,6 +502,11 @@ def known_values_make_arrays(x):
     return x + 1, np.add([1, 2], 1.5), np.append([1], 2), np.hamming(3), np.meshgrid([1, 2], [3])
 
 
+@programs(np.arange(3), np.array([1, 2, 4], dtype=np.int8), graphs=1)
+def integers_are_divided(a, b):
+    return a / 3, 2 / b, a / b, np.true_divide(b, 2.5), np.divide(a, b), np.cos(a / 3 * np.pi) ** 2, a / True
+
+
 @pytest.mark.parametrize("case", programs.parameters())
 def test_numpy(case):
     case.run()

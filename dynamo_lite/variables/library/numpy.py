@@ -329,7 +329,20 @@ def _pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values:
     return torch._numpy.ndarray(torch.nn.functional.pad(array.tensor, flat, value=constant_values))
 
 
-_REPLACED: dict[Any, Callable[..., Any]] = {numpy.pad: _pad}
+def _divide(one: Any, other: Any) -> Any:
+    """Integers in double precision, where torch's own takes the default one."""
+    if not any(_is_inexact(each) for each in (one, other)):
+        one = one.astype("float64") if isinstance(one, torch._numpy.ndarray) else float(one)
+    return torch._numpy.divide(one, other)
+
+
+def _is_inexact(value: Any) -> bool:
+    if isinstance(value, torch._numpy.ndarray):
+        return value.tensor.is_floating_point() or value.tensor.is_complex()
+    return isinstance(value, (float, complex))
+
+
+_REPLACED: dict[Any, Callable[..., Any]] = {numpy.pad: _pad, numpy.divide: _divide}
 
 _PLACES: tuple[tuple[Any, Any, frozenset[str] | None], ...] = (
     (numpy, torch._numpy, None),
@@ -352,6 +365,7 @@ _PYTHON = {
     for each in (*BINARY.values(), *COMPARE.values(), *UNARY.values(), operator.getitem)
 }
 """Python's operators over arrays, by their names in the module operator."""
+_PYTHON["truediv"] = _operator("truediv", _divide)
 
 
 # -- recording ---------------------------------------------------------------------------------------------------------
