@@ -180,6 +180,9 @@ ASKED = {
     "names": lambda x: torch.add(input=x, other=1, alpha=2),
     "indexing": lambda x: (x[0], x[:, None], x[..., 0], x[torch.tensor([0])]),
     "facts": lambda x: (x.shape, x.dtype, x.dim(), x.size(0), x.ndim, len(x), x.requires_grad, x.is_leaf, x.T),
+    "iteration": lambda x: ([row * 2 for row in x], [*x], list(zip(x, x))),
+    "unpacking": lambda x: (lambda a, b: a + b)(*x),
+    "backwards": lambda x: reversed(x),
     "loop": lambda x: sum(x[i] * i for i in range(len(x))),
     "a_parameter": lambda x: (PARAMETER * x, PARAMETER.requires_grad, isinstance(PARAMETER, nn.Parameter)),
     "made": lambda x: (torch.zeros(2), torch.zeros_like(x), torch.tensor([1.0]), torch.arange(3)),
@@ -258,7 +261,6 @@ def test_under_a_device():
 
 BROKEN = {
     "number": lambda x: x.sum().item(),
-    "iteration": lambda x: [row * 2 for row in x],
     "deepcopy": lambda x: copy.deepcopy(x),
     "device_inside": lambda x: torch.device("cpu"),
     "legacy": lambda x: torch.FloatTensor([1, 2]),

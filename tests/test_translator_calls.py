@@ -421,3 +421,30 @@ def test_wrong_call_of_compiled_function_raises_as_in_eager():
 
     check(fn, tensor(2), graphs=0)
     check(fn, tensor(2), tensor(2), tensor(2), graphs=0)
+
+
+class Asked:
+    """Says how long it may be, and that it was asked."""
+
+    def __init__(self, *items):
+        self.items = items
+        self.log = []
+
+    def __iter__(self):
+        self.log.append("iter")
+        return iter(self.items)
+
+    def __len__(self):
+        self.log.append("len")
+        return len(self.items)
+
+
+def test_arguments_of_an_object_that_says_how_many_there_may_be():
+    def add(*values):
+        return sum(values)
+
+    def fn(x):
+        values = Asked(x, 1, x)
+        return add(*values), add(1, *values), [*values], values.log
+
+    check(fn, tensor(2))

@@ -48,7 +48,7 @@ def call_function_ex(tx: Any, instruction: Any) -> None:
     if not tx.is_iterable(given):
         what = f"argument after * must be an iterable, not {given.python_type().__name__}"
         tx.raise_error(TypeError, f"{name_of_called(tx, function)} {what}")
-    args = given.elements(tx)
+    args = list(given.listed(tx))
     if tx.stack and tx.stack[-1] is NULL:
         tx.stack.pop()
     tx.stack.append(tx.call_for(function, args, kwargs))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..reasons import UnsupportedOperation
-from .base import unsupported
+from .base import VariableTracker, drained, unsupported
 from .registry import ask_mode
 
 
@@ -24,6 +24,20 @@ def by_mode(function: Callable[..., Any]) -> Callable[[Any], Any]:
     return decorate
 
 
+def by_parts(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Of a method for which torch has a function in Python that doesn't ask itself: it is asked about its parts."""
+
+    def decorate(method: Any) -> Any:
+        @functools.wraps(method)
+        def inlined(self: Any, tx: Any, *args: Any) -> Any:
+            modes = tx.graph.modes
+            return tx.call(tx.make(function), [self, *args], {}) if modes else method(self, tx, *args)
+
+        return inlined
+
+    return decorate
+
+
 def without_mode(method: Any) -> Any:
     """Of a method that isn't modelled where one is on."""
 
@@ -34,3 +48,15 @@ def without_mode(method: Any) -> Any:
         return method(self, tx, *args)
 
     return refused
+
+
+class AskedVariable(VariableTracker):
+    """Base of tensors."""
+
+    __slots__ = ()
+
+    def listed(self, tx: Any) -> Iterator[VariableTracker]:
+        iterator = self.iterate(tx)
+        if tx.graph.modes:  # what makes a list asks how long it may be
+            self.length(tx)
+        return drained(tx, iterator)

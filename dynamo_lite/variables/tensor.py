@@ -41,7 +41,7 @@ from .base import (
     unsupported,
     wraps_type,
 )
-from .by_mode import by_mode, without_mode
+from .by_mode import AskedVariable, by_mode, by_parts, without_mode
 from .constant import CONSTANT_TYPES, ConstantVariable
 from .data_failures import check_cast, check_failure, check_overlap, check_write, may_fail
 from .defaults import dtype_to_say
@@ -103,7 +103,7 @@ COMPUTED = frozenset({"T", "mT", "H", "mH", "real", "imag", "data"})
 _LITERAL = (*CONSTANT_TYPES, type)
 
 
-class TensorVariable(VariableTracker):
+class TensorVariable(AskedVariable):
     """A tensor. ``fake`` has its dtype, device, sizes, strides and ``requires_grad``; ``cls`` is its Python class."""
 
     __slots__ = ("node", "fake", "cls", "value", "attrs", "thawed")
@@ -288,13 +288,13 @@ class TensorVariable(VariableTracker):
             tx.raise_error(TypeError, "len() of a 0-d tensor")
         return self.fake.shape[0]
 
-    @without_mode
+    @by_parts(torch.Tensor.__iter__)
     def iterate(self, tx: Any) -> VariableTracker:
         if self.fake.ndim == 0:
             tx.raise_error(TypeError, "iteration over a 0-d tensor")
         return record(tx, "call_method", "unbind", [self, ConstantVariable(0)], {}).iterate(tx)
 
-    @without_mode
+    @by_mode(reversed)
     def reverse(self, tx: Any) -> VariableTracker:
         return tx.call(self.getattr(tx, "flip"), [ConstantVariable(0)], {}) if self.fake.ndim else self
 
