@@ -238,11 +238,8 @@ class GraphBuilder:
         """The one that the graph is run with: it is changed after it."""
         self.indexing = 0
         """How many contexts are entered in which tensors without dimensions are indices."""
-        self.bodies: list[Body] = []
-        """Graphs under way inside of this one, innermost last."""
-        self.modes: list[
-            Any
-        ] = []  # the program's function modes that are on, outermost first; not the one that answers
+        self.bodies: list[Body] = []  # graphs under way inside of this one, innermost last
+        self.modes: list[Any] = []  # function modes of the program's that are on, but for the one that answers
         self._root = torch.nn.Module()
         self._modules = 0
 

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from ..reasons import UnknownCall
-from ..variables.base import ObservedException, VariableTracker, refuse_arguments, unsupported
+from ..variables.base import ObservedException, Spread, VariableTracker, refuse_arguments, unsupported
 from ..variables.classes import ModuleVariable, loaded_module
 from ..variables.function import NestedFunctionVariable
 from .opcodes import opcode
@@ -39,7 +39,7 @@ def call(tx: Any, instruction: Any) -> None:
 def call_function_ex(tx: Any, instruction: Any) -> None:
     kwargs: dict[str, VariableTracker] = {}
     if instruction.arg & 1:
-        named = tx.pop()
+        kwargs, named = Spread(), tx.pop()
         for key, value in tx.as_dict(named).items.items():
             if type(key) is not str:
                 tx.raise_error(TypeError, "keywords must be strings")

@@ -29,6 +29,10 @@ Args = list["VariableTracker"]
 Kwargs = dict[str, "VariableTracker"]
 
 
+class Spread(Kwargs):
+    """Arguments with names that a call gives by ``**``: there may be none, which C can tell from no dict."""
+
+
 _MRO = type.__dict__["__mro__"].__get__
 _NAMESPACE = type.__dict__["__dict__"].__get__
 

@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from ..reasons import UnknownCall, UnsupportedContext, UnsupportedOperation
 from .attributes import bind
-from .base import Args, Kwargs, VariableTracker, unsupported
+from .base import Args, Kwargs, Spread, VariableTracker, unsupported
 from .c_callable import BuiltinVariable
 from .constant import ConstantVariable
 from .function import FunctionVariable
@@ -117,7 +117,10 @@ def _answer(
     entry = tx.graph.modes.pop()
     try:
         cls = entry.mode.python_type()
-        method = bind(tx, tx.lookup(cls, _FUNCTION), _FUNCTION, entry.mode, cls)
+        raw = tx.lookup(cls, _FUNCTION)
+        if not isinstance(raw, types.FunctionType):
+            unsupported(UnknownCall(f"{cls.__qualname__}.{_FUNCTION}", "it is no plain method"))
+        method = bind(tx, raw, _FUNCTION, entry.mode, cls)
         found = tx.call(method, [function, kinds, given, *named], {}).realize()
     finally:
         tx.graph.modes.append(entry)
@@ -133,7 +136,7 @@ def call_by_mode(tx: Any, function: VariableTracker, args: Args, kwargs: Kwargs)
     if not isinstance(function, (BuiltinVariable, FunctionVariable)) or not is_asking(value):
         return None
     if value in _STATE:
-        named = [DictVariable(dict(kwargs))] if kwargs else []
+        named = [DictVariable(dict(kwargs))] if kwargs or isinstance(kwargs, Spread) else []
         return _answer(tx, function, TupleVariable([]), TupleVariable(args), named)
     if type(value) is types.FunctionType and not _asks_itself(value):
         return tx.inline(function, args, kwargs)  # type: ignore[no-any-return]

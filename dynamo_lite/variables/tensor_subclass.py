@@ -17,7 +17,7 @@ from ..higher_order import plain_tensor
 from ..reasons import UnknownCall, UnsupportedAttribute, UnsupportedOperation
 from ..source import Source
 from .attributes import MISSING, bind, class_lookup
-from .base import Args, Kwargs, LazyVariable, VariableTracker, refuse_arguments, unsupported, wraps_if
+from .base import Args, Kwargs, LazyVariable, Spread, VariableTracker, refuse_arguments, unsupported, wraps_if
 from .constant import ConstantVariable, unless_refused
 from .context import ContextVariable
 from .mapping import DictVariable
@@ -258,7 +258,7 @@ def _probe(
             if type(value) in (list, dict):
                 known[id(value)] = (value, arg.realize())
         with contextlib.nullcontext() if mode is None else mode:
-            function(*values, **named) if named else function(*values)  # of none it tells an empty dict apart
+            function(*values, **named) if named or isinstance(kwargs, Spread) else function(*values)
     except Asked as asked:
         _check_whole(target, asked.function)
         return asked, {key: pair[1] for key, pair in known.items()}
