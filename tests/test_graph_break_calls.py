@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import io
+import queue
 
 import pytest
 import torch
 
 from cuts import Place, Places, run_place
-from programs import tensor
+from programs import check, tensor
 
 place = Places()
 CUT = None
@@ -672,3 +674,17 @@ def around_a_module_call(x, s):
 @pytest.mark.parametrize("place, kind", place.parameters())
 def test_place(place: Place, kind: str) -> None:
     run_place(place, kind)
+
+
+def test_a_method_of_an_object_in_c():
+    """Found before its arguments, it is looked up where it is called: one break."""
+
+    def fn(x):
+        waiting = queue.SimpleQueue()
+        y = x * 2
+        waiting.put(y + 1)
+        text = io.StringIO()
+        text.write(str(y.ndim + 1))
+        return waiting.get() * y, text.getvalue()
+
+    check(fn, tensor(3), graphs=2, breaks=6)

@@ -65,13 +65,10 @@ def _held_by(value: Any) -> Iterable[Any]:
 
 
 def _is_watched(value: Any) -> bool:
-    """Classes have weak references of the interpreter's own, and functions in C are their modules'."""
+    """Classes, of which the interpreter has weak references, modules and functions in C are watched by libraries."""
     kind = type(value)
-    if (
-        issubclass(kind, (type, types.BuiltinFunctionType))
-        or not kind.__weakrefoffset__
-        or not weakref.getweakrefcount(value)
-    ):
+    unheard = issubclass(kind, (type, types.ModuleType, types.BuiltinFunctionType))
+    if unheard or not kind.__weakrefoffset__ or not weakref.getweakrefcount(value):
         return False
     found = (each for each in weakref.getweakrefs(value) if issubclass(type(each), weakref.ReferenceType))
     return any(map(_is_heard, map(_CALLBACK, found)))

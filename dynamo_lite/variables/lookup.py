@@ -15,6 +15,11 @@ def is_heap_type(cls: type) -> bool:
     return bool(cls.__flags__ & _HEAP_TYPE)
 
 
+def is_immutable(cls: type) -> bool:
+    """No attribute of it can be set."""
+    return bool(cls.__flags__ & _IMMUTABLE_TYPE)
+
+
 def is_instantiable(cls: type) -> bool:
     """Calling it may make an instance."""
     return not cls.__flags__ & _DISALLOW_INSTANTIATION

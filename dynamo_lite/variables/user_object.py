@@ -14,6 +14,7 @@ from ..reasons import UnsupportedAttribute, UnsupportedOperation, UnsupportedVal
 from ..source import Source
 from .attributes import (
     MISSING,
+    BuiltinMethodVariable,
     bind,
     class_attribute,
     class_lookup,
@@ -41,7 +42,7 @@ from .base import (
 )
 from .constant import ConstantVariable, unless_refused
 from .instance_dict import InstanceDictVariable
-from .lookup import is_heap_type, is_instantiable
+from .lookup import is_heap_type, is_immutable, is_instantiable
 from .mapping import DictVariable, wrap_dict_items
 from .object_methods import OBJECT_METHODS
 from .polyfills import exception_groups
@@ -661,8 +662,12 @@ class OpaqueVariable(VariableTracker):
         raise NotConstant(self.why)
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
+        kind = type(self.value)
         if name == "__class__":
-            return tx.make(type(self.value))
+            return tx.make(kind)
+        method = is_immutable(kind) and type(class_lookup(kind, name)) is types.MethodDescriptorType
+        if method and not name.startswith("_"):  # CPython looks it up again for the call, which breaks the graph
+            return BuiltinMethodVariable(self, name)
         unsupported(UnsupportedValue(self.describe(), self.why))
 
     def reconstruct(self, cg: Any) -> None:
