@@ -9,6 +9,7 @@
 #include "ahead.h"
 #include "constants.h"
 #include "cpython_iterators.h"
+#include "cpython_locals.h"
 #include "tensors.h"
 #include "cpython_lookup.h"
 
@@ -16,11 +17,11 @@ namespace dynamo_lite {
 
 namespace {
 
-constexpr std::array<const char*, 24> kKindNames{
+constexpr std::array<const char*, 25> kKindNames{
     "frame",     "local",         "closure",   "globals",   "builtins", "function", "const",
     "type",      "instance_dict", "type_attr", "slot",      "c_attr",   "dict_item", "dict_key",
     "dict_value", "list_item",    "tuple_item", "deque_item", "next_item", "next_value",
-    "cell_contents", "weakref_target", "taken_from", "next_number",
+    "cell_contents", "weakref_target", "taken_from", "next_number", "thread_dict",
 };
 
 // Keeps __torch_function__, of modes and subclasses, out of a tensor's C getters.
@@ -304,6 +305,8 @@ DL_HIT Reached Accessor::reach(PyObject* from, const FrameSlots& frame, Ref& own
       return peeked(taken_from(from));
     case AccessorKind::NextNumber:
       return peeked(next_number(from, owned));
+    case AccessorKind::ThreadDict:
+      return {thread_dict(from)};
     case AccessorKind::CellContents:
       return PyCell_Check(from) ? Reached{PyCell_GET(from)} : Reached::unreadable();
     case AccessorKind::WeakrefTarget:

@@ -37,6 +37,7 @@ enum class AccessorKind : std::uint8_t {
   WeakrefTarget,
   TakenFrom,
   NextNumber,
+  ThreadDict,
 };
 
 // A key of a dict, or a name, with its hash.

@@ -22,6 +22,7 @@ import torch.fx
 from torch.fx.graph import CodeGen
 from torch.fx.node import _get_qualified_name, map_aggregate, map_arg
 
+from . import _C
 from .exc import InvalidInput
 
 _MISSING = object()
@@ -37,6 +38,7 @@ READ: dict[str, Callable[[Any, Any], Any]] = {
     "c_attr": getattr,
     "cell_contents": lambda value, _: value.cell_contents,
     "weakref_target": lambda value, _: value(),
+    "thread_dict": lambda value, _: _C.thread_dict(value),
 }
 """Accessors of guards, by name."""
 

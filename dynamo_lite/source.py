@@ -144,7 +144,7 @@ def _const_name(source: Source) -> str:
 def _item_name(source: Source) -> str:
     parent = source.parent
     assert parent is not None
-    if parent.kind == "instance_dict":
+    if parent.kind in ("instance_dict", "thread_dict"):
         return f"{parent.parent}.{source.arg}"
     if parent.kind == "globals" or parent.kind == "builtins":
         return str(source.arg)
@@ -181,4 +181,5 @@ _NAMES: dict[str, Callable[[Source], str]] = {
     "cell_contents": _cell_name,
     "made": lambda s: f"<tensor {s.arg} made inside>",
     "weakref_target": lambda s: f"{s.parent}()",
+    "thread_dict": lambda s: f"{s.parent}.__dict__",
 }

@@ -370,7 +370,7 @@ def object_setattr(tx: Any, obj: Any, name: str, value: VariableTracker) -> None
         _guard_class_has(tx, cls, name, raw)
     if not cls.__dictoffset__:
         problem = f"object has no attribute {name!r}" if raw is MISSING else f"object attribute {name!r} is read-only"
-        tx.raise_error(AttributeError, f"{cls.__name__!r} {problem}")
+        tx.raise_error(AttributeError, f"{type_name(cls)!r} {problem}")
     obj.instance_set(tx, name, value)
 
 
@@ -394,7 +394,7 @@ def object_delattr(tx: Any, obj: Any, name: str) -> None:
         present = obj.instance_get(tx, name)
     if present is None:
         in_slot = issubclass(type(raw), types.MemberDescriptorType)
-        tx.raise_error(AttributeError, name if in_slot else f"{cls.__name__!r} object has no attribute {name!r}")
+        tx.raise_error(AttributeError, name if in_slot else f"{type_name(cls)!r} object has no attribute {name!r}")
     obj.instance_delete(tx, name)
 
 

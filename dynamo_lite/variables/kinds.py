@@ -41,6 +41,7 @@ from . import (
     tensor,
     tensor_hooks,
     tensor_subclass,
+    thread_local,
     torch_api,
     transforms,
     user_object,

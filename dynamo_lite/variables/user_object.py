@@ -228,17 +228,25 @@ class UserObjectVariable(VariableTracker):
 
     # -- the instance's own attributes -----------------------------------------------------------------------------
 
+    def real_namespace(self) -> dict[str, Any] | None:
+        """The real object's ``__dict__``."""
+        return instance_dict(self.value)
+
+    def own_place(self, name: str) -> Source | None:
+        """Where the real object has an attribute of its own; None, which is guarded: it has none of that name."""
+        assert self.source is not None
+        if name in (self.real_namespace() or ()):
+            return self.source.instance_item(name)
+        self.source.check("lacks_instance_dict_item", name)
+        return None
+
     def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
         if name in self.attrs:
             return self.attrs[name]
         if self.value is None:
             return None
-        assert self.source is not None
-        namespace = instance_dict(self.value)
-        if namespace is None or name not in namespace:
-            self.source.check("lacks_instance_dict_item", name)
-            return None
-        return LazyVariable(tx.attempt, namespace[name], self.source.instance_item(name))
+        place, namespace = self.own_place(name), self.real_namespace()
+        return None if place is None or namespace is None else LazyVariable(tx.attempt, namespace[name], place)
 
     def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
         if name == "__dict__":
@@ -260,7 +268,7 @@ class UserObjectVariable(VariableTracker):
         """The real object's attribute is written or deleted."""
         if self.value is None or name in self.attrs:
             return
-        namespace, raw = instance_dict(self.value), class_lookup(self.cls, name)
+        namespace, raw = self.real_namespace(), class_lookup(self.cls, name)
         if namespace is not None and name in namespace:
             tx.effects.let_go([namespace[name]])
         elif issubclass(type(raw), types.MemberDescriptorType) and slot_is_bound(raw, self.value):
@@ -289,18 +297,14 @@ class UserObjectVariable(VariableTracker):
             place, bound = self.source.child("slot", raw), slot_is_bound(raw, self.value)
             place.expect() if bound else place.check("unbound")
             return bound
-        if name in (instance_dict(self.value) or ()):
-            self.source.instance_item(name)
-            return True
-        self.source.check("lacks_instance_dict_item", name)
-        return False
+        return self.own_place(name) is not None
 
     def namespace(self, tx: Any) -> DictVariable:
         """A copy of ``__dict__`` with its keys guarded."""
         items: dict[Any, VariableTracker] = {}
         if self.value is not None:
             assert self.source is not None
-            real = instance_dict(self.value)
+            real = self.real_namespace()
             if real is None:
                 unsupported(UnsupportedAttribute(self.describe(), "__dict__"))
             items = wrap_dict_items(tx.attempt, real, self.source.child("instance_dict"))[0]

@@ -1,0 +1,172 @@
+"""Objects of ``threading.local``: each thread has attributes of its own."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import dynamo_lite as dl
+from equality import Pairing
+from programs import Recorder, tensor
+from table import Table
+
+programs = Table()
+STATE = threading.local()
+STATE.scale = 2
+UNTOUCHED = threading.local()
+
+
+class Depth(threading.local):
+    kind = "depth"
+
+    def __init__(self, depth=0):
+        self.depth = depth
+
+    @property
+    def twice(self):
+        return self.depth * 2
+
+    @twice.setter
+    def twice(self, value):
+        self.depth = value // 2
+
+
+DEPTH = Depth(3)
+
+
+class Deeper:
+    def __enter__(self):
+        self.before = DEPTH.depth
+        DEPTH.depth = 50
+
+    def __exit__(self, *error):
+        DEPTH.depth = self.before
+
+
+@programs(tensor(2))
+def what_is_there_is_read(x):
+    return x + STATE.scale, hasattr(STATE, "other"), getattr(STATE, "other", 5)
+
+
+@programs(tensor(2))
+def attributes_are_written_and_deleted(x):
+    before = STATE.scale
+    STATE.scale = 5
+    y = x * STATE.scale
+    STATE.scale = before
+    STATE.other = x + 1
+    z = STATE.other * 2
+    del STATE.other
+    return y, z, STATE.scale, hasattr(STATE, "other")
+
+
+@programs(tensor(2))
+def what_a_class_derived(x):
+    DEPTH.depth += 1
+    try:
+        return x * DEPTH.depth, DEPTH.twice, DEPTH.kind
+    finally:
+        DEPTH.depth -= 1
+
+
+@programs(tensor(2))
+def a_property_of_it(x):
+    DEPTH.twice = 10
+    y = x * DEPTH.depth
+    DEPTH.depth = 3
+    return y
+
+
+@programs(tensor(2))
+def a_context_that_writes_it(x):
+    with Deeper():
+        y = x * DEPTH.depth
+    return y + DEPTH.depth
+
+
+@programs(tensor(2), graphs=(0, 2))
+def one_that_this_thread_did_not_touch(x):
+    return x + hasattr(UNTOUCHED, "anything")
+
+
+@programs(tensor(2), graphs=1, breaks=(0, 3), cut=False)
+def what_it_has_not(x):
+    texts = []
+    for call in (
+        lambda: STATE.nothing,
+        lambda: delattr(STATE, "nothing"),
+        lambda: DEPTH.nothing,
+        lambda: setattr(STATE, "__dict__", {}),
+    ):
+        try:
+            call()
+        except AttributeError as error:
+            texts.append(str(error))
+    return x + 1, texts
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_threading(case):
+    case.run()
+
+
+def test_it_is_seen_after_the_call():
+    def fn(x, value):
+        STATE.scale = value
+        STATE.kept = x * 2
+        return x + 1
+
+    def program(x, value):
+        result = fn(x, value)
+        return result, STATE.scale, STATE.kept
+
+    recorder = Recorder()
+    compiled = dl.compile(fn, backend=recorder)
+    for value in (7, 8, 7):
+        eager = program(tensor(2), value)
+        assert (compiled(tensor(2), value) == eager[0]).all()
+        Pairing().compare(eager[1:], (STATE.scale, STATE.kept), "state")
+    STATE.scale = 2
+    del STATE.kept
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_each_thread_has_its_own(first):
+    """Of a thread that begins its own inside of the compiled code, and one that has it already."""
+    begun = []
+
+    class Begun(threading.local):
+        def __init__(self):
+            begun.append(threading.current_thread().name)
+            self.n = len(begun)
+
+    state = Begun()
+
+    def fn(x):
+        state.n += 10
+        return x * state.n, state.n
+
+    compiled, results, errors = dl.compile(fn, backend="eager"), [], []
+
+    def run(times):
+        try:
+            if not first:
+                state.n = 5
+            for _ in range(times):
+                results.append(compiled(tensor(2)))
+        except Exception as error:
+            errors.append(error)
+
+    run(2)
+    for _ in range(2):
+        thread = threading.Thread(target=run, args=(3,))
+        thread.start()
+        thread.join()
+    run(1)
+    begins = [1, 2, 3] if first else [5, 5, 5]
+    wanted = [begins[0] + 10, begins[0] + 20]
+    wanted += [begin + 10 * step for begin in begins[1:] for step in (1, 2, 3)]
+    wanted += [begins[0] + 30] if first else [15]
+    assert not errors and [n for _, n in results] == wanted and len(begun) == 3
+    assert all((result == tensor(2) * n).all() for result, n in results)
