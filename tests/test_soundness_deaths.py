@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import weakref
 
 import pytest
@@ -213,6 +215,65 @@ def what_a_container_holds_that_was_found(x):
     x = x + len(LOG)
     Holder.items = None
     return x + len(LOG), list(LOG), each
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def defaults_of_functions_have_it(x):
+    x = begin(x)
+    functions = [lambda one=Dies(at): one.n for at in range(2)]  # noqa: B008
+    x = x + functions[0]() + functions[1]()
+    functions.pop()
+    x = x + len(LOG)
+    functions.clear()
+    return x + len(LOG), list(LOG)
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def a_partial_has_it(x):
+    x = begin(x)
+    scale = functools.partial(lambda one, v: v * one.n, Dies(2))
+    x = scale(x) + len(LOG)
+    scale = None
+    return x + len(LOG), list(LOG), scale
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def a_generator_in_a_block_had_it(x):
+    @contextlib.contextmanager
+    def holding(one):
+        yield one
+
+    x = begin(x)
+    with holding(Dies(1)) as one:
+        x = x * one.n
+    x = x + len(LOG)
+    one = None
+    return x + len(LOG), list(LOG), one
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def a_loop_until_the_end(x):
+    x = begin(x)
+    one, at = Dies(0), 0
+    while at < 3:
+        one, at = Dies(at), at + 1
+        x = x + len(LOG)
+    else:
+        one = None
+    return x + len(LOG), list(LOG), one
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def a_cell_is_written_by_a_callee(x):
+    x = begin(x)
+    one = Dies(1)
+
+    def write():
+        nonlocal one
+        one = Dies(2)
+        return len(LOG)
+
+    return x + write() + len(LOG), list(LOG), one.n
 
 
 @pytest.mark.parametrize("case", programs.parameters())

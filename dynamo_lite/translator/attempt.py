@@ -183,6 +183,7 @@ class Attempt:
         self.graph.symbols.close()
         self.effects.close()
         self.guards.close()
+        del self.shapes  # it has the frame's variables
 
     def _next_pause(self) -> int:
         settles = self.settlings.first_after(self.steps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import types
 import weakref
@@ -57,6 +58,10 @@ def _held_by(value: Any) -> Iterable[Any]:
         return gc.get_referents(value)  # looking at a frame's variables as a dict would keep them
     if issubclass(kind, BaseException):
         return (_TRACEBACK(value), _CAUSE(value), _CONTEXT(value), *_FIELDS(value).values(), *_ARGS(value))
+    if kind is types.FunctionType:
+        return (value.__defaults__, value.__kwdefaults__, value.__closure__)
+    if any(kind is each for each in (types.MethodType, types.CellType, functools.partial)):
+        return gc.get_referents(value)
     if not is_heap_type(kind) or issubclass(kind, (type, torch.Tensor, torch.nn.Module)):
         return ()
     if type(class_lookup(kind, "__dict__")) is not types.GetSetDescriptorType:
