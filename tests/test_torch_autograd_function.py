@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
+from torch.autograd import forward_ad
 from torch.autograd.function import once_differentiable
 
+import dynamo_lite as dl
 from programs import check, tensor
 
 
@@ -392,3 +395,75 @@ def test_one_tensor_as_several_arguments():
     check(twice, *given, backward=True, graphs=None)
     check(unseen, *given)
     check(twice, *map(torch.Tensor.detach, given))
+
+
+class Bounded(torch.autograd.Function):
+    """Its rules for batches and dual numbers are not what its forward and backward give."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x.tanh().clamp(-0.9, 0.9)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(output)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        (output,) = ctx.saved_tensors
+        return grads[0] * (1 - output.pow(2)) * 3
+
+
+class BoundedInBatches(Bounded):
+    generate_vmap_rule = False
+
+    @staticmethod
+    def vmap(info, dims, x):
+        return x.tanh() * 100, dims[0]
+
+
+class BoundedWithTangents(Bounded):
+    generate_vmap_rule = False
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (output,) = ctx.saved_tensors
+        return tangent * (1 - output * output) * 7
+
+
+@pytest.mark.parametrize("function", [Bounded, BoundedInBatches])
+def test_rules_for_batches(function):
+    def fn(x):
+        return function.apply(x * 2) + 1
+
+    check(fn, leaf(3), graphs=1, breaks=0, backward=True, others=[(tensor(3),)])
+
+    def batched(x):
+        return torch.func.vmap(fn)(x), torch.func.vmap(torch.func.grad(fn))(x)
+
+    check(batched, tensor(3), graphs=None, breaks=None)
+    compiled = dl.compile(fn, backend="eager")
+    assert torch.equal(torch.func.vmap(compiled)(tensor(3)), torch.func.vmap(fn)(tensor(3)))
+
+
+def test_rule_for_dual_numbers():
+    def fn(x):
+        return BoundedWithTangents.apply(x * 2) + 1
+
+    def tangent(x, of):
+        with forward_ad.dual_level():
+            return forward_ad.unpack_dual(of(forward_ad.make_dual(x, torch.ones_like(x)))).tangent
+
+    check(fn, leaf(3), graphs=None, breaks=None, backward=True)
+    check(lambda x: tangent(x, fn), tensor(3), graphs=None, breaks=None)
+    compiled = dl.compile(fn, backend="eager")
+    x = tensor(3)
+    assert torch.equal(compiled(x), fn(x))
+    assert torch.equal(tangent(x, compiled), tangent(x, fn))
