@@ -20,6 +20,51 @@ def net():
 # -- .data = -----------------------------------------------------------------------------------------------------------
 
 
+def test_data_are_changed_in_their_place_and_put_back():
+    """``x.data -= y`` writes to ``.data``, and then to the attribute."""
+
+    def fn(m, x):
+        for p in m.parameters():
+            p.data -= 0.1 * p.data.sign()
+        y = m(x)
+        for p in m.parameters():
+            p.data *= 2
+        return y, m(x), [p.data.sum() for p in m.parameters()]
+
+    check(fn, net(), tensor(2, 3), backward=True, fullgraph=True)
+
+
+def test_data_are_changed_by_what_has_a_history():
+    def fn(m, scale, x):
+        m[0].weight.data += scale * x.sum()
+        before = m[0].weight.data
+        m[0].weight.data = before
+        return m(x), m[0].weight.requires_grad
+
+    check(fn, net(), tensor(4, 3, grad=True), tensor(2, 3), backward=True, graphs=1)
+
+
+def test_data_of_results_and_of_inputs():
+    def fn(x, w):
+        y = x * 2
+        y.data += w
+        x.data *= 3
+        x.data = x.data.view(2, 2)
+        return y, x + 1
+
+    check(fn, tensor(2, 2), tensor(2, 2), graphs=1, breaks=0)
+
+
+@pytest.mark.parametrize("other", [torch.t, torch.conj, torch.Tensor.flatten, torch.clone, lambda x: x[:1], torch.imag])
+def test_data_that_are_not_quite_its_own(other):
+    def fn(x):
+        y = x * 2
+        x.data = other(x.data)
+        return x + 1, y
+
+    check(fn, tensor(2, 2).to(torch.complex64), graphs=None, breaks=None)
+
+
 def test_data_are_replaced_before_the_forward():
     def fn(m, x):
         m[0].weight.data = m[0].weight.data * 0.5

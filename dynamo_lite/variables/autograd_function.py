@@ -91,18 +91,21 @@ def apply(tx: Any, cls: VariableTracker, *args: VariableTracker, **kwargs: Varia
     tensors = list(dict.fromkeys(arg for arg in args if isinstance(arg, TensorVariable)))
     differentiable = [each for each in tensors if each.fake.requires_grad and torch.is_grad_enabled()]
     summed = any(args.count(each) > 1 for each in differentiable)  # the gradients of one tensor would be
-    if kwargs or torch._C._are_functorch_transforms_active() or not _is_plain(value) or summed:
+    plain = _is_plain(value, transformed=bool(tx.graph.bodies))
+    if kwargs or torch._C._are_functorch_transforms_active() or not plain or summed:
         unsupported(UnknownCall(f"{value.__qualname__}.apply", "only the ordinary ways to use a Function are traced"))
     leaves(tx, TupleVariable(list(tensors)))
     needs = [isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in args]
     return _Application(tx, value, list(args), tensors, FunctionContext(needs)).run()
 
 
-def _is_plain(cls: type[torch.autograd.Function]) -> bool:
+def _is_plain(cls: type[torch.autograd.Function], transformed: bool) -> bool:
+    """``transformed``: it may be called under ``vmap``, for which it may have rules. For dual numbers, which any call
+    may bring, it may have one too."""
     static = all(isinstance(class_lookup(cls, name), staticmethod) for name in ("forward", "backward"))
+    rules = ("vjp", "jvp", "vmap", "generate_vmap_rule") if transformed else ("vjp", "jvp")
     base = torch.autograd.Function
-    own = any(class_lookup(cls, name) is not class_lookup(base, name) for name in ("vjp", "vmap", "generate_vmap_rule"))
-    return static and not own
+    return static and all(class_lookup(cls, name) is class_lookup(base, name) for name in rules)
 
 
 class _Application:

@@ -436,11 +436,25 @@ def _set_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) -> None:
 
 def _set_data(tx: Any, tensor: TensorVariable, value: VariableTracker) -> None:
     """``tensor.data = value``."""
-    if value is tensor:
+    if value is tensor or isinstance(value, TensorVariable) and _is_data_of(tx, tensor, value):
         return  # its data is what it was
     may_be = tensor in tx.attempt.made_before or _is_found_leaf(tx, tensor)
     if not may_be or not isinstance(value, TensorVariable) or not replaces_data(tx, tensor, value, tensor.cls):
         unsupported(UnsupportedAttribute(tensor.describe(), "data", "its new data have other owners"))
+
+
+def _is_data_of(tx: Any, tensor: TensorVariable, value: TensorVariable) -> bool:
+    """Whether a tensor has these data already, as where ``x.data += y`` puts back what it changed in its place."""
+    fakes = (tensor.fake, value.fake)
+    if tx.graph.bodies or any(each.layout is not torch.strided or each.is_inference() for each in fakes):
+        return False
+    if tensor.asks or value.asks or any(map(tx.graph.is_parted, fakes)):
+        return False
+    one, other = (
+        (each.untyped_storage()._cdata, each.dtype, each.is_conj(), each.is_neg(), each.storage_offset(), each.stride())
+        for each in fakes
+    )
+    return one == other and tensor.fake.shape == value.fake.shape
 
 
 def _set_requires_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) -> VariableTracker:
