@@ -39,6 +39,7 @@ from . import (
     symbol_indices,
     symbolic,
     tensor,
+    tensor_history,
     tensor_hooks,
     tensor_subclass,
     thread_local,

@@ -45,10 +45,10 @@ from .by_mode import AskedVariable, by_mode, by_parts, without_mode
 from .constant import CONSTANT_TYPES, ConstantVariable
 from .data_failures import check_cast, check_failure, check_overlap, check_write, may_fail
 from .defaults import dtype_to_say
-from .fake_calls import compute, on_fakes, operator_name
+from .fake_calls import on_fakes, operator_name
 from .late_text import text_of_tensor
 from .operator_warnings import run_heard
-from .registry import ask, ask_mode, become_made, replaces_data, to_array
+from .registry import ask, ask_mode, become_made, to_array
 from .sequence import (
     ListVariable,
     NamedTupleVariable,
@@ -157,7 +157,7 @@ class TensorVariable(AskedVariable):
             return tx.make(getattr(self.fake, name))
         if name in COMPUTED:
             return record(tx, "call_function", getattr, [self, ConstantVariable(name)], {})
-        special = _ATTRIBUTES.get(name)
+        special = ATTRIBUTES.get(name)
         if special is not None:
             return special(tx, self)
         own = self._instance_attribute(tx, name)
@@ -245,29 +245,26 @@ class TensorVariable(AskedVariable):
     @without_mode
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
         value = value.realize()
-        if name == "grad":
-            _set_grad(tx, self, value)
-        elif name == "requires_grad":
-            _set_requires_grad(tx, self, value)
-        elif name == "data":
-            _set_data(tx, self, value)
+        setter = SETTERS.get(name)
+        if setter is not None:
+            setter(tx, self, value)
         elif class_lookup(self.cls, name) is MISSING and class_lookup(self.cls, "__setattr__") is object.__setattr__:
             guard_class_lacks(tx, self.cls, name)
-            self._write(tx, name, value)
+            self.write(tx, name, value)
         else:
             unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
 
     @without_mode
     def delattr(self, tx: Any, name: str) -> None:
         if name == "grad":
-            _set_grad(tx, self, ConstantVariable(None))
+            SETTERS[name](tx, self, ConstantVariable(None))
         elif self._instance_attribute(tx, name) is not None:
             self._real_attribute(tx, name)  # guards whether there is one to be deleted
-            self._write(tx, name, None)
+            self.write(tx, name, None)
         else:
             unsupported(UnsupportedAttribute(self.describe(), name, "deleting it is not modelled"))
 
-    def _write(self, tx: Any, name: str, value: VariableTracker | None) -> None:
+    def write(self, tx: Any, name: str, value: VariableTracker | None) -> None:
         tx.effects.decorate(self)
         self.attrs[name] = value
 
@@ -409,123 +406,12 @@ class TensorMethod(VariableTracker):
         cg.load_attr(self.name)
 
 
-def _grad(tx: Any, tensor: TensorVariable) -> VariableTracker:
-    if "grad" in tensor.attrs:
-        return tensor.attrs["grad"]  # type: ignore[return-value]
-    if tensor.source is not None and tensor.value is not None and tensor.value.is_leaf:
-        return tx.attempt.wrap(tensor.value.grad, tensor.source.child("c_attr", "grad"))
-    if tensor.source is None and (not tensor.fake.requires_grad or _asked_leaf(tensor.fake)):
-        return ConstantVariable(None)
-    unsupported(UnsupportedAttribute(tensor.describe(), "grad"))
-
-
-def _set_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) -> None:
-    """``tensor.grad = value``: replayed after the graph. What doesn't fit is refused by CPython."""
-    made_without = tensor.source is None and not tensor.fake.requires_grad and not tx.graph.bodies
-    if not made_without and (tensor.value is None or not tensor.value.is_leaf):
-        unsupported(UnsupportedAttribute(tensor.describe(), "grad", "writing it is modelled for leaves alone"))
-    _is_leaf(tx, tensor)
-    if isinstance(value, TensorVariable):
-        fits = value.fake.shape == tensor.fake.shape and value.fake.dtype is tensor.fake.dtype
-        if not fits or value.fake.device != tensor.fake.device or value is tensor:
-            unsupported(UnsupportedAttribute(tensor.describe(), "grad", f"{value.describe()} does not fit"))
-    elif not tx.is_none(value):
-        unsupported(UnsupportedAttribute(tensor.describe(), "grad", f"{value.describe()} does not fit"))
-    tensor._write(tx, "grad", value)
-
-
-def _set_data(tx: Any, tensor: TensorVariable, value: VariableTracker) -> None:
-    """``tensor.data = value``."""
-    if value is tensor or isinstance(value, TensorVariable) and _is_data_of(tx, tensor, value):
-        return  # its data is what it was
-    may_be = tensor in tx.attempt.made_before or _is_found_leaf(tx, tensor)
-    if not may_be or not isinstance(value, TensorVariable) or not replaces_data(tx, tensor, value, tensor.cls):
-        unsupported(UnsupportedAttribute(tensor.describe(), "data", "its new data have other owners"))
-
-
-def _is_data_of(tx: Any, tensor: TensorVariable, value: TensorVariable) -> bool:
-    """Whether a tensor has these data already, as where ``x.data += y`` puts back what it changed in its place."""
-    fakes = (tensor.fake, value.fake)
-    if tx.graph.bodies or any(each.layout is not torch.strided or each.is_inference() for each in fakes):
-        return False
-    if tensor.asks or value.asks or any(map(tx.graph.is_parted, fakes)):
-        return False
-    one, other = (
-        (each.untyped_storage()._cdata, each.dtype, each.is_conj(), each.is_neg(), each.storage_offset(), each.stride())
-        for each in fakes
-    )
-    return one == other and tensor.fake.shape == value.fake.shape
-
-
-def _set_requires_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) -> VariableTracker:
-    """Where it is what it was already, or the tensor was made inside; else the tensor object changes."""
-    wanted = tx.truth(value)
-    made = tensor.source is None and tensor not in tx.attempt.made_before
-    if wanted and made and _becomes_leaf(tensor.fake):
-        if not become_made(tx, tensor):
-            tensor.fake.requires_grad_()
-            tensor.node = tx.graph.call("call_method", "requires_grad_", (tensor.node,), {}, tensor.fake)
-            tx.attempt.leaves_made[tensor] = tx.attempt.root_step
-        return tensor
-    if wanted is tensor.fake.requires_grad:
-        return tensor
-    if wanted and tensor.thawed is not None:
-        (tensor.node, tensor.fake), tensor.thawed = tensor.thawed, None
-    elif wanted or not (tensor in tx.attempt.made_before or _is_found_leaf(tx, tensor)):
-        unsupported(UnsupportedAttribute(tensor.describe(), "requires_grad", "it changes the tensor object"))
-    else:
-        tensor.thawed = tensor.node, tensor.fake
-        tensor.fake = tensor.fake.detach()
-        tensor.node = tx.graph.call("call_method", "detach", (tensor.node,), {}, tensor.fake)
-        tx.attempt.fakes[id(tensor.fake)] = tensor
-    tensor._write(tx, "requires_grad", ConstantVariable(wanted))
-    return tensor
-
-
-def _is_found_leaf(tx: Any, tensor: TensorVariable) -> bool:
-    return tensor.source is not None and not tensor.asks and bool(_is_leaf(tx, tensor).as_constant())
-
-
-def _becomes_leaf(fake: torch.Tensor) -> bool:
-    return _asked_leaf(fake) and not fake.requires_grad and not fake.is_inference() and fake.is_floating_point()
-
-
-def _asked_leaf(fake: torch.Tensor) -> bool:
-    """Torch refuses to say it of views that were made without gradients and written to since."""
-    return compute("call_function", getattr, [fake, "is_leaf"], {})  # type: ignore[no-any-return]
-
-
-def _detach_(tx: Any, tensor: TensorVariable) -> VariableTracker:
-    if tx.graph.bodies or tensor.asks:
-        unsupported(UnsupportedAttribute(tensor.describe(), "detach_", "it changes the tensor object"))
-    compute("call_method", "detach_", [tensor.fake], {})
-    tensor.node = tx.graph.call("call_method", "detach_", (tensor.node,), {}, tensor.fake)
-    return tensor
-
-
-def _requires_grad_(tx: Any, tensor: TensorVariable, requires_grad: VariableTracker | None = None) -> VariableTracker:
-    return _set_requires_grad(tx, tensor, requires_grad or ConstantVariable(True))
-
-
-def _is_leaf(tx: Any, tensor: TensorVariable) -> VariableTracker:
-    if tensor.source is None or not tensor.fake.requires_grad:
-        return ConstantVariable(_asked_leaf(tensor.fake))
-    return tx.attempt.wrap(tensor.value.is_leaf, tensor.source.child("c_attr", "is_leaf"))
-
-
-def _grad_fn(tx: Any, tensor: TensorVariable) -> VariableTracker:
-    if _is_leaf(tx, tensor).as_constant():
-        return ConstantVariable(None)
-    unsupported(UnsupportedAttribute(tensor.describe(), "grad_fn"))
-
-
-_ATTRIBUTES: dict[str, Any] = {
-    "grad": _grad,
-    "is_leaf": _is_leaf,
-    "grad_fn": _grad_fn,
+ATTRIBUTES: dict[str, Any] = {
     "nbytes": lambda tx, tensor: tx.make(tensor.fake.numel() * tensor.fake.itemsize),
     "__class__": lambda tx, tensor: tx.make(tensor.cls),
 }
+SETTERS: dict[str, Any] = {}
+"""Of attributes in C."""
 
 
 def _size(tx: Any, tensor: TensorVariable, dim: VariableTracker | None = None) -> VariableTracker:
@@ -560,8 +446,6 @@ METHODS: dict[str, Any] = {
     "type": _type,
     "new": _new,
     "storage_offset": _storage_offset,
-    "requires_grad_": _requires_grad_,
-    "detach_": _detach_,
     "size": _size,
     "dim": lambda tx, tensor: ConstantVariable(tensor.fake.dim()),
     "__len__": lambda tx, tensor: tx.length(tensor),
