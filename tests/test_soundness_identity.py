@@ -265,6 +265,35 @@ def test_identity_numbers_put_into_a_table():
     check(fn, tensor(2), watch=["TABLE"], recompiles=True)
 
 
+PAIRS = {(id(LAYER), "weight"): 5, ((id(OTHER), 1), None): 7}
+
+
+def test_identity_numbers_within_tuples():
+    def fn(x):
+        found = PAIRS[id(LAYER), "weight"], PAIRS.get((id(LAYER), "bias")), ((id(OTHER), 1), None) in PAIRS
+        PAIRS[id(OTHER), "weight"] = PAIRS.pop((id(OTHER), "weight"), 0) + 1
+        return x + found[0], found, (id(LAYER), 2) == (id(LAYER), 2), {(id(LAYER), 1): 3}[id(LAYER), 1]
+
+    check(fn, tensor(2), watch=["PAIRS"], recompiles=True)
+
+
+def test_parametrizations_kept_in_a_cache():
+    class Symmetric(torch.nn.Module):
+        def forward(self, weight):
+            return weight.triu() + weight.triu(1).T
+
+    parametrize = torch.nn.utils.parametrize
+    layer = torch.nn.Linear(2, 2)
+    parametrize.register_parametrization(layer, "weight", Symmetric())
+    recorder = Recorder()
+    compiled = dl.compile(lambda x: layer(layer(x)), backend=recorder)
+    for _ in range(3):
+        with parametrize.cached():
+            x = tensor(2, 2, grad=True)
+            assert torch.equal(compiled(compiled(x)), layer(layer(layer(layer(x)))))
+    assert len(recorder.graphs) == 2 and dl.counters.graph_breaks == 0
+
+
 def test_identity_numbers_of_arguments_beside_numbers():
     def fn(x):
         return x + 1 if id(x) in TABLE else x - 1

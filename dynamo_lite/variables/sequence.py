@@ -192,6 +192,12 @@ class TupleVariable(SequenceVariable):
     def key(self) -> Any:
         return tuple(item.realize().key() for item in self.items)
 
+    def number_as_key(self, tx: Any) -> VariableTracker | None:
+        numbers = [item.realize().number_as_key(tx) for item in self.items]
+        if all(number is None for number in numbers):
+            return None
+        return TupleVariable([item if number is None else number for item, number in zip(self.items, numbers)])
+
     def guard_key(self, tx: Any) -> None:
         for item in self.items:
             item.realize().guard_key(tx)
