@@ -11,9 +11,10 @@ import torch
 from .base import Args, Kwargs, VariableTracker
 from .constant import ConstantVariable
 from .number_arguments import converted, fits, float_as_tensor, float_beside, is_differentiated
+from .rewriting import takes_floats
 from .sequence import ListVariable, TupleVariable
 from .symbolic import SymbolicFloat
-from .tensor import TensorVariable, record, takes_floats
+from .tensor import TensorVariable, record
 
 
 def _factor(tx: Any, number: VariableTracker, tensors: Args) -> VariableTracker | None:

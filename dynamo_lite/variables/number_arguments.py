@@ -14,10 +14,11 @@ import torch
 from .base import Args, Kwargs, VariableTracker
 from .constant import ConstantVariable
 from .registry import models_raw
+from .rewriting import rewrites, takes_floats
 from .sequence import ListVariable, TupleVariable
 from .symbolic import ShapeNumber, SymbolicFloat, SymbolicNumber
 from .symbols import BINARY, COMPARE, INPLACE, SWAPPED
-from .tensor import TensorVariable, record, result, rewrites, takes_floats
+from .tensor import TensorVariable, record, result
 from .torch_api import call_operator
 
 

@@ -12,9 +12,10 @@ from ..shapes import symbolic_shapes
 from .base import Args, Kwargs, VariableTracker, unsupported
 from .constant import ConstantVariable
 from .data_failures import check_failure
+from .rewriting import rewrites
 from .sequence import ListVariable, SliceVariable, TupleVariable
 from .symbolic import SymbolicNumber
-from .tensor import TensorVariable, record, rewrites
+from .tensor import TensorVariable, record
 
 
 def _is_symbol(part: VariableTracker) -> bool:

@@ -49,6 +49,7 @@ from .fake_calls import on_fakes, operator_name
 from .late_text import text_of_tensor
 from .operator_warnings import run_heard
 from .registry import ask, ask_mode, become_made, to_array
+from .rewriting import by_rules
 from .sequence import (
     ListVariable,
     NamedTupleVariable,
@@ -56,7 +57,6 @@ from .sequence import (
     TupleVariable,
     is_namedtuple_class,
 )
-from .symbolic import SymbolicFloat
 from .symbols import BINARY, COMPARE, INPLACE
 from .written import OPERATORS, check_written, said_to_be_written, tensors_in, version
 
@@ -513,60 +513,12 @@ def _item(tx: Any, node: Any, index: int, fake: Any) -> VariableTracker:
     return tx.make(fake)
 
 
-Rewrite = Callable[[Any, str, Args, Kwargs], "VariableTracker | None"]
-_REWRITES: dict[str, Rewrite] = {}
-
-
-def rewrites(*names: str) -> Callable[[Rewrite], Rewrite]:
-    """Register by which other operators these are recorded, where the rule doesn't return None."""
-
-    def register(fn: Rewrite) -> Rewrite:
-        for name in names:
-            _REWRITES[name] = fn
-        return fn
-
-    return register
-
-
-Takes = Callable[[Any, Any, Args, Kwargs], "VariableTracker | None"]
-_TAKE_FLOATS: dict[Any, list[Takes]] = {}
-
-
-def takes_floats(*targets: Any) -> Callable[[Takes], Takes]:
-    """Register by what these are recorded (functions, and methods by their names) where a number that they are given is
-    a float which may differ from call to call, and where the rule doesn't return None: if none does anything else, the
-    float is settled."""
-
-    def register(fn: Takes) -> Takes:
-        for target in targets:
-            _TAKE_FLOATS.setdefault(target, []).append(fn)
-        return fn
-
-    return register
-
-
-def _with_floats(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-    rules = _TAKE_FLOATS.get(target) if isinstance(target, (str, *_FUNCTION_TYPES)) else None
-    if rules is None or not any(isinstance(each.realize(), SymbolicFloat) for each in (*args, *kwargs.values())):
-        return None
-    known = [arg.realize() for arg in args]
-    return next((found for rule in rules if (found := rule(tx, target, known, kwargs)) is not None), None)
-
-
-_FUNCTION_TYPES = (types.BuiltinFunctionType, types.FunctionType, types.MethodDescriptorType)
-
-
 def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     """Put an operator into the graph, computing it on fakes. One that only states facts leaves no node."""
     name = target if kind == "call_method" else getattr(target, "__name__", "")
-    if tx.graph.symbols.has_floats:
-        taken = _with_floats(tx, target, args, kwargs)
-        if taken is not None:
-            return taken
-    if name in _REWRITES:
-        rewritten = _REWRITES[name](tx, name, args, kwargs)
-        if rewritten is not None:
-            return rewritten
+    rewritten = by_rules(tx, target, name, args, kwargs)
+    if rewritten is not None:
+        return rewritten
     if torch._C._len_torch_function_stack():
         kwargs = _with_device(target, kwargs)
     try:
