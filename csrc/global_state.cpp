@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/ThreadLocalState.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/AutogradState.h>
@@ -84,7 +85,7 @@ struct Facts {
   std::int8_t fp16_reduction = 0, bf16_reduction = 0;
   std::int8_t torch_function = 0;
   bool mkldnn_enabled = false, cudnn_enabled = false, cudnn_benchmark = false, cudnn_deterministic = false;
-  std::array<std::int8_t, 1> unused{};  // no padding: the bytes are compared
+  bool saved_hooks = false;  // the last of them, which leaves no padding: the bytes are compared
 
   bool operator==(const Facts& other) const noexcept { return std::memcmp(this, &other, sizeof(Facts)) == 0; }
 
@@ -112,12 +113,14 @@ DL_REVEAL(FunctionModes, at::impl::PythonTorchFunctionTLS, stack_);
 struct ThreadPlaces {
   const c10::AutogradState* autograd = nullptr;
   const at::impl::PythonTorchFunctionTLS* torch_function = nullptr;
+  const at::impl::SavedTensorDefaultHooksTLS* saved = nullptr;
 };
 
 const ThreadPlaces& thread_places() noexcept {
   static thread_local ThreadPlaces places __attribute__((tls_model("initial-exec")));
   if (!places.autograd) {
-    places = {&c10::AutogradState::get_tls_state(), &at::impl::PythonTorchFunctionTLS::get_state()};
+    places = {&c10::AutogradState::get_tls_state(), &at::impl::PythonTorchFunctionTLS::get_state(),
+              &at::SavedTensorDefaultHooks::get_tls_state()};
   }
   return places;
 }
@@ -140,6 +143,22 @@ void read_context(Facts& facts) noexcept {
   facts.bf16_reduction = static_cast<std::int8_t>(context.*revealed(Bf16Reduction{}));
 }
 
+// A function of the modules whose hooks nobody can tell from none, as frame.py has them.
+bool loses_nothing(PyObject* hook) noexcept {
+  PyObject* module = PyFunction_Check(hook) ? PyFunction_GET_MODULE(hook) : nullptr;
+  return module && PyUnicode_Check(module) &&
+         (PyUnicode_CompareWithASCIIString(module, "torch.autograd.graph") == 0 ||
+          PyUnicode_CompareWithASCIIString(module, "torch.utils.checkpoint") == 0);
+}
+
+// Whether hooks of the program's see what autograd saves: of compiled code another set of tensors than of eager's.
+bool sees_saved(const at::impl::SavedTensorDefaultHooksTLS& saved) noexcept {
+  if (saved.stack.empty()) return false;
+  const auto& [pack, unpack] = saved.stack.top();
+  const c10::impl::PyInterpreter* interpreter = getPyInterpreter();
+  return !loses_nothing(pack.ptr(interpreter)) || !loses_nothing(unpack.ptr(interpreter));
+}
+
 void read_thread(Facts& facts) noexcept {
   const ThreadPlaces& places = thread_places();
   const auto keys = c10::impl::tls_local_dispatch_key_set();
@@ -150,6 +169,7 @@ void read_thread(Facts& facts) noexcept {
   facts.forward_grad = places.autograd->get_fw_grad_mode();
   facts.torch_function = static_cast<std::int8_t>(places.torch_function->*revealed(FunctionState{}));
   facts.function_modes = static_cast<std::int64_t>((places.torch_function->*revealed(FunctionModes{})).size());
+  facts.saved_hooks = sees_saved(*places.saved);
   // A dispatch mode on the stack includes the key for Python, a transform the front key of its own.
   const bool has_modes = keys.included_.has(c10::DispatchKey::Python);
   facts.dispatch_modes = has_modes ? c10::impl::TorchDispatchModeTLS::stack_len() : 0;
@@ -205,6 +225,7 @@ const std::array kLines{
     DL_FACT("depth of the torch function mode stack", function_modes, show_number),
     DL_FACT("depth of the torch dispatch mode stack", dispatch_modes, show_number),
     DL_FACT("the stack of functorch's transforms", functorch, show_number),
+    DL_FACT("hooks on what autograd saves", saved_hooks, show_bool),
 };
 
 // Of these one difference is told only where there is no other: most of the above change them too.

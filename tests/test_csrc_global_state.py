@@ -73,6 +73,18 @@ def test_global_state_inside_functorch() -> None:
     assert vmap != grad and vmap != twice and vmap == again
 
 
+def test_global_state_knows_hooks_that_see_what_is_saved() -> None:
+    before = _C.GlobalState()
+    with torch.autograd.graph.saved_tensors_hooks(lambda saved: saved, lambda saved: saved):
+        assert before.difference(_C.GlobalState()) == "hooks on what autograd saves is on, was off"
+        with torch.autograd.graph.save_on_cpu():
+            assert before == _C.GlobalState()
+        assert before != _C.GlobalState()
+    with torch.autograd.graph.saved_tensors_hooks(len, len):
+        assert before != _C.GlobalState()
+    assert before == _C.GlobalState()
+
+
 def test_global_state_knows_which_modes_are_on_the_stack() -> None:
     class Mode(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

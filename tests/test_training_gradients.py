@@ -479,6 +479,22 @@ def test_hooks_on_what_autograd_saves():
     check_training(body, graphs=0)
 
 
+def test_hooks_around_what_was_compiled_without_them():
+    def body(wrap):
+        x, packed = leaf(3), []
+        fn = wrap(lambda x: (x.sin() + x.cos() * x.exp()).relu())
+        fn(x).sum().backward()
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda saved: packed.append(1) or saved.to(torch.bfloat16), lambda saved: saved.to(torch.float32)
+        ):
+            fn(x).sum().backward()
+        with torch.autograd.graph.save_on_cpu():
+            fn(x).sum().backward()
+        return x.grad, len(packed)
+
+    check_training(body, graphs=1)
+
+
 def test_what_autograd_saves_kept_elsewhere():
     def body(wrap):
         x, weight = leaf(3), leaf(3)
