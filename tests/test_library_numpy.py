@@ -507,6 +507,11 @@ def integers_are_divided(a, b):
     return a / 3, 2 / b, a / b, np.true_divide(b, 2.5), np.divide(a, b), np.cos(a / 3 * np.pi) ** 2, a / True
 
 
+@programs(tensor(2), graphs=None)
+def known_values_that_torch_takes_otherwise(x):
+    return x + 1, np.triu((2, 3), 1.5), np.tri(2, k=0.5)
+
+
 @pytest.mark.parametrize("case", programs.parameters())
 def test_numpy(case):
     case.run()
