@@ -276,6 +276,31 @@ def a_cell_is_written_by_a_callee(x):
     return x + write() + len(LOG), list(LOG), one.n
 
 
+@programs(tensor(2), graphs=None, recompiles=True)
+def a_weak_reference_does_not_hold_it(x):
+    x = begin(x)
+    one = Dies(1)
+    ref = weakref.ref(one)
+    x = x * ref().n + len(LOG)
+    one = None
+    return x + len(LOG), ref() is None, one
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def a_frame_that_is_over_does_not_hold_it(x):
+    def make(one):
+        n = one.n
+
+        def use():
+            return n
+
+        return use
+
+    x = begin(x)
+    use = make(Dies(1))
+    return x * use() + len(LOG), list(LOG)
+
+
 @pytest.mark.parametrize("case", programs.parameters())
 def test_deaths(case):
     case.run()

@@ -69,7 +69,6 @@ class Attempt:
         self._builtins: dict[str, LazyVariable] = {}
         self.innermost: Any = None
         """The translator that is at work."""
-        self.makers: list[Any] = []  # translators of frames that made cells, which know them
         self.steps = 0
         self.settlings = Settlings() if settlings is None else settlings
         self.pauses_at = self._next_pause()
@@ -101,9 +100,9 @@ class Attempt:
         self.has_handlers = False  # whether code that was traced has exception handlers
         self.told_compiling = False  # whether the program was told so, and may do something else than in eager
         self.initial_grad_mode = self.final_grad_mode = torch.is_grad_enabled()
-        self.has_subclasses = False
-        """Whether instances of classes with a ``__torch_function__`` are about."""
+        self.has_subclasses = False  # whether instances of classes with a ``__torch_function__`` are about
         self.mortals = Mortals()
+        self.makers: list[Any] = []  # frames that make cells, which refer to them
         self.unasked = 0  # how many parts of the program are under way in which torch does not ask classes
         self.addresses = KnownAddresses()
         self.raised_at: dict[VariableTracker, int] = {}  # exceptions of the program: the root's step that did it first
@@ -161,7 +160,7 @@ class Attempt:
         for each in (self.memo, self.fakes, self._scopes, self._builtins, self.raised_at):
             each.clear()
         self.innermost = None
-        for frame in (*self.makers, *(each.frame for each in self.generators)):
+        for frame in (*self.makers, *(generator.frame for generator in self.generators)):
             frame.close()
         self.makers.clear()
         self.generators.clear()

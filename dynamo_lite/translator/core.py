@@ -61,6 +61,8 @@ class InstructionTranslator(Operations, Holder):
         self.effects = attempt.effects
         self.code = code
         attempt.guards.constants.note_code(code)
+        if code.co_cellvars:
+            attempt.makers.append(self)
         self.own_cells: tuple[str, ...] = code.co_cellvars
         """Names of the cells that the program's code makes; a resume function is given them."""
         self.instructions = decode(code)

@@ -9,6 +9,7 @@ from typing import Any
 from ..side_effects import slots
 from ..variables.base import LazyVariable, VariableTracker
 from ..variables.deaths import is_seen_to_die
+from ..variables.weak_reference import WeakReferenceVariable
 
 
 class Holder:
@@ -50,6 +51,8 @@ class Mortals:
         return next((each for each in self._held if found.isdisjoint(_ids(each))), None)
 
 
+_HELD_BY_NOBODY = frozenset({"value", "maker"})
+"""Slots of trackers with the real object, and with the frame that made a cell, which may be over."""
 _SEQUENCES = frozenset(map(id, (list, tuple, deque)))
 _PLAIN = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
 
@@ -69,9 +72,9 @@ def _reached(holders: Iterable[Any]) -> set[int]:
         if isinstance(each, LazyVariable):
             found.update(_ids(each))
             waiting += [each.realize()] if each.realized else []
-        elif isinstance(each, VariableTracker):
+        elif isinstance(each, VariableTracker) and not isinstance(each, WeakReferenceVariable):
             found.add(id(getattr(each, "value", None)))
-            waiting += [value for name, value in slots(each) if name != "value"]
+            waiting += [value for name, value in slots(each) if name not in _HELD_BY_NOBODY]
         elif isinstance(each, Holder):
             waiting += each.held()
         elif type(each) is dict:

@@ -98,7 +98,6 @@ def delete_fast(tx: Any, instruction: Any) -> None:
 def make_cell(tx: Any, instruction: Any) -> None:
     name = instruction.argval
     tx.cells[name] = CellVariable(tx.locals.pop(name, None), maker=(tx, name))
-    tx.attempt.makers.append(tx)
 
 
 @opcode("LOAD_CLOSURE")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import itertools
 import types
 import weakref
 from collections import deque
@@ -38,7 +39,7 @@ def is_seen_to_die(value: Any) -> bool:
         seen.add(id(each))
         if _is_finalized(each) or _is_watched(each):
             return True
-        waiting += _held_by(each)
+        waiting += itertools.islice(_held_by(each), _MOST)
     return False
 
 
@@ -53,7 +54,7 @@ def _held_by(value: Any) -> Iterable[Any]:
         if issubclass(kind, base):
             return base.__iter__(value)  # type: ignore[no-any-return, attr-defined]
     if issubclass(kind, dict):
-        return (*dict.keys(value), *dict.values(value))
+        return itertools.chain(dict.keys(value), dict.values(value))
     if issubclass(kind, _OF_PROGRESS):
         return gc.get_referents(value)  # looking at a frame's variables as a dict would keep them
     if issubclass(kind, BaseException):
