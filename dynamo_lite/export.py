@@ -7,7 +7,6 @@ in place of values: so it is CPython that builds the result, and what it does to
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import types
 from collections.abc import Callable
@@ -231,8 +230,7 @@ class _Exporter(FrameCompiler):
         return attempt
 
     def _compile(self, view: _C.FrameView) -> Any:
-        with contextlib.closing(self._shapes_of(view)) as shapes:
-            translation = self._translate(view, shapes)
+        translation = self._translate(view)
         attempt = translation.attempt
         try:
             if translation.broken is not None:

@@ -198,8 +198,8 @@ class FrameCompiler:
 
     def _compile(self, view: _C.FrameView) -> Any:
         started = time.perf_counter()
-        with no_collection(), contextlib.closing(self._shapes_of(view)) as shapes:
-            translation = self._translate(view, shapes)
+        with no_collection():
+            translation = self._translate(view)
         attempt = translation.attempt
         try:
             graph_call, spent = self._run_backend(translation)
@@ -254,13 +254,14 @@ class FrameCompiler:
 
     # -- tracing ---------------------------------------------------------------------------------------------------
 
-    def _translate(self, view: _C.FrameView, shapes: Translated) -> Translation:
+    def _translate(self, view: _C.FrameView) -> Translation:
         """Attempts: each one that meets something untraceable tells the next where to break."""
         break_at: tuple[int, ...] = ()
         broken: GraphBreak | None = None
         ahead = RanAhead(self.raised_ahead, view.owner)
         assumed: list[Assumed] = []
         """Of tensors that an operator failed on and dicts that lacked something: with others there may be no break."""
+        shapes = self._shapes_of(view)
         settlings = Settlings(shapes.settled, self.gives_gradients)
         try:
             for _ in range(_ATTEMPTS):

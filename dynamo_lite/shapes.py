@@ -202,10 +202,6 @@ class Translated:
         """The translation came through: the next one knows what this one met."""
         self._seen.values.update(self._met)
 
-    def close(self) -> None:
-        """Let go of the program's objects."""
-        self._arguments = {}
-
     def free(self, source: Source, tensor: torch.Tensor) -> Free:
         """What of a tensor is symbols.
 
