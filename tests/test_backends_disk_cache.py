@@ -8,6 +8,10 @@ import subprocess
 import sys
 import textwrap
 
+import torch
+
+import dynamo_lite as dl
+
 PRELUDE = """
 import json, sys, time
 import torch
@@ -137,3 +141,15 @@ def test_functions_that_may_change_are_not_kept(tmp_path):
     for number in "12":
         (found,) = processes(program.replace("{number}", number), tmp_path, count=1)
         assert found["aot hit"] == 0 and found["aot bypass"] == 1
+
+
+def test_what_is_found_holds_of_the_sizes():
+    """Two graphs that look alike, under other assumptions of their sizes."""
+
+    def fn(x):
+        return x[:, : x.size(1) // 2 * 2] * 2
+
+    compiled = dl.compile(fn, backend="inductor", dynamic=True)
+    for shape in ((3, 4), (5, 7), (2, 9), (6, 3), (4, 8)):
+        x = torch.randn(*shape)
+        assert torch.equal(compiled(x), fn(x))

@@ -17,7 +17,7 @@ from .cache_keys import keyed_functions
 from .cudagraphs import forget_recorded, in_steps, tell_static_inputs
 from .launch import launching
 from .registry import nearest
-from .sizes import given_sizes
+from .sizes import given_sizes, has_unseen_symbols
 
 _CONFIG = "torch._inductor.config"
 
@@ -47,6 +47,8 @@ class Inductor:
         if records:
             tell_static_inputs(gm)
         patches = {**self.patches, **keyed_functions(gm)}
+        if has_unseen_symbols(gm, example_inputs):
+            patches["fx_graph_cache"] = False
         with backward_outside_autocast():
             compile_graph = functools.partial(compile_fx, config_patches=patches or None)
             compiled = launching(given_sizes(compile_graph, gm, example_inputs), gm)

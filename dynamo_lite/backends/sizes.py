@@ -13,7 +13,7 @@ Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 def given_sizes(backend: Backend, gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     """What the backend makes of a graph that is differentiated. Where numbers in its backward are computed of sizes,
     AOTAutograd makes tensors of them, and for that has to find each symbol: it is given to the graph."""
-    found = _sizes(gm) if torch.is_grad_enabled() and any(map(_requires_grad, example_inputs)) else {}
+    found = _sizes(gm) if _is_differentiated(example_inputs) else {}
     if not found:
         return backend(gm, example_inputs)
     graph = torch.fx.Graph()
@@ -33,6 +33,16 @@ def given_sizes(backend: Backend, gm: torch.fx.GraphModule, example_inputs: list
         return compiled(*args, *[args[at].size(dim) for at, dim in places])
 
     return run
+
+
+def has_unseen_symbols(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> bool:
+    """Whether sizes are symbols that the graph is not given. A cache on disk asks what was assumed of those that it is
+    given alone, when it finds a graph."""
+    return not _is_differentiated(example_inputs) and bool(_sizes(gm))
+
+
+def _is_differentiated(example_inputs: list[Any]) -> bool:
+    return torch.is_grad_enabled() and any(map(_requires_grad, example_inputs))
 
 
 def _requires_grad(value: Any) -> bool:
