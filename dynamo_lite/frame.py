@@ -281,7 +281,7 @@ class FrameCompiler:
                     broken = GraphBreak(error.reason, error.user_stack)
                     if self.fullgraph:
                         raise Unsupported(error.reason, error.user_stack) from None
-                    assumed += attempt.guards.of(settlings.to_fill(attempt.guards.lacking))
+                    assumed += settlings.to_fill(attempt.guards)
                     if isinstance(error.reason, OperatorFailed) and error.reason.over_operands:
                         assumed += attempt.guards.of_tensors()
                     elif skip.is_module_call(view.code.co_filename) and not _is_in_forward(error.user_stack):

@@ -107,6 +107,8 @@ class Guards:
         """What iterators that were found go over, and where."""
         self.lacking: dict[Source, None] = {}
         """Dicts in which the program found nothing under a key."""
+        self.unfilled: dict[tuple[int, int], Assumed] = {}
+        """The same of caches of functions, by the cache and the key's hash."""
 
     def close(self) -> None:
         """Take the tree of sources apart."""
@@ -120,6 +122,7 @@ class Guards:
         self.constants.close()
         self.gone_over.clear()
         self.lacking.clear()
+        self.unfilled.clear()
 
     def const(self, value: Any) -> Source:
         """An object that the new code may refer to directly."""

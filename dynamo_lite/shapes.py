@@ -130,8 +130,8 @@ class Settled:
     """Ids of cached functions that are to be given known numbers."""
     whole: dict[int, bool] = field(default_factory=dict)
     """Ids of functions that may be put into the graph as they are, and can't be traced: whether they can so."""
-    to_fill: set[str] = field(default_factory=set)
-    """Names of dicts that lacked something when a translation broke: they may be filled by what runs then."""
+    to_fill: set[Any] = field(default_factory=set)
+    """Dicts and caches that lacked something when a translation broke: they may be filled by what runs then."""
     hopeless: set[Any] = field(default_factory=set)
     """How instructions failed for which that is not enough, but knowing all numbers is."""
 

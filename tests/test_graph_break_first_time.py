@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import os
 import subprocess
 import sys
@@ -78,6 +79,50 @@ def test_ways_to_find_nothing(lookup):
     counts = graphs_of_calls(fn, [(tensor(3),)] * 4)
     assert counts[2:] == [0, 0], counts
     assert counts[1] == 1, counts
+
+
+def test_a_cached_function_that_has_to_run_after_a_side_effect():
+    @functools.lru_cache
+    def plan(n, kind):
+        return [n, len(os.urandom(kind))]
+
+    noted = torch.nn.Module()
+    noted.place = "before"
+
+    def fn(x):
+        noted.place = "inside"
+        x = x + 1
+        return x * plan(x.dim(), 2)[1] + plan(x.dim(), 3)[0]
+
+    counts = graphs_of_calls(fn, [(tensor(3),)] * 4)
+    assert counts[0] > 1
+    assert counts[1:] == [1, 0, 0], counts
+
+
+def test_a_cached_function_with_another_key_in_each_call(caplog):
+    @functools.lru_cache
+    def plan(n):
+        return len(os.urandom(2))
+
+    counter = torch.nn.Module()
+    counter.calls = 0
+
+    def remembered(x):
+        return x * plan(counter.calls)
+
+    def fn(x):
+        counter.calls = counter.calls + 1
+        try:
+            return remembered(x + 1) + 1
+        except RuntimeError:
+            return x
+
+    compiled = dl.compile(fn, backend="eager")
+    with caplog.at_level("INFO", logger="dynamo_lite.recompiles"):
+        for _ in range(5):
+            compiled(tensor(3))
+    assert counter.calls == 5
+    assert plan.cache_info().currsize == 5
 
 
 def test_a_cache_that_grows_in_each_call_is_not_waited_for_again(caplog):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
+from ..guards import Assumed, Guards
 from ..reasons import OperatorFailed
 from ..shapes import Settled
-from ..source import Source
 
 _MOST = 12
 """Steps of one translation at which numbers are settled."""
@@ -32,7 +31,7 @@ class Settlings:
         """Ids of cached functions that are to be given known numbers."""
         self.whole = self._before.whole
         """Ids of functions that may be put into the graph as they are, and can't be traced: whether they can so."""
-        self._to_fill: set[str] = set()
+        self._to_fill: set[Any] = set()
         self._failed: tuple[int, Any] | None = None
         """The step for which numbers are all known now, and how it failed before."""
 
@@ -77,12 +76,17 @@ class Settlings:
         self.leaves_before |= again
         return again
 
-    def to_fill(self, lacking: Iterable[Source]) -> list[Source]:
-        """Which of these dicts, that lack something where a translation breaks, may be filled by what runs then (they
-        are caches, or registries of what was loaded), so that there is no break any more. Each is waited for once."""
-        found = [place for place in lacking if str(place) not in self._before.to_fill]
-        self._to_fill.update(map(str, found))
-        return found
+    def to_fill(self, guards: Guards) -> list[Assumed]:
+        """What is assumed of dicts and caches that lack something where a translation breaks, and may be filled by what
+        runs then (they hold what was loaded, or worked out), so that there is no break any more. Each is waited for
+        once."""
+        known = self._before.to_fill
+        if len(known) >= _MOST:
+            return []
+        dicts = [place for place in guards.lacking if str(place) not in known]
+        caches = {entry: assumed for entry, assumed in guards.unfilled.items() if entry not in known}
+        self._to_fill.update(map(str, dicts), caches)
+        return [*guards.of(dicts), *caches.values()]
 
     def keep(self) -> None:
         """They came through: the next translation of the frame begins with what these had to find out."""

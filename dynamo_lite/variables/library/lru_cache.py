@@ -15,6 +15,7 @@ from typing import Any
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from ... import _C
+from ...guards import Assumed
 from ...interrupts import let_through
 from ...reasons import UnknownCall, UnsupportedOperation
 from ...source import Source
@@ -100,7 +101,10 @@ class CachedVariable(UserObjectVariable):
         cache, key = _cache_of(self.value), make_key(values, named, kinds)
         early = self.value, key
         if key not in cache:
+            entry = id(cache), hash(key)
+            tx.guards.unfilled[entry] = Assumed((("const", cache),), [("dict_lacks", key, None)])
             self._run(tx, values, named, len(cache) == parameters["maxsize"])
+            del tx.guards.unfilled[entry]
             if key not in cache:
                 unsupported(UnknownCall(self.describe(), "its cache keeps nothing"))
             tx.attempt.ahead.filled.append(early)
