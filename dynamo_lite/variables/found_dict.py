@@ -65,7 +65,8 @@ class FoundDictVariable(DictVariable):
             return self.added[raw][1]
         if raw not in self.asked:
             if not _is_quiet(raw) or (type(raw) is tuple and any(id(each) in tx.attempt.classes for each in raw)):
-                return self.items.get(raw)
+                self._look()
+                return super().find(tx, key)
             is_there = raw in self.found.value
             self.source.check("dict_has" if is_there else "dict_lacks", raw)
             self.asked[raw] = self._item(raw) if is_there else None
