@@ -51,7 +51,7 @@ def _requires_grad(value: Any) -> bool:
 
 def _sizes(gm: torch.fx.GraphModule) -> dict[Any, tuple[torch.SymInt, int, int]]:
     """Symbol -> its number, and which dimension of which input it is; those that are no inputs themselves."""
-    fakes = [node.meta["example_value"] for node in gm.graph.find_nodes(op="placeholder")]
+    fakes = [node.meta.get("example_value") for node in gm.graph.find_nodes(op="placeholder")]
     given = {fake.node.expr for fake in fakes if isinstance(fake, torch.SymInt)}
     found: dict[Any, tuple[torch.SymInt, int, int]] = {}
     for at, fake in enumerate(fakes):
