@@ -512,6 +512,52 @@ def known_values_that_torch_takes_otherwise(x):
     return x + 1, np.triu((2, 3), 1.5), np.tri(2, k=0.5)
 
 
+@programs(tensor(3), graphs=1)
+def arrays_made_inside_are_written_to(x):
+    a, counts, single = np.zeros(3), np.arange(3), np.zeros(3, np.float32)
+    same = a
+    for n in range(3):
+        a += n
+        a *= 2
+    counts //= 2
+    counts <<= 1
+    single += np.ones(3)
+    single /= 3
+    return x + torch.from_numpy(a), same is a, counts, single
+
+
+@programs(tensor(3), graphs=None)
+def arrays_that_can_not_hold_the_result(x):
+    counts = np.arange(3)
+    try:
+        counts += 1.5
+    except TypeError as error:
+        return x + 1, counts, type(error).__name__
+
+
+@programs(np.zeros(3), graphs=None)
+def arrays_with_views_are_written_to(found):
+    a = np.arange(6.0)
+    view = a[1:]
+    a += 1
+    view *= 2
+    found += a[:3]
+    a[:2] -= 1
+    a += a[::-1]
+    return a, view, torch.from_numpy(found) + 1
+
+
+@programs(tensor(3), graphs=None)
+def views_that_may_not_be_written_to(x):
+    a, messages = np.eye(3), []
+    for view in (np.broadcast_to(a, (3, 3)), np.broadcast_to(a[0], (2, 3)), np.diagonal(a), a.diagonal(1)):
+        try:
+            view += 1
+        except ValueError as error:
+            messages.append(str(error))
+    return x + 1, a, messages, np.diagonal(a).flags.writeable
+
+
 @pytest.mark.parametrize("case", programs.parameters())
 def test_numpy(case):
     case.run()

@@ -29,7 +29,7 @@ def made_before(tx: Any, data: TensorVariable, cls: type, requires_grad: bool, i
     if owner is not None:
         tx.attempt.made_at.setdefault(data, tx.attempt.root_step)
         return tx.graph.share(owner, functools.partial(_OF[cls], requires_grad), data)
-    sharing = [each for each in _sharing(tx, data.fake) if not (is_it and each is data)]
+    sharing = [each for each in all_sharing(tx, data.fake) if not (is_it and each is data)]
     if not _may_be_taken(tx, data, sharing):
         return None
     given = tx.graph.made_before(functools.partial(_EMPTY[cls], *_kind(data.fake), requires_grad))
@@ -39,7 +39,7 @@ def made_before(tx: Any, data: TensorVariable, cls: type, requires_grad: bool, i
 
 def replaces_data(tx: Any, tensor: TensorVariable, data: TensorVariable, cls: type) -> bool:
     """``tensor.data = data``, for a leaf, which is of that class from now on. False where that can't be traced."""
-    sharing = _sharing(tx, data.fake)
+    sharing = all_sharing(tx, data.fake)
     before = next((each for each in tx.graph.tensors if each.node is tensor.node), None)
     if not _may_be_taken(tx, data, sharing) or not _fits(tensor.fake, data.fake):
         return False
@@ -130,7 +130,7 @@ def _may_be_taken(tx: Any, data: TensorVariable, sharing: list[TensorVariable]) 
     return not tx.graph.all_in_storage(fake)
 
 
-def _sharing(tx: Any, fake: torch.Tensor) -> list[TensorVariable]:
+def all_sharing(tx: Any, fake: torch.Tensor) -> list[TensorVariable]:
     """The tensors that were made inside so far and share memory with this one."""
     storage = fake.untyped_storage()._cdata
     known = {id(each): each for each in tx.attempt.fakes.values()}

@@ -30,6 +30,7 @@ from ..attributes import BuiltinMethodVariable, class_lookup
 from ..base import Args, KnownVariable, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type
 from ..c_callable import BuiltinVariable
 from ..constant import ConstantVariable
+from ..made_tensors import all_sharing, is_whole
 from ..registry import Model, known_call, models, models_raw, provides
 from ..sequence import ListVariable, TupleVariable
 from ..symbolic import ShapeNumber
@@ -235,9 +236,19 @@ class NdarrayVariable(VariableTracker):
         return call(tx, _PYTHON[function.__name__], function, [self], {})
 
     def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        """Of an array that was made inside and has no views: whether one may be written to only numpy knows."""
         if self.scalar:
             return None
-        unsupported(UnsupportedOperation(f"`{symbol}=`", "a numpy array"))
+        fake = self.tensor.fake
+        if len(all_sharing(tx, fake)) != 1 or not is_whole(tx, fake) or tx.graph.all_in_storage(fake):
+            unsupported(UnsupportedOperation(f"`{symbol}=`", "a numpy array that is part of another, or was found"))
+        found = self.binary(tx, symbol, other)
+        new = found.tensor if isinstance(found, NdarrayVariable) else None
+        fits = new is not None and new.fake.shape == fake.shape
+        if not fits or not numpy.can_cast(numpy_dtype(new.fake.dtype), numpy_dtype(fake.dtype), "same_kind"):
+            unsupported(UnsupportedOperation(f"`{symbol}=`", "a numpy array, which can't hold the result"))
+        record(tx, "call_method", "copy_", [self.tensor, new], {})
+        return self
 
     def reconstruct(self, cg: Any) -> None:
         cg.call(_scalar_of if self.scalar else _array_of, [lambda: cg.load(self.tensor)])
@@ -408,6 +419,11 @@ def _try(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwa
         with warnings.catch_warnings(), numpy.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             found = real(*trial_args, **trial_named)
+            if not _is_writeable(found):  # a view of what is given, or one of numpy's that nobody is to write to
+                tried.allow_writes()
+                found = real(*trial_args, **trial_named)
+                if not _is_writeable(found):
+                    _in_another_form("an array that can be written to")
             tried.check_kernel(target, trial_args, trial_named, found)
             return found, tried
     except FOLDED_ERRORS as error:
@@ -420,6 +436,11 @@ class Tried(NamedTuple):
 
     size: Callable[[Any], int]
     arrays: list[tuple[NdarrayVariable, Any]]
+
+    def allow_writes(self) -> None:
+        for _, trial in self.arrays:
+            if isinstance(trial, numpy.ndarray):
+                trial.flags.writeable = True
 
     def sizes(self, numbers: Iterable[Any]) -> tuple[int, ...]:
         return tuple(map(self.size, numbers))
@@ -476,6 +497,12 @@ def _ones_like(variable: NdarrayVariable, size: Callable[[Any], int]) -> Any:
     ones = numpy.ndarray(shape, dtype, numpy.ones(reach, dtype), 0, strides if reach else None)
     ones.flags.writeable = False  # what writes into its arguments is numpy's
     return ones
+
+
+def _is_writeable(found: Any) -> bool:
+    if isinstance(found, (list, tuple)):
+        return all(map(_is_writeable, found))
+    return not isinstance(found, numpy.ndarray) or found.flags.writeable
 
 
 def _for_graph(tx: Any, variable: VariableTracker) -> VariableTracker:
