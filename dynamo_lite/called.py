@@ -22,6 +22,8 @@ def framed(fn: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         return fn(*args, **kwargs)
 
-    if not hasattr(fn, "__qualname__"):
-        call.__name__ = call.__qualname__ = type(fn).__qualname__
+    call.__name__ = getattr(fn, "__name__", type(fn).__name__)
+    call.__qualname__ = getattr(fn, "__qualname__", call.__name__)
+    # Code of its own: entries, and their limits, hang on that.
+    call.__code__ = call.__code__.replace(co_name=call.__name__, co_qualname=call.__qualname__)
     return call

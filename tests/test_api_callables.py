@@ -78,6 +78,7 @@ def test_it_is_called_as_it_was():
     assert inspect.signature(dl.compile(F.relu, backend="eager")) == inspect.signature(F.relu)
     assert compiled.__name__ == "gelu" and compiled.__doc__ == F.gelu.__doc__
     assert dl.compile(functools.partial(torch.add, 1), backend="eager").__name__ == "partial"
+    assert dl.compile(torch.ops.aten.sin.default, backend="eager").__name__ == torch.ops.aten.sin.default.__name__
     with pytest.raises(TypeError, match="gelu"):
         compiled()
 
@@ -86,6 +87,16 @@ def test_compiled_for_another_backend():
     first, second = Recorder(), Recorder()
     dl.compile(dl.compile(torch.sin, backend=first), backend=second)(Q)
     assert (len(first.graphs), len(second.graphs)) == (0, 1)
+
+
+def test_one_backend_for_many():
+    compiles = dl.optimize("eager")
+    functions = [torch.sin, torch.cos, torch.tan, torch.exp, torch.neg, torch.abs, torch.floor, torch.ceil, torch.sqrt]
+    dl.reset()
+    before = dl.counters.frames
+    for fn in functions * 2:
+        assert torch.equal(compiles(fn)(Q.abs()), fn(Q.abs()))
+    assert dl.counters.frames == before + 2 * len(functions)
 
 
 def test_inside_of_another_function():
