@@ -319,6 +319,8 @@ class Symbols:
         self.places: dict[Any, Place | Computed] = {}
         """Symbol -> where its number is found."""
         self._hints: dict[Any, int] = {}
+        self._of_bases: dict[Any, tuple[Place, int]] = {}
+        """Symbol -> where it is found, and what it is there, if a condition comes to name it."""
         self._numbers: list[tuple[Any, Place | Computed, int]] = []
         """(SymInt, place, number) of all that may differ from call to call."""
         self._marked: list[tuple[Any, Place]] = []
@@ -364,6 +366,8 @@ class Symbols:
         for dim, (stride, number) in enumerate(zip(found.stride(), tensor.stride())):
             self._add(stride, Place(source, "stride", dim), number)
         self._add(found.storage_offset(), Place(source, "offset"), tensor.storage_offset())
+        if found._base is not None:
+            self._note_base(found._base, source.child("c_attr", "_base"))
         marked = getattr(tensor, "_dynamo_dynamic_indices", ())
         self._marked += [(found.shape[dim], Place(source, "size", dim)) for dim in free.sizes if dim in marked]
         return found
@@ -379,6 +383,12 @@ class Symbols:
                 stride = int(stride)  # it follows from no size
             self._add_item(places[1].child("tuple_item", dim), stride * found.itemsize)
         return found
+
+    def _note_base(self, base: torch.Tensor, source: Source) -> None:
+        """Sizes of what a view is a view of matter where an operator asks whether memory suffices."""
+        for dim, size in enumerate(base.shape):
+            if isinstance(size, torch.SymInt):
+                self._of_bases[size.node.expr] = Place(source, "size", dim), size.node.hint
 
     def _add_item(self, source: Source, number: Any) -> None:
         """An integer that is found as such."""
@@ -688,7 +698,10 @@ class Symbols:
             if values.upper.is_Integer:
                 yield known <= values.upper
         for guard in self.env.guards:
-            yield self.env.replace(guard.expr)
+            condition = self.env.replace(guard.expr)
+            for symbol in condition.free_symbols & self._of_bases.keys() - self.places.keys():
+                self.places[symbol], self._hints[symbol] = self._of_bases[symbol]
+            yield condition
 
     def _symbol(self, place: Place | Computed, value: int) -> Any:
         """A symbol that stands for what is found at a place."""

@@ -128,3 +128,19 @@ def test_lengths_of_a_class_of_its_own():
     sweep(fn, [(tensor(n, 2),) for n in (5, 6, 7, 9)], graphs=2)
     sweep(fn, [(tensor(n, 2),) for n in (2, 3, 4)], graphs=3)
     sweep(lambda x: x.sum() * len(Sized(x.shape[0] * 2)), [(tensor(n),) for n in (4, 5, 7, 9)], graphs=2)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_views_of_what_learns_whose_memory_has_to_suffice(dynamic):
+    """Without gradients torch asks of a view's base how large it is."""
+
+    def fn(x):
+        return x.expand([-1, 2, -1, -1])
+
+    recorder = Recorder()
+    compiled = dl.compile(fn, backend=recorder, dynamic=dynamic)
+    found = [torch.nn.Parameter(tensor(1, n, m)).unsqueeze(1) for n, m in ((6, 4), (3, 4), (3, 8), (5, 7))]
+    with torch.no_grad():
+        for each in (*found, tensor(1, 1, 5, 3), found[0]):
+            assert torch.equal(compiled(each), fn(each))
+    assert len(recorder.graphs) <= 4
