@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import dynamo_lite as dl
 from programs import Recorder, tensor
@@ -144,3 +145,18 @@ def test_views_of_what_learns_whose_memory_has_to_suffice(dynamic):
         for each in (*found, tensor(1, 1, 5, 3), found[0]):
             assert torch.equal(compiled(each), fn(each))
     assert len(recorder.graphs) <= 4
+
+
+def test_operators_on_what_learns_without_gradients():
+    """On symbols torch's ``pad`` and ``repeat`` make their results as what they are given."""
+
+    def fn(w, x):
+        with torch.no_grad():
+            made = torch.zeros(2, requires_grad=True)
+            return F.pad(w, (1, 1)), w.repeat(0, 1), F.pad(x * 1, (0, 2)), w + 1, made * 2
+
+    compiled = dl.compile(fn, backend="eager", dynamic=True)
+    for size in (3, 4):
+        w, x = torch.nn.Parameter(tensor(2, size)), tensor(2, size)
+        for one, other in zip(compiled(w, x), fn(w, x)):
+            assert torch.equal(one, other) and one.requires_grad is other.requires_grad

@@ -474,9 +474,21 @@ def _tensor_result(tx: Any, node: Any, fake: torch.Tensor) -> VariableTracker:
     found = TensorVariable(node, fake, cls)
     tx.attempt.fakes[id(fake)] = found
     made_so = fake.requires_grad and fake.is_leaf  # ``torch.zeros(3, requires_grad=True)``
+    if made_so and cls is torch.Tensor and _takes_after_operand(node):
+        made_so = False
+        fake.requires_grad_(False)
     if made_so and not become_made(tx, found):
         tx.attempt.leaves_made[found] = tx.attempt.root_step
     return found
+
+
+def _takes_after_operand(node: Any) -> bool:
+    """Whether nobody asked for a leaf with gradients: where they are off, some of torch's operators on symbols make one
+    of an operand that has some."""
+    if torch.is_grad_enabled() or "requires_grad" in node.kwargs:
+        return False
+    module = getattr(node.target, "__module__", None) or "torch"
+    return node.op == "call_method" or module.partition(".")[0] == "torch"
 
 
 def _tuple_result(tx: Any, node: Any, fake: tuple[Any, ...]) -> VariableTracker:
