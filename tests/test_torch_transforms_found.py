@@ -94,3 +94,31 @@ def test_what_is_given_by_name_is_not_mapped_over():
         return vmap(lambda a, b, scale=1.0: a * b * scale)(x, b=y, scale=3.0)
 
     check(fn, tensor(4, 3), tensor(3), operators=None)
+
+
+@pytest.mark.parametrize("result", [None, 1.5, "a", (None,)])
+def test_what_torch_takes_no_branch_to_return(result):
+    def branch(x):
+        return x + 1, result
+
+    def fn(x):
+        return torch.cond(x.sum() > 0, branch, branch, (x,))
+
+    raised = []
+    for each in (fn, dl.compile(fn, backend="eager")):
+        with pytest.raises(Exception) as caught:  # torch's compiler is asked, which has errors of its own
+            each(tensor(3))
+        raised.append(caught.type)
+    assert raised[0] is raised[1]
+
+
+def test_a_loop_that_detaches_what_it_carries():
+    def fn(w):
+        def more(i, x):
+            return i + 1, x.detach() * 2
+
+        return torch.while_loop(lambda i, x: i < 3, more, (torch.tensor(0), w))[1]
+
+    w = tensor(3, grad=True)
+    found, expected = dl.compile(fn, backend="eager")(w), fn(w)
+    assert torch.equal(found, expected) and found.requires_grad is expected.requires_grad

@@ -119,7 +119,7 @@ def _cond(
 
 
 def _alike(tx: Any, one: VariableTracker, other: VariableTracker) -> bool:
-    """Whether two results have one structure, of tensors alike and the same constants."""
+    """Whether two results have one structure, of tensors alike and the same integers."""
     if isinstance(one, TensorVariable) and isinstance(other, TensorVariable):
         facts = [(each.fake.shape, each.fake.dtype, each.fake.device, each.fake.stride()) for each in (one, other)]
         return facts[0] == facts[1]
@@ -130,7 +130,8 @@ def _alike(tx: Any, one: VariableTracker, other: VariableTracker) -> bool:
     if one.contained() is not None:
         mine, theirs = ([part.realize() for part in each.contained() or ()] for each in (one, other))
         return len(mine) == len(theirs) and all(_alike(tx, a, b) for a, b in zip(mine, theirs))
-    return one.is_constant() and other.is_constant() and one.as_constant() == other.as_constant()
+    values = [each.as_constant() if each.is_constant() else None for each in (one, other)]
+    return type(values[0]) is int and values[0] == values[1]  # of constants torch takes no others
 
 
 def _shared_operands(bodies: list[BodyVariable]) -> tuple[NodesVariable, Args]:
@@ -157,6 +158,9 @@ def _while_loop(
     bodies = [traced(cond_fn), traced(body_fn)]
     if not isinstance(bodies[0].output, TensorVariable) or len(leaves(tx, bodies[1].output)) != len(carried):
         _refuse("torch.while_loop()", "its functions do not return a tensor and what it carries")
+    results = zip(carried, leaves(tx, bodies[1].output), strict=True)
+    if any(each.as_fx()[1].requires_grad and not new.as_fx()[1].requires_grad for each, new in results):
+        _refuse("torch.while_loop()", "what it carries loses its history")
     operands, picks = _shared_operands(bodies)
     arguments = [*bodies, *picks, TupleVariable(list(carried)), operands]
     return _with_results(tx, bodies[1].output, record(tx, "call_function", higher_order.while_loop, arguments, {}))
