@@ -112,7 +112,7 @@ def is_polyfill(code: types.CodeType) -> bool:
 def skips_frame(code: types.CodeType) -> str | None:
     """Why a frame of this code isn't translated when it is called from outside of a trace; None if it is."""
     filename = code.co_filename
-    if code.co_flags & (CO_GENERATOR | _ASYNCHRONOUS):
+    if _suspends(code):
         return "a generator's or coroutine's frame"
     if not code.co_flags & CO_NEWLOCALS:
         return "a class body or a module"
@@ -129,8 +129,11 @@ def skips_frame(code: types.CodeType) -> str | None:
 
 def is_left_to_its_caller(code: types.CodeType) -> bool:
     """Whether this code of a library is compiled only as a part of what calls it."""
-    generates = code.co_flags & (CO_GENERATOR | _ASYNCHRONOUS)
-    return not generates and is_library(code) and skips_frame(code) is not None
+    return not _suspends(code) and is_library(code) and skips_frame(code) is not None
+
+
+def _suspends(code: types.CodeType) -> bool:
+    return bool(code.co_flags & (CO_GENERATOR | _ASYNCHRONOUS))
 
 
 _ALONE = tuple(

@@ -156,10 +156,11 @@ def _while_loop(
         return trace_body(tx, run, [function])
 
     bodies = [traced(cond_fn), traced(body_fn)]
-    if not isinstance(bodies[0].output, TensorVariable) or len(leaves(tx, bodies[1].output)) != len(carried):
+    results = leaves(tx, bodies[1].output)
+    if not isinstance(bodies[0].output, TensorVariable) or len(results) != len(carried):
         _refuse("torch.while_loop()", "its functions do not return a tensor and what it carries")
-    results = zip(carried, leaves(tx, bodies[1].output), strict=True)
-    if any(each.as_fx()[1].requires_grad and not new.as_fx()[1].requires_grad for each, new in results):
+    histories = ((each.as_fx()[1].requires_grad, new.as_fx()[1].requires_grad) for each, new in zip(carried, results))
+    if any(had and not has for had, has in histories):
         _refuse("torch.while_loop()", "what it carries loses its history")
     operands, picks = _shared_operands(bodies)
     arguments = [*bodies, *picks, TupleVariable(list(carried)), operands]
