@@ -84,18 +84,23 @@ PyObject* owner_new(PyTypeObject* type, PyObject*, PyObject*) {
   Owner* owner = self_owner(self);
   owner->callback = Py_NewRef(Py_None);
   owner->name = PyUnicode_FromString("");
+  owner->family = Py_NewRef(Py_None);
   new (&owner->codes) std::unordered_set<PyCodeObject*>();
   new (&owner->ahead) LinesAhead();
   return self;
 }
 
 int owner_init(PyObject* self, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"callback", "name", nullptr};
+  static const char* names[] = {"callback", "name", "family", nullptr};
   PyObject* callback = nullptr;
   PyObject* name = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|U", const_cast<char**>(names), &callback, &name)) return -1;
+  PyObject* family = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|UO", const_cast<char**>(names), &callback, &name, &family)) {
+    return -1;
+  }
   Py_XSETREF(self_owner(self)->callback, Py_NewRef(callback));
   if (name != nullptr) Py_XSETREF(self_owner(self)->name, Py_NewRef(name));
+  if (family != nullptr) Py_XSETREF(self_owner(self)->family, Py_NewRef(family));
   return 0;
 }
 
@@ -103,6 +108,7 @@ int owner_traverse(PyObject* self, visitproc visit, void* arg) {
   Owner* owner = self_owner(self);
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(owner->callback);
+  Py_VISIT(owner->family);
   for (PyCodeObject* code : owner->codes) {
     Extra* extra = extra_of(code);
     OwnerSlot* slot = extra == nullptr ? nullptr : extra->find(owner);
@@ -115,6 +121,7 @@ int owner_traverse(PyObject* self, visitproc visit, void* arg) {
 int owner_clear(PyObject* self) {
   reset_owner(self_owner(self));
   Py_CLEAR(self_owner(self)->callback);
+  Py_CLEAR(self_owner(self)->family);
   return 0;
 }
 
@@ -126,6 +133,7 @@ void owner_dealloc(PyObject* self) {
   reset_owner(owner);
   Py_CLEAR(owner->callback);
   Py_CLEAR(owner->name);
+  Py_CLEAR(owner->family);
   owner->codes.~unordered_set();
   owner->ahead.~LinesAhead();
   type->tp_free(self);
@@ -354,6 +362,27 @@ Ref add_entry(PyCodeObject* code, Owner* owner, PyObject* tree, PyObject* new_co
   if (slot == nullptr) return {};
   slot->entries.insert(slot->entries.begin(), made);
   return made;
+}
+
+bool adopt_entry(const FrameSlots& slots, Owner* owner) {
+  const Extra* extra = extra_of(slots.code);
+  if (extra == nullptr || owner->family == nullptr || owner->family == Py_None) return false;
+  std::vector<Ref> candidates;  // a check may run the garbage collector, and that anything
+  std::unordered_set<PyObject*> codes;  // borrowed: what is adopted already is its elder's over again
+  for (const OwnerSlot& slot : extra->slots) {
+    if (slot.owner == owner || slot.owner->family != owner->family) continue;
+    for (const Ref& entry : slot.entries) {
+      if (codes.insert(as_entry(entry)->code).second) candidates.push_back(entry);
+    }
+  }
+  for (const Ref& each : candidates) {
+    const Entry* entry = as_entry(each);
+    Ref captured;
+    if (!check(guard_tree(entry->tree), slots, captured)) continue;
+    const Ref tree = copied_tree(entry->tree);
+    return tree && add_entry(slots.code, owner, tree.get(), entry->code, entry->self_contained);
+  }
+  return false;
 }
 
 Owner* off_owner() noexcept { return registered().off; }

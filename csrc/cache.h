@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ahead.h"
+#include "cpython.h"
 #include "refs.h"
 
 namespace dynamo_lite {
@@ -22,6 +23,7 @@ struct Owner {
   PyObject_HEAD
   PyObject* callback;  // owned; None: cached code only
   PyObject* name;      // owned
+  PyObject* family;    // owned; None: nobody else's. Owners of one family compile alike
   PyObject* weakrefs;
   std::unordered_set<PyCodeObject*> codes;  // borrowed: a code object leaves when it dies
   LinesAhead ahead;  // what a call will read, as far as it lies apart
@@ -72,6 +74,9 @@ OwnerSlot* make_slot(PyCodeObject* code, Owner* owner);
 
 // Puts a new entry in front of the owner's others. Empty with an exception set.
 Ref add_entry(PyCodeObject* code, Owner* owner, PyObject* tree, PyObject* new_code, bool self_contained);
+// Gives the owner an entry of another one of its family that holds of a frame, with guards that remember by themselves.
+// False where there is none, or with an exception set.
+[[gnu::cold, gnu::noinline]] bool adopt_entry(const FrameSlots& slots, Owner* owner);
 // Puts an entry in front of its owner's others, if it is still one of them.
 void move_to_front(OwnerSlot& slot, const Entry* entry) noexcept;
 // Drops the owner's entries that can't hold any more. May run Python.

@@ -16,7 +16,7 @@ struct CheckDetails {
   std::vector<Key> keys;             // dict_keys and set_order in order, set_items
   std::vector<std::uint32_t> nodes;  // same_as, distinct, storages_distinct, symbolic
   std::size_t written = 0;           // storages_distinct: how many of the nodes, the first ones, are written to
-  std::unique_ptr<SymbolicProgram> program;  // symbolic
+  std::shared_ptr<const SymbolicProgram> program;  // symbolic
 };
 
 namespace {
@@ -69,6 +69,11 @@ bool derives_from(PyObject* cls, PyObject* base) noexcept {
   return PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), reinterpret_cast<PyTypeObject*>(base));
 }
 
+template <typename Part>
+std::unique_ptr<Part> copied(const std::unique_ptr<Part>& part) {
+  return part ? std::make_unique<Part>(*part) : nullptr;
+}
+
 std::string keys_in_words(PyObject* dict) {
   std::string text = "keys";
   DictOrder order(dict);
@@ -84,7 +89,18 @@ std::string keys_in_words(PyObject* dict) {
 }  // namespace
 
 Check::Check() = default;
+Check::Check(const Check& other)
+    : kind_(other.kind_),
+      of_dict_(other.of_dict_),
+      object_(other.object_),
+      number_(other.number_),
+      facts_(copied(other.facts_)),
+      details_(copied(other.details_)),
+      held_(other.held_),
+      reason_(other.reason_) {}
+
 Check::Check(Check&&) noexcept = default;
+Check& Check::operator=(const Check& other) { return *this = Check(other); }
 Check& Check::operator=(Check&&) noexcept = default;
 Check::~Check() = default;
 

@@ -59,7 +59,9 @@ struct CheckDetails;
 class Check {
  public:
   Check();
+  Check(const Check& other);
   Check(Check&&) noexcept;
+  Check& operator=(const Check& other);
   Check& operator=(Check&&) noexcept;
   ~Check();
 

@@ -99,6 +99,13 @@ PyObject* misses(PyObject* self, PyObject*) {
   return found.release();
 }
 
+PyObject* adopt(PyObject* self, PyObject*) {
+  FrameView* view = valid(self);
+  if (view == nullptr) return nullptr;
+  const bool adopted = adopt_entry(*view->slots, view->owner);
+  return PyErr_Occurred() ? nullptr : PyBool_FromLong(adopted);
+}
+
 void view_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
@@ -119,6 +126,7 @@ PyGetSetDef getset[] = {
 
 PyMethodDef methods[] = {
     {"misses", misses, METH_NOARGS, "Why each of this owner's entries did not hold, first tried first."},
+    {"adopt", adopt, METH_NOARGS, "Whether another owner of the family has an entry that holds; if so, it is shared."},
     {nullptr, nullptr, 0, nullptr},
 };
 

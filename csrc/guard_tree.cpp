@@ -42,6 +42,41 @@ bool has_duplicate(std::vector<PyObject*> values) {
 
 GuardTree::GuardTree(PyCodeObject* code) : layout_(code), steps_(1) {}
 
+GuardTree::Node GuardTree::Node::fresh() const noexcept {
+  Node node;
+  node.first_check = first_check;
+  node.end_check = end_check;
+  node.first_child = node.end_live = node.end_dict = first_child;
+  node.end_child = end_child;
+  node.expects_nothing = expects_nothing;
+  node.may_stay = may_stay;
+  return node;
+}
+
+GuardTree::GuardTree(const GuardTree& other)
+    : layout_(other.layout_),
+      liveness_(other.liveness_),
+      steps_(other.steps_),
+      facts_(other.facts_),
+      all_facts_(other.all_facts_),
+      sealed_(other.sealed_),
+      children_(other.children_),
+      live_(other.live_.size()),
+      dicts_(other.dicts_.size()),
+      checks_(other.checks_),
+      lasts_(other.lasts_.size(), Lasts::Now) {
+  fact_values_.nodes = other.fact_values_.nodes;
+  captures_.nodes = other.captures_.nodes;
+  for (const Relation& each : other.relations_) {
+    Relation& relation = relations_.emplace_back();
+    relation.node = each.node;
+    relation.check = each.check;
+    relation.values.nodes = each.values.nodes;
+  }
+  nodes_.reserve(other.nodes_.size());
+  for (const Node& each : other.nodes_) nodes_.push_back(each.fresh());
+}
+
 bool GuardTree::is_node(Py_ssize_t node) const {
   if (node >= 0 && node < static_cast<Py_ssize_t>(steps_.size())) return true;
   PyErr_Format(PyExc_ValueError, "the tree has %zd nodes, there is no number %zd", steps_.size(), node);
@@ -513,7 +548,7 @@ int GuardTree::traverse(visitproc visit, void* arg) const {
 }
 
 void GuardTree::clear() noexcept {
-  liveness_.end();
+  liveness_ = {};  // a copy's goes on
   if (busy_) return;  // the walk that goes on needs its nodes; nothing after it will
   // Taken out first: dropping a reference may run code that looks at this tree.
   const auto steps = std::exchange(steps_, {});

@@ -44,6 +44,9 @@ struct Miss {
 class GuardTree {
  public:
   explicit GuardTree(PyCodeObject* code);
+  // The same assumptions about the same objects, with nothing remembered.
+  GuardTree(const GuardTree& other);
+  GuardTree& operator=(const GuardTree&) = delete;
   // `self`: the object that owns this. False with an exception set.
   bool create(PyObject* self) {
     self_ = self;
@@ -91,6 +94,9 @@ class GuardTree {
     bool may_stay = false;         // its parent may vouch for its value
     std::uint32_t anew = 0;        // the number of the walk that last took nothing from memory
     std::uint32_t moved = 0;       // of a child of the frame: of the walk that last found another value
+
+    // As it was laid out, before any walk.
+    Node fresh() const noexcept;
   };
 
   // What only building and the slow path need of a node.

@@ -65,17 +65,21 @@ Ref new_failure(PyObject* why, const char* kind_name, Ref expected, const std::s
 
 // -- GuardTree ----------------------------------------------------------------------------------------------------
 
+// An object that owns the tree; empty with an exception set.
+Ref object_of(PyTypeObject* type, std::unique_ptr<GuardTree> tree) {
+  Ref self = Ref::steal(type->tp_alloc(type, 0));
+  if (!self || !tree->create(self.get())) return {};
+  reinterpret_cast<TreeObject*>(self.get())->tree = tree.release();
+  return self;
+}
+
 PyObject* tree_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"code", nullptr};
   PyObject* code;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!:GuardTree", const_cast<char**>(names), &PyCode_Type, &code)) {
     return nullptr;
   }
-  auto tree = std::make_unique<GuardTree>(reinterpret_cast<PyCodeObject*>(code));
-  Ref self = Ref::steal(type->tp_alloc(type, 0));
-  if (!self || !tree->create(self.get())) return nullptr;
-  reinterpret_cast<TreeObject*>(self.get())->tree = tree.release();
-  return self.release();
+  return object_of(type, std::make_unique<GuardTree>(reinterpret_cast<PyCodeObject*>(code))).release();
 }
 
 int tree_traverse(PyObject* self, visitproc visit, void* arg) {
@@ -290,6 +294,10 @@ bool register_guards(PyObject* module) {
 bool is_guard_tree(PyObject* object) noexcept { return Py_TYPE(object) == types().tree; }
 
 GuardTree& guard_tree(PyObject* object) noexcept { return *reinterpret_cast<TreeObject*>(object)->tree; }
+
+Ref copied_tree(PyObject* object) {
+  return object_of(types().tree, std::make_unique<GuardTree>(guard_tree(object)));
+}
 
 bool is_valid(const GuardTree& tree) noexcept { return tree.alive(); }
 

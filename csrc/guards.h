@@ -19,6 +19,9 @@ bool is_guard_tree(PyObject* object) noexcept;
 // The tree inside a GuardTree object; borrowed, lives as long as the object does.
 GuardTree& guard_tree(PyObject* object) noexcept;
 
+// A new GuardTree of the same assumptions, with nothing remembered. Empty with an exception set.
+Ref copied_tree(PyObject* object);
+
 // One load: false for good once an object that the tree holds weakly has died. check() then fails.
 bool is_valid(const GuardTree& tree) noexcept;
 

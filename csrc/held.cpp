@@ -32,16 +32,13 @@ bool can_be_weak(PyObject* object) noexcept {
 bool Liveness::no_flag_ = false;
 
 bool Liveness::create() {
+  if (object_) return true;
   auto* made = PyObject_New(LivenessObject, liveness_type());
   if (!made) return false;
   made->alive = true;
   object_ = Ref::steal(reinterpret_cast<PyObject*>(made));
   flag_ = &made->alive;
   return true;
-}
-
-void Liveness::end() noexcept {
-  if (object_) *flag_ = false;
 }
 
 bool Held::hold(PyObject* object, const Liveness& liveness) {

@@ -7,14 +7,13 @@
 
 namespace dynamo_lite {
 
-// Whether everything that one tree holds weakly is still alive; shared by the tree and the callbacks of its weak
-// references, which turn it off for good.
+// Whether everything that one tree holds weakly is still alive; shared by the tree, its copies and the callbacks of its
+// weak references, which turn it off for good.
 class Liveness {
  public:
-  // False with an exception set on failure.
+  // Once. False with an exception set on failure.
   bool create();
   bool alive() const noexcept { return *flag_; }
-  void end() noexcept;
   // The callback for weak references; borrowed.
   PyObject* callback() const noexcept { return object_.get(); }
 

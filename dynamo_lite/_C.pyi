@@ -53,16 +53,23 @@ class FrameView:
     """How many valid entries this owner has on this code."""
     def misses(self) -> list[Failure]:
         """Why each of this owner's entries did not hold, first tried first."""
+    def adopt(self) -> bool:
+        """Whether another owner of the family has an entry on this code that holds: if so, this owner has it now too,
+        with guards that remember by themselves. Answer RETRY then."""
 
 class Owner:
     """Somebody who compiles: one a dl.compile or dl.enable. Entries belong to a code object and an owner."""
 
     def __init__(
-        self, callback: Callable[[FrameView], tuple[GuardTree, CodeType] | Verdict] | None, name: str = ""
+        self,
+        callback: Callable[[FrameView], tuple[GuardTree, CodeType] | Verdict] | None,
+        name: str = "",
+        family: object = None,
     ) -> None:
         """callback is asked about each frame with no entry that holds; None: cached code only (run only). An exception
         that it returns is what the frame raises, with the traceback it has; of a code object and an exception, the
-        code is called in the frame's place with its arguments and the exception, uncompiled."""
+        code is called in the frame's place with its arguments and the exception, uncompiled. family: owners of the
+        same one, an object other than None, compile alike."""
     callback: Callable[[FrameView], Any] | None
     name: str
     def entries(self, code: CodeType) -> list[Entry]: ...

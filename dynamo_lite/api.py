@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from . import _C
-from .backends.registry import configured, name_of
+from .backends.registry import configured, lookup_backend, name_of
+from .cache import family_of
 from .called import framed
 from .compiled_module import CompiledModule, compiled_module
 from .frame import FrameCompiler, GraphBreak, Observer
@@ -44,7 +45,8 @@ def _make_owner(
     name = name_of(backend)
     found = configured(backend, mode, options)
     compiler = FrameCompiler(found, name, fullgraph=fullgraph, dynamic=dynamic, observer=observer)
-    owner = _C.Owner(compiler, name)
+    family = None if observer is not None else family_of(lookup_backend(backend), mode, options, fullgraph, dynamic)
+    owner = _C.Owner(compiler, name, family)
     _OWNERS.add(owner)
     return owner
 

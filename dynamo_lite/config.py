@@ -38,6 +38,12 @@ _SETTINGS = (
 )
 
 
+def values() -> tuple[Any, ...]:
+    """All settings, in one order."""
+    here = sys.modules[__name__]
+    return tuple(getattr(here, name) for name in _SETTINGS)
+
+
 @contextlib.contextmanager
 def patch(**changes: Any) -> Iterator[None]:
     """Set some settings inside a ``with``.

@@ -17,6 +17,8 @@ class Counters:
     """Calls in those graphs: nodes other than placeholders, attributes and the output."""
     graph_breaks: int = 0
     recompiles: int = 0
+    shared: int = 0
+    """Frames that run what another ``dl.compile`` of the same settings has compiled."""
     skips: int = 0
     trace_seconds: float = 0.0
     """Symbolic interpretation and code generation, without the backend."""

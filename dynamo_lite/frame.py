@@ -153,6 +153,9 @@ class FrameCompiler:
             return _C.RETRY
         if getattr(self.frozen, "on", False) or not can_trace_here():
             return _C.PASS
+        if view.adopt():
+            counters.shared += 1
+            return _C.RETRY
         if self.versions.at_limit(view):
             return self._past_limit(view)
         note_recompile(view)

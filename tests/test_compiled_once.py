@@ -1,0 +1,230 @@
+"""What one ``dl.compile`` has compiled serves others of the same settings, each with guards of its own."""
+
+import copy
+import gc
+import weakref
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from dynamo_lite import config, counters
+
+
+class Recorder:
+    """A backend that counts, and runs the graphs as they are."""
+
+    def __init__(self):
+        self.count = 0
+
+    def __call__(self, gm, example_inputs, **options):
+        self.count += 1
+        return gm.forward
+
+
+@pytest.fixture
+def backend():
+    counters.reset()
+    return Recorder()
+
+
+class Layer(torch.nn.Module):
+    def __init__(self, number=0):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+        self.number = number
+
+    def forward(self, x):
+        return torch.relu(self.linear(x)) + self.number
+
+
+class Net(torch.nn.Module):
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(layers)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def each_compiled(net, backend):
+    return Net([dl.compile(layer, backend=backend) for layer in net.layers])
+
+
+def test_layers_are_compiled_once(backend):
+    net = Net([Layer() for _ in range(6)])
+    compiled = each_compiled(net, backend)
+    x = torch.randn(2, 4)
+    with torch.no_grad():
+        for _ in range(3):
+            assert torch.equal(compiled(x), net(x))
+    assert backend.count == 1 and counters.shared == 5
+
+
+def test_layers_are_trained_each_with_its_own_parameters(backend):
+    net, x = Net([Layer() for _ in range(4)]), torch.randn(2, 4, requires_grad=True)
+    compiled = each_compiled(net, backend)
+    wanted = torch.autograd.grad(net(x).sum(), list(net.parameters()))
+    for _ in range(2):
+        found = torch.autograd.grad(compiled(x).sum(), list(net.parameters()))
+        assert all(map(torch.equal, wanted, found))
+    assert backend.count == 1
+
+
+def test_what_differs_is_compiled_for_itself(backend):
+    net, x = Net([Layer(at % 2) for at in range(6)]), torch.randn(2, 4)
+    compiled = each_compiled(net, backend)
+    with torch.no_grad():
+        assert torch.equal(compiled(x), net(x)) and torch.equal(compiled(x), net(x))
+    assert backend.count == 2
+
+
+def test_a_copy_is_not_compiled_again(backend):
+    first, x = dl.compile(Layer(), backend=backend), torch.randn(2, 4)
+    first(x)
+    second = copy.deepcopy(first)
+    with torch.no_grad():
+        second.linear.weight.mul_(2)
+    assert torch.equal(second(x), second._dl_original(x)) and not torch.equal(second(x), first(x))
+    assert backend.count == 1
+
+
+def make(scale):
+    def scaled(x, y):
+        return x * scale + y
+
+    return scaled
+
+
+def test_functions_of_one_code(backend):
+    x, y = torch.randn(3), torch.randn(3)
+    functions = [make(scale) for scale in (2, 3, 2, torch.ones(3), torch.zeros(3))]
+    compiled = [dl.compile(each, backend=backend) for each in functions]
+    for _ in range(2):
+        for one, other in zip(functions, compiled, strict=True):
+            assert torch.equal(one(x, y), other(x, y))
+    assert backend.count == 3  # of 2, of 3 and of a tensor
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"fullgraph": True}, {"dynamic": True}, {"dynamic": False}, {"backend": Recorder()}, {"options": {"level": 1}}],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_other_settings_compile_for_themselves(backend, settings):
+    module, x = Layer(), torch.randn(2, 4)
+    first = dl.compile(module, backend=backend)
+    second = dl.compile(module, **{"backend": backend, **settings})
+    first(x), second(x)
+    assert counters.graphs == 2 and counters.shared == 0
+
+
+def test_another_configuration_compiles_for_itself(backend):
+    def total(x):
+        return x + x.sum().item()
+
+    x = torch.randn(3)
+    first = dl.compile(total, backend=backend)
+    first(x)
+    with config.patch(capture_scalar_outputs=True):
+        second = dl.compile(total, backend=backend, fullgraph=False)
+        assert torch.equal(second(x), total(x))
+    assert counters.graph_breaks == 1 and counters.shared == 0
+
+
+def test_options_that_can_not_be_hashed(backend):
+    compiled = [dl.compile(Layer(), backend=backend, options={"sizes": [1, 2]}) for _ in range(2)]
+    for each in compiled:
+        each(torch.randn(2, 4))
+    assert backend.count == 2
+
+
+def test_what_follows_a_break_is_shared_too(backend):
+    def broken(scale):
+        def run(x):
+            y = x * scale
+            dl.graph_break()
+            return y + 1
+
+        return run
+
+    x = torch.randn(3)
+    compiled = [dl.compile(broken(2), backend=backend) for _ in range(3)]
+    for each in compiled:
+        assert torch.equal(each(x), x * 2 + 1)
+    assert backend.count == 2 and counters.shared == 4
+
+
+def test_sizes_that_differ(backend):
+    def joined(xs, by):
+        return torch.cat(xs) * by["scale"] + xs[0].shape[0]
+
+    compiled = [dl.compile(joined, backend=backend, dynamic=True) for _ in range(3)]
+    for each in compiled:
+        for size in (3, 5, 7):
+            xs, by = [torch.randn(size), torch.randn(size + 1)], {"scale": torch.ones(())}
+            assert torch.equal(each(xs, by), joined(xs, by))
+    assert backend.count == 1
+
+
+def test_what_is_shared_between_arguments(backend):
+    def write(x, y):
+        x.add_(1)
+        return y * 2
+
+    for compiled in [dl.compile(write, backend=backend) for _ in range(3)]:
+        x, y = torch.randn(3), torch.randn(3)
+        assert torch.equal(compiled(x, y), y * 2)
+        assert torch.equal(compiled(x, x), x * 2)
+        whole = torch.randn(4)
+        assert torch.equal(compiled(whole[:3], whole[1:]), whole[1:] * 2)
+        assert torch.equal(compiled(x, y), y * 2)
+
+
+def test_the_first_is_not_held_by_those_that_share(backend):
+    first, second, x = dl.compile(Layer(), backend=backend), dl.compile(Layer(), backend=backend), torch.randn(2, 4)
+    first(x), second(x)
+    gone = weakref.ref(first._dl_original)
+    del first
+    gc.collect()
+    assert gone() is None
+    assert torch.equal(second(x), second._dl_original(x))
+    third = dl.compile(Layer(), backend=backend)
+    assert torch.equal(third(x), third._dl_original(x))
+    assert backend.count == 1
+
+
+class Scale:
+    pass
+
+
+def test_what_dies_ends_it_for_all(backend):
+    scales = {"now": Scale()}
+
+    def scaled(x):
+        return x * (2 if isinstance(scales["now"], Scale) else 3)
+
+    x = torch.randn(3)
+    first, second = dl.compile(scaled, backend=backend), dl.compile(scaled, backend=backend)
+    assert torch.equal(first(x), x * 2) and torch.equal(second(x), x * 2)
+    scales["now"] = None
+    assert torch.equal(first(x), x * 3) and torch.equal(second(x), x * 3)
+    scales["now"] = Scale()
+    assert torch.equal(second(x), x * 2) and torch.equal(first(x), x * 2)
+
+
+def test_reset_forgets_all(backend):
+    first, second, x = dl.compile(Layer(), backend=backend), dl.compile(Layer(), backend=backend), torch.randn(2, 4)
+    first(x)
+    dl.reset()
+    second(x)
+    assert backend.count == 2
+
+
+def test_what_only_runs_may_share(backend):
+    first, second, x = dl.compile(Layer(), backend=backend), dl.compile(Layer(), backend=backend), torch.randn(2, 4)
+    first(x)
+    assert torch.equal(dl.run(second)(x), second._dl_original(x))
+    assert backend.count == 1
