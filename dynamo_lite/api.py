@@ -13,9 +13,9 @@ import torch
 
 from . import _C
 from .backends.registry import configured, lookup_backend, name_of
-from .cache import family_of
 from .called import framed
 from .compiled_module import CompiledModule, compiled_module
+from .family import Family, family_of
 from .frame import FrameCompiler, GraphBreak, Observer
 from .reasons import DisabledCall, UserGraphBreak
 from .variables import registry
@@ -44,8 +44,11 @@ def _make_owner(
             raise TypeError(f"{setting} is {words}, not {value!r}")
     name = name_of(backend)
     found = configured(backend, mode, options)
-    compiler = FrameCompiler(found, name, fullgraph=fullgraph, dynamic=dynamic, observer=observer)
-    family = None if observer is not None else family_of(lookup_backend(backend), mode, options, fullgraph, dynamic)
+    if observer is None:
+        family = family_of(lookup_backend(backend), mode, options, fullgraph, dynamic)
+    else:
+        family = Family(backend, dynamic)  # who watches sees all of it
+    compiler = FrameCompiler(found, name, family.shapes, fullgraph=fullgraph, observer=observer)
     owner = _C.Owner(compiler, name, family)
     _OWNERS.add(owner)
     return owner

@@ -48,29 +48,6 @@ def _module_of(view: _C.FrameView) -> Any:
     return next(found, Versions)
 
 
-class Family:
-    """What owners of the same settings have in common: each runs what another has compiled, where its guards hold.
-
-    A layer that is compiled for each of its instances is compiled once.
-    """
-
-    def __init__(self, backend: Any) -> None:
-        self.backend = backend
-        """Kept alive: families are told apart by its identity."""
-
-
-_FAMILIES: weakref.WeakValueDictionary[Any, Family] = weakref.WeakValueDictionary()
-
-
-def family_of(backend: Any, mode: str | None, options: dict[str, Any] | None, *settings: Any) -> Family:
-    """The family of those settings, under the configuration as it is."""
-    key = (id(backend), mode, tuple((options or {}).items()), settings, config.values())
-    try:
-        return _FAMILIES.setdefault(key, Family(backend))
-    except TypeError:  # an option can't be hashed
-        return Family(backend)
-
-
 def hold_again(view: _C.FrameView) -> bool:
     """Whether entries did not hold for nothing but a registration with abstract classes that they never asked about."""
     misses = view.misses() if view.entries else []

@@ -116,13 +116,13 @@ class FrameCompiler:
         self,
         backend: Backend,
         name: str,
+        shapes: ShapePolicy,
         *,
         fullgraph: bool = False,
-        dynamic: bool | None = None,
         observer: Observer | None = None,
     ) -> None:
         self.backend = backend
-        self.shapes = ShapePolicy(dynamic)
+        self.shapes = shapes
         self.versions = Versions()
         self.name = name
         self.fullgraph = fullgraph

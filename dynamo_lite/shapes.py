@@ -147,8 +147,8 @@ class Seen:
 
 
 class ShapePolicy:
-    """Decides for one ``dl.compile`` which numbers are symbols. ``dynamic``: None: those that changed; or all; or none.
-    Marks on tensors go before that.
+    """Decides for the ``dl.compile``s of some settings which numbers are symbols. ``dynamic``: None: those that
+    changed; or all; or none. Marks on tensors go before that.
 
     Parameters and buffers keep their shapes; the integers 0 and 1 are never symbols.
     """

@@ -105,7 +105,7 @@ def test_functions_of_one_code(backend):
     for _ in range(2):
         for one, other in zip(functions, compiled, strict=True):
             assert torch.equal(one(x, y), other(x, y))
-    assert backend.count == 3  # of 2, of 3 and of a tensor
+    assert backend.count == 3  # of 2, of a number and of a tensor
 
 
 @pytest.mark.parametrize(
@@ -228,3 +228,11 @@ def test_what_only_runs_may_share(backend):
     first(x)
     assert torch.equal(dl.run(second)(x), second._dl_original(x))
     assert backend.count == 1
+
+
+def test_numbers_that_differ_between_them(backend):
+    x = torch.randn(3)
+    compiled = [dl.compile(make(scale), backend=backend) for scale in range(2, 14)]
+    for scale, each in enumerate(compiled, 2):
+        assert torch.equal(each(x, x), x * scale + x)
+    assert backend.count == 2

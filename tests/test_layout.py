@@ -19,7 +19,7 @@ NATIVE = sorted([*(ROOT / "csrc").glob("*.cpp"), *(ROOT / "csrc").glob("*.h")])
 # Rooms by height, highest first: a file may import from its own height and from what is lower.
 WALK = [
     {"api", "called", "compiled_module", "export", "outer_graph", "exported"},
-    {"frame"},
+    {"frame", "family"},
     {"ddp", "aliases"},
     {"translator"},
     {"codegen"},  # turns the records and variables into code, so it is above them
