@@ -69,6 +69,7 @@ _TORCH_INLINED = (
             ("_functorch", "functional_call.py"),
             ("fx", "experimental", "symbolic_shapes.py"),
             ("_higher_order_ops", "associative_scan.py"),
+            ("_dynamo", "external_utils.py"),
             ("_prims_common", "__init__.py"),
             ("testing",),
             ("types.py",),

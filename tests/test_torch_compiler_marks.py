@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 
@@ -222,23 +221,54 @@ def test_cudagraph_step_marks():
 
 
 def test_wrap_numpy():
-    pytest.importorskip("numpy")
+    numpy = pytest.importorskip("numpy")
 
-    def inner(a):
-        return a * 2
+    @torch.compiler.wrap_numpy
+    def inner(a, by):
+        return numpy.sin(a) * by["scale"]
 
     def fn(x):
-        return inner(x) + 1
+        return inner(x, {"scale": x + 1}) + 1
 
-    check(fn, tensor(3))
+    check(fn, tensor(3), graphs=(1, 2))
 
 
-def test_set_stance_and_compile_inside():
+def test_regions_are_compiled_with_what_calls_them():
+    @torch.compiler.nested_compile_region
+    def inner(x, scale=2):
+        return x.sin() * scale
+
     def fn(x):
-        with torch.compiler.set_stance("force_eager") if False else contextlib.nullcontext():
+        return inner(inner(x), scale=3)
+
+    check(fn, tensor(3), graphs=(1, 2))
+
+
+def test_settings_of_torchs_front_end():
+    decorators = pytest.importorskip("torch._dynamo.decorators")
+
+    @decorators.error_on_graph_break(False)
+    def inner(x, y=1):
+        return x + y
+
+    @decorators.patch_dynamo_config(capture_scalar_outputs=True)
+    def other(x):
+        return x * 2
+
+    def fn(x):
+        with decorators.error_on_graph_break(True):
+            x = inner(x, y=2)
+        return other(x)
+
+    check(fn, tensor(3), graphs=(1, 2))
+
+
+def test_set_stance_inside():
+    def fn(x):
+        with torch.compiler.set_stance("default"):
             return x + 1
 
-    check(fn, tensor(3))
+    check(fn, tensor(3), graphs=(0, 2), breaks=None)
 
 
 def test_compiled_by_torch_and_called_inside():

@@ -8,6 +8,7 @@ from . import (
     c_callable,
     class_statement,
     classes,
+    compiler_marks,
     constant,
     construct,
     context,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import os
-import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -14,16 +12,14 @@ import torch.distributed
 import torch.overrides
 from torch import _jit_internal
 from torch._library.custom_ops import CustomOpDef
-from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.autograd.profiler import record_function
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .. import higher_order
-from ..exc import Unsupported
-from ..reasons import DisabledCall, UnknownCall, UnsupportedValue, UserGraphBreak
+from ..reasons import UnknownCall, UnsupportedValue
 from ..source import Source
 from .attributes import MethodVariable
-from .base import Args, KnowMore, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type, wraps_value
+from .base import Args, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type, wraps_value
 from .c_callable import BuiltinVariable
 from .classes import ClassVariable
 from .constant import ConstantVariable
@@ -346,7 +342,7 @@ def _constantly(answer: Any, *values: Any) -> None:
 
 
 @models(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._utils.is_compiling)
-def _is_compiling(tx: Any) -> VariableTracker:
+def is_compiling(tx: Any) -> VariableTracker:
     """True, but for torch's own modules: told so they leave out hooks, and compute something else than in eager."""
     told = not tx.code.co_filename.startswith(_MODULES)
     tx.attempt.told_compiling |= told
@@ -520,101 +516,6 @@ def is_asking(value: Any) -> bool:
 def _set_grad_enabled(tx: Any, mode: VariableTracker) -> VariableTracker:
     torch._C._set_grad_enabled(tx.python_value(mode))
     return ConstantVariable(None)
-
-
-# -- what is refused, and what third parties say to a compiler ---------------------------------------------------------
-
-
-@models_if
-def _notes_new_modules(value: Any) -> Model | None:
-    """Once torch.compile has run, ``nn.Module.__init__`` is a function that also puts the module down as new, for it
-    alone. A trace calls what there was before."""
-    if type(value) is not types.FunctionType or value.__module__ != "torch._dynamo.mutation_guard":
-        return None
-    if value.__code__.co_freevars not in (("init",), ("setstate",)):
-        return None
-    (before,) = value.__closure__ or ()
-    return lambda tx, args, kwargs: tx.call(tx.make(before.cell_contents), args, kwargs)
-
-
-@models_if
-def _marked(value: Any) -> Model | None:
-    """Functions under torch's own marks: left out of graphs, or a wish for a break."""
-    if (
-        type(value) is types.FunctionType
-        and value.__name__ == "graph_break"
-        and value.__module__ == "torch._dynamo.decorators"
-    ):
-        return _graph_break
-    if (
-        type(value) is types.FunctionType
-        and value.__name__ in ("is_compiling", "is_dynamo_compiling")
-        and value.__module__ == "torch._dynamo.external_utils"
-    ):
-        return lambda tx, args, kwargs: _is_compiling(tx)
-    if getattr(value, "_torchdynamo_disable", False) is True:
-
-        def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-            unsupported(DisabledCall(operator_name(value)))
-
-        return model
-    if type(value) is types.FunctionType and value.__code__ is _SCRIPTED_IF_TRACING:
-        return lambda tx, args, kwargs: tx.call(tx.make(value.__original_fn), args, kwargs)
-    if type(value) is torch.jit.ScriptFunction and hasattr(value, "_torchdynamo_inline"):
-        return lambda tx, args, kwargs: tx.call(tx.make(value._torchdynamo_inline), args, kwargs)
-    if getattr(value, "_dynamo_marked_constant", False) is True:
-        return _constant_result(value)
-    return None
-
-
-@models_if
-def _allowed(value: Any) -> Model | None:
-    """``torch.compiler.allow_in_graph``'s, which is a permission: what they do is traced, as it tells more (which
-    results are the arguments themselves). Those that can't be traced are put into the graph as they are."""
-    allowed = getattr(sys.modules.get("torch._dynamo.trace_rules"), "_allowed_callable_ids", ())
-    if id(value) not in allowed or isinstance(value, type):
-        return None
-    whole = call_whole(value)
-    return whole if type(value) is not types.FunctionType else functools.partial(_traced_or_whole, value, whole)
-
-
-def _traced_or_whole(
-    function: types.FunctionType, whole: Model, tx: Any, args: Args, kwargs: Kwargs
-) -> VariableTracker:
-    settled = tx.attempt.settlings.whole
-    if not settled.get(id(function)):
-        try:
-            return tx.inline(tx.make(function), args, kwargs)  # type: ignore[no-any-return]
-        except Unsupported:
-            if id(function) in settled:
-                raise
-            settled[id(function)] = True
-            raise KnowMore from None
-    try:
-        return whole(tx, args, kwargs)
-    except Unsupported:
-        settled[id(function)] = False
-        raise KnowMore from None
-
-
-_SCRIPTED_IF_TRACING = torch.jit.script_if_tracing(len).__code__
-
-
-def _constant_result(function: Callable[..., Any]) -> Model:
-    """Of a function that is said to give the same result in the whole process: it is called once, while tracing."""
-
-    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        named = {name: tx.python_value(item) for name, item in kwargs.items()}
-        values = [tx.python_value(arg) for arg in args]
-        with unset_fake_temporarily():
-            found = tx.fold(function, values, named)
-        return tx.make(found)
-
-    return model
-
-
-def _graph_break(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-    unsupported(UserGraphBreak(""))
 
 
 @wraps_type(torch.Generator)
