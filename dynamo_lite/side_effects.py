@@ -177,6 +177,11 @@ class SideEffects:
             self._refuse()
         self._notes.append(event)
 
+    @property
+    def noted(self) -> Iterable[Any]:
+        """What else is replayed."""
+        return self._notes
+
     def write_global(self, scope: Any, name: str, value: Any) -> None:
         """Store a global; None deletes it."""
         self.count += 1

@@ -16,7 +16,16 @@ from ..reasons import InlineLimit, UncaughtException, UnsupportedOpcode, Unsuppo
 from ..skip import is_polyfill
 from ..variables import kinds  # noqa: F401  (registers them)
 from ..variables.arguments import bind_arguments
-from ..variables.base import Args, Exhausted, Kwargs, NotConstant, ObservedException, VariableTracker, unsupported
+from ..variables.base import (
+    Args,
+    Exhausted,
+    Kwargs,
+    NotConstant,
+    ObservedException,
+    Parts,
+    VariableTracker,
+    unsupported,
+)
 from ..variables.constant import ConstantVariable
 from ..variables.exception import ExceptionVariable, HandledVariable, left_generator
 from ..variables.function import CellVariable, GlobalScope
@@ -27,7 +36,7 @@ from .graph_break import goes_on_inside, origin_of
 from .mortals import Holder
 from .nested_break import can_break_inside
 from .opcodes import HANDLERS, REFUSED
-from .suspended import rebuild
+from .suspended import parts_of, rebuild
 
 _MOST_OPERANDS = 3
 """That instructions other than calls take from the stack."""
@@ -321,6 +330,10 @@ class InstructionTranslator(Operations, Holder):
     def rebuild_generator(self, cg: PyCodegen, generator: VariableTracker) -> None:
         """Emit code that makes the generator whose frame this is."""
         rebuild(cg, self, generator)
+
+    def generator_parts(self) -> Parts:
+        """What makes a generator with this frame, and of what."""
+        return parts_of(self)
 
     def note_place(self, error: Unsupported) -> None:
         """Put this frame in front of the user's stack of an error that leaves it."""

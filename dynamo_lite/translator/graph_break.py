@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from inspect import CO_VARARGS, CO_VARKEYWORDS
@@ -37,7 +37,9 @@ from ..variables.constant import ConstantVariable
 from ..variables.context import Entering, ExitVariable, can_be_left
 from ..variables.exception import HandledVariable
 from ..variables.function import ResumeFunction
+from ..variables.polyfills.carried import made_again
 from ..variables.tensor import TensorVariable
+from .carried import Carried, Recipe
 from .stack import NULL, unbound_local
 
 STACK = "___stack{}"
@@ -71,6 +73,8 @@ class ResumePoint:
     """What a call goes on in, for one that is under way: the frame goes on at the next instruction, with its result."""
     contexts: tuple[tuple[int, Entering], ...] = ()
     """Where on the stack is what leaves a context, and what enters that again."""
+    carried: tuple[tuple[str, Recipe], ...] = ()
+    """Arguments that are given in parts."""
 
     def arguments(self) -> list[str]:
         """Parameters: what ``super()`` takes for self, the stack, the callee's, the locals, the error."""
@@ -162,16 +166,7 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
     prologue: list[Instruction] = list(emit.prologue((), len(freevars)))
     if point.generator:
         prologue[-1:-1] = [emit.make("RETURN_GENERATOR"), emit.pop_top()]
-    contexts = dict(point.contexts)
-    for at in range(point.depth):
-        if at in point.nulls:
-            prologue.append(emit.push_null())
-        elif at in contexts:
-            prologue += emit.call_function([emit.load_const(contexts[at])], [])
-        else:
-            prologue += [emit.load_fast(STACK.format(at)), emit.make("DELETE_FAST", STACK.format(at))]
-        if at in point.handled:
-            prologue += [emit.make("PUSH_EXC_INFO"), emit.pop_top()]
+    prologue += _restored(point)
     callee = point.callee
     raises_anyway = callee is not None and RESUME_CODES.raises(callee.code)
     if point.raising and callee is not None:
@@ -214,6 +209,25 @@ def _resume_code(original: types.CodeType, point: ResumePoint) -> tuple[types.Co
         index_of[id(again)] = point.index
         call = kept.index(again)
     return code, ResumeInfo(original, point, _origins(code, kept, index_of), call)
+
+
+def _restored(point: ResumePoint) -> list[Instruction]:
+    """The locals that are given in parts, then the stack."""
+    made: list[Instruction] = []
+    for name, recipe in point.carried:
+        given = [[emit.load_const(recipe)], [emit.load_fast(name)]]
+        made += [*emit.call_function([emit.load_const(made_again)], given), emit.store_fast(name)]
+    contexts = dict(point.contexts)
+    for at in range(point.depth):
+        if at in point.nulls:
+            made.append(emit.push_null())
+        elif at in contexts:
+            made += emit.call_function([emit.load_const(contexts[at])], [])
+        else:
+            made += [emit.load_fast(STACK.format(at)), emit.make("DELETE_FAST", STACK.format(at))]
+        if at in point.handled:
+            made += [emit.make("PUSH_EXC_INFO"), emit.pop_top()]
+    return made
 
 
 def _where_unbound(instruction: Instruction, cells: tuple[str, ...]) -> list[Instruction]:
@@ -295,6 +309,8 @@ class BrokenFrame:
         exits = [(at, value.suspended) for at, value in enumerate(tx.stack) if isinstance(value, ExitVariable)]
         self.contexts = {at: entering for at, entering in exits if entering is not None}
         self.first = self._first_argument()
+        self.carried: dict[str, Recipe] = {}
+        """Locals that go over in parts."""
         self.outlive: frozenset[str] = frozenset()
         """Locals that are not used again, but whose values somebody may see die: they live on as in CPython."""
 
@@ -306,6 +322,10 @@ class BrokenFrame:
         if name in self.tx.cells:
             return SELF
         return name if name in self.tx.locals else (SELF if SELF in self.tx.locals else None)
+
+    def load(self, cg: PyCodegen, carried: Carried) -> None:
+        """Of a callee: put its values into locals of the root's new code."""
+        raise NotImplementedError
 
     def exits(self, cg: PyCodegen) -> list[Callable[[], None]]:
         """What loads the exits of its contexts that are left for a while."""
@@ -330,19 +350,35 @@ class BrokenFrame:
             after.append(live[handler.target.index])
         return live[self.index].union(*after)
 
-    def load_locals(self, cg: PyCodegen, store: Callable[[str, VariableTracker], None]) -> None:
+    def holders(self) -> list[Any]:
+        """What has the values that live on."""
+        bound, stack, cells = self.tx.locals, self.tx.stack, self.tx.cells.values()
+        return [*(bound[name] for name in self.live() if name in bound), *stack, *cells]
+
+    def load_local(self, cg: PyCodegen, carried: Carried, name: str) -> None:
+        """Its value, or the parts of it."""
+        value = self.tx.locals[name]
+        is_operand = self.instruction.argval == name and "FAST" in self.instruction.opname
+        recipe = None if is_operand or name == self.first else carried.recipe(value)
+        if recipe is None:
+            cg.load(value)
+        else:
+            self.carried[name] = recipe
+            carried.load(value, recipe)
+
+    def load_locals(self, cg: PyCodegen, store: Callable[[str], None]) -> None:
         """Load and store the locals that live on."""
         live, bound = self.live(), self.tx.locals
         overwritten = self.instruction.argval if self.instruction.opname == "STORE_FAST" else None
         wanted = {*live, self.first, overwritten}  # who sees a variable's value die is why its store is left to CPython
-        for name, value in bound.items():
+        for name in bound:
             if name in wanted:
-                store(name, value)
+                store(name)
         gone = self.instruction.argval if self.instruction.opname == "DELETE_FAST" else None
         rest = [name for name in bound if name not in wanted and name != gone]
         missed = [name for name in rest if may_be_missed(cg, bound[name])]
         for name in missed:
-            store(name, bound[name])
+            store(name)
         if overwritten in bound and may_be_missed(cg, self.tx.stack[-1]):
             missed.append(overwritten)
         self.outlive = frozenset(missed)
@@ -374,7 +410,19 @@ class BrokenFrame:
         handled = tuple(sorted(at for at in self.handled if at < depth))
         lower = tuple(sorted(at for at in nulls if at < depth))
         contexts = tuple(pair for pair in self.contexts.items() if pair[0] < depth)
-        return ResumePoint(index, depth, lower, names, self.first, handled, raising, callee=callee, contexts=contexts)
+        carried = tuple(pair for pair in sorted(self.carried.items()) if pair[0] in names)
+        return ResumePoint(
+            index,
+            depth,
+            lower,
+            names,
+            self.first,
+            handled,
+            raising,
+            callee=callee,
+            contexts=contexts,
+            carried=carried,
+        )
 
     def operands(self) -> int:
         """How many of the stack's values the instruction takes away that may be NULL."""
@@ -396,11 +444,12 @@ class FrameBreaker(BrokenFrame):
         self.cg = cg
         self.cells = {name: f"___cell_{name}" for name in root.cells if name not in root.code.co_freevars}
 
-    def restore(self, keep_all: bool = False, inside: Callable[[], None] | None = None) -> None:
+    def restore(self, keep_all: bool = False, callees: Sequence[BrokenFrame] = ()) -> None:
         """Stack, then locals: everything is loaded before anything is stored, for loads read the arguments.
 
-        ``keep_all``: handlers want the whole stack; ``inside``: loads what is deeper than the stack."""
+        ``keep_all``: handlers want the whole stack; ``callees``: frames that are broken with this one."""
         cg, tx = self.cg, self.tx
+        carried = Carried(cg, [each for frame in (self, *callees) for each in frame.holders()])
         kept = len(tx.stack) if keep_all else self.handler_depth
         for at, value in enumerate(tx.stack):
             if at in self.handled:
@@ -410,13 +459,13 @@ class FrameBreaker(BrokenFrame):
             if (at < kept and at not in self.nulls) or at in self.contexts:
                 cg.copy_top()
                 cg.store_fast(_KEPT.format(at))
-        if inside is not None:
-            inside()
+        for callee in callees:
+            callee.load(cg, carried)
         names: list[str] = []
 
-        def load(name: str, value: VariableTracker) -> None:
+        def load(name: str) -> None:
             names.append(name)
-            cg.load(value)
+            self.load_local(cg, carried, name)
 
         self.load_locals(cg, load)
         for name in self.cells:

@@ -71,14 +71,22 @@ def _reached(holders: Iterable[Any]) -> set[int]:
         found.add(id(each))
         if isinstance(each, LazyVariable):
             found.update(_ids(each))
-            waiting += [each.realize()] if each.realized else []
-        elif isinstance(each, VariableTracker) and not isinstance(each, WeakReferenceVariable):
+        elif isinstance(each, WeakReferenceVariable):
+            continue
+        elif isinstance(each, VariableTracker):
             found.add(id(getattr(each, "value", None)))
-            waiting += [value for name, value in slots(each) if name not in _HELD_BY_NOBODY]
-        elif isinstance(each, Holder):
-            waiting += each.held()
-        elif type(each) is dict:
-            waiting += [*each, *each.values()]
-        elif id(type(each)) in _SEQUENCES:  # a metaclass may compare classes
-            waiting += each
+        waiting += held_in(each)
     return found
+
+
+def held_in(each: Any) -> Iterable[Any]:
+    """What a tracker, a frame or a container of them has in it."""
+    if isinstance(each, LazyVariable):
+        return [each.realize()] if each.realized else ()
+    if isinstance(each, VariableTracker):
+        return [value for name, value in slots(each) if name not in _HELD_BY_NOBODY]
+    if isinstance(each, Holder):
+        return each.held()
+    if type(each) is dict:
+        return [*each, *each.values()]
+    return each if id(type(each)) in _SEQUENCES else ()  # a metaclass may compare classes

@@ -21,9 +21,9 @@ from typing import Any
 from .. import _C
 from ..bytecode import Instruction, assemble, decode, effect, emit
 from ..codegen import PyCodegen, Unreconstructable
-from ..variables.base import VariableTracker
 from ..variables.exception import HandledVariable
 from ..variables.function import ResumeFunction
+from .carried import Carried
 from .graph_break import (
     ARGUMENTS,
     CLOSURE,
@@ -106,7 +106,7 @@ class _Callee(BrokenFrame):
         """The locals that have the instruction's operands, None for NULL."""
         self.cells_at: list[str] = []
 
-    def load(self, cg: PyCodegen) -> None:
+    def load(self, cg: PyCodegen, carried: Carried) -> None:
         tx = self.tx
         for at, value in enumerate(tx.stack):
             if isinstance(value, HandledVariable):
@@ -117,8 +117,8 @@ class _Callee(BrokenFrame):
             elif name is not None:
                 self.where[STACK.format(at)] = name
 
-        def keep(name: str, value: VariableTracker) -> None:
-            self.where[name] = self._keep(cg, partial(cg.load, value))
+        def keep(name: str) -> None:
+            self.where[name] = self._keep(cg, partial(self.load_local, cg, carried, name))
 
         self.load_locals(cg, keep)
         if self.first == SELF and SELF not in tx.locals:
@@ -222,7 +222,7 @@ class _NestedBreaker:
     def emit(self) -> None:
         cg = self.cg
         covers = any(callee.is_covered for callee in self.callees)
-        self.root.restore(covers, self._load_callees)
+        self.root.restore(covers, self.callees)
         start = len(cg.body)
         self._run_natively()
         covered = cg.body[start:]
@@ -234,10 +234,6 @@ class _NestedBreaker:
             self.root.either_way(self._raise_inside, *self.callees)
         else:
             self.root.handle(covered)
-
-    def _load_callees(self) -> None:
-        for callee in self.callees:
-            callee.load(self.cg)
 
     def _suspend(self) -> None:
         """Leave the callees' contexts that are entered again."""

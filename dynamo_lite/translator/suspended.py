@@ -6,15 +6,18 @@ prologue, at a first ``yield`` of its own that stands in for the one it had come
 
 from __future__ import annotations
 
-import types
+from functools import partial
 from typing import Any
 
 from ..bytecode import live_locals
 from ..codegen import PyCodegen
 from ..skip import dynamic_scope
-from ..variables.base import NotConstant
+from ..variables.base import NotConstant, Parts
 from ..variables.context import ExitVariable
 from ..variables.exception import HandledVariable
+from ..variables.function import ResumeFunction
+from ..variables.polyfills.carried import generator_of
+from ..variables.sequence import TupleVariable
 from .graph_break import NEW, RESUME_CODES, WAITING, ResumePoint
 from .stack import NULL
 
@@ -25,15 +28,26 @@ def rebuild(cg: PyCodegen, frame: Any, generator: Any) -> None:
     Raises:
         NotConstant: it holds what can't be put into another frame.
     """
-    code = frame.code
-    if dynamic_scope(code) or any(isinstance(value, (ExitVariable, HandledVariable)) for value in frame.stack):
-        raise NotConstant("generator")
+    parts = parts_of(frame)
     for cell in frame.cells.values():  # one of them may hold the generator itself
         cg.load(cell)
         cg.pop_top()
     if cg.has_made(generator):
         cg.load(generator)
         return
+    first = [partial(cg.load_const, each) for each in parts.first]
+    cg.call(parts.make, [*first, *(partial(cg.load, each) for each in parts.of)])
+
+
+def parts_of(frame: Any) -> Parts:
+    """What makes a generator with this frame, and of what.
+
+    Raises:
+        NotConstant: it holds what can't be put into another frame.
+    """
+    code = frame.code
+    if dynamic_scope(code) or any(isinstance(value, (ExitVariable, HandledVariable)) for value in frame.stack):
+        raise NotConstant("generator")
     index = frame.pc + 1  # the instruction at the program counter is a part of what a prologue does
     live = live_locals(code)[index]
     nulls = tuple(at for at, value in enumerate(frame.stack) if value is NULL)
@@ -43,15 +57,8 @@ def rebuild(cg: PyCodegen, frame: Any, generator: Any) -> None:
     values = [*([] if first is None else [frame.locals[first]]), *(v for v in frame.stack if v is not NULL)]
     values += [frame.locals[name] for name in names if name != first]
     cells = [frame.cells[name] for name in (*code.co_cellvars, *code.co_freevars)]
-    cg.call(
-        _make_waiting if frame.started else _make_new,
-        [
-            lambda: cg.load_const(RESUME_CODES.get(code, point)),
-            lambda: cg.load_const(frame.scope.namespace),
-            lambda: cg.load_tuple(cells),
-            *(lambda value=value: cg.load(value) for value in values),
-        ],
-    )
+    function = ResumeFunction(RESUME_CODES.get(code, point), frame.scope.namespace)
+    return Parts(_make_waiting if frame.started else generator_of, (function,), [TupleVariable(cells), *values])
 
 
 def _first_argument(frame: Any) -> str | None:
@@ -65,11 +72,7 @@ def _first_argument(frame: Any) -> str | None:
     return name
 
 
-def _make_new(code: types.CodeType, namespace: dict[str, Any], cells: tuple[Any, ...], *values: Any) -> Any:
-    return types.FunctionType(code, namespace, code.co_name, None, cells or None)(*values)
-
-
-def _make_waiting(code: types.CodeType, namespace: dict[str, Any], cells: tuple[Any, ...], *values: Any) -> Any:
-    generator = _make_new(code, namespace, cells, *values)
+def _make_waiting(function: ResumeFunction, cells: tuple[Any, ...], *values: Any) -> Any:
+    generator = generator_of(function, cells, *values)
     next(generator)
     return generator

@@ -12,7 +12,7 @@ import operator
 import types
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from ..exc import Unsupported
 from ..reasons import BreakReason, UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
@@ -85,6 +85,14 @@ def told_by_identity(cls: type) -> bool:
 def unsupported(reason: BreakReason) -> NoReturn:
     """Break the graph here."""
     raise Unsupported(reason)
+
+
+class Parts(NamedTuple):
+    """``make(*first, *of)``, of constants and of what trackers stand for."""
+
+    make: Callable[..., Any]
+    first: tuple[Any, ...]
+    of: list[VariableTracker]
 
 
 class VariableTracker:
@@ -402,6 +410,10 @@ class VariableTracker:
         return tx.next(self)
 
     # -- code generation ---------------------------------------------------------------------------------------
+
+    def ingredients(self) -> Parts | None:
+        """Of an iterator that was made inside and that nothing was taken of: what makes another one like it."""
+        return None
 
     def reconstruct(self, cg: Any) -> None:
         """Emit code that leaves the value on the stack. Called once a value; `PyCodegen.load` keeps it in a local."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import Exhausted, IteratorVariable, ObservedException, VariableTracker
+from .base import Exhausted, IteratorVariable, NotConstant, ObservedException, Parts, VariableTracker
 from .constant import ConstantVariable
+from .polyfills.carried import strict_zip
 from .sequence import TupleVariable
 
 
@@ -75,12 +76,11 @@ class ZipVariable(IteratorVariable):
             which = f"argument{'s 1-' if later > 1 else ' '}{later}"
             tx.raise_error(ValueError, f"zip() argument {later + 1} is longer than {which}")
 
+    def ingredients(self) -> Parts | None:
+        return None if self.started else Parts(strict_zip if self.strict else zip, (), self.of)
+
     def reconstruct(self, cg: Any) -> None:
-        cg.call(_strict_zip if self.strict else zip, [lambda each=each: cg.load(each) for each in self.of])
-
-
-def _strict_zip(*iterators: Any) -> Any:
-    return zip(*iterators, strict=True)
+        cg.call(strict_zip if self.strict else zip, [lambda each=each: cg.load(each) for each in self.of])
 
 
 class MapVariable(IteratorVariable):
@@ -280,6 +280,14 @@ class GeneratorVariable(IteratorVariable):
     def method_close(self, tx: Any) -> VariableTracker:
         self.close(tx)
         return ConstantVariable(None)
+
+    def ingredients(self) -> Parts | None:
+        if self.finished or self.running or self.frame.started:
+            return None
+        try:
+            return self.frame.generator_parts()  # type: ignore[no-any-return]
+        except NotConstant:
+            return None
 
     def reconstruct(self, cg: Any) -> None:
         if self.finished:

@@ -12,12 +12,12 @@ from typing import Any
 
 from ...reasons import UnsupportedOperation
 from ..attributes import MISSING
-from ..base import Exhausted, ObservedException, VariableTracker, refuse_arguments, unsupported
+from ..base import Exhausted, ObservedException, Parts, VariableTracker, refuse_arguments, unsupported
 from ..classes import ClassVariable
 from ..constant import ConstantVariable
 from ..iterator import FilterVariable, IteratorVariable, advanced
 from ..registry import models, models_class_method
-from ..sequence import TupleVariable
+from ..sequence import SequenceIterator, TupleVariable
 from ..tensor import TensorVariable
 from ..user_object import UserObjectVariable
 
@@ -85,6 +85,14 @@ class ChainVariable(ItertoolVariable):
             except Exhausted:
                 self.active = None
         raise Exhausted
+
+    def ingredients(self) -> Parts | None:
+        source = self.source_
+        if self.active is not None or not isinstance(source, SequenceIterator):
+            return None
+        if source.of is None or source.at or not isinstance(source.of, TupleVariable):
+            return None
+        return Parts(self.kind, (), source.of.items)
 
     def reconstruct(self, cg: Any) -> None:
         args = [lambda: cg.load_tuple([] if self.active is None else [self.active]), loader(cg, self.source_)]

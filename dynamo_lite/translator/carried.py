@@ -1,0 +1,66 @@
+"""Iterators that nothing was taken of yet go over a break in parts: what goes on makes them anew, and so traces them.
+
+One that a loop has begun goes over as an object of CPython's: what it has come to is another thing in each turn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from ..codegen import PyCodegen
+from ..variables.base import LazyVariable, VariableTracker
+from ..variables.iterator import GeneratorVariable
+from .mortals import held_in
+
+Recipe = tuple[Any, ...]
+"""What makes it, the constants that it takes first, and of each part a recipe or None: as `made_again` wants it."""
+
+
+class Carried:
+    """Which of the values that live on over a break can go in parts: those that nobody else has.
+
+    ``holders``: all that lives on, each value as often as there is a place for it."""
+
+    def __init__(self, cg: PyCodegen, holders: Iterable[Any]) -> None:
+        self._cg = cg
+        attempt = cg.attempt
+        written = [*attempt.effects.written, *attempt.effects.noted, *(scope.writes for scope in attempt.scopes)]
+        self._places = _places([*holders, *written])
+
+    def recipe(self, value: VariableTracker) -> Recipe | None:
+        """None where the value goes as it is."""
+        found = self._recipe(value)
+        return found if found is not None and _makes_generator(value) else None
+
+    def _recipe(self, value: VariableTracker) -> Recipe | None:
+        if isinstance(value, LazyVariable) or self._places[id(value)] != 1 or self._cg.has_made(value):
+            return None
+        parts = value.ingredients()
+        return None if parts is None else (parts.make, parts.first, *map(self._recipe, parts.of))
+
+    def load(self, value: VariableTracker, recipe: Recipe) -> None:
+        """The values that the recipe is of, as a tuple."""
+        parts = value.ingredients()
+        assert parts is not None
+        for each, inner in zip(parts.of, recipe[2:], strict=True):
+            self._cg.load(each) if inner is None else self.load(each, inner)
+        self._cg.build("TUPLE", len(parts.of))
+
+
+def _makes_generator(value: VariableTracker) -> bool:
+    """Others can be read ahead where they are found."""
+    parts = value.ingredients()
+    return parts is not None and (isinstance(value, GeneratorVariable) or any(map(_makes_generator, parts.of)))
+
+
+def _places(holders: Iterable[Any]) -> Counter[int]:
+    """Of all that is reached from these, by id: how many places have it."""
+    waiting, found = [*holders], Counter[int]()
+    while waiting:
+        each = waiting.pop()
+        found[id(each)] += 1
+        if found[id(each)] == 1:
+            waiting += held_in(each)
+    return found

@@ -1,0 +1,21 @@
+"""What makes an iterator again that went over a break in its parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def generator_of(function: Any, cells: Any, *values: Any) -> Any:
+    """``function``: makes the generator's function from its cells."""
+    return function(cells)(*values)
+
+
+def strict_zip(*iterators: Any) -> Any:
+    return zip(*iterators, strict=True)
+
+
+def made_again(recipe: Any, values: Any) -> Any:
+    """``recipe``: what makes it, what that takes first, and of each value a recipe or None."""
+    make, first, *recipes = recipe
+    made = [value if inner is None else made_again(inner, value) for inner, value in zip(recipes, values)]
+    return make(*first, *made)

@@ -1,0 +1,319 @@
+"""Iterators that are made before a break and gone through after it."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+
+import pytest
+import torch
+from torch import nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+import dynamo_lite as dl
+from programs import check, tensor
+
+
+def halves(x, n):
+    for at in range(n):
+        yield x / (at + 2)
+
+
+def test_a_generator():
+    def fn(x):
+        items = halves(x, 3)
+        dl.graph_break()
+        y = x
+        for item in items:
+            y = y + item
+        return y
+
+    check(fn, tensor(3), graphs=1, breaks=1, operators=6)
+
+
+def test_of_closures():
+    def fn(x, n):
+        scale = x + 1
+        items = (scale * at for at in range(n))
+        more = (item + scale for item in halves(x, n))
+        print("here")
+        return sum(items), list(more)
+
+    check(fn, tensor(3), 3, graphs=2, breaks=1)
+
+
+def test_a_variable_written_to_after_the_break():
+    def fn(x, n):
+        scale = x + 1
+        items = (scale * at for at in range(n))
+        print("here")
+        scale = x * 2
+        return sum(items)
+
+    check(fn, tensor(3), 3, graphs=2, breaks=1)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("lengths", [(2, 2), (2, 3), (3, 2)])
+def test_zip(strict, lengths):
+    def fn(x, one, other):
+        pairs = zip(halves(x, one), halves(x + 1, other), strict=strict)
+        dl.graph_break()
+        found = []
+        try:
+            for a, b in pairs:
+                found.append(a * b)
+        except ValueError as error:
+            found.append(str(error))
+        return found
+
+    check(fn, tensor(3), *lengths, graphs=2, breaks=1)
+
+
+def test_chain_of_generators():
+    def fn(x):
+        items = itertools.chain(halves(x, 2), [x], halves(x + 1, 2))
+        dl.graph_break()
+        return [item.sin() for item in items]
+
+    check(fn, tensor(3), graphs=2, breaks=1)
+
+
+def test_left_half_way_and_taken_up_later():
+    def fn(x):
+        items = halves(x, 4)
+        pairs = zip(items, (1, 2))
+        dl.graph_break()
+        y = [item * by for item, by in pairs]
+        z = next(items, None)
+        dl.graph_break()
+        return y, z, next(items, None), next(pairs, None)
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_one_object_in_two_places():
+    def fn(x):
+        items = halves(x, 3)
+        same = items
+        held = [items]
+        dl.graph_break()
+        one = next(items)
+        return one, next(same), next(held[0]), same is items, held[0] is items, next(items, None)
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_shared_by_two_iterators():
+    def fn(x):
+        items = halves(x, 4)
+        pairs = zip(items, items)
+        dl.graph_break()
+        return [a + b for a, b in pairs]
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_kept_by_what_breaks():
+    kept = []
+
+    def fn(x):
+        items = halves(x, 3)
+        warnings.warn("kept", stacklevel=1)
+        kept.append(items)
+        print("here")
+        one = next(items)
+        return one, next(kept.pop()), next(items)
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_given_to_what_breaks():
+    def fn(x):
+        items = halves(x, 3)
+        first = dl.disable(next)(items)
+        return first, list(items)
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_in_a_cell():
+    def fn(x):
+        items = halves(x, 3)
+
+        def take():
+            return next(items)
+
+        print("here")
+        return take() + take(), list(items)
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_in_an_attribute():
+    class Box:
+        pass
+
+    def fn(x, box):
+        box.items = items = halves(x, 3)
+        print("here")
+        return next(box.items), next(items)
+
+    check(fn, tensor(3), Box(), graphs=None)
+
+
+def test_where_the_break_raises():
+    @dl.disable
+    def fail(x):
+        raise ValueError("no")
+
+    def fn(x):
+        items = halves(x, 3)
+        try:
+            fail(x)
+        except ValueError as error:
+            return list(items), str(error)
+
+    check(fn, tensor(3), graphs=1, breaks=1)
+
+
+def test_the_variable_is_set_by_what_breaks():
+    def fn(x):
+        items = halves(x, 3)
+        again = items
+        items = dl.disable(list)(again)
+        return items, list(again)
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_in_a_callee():
+    def summed(x):
+        items = halves(x + 1, 3)
+        total = x
+        if x.sum() > 0:
+            total = total + 1
+        for item in items:
+            total = total + item
+        return total
+
+    def fn(x):
+        return summed(x * 2).sin()
+
+    check(fn, tensor(3).abs(), others=[(-tensor(3).abs(),)], graphs=2, breaks=1, all_graphs=3)
+
+
+def test_what_it_goes_over_changes_meanwhile():
+    def fn(x, values):
+        items = (x * value for value in values)
+        print("here")
+        values.append(5)
+        return list(items)
+
+    check(fn, tensor(3), [1, 2], graphs=None)
+
+
+def test_a_dict_that_grows_meanwhile():
+    def keys(values):
+        for key in values:
+            yield key + "!"
+
+    def fn(x, values):
+        items = keys(values)
+        first = keys(values)
+        print("here")
+        next(first)
+        values["more"] = 1
+        try:
+            return x + 1, list(items), next(first)
+        except RuntimeError as error:
+            return x + 2, str(error)
+
+    check(fn, tensor(3), {"a": 1}, graphs=None)
+
+
+def test_begun_before():
+    def fn(x):
+        items = halves(x, 4)
+        first = next(items)
+        print("here")
+        return first, list(items)
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_never_gone_through():
+    def fn(x, n):
+        items = halves(x, 3)
+        print("here")
+        y = x + 1
+        if n:
+            return y
+        return y, list(items)
+
+    check(fn, tensor(3), 1, others=[(tensor(3), 0)], graphs=1, breaks=1)
+
+
+def test_a_generator_that_leaves_effects():
+    def told(log, x):
+        try:
+            log.append("begun")
+            yield x
+            yield x + 1
+        finally:
+            log.append("over")
+
+    def fn(x):
+        log = []
+        items = told(log, x)
+        dropped = told(log, x)
+        print("here")
+        dropped = None
+        log.append(dropped)
+        y = next(items)
+        items.close()
+        return y, log
+
+    check(fn, tensor(3), graphs=None)
+
+
+def averaged(**kwargs):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    return model, AveragedModel(model, **kwargs)
+
+
+@pytest.mark.parametrize(
+    "kwargs",
+    [
+        {},
+        {"use_buffers": True},
+        {"multi_avg_fn": get_ema_multi_avg_fn(0.9)},
+        {"avg_fn": lambda mean, new, count: 0.9 * mean + 0.1 * new},
+    ],
+    ids=["mean", "buffers", "ema", "function"],
+)
+def test_averages_of_weights(kwargs):
+    graphs = []
+
+    def backend(gm, inputs):
+        graphs.append(gm)
+        return gm.forward
+
+    def run(compiled):
+        model, average = averaged(**kwargs)
+        update = compiled(average.update_parameters)
+        states = []
+        for step in range(4):
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter.add_(step + 1)
+            update(model)
+            states.append({name: value.clone() for name, value in average.state_dict().items()})
+        return states
+
+    eager = run(lambda fn: fn)
+    found = run(lambda fn: dl.compile(fn, backend=backend))
+    for one, other in zip(eager, found, strict=True):
+        assert all(torch.equal(one[name], other[name]) for name in one)
+    assert len(graphs) <= 6
