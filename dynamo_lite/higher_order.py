@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import torch.fx
 from torch.autograd.function import once_differentiable
+from torch.autograd.graph import increment_version
 from torch.autograd.profiler import record_function
 from torch.nn import attention
 from torch.utils import checkpoint as torch_checkpoint
@@ -83,6 +84,12 @@ def fill(leaf: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
     with torch.no_grad():
         (leaf if being_traced() else leaf.data).copy_(data)
         return leaf.detach()
+
+
+def count_write(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, which autograd takes to have been written to."""
+    increment_version(tensor)
+    return tensor
 
 
 def enter_sdpa_kernel(backends: Sequence[int], set_priority: bool) -> Any:

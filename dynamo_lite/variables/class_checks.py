@@ -8,6 +8,7 @@ import typing
 from typing import Any
 
 import torch
+from torch._opaque_base import OpaqueBaseMeta
 
 from .. import skip
 from ..reasons import UnsupportedOperation
@@ -94,10 +95,16 @@ def _check(tx: Any, hook: str, variable: VariableTracker, kind: type, cls: Any) 
     check = tx.lookup(type(cls), hook)
     if check is _HOOKS[hook]:
         return guarded_derives(tx, kind, cls)
+    if check is OpaqueBaseMeta.__instancecheck__ and any(kind is each for each in _NEVER_OPAQUE):
+        return derives(kind, cls)
     if isinstance(check, types.FunctionType) and not skip.is_standard(check.__code__):
         method = bind(tx, check, hook, tx.make(cls), type(cls))
         return bool(tx.truth(tx.call(method, [variable], {}).realize()))
     return _ask(tx, kind, cls)  # abstract classes answer by the class alone
+
+
+_NEVER_OPAQUE = (torch.Tensor, torch.nn.Parameter, int, float, complex, bool, str, bytes, tuple, list, dict, type(None))
+"""Classes that can't be registered as torch's opaque types."""
 
 
 def _ask(tx: Any, kind: type, cls: Any) -> bool:

@@ -73,7 +73,7 @@ _LONGEST_LIST = 1024
 """Of as many numbers a list is made in a graph, each by an operator of its own."""
 
 METADATA_WRITERS = frozenset(
-    {"resize_", "resize_as_", "set_", "t_", "transpose_", "squeeze_", "unsqueeze_", "swapdims_", "swapaxes_"}
+    {"resize_", "resize_as_", "t_", "transpose_", "squeeze_", "unsqueeze_", "swapdims_", "swapaxes_"}
     | {"as_strided_", "detach_", "rename_", "share_memory_", "retain_grad"}
     | {"backward", "untyped_storage", "storage", "data_ptr", "apply_", "map_"}
     | {"__reduce_ex__", "__deepcopy__", "__setstate__", "names", "storage_offset_", "__dlpack__", "module_load"}

@@ -6,12 +6,13 @@ from typing import Any
 
 import torch
 
+from ..higher_order import count_write
 from ..reasons import UnsupportedAttribute
 from .base import VariableTracker, unsupported
 from .constant import ConstantVariable
 from .fake_calls import compute
 from .registry import become_made, replaces_data
-from .tensor import ATTRIBUTES, METHODS, SETTERS, TensorVariable
+from .tensor import ATTRIBUTES, METHODS, SETTERS, TensorVariable, record
 
 
 def _grad(tx: Any, tensor: TensorVariable) -> VariableTracker:
@@ -46,6 +47,24 @@ def _set_data(tx: Any, tensor: TensorVariable, value: VariableTracker) -> None:
     may_be = tensor in tx.attempt.made_before or _is_found_leaf(tx, tensor)
     if not may_be or not isinstance(value, TensorVariable) or not replaces_data(tx, tensor, value, tensor.cls):
         unsupported(UnsupportedAttribute(tensor.describe(), "data", "its new data have other owners"))
+
+
+def _set_(tx: Any, tensor: TensorVariable, *args: VariableTracker) -> VariableTracker:
+    """``tensor.set_(other)``: the data of the other, and a write."""
+    other = args[0] if len(args) == 1 else None
+    if not isinstance(other, TensorVariable) or tx.graph.bodies or tensor.asks or other.asks:
+        unsupported(UnsupportedAttribute(tensor.describe(), "set_", "it changes the tensor object"))
+    fakes = tensor.fake, other.fake
+    if (
+        torch.is_grad_enabled()
+        and any(each.requires_grad for each in fakes)
+        or any(each.is_inference() for each in fakes)
+    ):
+        unsupported(UnsupportedAttribute(tensor.describe(), "set_", "autograd follows it"))
+    if fakes[0].dtype is not fakes[1].dtype or fakes[0].device != fakes[1].device or fakes[0]._is_view():
+        unsupported(UnsupportedAttribute(tensor.describe(), "set_", f"{other.describe()} does not fit"))
+    _set_data(tx, tensor, other)
+    return record(tx, "call_function", count_write, [tensor], {})
 
 
 def _is_data_of(tx: Any, tensor: TensorVariable, value: TensorVariable) -> bool:
@@ -126,4 +145,4 @@ def _grad_fn(tx: Any, tensor: TensorVariable) -> VariableTracker:
 
 ATTRIBUTES |= {"grad": _grad, "is_leaf": _is_leaf, "grad_fn": _grad_fn}
 SETTERS |= {"grad": _set_grad, "requires_grad": _set_requires_grad, "data": _set_data}
-METHODS |= {"requires_grad_": _requires_grad_, "detach_": _detach_}
+METHODS |= {"requires_grad_": _requires_grad_, "detach_": _detach_, "set_": _set_}

@@ -1,0 +1,265 @@
+"""Parametrizations that are registered inside, and tensors that are set to others."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import parametrizations, parametrize
+
+import dynamo_lite as dl
+from programs import check, tensor
+
+
+class Symmetric(nn.Module):
+    def forward(self, given):
+        return given.triu() + given.triu(1).mT
+
+
+class Doubled(nn.Module):
+    def forward(self, given):
+        return given * 2
+
+    def right_inverse(self, value):
+        return value / 2
+
+
+def symmetric(module):
+    parametrize.register_parametrization(module, "weight", Symmetric())
+
+
+def doubled(module):
+    parametrize.register_parametrization(module, "weight", Doubled())
+
+
+def both(module):
+    doubled(module)
+    symmetric(module)
+
+
+def on_buffer(module):
+    parametrize.register_parametrization(module, "scale", Doubled())
+
+
+@pytest.mark.parametrize(
+    "register",
+    [symmetric, doubled, both, on_buffer, parametrizations.weight_norm, parametrizations.spectral_norm],
+    ids=lambda register: register.__name__,
+)
+def test_registered_inside(register):
+    def fn(module, x):
+        register(module)
+        return module(x) * module.scale
+
+    graphs = []
+
+    def backend(gm, inputs):
+        graphs.append(gm)
+        return gm.forward
+
+    x = tensor(2, 3)
+    compiled = dl.compile(fn, backend=backend)
+    for at in range(3):
+        torch.manual_seed(at)
+        module = nn.Linear(3, 3)
+        torch.manual_seed(at)
+        other = nn.Linear(3, 3)
+        results = []
+        for each in (module, other):
+            each.register_buffer("scale", torch.ones(3))
+        for program, each in ((fn, module), (compiled, other)):
+            torch.manual_seed(1)
+            results.append(program(each, x))
+        assert torch.equal(*results) and torch.equal(module.weight, other.weight)
+        assert type(other).__name__ == type(module).__name__ and isinstance(other, nn.Linear)
+        states = module.state_dict(), other.state_dict()
+        assert list(states[0]) == list(states[1])
+        assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+        for each in (module, other):
+            each(x).sum().backward()
+        for one, same in zip(module.parameters(), other.parameters(), strict=True):
+            assert torch.equal(one.grad, same.grad) and one._version == same._version
+        if not at:
+            assert len(graphs) == 1
+
+
+def test_the_first_call_registers():
+    class Late(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(3, 3)
+            self.norm = False
+
+        def forward(self, x):
+            if not self.norm:
+                parametrizations.weight_norm(self.layer)
+                self.norm = True
+            return self.layer(x).relu()
+
+    torch.manual_seed(0)
+    check(Late, tensor(2, 3), build=True, calls=3, graphs=1, recompiles=True)
+
+
+def test_removed_inside():
+    def fn(module, x):
+        y = module(x)
+        parametrize.remove_parametrizations(module, "weight")
+        return y + module(x)
+
+    torch.manual_seed(0)
+    for _ in range(2):
+        module = nn.Linear(3, 3)
+        symmetric(module)
+        plain = nn.Linear(3, 3)
+        plain.load_state_dict({"bias": module.bias, "weight": module.weight})
+        x = tensor(2, 3)
+        assert torch.equal(dl.compile(fn, backend="eager")(module, x), plain(x) * 2)
+        assert type(module) is nn.Linear and torch.equal(module.weight, plain.weight)
+
+
+def test_set_to_a_result():
+    def fn(x, y):
+        z = y + 1
+        x.set_(z)
+        z.mul_(2)
+        return x + 1, z, x
+
+    check(fn, tensor(3), tensor(2, 2))
+
+
+def test_set_to_itself():
+    def fn(x):
+        x.set_(x)
+        return x + 1, x._version
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_set_to_its_own_data():
+    def fn(x):
+        y = x.detach()
+        x.set_(y)
+        y.mul_(2)
+        return x + 1, y
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_set_to_what_was_given():
+    def fn(x, y):
+        x.set_(y)
+        y.mul_(2)
+        return x + 1
+
+    check(fn, tensor(3), tensor(3, seed=1), graphs=None)
+
+
+def test_set_to_a_part():
+    def fn(x, y):
+        z = y * 2
+        x.set_(z[1:])
+        x.mul_(2)
+        return x + 1, z
+
+    check(fn, tensor(3), tensor(3, seed=1), graphs=None)
+
+
+def test_set_with_a_view_of_it():
+    def fn(x, y):
+        view = x.view(-1)
+        x.set_(y * 2)
+        view.add_(1)
+        return x + 1, view
+
+    check(fn, tensor(3), tensor(2, 2), graphs=None)
+
+
+def test_set_where_a_view_of_another():
+    def fn(x, y):
+        view = x[1:]
+        view.set_(y * 2)
+        view.add_(1)
+        return x, view
+
+    check(fn, tensor(3), tensor(2, 2), graphs=None)
+
+
+def test_set_what_was_made_inside():
+    def fn(x):
+        y = x + 1
+        y.set_(x * 2)
+        return y
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_set_by_a_storage():
+    def fn(x, y):
+        x.set_(y.untyped_storage(), 0, (2,), (1,))
+        return x + 1
+
+    check(fn, tensor(3), tensor(3, seed=1), graphs=None)
+
+
+def test_emptied():
+    def fn(x):
+        x.set_()
+        return x + 1
+
+    check(fn, tensor(3), graphs=None)
+
+
+@pytest.mark.parametrize("needs", [(True, False), (False, True)])
+def test_set_where_autograd_follows(needs):
+    def fn(x, y):
+        try:
+            x.set_(y)
+        except RuntimeError as error:
+            return str(error)
+        return x * 2
+
+    check(fn, tensor(3, grad=needs[0]), tensor(3, grad=needs[1]), graphs=None)
+
+
+def test_set_to_another_type():
+    def fn(x, y):
+        try:
+            x.set_(y.double())
+        except RuntimeError as error:
+            return str(error)
+        return x * 2
+
+    check(fn, tensor(3), tensor(3), graphs=None)
+
+
+@pytest.mark.parametrize("itself", [True, False])
+def test_set_after_it_was_saved(itself):
+    """Autograd takes it for a write."""
+
+    def fn(w, x):
+        y = w * x
+        with torch.no_grad():
+            x.set_(x if itself else x + 1)
+        return y.sum()
+
+    for program in (fn, dl.compile(fn, backend="eager")):
+        w, x = tensor(3, grad=True), tensor(3)
+        y = program(w, x)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.backward()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_set_before_it_is_saved(backend):
+    def fn(w, x):
+        with torch.no_grad():
+            w.set_(w)
+            x.set_(x * 2)
+        return (w * x).sum()
+
+    gradients = []
+    for program in (fn, dl.compile(fn, backend=backend, fullgraph=True)):
+        w, x = tensor(3, grad=True), tensor(3)
+        program(w, x).backward()
+        gradients += [w.grad, x]
+    assert torch.equal(gradients[0], gradients[2]) and torch.equal(gradients[1], gradients[3])
