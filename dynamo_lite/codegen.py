@@ -59,6 +59,7 @@ class PyCodegen:
         self._count = 0
         made = [each.node for each in attempt.graph.inputs if each.make]
         made += [before for before, _ in attempt.graph.replaced.values()]
+        made += [each.node for each in attempt.graph.made.values() if each.of is not None]  # which changes a tensor
         self._made: dict[Any, str] = {node: self.temp("made") for node in made}
         """Placeholders of what is made before the graph -> the local it is kept in."""
         self.grad_mode: bool | None = None
@@ -394,9 +395,11 @@ class PyCodegen:
     def _make_tensors(self) -> list[Instruction]:
         """Those that the graph takes, or the body loads."""
         found: list[Instruction] = []
-        for node, given in self.attempt.graph.made.items():
+        made = self.attempt.graph.made.items()
+        for node, given in sorted(made, key=lambda pair: not pair[1].is_of_before):  # as others may get these data
             if node in self._made:
                 args = [] if given.given is None else [self._emitted(functools.partial(self.load_source, given.given))]
+                args += [] if given.of is None else [self._load_input(given.of)]
                 found += [*emit.call_function([emit.load_const(given.make)], args), emit.store_fast(self._made[node])]
         return found
 

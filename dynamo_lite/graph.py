@@ -32,6 +32,7 @@ from .higher_order import (
     leave_autocast,
     parameter_of,
     plain_tensor,
+    with_data_of,
 )
 from .overheard import Listening
 from .reasons import UnsupportedContext, UnsupportedOperation, UnsupportedValue
@@ -71,6 +72,8 @@ class GraphInput:
     """Makes it before each call of the graph; None: it is what is found at the source."""
     given: Source | None = None
     """What that is given."""
+    of: GraphInput | None = None
+    """The input whose data it gets."""
 
     @property
     def captured(self) -> bool:
@@ -81,7 +84,12 @@ class GraphInput:
     @property
     def is_fresh(self) -> bool:
         """Whether nobody else has its memory."""
-        return self.make is not None and self.make.func not in (data_of, leaf_of, parameter_of)
+        return self.make is not None and self.make.func not in (data_of, leaf_of, parameter_of, with_data_of)
+
+    @property
+    def is_of_before(self) -> bool:
+        """Whether it is the data that a found tensor had when the frame was called."""
+        return self.make is not None and self.make.func is data_of and self.of is None
 
     @property
     def stays_in_place(self) -> bool:
@@ -293,6 +301,8 @@ class GraphBuilder:
                 return False
         if given.make is None:
             given.make, given.given = functools.partial(data_of), given.source
+        elif given.of is not None:
+            given.make, given.given = functools.partial(data_of), None
         else:
             of_data: Any = *given.make.args[:4], False
             given.make, given.given = functools.partial(empty_leaf, *of_data), None
@@ -326,6 +336,16 @@ class GraphBuilder:
             value = make(given.value)
         self._shared.add(given.fake.untyped_storage()._cdata)
         return self.made_before(make, value, given.source)
+
+    def share_data(
+        self, owner: GraphInput, make: functools.partial[Any], value: torch.Tensor, given: Source, by: Any
+    ) -> GraphInput:
+        """The input that a found tensor is, ``by``, which has another's data from here on. ``value``: one like it."""
+        self.shared_by = by
+        self._shared.add(owner.fake.untyped_storage()._cdata)
+        found = self.made_before(make, value, given)
+        found.of = owner
+        return found
 
     def part(self, fake: torch.Tensor, made: torch.Tensor) -> None:
         """The graph has twice what is one piece of memory in eager: that of a result, and of what is made of it."""

@@ -69,8 +69,13 @@ def with_new_data(
     return with_data(empty_leaf(size, stride, dtype, device, False), cls, tensor)
 
 
+def with_data_of(cls: type, tensor: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """The same, to which another tensor's data belong."""
+    return with_data(other, cls, tensor)
+
+
 def with_data(data: torch.Tensor, cls: type, tensor: torch.Tensor) -> torch.Tensor:
-    """The same."""
+    """The same, to which these belong."""
     with torch._C.DisableTorchFunctionSubclass():
         tensor.data = data
         if type(tensor) is not cls:

@@ -96,7 +96,9 @@ def apply(tx: Any, cls: VariableTracker, *args: VariableTracker, **kwargs: Varia
         unsupported(UnknownCall(f"{value.__qualname__}.apply", "only the ordinary ways to use a Function are traced"))
     leaves(tx, TupleVariable(list(tensors)))
     needs = [isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in args]
-    return _Application(tx, value, list(args), tensors, FunctionContext(needs)).run()
+    ctx = FunctionContext(needs)
+    tx.attempt.made_at[ctx] = tx.attempt.root_step
+    return _Application(tx, value, list(args), tensors, ctx).run()
 
 
 def _is_plain(cls: type[torch.autograd.Function], transformed: bool) -> bool:

@@ -14,7 +14,7 @@ import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from .. import higher_order
-from ..graph import DENSE
+from ..graph import DENSE, GraphInput
 from ..reasons import UnknownCall
 from .base import VariableTracker, unsupported
 from .fake_calls import compute
@@ -41,13 +41,17 @@ def replaces_data(tx: Any, tensor: TensorVariable, data: TensorVariable, cls: ty
     """``tensor.data = data``, for a leaf, which is of that class from now on. False where that can't be traced."""
     sharing = all_sharing(tx, data.fake)
     before = next((each for each in tx.graph.tensors if each.node is tensor.node), None)
-    if not _may_be_taken(tx, data, sharing) or not _fits(tensor.fake, data.fake):
+    owner = _owner(tx, data, also_of_before=True)
+    if (owner is None and not _may_be_taken(tx, data, sharing)) or not _fits(tensor.fake, data.fake):
         return False
-    if before is None or before.convert is not None or (before.make is not None and not before.is_fresh):
+    if before is None or before.convert is not None or (before.make and not before.is_fresh and before.of is None):
         return False
-    if cls not in _EMPTY or not tx.graph.retire(before):
+    if cls not in _EMPTY or (owner is not None and tensor.source is None) or not tx.graph.retire(before):
         return False
     requires_grad = tensor.fake.requires_grad
+    if owner is not None:
+        _take_data(tx, tensor, before, owner, cls)
+        return True
     if tensor.source is None:
         given = tx.graph.made_before(functools.partial(_EMPTY[cls], *_kind(data.fake), requires_grad))
         tx.attempt.made_before[tensor] = given.node
@@ -61,6 +65,19 @@ def replaces_data(tx: Any, tensor: TensorVariable, data: TensorVariable, cls: ty
     _stand_for(tx, given, tensor)
     _fill(tx, given, data, sharing)
     return True
+
+
+def _take_data(tx: Any, tensor: TensorVariable, before: GraphInput, owner: GraphInput, cls: type) -> None:
+    """A found tensor has the data of an input from here on: it is given them before the graph."""
+    assert tensor.source is not None
+    with unset_fake_temporarily():
+        value = _OF[cls](tensor.fake.requires_grad, owner.value)
+    make = functools.partial(higher_order.with_data_of, cls)
+    given = tx.graph.share_data(owner, make, value, tensor.source, tensor)
+    tx.attempt.made_at.setdefault(tensor, tx.attempt.root_step)
+    tx.graph.replaced.setdefault(tensor.source, (before.node, tensor.cls))
+    tensor.cls = cls
+    _stand_for(tx, given, tensor)
 
 
 def _fits(fake: torch.Tensor, data: torch.Tensor) -> bool:
@@ -82,13 +99,15 @@ _OF: dict[type, Callable[..., torch.Tensor]] = {
 }
 
 
-def _owner(tx: Any, data: TensorVariable) -> Any:
-    """The input from outside of which a tensor is all, if nothing was written to it."""
+def _owner(tx: Any, data: TensorVariable, also_of_before: bool = False) -> GraphInput | None:
+    """The input from outside of which a tensor is all, if nothing was written to it. ``also_of_before``: or the data
+    that one had."""
     owners = tx.graph.inputs_in_storage(data.fake)
     if tx.graph.bodies or data.asks or len(owners) != 1 or data.fake.is_inference():
         return None
     (owner,) = owners
-    plain = owner.convert is owner.make is owner.formula is None and owner.source not in tx.graph.written
+    made = owner.make is not None and not (also_of_before and owner.is_of_before)
+    plain = owner.convert is owner.formula is None and not made and owner.source not in tx.graph.written
     places = [(each.size(), each.stride(), each.storage_offset()) for each in (owner.fake, data.fake)]
     if not plain or places[0] != places[1] or owner.fake.is_conj() or owner.fake.is_neg():
         return None
