@@ -222,6 +222,25 @@ def test_of_another_type(dtype):
     check(fn, leaf(), tensor(3, seed=1).to(dtype), graphs=None)
 
 
+@pytest.mark.parametrize("viewed", [torch.conj, torch.neg, lambda x: x.view(torch.complex64)])
+def test_viewed_otherwise(viewed):
+    def fn(p, other):
+        p.data = viewed(other)
+        made = nn.Parameter(viewed(other), requires_grad=False)
+        return p + 1, made + 1
+
+    check(fn, tensor(3).to(torch.complex64), tensor(3, seed=1).to(torch.complex64) * 1j, graphs=None)
+
+
+def test_seen_as_another_type():
+    def fn(p, other):
+        p.data = other.view(torch.int32)
+        made = nn.Parameter(other.view(torch.int32), requires_grad=False)
+        return p + 1, made + 1
+
+    check(fn, tensor(3), tensor(3, seed=1), graphs=None)
+
+
 def test_of_another_shape():
     def fn(p, other):
         p.data = other

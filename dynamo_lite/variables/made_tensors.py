@@ -108,8 +108,9 @@ def _owner(tx: Any, data: TensorVariable, also_of_before: bool = False) -> Graph
     (owner,) = owners
     made = owner.make is not None and not (also_of_before and owner.is_of_before)
     plain = owner.convert is owner.formula is None and not made and owner.source not in tx.graph.written
-    places = [(each.size(), each.stride(), each.storage_offset()) for each in (owner.fake, data.fake)]
-    if not plain or places[0] != places[1] or owner.fake.is_conj() or owner.fake.is_neg():
+    fakes = owner.fake, data.fake
+    places = [(each.size(), each.stride(), each.storage_offset(), each.dtype) for each in fakes]
+    if not plain or places[0] != places[1] or any(each.is_conj() or each.is_neg() for each in fakes):
         return None
     _kind(data.fake)  # of which no size is a symbol any more
     return owner
