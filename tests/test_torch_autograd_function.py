@@ -467,3 +467,27 @@ def test_rule_for_dual_numbers():
     x = tensor(3)
     assert torch.equal(compiled(x), fn(x))
     assert torch.equal(tangent(x, compiled), tangent(x, fn))
+
+
+def test_ctx_that_is_kept():
+    """Only CPython's own is there when the backward runs."""
+
+    class Keeping(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            held.append(ctx)
+            ctx.factor = 3
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            held.append(ctx)
+            return gradient * ctx.factor
+
+    held = []
+
+    def fn(x):
+        return Keeping.apply(x.sin()) + 1
+
+    check(fn, tensor(3, grad=True), graphs=2, breaks=1, backward=True)
+    assert len(held) == 8 and all(one is other for one, other in zip(held[::2], held[1::2], strict=True))

@@ -11,7 +11,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from .. import higher_order
 from ..reasons import UnknownCall, UnsupportedAttribute
 from .attributes import MISSING, BuiltinMethodVariable, bind, class_lookup
-from .base import Args, Kwargs, VariableTracker, unsupported
+from .base import Args, Kwargs, NotConstant, VariableTracker, unsupported
 from .bodies import BodyVariable, NodesVariable, PlainVariable, given, leaves, trace_body
 from .constant import ConstantVariable
 from .function import FunctionVariable
@@ -55,6 +55,9 @@ class FunctionContext(VariableTracker):
         if class_lookup(FunctionCtx, name) is not MISSING or hasattr(torch._C._FunctionBase, name):
             unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
         self.attrs[name] = value
+
+    def reconstruct(self, cg: Any) -> None:
+        raise NotConstant(self.describe())
 
     def method_save_for_backward(self, tx: Any, *tensors: VariableTracker) -> VariableTracker:
         self.saved = list(tensors)
