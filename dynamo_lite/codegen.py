@@ -56,6 +56,7 @@ class PyCodegen:
         """id of a constant that the trace computed -> the constant, and the local that a new one is kept in."""
         self._filled: set[VariableTracker] = set()
         """Those made by `make_then_fill`."""
+        self._carried: set[VariableTracker] = set()
         self._count = 0
         made = [each.node for each in attempt.graph.inputs if each.make]
         made += [before for before, _ in attempt.graph.replaced.values()]
@@ -238,6 +239,13 @@ class PyCodegen:
     def has_made(self, tracker: VariableTracker) -> bool:
         """Whether the code so far makes the object and keeps it."""
         return tracker in self._temps
+
+    def carry(self, tracker: VariableTracker) -> None:
+        """It goes over the break in parts."""
+        self._carried.add(tracker)
+
+    def lives_on(self, tracker: VariableTracker) -> bool:
+        return tracker in self._temps or tracker in self._carried
 
     def _make(self, tracker: VariableTracker) -> None:
         try:

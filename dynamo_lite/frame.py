@@ -371,7 +371,7 @@ class FrameCompiler:
         for recall in attempt.recalls:
             recall.check(attempt, cg)
         for generator in attempt.generators:
-            if generator.in_block and not cg.has_made(generator):
+            if generator.in_block and not cg.lives_on(generator):
                 raise Dropped(generator)
         has_gradients = any(each.value.requires_grad for each in attempt.graph.tensors)
         if attempt.leaves_made and not has_gradients and any(each.fake.requires_grad for each in cg.outputs):

@@ -6,10 +6,15 @@ one, a library function is inlined as anybody's, unless its module is about the 
 
 from __future__ import annotations
 
+import builtins
+import dis
+import inspect
 import os
 import struct
+import sys
 import sysconfig
 import types
+from collections.abc import Mapping
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_NEWLOCALS
 from typing import Any
 
@@ -183,9 +188,22 @@ def why_not_inlined(code: types.CodeType, function: Any) -> str | None:
     return None
 
 
-def dynamic_scope(code: types.CodeType) -> bool:
-    """Whether the code may look at its own frame's variables by name."""
-    return bool(_FRAME_READERS.intersection(code.co_names))
+def dynamic_scope(code: types.CodeType, namespace: Mapping[str, Any]) -> bool:
+    """Whether the code may look at its own frame's variables by name. ``namespace``: its globals."""
+    names = code.co_names
+    if not _FRAME_READERS.isdisjoint(names):
+        return True
+    known = [namespace[name] for name in names if name in namespace]
+    if any(value is reader for value in known for reader in _READERS):
+        return True
+    return "eval" in names and (any(value is builtins for value in known) or _loads_eval(code))
 
 
-_FRAME_READERS = frozenset({"locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe"})
+def _loads_eval(code: types.CodeType) -> bool:
+    """Whether it does by its name, or from the module that it imports: as an attribute it is a method of modules."""
+    loads = [each for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME")]
+    return any(each.argval in ("eval", "builtins", "__builtins__") for each in loads)
+
+
+_FRAME_READERS = frozenset({"locals", "vars", "exec", "dir", "_getframe", "currentframe"})
+_READERS = (eval, exec, locals, vars, dir, sys._getframe, inspect.currentframe)

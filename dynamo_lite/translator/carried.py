@@ -1,6 +1,7 @@
 """Iterators that nothing was taken of yet go over a break in parts: what goes on makes them anew, and so traces them.
 
-One that a loop has begun goes over as an object of CPython's: what it has come to is another thing in each turn.
+One that a loop has begun goes over as an object of CPython's: what it has come to is another thing in each turn. The
+generator of a context that the break is in waits at the same place in each call: what leaves the context goes in parts.
 """
 
 from __future__ import annotations
@@ -29,21 +30,26 @@ class Carried:
         written = [*attempt.effects.written, *attempt.effects.noted, *(scope.writes for scope in attempt.scopes)]
         self._places = _places([*holders, *written])
 
-    def recipe(self, value: VariableTracker) -> Recipe | None:
-        """None where the value goes as it is."""
-        found = self._recipe(value)
+    def recipe(self, value: VariableTracker, waiting: bool = False) -> Recipe | None:
+        """None where the value goes as it is. ``waiting``: generators may have begun."""
+        found = self._recipe(value, waiting)
         return found if found is not None and _makes_generator(value) else None
 
-    def _recipe(self, value: VariableTracker) -> Recipe | None:
+    def _recipe(self, value: VariableTracker, waiting: bool) -> Recipe | None:
         if isinstance(value, LazyVariable) or self._places[id(value)] != 1 or self._cg.has_made(value):
             return None
+        if isinstance(value, GeneratorVariable) and value.has_begun and not waiting:
+            return None
         parts = value.ingredients()
-        return None if parts is None else (parts.make, parts.first, *map(self._recipe, parts.of))
+        if parts is None or any(id(each) in self._cg.attempt.classes for each in parts.first):
+            return None
+        return (parts.make, parts.first, *(self._recipe(each, waiting) for each in parts.of))
 
     def load(self, value: VariableTracker, recipe: Recipe) -> None:
         """The values that the recipe is of, as a tuple."""
         parts = value.ingredients()
         assert parts is not None
+        self._cg.carry(value)
         for each, inner in zip(parts.of, recipe[2:], strict=True):
             self._cg.load(each) if inner is None else self.load(each, inner)
         self._cg.build("TUPLE", len(parts.of))

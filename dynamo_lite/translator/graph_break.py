@@ -280,11 +280,11 @@ def break_frame(cg: PyCodegen, root: Any) -> None:
     breaker.run_natively()
 
 
-def why_unbroken(code: types.CodeType, index: int | None) -> str | None:
-    """Why a frame can't be broken there, None if it can. ``code``: the program's own."""
+def why_unbroken(code: types.CodeType, namespace: Mapping[str, Any], index: int | None) -> str | None:
+    """Why a frame can't be broken there, None if it can. ``code``: the program's own; ``namespace``: its globals."""
     if index is None:
         return "the first thing it does is to break"
-    if dynamic_scope(code):
+    if dynamic_scope(code, namespace):
         return "it looks at its own variables by name"
     if set(code.co_cellvars) & set(code.co_freevars):
         return "one name is a cell of its own and of the function around it"
@@ -298,7 +298,7 @@ class BrokenFrame:
         self.tx = tx
         self.instruction: Instruction = tx.current
         self.original, index = origin_of(tx.code, self.instruction.index)
-        why = why_unbroken(self.original, index)
+        why = why_unbroken(self.original, tx.scope.namespace, index)
         if why is not None:
             raise SkipFrame(why, loses=index is not None)
         assert index is not None
@@ -359,12 +359,31 @@ class BrokenFrame:
         """Its value, or the parts of it."""
         value = self.tx.locals[name]
         is_operand = self.instruction.argval == name and "FAST" in self.instruction.opname
-        recipe = None if is_operand or name == self.first else carried.recipe(value)
+        self._load(cg, carried, name, value, None if is_operand or name == self.first else carried.recipe(value))
+
+    def load_from_stack(self, cg: PyCodegen, carried: Carried, at: int) -> None:
+        """The same of the stack, where only what leaves a block goes in parts."""
+        value = self.tx.stack[at]
+        recipe = carried.recipe(value, waiting=True) if at in self._exits_of_blocks() else None
+        self._load(cg, carried, STACK.format(at), value, recipe)
+
+    def _load(self, cg: PyCodegen, carried: Carried, name: str, value: VariableTracker, recipe: Recipe | None) -> None:
         if recipe is None:
             cg.load(value)
         else:
             self.carried[name] = recipe
             carried.load(value, recipe)
+
+    def _exits_of_blocks(self) -> set[int]:
+        """Where on the stack the ``with`` blocks that the instruction is in have what leaves them."""
+        found = set()
+        handler = self.source[self.index].handler
+        while handler is not None:
+            target = handler.target
+            if target.opname == "PUSH_EXC_INFO" and self.source[target.index + 1].opname == "WITH_EXCEPT_START":
+                found.add(handler.depth - 1)
+            handler = target.handler
+        return found
 
     def load_locals(self, cg: PyCodegen, store: Callable[[str], None]) -> None:
         """Load and store the locals that live on."""
@@ -410,7 +429,8 @@ class BrokenFrame:
         handled = tuple(sorted(at for at in self.handled if at < depth))
         lower = tuple(sorted(at for at in nulls if at < depth))
         contexts = tuple(pair for pair in self.contexts.items() if pair[0] < depth)
-        carried = tuple(pair for pair in sorted(self.carried.items()) if pair[0] in names)
+        given = {*names, *map(STACK.format, range(depth))}
+        carried = tuple(pair for pair in sorted(self.carried.items()) if pair[0] in given)
         return ResumePoint(
             index,
             depth,
@@ -455,7 +475,7 @@ class FrameBreaker(BrokenFrame):
             if at in self.handled:
                 self._load_handled(at, value)
                 continue
-            cg.load(value)
+            self.load_from_stack(cg, carried, at)
             if (at < kept and at not in self.nulls) or at in self.contexts:
                 cg.copy_top()
                 cg.store_fast(_KEPT.format(at))

@@ -67,7 +67,7 @@ def can_break_inside(tx: Any, path: tuple[int, ...]) -> bool:
     deeper, inside of what that calls."""
     instruction = tx.current
     original, index = origin_of(tx.code, instruction.index)
-    if why_unbroken(original, index) is not None or original.co_flags & CO_GENERATOR:
+    if why_unbroken(original, tx.scope.namespace, index) is not None or original.co_flags & CO_GENERATOR:
         return False
     if any(isinstance(value, HandledVariable) for value in tx.stack):
         return False
@@ -111,7 +111,7 @@ class _Callee(BrokenFrame):
         for at, value in enumerate(tx.stack):
             if isinstance(value, HandledVariable):
                 raise Unreconstructable(value)
-            name = None if value is NULL else self._keep(cg, partial(cg.load, value))
+            name = None if value is NULL else self._keep(cg, partial(self.load_from_stack, cg, carried, at))
             if at >= self.depth:
                 self.operands_at.append(name)
             elif name is not None:

@@ -16,7 +16,7 @@ from ..variables.base import NotConstant, Parts
 from ..variables.context import ExitVariable
 from ..variables.exception import HandledVariable
 from ..variables.function import ResumeFunction
-from ..variables.polyfills.carried import generator_of
+from ..variables.polyfills.carried import generator_of, waiting_generator
 from ..variables.sequence import TupleVariable
 from .graph_break import NEW, RESUME_CODES, WAITING, ResumePoint
 from .stack import NULL
@@ -46,7 +46,8 @@ def parts_of(frame: Any) -> Parts:
         NotConstant: it holds what can't be put into another frame.
     """
     code = frame.code
-    if dynamic_scope(code) or any(isinstance(value, (ExitVariable, HandledVariable)) for value in frame.stack):
+    in_force = any(isinstance(value, (ExitVariable, HandledVariable)) for value in frame.stack)
+    if in_force or dynamic_scope(code, frame.scope.namespace):
         raise NotConstant("generator")
     index = frame.pc + 1  # the instruction at the program counter is a part of what a prologue does
     live = live_locals(code)[index]
@@ -58,7 +59,7 @@ def parts_of(frame: Any) -> Parts:
     values += [frame.locals[name] for name in names if name != first]
     cells = [frame.cells[name] for name in (*code.co_cellvars, *code.co_freevars)]
     function = ResumeFunction(RESUME_CODES.get(code, point), frame.scope.namespace)
-    return Parts(_make_waiting if frame.started else generator_of, (function,), [TupleVariable(cells), *values])
+    return Parts(waiting_generator if frame.started else generator_of, (function,), [TupleVariable(cells), *values])
 
 
 def _first_argument(frame: Any) -> str | None:
@@ -70,9 +71,3 @@ def _first_argument(frame: Any) -> str | None:
     if name not in frame.locals:
         raise NotConstant("generator")
     return name
-
-
-def _make_waiting(function: ResumeFunction, cells: tuple[Any, ...], *values: Any) -> Any:
-    generator = generator_of(function, cells, *values)
-    next(generator)
-    return generator

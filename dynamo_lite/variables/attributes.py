@@ -13,6 +13,7 @@ from .base import (
     Kwargs,
     LazyVariable,
     ObservedException,
+    Parts,
     VariableTracker,
     mro,
     own_namespace,
@@ -432,6 +433,10 @@ class MethodVariable(VariableTracker):
             same = same and tx.truth(tx.compare("==", self.function.realize(), other.function.realize()))
             return ConstantVariable(same == (symbol == "=="))
         return None
+
+    def ingredients(self) -> Parts | None:
+        function = self.function.realize()
+        return Parts(types.MethodType, (function.as_constant(),), [self.receiver]) if function.is_constant() else None
 
     def reconstruct(self, cg: Any) -> None:
         cg.call(types.MethodType, [lambda: cg.load(self.function), lambda: cg.load(self.receiver)])

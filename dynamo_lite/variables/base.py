@@ -412,7 +412,7 @@ class VariableTracker:
     # -- code generation ---------------------------------------------------------------------------------------
 
     def ingredients(self) -> Parts | None:
-        """Of an iterator that was made inside and that nothing was taken of: what makes another one like it."""
+        """What makes another one like this, which was made inside; None where nothing does, or needs to."""
         return None
 
     def reconstruct(self, cg: Any) -> None:

@@ -182,6 +182,10 @@ class GeneratorVariable(IteratorVariable):
         frame.attempt.generators[self] = frame.attempt.root_step
 
     @property
+    def has_begun(self) -> bool:
+        return bool(self.frame.started)
+
+    @property
     def in_block(self) -> bool:
         """Whether it waits inside of a ``try`` or ``with``, which its end would leave."""
         if self.finished or not self.frame.started:
@@ -282,7 +286,7 @@ class GeneratorVariable(IteratorVariable):
         return ConstantVariable(None)
 
     def ingredients(self) -> Parts | None:
-        if self.finished or self.running or self.frame.started:
+        if self.finished or self.running:
             return None
         try:
             return self.frame.generator_parts()  # type: ignore[no-any-return]

@@ -31,6 +31,7 @@ from .base import (
     LazyVariable,
     NotConstant,
     ObservedException,
+    Parts,
     VariableTracker,
     call_handler,
     drained,
@@ -42,10 +43,11 @@ from .base import (
 )
 from .constant import ConstantVariable, unless_refused
 from .instance_dict import InstanceDictVariable
-from .lookup import is_heap_type, is_immutable, is_instantiable
+from .lookup import finalizes, is_heap_type, is_immutable, is_instantiable
 from .mapping import DictVariable, wrap_dict_items
 from .object_methods import OBJECT_METHODS
 from .polyfills import exception_groups
+from .polyfills.carried import object_of
 from .sequence import ListVariable, SequenceVariable, TupleVariable, wrap_items
 from .symbols import method_of
 from .text import text_by
@@ -560,6 +562,13 @@ class UserObjectVariable(VariableTracker):
         return tx.plain_format(self, spec)
 
     # -- code ------------------------------------------------------------------------------------------------------
+
+    def ingredients(self) -> Parts | None:
+        attributes = {name: value for name, value in self.attrs.items() if value is not None}
+        plain = self.is_new and self.payload is None and not finalizes(self.cls)
+        if not plain or any(map(self._is_hidden, attributes)):
+            return None
+        return Parts(object_of, (self.cls, tuple(attributes)), [*attributes.values()])
 
     def reconstruct(self, cg: Any) -> None:
         if self.value is not None:

@@ -1,4 +1,4 @@
-"""What makes an iterator again that went over a break in its parts."""
+"""What makes an object again that went over a break in its parts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,21 @@ from typing import Any
 def generator_of(function: Any, cells: Any, *values: Any) -> Any:
     """``function``: makes the generator's function from its cells."""
     return function(cells)(*values)
+
+
+def waiting_generator(function: Any, cells: Any, *values: Any) -> Any:
+    """One that has come to its first ``yield``."""
+    generator = function(cells)(*values)
+    next(generator)
+    return generator
+
+
+def object_of(cls: Any, names: Any, *values: Any) -> Any:
+    """An instance with these attributes."""
+    made = object.__new__(cls)
+    for name, value in zip(names, values):
+        object.__setattr__(made, name, value)
+    return made
 
 
 def strict_zip(*iterators: Any) -> Any:

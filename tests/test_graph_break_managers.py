@@ -1,0 +1,290 @@
+"""Breaks inside of blocks whose context manager is made of a generator: what leaves the block is traced again."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import torch
+from torch import nn
+
+import dynamo_lite as dl
+from programs import check, tensor
+
+
+@contextlib.contextmanager
+def told(log, name="block"):
+    log.append(f"into {name}")
+    try:
+        yield name
+    except ValueError as error:
+        log.append(f"{name} got {error}")
+    finally:
+        log.append(f"out of {name}")
+
+
+@contextlib.contextmanager
+def evaluating(module):
+    before = module.training
+    module.eval()
+    yield module
+    module.train(before)
+
+
+@contextlib.contextmanager
+def scaled(x):
+    y = x * 2
+    yield y
+    y.add_(1)
+
+
+def test_broken_once():
+    def fn(x):
+        log = []
+        y = x + 1
+        with told(log) as name:
+            y = y * 2
+            print(name)
+            y = y.sin()
+        return y.cos(), log
+
+    check(fn, tensor(3), graphs=2, breaks=1)
+
+
+def test_with_tensors():
+    def fn(x):
+        y = x + 1
+        with scaled(y) as z:
+            y = y * z
+            print("here")
+            y = y.sin()
+        return y.cos(), z
+
+    check(fn, tensor(3), graphs=2, breaks=1)
+
+
+def test_of_a_module():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(3, 3), nn.Dropout())
+
+    def fn(x):
+        with evaluating(net):
+            y = net(x)
+            print("here")
+            y = net(y)
+        return net(y), net.training
+
+    check(fn, tensor(2, 3), graphs=2, breaks=1)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_broken_again(times):
+    def fn(x, times):
+        log = []
+        with told(log, "outer"), told(log, "inner"):
+            x = x + 1
+            for _ in range(times):
+                print("here")
+                x = x * 2
+        return x, log
+
+    check(fn, tensor(3), times, graphs=times + 1, breaks=times)
+
+
+def test_one_in_the_other():
+    def fn(x):
+        log = []
+        with told(log, "outer"):
+            x = x + 1
+            with told(log, "inner"):
+                print("here")
+                x = x * 2
+            print("there")
+            x = x.sin()
+        return x, log
+
+    check(fn, tensor(3), graphs=3, breaks=2)
+
+
+@pytest.mark.parametrize("error", [ValueError, TypeError])
+def test_raised_by_what_breaks(error):
+    @dl.disable
+    def fail(x):
+        raise error("no")
+
+    def fn(x):
+        log = []
+        y = x + 1
+        try:
+            with told(log):
+                y = y * 2
+                fail(y)
+                y = y * 3
+        except TypeError as raised:
+            log.append(str(raised))
+        return y.sin(), log
+
+    check(fn, tensor(3), graphs=2, breaks=1)
+
+
+def test_raised_and_not_handled():
+    @dl.disable
+    def fail(x):
+        raise KeyError("no")
+
+    log = []
+
+    def fn(x):
+        with told(log):
+            y = x * 2
+            fail(y)
+        return y
+
+    check(fn, tensor(3), graphs=None)
+    assert log[:2] == ["into block", "out of block"] and len(log) == 8
+
+
+def test_raised_after_it():
+    def fn(x):
+        log = []
+        y = x + 1
+        with told(log):
+            print("here")
+            y = y * 2
+            if len(log) == 1:
+                raise ValueError("no")
+        return y, log
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_left_by_return_and_break():
+    def fn(x, n):
+        log = []
+        for at in range(3):
+            with told(log, str(at)):
+                x = x + at
+                print("here")
+                if at == n:
+                    break
+                if at > n:
+                    return x, log
+        return x * 2, log
+
+    check(fn, tensor(3), 1, graphs=None, others=[(tensor(3), 0), (tensor(3), 5)])
+
+
+def test_the_manager_has_a_name():
+    def fn(x):
+        log = []
+        manager = told(log)
+        with manager:
+            x = x + 1
+            print("here")
+            x = x * 2
+        return x, log, manager.gen.gi_frame is None
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_kept_elsewhere():
+    held = []
+
+    def fn(x):
+        log = []
+        manager = told(log)
+        held.append(manager)
+        with manager:
+            x = x + 1
+            print(len(held))
+            x = x * 2
+        return x, log, held.pop() is manager
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_in_a_callee():
+    def inner(x, log):
+        with told(log, "inner"):
+            x = x.sin()
+            print("here")
+            x = x * 2
+        return x
+
+    def fn(x):
+        log = []
+        with told(log, "outer"):
+            x = inner(x + 1, log) + 1
+        return x, log
+
+    check(fn, tensor(3), graphs=2, breaks=1)
+
+
+def test_with_grad_mode():
+    @contextlib.contextmanager
+    def without():
+        with torch.no_grad():
+            yield
+
+    def fn(x):
+        y = x * 2
+        with without():
+            z = y + 1
+            print("here")
+            z = z * 2
+        return y + z
+
+    check(fn, tensor(3, grad=True), graphs=None, backward=True)
+
+
+def test_of_a_method():
+    class Timer:
+        def __init__(self):
+            self.log = []
+
+        @contextlib.contextmanager
+        def block(self, name):
+            self.log.append(name)
+            try:
+                yield self
+            finally:
+                self.log.append(-1)
+
+    def fn(x):
+        timer = Timer()
+        with timer.block("a") as same:
+            x = x + 1
+            print("here")
+            x = x * len(same.log)
+        return x, timer.log
+
+    check(fn, tensor(3), graphs=2, breaks=1)
+
+
+def test_as_a_decorator():
+    log = []
+
+    @told(log, "decorated")
+    def decorated(x):
+        x = x + 1
+        print("here")
+        return x * 2
+
+    def fn(x):
+        log.clear()
+        return decorated(x).sin(), list(log)
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_interrupted_by_the_data():
+    def fn(x):
+        log = []
+        with told(log):
+            x = x + 1
+            if x.sum() > 0:
+                x = x * 2
+            x = x - 1
+        return x, log
+
+    check(fn, tensor(3).abs(), others=[(-tensor(3).abs() - 9,)], graphs=2, breaks=1, all_graphs=3)

@@ -1,0 +1,121 @@
+"""Frames whose variables somebody looks at by name are not broken; those with methods of such names are."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import sys
+
+import torch
+from torch import nn
+
+from programs import check, tensor
+
+evaluate = eval
+variables = locals
+frame_of = sys._getframe
+current = inspect.currentframe
+of_module = builtins
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.drop = nn.Dropout()
+
+    def forward(self, x):
+        return self.drop(self.layer(x))
+
+
+def test_a_method_of_that_name():
+    torch.manual_seed(0)
+    net = Net()
+
+    def fn(x):
+        net.train()
+        y = net(x)
+        net.eval()
+        print("here")
+        return net(y)
+
+    check(fn, tensor(2, 3), graphs=2, breaks=1)
+
+
+def test_in_a_callee():
+    torch.manual_seed(0)
+    net = Net()
+
+    def evaluated(x):
+        net.eval()
+        y = net(x)
+        print("here")
+        return net(y)
+
+    def fn(x):
+        return evaluated(x + 1) * 2
+
+    check(fn, tensor(2, 3), graphs=2, breaks=1)
+
+
+def test_eval_under_another_name():
+    def fn(x):
+        a = 3
+        y = x + a
+        print("here")
+        return y, evaluate("a")
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_eval_of_the_module():
+    def fn(x):
+        a = 3
+        y = x + a
+        print("here")
+        return y, of_module.eval("a")
+
+    def importing(x):
+        import builtins as known
+
+        a = 3
+        y = x + a
+        print("here")
+        return y, known.eval("a")
+
+    check(fn, tensor(3), graphs=None)
+    check(importing, tensor(3), graphs=None)
+
+
+def test_locals_under_another_name():
+    def fn(x):
+        a = 3
+        y = x + a
+        print("here")
+        return y, sorted(variables())
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_the_frame_under_another_name():
+    def fn(x):
+        a = 3
+        y = x + a
+        print("here")
+        return y, frame_of(0).f_locals["a"], current().f_locals["a"]
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_an_alias_in_a_callee():
+    def named(x):
+        a = 3
+        y = x + a
+        print("here")
+        return y, evaluate("a")
+
+    def fn(x):
+        y, a = named(x + 1)
+        return y + a
+
+    check(fn, tensor(3), graphs=None)
