@@ -288,3 +288,27 @@ def test_interrupted_by_the_data():
         return x, log
 
     check(fn, tensor(3).abs(), others=[(-tensor(3).abs() - 9,)], graphs=2, breaks=1, all_graphs=3)
+
+
+@pytest.mark.parametrize("around", ["loop", "turn"])
+def test_a_loop_compiles_once(around):
+    def by_loop(x, n):
+        log = []
+        with told(log):
+            for at in range(n):
+                x = x + at
+                print("here")
+                x = x * 2
+        return x, log
+
+    def by_turn(x, n):
+        log = []
+        for at in range(n):
+            with told(log):
+                x = x + at
+                print("here")
+                x = x * 2
+        return x, log
+
+    fn = by_loop if around == "loop" else by_turn
+    check(fn, tensor(3), 12, graphs=4, breaks=None)

@@ -317,3 +317,14 @@ def test_averages_of_weights(kwargs):
     for one, other in zip(eager, found, strict=True):
         assert all(torch.equal(one[name], other[name]) for name in one)
     assert len(graphs) <= 6
+
+
+def test_carried_over_several_breaks():
+    def fn(x, n):
+        items = halves(x, 3)
+        for at in range(n):
+            x = x + at
+            print("here")
+        return x, [item.sin() for item in items]
+
+    check(fn, tensor(3), 12, graphs=4)

@@ -6,6 +6,7 @@ prologue, at a first ``yield`` of its own that stands in for the one it had come
 
 from __future__ import annotations
 
+import types
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from ..variables.exception import HandledVariable
 from ..variables.function import ResumeFunction
 from ..variables.polyfills.carried import generator_of, waiting_generator
 from ..variables.sequence import TupleVariable
-from .graph_break import NEW, RESUME_CODES, WAITING, ResumePoint
+from .graph_break import NEW, RESUME_CODES, WAITING, ResumePoint, origin_of
 from .stack import NULL
 
 
@@ -45,15 +46,14 @@ def parts_of(frame: Any) -> Parts:
     Raises:
         NotConstant: it holds what can't be put into another frame.
     """
-    code = frame.code
+    code, index = _place(frame)
     in_force = any(isinstance(value, (ExitVariable, HandledVariable)) for value in frame.stack)
     if in_force or dynamic_scope(code, frame.scope.namespace):
         raise NotConstant("generator")
-    index = frame.pc + 1  # the instruction at the program counter is a part of what a prologue does
     live = live_locals(code)[index]
     nulls = tuple(at for at, value in enumerate(frame.stack) if value is NULL)
     names = tuple(sorted(name for name in frame.locals if name in live))
-    first = _first_argument(frame)
+    first = _first_argument(code, frame)
     point = ResumePoint(index, len(frame.stack), nulls, names, first, generator=WAITING if frame.started else NEW)
     values = [*([] if first is None else [frame.locals[first]]), *(v for v in frame.stack if v is not NULL)]
     values += [frame.locals[name] for name in names if name != first]
@@ -62,9 +62,19 @@ def parts_of(frame: Any) -> Parts:
     return Parts(waiting_generator if frame.started else generator_of, (function,), [TupleVariable(cells), *values])
 
 
-def _first_argument(frame: Any) -> str | None:
+def _place(frame: Any) -> tuple[types.CodeType, int]:
+    """The program's code, and where it goes on: behind the instruction at the program counter, which is a part of what
+    a prologue does. One that waits in such a prologue has come no further."""
+    code, index = origin_of(frame.code, frame.pc + 1)
+    if index is None:
+        info = RESUME_CODES.info(frame.code)
+        assert info is not None
+        index = info.point.index
+    return code, index
+
+
+def _first_argument(code: types.CodeType, frame: Any) -> str | None:
     """The argument that a native ``super()`` looks at, where the code may call it."""
-    code = frame.code
     if "__class__" not in code.co_freevars or not code.co_argcount:
         return None
     name = code.co_varnames[0]
