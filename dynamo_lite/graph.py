@@ -26,6 +26,7 @@ from .formulas import Formula
 from .higher_order import (
     data_of,
     empty_leaf,
+    enter_recording,
     enter_sdpa_kernel,
     enter_warnings,
     leaf_of,
@@ -605,7 +606,7 @@ class GraphBuilder:
     @property
     def sets_filters(self) -> bool:
         """Whether the graph sets filters of warnings on its way."""
-        return any(node.target is enter_warnings for node in self.graph.nodes)
+        return any(node.target in (enter_warnings, enter_recording) for node in self.graph.nodes)
 
     @property
     def mutates_inputs(self) -> bool:

@@ -158,6 +158,24 @@ def exit_warnings(entered: Any) -> None:
     entered.__exit__(None, None, None)
 
 
+def enter_recording() -> Any:
+    """The beginning of a ``warnings.catch_warnings(record=True)``; what to give to its end."""
+    made = warnings.catch_warnings(record=True)
+    return made, made.__enter__()
+
+
+class Recorded(Exception):
+    """A kernel warned where the program records: the list that it is given has no place for it."""
+
+
+def exit_recording(entered: Any) -> None:
+    """The end of a ``warnings.catch_warnings(record=True)``."""
+    made, log = entered
+    made.__exit__(None, None, None)
+    if log:
+        raise Recorded(str(log[0].message))
+
+
 def set_warnings_filter(function: str, **options: Any) -> None:
     """A function of the module ``warnings``, with the builtin category of that name."""
     if "category" in options:

@@ -41,6 +41,8 @@ STATE_CALLS = (
     "exit_record_function",
     "enter_warnings",
     "exit_warnings",
+    "enter_recording",
+    "exit_recording",
     "set_warnings_filter",
     "_log_api_usage_once",
 )

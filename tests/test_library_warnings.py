@@ -275,3 +275,99 @@ def test_in_a_compiler(backend):
 
     compiled = dl.compile(fn, backend=backend, fullgraph=True)
     torch.testing.assert_close(compiled(tensor(3)), fn(tensor(3)))
+
+
+class Told(UserWarning):
+    def __init__(self, text):
+        super().__init__(f"<{text}>")
+        self.length = len(text)
+
+
+def tells():
+    warnings.warn("deep", DeprecationWarning, stacklevel=2)
+
+
+def test_recorded_where_all_are_shown():
+    def fn(x):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            tells()
+            warnings.warn("told", Told)  # noqa: B028
+            with warnings.catch_warnings():
+                warnings.warn("inner", stacklevel=1)
+                x = x + 1
+            y = x * len(found)
+        return y, found, [(str(each.message), each.lineno, each.filename, each.category) for each in found]
+
+    def left(x):
+        found = []
+        try:
+            with warnings.catch_warnings(record=True) as found:
+                warnings.simplefilter("always")
+                warnings.warn("told", stacklevel=1)
+                raise KeyError(len(found))
+        except KeyError as error:
+            return x * 2, found[0].message, error.args
+
+    check(fn, tensor(3), operators=2)
+    check(left, tensor(3))
+
+
+def test_records_nothing():
+    def fn(x):
+        with warnings.catch_warnings(record=True) as found:
+            y = x * 2
+            x.add_(1)
+        return y, found
+
+    def ignores(x):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("ignore")
+            warnings.warn("unheard", stacklevel=1)
+            y = x * 2
+        return y + len(found)
+
+    check(fn, tensor(3), operators=2)
+    check(ignores, tensor(3))
+
+
+@torch.library.custom_op("dynamo_lite_tests::warns_of_negatives", mutates_args=())
+def warns_of_negatives(x: torch.Tensor) -> torch.Tensor:
+    if (x < 0).any():
+        warnings.warn("negative", stacklevel=1)
+    return x * 2
+
+
+warns_of_negatives.register_fake(torch.empty_like)
+
+
+def test_what_kernels_say_is_recorded():
+    def fn(x):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            y = warns_of_negatives(x)
+            x.add_(1)
+        return y, [str(each.message) for each in found]
+
+    check(fn, torch.ones(3), others=[(-torch.ones(3),), (torch.ones(3),)])
+
+
+@pytest.mark.parametrize("catch", [{}, {"record": True}])
+def test_filters_from_outside_decide_anew_in_each_call(catch):
+    def fn(x):
+        with warnings.catch_warnings(**catch):
+            warnings.warn("told", stacklevel=1)
+            return x * 2
+
+    compiled = dl.compile(fn, backend="eager")
+    for action in ("ignore", "always", "error", "ignore"):
+        seen = []
+        for each in (fn, compiled):
+            with warnings.catch_warnings(record=True) as found:
+                warnings.simplefilter(action)
+                try:
+                    each(tensor(3))
+                    seen.append(len(found))
+                except UserWarning as warning:
+                    seen.append(str(warning))
+        assert seen[0] == seen[1]

@@ -7,23 +7,25 @@ runs as well, for what kernels alone say.
 from __future__ import annotations
 
 import builtins
+import functools
 import inspect
 import re
 import warnings
 from typing import Any
 
-from ... import higher_order
+from ... import higher_order, skip
 from ...reasons import OutputCall, UnknownCall, UnsupportedContext
 from ..base import VariableTracker, refuse_arguments, unsupported
 from ..constant import ConstantVariable
 from ..context import GraphContextVariable
 from ..registry import models
+from ..sequence import ListVariable
 
 
 class CatchingVariable(GraphContextVariable):
     """``warnings.catch_warnings()``. It can't go on over a break: CPython enters it then."""
 
-    __slots__ = ()
+    __slots__ = ("decides",)
     catches_warnings = True
 
     def nodes(self) -> Any:
@@ -33,6 +35,7 @@ class CatchingVariable(GraphContextVariable):
         if tx.effects.in_body:
             unsupported(UnsupportedContext(f"{self.describe()} (in a function that an operator runs)"))
         tx.attempt.made_at[self] = tx.attempt.root_step
+        self.decides = _decides(tx)
         super().enter(tx)
 
     def record_end(self, graph: Any) -> None:
@@ -48,6 +51,40 @@ class CatchingVariable(GraphContextVariable):
         tx.effects.note(_Mutated())
 
 
+_RECORDING = functools.partial(warnings.catch_warnings, record=True)
+
+
+class RecordingVariable(CatchingVariable):
+    """``warnings.catch_warnings(record=True)``. What kernels alone say is not in its list: the frame is run again."""
+
+    __slots__ = ("log",)
+
+    def nodes(self) -> Any:
+        return higher_order.enter_recording, (), higher_order.exit_recording
+
+    def enter(self, tx: Any) -> None:
+        if not tx.graph.can_put_back():
+            unsupported(UnsupportedContext(f"{self.describe()} (after a write into much memory)"))
+        tx.graph.fails_handled = True
+        self.log = ListVariable([])
+        super().enter(tx)
+
+    def leave(self) -> None:
+        self.entered[0].__exit__(None, None, None)
+
+    def entered_value(self) -> VariableTracker:
+        return self.log
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(_RECORDING, [])
+
+
+def _decides(tx: Any) -> bool:
+    """Whether the filter in front was set inside of this graph: others are of the process, and may be others."""
+    catching = [each for each in tx.attempt.contexts if each.catches_warnings]
+    return bool(catching) and catching[-1].decides
+
+
 class _Mutated:
     """Filters were set and taken back: what was shown once is no longer known to have been."""
 
@@ -59,9 +96,10 @@ class _Mutated:
 @models(warnings.catch_warnings)
 def _catch_warnings(tx: Any, **options: VariableTracker) -> VariableTracker:
     named = {name: tx.python_value(value) for name, value in options.items()}
-    if any(named.values()):
-        unsupported(UnknownCall("warnings.catch_warnings()", "it records them, or sets a filter at once"))
-    return CatchingVariable(tx.fold(warnings.catch_warnings, (), named), ())
+    if any(value for name, value in named.items() if name != "record"):
+        unsupported(UnknownCall("warnings.catch_warnings()", "it sets a filter at once"))
+    kind = RecordingVariable if named.get("record") else CatchingVariable
+    return kind(tx.fold(warnings.catch_warnings, (), named), ())
 
 
 def _sets_filter(function: Any) -> None:
@@ -84,6 +122,8 @@ def _sets_filter(function: Any) -> None:
         except (TypeError, ValueError, AssertionError, re.error):
             refuse_arguments(f"warnings.{function.__name__}")
         tx.graph.call("call_function", higher_order.set_warnings_filter, (function.__name__,), options, None)
+        innermost = [each for each in tx.attempt.contexts if each.catches_warnings][-1]
+        innermost.decides |= not options.get("append", False)
         return ConstantVariable(None)
 
     models(function)(model)
@@ -92,7 +132,8 @@ def _sets_filter(function: Any) -> None:
 for _function in (warnings.simplefilter, warnings.filterwarnings, warnings.resetwarnings):
     _sets_filter(_function)
 
-_IGNORES_ALL = ("ignore", None, Warning, None, 0)
+_OF_ALL = (None, Warning, None, 0)
+"""A filter without its action that is asked of each warning."""
 
 
 @models(warnings.warn)
@@ -105,7 +146,25 @@ def _warn(
 ) -> VariableTracker:
     kind = UserWarning if category is None or tx.is_none(category) else tx.python_value(category)
     plain = isinstance(message, ConstantVariable) and type(message.value) is str and not options
-    ignored = tx.attempt.catching and warnings.filters[:1] == [_IGNORES_ALL]
-    if not (plain and ignored and isinstance(kind, type) and issubclass(kind, Warning)):
+    if not (plain and _decides(tx) and isinstance(kind, type) and issubclass(kind, Warning)):
         unsupported(OutputCall("warnings.warn"))
+    action, *asked = warnings.filters[0] if warnings.filters else ("", None)
+    if tuple(asked) != _OF_ALL or action not in ("ignore", "always"):
+        unsupported(OutputCall("warnings.warn"))
+    if action == "always":
+        _record(tx, message, kind, 1 if stacklevel is None else tx.python_value(stacklevel))
     return ConstantVariable(None)
+
+
+def _record(tx: Any, message: VariableTracker, kind: type[Warning], level: Any) -> None:
+    """A warning that is shown each time, into the list of what is recorded."""
+    recording = [each for each in tx.attempt.contexts if isinstance(each, RecordingVariable)]
+    frame = tx
+    while type(level) is int and level > 1 and frame is not None and not skip.is_polyfill(frame.code):
+        frame, level = frame.parent, level - 1
+    if not recording or type(level) is not int or frame is None or skip.is_polyfill(frame.code):
+        unsupported(OutputCall("warnings.warn"))
+    place, category = frame.place(), tx.make(kind)
+    values = [tx.call(category, [message], {}), category, tx.make(place.filename), tx.make(place.lineno)]
+    found = tx.call(tx.make(warnings.WarningMessage), values, {})
+    tx.call(recording[-1].log.getattr(tx, "append"), [found], {})
