@@ -17,11 +17,12 @@ namespace dynamo_lite {
 
 namespace {
 
-constexpr std::array<const char*, 25> kKindNames{
+constexpr std::array<const char*, 26> kKindNames{
     "frame",     "local",         "closure",   "globals",   "builtins", "function", "const",
     "type",      "instance_dict", "type_attr", "slot",      "c_attr",   "dict_item", "dict_key",
     "dict_value", "list_item",    "tuple_item", "deque_item", "next_item", "next_value",
     "cell_contents", "weakref_target", "taken_from", "next_number", "thread_dict",
+    "subclasses",
 };
 
 // Keeps __torch_function__, of modes and subclasses, out of a tensor's C getters.
@@ -154,9 +155,17 @@ Reached closure_cell(const FrameSlots& frame, Py_ssize_t index) noexcept {
 }
 
 Reached referent(PyObject* reference) noexcept {
-  if (!PyWeakref_CheckRef(reference)) return Reached::unreadable();
+  if (!PyWeakref_Check(reference)) return Reached::unreadable();
   PyObject* target = PyWeakref_GET_OBJECT(reference);
   return {target == Py_None ? nullptr : target};
+}
+
+// A new list, of those that are alive. The metaclass is not asked.
+Reached subclasses(PyObject* cls, Ref& owned) noexcept {
+  static PyObject* const method = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyType_Type), "__subclasses__");
+  if (!PyType_Check(cls) || !method) return Reached::unreadable();
+  NoCollection no_collection;
+  return own(PyObject_CallOneArg(method, cls), owned);
 }
 
 Reached peeked(Peeked found) noexcept { return {found.value, found.readable}; }
@@ -171,7 +180,19 @@ Reached tuple_item(PyObject* tuple, Py_ssize_t index) noexcept {
   return {index < PyTuple_GET_SIZE(tuple) ? PyTuple_GET_ITEM(tuple, index) : nullptr};
 }
 
+PyObject* weak_referent(PyObject*, PyObject* reference) {
+  PyObject* target = referent(reference).value;
+  return Py_NewRef(target ? target : Py_None);
+}
+
+PyMethodDef functions[] = {
+    {"weak_referent", weak_referent, METH_O, "What a weak reference or proxy refers to; None: it has died."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
 }  // namespace
+
+bool register_accessors(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
 
 bool Key::set(PyObject* key, const Liveness& liveness) {
   hash = PyObject_Hash(key);
@@ -307,6 +328,8 @@ DL_HIT Reached Accessor::reach(PyObject* from, const FrameSlots& frame, Ref& own
       return peeked(next_number(from, owned));
     case AccessorKind::ThreadDict:
       return {thread_dict(from)};
+    case AccessorKind::Subclasses:
+      return subclasses(from, owned);
     case AccessorKind::CellContents:
       return PyCell_Check(from) ? Reached{PyCell_GET(from)} : Reached::unreadable();
     case AccessorKind::WeakrefTarget:

@@ -38,6 +38,7 @@ enum class AccessorKind : std::uint8_t {
   TakenFrom,
   NextNumber,
   ThreadDict,
+  Subclasses,
 };
 
 // A key of a dict, or a name, with its hash.
@@ -96,5 +97,8 @@ class Accessor {
   Key key_;               // dict_item, type_attr, c_attr
   Held object_;           // const, slot
 };
+
+// False with an exception set.
+bool register_accessors(PyObject* module);
 
 }  // namespace dynamo_lite

@@ -1,6 +1,7 @@
 // The extension module dynamo_lite._C.
 #include <pybind11/pybind11.h>
 
+#include "accessors.h"
 #include "callables.h"
 #include "cache.h"
 #include "cpython_caches.h"
@@ -16,7 +17,7 @@ PYBIND11_MODULE(_C, module) {
   module.attr("PYTHON_VERSION") = std::to_string(PY_MAJOR_VERSION) + "." + std::to_string(PY_MINOR_VERSION);
   module.attr("CAPTURED_NAME") = "___captured";
   for (auto* add : {register_cache, register_callables, register_frame_view, register_eval_frame, register_guards,
-                    register_launch, register_cpython_caches, register_cpython_locals}) {
+                    register_launch, register_cpython_caches, register_cpython_locals, register_accessors}) {
     if (!add(module.ptr())) throw pybind11::error_already_set();
   }
 }

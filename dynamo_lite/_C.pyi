@@ -88,6 +88,9 @@ class Entry:
 def thread_dict(local: Any) -> dict[str, Any] | None:
     """What a threading.local has on this thread; None: nothing yet, its class would begin it."""
 
+def weak_referent(reference: Any) -> Any:
+    """What a weak reference or proxy refers to; None: it has died."""
+
 def take_miss_back(cached: Any) -> None:
     """Let a function that functools.lru_cache made forget that it missed once."""
 
@@ -168,7 +171,8 @@ class GuardTree:
     ranges and dicts ``next_item`` (how many others come before it; of a dict's items the key) and ``next_value`` (the
     value of such an item), of an enumerate or zip ``taken_from`` (an iterator, a tuple of them; of views of dicts and
     mapping proxies what they show; of iterators over lists, sets and dicts what they go over), of an enumerate
-    ``next_number``; of a threading.local ``thread_dict`` (what it has on this thread).
+    ``next_number``; of a threading.local ``thread_dict`` (what it has on this thread); of a class ``subclasses`` (a
+    new list).
     dict_item works on subclasses of dict by dict's own lookup, list_item and tuple_item likewise.
     An accessor that finds nothing is a failure of the child's ``present`` check, reported as such.
 

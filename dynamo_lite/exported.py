@@ -37,7 +37,7 @@ READ: dict[str, Callable[[Any, Any], Any]] = {
     "slot": object.__getattribute__,
     "c_attr": getattr,
     "cell_contents": lambda value, _: value.cell_contents,
-    "weakref_target": lambda value, _: value(),
+    "weakref_target": lambda value, _: _C.weak_referent(value),
     "thread_dict": lambda value, _: _C.thread_dict(value),
 }
 """Accessors of guards, by name."""

@@ -182,4 +182,5 @@ _NAMES: dict[str, Callable[[Source], str]] = {
     "made": lambda s: f"<tensor {s.arg} made inside>",
     "weakref_target": lambda s: f"{s.parent}()",
     "thread_dict": lambda s: f"{s.parent}.__dict__",
+    "subclasses": lambda s: f"{s.parent}.__subclasses__()",
 }

@@ -313,6 +313,28 @@ def test_recorded_where_all_are_shown():
     check(left, tensor(3))
 
 
+def test_the_module_itself_is_written_to():
+    def shows(x):
+        seen = []
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            warnings.showwarning = lambda *rest: seen.append(len(rest))
+            warnings.warn("told", stacklevel=1)
+            y = x + 1
+        return y, len(found), seen
+
+    def filters(x):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            warnings.filters.insert(0, ("ignore", None, Warning, None, 0))
+            warnings.warn("unheard", stacklevel=1)
+            y = x + 1
+        return y, len(found)
+
+    for fn in (shows, filters):
+        check(fn, tensor(3), graphs=None, breaks=None)
+
+
 def test_records_nothing():
     def fn(x):
         with warnings.catch_warnings(record=True) as found:

@@ -113,6 +113,8 @@ class VariableTracker:
     """What was done to it is done in generated code before what was done to others."""
     immortal = False
     """Loaded in generated code as a constant, wherever it came from."""
+    registered = False
+    """Something that was found has a list of such, this among them."""
 
     def __init__(self, source: Source | None = None) -> None:
         self.source = source

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import types
 import typing
+import weakref
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from .lookup import is_heap_type
 from .sequence import TupleVariable
 
 _CLASS = object.__dict__["__class__"]
+_PROXIES = (weakref.ProxyType, weakref.CallableProxyType)
 _HOOKS = {name: type.__dict__[name] for name in ("__instancecheck__", "__subclasscheck__")}
 """Those of ``type``, which look at the MRO."""
 
@@ -62,7 +64,7 @@ def _class_list(tx: Any, classinfo: VariableTracker) -> list[Any]:
 
 def _kinds(tx: Any, variable: VariableTracker) -> list[type]:
     kind = variable.python_type()
-    if class_lookup(kind, "__class__") is _CLASS:
+    if class_lookup(kind, "__class__") is _CLASS and kind not in _PROXIES:
         return [kind]
     said = variable.getattr(tx, "__class__").realize()
     return [kind, said.value] if isinstance(said, ClassVariable) else [kind]

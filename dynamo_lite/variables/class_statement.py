@@ -22,7 +22,7 @@ from .base import Args, Kwargs, NotConstant, VariableTracker, has_plain_equality
 from .classes import ClassVariable
 from .constant import ConstantVariable
 from .function import CellVariable, NestedFunctionVariable
-from .lookup import MISSING, class_lookup
+from .lookup import MISSING, class_lookup, is_heap_type
 from .mapping import DictVariable
 from .property_object import PropertyVariable
 from .registry import models, models_class_method
@@ -193,6 +193,10 @@ class MadeClassVariable(ClassVariable):
 
     __slots__ = ("meta", "bases", "namespace", "facts")
     immortal = False
+
+    @property
+    def registered(self) -> bool:  # type: ignore[override]
+        return any(is_heap_type(base.value) and not isinstance(base, MadeClassVariable) for base in self.bases)
 
     def __init__(self, value: type, meta: VariableTracker, bases: list[VariableTracker], facts: dict[str, Any]) -> None:
         super().__init__(value, None)

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from ..reasons import UnknownCall
+from ..reasons import UnknownCall, UnsupportedAttribute
 from .attributes import MISSING, bind, class_attribute, is_callable, owner_of
-from .base import Args, Kwargs, VariableTracker, mro, refuse_arguments, told_by_identity, unsupported
+from .base import Args, Kwargs, LazyVariable, VariableTracker, mro, refuse_arguments, told_by_identity, unsupported
 from .class_checks import derives, plain_is_instance
 from .classes import ClassVariable
 from .constant import ConstantVariable
@@ -299,6 +299,16 @@ def _cell(tx: Any, *content: VariableTracker) -> VariableTracker:
 @models_class_method(type, "mro")
 def _mro(tx: Any, cls: ClassVariable) -> VariableTracker:
     return tx.make(tx.fold(type.mro, (cls.value,)))
+
+
+@models_class_method(type, "__subclasses__")
+def _subclasses(tx: Any, cls: ClassVariable) -> VariableTracker:
+    """Classes that were made inside are told apart from those beside which they stand by nobody here."""
+    if tx.attempt.classes:
+        unsupported(UnsupportedAttribute(cls.describe(), "__subclasses__", "classes were made inside"))
+    found, place = type.__subclasses__(cls.value), tx.guards.const(cls.value).child("subclasses")
+    place.check("length", len(found))
+    return ListVariable([LazyVariable(tx.attempt, each, place.child("list_item", at)) for at, each in enumerate(found)])
 
 
 @models_class_method(type, "__getattribute__")

@@ -47,5 +47,6 @@ from . import (
     torch_api,
     transforms,
     user_object,
+    weak_proxy,
     weak_reference,
 )

@@ -176,8 +176,8 @@ class Operations:
         if first is second or (type(first) is tuple and first == second):
             return True
         if one.python_type() is other.python_type():
-            self.guard_different(one)
-            self.guard_different(other)
+            for each in (one, other, *_owner(first), *_owner(second)):
+                self.guard_different(each)
             for recall in self.attempt.recalls:
                 recall.tell_apart(self.attempt, one, other)
         return False
@@ -552,6 +552,11 @@ class Operations:
             named = {key: self.python_value(value) for key, value in kwargs.items()}
             return self.make(self.fold(getattr(cls.value, name), values, named))
         unsupported(UnsupportedAttribute(cls.describe(), name, "the class method is not modelled"))
+
+
+def _owner(identity: Any) -> tuple[VariableTracker, ...]:
+    """What an identity hangs on, where it is another object's."""
+    return identity[1:] if type(identity) is tuple else ()
 
 
 _NUMBERS_AND_TEXT = frozenset({int, float, complex, bool, str, bytes})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from .. import _C
 from ..reasons import UnsupportedOperation
 from ..source import Source
 from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker, unsupported, wraps_type
@@ -17,9 +18,18 @@ from .registry import models
 class WeakReferenceVariable(VariableTracker):
     """A reference without a callback. ``of``: its referent, where it was made inside."""
 
-    __slots__ = ("value", "of")
+    __slots__ = ("attempt", "value", "of")
+    make: Callable[[Any], Any] = weakref.ref
+    """Makes one."""
 
-    def __init__(self, value: Any, source: Source | None = None, of: VariableTracker | None = None) -> None:
+    def __init__(
+        self,
+        value: Any = None,
+        source: Source | None = None,
+        of: VariableTracker | None = None,
+        attempt: Any = None,
+    ) -> None:
+        self.attempt = attempt
         self.source = source
         self.value = value
         self.of = of
@@ -28,40 +38,52 @@ class WeakReferenceVariable(VariableTracker):
         return weakref.ReferenceType
 
     def identity(self) -> Any:
-        return self if self.of is None else (weakref.ref, id(self.of))
+        """An object has one reference without a callback."""
+        of = self.of
+        if of is None and self.source is not None and self.value() is not None:
+            callback = self.value.__callback__
+            self.source.child("c_attr", "__callback__").check("id", callback)
+            of = self.as_found() if callback is None else None
+        return self if of is None else (self.make, of)
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        """The referent, where it is known to be alive still: what the trace has let go of is dead in eager."""
         if args or kwargs:
             unsupported(UnsupportedOperation("a call with arguments", "a weak reference"))
+        return self.referent(tx)
+
+    def referent(self, tx: Any) -> VariableTracker:
+        """What it refers to, where that is known to be alive still: what the trace has let go of is dead in eager."""
         if self.of is not None:
             if not _is_alive(tx, self.of):
                 unsupported(UnsupportedOperation("a call", "a weak reference to what may have died meanwhile"))
             return self.of
-        target = self.value()
+        target = _C.weak_referent(self.value)
         known = tx.attempt.memo.get(id(target))
         if target is not None and not (tx.effects.empty and _keeps_arguments(tx)):
             if known is None or not _is_alive(tx, known[1]):
                 unsupported(UnsupportedOperation("a call", "a weak reference to what may have died meanwhile"))
-        return self.as_found(tx)
+        return self.as_found()
 
-    def as_found(self, tx: Any) -> VariableTracker:
+    def as_found(self) -> VariableTracker:
         """The referent as it was when the frame was called, whether it is alive still or not."""
         if self.of is not None:
             return self.of
         assert self.source is not None
-        target = self.value()
+        target = _C.weak_referent(self.value)
         place = self.source.child("weakref_target")
         if target is None:
             place.check("unbound")
             return ConstantVariable(None)
-        return LazyVariable(tx.attempt, target, place).realize()
+        return LazyVariable(self.attempt, target, place).realize()
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         """By referents, while they are alive."""
-        if isinstance(other, WeakReferenceVariable) and not tx.identical(self, other):
-            unsupported(UnsupportedOperation("comparison", "two weak references"))
-        return None
+        if symbol not in ("==", "!=") or not isinstance(other, WeakReferenceVariable):
+            return None
+        one, another = self.call(tx, [], {}), other.call(tx, [], {})
+        if tx.is_none(one) or tx.is_none(another):
+            return ConstantVariable(tx.identical(self, other) is (symbol == "=="))
+        return tx.compare(symbol, one, another)  # type: ignore[no-any-return]
 
     def reconstruct(self, cg: Any) -> None:
         """Of what is alive anyway: else the new code would hold it longer than the program does."""
@@ -70,7 +92,7 @@ class WeakReferenceVariable(VariableTracker):
         kept = cg.has_made(of) if of.source is None else _is_kept(cg.attempt.effects, of.source)
         if not kept and not _is_variable(cg.attempt.innermost, of):
             raise NotConstant(self.describe())
-        cg.call(weakref.ref, [lambda: cg.load(of)])
+        cg.call(self.make, [lambda: cg.load(of)])
 
 
 def _is_kept(effects: Any, source: Source | None) -> bool:
@@ -137,14 +159,19 @@ def _holds_nothing(argument: VariableTracker) -> bool:
 _ATOMS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
 
 
-@models(weakref.ref)
-def _ref(tx: Any, of: VariableTracker) -> VariableTracker:
+def make_reference(tx: Any, cls: type[WeakReferenceVariable], of: VariableTracker) -> VariableTracker:
+    """One to a value that was found, or made inside."""
     kind = of.python_type()
     if not kind.__weakrefoffset__:
         tx.raise_error(TypeError, f"cannot create weak reference to {type_name(kind)!r} object")
-    made = WeakReferenceVariable(None, None, of)
+    made = cls(of=of)
     tx.attempt.made_at[made] = tx.attempt.root_step
     return made
+
+
+@models(weakref.ref)
+def _ref(tx: Any, of: VariableTracker) -> VariableTracker:
+    return make_reference(tx, WeakReferenceVariable, of)
 
 
 @wraps_type(weakref.ReferenceType)
@@ -152,4 +179,4 @@ def _wrap_reference(attempt: Any, value: Any, source: Source) -> VariableTracker
     if source.kind == "const":
         return attempt.opaque(value, source, "a weak reference")
     source.check("type", weakref.ReferenceType)
-    return WeakReferenceVariable(value, source)
+    return WeakReferenceVariable(value, source, attempt=attempt)

@@ -146,7 +146,7 @@ def _warn(
 ) -> VariableTracker:
     kind = UserWarning if category is None or tx.is_none(category) else tx.python_value(category)
     plain = isinstance(message, ConstantVariable) and type(message.value) is str and not options
-    if not (plain and _decides(tx) and isinstance(kind, type) and issubclass(kind, Warning)):
+    if not (plain and _decides(tx) and isinstance(kind, type) and issubclass(kind, Warning)) or _wrote(tx):
         unsupported(OutputCall("warnings.warn"))
     action, *asked = warnings.filters[0] if warnings.filters else ("", None)
     if tuple(asked) != _OF_ALL or action not in ("ignore", "always"):
@@ -154,6 +154,12 @@ def _warn(
     if action == "always":
         _record(tx, message, kind, 1 if stacklevel is None else tx.python_value(stacklevel))
     return ConstantVariable(None)
+
+
+def _wrote(tx: Any) -> bool:
+    """Whether the program itself wrote into the module, or into its list of filters."""
+    filters = tx.attempt.memo.get(id(warnings.filters))
+    return tx.effects.wrote_global(vars(warnings)) or filters is not None and filters[1] in tx.effects.written
 
 
 def _record(tx: Any, message: VariableTracker, kind: type[Warning], level: Any) -> None:

@@ -63,7 +63,7 @@ def _of_value(tx: Any, container: VariableTracker, name: str, key: VariableTrack
     if known not in data:
         place.check("dict_lacks", known)
         return None
-    found = WeakReferenceVariable(data[known], place.child("dict_item", known)).call(tx, [], {})
+    found = WeakReferenceVariable(data[known], place.child("dict_item", known), attempt=tx.attempt).call(tx, [], {})
     return None if tx.is_none(found) else found
 
 

@@ -1,0 +1,77 @@
+"""``__subclasses__``: which there are is known until there are others."""
+
+from __future__ import annotations
+
+import gc
+
+import torch
+
+import dynamo_lite as dl
+from programs import check, tensor
+
+
+class Shape:
+    sides = 0
+
+
+class Triangle(Shape):
+    sides = 3
+
+
+class Square(Shape):
+    sides = 4
+
+
+class Said(type):
+    def __subclasses__(cls):
+        return [Square]
+
+
+class Asked(metaclass=Said):
+    pass
+
+
+def test_those_that_there_are():
+    def fn(x):
+        for each in Shape.__subclasses__():
+            x = x * each.sides
+        same = Shape.__subclasses__() is Shape.__subclasses__()
+        return x, Shape.__subclasses__(), same, type.__subclasses__(Triangle), Asked.__subclasses__()
+
+    check(fn, tensor(2), operators=2)
+
+
+def test_the_list_is_the_callers():
+    def fn(x):
+        found = Shape.__subclasses__()
+        found.append(int)
+        return x + len(found), found, len(Shape.__subclasses__())
+
+    check(fn, tensor(2))
+
+
+def test_more_and_less_of_them():
+    def fn(x):
+        for each in Shape.__subclasses__():
+            x = x * each.sides
+        return x
+
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    assert compiled(torch.ones(1)) == 12
+    more = type("Pentagon", (Shape,), {"sides": 5})
+    assert compiled(torch.ones(1)) == 60
+    more.sides = 6
+    assert compiled(torch.ones(1)) == 72
+    del more
+    gc.collect()
+    assert compiled(torch.ones(1)) == 12
+
+
+def test_a_class_made_inside():
+    def fn(x):
+        class Line(Shape):
+            sides = 2
+
+        return x + Shape.__subclasses__()[-1].sides
+
+    check(fn, tensor(2), graphs=None, breaks=None, recompiles=True)
