@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <numeric>
 
 #include "refs.h"
 #include "tensors.h"
@@ -19,7 +21,7 @@ struct Form {
 };
 
 // In the order of SymbolicProgram::Op.
-constexpr std::array<Form, 45> kForms{{
+constexpr std::array<Form, 47> kForms{{
     {"size", 2, 0},      {"stride", 2, 0},    {"offset", 1, 0},    {"int", 1, 0},       {"float", 1, 0},
     {"const", 1, 0},     {"float_const", 1, 0},
     {"add", 0, 2},       {"mul", 0, 2},       {"floordiv", 0, 2},  {"mod", 0, 2},       {"pow", 0, 2},
@@ -27,6 +29,7 @@ constexpr std::array<Form, 45> kForms{{
     {"le", 0, 2},        {"and", 0, 2},       {"or", 0, 2},
     {"float_add", 0, 2}, {"float_sub", 0, 2}, {"float_mul", 0, 2}, {"float_div", 0, 2}, {"float_pow", 0, 2},
     {"float_eq", 0, 2},  {"float_lt", 0, 2},  {"float_le", 0, 2},
+    {"gcd", 0, 2},       {"lcm", 0, 2},
     {"not", 0, 1},       {"float_neg", 0, 1}, {"float_abs", 0, 1}, {"sqrt", 0, 1},      {"exp", 0, 1},
     {"log", 0, 1},       {"sin", 0, 1},       {"cos", 0, 1},       {"tanh", 0, 1},      {"log2", 0, 1},
     {"log10", 0, 1},     {"finite", 0, 1},
@@ -80,6 +83,15 @@ bool power(std::int64_t& base, std::int64_t exponent) noexcept {
   }
   base = result;
   return true;
+}
+
+// The greatest common divisor, or the least common multiple.
+bool divide_in_common(bool multiple, std::int64_t& found, double one, double other) noexcept {
+  if (!(std::fabs(one) <= kExact && std::fabs(other) <= kExact)) return false;
+  const auto left = static_cast<std::int64_t>(one), right = static_cast<std::int64_t>(other);
+  found = std::gcd(left, right);
+  if (!multiple || found == 0) return true;
+  return !__builtin_mul_overflow(std::abs(left) / found, std::abs(right), &found);
 }
 
 }  // namespace
@@ -218,6 +230,9 @@ bool SymbolicFacts::compute_floats(Op op, std::int64_t& left, double one, double
     case Op::FloatLe:
       left = one <= other;
       return true;
+    case Op::Gcd:
+    case Op::Lcm:
+      return divide_in_common(op == Op::Lcm, left, one, other);
     default:
       return false;
   }

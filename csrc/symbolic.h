@@ -25,6 +25,7 @@ namespace dynamo_lite {
 //   ("sqrt",), ("exp",), ("log",), ("sin",), ("cos",), ("tanh",), ("log2",), ("log10",)   of and to floats, likewise
 //   ("float_eq",), ("float_lt",), ("float_le",), ("finite",)                          of floats, to 0 and 1
 //   ("float_of",)                                                                     of an integer
+//   ("gcd",), ("lcm",)                                                                of integers in floats, to an integer
 //   ("trunc",), ("floor",), ("ceil",), ("round",)                                     of a float, to an integer
 // "eq" of two floats: whether they are the same, bit for bit.
 class SymbolicProgram {
@@ -38,7 +39,7 @@ class SymbolicProgram {
   enum class Op : std::uint8_t {
     Size, Stride, Offset, Int, Float, Const, FloatConst,
     Add, Mul, FloorDiv, Mod, Pow, Min, Max, Eq, Ne, Lt, Le, And, Or,
-    FloatAdd, FloatSub, FloatMul, FloatDiv, FloatPow, FloatEq, FloatLt, FloatLe,
+    FloatAdd, FloatSub, FloatMul, FloatDiv, FloatPow, FloatEq, FloatLt, FloatLe, Gcd, Lcm,
     Not, FloatNeg, FloatAbs, Sqrt, Exp, Log, Sin, Cos, Tanh, Log2, Log10, Finite, FloatOf, Trunc, Floor, Ceil, Round,
   };
   struct Instruction {

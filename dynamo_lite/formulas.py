@@ -80,6 +80,7 @@ _ROWS = [
     *(FormulaOperation(getattr(math, name), name, f"math.{name}({{}})")
       for name in ("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tanh", "trunc", "floor", "ceil")),
     FormulaOperation(round, "round", "round({})"),
+    *(FormulaOperation(getattr(math, name), name, f"math.{name}({{}}, {{}})") for name in ("gcd", "lcm")),
     FormulaOperation(math.isfinite, "finite", "math.isfinite({})"),
     FormulaOperation(float.__round__, "", "round({}, {})", domain=_between(-1e300, 1e300)),
     FormulaOperation(total_of, "", "sum"),
@@ -93,7 +94,8 @@ BINARY_OPERATORS = {
 }
 MAY_RAISE = frozenset({operator.pow, math.sqrt, math.exp, math.log, math.log2, math.log10, math.sin, math.cos})
 """Operations that Python may refuse for other numbers, which are told by what they give (of others by their domain)."""
-TO_INTEGER = frozenset({math.trunc, math.floor, math.ceil, round})
+_ROUNDING = frozenset({math.trunc, math.floor, math.ceil, round})
+TO_INTEGER = _ROUNDING | {math.gcd, math.lcm}
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,6 +258,6 @@ def _ends(function: Callable[..., float]) -> Callable[..., Bounds]:
 
 _BOUNDED: dict[Callable[..., Any], Callable[..., Bounds]] = {
     **{each: _ends(each) for each in (operator.add, operator.sub, operator.mul, operator.neg, float)},
-    **{each: _ends(each) for each in TO_INTEGER},
+    **{each: _ends(each) for each in _ROUNDING},
     abs: lambda ends: (0.0 if ends[0] <= 0 <= ends[1] else min(map(abs, ends)), max(map(abs, ends))),
 }

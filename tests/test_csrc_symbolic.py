@@ -118,6 +118,23 @@ def test_integers_of_floats(name):
         assert holds_float(program, x) is known
 
 
+@pytest.mark.parametrize(("name", "function"), [("gcd", math.gcd), ("lcm", math.lcm)])
+def test_what_integers_have_in_common(name, function):
+    numbers = [0.0, 1.0, -1.0, 4.0, 6.0, -6.0, 35.0, 2.0**40, 3.0**33, -(2.0**53)]
+    for x, other in itertools.product(numbers, numbers):
+        expected = function(int(x), int(other))
+        program = [
+            ("float", 0),
+            ("float_const", other),
+            (name,),
+            ("const", expected if expected < 2**62 else 0),
+            ("eq",),
+        ]
+        assert holds_float(program, x) is (expected < 2**63)
+    for x in (math.nan, math.inf, 1e300, -(2.0**54)):
+        assert not holds_float([("float", 0), ("float_const", 6.0), (name,), ("const", 6), ("eq",)], x)
+
+
 @pytest.mark.parametrize(("name", "function"), [("eq", operator.eq), ("lt", operator.lt), ("le", operator.le)])
 def test_comparisons_of_floats(name, function):
     for x, other in itertools.product(FLOATS, FLOATS):

@@ -221,6 +221,8 @@ class ShapeNumber(SymbolicNumber):
 
     def unary(self, tx: Any, function: Any) -> VariableTracker | None:
         self._decide_truths()
+        if function is operator.abs and self.python_type() is int and not self.hangs_on_data:
+            return self if self._decide(bool, self.number >= 0) else tx.make(-self.number)
         if function is operator.invert:
             return tx.make(-self.number - 1)
         try:
@@ -231,6 +233,10 @@ class ShapeNumber(SymbolicNumber):
     def converted(self, tx: Any, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
         if self.python_type() is int and function in _OF_INTEGERS:
             return self
+        if function is math.fabs and self.python_type() is int:
+            return self.converted(tx, float, methods).converted(tx, function, methods)
+        if function is math.isqrt and self._decide(bool, 0 <= self.number) and self._decide(bool, self.number < _ROOTS):
+            return self.converted(tx, math.sqrt, methods).converted(tx, math.floor, methods)
         mine = self.formula()
         found = None if mine is None else _make_formula(self.attempt, function, mine)
         if found is not None:
@@ -391,6 +397,10 @@ def call_on_numbers(
     known = [each.realize() for each in numbers]
     if function is math.log and len(known) == 2 and any(isinstance(each, SymbolicNumber) for each in known):
         return tx.binary("/", *(each.converted(tx, math.log, ()) for each in known))  # type: ignore[no-any-return]
+    if function in _OF_TWO_INTEGERS and any(isinstance(each, ShapeNumber) for each in known):
+        return _of_two_integers(tx, function, *known) if len(known) == 2 else None
+    if function is math.pow and any(isinstance(each, ShapeNumber) for each in known):
+        known = [each.converted(tx, float, ("__float__", "__index__")).realize() for each in known]
     if not any(isinstance(each, SymbolicFloat) for each in known):
         return None
     function = _OF_TWO.get(function, function)
@@ -398,6 +408,23 @@ def call_on_numbers(
     if None in operands or function not in OPERATIONS:
         return None
     return _make_formula(tx.attempt, function, *operands)
+
+
+def _of_two_integers(
+    tx: Any, function: Callable[..., Any], one: VariableTracker, other: VariableTracker
+) -> VariableTracker | None:
+    """What a function makes of integers of which one is a symbol; None: it is called on known ones."""
+    if one.python_type() is not int or other.python_type() is not int:
+        return None
+    if function in TO_INTEGER:
+        operands = formula_of(one), formula_of(other)
+        return None if None in operands else _make_formula(tx.attempt, function, *operands)  # type: ignore[arg-type]
+    count = other.value if isinstance(other, ConstantVariable) else -1
+    if not 0 < count <= _GREATEST_POWER or tx.truth(tx.compare("<", one, other)):
+        return None
+    factors = [tx.binary("-", one, ConstantVariable(each)) for each in range(count)]
+    product = functools.reduce(functools.partial(tx.binary, "*"), factors)
+    return product if function is math.perm else tx.binary("//", product, ConstantVariable(math.factorial(count)))
 
 
 def _decide_formula(attempt: Any, function: Callable[[Any, Any], bool], *operands: Formula) -> bool:
@@ -474,6 +501,7 @@ _FUNCTIONS: dict[Any, Any] = {
 
 _OF_INTEGERS = frozenset({int, round, math.trunc, math.floor, math.ceil})
 """Functions that leave an integer as it is."""
+_OF_TWO_INTEGERS = frozenset({math.gcd, math.lcm, math.comb, math.perm})
 _OF_TWO: dict[Any, Any] = {math.pow: operator.pow, round: float.__round__}
 """Functions of two numbers likewise."""
 _PREDICATES: dict[Any, Callable[[Any, Formula], bool]] = {
@@ -490,6 +518,8 @@ _ITSELF: dict[type, frozenset[str]] = {
     bool: frozenset(),
 }
 """Attributes of a number that are that number, and methods that return it."""
+_ROOTS = 1 << 50
+"""Of integers below it the floating-point root is rounded down to the integer one."""
 _GREATEST_POWER = 8
 _GREATEST_SHIFT = 30
 _GREATEST_MASK = (1 << _GREATEST_SHIFT) - 1

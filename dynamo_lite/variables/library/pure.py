@@ -108,6 +108,11 @@ def _pow(tx: Any, base: VariableTracker, exp: VariableTracker, mod: VariableTrac
     found = base._special(tx, "__pow__", exp, mod)
     if found is not None:
         return found
+    numbers = [each.realize() for each in (base, exp, mod)]
+    if any(isinstance(each, SymbolicNumber) for each in numbers) and all(each.python_type() is int for each in numbers):
+        zero = ConstantVariable(0)  # of others there is an inverse, or an error
+        if tx.truth(tx.compare(">=", exp, zero)) and tx.truth(tx.compare("!=", mod, zero)):
+            return tx.binary("%", tx.binary("**", base, exp), mod)
     return tx.make(tx.fold(pow, [tx.python_value(each) for each in (base, exp, mod)]))
 
 
