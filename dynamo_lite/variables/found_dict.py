@@ -21,9 +21,26 @@ class _Found:
         self.value = value
 
 
+class _OfWholeDict:
+    """``items`` and ``keys``: a method that reads one of them looks at the whole dict, if none has before."""
+
+    def __init__(self, slot: Any) -> None:
+        self._get, self._set = slot.__get__, slot.__set__
+
+    def __get__(self, found: Any, cls: type | None = None) -> Any:
+        if not found.seen:
+            found.look()
+        return self._get(found)
+
+    def __set__(self, found: Any, value: Any) -> None:
+        self._set(found, value)
+
+
 class FoundDictVariable(DictVariable):
     """One that may have any keys beside those that were looked for, and be given others, until something asks for all
-    of them. ``asked``: what is there under these keys, None for nothing; ``added``: what was stored, with its keys."""
+    of them. ``asked``: what is there under these keys, None for nothing; ``added``: what was stored, with its keys.
+
+    What does without the rest of it is here: `describe`, `find`, `setitem` and `replay`."""
 
     __slots__ = ("found", "asked", "added", "seen")
 
@@ -36,13 +53,10 @@ class FoundDictVariable(DictVariable):
         self.added: dict[Any, tuple[VariableTracker, VariableTracker]] = {}
         self.seen = False
 
-    def __getattr__(self, name: str) -> Any:
-        if name not in ("items", "keys") or self.seen:
-            raise AttributeError(name)
-        self._look()
-        return getattr(self, name)
+    items = _OfWholeDict(DictVariable.items)
+    keys = _OfWholeDict(DictVariable.keys)
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """All of it, as it was found; then what was stored since."""
         added, self.added, self.seen = self.added, {}, True
         self.items, self.keys = wrap_dict_items(self.found.attempt, self.found.value, self.source)
@@ -65,7 +79,7 @@ class FoundDictVariable(DictVariable):
             return self.added[raw][1]
         if raw not in self.asked:
             if not _is_quiet(raw) or (type(raw) is tuple and any(id(each) in tx.attempt.classes for each in raw)):
-                self._look()
+                self.look()
                 return super().find(tx, key)
             is_there = raw in self.found.value
             self.source.check("dict_has" if is_there else "dict_lacks", raw)
@@ -79,7 +93,7 @@ class FoundDictVariable(DictVariable):
 
     def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
         if not self.seen and tx.effects.in_body:
-            self._look()  # by which is told that it is put back
+            self.look()  # by which is told that it is put back
         before = None if self.seen else self.find(tx, key)
         if self.seen:
             return super().setitem(tx, key, value)
