@@ -318,6 +318,30 @@ def copies_by_methods(x):
     return x + 1, a, b, c, d, items, table, group, a[1] is items[1]
 
 
+@programs(tensor(2), (1, (2, 3)))
+def tuples_with_nothing_to_copy(x, given):
+    made = (1, (x.dim(), 3))
+    found = []
+    for each in (given, made):
+        copies = copy.deepcopy([each, each, (each, [1])])
+        found += [copies, copies[0] is each, copies[1] is each, copies[2][0] is each]
+    inside = []
+    loop = (inside, 1)
+    inside.append(loop)
+    one, other = copy.deepcopy(loop), copy.deepcopy(inside)
+    return x + 1, found, one[0][0] is one, one is loop, other[0][0] is other
+
+
+class LooksAround:
+    def __deepcopy__(self, memo):
+        return len(memo), id(self) in memo, bool(memo), [type(each).__name__ for each in memo.values()]
+
+
+@programs(tensor(2))
+def a_deepcopy_that_counts_what_was_copied(x):
+    return x + 1, copy.deepcopy([LooksAround(), LooksAround()])
+
+
 @pytest.mark.parametrize("case", programs.parameters())
 def test_copy(case):
     case.run()

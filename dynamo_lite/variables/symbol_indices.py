@@ -46,9 +46,11 @@ def _check_range(tx: Any, size: Any, index: Any) -> None:
 def _selected(tx: Any, tensor: VariableTracker, key: VariableTracker) -> VariableTracker | None:
     """The view that an index with symbols in it gives; None: it is not for here."""
     parts = [each.realize() for each in key.items] if isinstance(key, TupleVariable) else [key.realize()]
+    if not any(map(_is_symbol, parts)):
+        return None
     counts = [_dimensions(part) for part in parts]
     left = tensor.fake.ndim - sum(count[0] for count in counts if count) if isinstance(tensor, TensorVariable) else -1
-    if left < 0 or None in counts or counts.count((0, 0)) > 1 or not any(map(_is_symbol, parts)):
+    if left < 0 or None in counts or counts.count((0, 0)) > 1:
         return None
     if tensor.of_subclasses():
         return None

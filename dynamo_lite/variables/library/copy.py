@@ -119,7 +119,19 @@ class _DeepCopy:
             return found.realize()
         if copier is None:
             unsupported(UnsupportedOperation("copy.deepcopy()", of.describe()))
-        return self._note(of, copier(self, of))
+        made = self._note(of, copier(self, of))
+        if made is not of:
+            self._keep(of)
+        return made
+
+    def _keep(self, of: VariableTracker) -> None:
+        """What was copied lives as long as the memo, which has it in a list under its own id."""
+        own = IdVariable(self._memo)
+        kept = self._memo.items.get(key_of(self._tx, own))
+        if kept is None:
+            self._memo.put(self._tx, own, ListVariable([of]))
+        else:
+            kept.realize().items.append(of)
 
     def _note(self, of: VariableTracker, made: Any) -> Any:
         if made is not of:
@@ -132,9 +144,11 @@ class _DeepCopy:
         return made
 
     def _tuple(self, of: TupleVariable) -> VariableTracker:
-        made = self._note(of, TupleVariable([]))
-        made.items.extend(self.copy(item) for item in of.items)
-        return of if all(a is b.realize() for a, b in zip(made.items, of.items)) else made
+        items = [self.copy(item) for item in of.items]
+        found = self._memo.items.get(key_of(self._tx, IdVariable(of)))  # one of them had it in it
+        if found is not None:
+            return found.realize()
+        return of if all(a is b.realize() for a, b in zip(items, of.items)) else TupleVariable(items)
 
     def _named_tuple(self, of: NamedTupleVariable) -> VariableTracker:
         return _like(self._tx, of, [self.copy(item) for item in of.items])
