@@ -121,10 +121,10 @@ def generic_getattr(tx: Any, obj: VariableTracker, name: str, hook: bool = True)
     try:
         found = _found_attribute(tx, obj, name, cls)
     except ObservedException as observed:  # of a property, which says that way that it has no value
-        fallback = class_lookup(cls, "__getattr__")
-        if not hook or fallback is MISSING or not issubclass(observed.error.python_type(), AttributeError):
+        fallback = guarded_lookup(tx, cls, "__getattr__") if hook else MISSING
+        if fallback is MISSING or not issubclass(observed.error.python_type(), AttributeError):
             raise
-        return tx.call(class_attribute(tx, cls, "__getattr__", fallback), [obj, ConstantVariable(name)], {})
+        return tx.call(bind(tx, fallback, "__getattr__", obj, cls), [ConstantVariable(name)], {})
     if found is not None:
         return found
     if hook:
@@ -132,7 +132,7 @@ def generic_getattr(tx: Any, obj: VariableTracker, name: str, hook: bool = True)
         if fallback is MISSING:
             guard_class_lacks(tx, cls, "__getattr__")
         else:
-            return tx.call(class_attribute(tx, cls, "__getattr__", fallback), [obj, ConstantVariable(name)], {})
+            return tx.call(bind(tx, fallback, "__getattr__", obj, cls), [ConstantVariable(name)], {})
     tx.raise_attribute_error(obj, name, f"{type_name(cls)!r} object has no attribute {name!r}")
 
 

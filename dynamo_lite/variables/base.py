@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 from ..exc import Unsupported
 from ..reasons import BreakReason, UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
 from ..source import Source
-from .lookup import is_heap_type
+from .lookup import class_lookup, is_heap_type, is_written
 
 TEXTS: dict[str, Callable[..., str]] = {"__str__": str, "__repr__": repr}
 """What asks for a value's text, by the special method's name."""
@@ -472,7 +472,7 @@ class KnownVariable(VariableTracker):
 
     def cache_key(self, tx: Any) -> Any:
         kind = type(self.value)
-        runs_python = any(isinstance(getattr(kind, name), types.FunctionType) for name in ("__eq__", "__hash__"))
+        runs_python = any(is_written(class_lookup(kind, name)) for name in ("__eq__", "__hash__"))
         return super().cache_key(tx) if runs_python else self.value
 
     def reconstruct(self, cg: Any) -> None:

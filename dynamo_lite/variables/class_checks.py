@@ -16,7 +16,7 @@ from ..reasons import UnsupportedOperation
 from .attributes import MISSING, bind, class_lookup
 from .base import VariableTracker, mro, unsupported
 from .classes import ClassVariable
-from .lookup import is_heap_type
+from .lookup import is_heap_type, is_written
 from .sequence import TupleVariable
 
 _CLASS = object.__dict__["__class__"]
@@ -64,7 +64,7 @@ def _class_list(tx: Any, classinfo: VariableTracker) -> list[Any]:
 
 def _kinds(tx: Any, variable: VariableTracker) -> list[type]:
     kind = variable.python_type()
-    if class_lookup(kind, "__class__") is _CLASS and kind not in _PROXIES:
+    if class_lookup(kind, "__class__") is _CLASS and not any(kind is each for each in _PROXIES):
         return [kind]
     said = variable.getattr(tx, "__class__").realize()
     return [kind, said.value] if isinstance(said, ClassVariable) else [kind]
@@ -99,7 +99,7 @@ def _check(tx: Any, hook: str, variable: VariableTracker, kind: type, cls: Any) 
         return guarded_derives(tx, kind, cls)
     if check is OpaqueBaseMeta.__instancecheck__ and any(kind is each for each in _NEVER_OPAQUE):
         return derives(kind, cls)
-    if isinstance(check, types.FunctionType) and not skip.is_standard(check.__code__):
+    if is_written(check) and not (isinstance(check, types.FunctionType) and skip.is_standard(check.__code__)):
         method = bind(tx, check, hook, tx.make(cls), type(cls))
         return bool(tx.truth(tx.call(method, [variable], {}).realize()))
     return _ask(tx, kind, cls)  # abstract classes answer by the class alone

@@ -17,7 +17,6 @@ from ..source import Source
 from .attributes import (
     MISSING,
     bind,
-    class_attribute,
     class_lookup,
     guard_behind_instance,
     guard_class_lacks,
@@ -38,7 +37,7 @@ from .base import (
 )
 from .constant import ConstantVariable, unless_refused
 from .function import trusted_module
-from .lookup import is_heap_type
+from .lookup import is_heap_type, is_written
 from .symbols import method_of
 from .text import has_own_text, text_by
 
@@ -70,7 +69,7 @@ class ModuleVariable(KnownVariable):
             return bind(tx, raw, name, self, type(self.value))
         hook = tx.attempt.scope(self.value.__dict__).load("__getattr__")
         own = class_lookup(type(self.value), "__getattr__")
-        if hook is None and isinstance(own, types.FunctionType):
+        if hook is None and is_written(own):
             hook = bind(tx, own, "__getattr__", self, type(self.value))
         if hook is not None:
             return tx.call(hook, [ConstantVariable(name)], {})
@@ -224,8 +223,8 @@ class ClassVariable(KnownVariable):
         if meta is not type:
             tx.guards.const(self.value).check("type", meta)
             hook = tx.lookup(meta, "__getattribute__")
-        if isinstance(hook, types.FunctionType):
-            return tx.getattr_by_hook(self, class_attribute(tx, meta, "__getattribute__", hook), name)
+        if is_written(hook):
+            return tx.getattr_by_hook(self, bind(tx, hook, "__getattribute__", self, meta), name)
         return self.plain_getattr(tx, name)
 
     def plain_getattr(self, tx: Any, name: str) -> VariableTracker:
@@ -246,7 +245,7 @@ class ClassVariable(KnownVariable):
             return bind(tx, meta_raw, name, self, meta)
         hook = tx.lookup(meta, "__getattr__")
         if hook is not MISSING:
-            return tx.call(class_attribute(tx, meta, "__getattr__", hook), [self, ConstantVariable(name)], {})
+            return tx.call(bind(tx, hook, "__getattr__", self, meta), [ConstantVariable(name)], {})
         tx.raise_error(AttributeError, f"type object {cls.__name__!r} has no attribute {name!r}")
 
     def c_attribute(self, tx: Any, name: str) -> VariableTracker:

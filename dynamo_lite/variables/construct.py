@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ..reasons import UnknownCall, UnsupportedAttribute
-from .attributes import MISSING, bind, class_attribute, is_callable, owner_of
+from .attributes import MISSING, bind, is_callable, owner_of
 from .base import Args, Kwargs, LazyVariable, VariableTracker, mro, refuse_arguments, told_by_identity, unsupported
 from .class_checks import derives, plain_is_instance
 from .classes import ClassVariable
@@ -18,7 +18,7 @@ from .constant import ConstantVariable
 from .deques import DequeVariable
 from .exception import ExceptionVariable, has_fields, makes_its_instances, mixes_in_c
 from .function import CellVariable
-from .lookup import is_heap_type, is_instantiable
+from .lookup import is_heap_type, is_instantiable, is_written
 from .mapping import DictVariable, MappingProxyVariable
 from .ordered import OrderedDictVariable
 from .property_object import PropertyVariable
@@ -63,15 +63,20 @@ def construct_plain(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> 
     made = _new(tx, cls, args, kwargs)
     if value not in mro(made.python_type()):
         return made
-    init = tx.lookup(value, "__init__")
-    if isinstance(init, types.FunctionType):
-        result = tx.call(class_attribute(tx, value, "__init__", init), [made, *args], kwargs)
-        if not tx.is_none(result):
-            tx.raise_error(TypeError, f"__init__() should return None, not '{result.realize().python_type().__name__}'")
-    elif not isinstance(tx.lookup(value, "__new__"), staticmethod) or getattr(made, "payload", None) is not None:
+    kind = made.python_type()  # that of a class which derives from it, if `__new__` says so
+    init = tx.lookup(kind, "__init__")
+    if is_written(init):
+        _initialize(tx, bind(tx, init, "__init__", made, kind), args, kwargs)
+    elif not isinstance(tx.lookup(value, "__new__"), _WRITTEN_IN_PYTHON) or getattr(made, "payload", None) is not None:
         if not isinstance(getattr(made, "payload", None), TupleVariable) and not issubclass(value, torch.Tensor):
             made.call_method(tx, "__init__", args, kwargs)
     return made
+
+
+def _initialize(tx: Any, method: VariableTracker, args: Args, kwargs: Kwargs) -> None:
+    result = tx.call(method, args, kwargs)
+    if not tx.is_none(result):
+        tx.raise_error(TypeError, f"__init__() should return None, not '{result.realize().python_type().__name__}'")
 
 
 def _construct_struct(tx: Any, cls: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -91,13 +96,13 @@ def _construct_exception(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs
         value = type(tx.fold(OSError, [tx.python_value(arg) for arg in args]))
     made = ExceptionVariable(value, args)
     init = tx.lookup(value, "__init__")
-    if isinstance(init, types.FunctionType):
+    if is_written(init):
         if mixes_in_c(value):
             unsupported(UnknownCall(f"{cls.describe()}()", "it derives from several exceptions in C"))
         made.initialized = False
-        tx.call(class_attribute(tx, value, "__init__", init), [made, *args], kwargs)
+        _initialize(tx, bind(tx, init, "__init__", made, value), args, kwargs)
     elif is_heap_type(owner_of(value, "__init__")):
-        unsupported(UnknownCall(f"{cls.describe()}()", "its __init__ is no function"))
+        unsupported(UnknownCall(f"{cls.describe()}()", "its __init__ is in C"))
     elif kwargs and not has_fields(value):
         tx.raise_error(TypeError, f"{value.__name__}() takes no keyword arguments")
     elif kwargs:
@@ -125,10 +130,14 @@ def _group_class(tx: Any, cls: type[BaseException], args: Args) -> type[BaseExce
 _MODELLED = (type.__new__, torch._C.TensorBase.__new__)
 
 
+_WRITTEN_IN_PYTHON = (staticmethod, classmethod, types.FunctionType)
+"""What a class may have as ``__new__``: a class statement makes the first of the last, an assignment does not."""
+
+
 def _new(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     value = cls.value
     raw = tx.lookup(value, "__new__")
-    if issubclass(type(raw), staticmethod):
+    if isinstance(raw, _WRITTEN_IN_PYTHON):
         return tx.call(bind(tx, raw, "__new__", None, value), [cls, *args], kwargs).realize()
     if any(raw is each for each in _MODELLED):
         return tx.call(tx.make(raw), [cls, *args], kwargs).realize()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import enum
-import types
 from typing import Any
 
 from ..source import Source
 from .attributes import class_lookup
 from .base import Args, Kwargs, LazyVariable, VariableTracker, wraps_if
+from .lookup import is_written
 from .object_methods import OBJECT_METHODS
 from .symbols import BINARY, COMPARE, method_of
 from .text import has_own_text
@@ -54,7 +54,7 @@ class EnumVariable(UserObjectVariable):
         return super().getattr(tx, name)
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if other.is_constant() and not isinstance(tx.lookup(self.cls, method_of(symbol)), types.FunctionType):
+        if other.is_constant() and not is_written(tx.lookup(self.cls, method_of(symbol))):
             return tx.make(tx.fold(COMPARE[symbol], (self.value, other.as_constant())))
         return super().compare(tx, symbol, other)
 

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
+_OF_C_TYPES = frozenset(
+    map(
+        id,  # a metaclass may compare classes
+        (
+            *(types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType),
+            *(types.GetSetDescriptorType, types.MemberDescriptorType),
+        ),
+    )
+)
 _MRO = type.__dict__["__mro__"].__get__
 _NAMESPACE = type.__dict__["__dict__"].__get__
 MISSING = object()
@@ -37,6 +47,12 @@ def class_lookup(cls: type, name: str) -> Any:
         if found is not MISSING:
             return found
     return MISSING
+
+
+def is_written(raw: Any) -> bool:
+    """Whether a class was given this as a special method: a function as a rule, but it may be any object. What types in
+    C have is none."""
+    return raw is not MISSING and raw is not None and id(type(raw)) not in _OF_C_TYPES
 
 
 def c_lookup(cls: type, name: str) -> Any:

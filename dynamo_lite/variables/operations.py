@@ -18,7 +18,7 @@ from ..reasons import (
     UnsupportedOperation,
 )
 from . import attributes, class_checks, registry, text
-from .attributes import MISSING, bind, class_attribute, class_lookup
+from .attributes import MISSING, bind, class_lookup
 from .base import (
     Args,
     Exhausted,
@@ -468,15 +468,15 @@ class Operations:
             raise
 
     def getattr_by_hook(self, variable: VariableTracker, hook: VariableTracker, name: str) -> VariableTracker:
-        """Through the class's own ``__getattribute__``, then its ``__getattr__``."""
+        """Through the class's own ``__getattribute__``, bound, then its ``__getattr__``."""
         try:
-            return self.call(hook, [variable, ConstantVariable(name)], {})
+            return self.call(hook, [ConstantVariable(name)], {})
         except ObservedException as observed:
             fallback = self.lookup(variable.python_type(), "__getattr__")
             if fallback is MISSING or not issubclass(observed.error.python_type(), AttributeError):
                 raise
-            method = class_attribute(self, variable.python_type(), "__getattr__", fallback)
-            return self.call(method, [variable, ConstantVariable(name)], {})
+            method = attributes.bind(self, fallback, "__getattr__", variable, variable.python_type())
+            return self.call(method, [ConstantVariable(name)], {})
 
     def special_method(self, variable: VariableTracker, name: str, protocol: str) -> VariableTracker:
         """A special method looked up on the class alone."""

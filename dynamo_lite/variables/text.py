@@ -19,6 +19,7 @@ from .attributes import MISSING, bind
 from .base import Args, Kwargs, VariableTracker, unsupported
 from .constant import ConstantVariable
 from .late_text import joined
+from .lookup import is_written
 
 
 def plain_format(tx: Any, value: VariableTracker, spec: VariableTracker) -> VariableTracker:
@@ -51,13 +52,14 @@ def text_by_class(tx: Any, value: VariableTracker, name: str) -> VariableTracker
     """What the class's method says, where that is written in Python."""
     cls = value.python_type()
     raw = tx.lookup(cls, name)
-    return text_by(tx, bind(tx, raw, name, value, cls), name) if isinstance(raw, types.FunctionType) else None
+    return text_by(tx, bind(tx, raw, name, value, cls), name) if is_written(raw) else None
 
 
 def has_own_text(tx: Any, cls: type) -> bool:
     """Whether code of the program's is asked for the texts of a class's instances."""
     methods = [tx.lookup(cls, name) for name in _NO_TEXT]
-    return any(isinstance(each, types.FunctionType) and not is_library(each.__code__) for each in methods)
+    own = [each for each in methods if is_written(each)]
+    return not all(type(each) is types.FunctionType and is_library(each.__code__) for each in own)
 
 
 def text_of(tx: Any, value: VariableTracker, name: str) -> str:

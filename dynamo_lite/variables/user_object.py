@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +17,6 @@ from .attributes import (
     MISSING,
     BuiltinMethodVariable,
     bind,
-    class_attribute,
     class_lookup,
     generic_getattr,
     guard_class_attribute,
@@ -43,7 +43,7 @@ from .base import (
 )
 from .constant import ConstantVariable, unless_refused
 from .instance_dict import InstanceDictVariable
-from .lookup import finalizes, is_heap_type, is_immutable, is_instantiable
+from .lookup import finalizes, is_heap_type, is_immutable, is_instantiable, is_written
 from .mapping import DictVariable, wrap_dict_items
 from .object_methods import OBJECT_METHODS
 from .polyfills import exception_groups
@@ -170,7 +170,7 @@ class UserObjectVariable(VariableTracker):
         return value
 
     def converted(self, tx: Any, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
-        asked = next((name for name in methods if class_lookup(self.cls, name) is not MISSING), None)
+        asked = next((name for name in methods if tx.lookup(self.cls, name) is not MISSING), None)
         found = None if asked is None or function not in (int, float, complex) else self._special(tx, asked)
         if found is None or asked == "__index__" and isinstance(self.payload, ConstantVariable):
             return super().converted(tx, function, methods)
@@ -323,21 +323,21 @@ class UserObjectVariable(VariableTracker):
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         hook = tx.lookup(self.cls, "__getattribute__")
-        if isinstance(hook, types.FunctionType):
-            return tx.getattr_by_hook(self, class_attribute(tx, self.cls, "__getattribute__", hook), name)
+        if is_written(hook):
+            return tx.getattr_by_hook(self, bind(tx, hook, "__getattribute__", self, self.cls), name)
         return generic_getattr(tx, self, name)
 
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
         hook = tx.lookup(self.cls, "__setattr__")
-        if isinstance(hook, types.FunctionType):
-            tx.call(class_attribute(tx, self.cls, "__setattr__", hook), [self, ConstantVariable(name), value], {})
+        if is_written(hook):
+            tx.call(bind(tx, hook, "__setattr__", self, self.cls), [ConstantVariable(name), value], {})
         else:
             object_setattr(tx, self, name, value)
 
     def delattr(self, tx: Any, name: str) -> None:
         hook = tx.lookup(self.cls, "__delattr__")
-        if isinstance(hook, types.FunctionType):
-            tx.call(class_attribute(tx, self.cls, "__delattr__", hook), [self, ConstantVariable(name)], {})
+        if is_written(hook):
+            tx.call(bind(tx, hook, "__delattr__", self, self.cls), [ConstantVariable(name)], {})
         else:
             object_delattr(tx, self, name)
 
@@ -361,10 +361,9 @@ class UserObjectVariable(VariableTracker):
         tx.attempt.note_class(made)
 
     def special(self, tx: Any, name: str) -> VariableTracker | None:
-        """The bound special method of the class where it is written in Python, or a function in C that the class was
-        given; None where it is the type's own in C, or absent."""
+        """The bound special method that the class was given; None where it is the type's own in C, or absent."""
         raw = class_lookup(self.cls, name)
-        if issubclass(type(raw), (types.FunctionType, types.BuiltinFunctionType, classmethod, staticmethod)):
+        if is_written(raw):
             return bind(tx, raw, name, self, self.cls)
         guard_class_attribute(tx, self.cls, name, raw)
         if raw is None:
@@ -475,6 +474,8 @@ class UserObjectVariable(VariableTracker):
             count = found.operand if is_number else tx.index_value(found)
             if tx.truth(tx.compare("<", tx.make(count), ConstantVariable(0))):
                 tx.raise_error(ValueError, "__len__() should return >= 0")
+            if type(count) is int and count > sys.maxsize:
+                tx.raise_error(OverflowError, "cannot fit 'int' into an index-sized integer")
             return count
         return self.payload.length(tx) if self.payload is not None else super().length(tx)
 
