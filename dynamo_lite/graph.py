@@ -127,8 +127,10 @@ class Body:
         self.graph = torch.fx.Graph()
         self.lifted: dict[torch.fx.Node, torch.fx.Node] = {}
         """Node of a graph around it -> the placeholder that stands for it."""
+        self.numbers: dict[Any, torch.fx.Node] = {}
+        """Expression of symbols of which some are known inside alone -> the node that computes it."""
         self.initial_grad_mode = self.grad_mode = grad_mode
-        self._given: list[torch.Tensor] = []
+        self._given: list[Any] = []
 
     def lift(self, outer: torch.fx.Node, fake: Any = None) -> torch.fx.Node:
         """The placeholder for a value from outside; ``fake``: what is known of it inside, where that differs."""
@@ -140,7 +142,7 @@ class Body:
             found.meta["example_value"] = outer.meta["example_value"] if fake is None else fake
         return found
 
-    def placeholder(self, fake: torch.Tensor) -> torch.fx.Node:
+    def placeholder(self, fake: Any) -> torch.fx.Node:
         """One that stands for nothing outside: a value that the function is given when it runs."""
         node = self.graph.placeholder(f"given{len(self._given)}")
         node.meta["example_value"] = fake
@@ -402,25 +404,35 @@ class GraphBuilder:
             NoProgram: a graph can't have what it is made by.
         """
         expression = number.node.expr
-        found = self._numbers.get(expression)
+        inside = any(not expression.free_symbols.isdisjoint(body.numbers) for body in self.bodies)
+        graph, numbers = (self.bodies[-1].graph, self.bodies[-1].numbers) if inside else (self.graph, self._numbers)
+        found = numbers.get(expression)
         if found is None:
             stack: list[Any] = []
             for step in compile_expression(expression, lambda symbol: ("node", self._symbol(symbol)), False):
                 if isinstance(step, Operation):
                     operands = tuple(stack[-step.operands :])
-                    stack[-step.operands :] = [self.graph.call_function(step.function, operands)]
+                    if inside:
+                        operands = torch.fx.node.map_arg(operands, self._here)
+                    stack[-step.operands :] = [graph.call_function(step.function, operands)]
                 else:
                     stack.append(step[1])
             (found,) = stack
             found.meta["example_value"] = number
-            self._numbers[expression] = found
+            numbers[expression] = found
         return found
+
+    def given_number(self) -> torch.SymInt:
+        """An integer that the innermost function is given when it runs."""
+        number = self.symbols.unknown()
+        self.bodies[-1].numbers[number.node.expr] = self.bodies[-1].placeholder(number)
+        return number
 
     def _symbol(self, symbol: Any) -> torch.fx.Node:
         """The node that has a symbol's number: an input of its own, or what an input says of itself."""
-        found = self._numbers.get(symbol)
-        if found is not None:
-            return found
+        for numbers in (self._numbers, *(body.numbers for body in self.bodies)):
+            if symbol in numbers:
+                return numbers[symbol]
         if symbol in self._results:
             found = self._numbers[symbol] = self._within(*self._results[symbol])
             return found

@@ -371,11 +371,12 @@ def cond(
     false_body: Body,
     true_uses: Sequence[int],
     false_uses: Sequence[int],
-    operands: Sequence[torch.Tensor],
+    operands: Sequence[torch.Tensor | int],
 ) -> Tensors:
     """``torch.cond``."""
     branches = _of(true_body, true_uses), _of(false_body, false_uses)
-    if being_traced() or (torch.is_grad_enabled() and any(each.requires_grad for each in operands)):
+    has_history = torch.is_grad_enabled() and any(getattr(each, "requires_grad", False) for each in operands)
+    if being_traced() or has_history or torch._C._functorch.is_functorch_wrapped_tensor(predicate):
         return torch.ops.higher_order.cond(predicate, *branches, tuple(operands))  # type: ignore[no-any-return]
     return branches[not predicate](*operands)
 
@@ -390,12 +391,8 @@ def while_loop(
 ) -> Tensors:
     """``torch.while_loop``."""
     condition, step = _of(test, test_uses, len(carried)), _of(body, body_uses, len(carried))
-    values = tuple(carried)
-    if being_traced():
-        operator = torch.ops.higher_order.while_loop
-        # The operator takes no tensor in two roles.
-        values = tuple(each.clone() if any(each is other for other in extras) else each for each in values)
-        return operator(lambda *args: condition(*args)[0], step, values, tuple(extras))  # type: ignore[no-any-return]
-    while condition(*values, *extras)[0]:
-        values = step(*values, *extras)
-    return values
+    # The operator takes no tensor in two roles.
+    twice = [isinstance(each, torch.Tensor) and any(each is other for other in extras) for each in carried]
+    values = tuple(each.clone() if again else each for each, again in zip(carried, twice))
+    operator = torch.ops.higher_order.while_loop
+    return operator(lambda *args: condition(*args)[0], step, values, tuple(extras))  # type: ignore[no-any-return]

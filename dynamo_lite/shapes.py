@@ -443,6 +443,12 @@ class Symbols:
         self.of_data.add(symbol)
         return found
 
+    def unknown(self) -> torch.SymInt:
+        """A symbol for an integer that an operator gives its function."""
+        found = self._of_random(self.env.create_unbacked_symint())
+        self.of_data.add(found.node.expr)
+        return found  # type: ignore[no-any-return]
+
     def _of_random(self, number: Any) -> Any:
         """A new symbol, of which nothing is known but its range."""
         self.env.pending_fresh_unbacked_symbols.remove(number.node.expr)

@@ -16,6 +16,7 @@ from ..reasons import UnsupportedValue
 from ..side_effects import slots
 from .base import KnownVariable, LazyVariable, VariableTracker, unsupported
 from .constant import ConstantVariable
+from .mapping import DictVariable
 from .tensor import TensorVariable
 
 
@@ -136,6 +137,44 @@ def replaced(tx: Any, value: VariableTracker, new: Iterator[VariableTracker]) ->
         return next(new)
     parts = value.contained()
     return value if parts is None else value.with_contained(tx, iter([replaced(tx, part, new) for part in parts]))
+
+
+def with_results(tx: Any, output: VariableTracker, found: VariableTracker) -> VariableTracker:
+    """The structure that the program's function returned, with the operator's results in it."""
+    return replaced(tx, output, iter(leaves(tx, found)))
+
+
+def all_tensors(tx: Any, value: VariableTracker) -> bool:
+    """Whether a structure has no constants in it."""
+    value = value.realize()
+    parts = value.contained()
+    return isinstance(value, TensorVariable) if parts is None else all(all_tensors(tx, part) for part in parts)
+
+
+def alike(tx: Any, one: VariableTracker, other: VariableTracker) -> bool:
+    """Whether two results have one structure, of tensors alike and the same integers."""
+    if isinstance(one, TensorVariable) and isinstance(other, TensorVariable):
+        facts = [(each.fake.shape, each.fake.dtype, each.fake.device, each.fake.stride()) for each in (one, other)]
+        return facts[0] == facts[1]
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, DictVariable) and list(one.items) != list(other.items):  # type: ignore[attr-defined]
+        return False
+    if one.contained() is not None:
+        mine, theirs = ([part.realize() for part in each.contained() or ()] for each in (one, other))
+        return len(mine) == len(theirs) and all(alike(tx, a, b) for a, b in zip(mine, theirs))
+    values = [each.as_constant() if each.is_constant() else None for each in (one, other)]
+    return type(values[0]) is int and values[0] == values[1]  # of constants torch takes no others
+
+
+def element(fake: torch.Tensor, dim: int) -> torch.Tensor:
+    """What a function sees of a tensor that it is mapped over: there may be no element to take."""
+    if fake.shape[dim]:
+        return fake.select(dim, 0)
+    shape, strides = list(fake.shape), list(fake.stride())
+    del shape[dim], strides[dim]
+    made = torch.empty_strided(shape, strides, dtype=fake.dtype, device=fake.device)
+    return made.requires_grad_(fake.requires_grad).view_as(made)
 
 
 def reachable(roots: list[VariableTracker]) -> set[VariableTracker]:

@@ -28,6 +28,7 @@ from . import (
     lazy_tensors,
     legacy_tensors,
     library,
+    loops,
     made_tensors,
     mapping,
     module_hooks,

@@ -583,7 +583,7 @@ def _record_plain(
         if tx.graph.symbols.is_new(fake):
             tx.graph.define(tx.graph.call(kind, target, *operands, fake), fake)
         return tx.make(fake)
-    if isinstance(fake, torch.Size) or (not written and _only_facts(fake)):
+    if isinstance(fake, torch.Size) or (not written and _only_facts(tx, fake)):
         return tx.make(fake)
     if written:
         check_written(tx, operator_name(target), written)
@@ -633,8 +633,10 @@ def _with_device(target: Any, kwargs: Kwargs) -> Kwargs:
     return {**kwargs, "device": ConstantVariable(mode.device)}
 
 
-def _only_facts(fake: Any) -> bool:
-    return type(fake) is tuple and all(isinstance(each, (int, bool, float, str, *SYMBOLIC)) for each in fake)
+def _only_facts(tx: Any, fake: Any) -> bool:
+    if type(fake) is not tuple or not all(isinstance(each, (int, bool, float, str, *SYMBOLIC)) for each in fake):
+        return False
+    return not any(isinstance(each, SYMBOLIC) and tx.graph.symbols.is_new(each) for each in fake)
 
 
 def wrap_plain(attempt: Any, value: torch.Tensor, source: Source, cls: type | None = None) -> VariableTracker:

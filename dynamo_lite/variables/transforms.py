@@ -1,4 +1,4 @@
-"""Operators over functions: checkpoint, ``torch.cond``, ``torch.while_loop``, and the transforms of ``torch.func``."""
+"""Operators over functions: checkpoint, and the transforms of ``torch.func``."""
 
 from __future__ import annotations
 
@@ -20,10 +20,14 @@ from .bodies import (
     NodesVariable,
     NodeVariable,
     PlainVariable,
+    alike,
+    all_tensors,
+    element,
     given,
     leaves,
     replaced,
     trace_body,
+    with_results,
 )
 from .constant import ConstantVariable
 from .fake_calls import compute
@@ -86,85 +90,7 @@ def _is_of_function(result: VariableTracker, memory: set[int]) -> bool:
 def _call_on_lifted(tx: Any, target: Any, body: BodyVariable, settings: Args) -> VariableTracker:
     """Record ``target(body, *settings, *what the body uses)``; what the program's function returned, of its results."""
     inputs: Args = [NodeVariable(node) for node in body.lifted]
-    return _with_results(tx, body.output, record(tx, "call_function", target, [body, *settings, *inputs], {}))
-
-
-def _with_results(tx: Any, output: VariableTracker, found: VariableTracker) -> VariableTracker:
-    """The structure that the program's function returned, with the operator's results in it."""
-    return replaced(tx, output, iter(leaves(tx, found)))
-
-
-# -- branches and loops ------------------------------------------------------------------------------------------------
-
-
-@models(torch.cond)
-def _cond(
-    tx: Any, pred: VariableTracker, true_fn: VariableTracker, false_fn: VariableTracker, operands: Any = None
-) -> VariableTracker:
-    given_operands: Args = [] if operands is None else operands.elements(tx)
-    if pred.python_type() in (bool, int, float):
-        return tx.call(true_fn if tx.truth(pred) else false_fn, given_operands, {})  # type: ignore[no-any-return]
-    if not isinstance(pred, TensorVariable):
-        _refuse("torch.cond()", "its predicate is no tensor")
-    bodies = [
-        trace_body(tx, functools.partial(tx.call, each, given_operands, {}), [each, *given_operands])
-        for each in (true_fn, false_fn)
-    ]
-    if not _alike(tx, bodies[0].output, bodies[1].output):
-        _refuse("torch.cond()", "its branches do not return the same")
-    operands_node, picks = _shared_operands(bodies)
-    return _with_results(
-        tx, bodies[0].output, record(tx, "call_function", higher_order.cond, [pred, *bodies, *picks, operands_node], {})
-    )
-
-
-def _alike(tx: Any, one: VariableTracker, other: VariableTracker) -> bool:
-    """Whether two results have one structure, of tensors alike and the same integers."""
-    if isinstance(one, TensorVariable) and isinstance(other, TensorVariable):
-        facts = [(each.fake.shape, each.fake.dtype, each.fake.device, each.fake.stride()) for each in (one, other)]
-        return facts[0] == facts[1]
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, DictVariable) and list(one.items) != list(other.items):  # type: ignore[attr-defined]
-        return False
-    if one.contained() is not None:
-        mine, theirs = ([part.realize() for part in each.contained() or ()] for each in (one, other))
-        return len(mine) == len(theirs) and all(_alike(tx, a, b) for a, b in zip(mine, theirs))
-    values = [each.as_constant() if each.is_constant() else None for each in (one, other)]
-    return type(values[0]) is int and values[0] == values[1]  # of constants torch takes no others
-
-
-def _shared_operands(bodies: list[BodyVariable]) -> tuple[NodesVariable, Args]:
-    """All that the bodies use, once; and for each body which of those it takes."""
-    union = list(dict.fromkeys(node for body in bodies for node in body.lifted))
-    return NodesVariable(union), [PlainVariable(tuple(union.index(node) for node in body.lifted)) for body in bodies]
-
-
-@models(torch.while_loop)
-def _while_loop(
-    tx: Any, cond_fn: VariableTracker, body_fn: VariableTracker, carried_inputs: VariableTracker
-) -> VariableTracker:
-    carried = carried_inputs.elements(tx)
-    if not all(isinstance(each, TensorVariable) for each in carried):
-        _refuse("torch.while_loop()", "not all that it carries are tensors")
-
-    def traced(function: VariableTracker) -> BodyVariable:
-        def run() -> VariableTracker:
-            inside = given(tx, [(None, each.as_fx()[1].detach().clone()) for each in carried])
-            return tx.call(function, list(inside), {})
-
-        return trace_body(tx, run, [function])
-
-    bodies = [traced(cond_fn), traced(body_fn)]
-    results = leaves(tx, bodies[1].output)
-    if not isinstance(bodies[0].output, TensorVariable) or len(results) != len(carried):
-        _refuse("torch.while_loop()", "its functions do not return a tensor and what it carries")
-    histories = ((each.as_fx()[1].requires_grad, new.as_fx()[1].requires_grad) for each, new in zip(carried, results))
-    if any(had and not has for had, has in histories):
-        _refuse("torch.while_loop()", "what it carries loses its history")
-    operands, picks = _shared_operands(bodies)
-    arguments = [*bodies, *picks, TupleVariable(list(carried)), operands]
-    return _with_results(tx, bodies[1].output, record(tx, "call_function", higher_order.while_loop, arguments, {}))
+    return with_results(tx, body.output, record(tx, "call_function", target, [body, *settings, *inputs], {}))
 
 
 # -- torch.func --------------------------------------------------------------------------------------------------------
@@ -242,7 +168,7 @@ def _vmap(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs) -> 
     _check_dims(transform, mapped, dims)
 
     def run() -> VariableTracker:
-        inside = iter(given(tx, [(None, _element(leaf.as_fx()[1], dim)) for leaf, dim in pairs]))
+        inside = iter(given(tx, [(None, element(leaf.as_fx()[1], dim)) for leaf, dim in pairs]))
         new = [
             replaced(tx, arg, iter([leaf if dim is None else next(inside) for leaf, dim in found])) if found else arg
             for arg, found in passed
@@ -250,7 +176,7 @@ def _vmap(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs) -> 
         return tx.call(transform.function, new, kwargs)  # what is given by name is not mapped over
 
     body = trace_body(tx, run, [transform.function, *args, *kwargs.values()])
-    if not _all_tensors(tx, body.output) or not _out_dims_fit(options["out_dims"], body.output):
+    if not all_tensors(tx, body.output) or not _out_dims_fit(options["out_dims"], body.output):
         _refuse(transform.describe(), "its function returns more than tensors, or what out_dims does not fit")
     settings = (tuple(dims), options["out_dims"], options["randomness"], options["chunk_size"])
     return _run(tx, higher_order.vmap, body, PlainVariable(settings), mapped)
@@ -263,7 +189,7 @@ def _dims_of_leaves(
     or a structure like the argument's."""
     arg = arg.realize()
     if dims is None or isinstance(dims, int):
-        if dims is not None and not _all_tensors(tx, arg):
+        if dims is not None and not all_tensors(tx, arg):
             _refuse(transform.describe(), "its in_dims are given for what is no tensor")
         return [(leaf, dims) for leaf in leaves(tx, arg)]
     below: Any = None
@@ -275,16 +201,6 @@ def _dims_of_leaves(
     if below is None:
         _refuse(transform.describe(), "its in_dims are not of an argument's structure")
     return [pair for item, each in below for pair in _dims_of_leaves(tx, transform, item, each)]
-
-
-def _element(fake: torch.Tensor, dim: int) -> torch.Tensor:
-    """What the function sees of one that is mapped over: there may be no element to take."""
-    if fake.shape[dim]:
-        return fake.select(dim, 0)
-    shape, strides = list(fake.shape), list(fake.stride())
-    del shape[dim], strides[dim]
-    made = torch.empty_strided(shape, strides, dtype=fake.dtype, device=fake.device)
-    return made.requires_grad_(fake.requires_grad).view_as(made)
 
 
 def _check_dims(transform: TransformVariable, mapped: Any, dims: list[int]) -> None:
@@ -304,16 +220,9 @@ def _out_dims_fit(out_dims: Any, output: VariableTracker) -> bool:
     return fits and all(isinstance(each.realize(), TensorVariable) for each in output.items)  # type: ignore[attr-defined]
 
 
-def _all_tensors(tx: Any, value: VariableTracker) -> bool:
-    """Whether a structure has no constants in it."""
-    value = value.realize()
-    parts = value.contained()
-    return isinstance(value, TensorVariable) if parts is None else all(_all_tensors(tx, part) for part in parts)
-
-
 def _run(tx: Any, target: Any, body: BodyVariable, settings: VariableTracker, inputs: Args) -> VariableTracker:
     found = record(tx, "call_function", target, [body, NodesVariable(body.lifted), settings, *inputs], {})
-    return _with_results(tx, body.output, found)
+    return with_results(tx, body.output, found)
 
 
 def _differentiated(tx: Any, transform: TransformVariable, args: Args) -> tuple[list[int], Any]:
@@ -324,7 +233,7 @@ def _differentiated(tx: Any, transform: TransformVariable, args: Args) -> tuple[
         _refuse(transform.describe(), "its argnums do not fit its arguments")
     numbers = [each % len(args) for each in numbers]
     chosen: Args = [args[each] for each in numbers]
-    if not all(_all_tensors(tx, each) for each in chosen):
+    if not all(all_tensors(tx, each) for each in chosen):
         _refuse(transform.describe(), "it differentiates by what is no tensor")
     return numbers, chosen[0] if isinstance(argnums, int) else TupleVariable(chosen)
 
@@ -388,7 +297,7 @@ def _jacobian(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs)
     body, inputs = _trace_differentiated(tx, transform, args, kwargs, numbers)
     has_aux = bool(transform.options.get("has_aux"))
     value, aux = _value_and_aux(transform, body.output, has_aux)
-    if not isinstance(value, TensorVariable) or not _all_tensors(tx, body.output):
+    if not isinstance(value, TensorVariable) or not all_tensors(tx, body.output):
         _refuse(transform.describe(), "its function returns more than a tensor (and tensors as aux, with has_aux)")
     name = transform.transform.__name__
     settings = [ConstantVariable(name), PlainVariable(tuple(range(len(inputs)))), ConstantVariable(has_aux)]
@@ -420,7 +329,7 @@ def _jvp(
     options = {"argnums": tuple(range(len(pair[0])))}
     transform = TransformVariable(torch.func.jvp, func, options, None)
     body, inputs = _trace_differentiated(tx, transform, pair[0], {}, list(range(len(pair[0]))))
-    if not _all_tensors(tx, body.output):
+    if not all_tensors(tx, body.output):
         _refuse("torch.func.jvp()", "its function returns more than tensors")
     settings = ConstantVariable(len(inputs))
     arguments = [body, NodesVariable(body.lifted), settings, *inputs, *pair[1]]
@@ -448,7 +357,7 @@ class PullBackVariable(VariableTracker):
         return "the function that torch.func.vjp returned"
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if kwargs or len(args) != 1 or not _alike(tx, args[0].realize(), self.output) or tx.graph.bodies:
+        if kwargs or len(args) != 1 or not alike(tx, args[0].realize(), self.output) or tx.graph.bodies:
             _refuse(self.describe(), "it is not called with one cotangent for each result")
         given_args: Args = [NodeVariable(self.node), *leaves(tx, args[0])]
         found = record(tx, "call_function", higher_order.pull_back, given_args, {})
@@ -463,21 +372,21 @@ def _vjp(
     tx: Any, func: VariableTracker, *primals: VariableTracker, has_aux: VariableTracker | None = None
 ) -> VariableTracker:
     given_args: Args = [each.realize() for each in primals]
-    if not given_args or not all(_all_tensors(tx, each) for each in given_args) or tx.graph.bodies:
+    if not given_args or not all(all_tensors(tx, each) for each in given_args) or tx.graph.bodies:
         _refuse("torch.func.vjp()", "its primals are not all tensors")
     with_aux = has_aux is not None and tx.truth(has_aux)
     transform = TransformVariable(torch.func.vjp, func, {}, None)
     body, inputs = _trace_differentiated(tx, transform, given_args, {}, list(range(len(given_args))))
     output = body.output
     value, _ = _value_and_aux(transform, output, with_aux)
-    if not _all_tensors(tx, output) or not leaves(tx, value):
+    if not all_tensors(tx, output) or not leaves(tx, value):
         _refuse("torch.func.vjp()", "its function does not return tensors (and aux, with has_aux)")
     operands = [body, NodesVariable(body.lifted), ConstantVariable(len(leaves(tx, value))), *inputs]
     nodes, fakes = zip(*(each.as_fx() for each in operands), strict=True)
     known = compute("call_function", higher_order.vjp, list(fakes), {})
     node = tx.graph.call("call_function", higher_order.vjp, nodes, {}, known)
     results = result(tx, tx.graph.item(node, 0, known[0]), known[0])
-    whole = _with_results(tx, output, results)
+    whole = with_results(tx, output, results)
     pull = PullBackVariable(tx, node, value, TupleVariable(given_args))
     if not with_aux:
         return TupleVariable([whole, pull])

@@ -1,0 +1,309 @@
+"""``torch.cond``, ``while_loop``, ``map`` and ``scan``: what they carry, what they return, what they refuse."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch._higher_order_ops import associative_scan, scan
+from torch._higher_order_ops import map as torch_map
+from torch.func import grad, vmap
+
+import dynamo_lite as dl
+from programs import check, tensor
+
+
+def summed(fn):
+    """The function, and the gradient of the sum of what it returns."""
+
+    def run(x):
+        results = fn(x)
+        leaves = torch.utils._pytree.tree_leaves(results)
+        (found,) = torch.autograd.grad(sum(each.sum() for each in leaves if each.requires_grad), x)
+        return results, found
+
+    return run
+
+
+# -- while_loop --------------------------------------------------------------------------------------------------------
+
+
+def test_loop_that_carries_integers():
+    def fn(x):
+        i, j, y = torch.while_loop(
+            lambda i, j, a: 2 * i < a.shape[0] + 5,
+            lambda i, j, a: (i + 1, j * 2 + i % 2, a * j + i),
+            (0, x.shape[0], x),
+        )
+        return y * i, i + j, i
+
+    check(fn, tensor(3), others=[(tensor(4),), (tensor(6),)], operators=None)
+
+
+def test_loop_of_integers_alone():
+    def fn(n):
+        return torch.while_loop(lambda i, j: i < 10, lambda i, j: (i + n, j + i), (n, 0))
+
+    check(fn, 2, others=[(3,), (5,), (2,)], graphs=None, operators=None)
+
+
+def test_loop_with_a_size_in_its_closure():
+    def fn(x):
+        n = x.shape[0]
+        return torch.while_loop(lambda i, a: i < n, lambda i, a: (i + n, a * n), (0, x))
+
+    check(fn, tensor(3), others=[(tensor(4),), (tensor(6),)], operators=None)
+
+
+def test_loop_whose_integer_comes_back_as_a_size_and_a_constant():
+    def fn(x):
+        return torch.while_loop(lambda i, j, a: i < 3, lambda i, j, a: (a.shape[0], 7, a + 1), (0, 1, x))
+
+    check(fn, tensor(3), operators=None)
+
+
+def test_branch_on_an_integer_that_a_loop_gave():
+    def fn(x):
+        i, y = torch.while_loop(lambda i, a: a.sum() < 10, lambda i, a: (i + 1, a + 1), (0, x))
+        return y if i > 2 else y * 2
+
+    check(fn, torch.zeros(3), others=[(torch.ones(3) * 3,)], graphs=None, breaks=None)
+
+
+def test_branch_inside_of_a_loop():
+    def fn(x):
+        def step(i, a):
+            return i + 1, torch.cond(a.sum() > 2, lambda a: a + i, lambda a: a - 1, (a,))
+
+        return torch.while_loop(lambda i, a: i < 3, step, (0, x))
+
+    check(fn, torch.ones(3), others=[(-torch.ones(3),)], operators=None)
+
+
+def test_loop_that_carries_structures():
+    def fn(x):
+        def step(state, pair):
+            return {"k": state["k"] + pair[0]}, [pair[1] * 1, pair[0] + 1]
+
+        return torch.while_loop(lambda state, pair: state["k"].sum() < 20, step, ({"k": x}, [x + 1, x + 2]))
+
+    check(fn, torch.ones(3), others=[(torch.ones(3) * 10,)], operators=None)
+
+
+def test_loop_of_no_round_returns_copies():
+    def fn(x):
+        (y,) = torch.while_loop(lambda a: a.sum() < -100, lambda a: (a + 1,), (x,))
+        y.add_(1)
+        return x, y
+
+    check(fn, torch.ones(3), operators=None)
+
+
+@pytest.mark.parametrize("rounds", [0, 3])
+def test_loop_with_gradients(rounds):
+    def fn(x):
+        return torch.while_loop(
+            lambda i, a, b: i < rounds,
+            lambda i, a, b: (i + 1, a.sin() + x, b + 1),
+            (torch.tensor(0), x, torch.ones(3)),
+        )
+
+    check(fn, tensor(3, grad=True), operators=None)
+    check(summed(fn), tensor(3, grad=True), graphs=None, breaks=None, operators=None)
+
+
+# What torch's compiler, which eager calls asks, refuses of a loop.
+REFUSED_LOOPS = {
+    "writes into what it carries": lambda x: torch.while_loop(lambda a: a.sum() < 10, lambda a: (a.add_(1),), (x,)),
+    "returns what it carries": lambda x: torch.while_loop(
+        lambda a, b: a.sum() < 10, lambda a, b: (b, a + 1), (x, x + 1)
+    ),
+    "carries floats": lambda x: torch.while_loop(lambda i, a: a.sum() < 10, lambda i, a: (i + 1.0, a + 1), (0.0, x)),
+    "asks a number": lambda x: torch.while_loop(lambda a: a.sum(), lambda a: (a + 1,), (x,)),
+    "changes the shape": lambda x: torch.while_loop(lambda a: a.sum() < 10, lambda a: (torch.cat([a, a]),), (x,)),
+}
+REFUSED_BRANCHES = {
+    "returns what it is given": lambda x: torch.cond(x.sum() > 0, lambda a: a, lambda a: a * 1, (x,)),
+    "uses two views": lambda x: torch.cond(x.sum() > 0, lambda a: a + x.view(-1), lambda a: a - 1, (x.view(3),)),
+    "returns one twice": lambda x: torch.cond(x.sum() > 0, lambda a: (a + 1,) * 2, lambda a: (a + 1, a), (x,)),
+}
+REFUSED_MAPS = {
+    "returns what it is given": lambda x: torch_map(lambda a: a, x),
+    "returns a number": lambda x: torch_map(lambda a: (a * 2, 3), x),
+    "takes one twice": lambda x: torch_map(lambda pair: pair[0] + pair[1], (x, x)),
+    "writes": lambda x: torch_map(lambda a: a.add_(1) * 1, x),
+    "takes no rows": lambda x: torch_map(lambda a: a * 1, x[:0]),
+    "takes other numbers of rows": lambda x: torch_map(lambda pair: pair[0] + pair[1], (x, x[:2])),
+}
+REFUSED_SCANS = {
+    "returns what it is given": lambda x: scan(lambda c, a: (c + a, a), x[0] * 1, x),
+    "carries another type": lambda x: scan(lambda c, a: (c.double() + a, a * 1), x[0] * 1, x),
+    "returns one": lambda x: scan(lambda c, a: c + a, x[0] * 1, x),
+    "takes no rows": lambda x: scan(lambda c, a: (c + a, a * 1), x[0] * 1, x[:0]),
+}
+
+REFUSED = {"while_loop": REFUSED_LOOPS, "cond": REFUSED_BRANCHES, "map": REFUSED_MAPS, "scan": REFUSED_SCANS}
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [each for group in REFUSED.values() for each in group.values()],
+    ids=[
+        f"{kind}: {name}"
+        for kind, group in zip(
+            "while_loop cond map scan".split(), (REFUSED_LOOPS, REFUSED_BRANCHES, REFUSED_MAPS, REFUSED_SCANS)
+        )
+        for name in group
+    ],
+)
+def test_what_torch_refuses(fn):
+    raised = []
+    for each in (fn, dl.compile(fn, backend="eager")):
+        given = torch.ones(3, 2) if fn in (*REFUSED_MAPS.values(), *REFUSED_SCANS.values()) else torch.ones(3)
+        with pytest.raises(Exception) as caught:  # torch's compiler is asked, which has errors of its own
+            each(given)
+        raised.append(caught.type)
+    assert raised[0] is raised[1]
+
+
+# -- cond --------------------------------------------------------------------------------------------------------------
+
+
+def test_cond_that_gives_back_what_it_is_given_without_gradients():
+    def fn(x):
+        with torch.no_grad():
+            found = torch.cond(x.sum() > 0, lambda a: a, lambda a: a, (x,))
+        found.add_(1)
+        return found is x, found, x * 1
+
+    check(fn, torch.ones(3), others=[(-torch.ones(3),)], graphs=None, breaks=None, operators=None)
+
+
+def test_cond_on_a_size_in_its_closure():
+    def fn(x):
+        n = x.shape[0]
+        return torch.cond(x.sum() > 0, lambda a: a * n, lambda a: a - n, (x,))
+
+    check(fn, torch.ones(3), others=[(-torch.ones(4),), (torch.ones(6),), (-torch.ones(7),)], operators=None)
+
+
+def test_cond_of_each_row():
+    def fn(x):
+        return vmap(lambda row: torch.cond(row.sum() > 0, lambda a: a.sin(), lambda a: a.cos(), (row,)))(x)
+
+    check(fn, tensor(4, 3), operators=None)
+
+
+# -- map ---------------------------------------------------------------------------------------------------------------
+
+
+def test_map():
+    def fn(x, y):
+        scale = y * 3
+        rows = torch_map(lambda d, b, n: {"o": d["x"] + b * n, "p": (d["y"] * scale,)}, {"x": x, "y": x * 2}, y, 4)
+        return rows["o"] + 1, rows["p"][0]
+
+    check(fn, tensor(3, 4), tensor(4), others=[(tensor(5, 4), tensor(4)), (tensor(6, 4), tensor(4))], operators=None)
+
+
+def test_map_in_a_map():
+    def fn(x):
+        return torch_map(lambda a: torch_map(lambda b: b.sin() + a.sum(), a * 2), x)
+
+    check(fn, tensor(3, 4, 2), operators=None)
+
+
+def test_map_of_transforms():
+    def fn(x):
+        gradients = torch_map(lambda row: grad(lambda a: a.sin().sum())(row), x)
+        return gradients, torch_map(lambda row: vmap(lambda a: a * 2 + row.sum())(row), x)
+
+    check(fn, tensor(3, 4), operators=None)
+
+
+def test_map_with_gradients():
+    def fn(x):
+        weight = x.sum(0)
+        return torch_map(lambda a: a.sin() * weight, x)
+
+    check(fn, tensor(3, 4, grad=True), operators=None)
+    check(summed(fn), tensor(3, 4, grad=True), graphs=None, breaks=None, operators=None)
+
+
+def test_map_that_draws():
+    def fn(x):
+        return torch_map(lambda a: a + torch.rand_like(a), x), torch.rand(2)
+
+    check(fn, tensor(3, 4), operators=None)
+
+
+def test_map_under_autocast_and_without_gradients():
+    def without(row):
+        with torch.no_grad():
+            return row * 2
+
+    def fn(x):
+        with torch.autocast("cpu", torch.bfloat16):
+            one = torch_map(lambda row: row @ row, x)
+        return one, torch_map(without, x)
+
+    check(fn, tensor(3, 4), operators=None)
+
+
+# -- scan --------------------------------------------------------------------------------------------------------------
+
+
+def test_scan():
+    def fn(x, i):
+        carry, rows = scan(lambda c, a: (c + a, (c * a, a * 1)), i, x, dim=1, reverse=True)
+        return carry * 2, rows
+
+    check(fn, tensor(3, 4), tensor(3), others=[(tensor(3, 5), tensor(3)), (tensor(3, 6), tensor(3))], operators=None)
+
+
+def test_scan_of_structures():
+    def fn(x, i):
+        def step(c, a):
+            return [c[0] + a["u"], c[1] * 1], {"z": c[1] * a["v"] + x.sum()}
+
+        return scan(step, [i, i + 1], {"u": x, "v": x * 2})
+
+    check(fn, tensor(3, 4), tensor(4), operators=None)
+
+
+def test_scan_with_gradients():
+    def fn(x):
+        weight = x.mean(0)
+        return scan(lambda c, a: ((c * a * weight).sin(), (c + a, a.detach() * 2)), torch.ones(4), x)
+
+    check(fn, tensor(3, 4, grad=True), operators=None)
+    check(summed(fn), tensor(3, 4, grad=True), graphs=None, breaks=None, operators=None)
+
+
+def test_associative_scan():
+    def fn(x):
+        weight = x.mean()
+        return associative_scan(
+            lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1] * weight), (x, x * 2), 1, reverse=True, combine_mode="generic"
+        )
+
+    check(fn, tensor(5, 4), operators=None)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager"])
+def test_loops_under_a_compiler_that_traces_them(backend):
+    def looped(x):
+        i, y = torch.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2 + i), (0, x))
+        return y * i
+
+    def mapped(x):
+        scale = x.sum()
+        return torch_map(lambda row: row.sin() + scale, x)
+
+    def scanned(x):
+        return scan(lambda c, a: (c + a, c * a), x[0] * 1, x)
+
+    for fn in (looped, mapped, scanned):
+        before = dl.counters.graph_breaks
+        out = dl.compile(fn, backend=backend)(tensor(3, 3))
+        assert dl.counters.graph_breaks == before
+        torch.testing.assert_close(out, fn(tensor(3, 3)))
