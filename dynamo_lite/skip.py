@@ -74,7 +74,10 @@ _TORCH_INLINED = (
             ("_functorch", "functional_call.py"),
             ("fx", "experimental", "symbolic_shapes.py"),
             ("_dynamo", "external_utils.py"),
-            *(("_higher_order_ops", f"{name}.py") for name in ("associative_scan", "map", "scan", "while_loop")),
+            *(
+                ("_higher_order_ops", f"{name}.py")
+                for name in ("associative_scan", "cond", "map", "scan", "while_loop")
+            ),
             ("_prims_common", "__init__.py"),
             ("testing",),
             ("types.py",),

@@ -307,3 +307,14 @@ def test_loops_under_a_compiler_that_traces_them(backend):
         out = dl.compile(fn, backend=backend)(tensor(3, 3))
         assert dl.counters.graph_breaks == before
         torch.testing.assert_close(out, fn(tensor(3, 3)))
+
+
+def test_torch_compile_replaced_by_ours(monkeypatch):
+    """What eager calls demand of torch's compiler."""
+    monkeypatch.setattr(torch, "compile", dl.compile)
+    x = torch.arange(6.0).view(3, 2)
+    assert torch.equal(torch.cond(x.sum() > 0, lambda a: a + 1, lambda a: a - 1, (x,)), x + 1)
+    assert torch.equal(torch_map(lambda a: a * 2, x), x * 2)
+    assert torch.equal(scan(lambda c, a: (c + a, c * 1), x[0] * 0, x)[0], x.sum(0))
+    i, y = torch.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a + i), (0, x))
+    assert i == 3 and torch.equal(y, x + 3)

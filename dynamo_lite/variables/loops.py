@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import torch
 from torch._higher_order_ops import utils as torch_operators
+from torch._higher_order_ops.cond import cond_op
 from torch._higher_order_ops.map import map_impl
 from torch._higher_order_ops.scan import scan_op
 from torch._higher_order_ops.while_loop import while_loop_op
@@ -69,11 +70,28 @@ def _shared_operands(bodies: list[BodyVariable]) -> tuple[NodesVariable, Args]:
     return NodesVariable(union), [PlainVariable(tuple(union.index(node) for node in body.lifted)) for body in bodies]
 
 
-@models(torch.cond)
+def _whole(function: Any) -> None:
+    """It does something else where it is told that it is compiled, so nothing breaks inside."""
+
+    @models(function)
+    def model(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+        return tx.inline(tx.make(function), list(args), kwargs)  # type: ignore[no-any-return]
+
+
+for _each in (torch.cond, torch.while_loop):
+    _whole(_each)
+
+
+@models(type(cond_op).__call__)
 def _cond(
-    tx: Any, pred: VariableTracker, true_fn: VariableTracker, false_fn: VariableTracker, operands: Any = None
+    tx: Any,
+    _: VariableTracker,
+    pred: VariableTracker,
+    true_fn: VariableTracker,
+    false_fn: VariableTracker,
+    operands: VariableTracker,
 ) -> VariableTracker:
-    given_operands: Args = [] if operands is None else operands.elements(tx)
+    given_operands: Args = operands.elements(tx)
     if pred.python_type() in (bool, int, float):
         return tx.call(true_fn if tx.truth(pred) else false_fn, given_operands, {})  # type: ignore[no-any-return]
     if not isinstance(pred, TensorVariable):
@@ -89,12 +107,6 @@ def _cond(
     operands_node, picks = _shared_operands(bodies)
     arguments = [pred, *bodies, *picks, operands_node]
     return with_results(tx, bodies[0].output, record(tx, "call_function", higher_order.cond, arguments, {}))
-
-
-@models(torch.while_loop)
-def _whole_while_loop(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    """It does something else where it is told that it is compiled, so nothing breaks inside."""
-    return tx.inline(tx.make(torch.while_loop), list(args), kwargs)  # type: ignore[no-any-return]
 
 
 @models(type(while_loop_op).__call__)
