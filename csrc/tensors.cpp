@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <string>
 
@@ -227,9 +228,31 @@ std::string TensorFacts::in_words() const {
 
 namespace {
 
+// The addresses of what an object lets others look at, as arrays do. Where it refuses, all there are.
+bool buffer_range(PyObject* object, const char*& begin, const char*& end) noexcept {
+  Py_buffer view;
+  if (PyObject_GetBuffer(object, &view, PyBUF_STRIDED_RO) != 0) {
+    PyErr_Clear();
+    begin = nullptr;
+    end = reinterpret_cast<const char*>(UINTPTR_MAX);
+    return true;
+  }
+  begin = end = static_cast<const char*>(view.buf);
+  bool empty = view.itemsize == 0;
+  for (int i = 0; i < view.ndim; ++i) {
+    empty = empty || view.shape[i] == 0;
+    const Py_ssize_t reach = view.strides[i] * (view.shape[i] - 1);
+    (reach < 0 ? begin : end) += reach;
+  }
+  end += view.itemsize;
+  PyBuffer_Release(&view);
+  return !empty;
+}
+
 // The addresses of the tensor's storage; those of the storage's record where it has no memory of its own (meta).
 bool storage_range(PyObject* object, const char*& begin, const char*& end) noexcept {
-  if (!object || !is_tensor(object)) return false;
+  if (object && !is_tensor(object)) return PyObject_CheckBuffer(object) && buffer_range(object, begin, end);
+  if (!object) return false;
   const c10::Storage& storage = impl_of(object).unsafe_storage();
   c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
   if (!impl) return false;

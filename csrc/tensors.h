@@ -79,8 +79,8 @@ class TensorFacts {
   c10::DimVector strides_;  // elements; empty where the layout has none
 };
 
-// Whether the first `written` of these tensors share memory with no other: neither a storage nor an overlapping range of
-// addresses. Nulls and tensors without storage share with nobody. Remembers the order of addresses, so that it need not
+// Whether the first `written` of these tensors and arrays share memory with no other: neither a storage nor an
+// overlapping range of addresses. Nulls and tensors without storage share with nobody. Remembers the order of addresses, so that it need not
 // sort again.
 class StoragesDistinct {
  public:

@@ -107,7 +107,7 @@ class GraphInput:
     @property
     def may_share_memory(self) -> bool:
         """Whether nothing is known of whose memory it is: it is made of something that is no tensor."""
-        makes_own = self.convert in (None, plain_tensor, tensor_of_scalar)
+        makes_own = self.convert in (None, plain_tensor, tensor_of_scalar, torch.from_numpy)
         return not makes_own and self.formula is None
 
     @property
@@ -118,6 +118,17 @@ class GraphInput:
     def example(self) -> Any:
         """What a backend is shown."""
         return self.value if self.is_tensor else self.fake
+
+
+def _addresses(value: torch.Tensor) -> tuple[int, int, int]:
+    """Whose a tensor's memory is, and where it begins and ends."""
+    storage = value.untyped_storage()
+    begin = 0 if value.device.type == "meta" else storage.data_ptr()
+    return storage._cdata, begin, begin + storage.nbytes()
+
+
+def _overlap(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
+    return one[0] == other[0] or bool(one[1] and other[1]) and one[1] < other[2] and other[1] < one[2]
 
 
 class Body:
@@ -640,11 +651,18 @@ class GraphBuilder:
     def writes_shared_memory(self) -> bool:
         """Whether an input that is written to and another input are views of one storage, or may be."""
         alone = self._written | self.alone
-        if alone and len(self.inputs) > 1 and any(each.may_share_memory for each in self.inputs):
+        if not alone or len(self.inputs) < 2:
+            return False
+        if any(each.may_share_memory for each in self.inputs):
             return True  # what is converted may share anything
-        storages = [each.value.untyped_storage()._cdata for each in self.tensors]
-        changed = [each.value.untyped_storage()._cdata for each in self.tensors if each.source in alone]
-        return any(storages.count(storage) > 1 for storage in changed)
+        ranges = [(each, _addresses(each.value)) for each in self.tensors]
+        return any(
+            _overlap(mine, theirs)
+            for each, mine in ranges
+            if each.source in alone
+            for other, theirs in ranges
+            if other is not each
+        )
 
     def drop_unused_inputs(self) -> None:
         """Forget the inputs that no operator takes: of those only facts were asked."""

@@ -144,6 +144,10 @@ class Guards:
         self._tensors[source] = None
         self.distinct(source)
 
+    def array(self, source: Source) -> None:
+        """An array of numpy's, which may be written to, or share memory with what is."""
+        self._tensors[source] = None
+
     def of_tensors(self) -> list[Assumed]:
         """What is assumed of the tensors, and of what they were found in."""
         return self.of(self._tensors)

@@ -27,11 +27,21 @@ from ...reasons import DataDependentValue, OperatorFailed, UnsupportedOperation,
 from ...skip import FOLDED_ERRORS
 from ...source import Source
 from ..attributes import BuiltinMethodVariable, class_lookup
-from ..base import Args, KnownVariable, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type
+from ..base import (
+    Args,
+    Exhausted,
+    KnownVariable,
+    Kwargs,
+    VariableTracker,
+    call_handler,
+    unsupported,
+    wraps_if,
+    wraps_type,
+)
 from ..c_callable import BuiltinVariable
 from ..constant import ConstantVariable
-from ..made_tensors import all_sharing, is_whole
-from ..registry import Model, known_call, models, models_raw, provides
+from ..operations import GetItemIterator
+from ..registry import Model, models_raw
 from ..sequence import ListVariable, TupleVariable
 from ..symbolic import ShapeNumber
 from ..symbols import BINARY, COMPARE, UNARY
@@ -188,7 +198,8 @@ class NdarrayVariable(VariableTracker):
         return self.tensor.fake.shape[0]
 
     def iterate(self, tx: Any) -> VariableTracker:
-        return TupleVariable([self.getitem(tx, ConstantVariable(at)) for at in range(self.length(tx))]).iterate(tx)
+        self.length(tx)
+        return ArrayIterator(self)
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         fake = self.tensor.fake
@@ -211,6 +222,8 @@ class NdarrayVariable(VariableTracker):
         return super().getattr(tx, name)
 
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name in ("fill", "sort"):
+            return call_handler(_WRITING[name], (tx, self, *args), kwargs, name)
         if name not in _METHODS:
             unsupported(DataDependentValue(f"numpy.ndarray.{name}()"))
         return call(tx, method(name), functools.partial(_call_method, name), [self, *args], kwargs)
@@ -236,22 +249,47 @@ class NdarrayVariable(VariableTracker):
         return call(tx, _PYTHON[function.__name__], function, [self], {})
 
     def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        """Of an array that was made inside and has no views: whether one may be written to only numpy knows."""
         if self.scalar:
             return None
-        fake = self.tensor.fake
-        if len(all_sharing(tx, fake)) != 1 or not is_whole(tx, fake) or tx.graph.all_in_storage(fake):
-            unsupported(UnsupportedOperation(f"`{symbol}=`", "a numpy array that is part of another, or was found"))
-        found = self.binary(tx, symbol, other)
+        return self.hold(tx, self.binary(tx, symbol, other))
+
+    def hold(self, tx: Any, found: VariableTracker | None) -> VariableTracker:
+        """Write a result of this array's shape into it."""
         new = found.tensor if isinstance(found, NdarrayVariable) else None
-        fits = new is not None and new.fake.shape == fake.shape
-        if not fits or not numpy.can_cast(numpy_dtype(new.fake.dtype), numpy_dtype(fake.dtype), "same_kind"):
-            unsupported(UnsupportedOperation(f"`{symbol}=`", "a numpy array, which can't hold the result"))
-        record(tx, "call_method", "copy_", [self.tensor, new], {})
+        if new is None or new.fake.shape != self.tensor.fake.shape or not _can_cast(found, self):
+            unsupported(UnsupportedOperation("a write", "a numpy array, which can't hold the result"))
+        _check_writable(tx, self)
+        record(tx, "call_method", "copy_", [self.tensor, _apart(tx, found, self)], {})
         return self
+
+    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+        is_mask = isinstance(key, NdarrayVariable) and key.tensor.fake.dtype is torch.bool and not key.scalar
+        if _holds_array(key) and not (is_mask and value.is_constant()):
+            unsupported(UnsupportedOperation("a write", "items of an array that another array picks"))
+        write(tx, self, key, value)
 
     def reconstruct(self, cg: Any) -> None:
         cg.call(_scalar_of if self.scalar else _array_of, [lambda: cg.load(self.tensor)])
+
+
+class ArrayIterator(GetItemIterator):
+    """It sees what is written into the array meanwhile."""
+
+    __slots__ = ()
+
+    def next(self, tx: Any) -> VariableTracker:
+        if self.at >= self.of.length(tx):
+            raise Exhausted
+        return super().next(tx)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(_iterator_from, [lambda: cg.load(self.of), lambda: cg.load_const(self.at)])
+
+
+def _iterator_from(array: Any, at: int) -> Any:
+    iterator = iter(array)
+    iterator.__setstate__(at)
+    return iterator
 
 
 def _is_cast(kind: Any, dtype: torch.dtype, symbol: str, reflected: bool) -> bool:
@@ -384,9 +422,14 @@ _PYTHON["truediv"] = _operator("truediv", _divide)
 
 def call(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwargs) -> VariableTracker:
     """Record ``target``, which stands for numpy's ``real``, if a trial shows that it is the same."""
-    if "out" in kwargs or "where" in kwargs:
+    out = kwargs.get("out")
+    if isinstance(real, numpy.ufunc) and isinstance(out, NdarrayVariable):
+        return out.hold(tx, call(tx, target, real, args, {name: kwargs[name] for name in kwargs if name != "out"}))
+    if out is not None or "where" in kwargs:
         unsupported(UnsupportedOperation("a numpy function with out= or where=", "arrays"))
     expected, tried = _try(tx, target, real, args, kwargs, 1)
+    if isinstance(expected, SCALARS):
+        target = _of_its_own(target)
     for each, ones in tried.arrays:
         if expected is ones:
             return each
@@ -401,20 +444,102 @@ def call(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwa
     return paired
 
 
+@functools.cache
+def _of_its_own(target: Callable[..., Any]) -> Callable[..., Any]:
+    """One whose result is a scalar, which what is written into the array later does not change."""
+
+    def copying(*args: Any, **named: Any) -> Any:
+        found = target(*args, **named)
+        shares = isinstance(found, torch.Tensor) and any(_same_memory(found, each) for each in args)
+        return found.clone() if shares else found
+
+    copying.__name__ = copying.__qualname__ = target.__name__
+    return copying
+
+
+def _same_memory(one: torch.Tensor, other: Any) -> bool:
+    return isinstance(other, torch.Tensor) and one.untyped_storage()._cdata == other.untyped_storage()._cdata
+
+
+def write(tx: Any, array: NdarrayVariable, key: VariableTracker, value: VariableTracker) -> None:
+    """``array[key] = value``, if a trial shows that torch's version writes the same."""
+    _check_writable(tx, array)
+    if not _can_cast(value, array):
+        unsupported(UnsupportedOperation("a write", f"a numpy array, which can't hold {value.describe()}"))
+    for factor in (1, 2) if tx.graph.symbols.there_are else (1,):
+        _try_write(tx, [array, key, value], factor)
+    record(tx, "call_function", _SETITEM, [array.tensor, _for_graph(tx, key), _apart(tx, value, array)], {})
+
+
+_SETITEM = torch.fx.node.has_side_effect(_operator("setitem", operator.setitem))
+
+
+def _try_write(tx: Any, args: Args, factor: int) -> None:
+    tried, (trial, key, value), _ = _trial(tx, args, {}, factor)
+    with unset_fake_temporarily(), torch._C.DisableTorchFunction():
+        given = _for_torch([trial, key, value])
+    tried.allow_writes()
+    try:
+        with warnings.catch_warnings(), numpy.errstate(all="ignore"):
+            warnings.simplefilter("error")
+            trial[key] = value
+            with unset_fake_temporarily(), torch._C.DisableTorchFunction():
+                _SETITEM(*given)
+                same = numpy.array_equal(given[0].numpy(), trial, equal_nan=trial.dtype.kind in "fc")
+    except (*FOLDED_ERRORS, Warning) as error:
+        let_through(error)
+        unsupported(OperatorFailed("setitem", f"{type(error).__name__}: {error}"))
+    if not same:
+        _in_another_form("other items")
+
+
+def _can_cast(value: Any, array: NdarrayVariable) -> bool:
+    """Whether an array takes these items as numbers of its own kind."""
+    dtype = numpy_dtype(array.tensor.fake.dtype)
+    if isinstance(value, NdarrayVariable):
+        return numpy.can_cast(numpy_dtype(value.tensor.fake.dtype), dtype, "same_kind")
+    known = value.as_constant() if value.is_constant() else None
+    if isinstance(known, SCALARS):
+        return numpy.can_cast(known.dtype, dtype, "same_kind")
+    return type(known) in _KINDS and numpy.result_type(dtype, known) == dtype
+
+
+def _check_writable(tx: Any, array: NdarrayVariable) -> None:
+    """Torch counts writes into tensors, and looks at the count in backward passes; numpy tells it of none."""
+    found = tx.graph.all_in_storage(array.tensor.fake)
+    of_tensors = not all(each.convert is torch.from_numpy for each in found)
+    if of_tensors or any(each.fake.requires_grad for each in tx.attempt.fakes.values()):
+        unsupported(UnsupportedOperation("a write", "a numpy array, beside tensors that tell of writes"))
+    if array.scalar:
+        unsupported(UnsupportedOperation("a write", "a numpy scalar"))
+
+
+def _apart(tx: Any, value: Any, array: NdarrayVariable) -> VariableTracker:
+    """What is written into an array, which may be a part of it."""
+    value = _for_graph(tx, value)
+    is_part = isinstance(value, TensorVariable) and _same_memory(value.fake, array.tensor.fake)
+    return record(tx, "call_method", "clone", [value], {}) if is_part else value
+
+
+def _fill(tx: Any, array: NdarrayVariable, value: VariableTracker) -> VariableTracker:
+    write(tx, array, ConstantVariable(...), value)
+    return ConstantVariable(None)
+
+
+def _sort(tx: Any, array: NdarrayVariable, axis: VariableTracker | None = None) -> VariableTracker:
+    target = function_of_torch(numpy.sort)
+    assert target is not None
+    array.hold(tx, call(tx, target, numpy.sort, [array], {} if axis is None else {"axis": axis}))
+    return ConstantVariable(None)
+
+
+_WRITING: dict[Any, Callable[..., VariableTracker]] = {"fill": _fill, "sort": _sort, numpy.copyto: _fill}
+"""Methods of the array, and functions, that write into it."""
+
+
 def _try(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwargs, factor: int) -> tuple[Any, Tried]:
     """What numpy makes of arrays of ones where the data isn't known. ``factor``: as in `Symbols.at`."""
-    tried = Tried(functools.partial(tx.graph.symbols.at, factor=factor), [])
-
-    def trial(variable: VariableTracker) -> Any:
-        if isinstance(variable, ShapeNumber) and variable.python_type() is int and not variable.hangs_on_data:
-            return tried.size(variable.number)
-        if not isinstance(variable, NdarrayVariable):
-            return variable.python_value(tx)
-        tried.arrays.append((variable, _ones_like(variable, tried.size)))
-        return tried.arrays[-1][1]
-
-    trial_args = [arg.realize().made_real(trial) for arg in args]
-    trial_named = {name: value.realize().made_real(trial) for name, value in kwargs.items()}
+    tried, trial_args, trial_named = _trial(tx, args, kwargs, factor)
     try:
         with warnings.catch_warnings(), numpy.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -429,6 +554,23 @@ def _try(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwa
     except FOLDED_ERRORS as error:
         let_through(error)
         unsupported(OperatorFailed(getattr(target, "__name__", "numpy"), f"{type(error).__name__}: {error}"))
+
+
+def _trial(tx: Any, args: Args, kwargs: Kwargs, factor: int) -> tuple[Tried, list[Any], dict[str, Any]]:
+    """Arguments that arrays of ones, which can't be written to, are in."""
+    tried = Tried(functools.partial(tx.graph.symbols.at, factor=factor), [])
+
+    def trial(variable: VariableTracker) -> Any:
+        if isinstance(variable, ShapeNumber) and variable.python_type() is int and not variable.hangs_on_data:
+            return tried.size(variable.number)
+        if not isinstance(variable, NdarrayVariable):
+            return variable.python_value(tx)
+        tried.arrays.append((variable, _ones_like(variable, tried.size)))
+        return tried.arrays[-1][1]
+
+    trial_args = [arg.realize().made_real(trial) for arg in args]
+    trial_named = {name: value.realize().made_real(trial) for name, value in kwargs.items()}
+    return tried, trial_args, trial_named
 
 
 class Tried(NamedTuple):
@@ -599,6 +741,8 @@ class NumpyFunctionVariable(BuiltinVariable):
 
 def call_function(tx: Any, function: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     """One of numpy's functions: on known values numpy's own, on arrays torch's."""
+    if function in _WRITING and args and isinstance(args[0].realize(), NdarrayVariable):
+        return call_handler(_WRITING[function], (tx, *args), kwargs, function.__name__)
     everything = [*args, *kwargs.values()]
     arrays = any(map(_holds_array, everything))
     creates = function in _CREATORS
@@ -648,88 +792,3 @@ _IN_PYTHON = (
 )
 for _function in (*_CREATORS, *SCALARS, *_IN_PYTHON, numpy.dtype, numpy.ascontiguousarray):
     models_raw(_function, _model(_function))
-
-
-# -- arrays from outside -----------------------------------------------------------------------------------------------
-
-
-@wraps_type(numpy.ndarray)
-def _wrap_array(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    """An input of the graph, as the tensor that shares its memory."""
-    if source.kind == "const" or not _has_tensor(value):
-        return attempt.opaque(value, source, "a numpy array that no tensor can stand for")
-    source.check("type", numpy.ndarray)
-    source.child("c_attr", "dtype").check("id", value.dtype)
-    source.child("c_attr", "flags").child("c_attr", "writeable").check("equals", True)
-    with unset_fake_temporarily():
-        shared = torch.from_numpy(value)
-    free = attempt.shapes.free(source, shared)
-    if free.sizes:
-        source.child("c_attr", "ndim").check("equals", value.ndim)
-        given = attempt.graph.array(source, shared, free)
-    else:
-        for name in ("shape", "strides"):
-            source.child("c_attr", name).check("equals", getattr(value, name))
-        given = attempt.graph.input(source, shared, torch.from_numpy)
-    tensor = TensorVariable(given.node, given.fake, torch.Tensor)
-    attempt.fakes[id(given.fake)] = tensor
-    return NdarrayVariable(tensor, False, source)
-
-
-def _has_tensor(value: Any) -> bool:
-    if not value.flags.writeable or not value.flags.aligned or min(value.strides, default=0) < 0:
-        return False
-    try:
-        with unset_fake_temporarily():
-            torch.from_numpy(value)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-# -- from and to tensors -----------------------------------------------------------------------------------------------
-
-
-@models(torch.from_numpy)
-def _from_numpy(tx: Any, array: VariableTracker) -> VariableTracker:
-    if not isinstance(array, NdarrayVariable) or array.scalar:
-        unsupported(UnsupportedOperation("torch.from_numpy()", array.describe()))
-    return record(tx, "call_method", "detach", [array.tensor], {})
-
-
-def _takes_arrays(function: Any, copies: bool) -> None:
-    """``torch.tensor`` and its like: of an array the result is a tensor of its own, which may share its memory."""
-    otherwise = known_call(function)
-    assert otherwise is not None
-
-    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        array = args[0].realize() if len(args) == 1 else None
-        if not isinstance(array, NdarrayVariable) or not set(kwargs) <= {"dtype", "device"}:
-            return otherwise(tx, args, kwargs)
-        if torch._C._len_torch_function_stack():
-            return otherwise(tx, args, kwargs)
-        named = {name: value for name, value in kwargs.items() if not tx.is_none(value)}
-        if copies or array.scalar:
-            return record(tx, "call_method", "to", [array.tensor], {**named, "copy": ConstantVariable(True)})
-        found = record(tx, "call_method", "to", [array.tensor], named) if named else array.tensor
-        return record(tx, "call_method", "detach", [found], {}) if found is array.tensor else found
-
-    models_raw(function, model)
-
-
-_takes_arrays(torch.tensor, True)
-_takes_arrays(torch.as_tensor, False)
-_takes_arrays(torch.asarray, False)
-
-
-@provides("to_array")
-def array_of(tx: Any, tensor: TensorVariable) -> VariableTracker:
-    """``tensor.numpy()``."""
-    fake = tensor.fake
-    if fake.requires_grad or fake.device.type != "cpu" or fake.is_conj() or fake.is_neg() or fake.is_inference():
-        unsupported(DataDependentValue("Tensor.numpy() of such a tensor"))
-    try:
-        numpy_dtype(fake.dtype)
-    except TypeError:
-        unsupported(DataDependentValue(f"Tensor.numpy() of {fake.dtype}"))
-    return NdarrayVariable(tensor)

@@ -1,0 +1,100 @@
+"""numpy: arrays that a program brings, and those that share a tensor's memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+from ...reasons import DataDependentValue, UnsupportedOperation
+from ...source import Source
+from ..base import Args, Kwargs, VariableTracker, unsupported, wraps_type
+from ..constant import ConstantVariable
+from ..registry import known_call, models, models_raw, provides
+from ..tensor import TensorVariable, record
+from .numpy import NdarrayVariable, numpy_dtype
+
+
+@wraps_type(numpy.ndarray)
+def _wrap_array(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    """An input of the graph, as the tensor that shares its memory."""
+    if source.kind == "const" or not _has_tensor(value):
+        return attempt.opaque(value, source, "a numpy array that no tensor can stand for")
+    source.check("type", numpy.ndarray)
+    source.child("c_attr", "dtype").check("id", value.dtype)
+    source.child("c_attr", "flags").child("c_attr", "writeable").check("equals", True)
+    with unset_fake_temporarily():
+        shared = torch.from_numpy(value)
+    free = attempt.shapes.free(source, shared)
+    if free.sizes:
+        source.child("c_attr", "ndim").check("equals", value.ndim)
+        given = attempt.graph.array(source, shared, free)
+    else:
+        for name in ("shape", "strides"):
+            source.child("c_attr", name).check("equals", getattr(value, name))
+        given = attempt.graph.input(source, shared, torch.from_numpy)
+    attempt.guards.array(source)
+    tensor = TensorVariable(given.node, given.fake, torch.Tensor)
+    attempt.fakes[id(given.fake)] = tensor
+    return NdarrayVariable(tensor, False, source)
+
+
+def _has_tensor(value: Any) -> bool:
+    if not value.flags.writeable or not value.flags.aligned or min(value.strides, default=0) < 0:
+        return False
+    try:
+        with unset_fake_temporarily():
+            torch.from_numpy(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+# -- from and to tensors -----------------------------------------------------------------------------------------------
+
+
+@models(torch.from_numpy)
+def _from_numpy(tx: Any, array: VariableTracker) -> VariableTracker:
+    if not isinstance(array, NdarrayVariable) or array.scalar:
+        unsupported(UnsupportedOperation("torch.from_numpy()", array.describe()))
+    return record(tx, "call_method", "detach", [array.tensor], {})
+
+
+def _takes_arrays(function: Any, copies: bool) -> None:
+    """``torch.tensor`` and its like: of an array the result is a tensor of its own, which may share its memory."""
+    otherwise = known_call(function)
+    assert otherwise is not None
+
+    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        array = args[0].realize() if len(args) == 1 else None
+        if not isinstance(array, NdarrayVariable) or not set(kwargs) <= {"dtype", "device"}:
+            return otherwise(tx, args, kwargs)
+        if torch._C._len_torch_function_stack():
+            return otherwise(tx, args, kwargs)
+        named = {name: value for name, value in kwargs.items() if not tx.is_none(value)}
+        if copies or array.scalar:
+            return record(tx, "call_method", "to", [array.tensor], {**named, "copy": ConstantVariable(True)})
+        found = record(tx, "call_method", "to", [array.tensor], named) if named else array.tensor
+        return record(tx, "call_method", "detach", [found], {}) if found is array.tensor else found
+
+    models_raw(function, model)
+
+
+_takes_arrays(torch.tensor, True)
+_takes_arrays(torch.as_tensor, False)
+_takes_arrays(torch.asarray, False)
+
+
+@provides("to_array")
+def array_of(tx: Any, tensor: TensorVariable) -> VariableTracker:
+    """``tensor.numpy()``."""
+    fake = tensor.fake
+    if fake.requires_grad or fake.device.type != "cpu" or fake.is_conj() or fake.is_neg() or fake.is_inference():
+        unsupported(DataDependentValue("Tensor.numpy() of such a tensor"))
+    try:
+        numpy_dtype(fake.dtype)
+    except TypeError:
+        unsupported(DataDependentValue(f"Tensor.numpy() of {fake.dtype}"))
+    return NdarrayVariable(tensor)
