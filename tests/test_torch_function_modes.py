@@ -350,3 +350,48 @@ def test_left_on():
             mode.__exit__(None, None, None)
 
     check(run, tensor(3), graphs=None, breaks=None)
+
+
+class Older(torch.Tensor):
+    """Written as subclasses were before there was a way to turn off classes alone."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        with torch._C.DisableTorchFunction():
+            found = func(*args, **(kwargs or {}))
+        return found.as_subclass(cls) if isinstance(found, torch.Tensor) else found
+
+
+def test_all_torch_functions_disabled():
+    def fn(x):
+        y = x.as_subclass(Older) * 2
+        with torch._C.DisableTorchFunction():
+            z = y.sin() + (1 if torch._C._is_torch_function_enabled() else 2)
+            dl.graph_break()
+            z = z.cos()
+        return (y + 1), z, torch._C._is_torch_function_enabled()
+
+    check(fn, tensor(3), graphs=(1, 4), breaks=(1, 9))
+
+
+def test_all_torch_functions_disabled_in_one_graph():
+    def fn(x):
+        return (x.as_subclass(Older) * 2).sum()
+
+    check(fn, tensor(3), graphs=(1, 2))
+
+
+def test_all_torch_functions_disabled_under_a_mode():
+    class Doubles(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            found = func(*args, **(kwargs or {}))
+            return found * 2 if func is torch.Tensor.sin else found
+
+    def fn(x):
+        with Doubles():
+            y = x.sin()
+            with torch._C.DisableTorchFunction():
+                y = y + x.sin()
+        return y
+
+    check(fn, tensor(3), graphs=(1, 4), breaks=(1, 9))

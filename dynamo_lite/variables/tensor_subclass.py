@@ -327,7 +327,7 @@ def _converted(tx: Any, found: VariableTracker, cls: type) -> VariableTracker:
 
 
 class UnaskedVariable(ContextVariable):
-    """``with torch._C.DisableTorchFunctionSubclass()``."""
+    """``with torch._C.DisableTorchFunctionSubclass()``, or ``DisableTorchFunction()`` where there is no mode."""
 
     __slots__ = ()
 
@@ -341,6 +341,13 @@ class UnaskedVariable(ContextVariable):
 @models(torch._C.DisableTorchFunctionSubclass)
 def _disable(tx: Any) -> VariableTracker:
     return UnaskedVariable(torch._C.DisableTorchFunctionSubclass(), ())
+
+
+@models(torch._C.DisableTorchFunction)
+def _disable_all(tx: Any) -> VariableTracker:
+    if torch._C._len_torch_function_stack() or tx.graph.modes:
+        unsupported(UnknownCall("DisableTorchFunction()", "it turns function modes off as well"))
+    return UnaskedVariable(torch._C.DisableTorchFunction(), ())
 
 
 @models_if
