@@ -194,14 +194,16 @@ Ref call_back(PyThreadState* state, const FrameSlots& slots, Owner* owner, Threa
   return answer;
 }
 
-// A new entry of (GuardTree, code, self_contained), which must hold of the frame it was made from. Empty with an
-// exception set.
+// A new entry of (GuardTree, code, self_contained, keeper), which must hold of the frame it was made from. The keeper, an
+// owner or None, has one like it. Empty with an exception set.
 Ref accept(PyObject* answer, const FrameSlots& slots, Owner* owner) {
   PyObject* tree = nullptr;
   PyObject* code = nullptr;
   int self_contained = 0;
-  if (!PyTuple_Check(answer) || !PyArg_ParseTuple(answer, "OO!|p", &tree, &PyCode_Type, &code, &self_contained) ||
-      !is_guard_tree(tree)) {
+  PyObject* keeper = Py_None;
+  if (!PyTuple_Check(answer) ||
+      !PyArg_ParseTuple(answer, "OO!|pO", &tree, &PyCode_Type, &code, &self_contained, &keeper) ||
+      !is_guard_tree(tree) || !(keeper == Py_None || is_owner(keeper))) {
     PyErr_Format(PyExc_TypeError, "a callback returns a verdict or (GuardTree, code), not %R", answer);
     return {};
   }
@@ -215,6 +217,12 @@ Ref accept(PyObject* answer, const FrameSlots& slots, Owner* owner) {
   if (failure) {
     raise_internal_error(failure.get());
     return {};
+  }
+  if (keeper != Py_None) {
+    const Ref copy = copied_tree(tree);
+    auto* other = reinterpret_cast<Owner*>(keeper);
+    drop_invalid(slots.code, other);
+    if (!copy || !add_entry(slots.code, other, copy.get(), code, self_contained != 0)) return {};
   }
   return add_entry(slots.code, owner, tree, code, self_contained != 0);
 }

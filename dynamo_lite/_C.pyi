@@ -62,14 +62,15 @@ class Owner:
 
     def __init__(
         self,
-        callback: Callable[[FrameView], tuple[GuardTree, CodeType] | Verdict] | None,
+        callback: Callable[[FrameView], tuple[GuardTree, CodeType, bool, Owner | None] | Verdict] | None,
         name: str = "",
         family: object = None,
     ) -> None:
         """callback is asked about each frame with no entry that holds; None: cached code only (run only). An exception
         that it returns is what the frame raises, with the traceback it has; of a code object and an exception, the
-        code is called in the frame's place with its arguments and the exception, uncompiled. family: owners of the
-        same one, an object other than None, compile alike."""
+        code is called in the frame's place with its arguments and the exception, uncompiled. A new entry is a tuple:
+        its guards, its code, whether that calls nothing to be compiled, and an owner that is to have one like it.
+        family: owners of the same one, an object other than None, compile alike."""
     callback: Callable[[FrameView], Any] | None
     name: str
     def entries(self, code: CodeType) -> list[Entry]: ...

@@ -15,7 +15,7 @@ from . import _C
 from .backends.registry import configured, lookup_backend, name_of
 from .called import framed
 from .compiled_module import CompiledModule, compiled_module
-from .family import Family, family_of
+from .family import Family, family_of, forget_kept
 from .frame import FrameCompiler, GraphBreak, Observer
 from .reasons import DisabledCall, UserGraphBreak
 from .variables import registry
@@ -45,10 +45,11 @@ def _make_owner(
     name = name_of(backend)
     found = configured(backend, mode, options)
     if observer is None:
-        family = family_of(lookup_backend(backend), mode, options, fullgraph, dynamic)
+        lasting = isinstance(backend, str)  # another may hold anything
+        family = family_of(lookup_backend(backend), mode, options, fullgraph, dynamic, lasting)
     else:
         family = Family(backend, dynamic)  # who watches sees all of it
-    compiler = FrameCompiler(found, name, family.shapes, fullgraph=fullgraph, observer=observer)
+    compiler = FrameCompiler(found, name, family, fullgraph=fullgraph, observer=observer)
     owner = _C.Owner(compiler, name, family)
     _OWNERS.add(owner)
     return owner
@@ -198,10 +199,11 @@ def disallow_in_graph(fn: Any) -> Any:
 
 def reset() -> None:
     """Drop all compiled code. What is running goes on."""
+    forget_kept()
     for owner in list(_OWNERS):
         owner.reset()
         if isinstance(owner.callback, FrameCompiler):
-            owner.callback.shapes.forget()
+            owner.callback.family.forget()
             owner.callback.versions.forget()
             owner.callback.reset_backend()
 

@@ -19,10 +19,10 @@ from . import _C
 from .bytecode import assemble, emit
 from .compiled_module import CompiledModule
 from .exc import ConstraintViolation, InternalError, SkipFrame, Unsupported
+from .family import Family
 from .frame import FrameCompiler, Translation, can_trace_here
 from .outer_graph import OuterGraph
 from .reasons import EffectOfExport, FrameLeftAlone, NotExportable
-from .shapes import ShapePolicy
 from .side_effects import SideEffects
 from .translator.attempt import Attempt
 from .variables.base import VariableTracker
@@ -207,7 +207,7 @@ class _Exporter(FrameCompiler):
     arguments_only = True
 
     def __init__(self, program: Program, aten_graph: bool, dynamic: bool) -> None:
-        super().__init__(lambda gm, inputs: gm.forward, "export", ShapePolicy(dynamic), fullgraph=True)
+        super().__init__(lambda gm, inputs: gm.forward, "export", Family(None, dynamic), fullgraph=True)
         self.program = program
         self.aten_graph = aten_graph
 

@@ -36,12 +36,13 @@ from .exc import (
     Unsupported,
     WrongBackendResult,
 )
+from .family import Family
 from .guards import Assumed
 from .interrupts import let_through, no_collection
 from .ran_ahead import RaisedAhead, RanAhead
 from .reasons import BreakReason, DroppedGenerator, FrameLeftAlone, OperatorFailed, UncaughtException
 from .rerun import as_expected, keeping_filters, putting_back, where_graph_raises
-from .shapes import ShapePolicy, Translated
+from .shapes import Translated
 from .translator.attempt import Attempt
 from .translator.core import BreakHere, RootTranslator
 from .translator.graph_break import break_frame, origin_of, raising_code
@@ -116,13 +117,13 @@ class FrameCompiler:
         self,
         backend: Backend,
         name: str,
-        shapes: ShapePolicy,
+        family: Family,
         *,
         fullgraph: bool = False,
         observer: Observer | None = None,
     ) -> None:
         self.backend = backend
-        self.shapes = shapes
+        self.family = family
         self.versions = Versions()
         self.name = name
         self.fullgraph = fullgraph
@@ -224,12 +225,13 @@ class FrameCompiler:
         tree = attempt.guards.build(view.code, translation.state)
         translation.shapes.keep()
         code = assemble(instructions, like=view.code, cellvars=())
+        keeper = None if _is_of_a_model(attempt) else self.family.keeper(view.code)
         attempt.close()
         counters.frames += 1
         counters.trace_seconds += time.perf_counter() - started - spent
         counters.backend_seconds += spent
         self._note(translation, tree)
-        return tree, code, self_contained
+        return tree, code, self_contained, keeper
 
     def _gives_less(self, attempt: Attempt) -> bool:
         """Whether the backend, which failed, may come to terms with graphs that ask less of it."""
@@ -321,7 +323,7 @@ class FrameCompiler:
         records: Callable[[], bool] = getattr(self.backend, "records_graphs", _records_nothing)
         floats = self.gives_floats and not records()
         scalars = floats and self.gives_scalars and getattr(self.backend, "takes_scalars", True)
-        return self.shapes.begin(view.code, view.locals, floats, scalars, self.arguments_only)
+        return self.family.shapes.begin(view.code, view.locals, floats, scalars, self.arguments_only)
 
     def _begin(self, view: _C.FrameView, *for_attempt: Any) -> Attempt:
         return Attempt(view.globals, view.builtins, *for_attempt)
@@ -542,6 +544,13 @@ def _nothing_here(attempt: Attempt, root: RootTranslator) -> bool:
         isinstance(value, LazyVariable) and _holds_tensors(value.value)
         for value in [*root.arguments, *root.locals.values(), *root.stack]
     )
+
+
+def _is_of_a_model(attempt: Attempt) -> bool:
+    """Whether there is a module or a parameter in it."""
+    trackers = (tracker for _, tracker in attempt.memo.values())
+    parameters = (each for each in attempt.graph.tensors if isinstance(each.value, torch.nn.Parameter))
+    return next(parameters, None) is not None or any(isinstance(each, NNModuleVariable) for each in trackers)
 
 
 def _holds_tensors(value: Any, depth: int = 2) -> bool:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from dynamo_lite import config, counters
+from dynamo_lite import _C, config, counters
 
 
 class Recorder:
@@ -236,3 +236,58 @@ def test_numbers_that_differ_between_them(backend):
     for scale, each in enumerate(compiled, 2):
         assert torch.equal(each(x, x), x * scale + x)
     assert backend.count == 2
+
+
+def compiled_each_time(x, scale, backend):
+    @dl.compile(backend=backend)
+    def inner(y):
+        return y * scale + x
+
+    return inner(x)
+
+
+def test_a_function_that_is_compiled_in_each_call():
+    x = torch.randn(3)
+    for _ in range(5):
+        assert torch.equal(compiled_each_time(x, 2, "eager"), x * 2 + x)
+        gc.collect()
+    assert counters.graphs == 1 and counters.shared == 4
+    for scale in (3, 4, 5):
+        assert torch.equal(compiled_each_time(x, scale, "eager"), x * scale + x)
+    assert counters.graphs == 2
+    dl.reset()
+    compiled_each_time(x, 2, "eager")
+    assert counters.graphs == 3
+
+
+def test_what_outlives_its_compiler_is_limited():
+    x = torch.randn(3)
+    with config.patch(recompile_limit=3):
+        for dtype in (torch.float32, torch.float64, torch.int32, torch.int64, torch.bool, torch.float32, torch.int64):
+            assert torch.equal(compiled_each_time(x.to(dtype), 2, "eager"), x.to(dtype) * 2 + x.to(dtype))
+    assert counters.graphs == 6  # the last, which there was no room for, once more
+
+
+def test_a_backend_of_the_programs_own_is_let_go():
+    x, own = torch.randn(3), Recorder()
+    compiled_each_time(x, 2, own)
+    gone = weakref.ref(own)
+    del own
+    gc.collect()
+    assert gone() is None
+
+
+def used_and_dropped():
+    model = Layer()
+
+    def step(x):
+        return model(x) * 2
+
+    dl.compile(step, backend="eager")(torch.randn(2, 4))
+    return weakref.ref(model), step.__code__
+
+
+def test_no_part_of_a_model_outlives_it():
+    model, code = used_and_dropped()
+    gc.collect()
+    assert model() is None and _C.entries(code) == []
