@@ -368,7 +368,7 @@ bool adopt_entry(const FrameSlots& slots, Owner* owner) {
   const Extra* extra = extra_of(slots.code);
   if (extra == nullptr || owner->family == nullptr || owner->family == Py_None) return false;
   std::vector<Ref> candidates;  // a check may run the garbage collector, and that anything
-  std::unordered_set<PyObject*> codes;  // borrowed: what is adopted already is its elder's over again
+  std::unordered_set<PyObject*> codes;  // borrowed: an adopted entry has its elder's, and is that over again
   for (const OwnerSlot& slot : extra->slots) {
     if (slot.owner == owner || slot.owner->family != owner->family) continue;
     for (const Ref& entry : slot.entries) {
