@@ -275,6 +275,24 @@ def test_views_that_torch_refuses_to_speak_of():
     check(fn, tensor(4), graphs=None)
 
 
+def test_such_a_view_is_given():
+    y = tensor(4, grad=True).clone()
+    with torch.no_grad():
+        view = y[:2]
+        view.mul_(3)
+
+    def fn(x, view):
+        y = x + 1
+        try:
+            return y, view * 2
+        except RuntimeError as error:
+            return y, str(error)
+
+    compiled = dl.compile(fn, backend="eager")
+    for one, other in zip(fn(tensor(2), view), compiled(tensor(2), view), strict=True):
+        assert one == other if isinstance(one, str) else torch.equal(one, other)
+
+
 # -- a list extended by itself ----------------------------------------------------------------------------------------
 
 

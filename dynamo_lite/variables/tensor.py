@@ -645,8 +645,11 @@ def wrap_plain(attempt: Any, value: torch.Tensor, source: Source, cls: type | No
         return attempt.opaque(value, source, "a tensor that is not dense")
     if torch._C._functorch.is_functorch_wrapped_tensor(value):
         return attempt.opaque(value, source, "a tensor of a torch.func transform")
-    if value.is_leaf and value.grad is not None and value.grad.shape != value.shape:  # its data was replaced
-        return attempt.opaque(value, source, "a tensor whose gradient has another shape")
+    try:
+        if value.is_leaf and value.grad is not None and value.grad.shape != value.shape:  # its data was replaced
+            return attempt.opaque(value, source, "a tensor whose gradient has another shape")
+    except RuntimeError:
+        return attempt.opaque(value, source, "a view of which torch doesn't say whose gradient it has")
     try:
         free = attempt.shapes.free(source, value) if cls is None else None
         given = attempt.graph.input(source, value, None if cls is None else plain_tensor, free)
