@@ -40,7 +40,7 @@ from .family import Family
 from .guards import Assumed
 from .interrupts import let_through, no_collection
 from .ran_ahead import RaisedAhead, RanAhead
-from .reasons import BreakReason, DroppedGenerator, FrameLeftAlone, OperatorFailed, UncaughtException
+from .reasons import BreakReason, DroppedGenerator, FrameLeftAlone, OperatorFailed, SharedMemory, UncaughtException
 from .rerun import as_expected, keeping_filters, putting_back, where_graph_raises
 from .shapes import Translated
 from .translator.attempt import Attempt
@@ -289,9 +289,8 @@ class FrameCompiler:
                     assumed += settlings.to_fill(attempt.guards)
                     if isinstance(error.reason, OperatorFailed) and error.reason.over_operands:
                         assumed += attempt.guards.of_tensors()
-                    elif skip.is_module_call(view.code.co_filename) and not _is_in_forward(error.user_stack):
-                        why = "its hooks and its forward are compiled each by itself"
-                        raise SkipFrame(why, loses=len(error.user_stack) == 1) from None
+                    else:
+                        _leave_module_call(view.code, error.user_stack)
                     break_at = self._earlier(break_at, _path_to_break(root, error))
                 except ObservedException as observed:
                     broken = GraphBreak(UncaughtException(observed.error.describe()), (root.place(),))
@@ -304,6 +303,8 @@ class FrameCompiler:
                         raise Unsupported(error.reason, broken.user_stack) from None
                     callee = len(break_at) > 1  # it may be something that only the callee has
                     break_at = break_at[:1] if callee else self._earlier(break_at, (_step_that_made(attempt, error),))
+                except WritesShared as error:
+                    broken, break_at = self._before_sharing(break_at, error.step, root)
                 finally:
                     root.close()
                     if found is None:
@@ -311,7 +312,7 @@ class FrameCompiler:
                 if found is not None:
                     attempt.guards.adopt(assumed)
                     settlings.keep()
-                    return Translation(attempt, *found, state, broken, shapes)
+                    return Translation(attempt, *found, state, _placed(broken, root), shapes)
         except SkipFrame as skipped:
             skipped.cause = broken
             raise
@@ -333,6 +334,11 @@ class FrameCompiler:
             raise SkipFrame("what its break needs can't be made")
         return now
 
+    def _before_sharing(self, before: tuple[int, ...], step: int, root: RootTranslator) -> tuple[GraphBreak, Any]:
+        if self.fullgraph or not step or before and (step,) >= before:
+            raise SkipFrame("it writes into tensors that share memory") from None
+        return GraphBreak(SharedMemory(), (root.place(),)), (step,)
+
     def _raising_step(self, attempt: Attempt, root: RootTranslator, observed: ObservedException) -> int:
         """Where CPython is to raise what leaves the frame: the last place; the first, if the trace made it."""
         if attempt.told_compiling and not self.fullgraph:
@@ -353,8 +359,9 @@ class FrameCompiler:
         takes_all = self.takes_all or self.fullgraph and not broke  # what it calls would be asked for a graph each
         if not attempt.graph.operators and not takes_all and _nothing_here(attempt, root):
             raise SkipFrame("there is nothing in it for a graph", loses=False)
-        if attempt.graph.writes_shared_memory():
-            raise SkipFrame("it writes into tensors that share memory")
+        shared_from = attempt.graph.writes_shared_memory()
+        if shared_from is not None:
+            raise WritesShared(shared_from)
         guard_aliases(attempt)
         _order_inputs(attempt)
         cg = PyCodegen(attempt, root.code)
@@ -440,6 +447,11 @@ def _records_nothing() -> bool:
     return False
 
 
+def _leave_module_call(code: types.CodeType, user_stack: tuple[FrameSummary, ...]) -> None:
+    if skip.is_module_call(code.co_filename) and not _is_in_forward(user_stack):
+        raise SkipFrame("its hooks and its forward are compiled each by itself", loses=len(user_stack) == 1) from None
+
+
 def _is_in_forward(user_stack: tuple[FrameSummary, ...]) -> bool:
     """Of a place under ``Module.__call__``: whether the innermost runs ``forward`` there, and not a hook."""
     inner_first = itertools.takewhile(lambda frame: not skip.is_module_call(frame.filename), reversed(user_stack))
@@ -453,6 +465,20 @@ class Dropped(Exception):
     def __init__(self, tracker: VariableTracker) -> None:
         self.tracker = tracker
         self.reason: BreakReason = DroppedGenerator(tracker.describe())
+
+
+class WritesShared(Exception):
+    """From this step of the root's on, the graph writes into memory that two of its inputs have."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+
+def _placed(broken: GraphBreak | None, root: RootTranslator) -> GraphBreak | None:
+    """What is known of sharing only at the end of an attempt is known to be here in the next."""
+    if broken is None or not isinstance(broken.reason, SharedMemory):
+        return broken
+    return GraphBreak(broken.reason, (root.place(),))
 
 
 def _path_to_break(root: RootTranslator, error: Unsupported) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ import logging
 import operator
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +75,8 @@ class GraphInput:
     """What that is given."""
     of: GraphInput | None = None
     """The input whose data it gets."""
+    step: int = 0
+    """The root's step at which it came."""
 
     @property
     def captured(self) -> bool:
@@ -241,9 +243,10 @@ class GraphBuilder:
         """Of memory that a tensor made before the graph took over, perhaps of no use -> whether what they are views by
         takes no writes, as compilers see it."""
         self._last_placeholder: torch.fx.Node | None = None
+        self.step = 0  # the root's
         self.operators = 0
         """Nodes that are calls."""
-        self._written: set[Source] = set()
+        self._written: dict[Source, int] = {}  # with the root's step of the first write
         self.alone: set[Source] = set()
         """Places of tensors with which no other is to share memory, though nothing is written into them."""
         self.writes = 0
@@ -400,7 +403,7 @@ class GraphBuilder:
     ) -> GraphInput:
         node = self._placeholder(f"arg{len(self.inputs)}")
         node.meta["example_value"] = fake
-        found = GraphInput(source, value, node, fake, convert, formula)
+        found = GraphInput(source, value, node, fake, convert, formula, step=self.step)
         if found.is_tensor:
             self._layouts[id(fake)] = (fake.shape, fake.stride())
             if found.stays_in_place:
@@ -619,7 +622,8 @@ class GraphBuilder:
             if any(fake.untyped_storage()._cdata in outside for fake in fakes):
                 raise Unsupported(UnsupportedOperation("a write into a tensor from outside", "an operator's function"))
         for fake in fakes:
-            self._written.update(each.source for each in self.inputs_in_storage(fake))
+            for each in self.inputs_in_storage(fake):
+                self._written.setdefault(each.source, self.step)
 
     @property
     def changes_state(self) -> bool:
@@ -637,32 +641,34 @@ class GraphBuilder:
         return bool(self._written)
 
     @property
-    def written(self) -> set[Source]:
+    def written(self) -> Set[Source]:
         """The inputs whose memory was written to."""
-        return self._written
+        return self._written.keys()
 
     def can_put_back(self, fakes: Iterable[torch.Tensor] = ()) -> bool:
         """Whether the inputs that are written to, these among them, can be as they were where the frame is run again
         (`rerun.putting_back`): that takes a copy before each call."""
-        sources = self._written | {each.source for fake in fakes for each in self.inputs_in_storage(fake)}
+        sources = self._written.keys() | {each.source for fake in fakes for each in self.inputs_in_storage(fake)}
         given = [each for each in self.tensors if each.source in sources]
         return all(_is_copied(each) for each in given) and sum(each.value.nbytes for each in given) <= _COPIED_BYTES
 
-    def writes_shared_memory(self) -> bool:
-        """Whether an input that is written to and another input are views of one storage, or may be."""
-        alone = self._written | self.alone
+    def writes_shared_memory(self) -> int | None:
+        """The root's step from which on an input that is written to and another input are views of one piece of memory,
+        or may be; None: there is none. 0: nobody knows."""
+        alone = self._written.keys() | self.alone
         if not alone or len(self.inputs) < 2:
-            return False
+            return None
         if any(each.may_share_memory for each in self.inputs):
-            return True  # what is converted may share anything
+            return 0  # what is converted may share anything
         ranges = [(each, _addresses(each.value)) for each in self.tensors]
-        return any(
-            _overlap(mine, theirs)
+        steps = [
+            max(self._written.get(each.source, each.step), other.step)
             for each, mine in ranges
             if each.source in alone
             for other, theirs in ranges
-            if other is not each
-        )
+            if other is not each and _overlap(mine, theirs)
+        ]
+        return min(steps, default=None)
 
     def drop_unused_inputs(self) -> None:
         """Forget the inputs that no operator takes: of those only facts were asked."""

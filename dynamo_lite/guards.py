@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any, NamedTuple
@@ -98,7 +98,7 @@ class Guards:
         self._captures: dict[Source, int] = {}
         """With their indices."""
         self.answers = AbstractAnswers()
-        self.written: set[Source] = set()
+        self.written: Set[Source] = frozenset()
         """Places of tensors that the graph writes into: no other may share their memory."""
         self._tensors: dict[Source, None] = {}
         self._facts: list[Fact] = []

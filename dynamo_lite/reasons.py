@@ -276,6 +276,15 @@ class UnreconstructableValue(BreakReason):
 
 
 @dataclass(frozen=True)
+class SharedMemory(BreakReason):
+    def what(self) -> str:
+        return "one graph would write into memory that another of its inputs has too"
+
+    def hint(self) -> str:
+        return "give it one of the tensors, and make the views of it inside"
+
+
+@dataclass(frozen=True)
 class DroppedGenerator(BreakReason):
     value: str
 

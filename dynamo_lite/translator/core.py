@@ -400,7 +400,7 @@ class RootTranslator(StoppingTranslator):
         self.attempt.mortals.among(self.arguments)
 
     def step(self, instruction: Any) -> None:
-        self.attempt.root_step = self.steps
+        self.attempt.root_step = self.graph.step = self.steps
         super().step(instruction)
         if self.attempt.mortals.there_are and not self.done:
             self._refuse_death(instruction)

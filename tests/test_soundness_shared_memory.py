@@ -1,0 +1,117 @@
+"""Graphs that would write into memory that another input has: they end before that one comes."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from programs import check, tensor
+
+
+def test_a_view_that_comes_after_the_write():
+    def fn(x, parts):
+        y = x.sin()
+        x.add_(1)
+        z = y * 2
+        w = parts[0] * 3
+        return w + z.sum()
+
+    def calls(x, n):
+        return fn(x, [x[1:]])
+
+    x = tensor(4)
+    check(fn, x, [x[1:]], graphs=2, breaks=1)
+    check(calls, tensor(4), 1)
+
+
+def test_a_view_that_comes_before_the_write():
+    def fn(x, parts):
+        w = parts[0] * 3
+        z = w.sin()
+        x.add_(1)
+        return z, x * 2
+
+    x = tensor(4)
+    check(fn, x, [x[1:]], graphs=(1, 2), breaks=1)
+
+
+def test_all_at_once():
+    def fn(x, view):
+        y = x.add_(view.sum())
+        return y * 2
+
+    x = tensor(4)
+    check(fn, x, x[1:], graphs=None)
+
+
+def test_written_through_the_view():
+    def fn(x, parts):
+        y = x.sin()
+        z = y * 2
+        parts[0].add_(1)
+        return z.cos() + x.sum()
+
+    x = tensor(4)
+    check(fn, x, [x[1:]], graphs=(1, 2))
+
+
+def test_two_pairs():
+    def fn(x, y, parts):
+        x.add_(1)
+        z = parts[0] * 2
+        y.add_(1)
+        return z.sum() + (parts[1] * 2).sum()
+
+    x, y = tensor(4), tensor(4, seed=1)
+    check(fn, x, y, [x[1:], y[1:]], graphs=(2, 3))
+
+
+def test_in_a_loop():
+    def fn(x, parts):
+        total = x.sum()
+        for part in parts:
+            x.mul_(2)
+            total = total + part.sum()
+        return total.sin()
+
+    x = tensor(4)
+    check(fn, x, [x[:1], x[1:3], x[2:]], graphs=None)
+
+
+def test_the_data_of_weights_before_a_module_that_has_them():
+    def fn(net, data, x):
+        y = net(x)
+        with torch.no_grad():
+            for each in data:
+                each.mul_(0.9)
+        z = x.sin()
+        return y + 1, net(z)
+
+    torch.manual_seed(0)
+    net = nn.Linear(3, 3)
+    check(fn, net, [each.detach() for each in net.parameters()], tensor(2, 3), graphs=None, backward=True)
+
+
+def test_another_call_has_other_memory():
+    def fn(x, parts):
+        y = x.sin()
+        x.add_(1)
+        z = y * 2
+        return (parts[0] * 3).sum() + z
+
+    x = tensor(4)
+    check(fn, tensor(4), [tensor(3, seed=1)], others=[(x, [x[1:]]), (tensor(4), [tensor(3, seed=1)])], graphs=1)
+
+
+def test_after_a_handler():
+    def fn(x, parts):
+        try:
+            x.add_(1)
+            y = parts[0] * 2
+            z = y.sin()
+        finally:
+            x.add_(1)
+        return z
+
+    x = tensor(4)
+    check(fn, x, [x[1:]], graphs=None)
