@@ -328,6 +328,7 @@ class GraphBuilder:
         with unset_fake_temporarily():
             given.value = given.value.detach()
         given.fake = given.node.meta["example_value"] = given.fake.detach()
+        self.fake_mode.fake_tensor_converter.set_tensor_memo(given.value, given.fake)  # for who makes a fake of it
         return True
 
     def view_anew(self, filled: torch.fx.Node, of: torch.Tensor) -> tuple[torch.fx.Node, torch.Tensor]:

@@ -191,7 +191,62 @@ def test_several_of_one():
         q.data = other
         return p + q
 
-    check(fn, tensor(3), tensor(3, seed=3), tensor(3, seed=1), graphs=None)
+    check(fn, tensor(3), tensor(3, seed=3), tensor(3, seed=1), graphs=1)
+
+
+def test_parts_of_a_vector():
+    def fn(net, vector, x):
+        nn.utils.vector_to_parameters(vector, net.parameters())
+        return net(x)
+
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+    size = sum(each.numel() for each in net.parameters())
+    recorder = check(fn, net, tensor(size), tensor(2, 3), graphs=1, backward=True)
+    assert recorder.targets()[-1] == "linear"
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    for seed in range(3):
+        vector = tensor(size + 5, seed=seed)[seed : seed + size]
+        y = compiled(net, vector, torch.ones(1, 3))
+        assert torch.equal(nn.utils.parameters_to_vector(net.parameters()), vector)
+        assert [*net.parameters()][1].data_ptr() == vector[12:].data_ptr()
+        assert torch.equal(y, net(torch.ones(1, 3)))
+
+
+def test_transposed():
+    def fn(p, other):
+        p.data = other.t()
+        return p + 1
+
+    check(fn, tensor(2, 3), tensor(3, 2, seed=1), graphs=1)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_parts_of_its_own(backend):
+    def fn(p, q):
+        old = p.data
+        p.data = p.data[1:]
+        q.data = q.data.t()
+        return p * 2 + q.sum(), old.sum()
+
+    results = []
+    for program in (fn, dl.compile(fn, backend=backend, fullgraph=True)):
+        p, q = tensor(6, grad=True), nn.Parameter(tensor(2, 3))
+        for _ in range(3):
+            y, total = program(p, q)
+            y.sum().backward()
+            results.append((y.detach(), total, p.detach().clone(), p.grad, q.detach().clone(), q.grad))
+            p.grad = q.grad = y = None  # autograd's node for a leaf knows its shape, and lives as long as the result
+    for one, other in zip(results[:3], results[3:], strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_expanded():
+    def fn(p, other):
+        p.data = other.expand(2, 3)
+        return p + 1
+
+    check(fn, tensor(2, 3), tensor(3, seed=1), graphs=None)
 
 
 def test_handed_out():

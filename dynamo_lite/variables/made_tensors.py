@@ -41,7 +41,7 @@ def replaces_data(tx: Any, tensor: TensorVariable, data: TensorVariable, cls: ty
     """``tensor.data = data``, for a leaf, which is of that class from now on. False where that can't be traced."""
     sharing = all_sharing(tx, data.fake)
     before = next((each for each in tx.graph.tensors if each.node is tensor.node), None)
-    owner = _owner(tx, data, also_of_before=True)
+    owner = _owner_of_data(tx, data)
     if (owner is None and not _may_be_taken(tx, data, sharing)) or not _fits(tensor.fake, data.fake):
         return False
     if before is None or before.convert is not None or (before.make and not before.is_fresh and before.of is None):
@@ -50,7 +50,7 @@ def replaces_data(tx: Any, tensor: TensorVariable, data: TensorVariable, cls: ty
         return False
     requires_grad = tensor.fake.requires_grad
     if owner is not None:
-        _take_data(tx, tensor, before, owner, cls)
+        _take_data(tx, tensor, before, owner, _place_in(owner, data), cls)
         return True
     if tensor.source is None:
         given = tx.graph.made_before(functools.partial(_EMPTY[cls], *_kind(data.fake), requires_grad))
@@ -67,12 +67,14 @@ def replaces_data(tx: Any, tensor: TensorVariable, data: TensorVariable, cls: ty
     return True
 
 
-def _take_data(tx: Any, tensor: TensorVariable, before: GraphInput, owner: GraphInput, cls: type) -> None:
-    """A found tensor has the data of an input from here on: it is given them before the graph."""
+def _take_data(
+    tx: Any, tensor: TensorVariable, before: GraphInput, owner: GraphInput, place: tuple[Any, ...] | None, cls: type
+) -> None:
+    """A found tensor has the data of an input, or a part of them, from here on: it is given them before the graph."""
     assert tensor.source is not None
     with unset_fake_temporarily():
-        value = _OF[cls](tensor.fake.requires_grad, owner.value)
-    make = functools.partial(higher_order.with_data_of, cls)
+        value = _OF[cls](tensor.fake.requires_grad, higher_order.part_of(place, owner.value))
+    make = functools.partial(higher_order.with_data_of, cls, place)
     given = tx.graph.share_data(owner, make, value, tensor.source, tensor)
     tx.attempt.made_at.setdefault(tensor, tx.attempt.root_step)
     tx.graph.replaced.setdefault(tensor.source, (before.node, tensor.cls))
@@ -99,21 +101,39 @@ _OF: dict[type, Callable[..., torch.Tensor]] = {
 }
 
 
-def _owner(tx: Any, data: TensorVariable, also_of_before: bool = False) -> GraphInput | None:
-    """The input from outside of which a tensor is all, if nothing was written to it. ``also_of_before``: or the data
-    that one had."""
-    owners = tx.graph.inputs_in_storage(data.fake)
+def _owner(tx: Any, data: TensorVariable) -> GraphInput | None:
+    """The input from outside of which a tensor is all, if nothing was written to it."""
+    owner = _owner_of(tx, data, tx.graph.inputs_in_storage(data.fake))
+    if owner is None or owner.make is not None or _place_in(owner, data) is not None:
+        return None
+    return owner
+
+
+def _owner_of_data(tx: Any, data: TensorVariable) -> GraphInput | None:
+    """The same of which it is a part, which may be the data that a tensor had before; others may have them too."""
+    owner = _owner_of(tx, data, [each for each in tx.graph.inputs_in_storage(data.fake) if each.of is None])
+    if owner is None or not (owner.make is None or owner.is_of_before):
+        return None
+    return owner if torch._debug_has_internal_overlap(data.fake) == DENSE else None
+
+
+def _owner_of(tx: Any, data: TensorVariable, owners: list[GraphInput]) -> GraphInput | None:
     if tx.graph.bodies or data.asks or len(owners) != 1 or data.fake.is_inference():
         return None
     (owner,) = owners
-    made = owner.make is not None and not (also_of_before and owner.is_of_before)
-    plain = owner.convert is owner.formula is None and not made and owner.source not in tx.graph.written
     fakes = owner.fake, data.fake
-    places = [(each.size(), each.stride(), each.storage_offset(), each.dtype) for each in fakes]
-    if not plain or places[0] != places[1] or any(each.is_conj() or each.is_neg() for each in fakes):
+    plain = owner.convert is owner.formula is None and owner.source not in tx.graph.written
+    if not plain or fakes[0].dtype is not fakes[1].dtype or any(each.is_conj() or each.is_neg() for each in fakes):
         return None
     _kind(data.fake)  # of which no size is a symbol any more
     return owner
+
+
+def _place_in(owner: GraphInput, data: TensorVariable) -> tuple[Any, ...] | None:
+    """Sizes, strides and offset of a part of an input; None where it is the whole."""
+    fakes = owner.fake, data.fake
+    one, other = ((each.size(), each.stride(), each.storage_offset()) for each in fakes)
+    return None if one == other else (*_kind(data.fake)[:2], int(fakes[1].storage_offset() - fakes[0].storage_offset()))
 
 
 def _kind(fake: torch.Tensor) -> tuple[Any, ...]:
