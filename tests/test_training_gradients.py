@@ -119,7 +119,7 @@ def test_two_inputs_share_memory_and_one_is_written():
         y.sum().backward()
         return y.detach(), x.detach(), w.grad
 
-    check_training(body, graphs=0, breaks=1)
+    check_training(body, graphs=1, breaks=1)
 
 
 def test_one_tensor_is_two_inputs():
