@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import types
 
 import pytest
@@ -255,9 +256,185 @@ def keys():
     return fn, changes
 
 
+class Kept:
+    def __init__(self):
+        self.log = []
+
+    def __set__(self, instance, value):
+        self.log.append("set")
+
+    def __delete__(self, instance):
+        self.log.append("deleted")
+
+
+def writes_of_attributes():
+    class Plain:
+        pass
+
+    class Thing:
+        w = Plain()
+
+    thing = Thing()
+    kept = Kept()
+
+    def fn(x):
+        thing.v = thing.w = 5
+        before = sorted(vars(thing))
+        del thing.v, thing.w
+        return x + 1, before, sorted(vars(thing)), list(kept.log)
+
+    changes = [
+        lambda: setattr(Thing, "v", kept),
+        lambda: setattr(Plain, "__set__", lambda self, instance, value: kept.log.append("w")),
+        lambda: setattr(Plain, "__delete__", lambda self, instance: kept.log.append("without w")),
+        lambda: delattr(Thing, "v"),
+        lambda: setattr(Thing, "w", 3),
+    ]
+    return fn, changes
+
+
+def deletions_alone():
+    class Plain:
+        pass
+
+    class Thing:
+        w = Plain()
+
+    thing = Thing()
+    kept = Kept()
+
+    def fn(x):
+        del thing.v, thing.w
+        return x + 1, sorted(vars(thing)), list(kept.log)
+
+    def again():
+        vars(thing).update(v=1, w=2)
+
+    def changed(*change):
+        def act():
+            again()
+            setattr(*change)
+
+        return act
+
+    again()
+    fn_of_first, first = fn, [True]
+
+    def fn(x):
+        if first:
+            first.clear()
+            again()
+        return fn_of_first(x)
+
+    changes = [
+        again,
+        changed(Thing, "v", kept),
+        changed(Plain, "__delete__", lambda self, instance: kept.log.append("w")),
+        again,
+    ]
+    return fn, changes
+
+
+def iterators_that_begin_again():
+    class Thrice:
+        count = 0
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            self.count += 1
+            if self.count > 3:
+                self.count = 0
+                raise StopIteration
+            return self.count
+
+    class Items:
+        def __getitem__(self, at):
+            self.asked = self.asked + 1
+            return [1, 2][at]
+
+        asked = 0
+
+    thrice, items = Thrice(), Items()
+
+    def fn(x):
+        iterator = iter(items)
+        return x * sum(thrice), sum(thrice, 0.5), list(thrice), list(iterator), list(iterator), items.asked
+
+    return fn, []
+
+
+def mappings():
+    class Names(dict):
+        pass
+
+    names = Names(a=1)
+
+    def fn(x):
+        found = []
+        for call in (lambda: dict(names), lambda: {**names}, lambda: (lambda **k: k)(**names), lambda: names | {}):
+            try:
+                found.append(call())
+            except (KeyError, TypeError) as error:
+                found.append((type(error).__name__, str(error)))
+        return x + 1, found
+
+    changes = [
+        lambda: setattr(Names, "keys", lambda self: ["zz"]),
+        lambda: setattr(Names, "__iter__", lambda self: iter(["yy"])),
+        lambda: setattr(Names, "__getitem__", lambda self, key: 99),
+    ]
+    return fn, changes
+
+
+def numbers_of_a_class():
+    class Number(int):
+        pass
+
+    class Real(float):
+        pass
+
+    number, real = Number(2), Real(2.5)
+
+    def fn(x):
+        rounded = [call(each) for each in (number, real) for call in (round, math.floor, math.ceil, math.trunc)]
+        return x + 1, rounded, int(number), float(number), int(real), float(real), math.sqrt(number), round(real, 1)
+
+    changes = [
+        lambda: setattr(Number, "__float__", lambda self: 7.5),
+        lambda: setattr(Real, "__int__", lambda self: 5),
+        lambda: setattr(Real, "__float__", lambda self: 8.5),
+        lambda: setattr(Real, "__floor__", lambda self: 9),
+        lambda: setattr(Number, "__round__", lambda self, digits=None: 3),
+        lambda: setattr(Real, "__trunc__", staticmethod(lambda: 4)),
+    ]
+    return fn, changes
+
+
+def properties_without_a_part():
+    class Thing:
+        v = property(None, None)
+        w = property(lambda self: 3)
+
+    thing = Thing()
+
+    def fn(x):
+        said = []
+        for call in (lambda: thing.v, lambda: setattr(thing, "w", 3), lambda: thing.u, lambda: delattr(thing, "w")):
+            try:
+                said.append(call())
+            except AttributeError as error:
+                said.append(str(error))
+        return x + 1, said
+
+    return fn, [lambda: setattr(Thing, "u", property()), lambda: setattr(Thing, "w", property(lambda self: 4))]
+
+
 PROGRAMS = (
     *(instances, instances_of_another_class, errors, operators, attribute_access, properties_that_raise, numbers),
-    *(truth_and_length, questions_to_a_metaclass, keys),
+    *(truth_and_length, questions_to_a_metaclass, keys, iterators_that_begin_again, mappings, numbers_of_a_class),
+    *(properties_without_a_part, writes_of_attributes, deletions_alone),
 )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import collections.abc
 from typing import Any
 
-from ..variables.base import VariableTracker
+from ..reasons import UnsupportedOperation
+from ..variables.base import ObservedException, VariableTracker, unsupported
 from ..variables.constant import ConstantVariable
 from ..variables.keys import key_of
 from ..variables.mapping import DictVariable
@@ -99,7 +100,12 @@ def dict_update(tx: Any, instruction: Any) -> None:
 def dict_merge(tx: Any, instruction: Any) -> None:
     other = tx.pop()
     target = tx.stack[-instruction.arg].realize()
-    mapping = tx.as_dict(other)
+    try:
+        mapping = tx.as_dict(other)
+    except ObservedException as observed:
+        if issubclass(observed.error.python_type(), KeyError):  # which CPython takes for a key that is there twice
+            unsupported(UnsupportedOperation("**", f"{other.describe()}, which raises a KeyError"))
+        raise
     if mapping is None:
         what = f"argument after ** must be a mapping, not {other.python_type().__name__}"
         tx.raise_error(TypeError, f"{name_of_called(tx, tx.stack[-instruction.arg - 2])} {what}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from ..reasons import UnsupportedAttribute, UnsupportedOperation
 from .base import (
@@ -276,8 +276,16 @@ def _bind_property(tx: Any, raw: property, name: str, obj: Any, cls: type, owner
     if obj is None:
         return class_attribute(tx, owner, name, raw)
     if raw.fget is None:
-        tx.raise_error(AttributeError, f"property {name!r} of {cls.__name__!r} object has no getter")
+        _refuse_property(tx, raw, name, cls, "getter", property.__get__)
     return tx.call(_inner(tx, raw, name, owner, "fget"), [obj], {})
+
+
+def _refuse_property(tx: Any, raw: property, name: str, cls: type, what: str, act: Any, *args: Any) -> NoReturn:
+    """It knows the name that it was given by a class statement."""
+    if made_attribute(tx, cls, name) is None:
+        _guard_class_has(tx, cls, name, raw)
+        tx.fold(act, (raw, type(cls.__name__, (), {"__qualname__": cls.__qualname__})(), *args))
+    tx.raise_error(AttributeError, f"property {name!r} of {cls.__qualname__!r} object has no {what}")
 
 
 @binds(types.MemberDescriptorType)
@@ -349,7 +357,7 @@ def object_setattr(tx: Any, obj: Any, name: str, value: VariableTracker) -> None
     if raw is not MISSING and is_data_descriptor(raw):
         if class_lookup(type(raw), "__set__") is _SET_PROPERTY:
             if raw.fset is None:
-                tx.raise_error(AttributeError, f"property {name!r} of {cls.__name__!r} object has no setter")
+                _refuse_property(tx, raw, name, cls, "setter", property.__set__, None)
             tx.call(_inner(tx, raw, name, cls, "fset"), [obj, value], {})
             return
         if issubclass(type(raw), types.MemberDescriptorType):

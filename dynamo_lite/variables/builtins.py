@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -76,7 +77,9 @@ def _sum(tx: Any, iterable: VariableTracker, start: VariableTracker | None = Non
             item = iterator.next(tx)
             (numbers if _may_be_known(item) else rest).append(item)
     except Exhausted:
-        pass
+        left: Iterable[VariableTracker] = ()  # an object may have items again after it said that there are no more
+    else:
+        left = drained(tx, iterator)
     if all(issubclass(each.python_type(), int) for each in (total, *numbers)):
         rest = [*numbers, *rest]
     elif isinstance(total, ConstantVariable):
@@ -85,7 +88,7 @@ def _sum(tx: Any, iterable: VariableTracker, start: VariableTracker | None = Non
         total = tx.make(tx.fold(sum, (known, total.value))) if found is None else found
     for item in rest:
         total = tx.binary("+", total, item).realize()
-    for item in drained(tx, iterator):
+    for item in left:
         total = tx.binary("+", total, item).realize()
     return total
 

@@ -589,17 +589,20 @@ class GetItemIterator(IteratorVariable):
 
     def __init__(self, of: VariableTracker) -> None:
         self.source = None
-        self.of = of
+        self.of: VariableTracker | None = of
         self.at = 0
 
     def python_type(self) -> type:
         return type(iter(type("Sequence", (), {"__getitem__": lambda self, at: None})()))
 
     def next(self, tx: Any) -> VariableTracker:
+        if self.of is None:
+            raise Exhausted
         try:
             item = self.of.getitem(tx, ConstantVariable(self.at))
         except ObservedException as observed:
             if issubclass(observed.error.python_type(), (IndexError, StopIteration)):
+                self.of = None
                 raise Exhausted from None
             raise
         self.at += 1

@@ -512,6 +512,8 @@ class UserObjectVariable(VariableTracker):
             pair = (theirs, self.payload) if reflected else (self.payload, theirs)
             return tx.binary(symbol, *pair)
         if found is None and self.payload is not None:
+            if symbol == "|" and isinstance(self.payload, DictVariable) and is_written(tx.lookup(self.cls, "__iter__")):
+                unsupported(UnsupportedOperation("`|`", f"{self.describe()}, whose __iter__ decides what is copied"))
             return self.payload.binary(tx, symbol, other, reflected)
         return unless_refused(found)
 

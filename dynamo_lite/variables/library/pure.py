@@ -13,6 +13,7 @@ from typing import Any
 
 from ...reasons import UnsupportedOperation
 from .. import polyfills
+from ..attributes import MISSING
 from ..base import Args, Kwargs, VariableTracker, unsupported
 from ..constant import ConstantVariable, unless_refused
 from ..registry import models, models_raw
@@ -52,7 +53,8 @@ def _pure(value: Any) -> None:
         if method is not None:
             return tx.call(method, args[1:], kwargs)
         if len(args) == 1 and not kwargs and value not in _OVER_ITEMS:
-            return args[0].converted(tx, value, methods)
+            in_c = own is not None and tx.lookup(args[0].python_type(), own) is not MISSING
+            return args[0].converted(tx, value, () if in_c else methods)
         found = None if kwargs else call_on_numbers(tx, value, args)
         if found is not None:
             return found
