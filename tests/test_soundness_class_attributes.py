@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 import functools
+import json
 import math
 import types
 
@@ -431,10 +433,83 @@ def properties_without_a_part():
     return fn, [lambda: setattr(Thing, "u", property()), lambda: setattr(Thing, "w", property(lambda self: 4))]
 
 
+def class_methods_of_other_objects():
+    class Thing:
+        @classmethod
+        @property
+        def v(cls):
+            return cls.k
+
+        k = 2
+
+    changes = [
+        lambda: setattr(Thing, "k", 3),
+        *(
+            lambda value=value: setattr(Thing, "v", value)
+            for value in (
+                classmethod(property(lambda cls: 9)),
+                classmethod(CountsArguments(4)),
+                classmethod(functools.lru_cache(lambda cls: 7)),
+                classmethod(functools.partial(lambda cls: 6)),
+                classmethod(staticmethod(lambda *args: 6)),
+                classmethod(classmethod(lambda *args: len(args))),
+                staticmethod(property(lambda *args: len(args))),
+            )
+        ),
+    ]
+
+    def fn(x):
+        of_class, of_instance = Thing.v, Thing().v
+        if isinstance(of_class, property):
+            return x + 1, of_class is of_instance
+        called = [each() if callable(each) else each for each in (of_class, of_instance)]
+        return x * called[0], called[1]
+
+    return fn, changes
+
+
+def members_that_are_missing():
+    class Known(enum.Enum):
+        FIRST = 1
+
+        @classmethod
+        def _missing_(cls, value):
+            log.append(value)
+            return cls.FIRST if value < 10 else None
+
+    log, number = [], [5]
+
+    def fn(x):
+        try:
+            return x * Known(number[0]).value, list(log)
+        except (TypeError, ValueError) as error:
+            return x, str(error), list(log), type(error.__context__)
+
+    changes = [
+        lambda: setattr(Known, "_missing_", classmethod(lambda cls, value: log.append(-value) or cls.FIRST)),
+        lambda: number.__setitem__(0, 1),
+        lambda: number.__setitem__(0, 50),
+        lambda: setattr(Known, "_missing_", classmethod(lambda cls, value: None)),
+        lambda: setattr(Known, "_missing_", classmethod(lambda cls, value: 4)),
+        lambda: delattr(Known, "_missing_"),
+    ]
+    return fn, changes
+
+
+def encoders():
+    class Encoder(json.JSONEncoder):
+        def default(self, value):
+            return "told"
+
+    change = lambda: setattr(Encoder, "default", lambda self, value: "told otherwise")  # noqa: E731
+    return (lambda x: (x + 1, json.dumps({"k": object}, cls=Encoder), json.dumps([1]))), [change]
+
+
 PROGRAMS = (
     *(instances, instances_of_another_class, errors, operators, attribute_access, properties_that_raise, numbers),
     *(truth_and_length, questions_to_a_metaclass, keys, iterators_that_begin_again, mappings, numbers_of_a_class),
-    *(properties_without_a_part, writes_of_attributes, deletions_alone),
+    *(properties_without_a_part, writes_of_attributes, deletions_alone, class_methods_of_other_objects),
+    *(members_that_are_missing, encoders),
 )
 
 

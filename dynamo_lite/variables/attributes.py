@@ -244,7 +244,14 @@ def _bind_function(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: typ
 
 @binds(classmethod)
 def _bind_classmethod(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
-    return MethodVariable(_inner(tx, raw, name, owner, "__func__"), tx.make(cls))
+    function = _inner(tx, raw, name, owner, "__func__")
+    kind = function.python_type()
+    if kind is property and function.source is not None:  # whose own __get__ is asked
+        getter = LazyVariable(tx.attempt, raw.__func__.fget, function.source.child("c_attr", "fget"))
+        return tx.call(getter, [tx.make(cls)], {}).realize()
+    if class_lookup(kind, "__get__") is not MISSING and class_lookup(kind, "__call__") is MISSING:
+        unsupported(UnsupportedAttribute(f"class {cls.__name__}", name, f"a {kind.__name__} in a classmethod"))
+    return MethodVariable(function, tx.make(cls))
 
 
 def bind_classmethod(tx: Any, raw: Any, name: str, receiver: VariableTracker, owner: type) -> VariableTracker:

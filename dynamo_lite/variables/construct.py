@@ -46,11 +46,28 @@ def construct(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> Variab
 def _construct_by_metaclass(tx: Any, cls: ClassVariable, call: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     if issubclass(cls.value, enum.Enum):
         if len(args) == 1 and not kwargs and (args[0].is_constant() or isinstance(args[0], SymbolicNumber)):
-            return tx.make(tx.fold(cls.value, [arg.as_constant() for arg in args]))
+            return _member(tx, cls, args[0].as_constant())
         unsupported(UnknownCall(f"{cls.describe()}()", "its metaclass makes it"))
     if isinstance(call, (types.FunctionType, staticmethod, classmethod, type)):
         return tx.call(bind(tx, call, "__call__", cls, type(cls.value)), args, kwargs)
     unsupported(UnknownCall(f"{cls.describe()}()", "its metaclass makes it"))
+
+
+def _member(tx: Any, cls: ClassVariable, value: Any) -> VariableTracker:
+    """The member of an enumeration that has a value, or that its ``_missing_`` finds."""
+    missing = tx.lookup(cls.value, "_missing_")
+    known = any(each is missing for each in _MISSING_OF_ENUM)
+    if known or any(each.value == value for each in cls.value.__members__.values()):
+        return tx.make(tx.fold(cls.value, [value]))
+    found = tx.call(cls.getattr(tx, "_missing_"), [tx.make(value)], {}).realize()
+    if tx.is_none(found):
+        tx.raise_error(ValueError, f"{value!r} is not a valid {cls.value.__qualname__}")
+    if not derives(found.python_type(), cls.value):
+        unsupported(UnknownCall(f"{cls.describe()}()", "its _missing_ returns no member"))
+    return found
+
+
+_MISSING_OF_ENUM = tuple(each.__dict__["_missing_"] for each in (enum.Enum, enum.Flag))
 
 
 def construct_plain(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:

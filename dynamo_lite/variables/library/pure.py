@@ -15,6 +15,7 @@ from ...reasons import UnsupportedOperation
 from .. import polyfills
 from ..attributes import MISSING
 from ..base import Args, Kwargs, VariableTracker, unsupported
+from ..classes import ClassVariable
 from ..constant import ConstantVariable, unless_refused
 from ..registry import models, models_raw
 from ..sequence import TupleVariable
@@ -122,7 +123,8 @@ def _of_plain(function: Any) -> None:
     """A function in Python that would call an object's methods: for constants and containers of such."""
 
     def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if not all(map(tx.is_plain, [*args, *kwargs.values()])):
+        given = [*args, *kwargs.values()]
+        if not all(map(tx.is_plain, given)) or any(isinstance(each.realize(), ClassVariable) for each in given):
             name = f"{function.__module__}.{function.__name__}()"
             unsupported(UnsupportedOperation(name, "values that are not known"))
         named = {name: tx.python_value(value) for name, value in kwargs.items()}
