@@ -505,11 +505,115 @@ def encoders():
     return (lambda x: (x + 1, json.dumps({"k": object}, cls=Encoder), json.dumps([1]))), [change]
 
 
+def outcomes_of(*calls):
+    found = []
+    for call in calls:
+        try:
+            found.append(call())
+        except (AttributeError, TypeError) as error:
+            found.append(str(error).rpartition(".")[2])
+    return found
+
+
+def members():
+    class Color(enum.Enum):
+        RED = 1
+        BLUE = 2
+
+    log, red, blue = [], Color.RED, Color.BLUE
+
+    def fn(x):
+        found = outcomes_of(
+            *(lambda: bool(red), lambda: str(red), lambda: {red: 1} == {blue: 1}, lambda: red == 3, lambda: red != 3),
+            *(lambda: red < blue, lambda: len(red), lambda: 3 in red, lambda: red(), lambda: list(red)),
+            *(lambda: [1, 2, 3, 4][red], lambda: red.absent, lambda: red + 1, lambda: f"{red}", lambda: "%s" % red),
+            *(lambda: repr(red), lambda: red in (blue,), lambda: red is blue, lambda: 1 if red else 2),
+        )
+        seen = list(log)
+        log.clear()
+        return x + 1, found, seen
+
+    def writes(name, method):
+        return lambda: setattr(Color, name, lambda *args: log.append(name) or method(*args))
+
+    changes = [
+        writes("__bool__", lambda self: False),
+        writes("__str__", lambda self: "told"),
+        writes("__hash__", lambda self: 3),
+        writes("__eq__", lambda self, other: True),
+        writes("__lt__", lambda self, other: True),
+    ]
+    more = [
+        writes("__len__", lambda self: 0),
+        writes("__contains__", lambda self, item: True),
+        writes("__call__", lambda self: 7),
+        writes("__iter__", lambda self: iter([1])),
+        writes("__index__", lambda self: 2),
+    ]
+    return fn, [*changes, *more]
+
+
+def members_that_are_numbers():
+    class Number(enum.IntEnum):
+        ONE = 1
+        TWO = 2
+
+    one, two = Number.ONE, Number.TWO
+
+    def fn(x):
+        found = outcomes_of(
+            *(lambda: bool(two), lambda: two + 1, lambda: 1 + two, lambda: [5, 6, 7][two], lambda: two == 7),
+            *(lambda: int(two), lambda: two * 2, lambda: two < 3, lambda: -two, lambda: max(one, two) is two),
+            *(lambda: sum([one, two]), lambda: two // 1, lambda: {1: 2}.get(one), lambda: math.sqrt(two)),
+        )
+        return x * two.value, found
+
+    changes = [
+        lambda: setattr(Number, "__bool__", lambda self: False),
+        lambda: setattr(Number, "__add__", lambda self, other: 50),
+        lambda: setattr(Number, "__index__", lambda self: 0),
+        lambda: setattr(Number, "__eq__", lambda self, other: True),
+        lambda: setattr(Number, "__int__", lambda self: 9),
+    ]
+    return fn, changes
+
+
+def members_of_two():
+    class Plain(enum.Enum):
+        A = 1
+
+    class Other(enum.Enum):
+        A = 1
+
+    class One(enum.IntEnum):
+        A = 1
+
+    class Two(enum.IntEnum):
+        A = 2
+
+    def fn(x):
+        found = outcomes_of(
+            *(lambda: Plain.A == Other.A, lambda: Plain.A != Other.A, lambda: Other.A != Plain.A),
+            *(lambda: Plain.A + Other.A, lambda: One.A + Two.A, lambda: One.A < Two.A, lambda: 1 < Two.A),
+            *(lambda: 1 + Two.A, lambda: Plain.A < Other.A, lambda: One.A == 1, lambda: Two.A != 2),
+        )
+        return x + 1, found
+
+    changes = [
+        lambda: setattr(Other, "__eq__", lambda self, other: True),
+        lambda: setattr(Other, "__radd__", lambda self, other: 5),
+        lambda: setattr(Two, "__radd__", lambda self, other: 55),
+        lambda: setattr(Two, "__gt__", lambda self, other: "greater"),
+        lambda: setattr(Plain, "__ne__", lambda self, other: "unlike"),
+    ]
+    return fn, changes
+
+
 PROGRAMS = (
     *(instances, instances_of_another_class, errors, operators, attribute_access, properties_that_raise, numbers),
     *(truth_and_length, questions_to_a_metaclass, keys, iterators_that_begin_again, mappings, numbers_of_a_class),
     *(properties_without_a_part, writes_of_attributes, deletions_alone, class_methods_of_other_objects),
-    *(members_that_are_missing, encoders),
+    *(members_that_are_missing, encoders, members, members_that_are_numbers, members_of_two),
 )
 
 

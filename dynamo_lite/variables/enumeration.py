@@ -6,11 +6,11 @@ import enum
 from typing import Any
 
 from ..source import Source
-from .attributes import class_lookup
+from .attributes import MISSING, class_lookup
 from .base import Args, Kwargs, LazyVariable, VariableTracker, wraps_if
 from .lookup import is_written
 from .object_methods import OBJECT_METHODS
-from .symbols import BINARY, COMPARE, method_of
+from .symbols import method_of
 from .text import has_own_text
 from .user_object import PLAIN, UserObjectVariable, payload_base
 
@@ -25,11 +25,18 @@ class EnumVariable(UserObjectVariable):
         return self.value
 
     def as_fx(self) -> tuple[Any, Any]:
-        base = payload_base(self.cls)
-        value = self.value if base not in PLAIN else PLAIN[base](self.value)
+        value = self.value if self.plain() is None else self.plain()
         return value, value
 
+    def plain(self) -> Any:
+        base = payload_base(self.cls)
+        return PLAIN[base](self.value) if base in PLAIN else None
+
     def key(self) -> Any:
+        standard = (object, enum.Enum, payload_base(self.cls))
+        for name in ("__hash__", "__eq__"):
+            if not any(class_lookup(self.cls, name) is getattr(each, name, None) for each in standard):
+                return super().key()
         return self.value
 
     def python_value(self, tx: Any) -> Any:
@@ -54,18 +61,28 @@ class EnumVariable(UserObjectVariable):
         return super().getattr(tx, name)
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if other.is_constant() and not is_written(tx.lookup(self.cls, method_of(symbol))):
-            return tx.make(tx.fold(COMPARE[symbol], (self.value, other.as_constant())))
-        return super().compare(tx, symbol, other)
+        return self._answer(tx, method_of(symbol), other) or super().compare(tx, symbol, other)
 
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
-        found = super().binary(tx, symbol, other, reflected)
-        if found is not None or not other.is_constant():
-            return found
-        pair = (self.value, other.as_constant())
-        return tx.make(tx.fold(BINARY[symbol], pair[::-1] if reflected else pair))
+        if isinstance(self.value, str) and _has_written(tx, other, method_of(symbol, "r")):
+            return None  # texts are asked last
+        found = self._answer(tx, method_of(symbol, "r" if reflected else ""), other)
+        return found or super().binary(tx, symbol, other, reflected)
+
+    def _answer(self, tx: Any, name: str, other: VariableTracker) -> VariableTracker | None:
+        """What a method in C of the type that the class mixes in gives for a known value."""
+        raw = tx.lookup(self.cls, name)
+        if not other.is_constant() or raw is MISSING or is_written(raw) or raw is getattr(object, name, None):
+            return None
+        found = tx.fold(raw, (self.value, other.as_constant()))
+        return None if found is NotImplemented else tx.make(found)
+
+    def index(self, tx: Any, message: str) -> Any:
+        return int.__int__(self.value) if isinstance(self.value, int) else super().index(tx, message)
 
     def truth(self, tx: Any) -> bool:
+        if any(is_written(tx.lookup(self.cls, name)) for name in ("__bool__", "__len__")):
+            return super().truth(tx)
         return tx.fold(bool, (self.value,))
 
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -75,6 +92,11 @@ class EnumVariable(UserObjectVariable):
 
     def reconstruct(self, cg: Any) -> None:
         cg.load_const(self.value)
+
+
+def _has_written(tx: Any, operand: VariableTracker, name: str) -> bool:
+    """Whether the program wrote a method of a member."""
+    return isinstance(operand, EnumVariable) and is_written(tx.lookup(operand.cls, name))
 
 
 _OF_MEMBERS = frozenset({"value", "name", "_value_", "_name_"})

@@ -154,10 +154,14 @@ class UserObjectVariable(VariableTracker):
         except NotConstant:
             return super().python_value(tx)
 
+    def plain(self) -> Any:
+        """The number or string that it is to C code that asks nothing of its class; None: it is none."""
+        return self.payload.value if isinstance(self.payload, ConstantVariable) else None
+
     def known_number(self, tx: Any, methods: Iterable[str], drain: bool = False) -> Any:
         """A number of the program's own class is what the built-in type has, unless one of these methods says else.
         (An ``__index__`` is not asked of integers, nor a ``__float__`` of floats.)"""
-        value = self.payload.value if isinstance(self.payload, ConstantVariable) else None
+        value = self.plain()
         if not isinstance(value, (int, float, complex)):
             return super().known_number(tx, methods, drain)
         own = "__index__" if isinstance(value, int) else "__float__"
