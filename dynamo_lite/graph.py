@@ -143,6 +143,9 @@ class Body:
         self.numbers: dict[Any, torch.fx.Node] = {}
         """Expression of symbols of which some are known inside alone -> the node that computes it."""
         self.initial_grad_mode = self.grad_mode = grad_mode
+        self.transform = ""
+        """The transform of torch.func that runs it."""
+        self.differentiates = False  # whether one in it does
         self._given: list[Any] = []
 
     def lift(self, outer: torch.fx.Node, fake: Any = None) -> torch.fx.Node:

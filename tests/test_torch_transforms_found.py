@@ -122,3 +122,67 @@ def test_a_loop_that_detaches_what_it_carries():
     w = tensor(3, grad=True)
     found, expected = dl.compile(fn, backend="eager")(w), fn(w)
     assert torch.equal(found, expected) and found.requires_grad is expected.requires_grad
+
+
+def test_a_transform_that_fails_on_fakes_leaves_the_state_of_the_thread():
+    weight = torch.ones(3)
+
+    def fn(x):
+        return vmap(hessian(lambda row: (row.sin() * weight).sum()))(x)
+
+    def after(x):
+        return x.clone().mul_(2).add_(x)
+
+    before = torch._C._dispatch_tls_local_exclude_set()
+    check(fn, tensor(2, 3), graphs=None, breaks=None, operators=None)
+    assert torch._C._dispatch_tls_local_exclude_set() == before
+    check(after, tensor(3))
+
+
+class WithoutContext(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.exp()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+class WithContext(torch.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return x.exp()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+@pytest.mark.parametrize("cls", [WithoutContext, WithContext])
+@pytest.mark.parametrize("transform", [vmap, jacfwd, hessian, lambda f: grad(lambda x: f(x.detach()).sum() + x.sum())])
+def test_functions_that_torch_refuses_under_transforms(cls, transform):
+    def fn(x):
+        return transform(lambda row: cls.apply(row * 1))(x)
+
+    check(fn, tensor(3), graphs=None, breaks=None, operators=None)
+
+
+@pytest.mark.parametrize("transform", [grad, jacrev])
+def test_gradients_inside_of_a_loop_that_has_some(transform):
+    def inner(a):
+        return transform(lambda b: (b * b).sum())(a)
+
+    def looped(x):
+        return torch.while_loop(lambda i, a: i < 2, lambda i, a: (i + 1, inner(a) + a), (torch.tensor(0), x))[1]
+
+    def mapped(x):
+        return torch._higher_order_ops.map(inner, x.view(3, 1))
+
+    for fn in (looped, mapped):
+        check(fn, tensor(3), operators=None)
+        check(fn, tensor(3, grad=True), graphs=None, breaks=None, operators=None)

@@ -94,7 +94,7 @@ def apply(tx: Any, cls: VariableTracker, *args: VariableTracker, **kwargs: Varia
     tensors = list(dict.fromkeys(arg for arg in args if isinstance(arg, TensorVariable)))
     differentiable = [each for each in tensors if each.fake.requires_grad and torch.is_grad_enabled()]
     summed = any(args.count(each) > 1 for each in differentiable)  # the gradients of one tensor would be
-    plain = _is_plain(value, transformed=bool(tx.graph.bodies))
+    plain = _is_plain(value, transformed=bool(tx.graph.bodies)) and _takes_transforms(tx, value)
     if kwargs or torch._C._are_functorch_transforms_active() or not plain or summed:
         unsupported(UnknownCall(f"{value.__qualname__}.apply", "only the ordinary ways to use a Function are traced"))
     leaves(tx, TupleVariable(list(tensors)))
@@ -111,6 +111,13 @@ def _is_plain(cls: type[torch.autograd.Function], transformed: bool) -> bool:
     rules = ("vjp", "jvp", "vmap", "generate_vmap_rule") if transformed else ("vjp", "jvp")
     base = torch.autograd.Function
     return static and all(class_lookup(cls, name) is class_lookup(base, name) for name in rules)
+
+
+def _takes_transforms(tx: Any, cls: type[torch.autograd.Function]) -> bool:
+    """Whether torch doesn't refuse it for the transforms of torch.func that it is called under."""
+    transforms = {body.transform for body in tx.graph.bodies if body.transform}
+    has_context = cls.setup_context is not torch.autograd.Function.setup_context
+    return not transforms or has_context and transforms <= {"grad", "grad_and_value", "vjp", "jacrev"}
 
 
 class _Application:

@@ -23,7 +23,7 @@ from .tensor import TensorVariable
 class BodyVariable(VariableTracker):
     """A traced function as an argument of the operator that runs it. ``lifted``: the nodes around it that it uses."""
 
-    __slots__ = ("graph", "name", "lifted", "output")
+    __slots__ = ("graph", "name", "lifted", "output", "differentiates")
 
     def __init__(self, graph: Any, name: str, lifted: list[Any], output: VariableTracker | None = None) -> None:
         self.source = None
@@ -31,6 +31,8 @@ class BodyVariable(VariableTracker):
         self.name = name
         self.lifted = lifted
         self.output = output
+        self.differentiates = False
+        """Whether a transform of torch.func in it does."""
 
     def python_type(self) -> type:
         return torch.fx.GraphModule
@@ -97,18 +99,22 @@ def trace_body(
     outside: list[VariableTracker],
     results: Callable[[VariableTracker], list[VariableTracker]] | None = None,
     grad_mode: bool | None = None,
+    transform: str = "",
 ) -> BodyVariable:
     """Trace ``run`` as a body whose results are the tensors in what it returns. ``outside``: what it can reach;
-    ``grad_mode``: the one it runs in, where that is not the program's."""
+    ``grad_mode``: the one it runs in, where that is not the program's; ``transform``: of torch.func, that runs it."""
     before = torch.is_grad_enabled()
     body = tx.graph.open(before if grad_mode is None else grad_mode)
+    body.transform = transform
     torch._C._set_grad_enabled(body.initial_grad_mode)
     with tx.effects.forbidden(reachable(outside)):
         output = run().realize()
     torch._C._set_grad_enabled(before)
     tensors = leaves(tx, output) if results is None else results(output)
     name = tx.graph.close(body, [each.as_fx()[0] for each in tensors])
-    return BodyVariable(tx.graph, name, list(body.lifted), output)
+    found = BodyVariable(tx.graph, name, list(body.lifted), output)
+    found.differentiates = body.differentiates
+    return found
 
 
 def leaves(tx: Any, value: VariableTracker) -> list[TensorVariable]:

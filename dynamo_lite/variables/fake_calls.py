@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
+import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
@@ -11,6 +13,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 
+from .. import higher_order
 from ..interrupts import let_through
 from ..reasons import DataDependentValue, OperatorFailed
 from .base import unsupported
@@ -43,7 +46,21 @@ _OPERATOR_ERRORS = (
 def _call(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
     if kind == "call_method":
         return getattr(fakes[0], target)(*fakes[1:], **kwargs)
+    if getattr(target, "__module__", None) == higher_order.__name__:
+        return _call_over_functions(target, fakes, kwargs)
     return target(*fakes, **kwargs)
+
+
+def _call_over_functions(target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
+    """What fails under transforms of torch.func leaves frames behind that hold guards of the dispatcher's state, which
+    put back what there was inside whenever they die."""
+    state = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+    with torch._C._ForceDispatchKeyGuard(*state):
+        try:
+            return target(*fakes, **kwargs)
+        except BaseException as error:
+            traceback.clear_frames(error.__traceback__)
+            raise
 
 
 def compute(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ torch's own compiler traces those and raises where it can't, so what it refuses 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 import torch
@@ -46,15 +46,20 @@ def _compile_and_run(tx: Any, function: VariableTracker, *args: VariableTracker)
     return tx.call(function, list(args), {})  # type: ignore[no-any-return]
 
 
-def _check_apart(name: str, body: BodyVariable, inputs_too: bool = True) -> None:
+def _check_body(name: str, body: BodyVariable, inputs_too: bool = True, carried: Sequence[Any] = ()) -> None:
     """Torch takes no function of which two results, or one and what it is given, share memory; nor two that it is
-    given."""
+    given. Where gradients are followed through the operator its function is run without autograd, and what
+    differentiates inside gives zeros."""
     nodes = body.graph.module(body.name)[1].graph.nodes
     inputs = [node for node in nodes if node.op == "placeholder"]
     results = next(iter(reversed(nodes))).args[0]
     taken, made = ([_storage(node) for node in nodes if _storage(node) is not None] for nodes in (inputs, results))
     if len(set(made)) < len(made) or not set(made).isdisjoint(taken):
         _refuse(name, "what its function returns shares memory")
+    fakes = [node.meta["example_value"] for node in inputs] + [each.as_fx()[1] for each in carried]
+    needs = [getattr(fake, "requires_grad", False) for fake in fakes]
+    if body.differentiates and torch.is_grad_enabled() and any(needs):
+        _refuse(name, "its function differentiates, and so does what runs it")
     if inputs_too and len(set(taken)) < len(taken):
         _refuse(name, "tensors that its function uses share memory")
 
@@ -103,7 +108,7 @@ def _cond(
     if not alike(tx, bodies[0].output, bodies[1].output):
         _refuse("torch.cond()", "its branches do not return the same")
     for body in bodies:
-        _check_apart("torch.cond()", body, torch.is_grad_enabled())
+        _check_body("torch.cond()", body, torch.is_grad_enabled())
     operands_node, picks = _shared_operands(bodies)
     arguments = [pred, *bodies, *picks, operands_node]
     return with_results(tx, bodies[0].output, record(tx, "call_function", higher_order.cond, arguments, {}))
@@ -138,7 +143,7 @@ def _while_loop(
     ):
         _refuse(name, "its functions do not return a truth value and what it carries")
     for body in bodies:
-        _check_apart(name, body)
+        _check_body(name, body, carried=carried)
     operands, picks = _shared_operands(bodies)
     arguments = [*bodies, *picks, TupleVariable(list(carried)), operands]
     found = record(tx, "call_function", higher_order.while_loop, arguments, {})
@@ -192,7 +197,7 @@ def _map(
     body = trace_body(tx, run, [function, *others])
     if not all_tensors(tx, body.output):
         _refuse(name, "its function returns more than tensors")
-    _check_apart(name, body)
+    _check_body(name, body)
     arguments = [body, xs, NodesVariable(body.lifted)]
     return with_results(tx, body.output, record(tx, "call_function", map_impl, arguments, {}))
 
@@ -224,6 +229,6 @@ def _scan(
     state = leaves(tx, pair[0])
     if len(state) != len(carried) or not all(alike(tx, one, other) for one, other in zip(carried, state)):
         _refuse(name, "its function does not return what it carries")
-    _check_apart(name, body)
+    _check_body(name, body)
     arguments = [body, init, xs, NodesVariable(body.lifted)]
     return with_results(tx, output, record(tx, "call_function", scan_op, arguments, {}))

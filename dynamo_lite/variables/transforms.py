@@ -175,7 +175,7 @@ def _vmap(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs) -> 
         ]
         return tx.call(transform.function, new, kwargs)  # what is given by name is not mapped over
 
-    body = trace_body(tx, run, [transform.function, *args, *kwargs.values()])
+    body = trace_body(tx, run, [transform.function, *args, *kwargs.values()], transform="vmap")
     if not all_tensors(tx, body.output) or not _out_dims_fit(options["out_dims"], body.output):
         _refuse(transform.describe(), "its function returns more than tensors, or what out_dims does not fit")
     settings = (tuple(dims), options["out_dims"], options["randomness"], options["chunk_size"])
@@ -243,6 +243,8 @@ def _trace_differentiated(
 ) -> tuple[BodyVariable, Args]:
     """The function with new parameters in the place of the tensors of some arguments."""
     inputs: Args = [leaf for number in numbers for leaf in leaves(tx, args[number])]
+    for around in tx.graph.bodies:
+        around.differentiates = True
 
     def run() -> VariableTracker:
         fakes = [one.as_fx()[1].detach().clone() for one in inputs]
@@ -256,7 +258,7 @@ def _trace_differentiated(
         return tx.call(transform.function, passed, kwargs)
 
     outside = [transform.function, *args, *kwargs.values()]
-    return trace_body(tx, run, outside, grad_mode=True), inputs
+    return trace_body(tx, run, outside, grad_mode=True, transform=transform.transform.__name__), inputs
 
 
 def _value_and_aux(
