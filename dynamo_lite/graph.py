@@ -145,7 +145,8 @@ class Body:
         self.initial_grad_mode = self.grad_mode = grad_mode
         self.transform = ""
         """The transform of torch.func that runs it."""
-        self.differentiates = False  # whether one in it does
+        self.differentiates = False
+        """Whether something in it does: a transform, or a Function that was given nothing with a history."""
         self._given: list[Any] = []
 
     def lift(self, outer: torch.fx.Node, fake: Any = None) -> torch.fx.Node:

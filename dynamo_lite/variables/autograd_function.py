@@ -94,7 +94,7 @@ def apply(tx: Any, cls: VariableTracker, *args: VariableTracker, **kwargs: Varia
     tensors = list(dict.fromkeys(arg for arg in args if isinstance(arg, TensorVariable)))
     differentiable = [each for each in tensors if each.fake.requires_grad and torch.is_grad_enabled()]
     summed = any(args.count(each) > 1 for each in differentiable)  # the gradients of one tensor would be
-    plain = _is_plain(value, transformed=bool(tx.graph.bodies)) and _takes_transforms(tx, value)
+    plain = _is_plain(value, {body.transform for body in tx.graph.bodies if body.transform})
     if kwargs or torch._C._are_functorch_transforms_active() or not plain or summed:
         unsupported(UnknownCall(f"{value.__qualname__}.apply", "only the ordinary ways to use a Function are traced"))
     leaves(tx, TupleVariable(list(tensors)))
@@ -104,20 +104,19 @@ def apply(tx: Any, cls: VariableTracker, *args: VariableTracker, **kwargs: Varia
     return _Application(tx, value, list(args), tensors, ctx).run()
 
 
-def _is_plain(cls: type[torch.autograd.Function], transformed: bool) -> bool:
-    """``transformed``: it may be called under ``vmap``, for which it may have rules. For dual numbers, which any call
-    may bring, it may have one too."""
+def _is_plain(cls: type[torch.autograd.Function], transforms: set[str]) -> bool:
+    """``transforms``: those of torch.func that it is called under, for which it may have rules, and of which torch may
+    refuse it. For dual numbers, which any call may bring, it may have one too."""
     static = all(isinstance(class_lookup(cls, name), staticmethod) for name in ("forward", "backward"))
-    rules = ("vjp", "jvp", "vmap", "generate_vmap_rule") if transformed else ("vjp", "jvp")
+    rules = ("vjp", "jvp", "vmap", "generate_vmap_rule") if transforms else ("vjp", "jvp")
     base = torch.autograd.Function
-    return static and all(class_lookup(cls, name) is class_lookup(base, name) for name in rules)
+    if not static or not all(class_lookup(cls, name) is class_lookup(base, name) for name in rules):
+        return False
+    return not transforms or cls.setup_context is not base.setup_context and transforms <= _NOT_OVER_ROWS
 
 
-def _takes_transforms(tx: Any, cls: type[torch.autograd.Function]) -> bool:
-    """Whether torch doesn't refuse it for the transforms of torch.func that it is called under."""
-    transforms = {body.transform for body in tx.graph.bodies if body.transform}
-    has_context = cls.setup_context is not torch.autograd.Function.setup_context
-    return not transforms or has_context and transforms <= {"grad", "grad_and_value", "vjp", "jacrev"}
+_NOT_OVER_ROWS = frozenset({"grad", "grad_and_value", "vjp", "jacrev"})
+"""Transforms that call the function as it is."""
 
 
 class _Application:
@@ -143,6 +142,8 @@ class _Application:
         tx = self.tx
         enabled = torch.is_grad_enabled()
         if not enabled or not any(self.ctx.needs):
+            for around in tx.graph.bodies if enabled else ():
+                around.differentiates = True  # it would, of what has a history
             torch._C._set_grad_enabled(False)
             outputs = self._forward()
             torch._C._set_grad_enabled(enabled)

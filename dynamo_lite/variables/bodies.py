@@ -32,7 +32,7 @@ class BodyVariable(VariableTracker):
         self.lifted = lifted
         self.output = output
         self.differentiates = False
-        """Whether a transform of torch.func in it does."""
+        """As of `Body`."""
 
     def python_type(self) -> type:
         return torch.fx.GraphModule

@@ -103,7 +103,7 @@ def _trace_mod(tx: Any, function: VariableTracker, query: torch.Tensor, score: l
         tx.graph.indexing -= 1
         return found  # type: ignore[no-any-return]
 
-    body = trace_body(tx, run, [function])
+    body = trace_body(tx, run, [function], transform="vmap")
     if not isinstance(body.output, TensorVariable):
         unsupported(UnknownCall("flex_attention()", "a function of its scores does not return a tensor"))
     return body

@@ -57,6 +57,8 @@ def _check_body(name: str, body: BodyVariable, inputs_too: bool = True, carried:
     if len(set(made)) < len(made) or not set(made).isdisjoint(taken):
         _refuse(name, "what its function returns shares memory")
     fakes = [node.meta["example_value"] for node in inputs] + [each.as_fx()[1] for each in carried]
+    if not all(isinstance(fake, (torch.Tensor, torch.SymInt)) for fake in fakes if type(fake) is not int):
+        _refuse(name, "its function uses what is no tensor")
     needs = [getattr(fake, "requires_grad", False) for fake in fakes]
     if body.differentiates and torch.is_grad_enabled() and any(needs):
         _refuse(name, "its function differentiates, and so does what runs it")
@@ -157,7 +159,7 @@ def _is_carried(value: VariableTracker) -> bool:
 def _in_a_round(tx: Any, carried: VariableTracker) -> VariableTracker:
     """What a loop's functions see of what it carries: nothing is known of integers."""
     if isinstance(carried, TensorVariable):
-        return given(tx, [(None, carried.as_fx()[1].detach().clone())])[0]
+        return given(tx, [(None, carried.as_fx()[1].clone())])[0]
     return tx.make(tx.graph.given_number())  # type: ignore[no-any-return]
 
 

@@ -359,7 +359,7 @@ class PullBackVariable(VariableTracker):
         return "the function that torch.func.vjp returned"
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if kwargs or len(args) != 1 or not alike(tx, args[0].realize(), self.output) or tx.graph.bodies:
+        if kwargs or len(args) != 1 or not alike(tx, args[0].realize(), self.output):
             _refuse(self.describe(), "it is not called with one cotangent for each result")
         given_args: Args = [NodeVariable(self.node), *leaves(tx, args[0])]
         found = record(tx, "call_function", higher_order.pull_back, given_args, {})
@@ -374,7 +374,7 @@ def _vjp(
     tx: Any, func: VariableTracker, *primals: VariableTracker, has_aux: VariableTracker | None = None
 ) -> VariableTracker:
     given_args: Args = [each.realize() for each in primals]
-    if not given_args or not all(all_tensors(tx, each) for each in given_args) or tx.graph.bodies:
+    if not given_args or not all(all_tensors(tx, each) for each in given_args):
         _refuse("torch.func.vjp()", "its primals are not all tensors")
     with_aux = has_aux is not None and tx.truth(has_aux)
     transform = TransformVariable(torch.func.vjp, func, {}, None)
