@@ -277,6 +277,51 @@ def test_a_generator_that_leaves_effects():
     check(fn, tensor(3), graphs=None)
 
 
+class Box:
+    def __init__(self, items=None):
+        self.items = items
+
+
+def test_held_by_an_object():
+    def fn(x):
+        box = Box(halves(x, 3))
+        print("here")
+        return [item.sin() for item in box.items], type(box)
+
+    check(fn, tensor(3), graphs=1, breaks=1)
+
+
+def test_held_by_objects_that_hold_each_other():
+    def fn(x):
+        one, other = Box(), Box()
+        one.items, other.items = other, one
+        one.more = halves(x, 3)
+        outer = Box(one)
+        del one, other
+        print("here")
+        return [item.sin() for item in outer.items.more], outer.items.items.items is outer.items
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_held_by_an_object_that_has_a_finalizer():
+    ended = []
+
+    class Ending(Box):
+        def __del__(self):
+            ended.append(len(ended))
+
+    def fn(x):
+        ended.clear()
+        box = Ending(halves(x, 2))
+        print("here", len(ended))
+        items = list(box.items)
+        del box
+        return items, len(ended)
+
+    check(fn, tensor(3), graphs=None)
+
+
 def averaged(**kwargs):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))

@@ -6,6 +6,7 @@ generator of a context that the break is in waits at the same place in each call
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -26,22 +27,26 @@ class Carried:
 
     def __init__(self, cg: PyCodegen, holders: Iterable[Any]) -> None:
         self._cg = cg
-        attempt = cg.attempt
+        self._holders = holders
+
+    @functools.cached_property
+    def _places(self) -> Counter[int]:
+        attempt = self._cg.attempt
         written = [*attempt.effects.written, *attempt.effects.noted, *(scope.writes for scope in attempt.scopes)]
-        self._places = _places([*holders, *written])
+        return _places([*self._holders, *written])
 
     def recipe(self, value: VariableTracker, waiting: bool = False) -> Recipe | None:
         """None where the value goes as it is. ``waiting``: generators may have begun."""
         found = self._recipe(value, waiting)
-        return found if found is not None and _makes_generator(value) else None
+        return found if found is not None and _makes_generator(value, found) else None
 
     def _recipe(self, value: VariableTracker, waiting: bool) -> Recipe | None:
-        if isinstance(value, LazyVariable) or self._places[id(value)] != 1 or self._cg.has_made(value):
+        parts = None if isinstance(value, LazyVariable) or self._cg.has_made(value) else value.ingredients()
+        if parts is None or self._places[id(value)] != 1:
             return None
         if isinstance(value, GeneratorVariable) and value.has_begun and not waiting:
             return None
-        parts = value.ingredients()
-        if parts is None or any(id(each) in self._cg.attempt.classes for each in parts.first):
+        if any(id(each) in self._cg.attempt.classes for each in parts.first):
             return None
         return (parts.make, parts.first, *(self._recipe(each, waiting) for each in parts.of))
 
@@ -55,10 +60,12 @@ class Carried:
         self._cg.build("TUPLE", len(parts.of))
 
 
-def _makes_generator(value: VariableTracker) -> bool:
+def _makes_generator(value: VariableTracker, recipe: Recipe | None) -> bool:
     """Others can be read ahead where they are found."""
-    parts = value.ingredients()
-    return parts is not None and (isinstance(value, GeneratorVariable) or any(map(_makes_generator, parts.of)))
+    parts = None if recipe is None else value.ingredients()
+    if recipe is None or parts is None:
+        return False
+    return isinstance(value, GeneratorVariable) or any(map(_makes_generator, parts.of, recipe[2:]))
 
 
 def _places(holders: Iterable[Any]) -> Counter[int]:
