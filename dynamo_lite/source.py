@@ -22,7 +22,7 @@ _DEEPEST = 1000
 
 
 def _check_key(kind: str, arg: Any) -> Any:
-    return (kind, arg) if isinstance(arg, (str, int)) and not isinstance(arg, bool) else (kind, id(arg))
+    return (kind, arg) if type(arg) is str or type(arg) is int else (kind, id(arg))
 
 
 class Source:

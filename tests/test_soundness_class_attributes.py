@@ -578,6 +578,51 @@ def members_that_are_numbers():
     return fn, changes
 
 
+def members_given_to_functions_in_c():
+    class Number(enum.IntEnum):
+        ONE = 1
+        TWO = 2
+
+    class Text(enum.StrEnum):
+        A = "a"
+
+    log, one, two, text = [], Number.ONE, Number.TWO, Text.A
+
+    def fn(x):
+        found = outcomes_of(
+            *(lambda: one in range(3), lambda: range(3).index(two), lambda: (1, 2).count(one), lambda: "abc"[one]),
+            *(lambda: list(range(two)), lambda: math.gcd(two, 4), lambda: int("11", two), lambda: round(2.345, two)),
+            *(lambda: bytes(one), lambda: "b,a".split(text), lambda: "abc".replace(text, "z"), lambda: text in "abc"),
+            *(lambda: ",".join([text, "b"]), lambda: len(text), lambda: text[0], lambda: text == "zz"),
+            *(
+                lambda: {text: 1}.get("a"),
+                lambda: slice(one, 3).indices(5),
+                lambda: 1 in {one, 3},
+                lambda: [one] == [1],
+            ),
+            *(lambda: (one,) < (2,), lambda: divmod(two, 2), lambda: pow(two, 2, 3), lambda: "%d" % one),
+            *(lambda: hex(one), lambda: one.bit_length(), lambda: text.upper(), lambda: text + "b", lambda: text * 2),
+        )
+        seen = list(log)
+        log.clear()
+        return x.sum(one - 1), torch.zeros(two), x[one], found, seen
+
+    def writes(cls, name, method):
+        return lambda: setattr(cls, name, lambda *args: log.append(name) or method(*args))
+
+    changes = [
+        writes(Number, "__eq__", lambda self, other: False),
+        writes(Number, "__hash__", lambda self: 3),
+        writes(Number, "__index__", lambda self: 0),
+        writes(Number, "__lt__", lambda self, other: False),
+        writes(Text, "__len__", lambda self: 5),
+        writes(Text, "__getitem__", lambda self, at: "q"),
+        writes(Text, "__eq__", lambda self, other: True),
+        writes(Text, "__hash__", lambda self: 5),
+    ]
+    return fn, changes
+
+
 def members_of_two():
     class Plain(enum.Enum):
         A = 1
@@ -614,6 +659,7 @@ PROGRAMS = (
     *(truth_and_length, questions_to_a_metaclass, keys, iterators_that_begin_again, mappings, numbers_of_a_class),
     *(properties_without_a_part, writes_of_attributes, deletions_alone, class_methods_of_other_objects),
     *(members_that_are_missing, encoders, members, members_that_are_numbers, members_of_two),
+    members_given_to_functions_in_c,
 )
 
 

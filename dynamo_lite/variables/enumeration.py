@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import enum
+import types
 from typing import Any
 
+from .. import skip
+from ..reasons import UnsupportedValue
 from ..source import Source
 from .attributes import MISSING, class_lookup
-from .base import Args, Kwargs, LazyVariable, VariableTracker, wraps_if
+from .base import Args, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_if
 from .lookup import is_written
 from .object_methods import OBJECT_METHODS
 from .symbols import method_of
@@ -40,6 +43,9 @@ class EnumVariable(UserObjectVariable):
         return self.value
 
     def python_value(self, tx: Any) -> Any:
+        """Code in C asks a member as any object: the program's own methods are not run for it here."""
+        if any(_is_programs(tx.lookup(self.cls, name)) for name in _ASKED):
+            unsupported(UnsupportedValue(self.describe(), "its class says how it is compared or counted"))
         return self.value
 
     def cache_key(self, tx: Any) -> Any:
@@ -99,6 +105,15 @@ def _has_written(tx: Any, operand: VariableTracker, name: str) -> bool:
     return isinstance(operand, EnumVariable) and is_written(tx.lookup(operand.cls, name))
 
 
+def _is_programs(raw: Any) -> bool:
+    return is_written(raw) and not (isinstance(raw, types.FunctionType) and skip.is_standard(raw.__code__))
+
+
+_ASKED = (
+    *("__eq__", "__hash__", "__index__", "__int__", "__float__", "__bool__", "__len__", "__iter__", "__getitem__"),
+    *("__contains__", "__lt__", "__complex__", "__trunc__"),
+)
+"""Methods by which functions in C look at what they are given. (Texts of members are asked for by themselves.)"""
 _OF_MEMBERS = frozenset({"value", "name", "_value_", "_name_"})
 
 
