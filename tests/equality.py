@@ -201,8 +201,8 @@ class Pairing:
             return
         values = getattr(one, "__dict__", None)
         if type(values) is dict:
-            values = {name: value for name, value in values.items() if not name.startswith(TORCHS)}
-            theirs = {name: value for name, value in other.__dict__.items() if not name.startswith(TORCHS)}
+            values = {name: value for name, value in values.items() if not str(name).startswith(TORCHS)}
+            theirs = {name: value for name, value in other.__dict__.items() if not str(name).startswith(TORCHS)}
             self.compare(list(values), list(theirs), f"{where}.__dict__ (names)")
             for name, value in list(values.items()):
                 self.compare(value, theirs[name], f"{where}.{name}")
