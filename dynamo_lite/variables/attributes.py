@@ -472,7 +472,8 @@ class BuiltinMethodVariable(VariableTracker):
         self.raw = raw
 
     def python_type(self) -> type:
-        return types.BuiltinMethodType
+        raw = class_lookup(self.receiver.python_type(), self.name) if self.raw is None else self.raw
+        return types.MethodWrapperType if type(raw) is types.WrapperDescriptorType else types.BuiltinMethodType
 
     def describe(self) -> str:
         return f"method {self.name} of {self.receiver.describe()}"
@@ -489,8 +490,10 @@ class BuiltinMethodVariable(VariableTracker):
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         """By the function and, whatever that says of equality, the object."""
-        if symbol not in ("==", "!=") or not isinstance(other, BuiltinMethodVariable):
+        if symbol not in ("==", "!=") or other.python_type() is not self.python_type():
             return None
+        if not isinstance(other, BuiltinMethodVariable):
+            unsupported(UnsupportedOperation("comparison", f"{self.describe()} and {other.describe()}"))
         same = self.name == other.name and tx.identical(self.receiver, other.receiver)
         if same and self.raw is not other.raw:
             unsupported(UnsupportedOperation("comparison", "methods in C that were found in different ways"))

@@ -498,7 +498,7 @@ class DictIterator(IteratorVariable):
         return list(reversed(self.of.items) if self.reverse else self.of.items)
 
     def python_type(self) -> type:
-        view = getattr({}, self.kind)()
+        view = getattr(OrderedDict() if issubclass(self.of.cls, OrderedDict) else {}, self.kind)()
         return type(reversed(view) if self.reverse else iter(view))
 
     def next(self, tx: Any) -> VariableTracker:

@@ -393,19 +393,46 @@ class TensorMethod(VariableTracker):
         self.name = name
 
     def python_type(self) -> type:
-        return type(getattr(torch.Tensor, self.name))
+        kind = type(getattr(torch.Tensor, self.name))
+        return _BOUND.get(kind, kind)
 
     def describe(self) -> str:
         return f"Tensor.{self.name}"
 
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        """What a method in Python lacks its function has."""
+        raw = getattr(torch.Tensor, self.name)
+        if name == "__self__":
+            return self.receiver
+        if name == "__name__" or type(raw) is types.FunctionType and name == "__func__":
+            return tx.make(raw.__name__ if name == "__name__" else raw)
+        if type(raw) is types.FunctionType and (class_lookup(types.MethodType, name) is MISSING or name == "__doc__"):
+            return tx.make(raw).getattr(tx, name)
+        return super().getattr(tx, name)
+
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         return self.receiver.call_method(tx, self.name, args, kwargs)
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        """By the function and the tensor, whatever that says of equality."""
+        if symbol not in ("==", "!=") or other.python_type() is not self.python_type():
+            return None
+        if not isinstance(other, TensorMethod):
+            unsupported(UnsupportedOperation("comparison", f"{self.describe()} and {other.describe()}"))
+        same = self.name == other.name and tx.identical(self.receiver, other.receiver)
+        return ConstantVariable(same == (symbol == "=="))
 
     def reconstruct(self, cg: Any) -> None:
         cg.load(self.receiver)
         cg.load_attr(self.name)
 
 
+_BOUND: dict[type, type] = {
+    types.FunctionType: types.MethodType,
+    types.MethodDescriptorType: types.BuiltinMethodType,
+    types.WrapperDescriptorType: types.MethodWrapperType,
+}
+"""What the methods of a class are, bound."""
 ATTRIBUTES: dict[str, Any] = {
     "nbytes": lambda tx, tensor: tx.make(tensor.fake.numel() * tensor.fake.itemsize),
     "__class__": lambda tx, tensor: tx.make(tensor.cls),
