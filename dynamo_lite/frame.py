@@ -327,7 +327,9 @@ class FrameCompiler:
         return self.family.shapes.begin(view.code, view.locals, floats, scalars, self.arguments_only)
 
     def _begin(self, view: _C.FrameView, *for_attempt: Any) -> Attempt:
-        return Attempt(view.globals, view.builtins, *for_attempt)
+        attempt = Attempt(view.globals, view.builtins, *for_attempt)
+        attempt.carries_integers = getattr(self.backend, "carries_integers", True)
+        return attempt
 
     def _earlier(self, before: tuple[int, ...], now: tuple[int, ...]) -> tuple[int, ...]:
         if before and now >= before:

@@ -211,6 +211,9 @@ def history(fakes: Iterable[torch.Tensor], ends: Iterable[torch.Tensor] = ()) ->
 class GraphBuilder:
     """Records operators. Its fake mode is entered for the length of a translation."""
 
+    reads_inside = False
+    """Whether compilers make loops of its operators, which read numbers of tensors."""
+
     def __init__(self) -> None:
         from torch.fx.experimental.symbolic_shapes import ShapeEnv  # brings sympy, which is slow to import
 
@@ -702,6 +705,7 @@ class GraphBuilder:
     def finish(self, outputs: list[torch.fx.Node]) -> torch.fx.GraphModule:
         """Close the graph. It returns a tuple of ``outputs`` and leaves the grad mode as it found it."""
         self._follow_grad_mode(self._initial_grad_mode)
+        self.fake_mode.allow_scalar_outputs = self.reads_inside
         self.graph.output(tuple(outputs))
         for node in self._views:
             if not node.users:

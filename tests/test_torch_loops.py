@@ -289,24 +289,39 @@ def test_associative_scan():
     check(fn, tensor(5, 4), operators=None)
 
 
-@pytest.mark.parametrize("backend", ["aot_eager"])
-def test_loops_under_a_compiler_that_traces_them(backend):
-    def looped(x):
+def looped(x):
+    return torch.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a.sin() + x), (torch.tensor(0), x))[1]
+
+
+def mapped(x):
+    scale = x.sum()
+    return torch_map(lambda row: row.sin() + scale, x)
+
+
+def scanned(x):
+    return scan(lambda c, a: (c + a, c * a), x[0] * 1, x)
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("fn", [looped, mapped, scanned])
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_loops_under_a_compiler_that_traces_them(backend, fn, gradients):
+    before = dl.counters.graph_breaks
+    run = dl.compile(fn, backend=backend)
+    results = [summed(each)(tensor(3, 3, grad=True)) if gradients else each(tensor(3, 3)) for each in (fn, run)]
+    assert dl.counters.graph_breaks == before
+    torch.testing.assert_close(*results)
+
+
+@pytest.mark.parametrize(("backend", "breaks"), [("aot_eager", 0), ("inductor", 1)])
+def test_integers_that_loops_carry_under_a_compiler(backend, breaks):
+    def fn(x):
         i, y = torch.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2 + i), (0, x))
         return y * i
 
-    def mapped(x):
-        scale = x.sum()
-        return torch_map(lambda row: row.sin() + scale, x)
-
-    def scanned(x):
-        return scan(lambda c, a: (c + a, c * a), x[0] * 1, x)
-
-    for fn in (looped, mapped, scanned):
-        before = dl.counters.graph_breaks
-        out = dl.compile(fn, backend=backend)(tensor(3, 3))
-        assert dl.counters.graph_breaks == before
-        torch.testing.assert_close(out, fn(tensor(3, 3)))
+    before = dl.counters.graph_breaks
+    torch.testing.assert_close(dl.compile(fn, backend=backend)(tensor(3)), fn(tensor(3)))
+    assert (dl.counters.graph_breaks > before) is bool(breaks)
 
 
 def test_torch_compile_replaced_by_ours(monkeypatch):

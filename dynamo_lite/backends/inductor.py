@@ -30,6 +30,7 @@ class Inductor:
     patches: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     __name__ = "inductor"
     takes_scalars = False
+    carries_integers = False
 
     def __call__(
         self,

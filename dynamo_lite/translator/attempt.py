@@ -73,6 +73,7 @@ class Attempt:
         self.settlings = Settlings() if settlings is None else settlings
         self.pauses_at = self._next_pause()
         """The step before which there is more to be done than to take it."""
+        self.carries_integers = True  # whether the backend takes loops that do
         self.settled_sizes = False
         """Whether, when that was done last, sizes of tensors became known."""
         self.contexts: list[Any] = []  # those that are entered for real while tracing, outermost first

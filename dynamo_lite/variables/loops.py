@@ -129,6 +129,8 @@ def _while_loop(
     carried = [each.realize() for each in carried_inputs.elements(tx)]
     if not all(_is_carried(each) for each in carried) or additional_inputs.elements(tx):
         _refuse(name, "not all that it carries are tensors and integers")
+    if not tx.attempt.carries_integers and not all(isinstance(each, TensorVariable) for each in carried):
+        _refuse(name, "it carries integers, which the backend doesn't take")
 
     def traced(function: VariableTracker) -> BodyVariable:
         def run() -> VariableTracker:
@@ -146,6 +148,7 @@ def _while_loop(
         _refuse(name, "its functions do not return a truth value and what it carries")
     for body in bodies:
         _check_body(name, body, carried=carried)
+    tx.graph.reads_inside = True
     operands, picks = _shared_operands(bodies)
     arguments = [*bodies, *picks, TupleVariable(list(carried)), operands]
     found = record(tx, "call_function", higher_order.while_loop, arguments, {})
@@ -200,6 +203,7 @@ def _map(
     if not all_tensors(tx, body.output):
         _refuse(name, "its function returns more than tensors")
     _check_body(name, body)
+    tx.graph.reads_inside = True
     arguments = [body, xs, NodesVariable(body.lifted)]
     return with_results(tx, body.output, record(tx, "call_function", map_impl, arguments, {}))
 
@@ -232,5 +236,6 @@ def _scan(
     if len(state) != len(carried) or not all(alike(tx, one, other) for one, other in zip(carried, state)):
         _refuse(name, "its function does not return what it carries")
     _check_body(name, body)
+    tx.graph.reads_inside = True
     arguments = [body, init, xs, NodesVariable(body.lifted)]
     return with_results(tx, output, record(tx, "call_function", scan_op, arguments, {}))
