@@ -424,6 +424,14 @@ def test_parts_of_a_dual_tensor():
     check(lambda x: torch.func.jvp(twice_or_thrice, (x,), (x,)), tensor(3), graphs=None)
 
 
+@pytest.mark.parametrize("parts", [torch.autograd.forward_ad.unpack_dual, lambda x: torch._unpack_dual(x, 0)])
+def test_parts_of_a_dual_tensor_that_was_found(parts):
+    compiled = dl.compile(lambda x: parts(x)[1] * 2, backend="eager")
+    with torch.autograd.forward_ad.dual_level():
+        found = compiled(torch.autograd.forward_ad.make_dual(torch.ones(2), torch.full((2,), 3.0)))
+    assert torch.equal(found, torch.full((2,), 6.0))
+
+
 def test_whether_a_transform_is_active():
     def twice_or_thrice(x):
         return x * 3 if torch._C._are_functorch_transforms_active() else x * 2

@@ -283,6 +283,11 @@ def _unpack_dual(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> 
     return tx.inline(FunctionVariable(torch.autograd.forward_ad.unpack_dual, None), list(args), kwargs)
 
 
+@models(torch._unpack_dual)  # type: ignore[attr-defined]
+def _parts(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    unsupported(UnknownCall("_unpack_dual()", "fakes have no tangents that were found"))
+
+
 # -- facts -------------------------------------------------------------------------------------------------------------
 
 _FACTS: tuple[Callable[..., Any], ...] = (
