@@ -365,10 +365,13 @@ Ref add_entry(PyCodeObject* code, Owner* owner, PyObject* tree, PyObject* new_co
 }
 
 bool adopt_entry(const FrameSlots& slots, Owner* owner) {
-  const Extra* extra = extra_of(slots.code);
+  Extra* extra = extra_of(slots.code);
   if (extra == nullptr || owner->family == nullptr || owner->family == Py_None) return false;
   std::vector<Ref> candidates;  // a check may run the garbage collector, and that anything
   std::unordered_set<PyObject*> codes;  // borrowed: an adopted entry has its elder's, and is that over again
+  if (const OwnerSlot* own = extra->find(owner)) {
+    for (const Ref& entry : own->entries) codes.insert(as_entry(entry)->code);  // they did not hold
+  }
   for (const OwnerSlot& slot : extra->slots) {
     if (slot.owner == owner || slot.owner->family != owner->family) continue;
     for (const Ref& entry : slot.entries) {

@@ -80,8 +80,8 @@ class TensorFacts {
 };
 
 // Whether the first `written` of these tensors and arrays share memory with no other: neither a storage nor an
-// overlapping range of addresses. Nulls and tensors without storage share with nobody. Remembers the order of addresses, so that it need not
-// sort again.
+// overlapping range of addresses. Nulls and tensors without storage share with nobody. Remembers the order of addresses,
+// so that it need not sort again.
 class StoragesDistinct {
  public:
   [[gnu::noinline]] bool holds(const std::vector<PyObject*>& tensors, std::size_t written, std::string* found);
