@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
-from ..reasons import UnsupportedValue
+from ..reasons import UnknownCall, UnsupportedValue
 from ..side_effects import slots
 from .base import KnownVariable, LazyVariable, VariableTracker, unsupported
 from .constant import ConstantVariable
@@ -143,6 +143,11 @@ def replaced(tx: Any, value: VariableTracker, new: Iterator[VariableTracker]) ->
         return next(new)
     parts = value.contained()
     return value if parts is None else value.with_contained(tx, iter([replaced(tx, part, new) for part in parts]))
+
+
+def refuse(name: str, why: str) -> NoReturn:
+    """Break the graph at the call of an operator over functions."""
+    unsupported(UnknownCall(name, why))
 
 
 def with_results(tx: Any, output: VariableTracker, found: VariableTracker) -> VariableTracker:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch._higher_order_ops import utils as torch_operators
@@ -18,8 +18,7 @@ from torch._higher_order_ops.scan import scan_op
 from torch._higher_order_ops.while_loop import while_loop_op
 
 from .. import higher_order
-from ..reasons import UnknownCall
-from .base import Args, VariableTracker, unsupported
+from .base import Args, VariableTracker
 from .bodies import (
     BodyVariable,
     NodesVariable,
@@ -29,16 +28,13 @@ from .bodies import (
     element,
     given,
     leaves,
+    refuse,
     trace_body,
     with_results,
 )
 from .registry import models
 from .sequence import SequenceVariable, TupleVariable
 from .tensor import TensorVariable, record
-
-
-def _refuse(name: str, why: str) -> NoReturn:
-    unsupported(UnknownCall(name, why))
 
 
 @models(torch_operators._maybe_compile_and_run_fn)
@@ -55,15 +51,15 @@ def _check_body(name: str, body: BodyVariable, inputs_too: bool = True, carried:
     results = next(iter(reversed(nodes))).args[0]
     taken, made = ([_storage(node) for node in nodes if _storage(node) is not None] for nodes in (inputs, results))
     if len(set(made)) < len(made) or not set(made).isdisjoint(taken):
-        _refuse(name, "what its function returns shares memory")
+        refuse(name, "what its function returns shares memory")
     fakes = [node.meta["example_value"] for node in inputs] + [each.as_fx()[1] for each in carried]
     if not all(isinstance(fake, (torch.Tensor, torch.SymInt)) for fake in fakes if type(fake) is not int):
-        _refuse(name, "its function uses what is no tensor")
+        refuse(name, "its function uses what is no tensor")
     needs = [getattr(fake, "requires_grad", False) for fake in fakes]
     if body.differentiates and torch.is_grad_enabled() and any(needs):
-        _refuse(name, "its function differentiates, and so does what runs it")
+        refuse(name, "its function differentiates, and so does what runs it")
     if inputs_too and len(set(taken)) < len(taken):
-        _refuse(name, "tensors that its function uses share memory")
+        refuse(name, "tensors that its function uses share memory")
 
 
 def _storage(node: Any) -> int | None:
@@ -102,13 +98,13 @@ def _cond(
     if pred.python_type() in (bool, int, float):
         return tx.call(true_fn if tx.truth(pred) else false_fn, given_operands, {})  # type: ignore[no-any-return]
     if not isinstance(pred, TensorVariable):
-        _refuse("torch.cond()", "its predicate is no tensor")
+        refuse("torch.cond()", "its predicate is no tensor")
     bodies = [
         trace_body(tx, functools.partial(tx.call, each, given_operands, {}), [each, *given_operands])
         for each in (true_fn, false_fn)
     ]
     if not alike(tx, bodies[0].output, bodies[1].output):
-        _refuse("torch.cond()", "its branches do not return the same")
+        refuse("torch.cond()", "its branches do not return the same")
     for body in bodies:
         _check_body("torch.cond()", body, torch.is_grad_enabled())
     operands_node, picks = _shared_operands(bodies)
@@ -128,9 +124,9 @@ def _while_loop(
     name = "torch.while_loop()"
     carried = [each.realize() for each in carried_inputs.elements(tx)]
     if not all(_is_carried(each) for each in carried) or additional_inputs.elements(tx):
-        _refuse(name, "not all that it carries are tensors and integers")
+        refuse(name, "not all that it carries are tensors and integers")
     if not tx.attempt.carries_integers and not all(isinstance(each, TensorVariable) for each in carried):
-        _refuse(name, "it carries integers, which the backend doesn't take")
+        refuse(name, "it carries integers, which the backend doesn't take")
 
     def traced(function: VariableTracker) -> BodyVariable:
         def run() -> VariableTracker:
@@ -145,7 +141,7 @@ def _while_loop(
         or len(results) != len(carried)
         or not all(_is_carried(each) for each in results)
     ):
-        _refuse(name, "its functions do not return a truth value and what it carries")
+        refuse(name, "its functions do not return a truth value and what it carries")
     for body in bodies:
         _check_body(name, body, carried=carried)
     tx.graph.reads_inside = True
@@ -201,7 +197,7 @@ def _map(
 
     body = trace_body(tx, run, [function, *others])
     if not all_tensors(tx, body.output):
-        _refuse(name, "its function returns more than tensors")
+        refuse(name, "its function returns more than tensors")
     _check_body(name, body)
     tx.graph.reads_inside = True
     arguments = [body, xs, NodesVariable(body.lifted)]
@@ -220,7 +216,7 @@ def _scan(
     name = "torch._higher_order_ops.scan()"
     carried, scanned = ([each.realize() for each in some.elements(tx)] for some in (init, xs))
     if additional_inputs.elements(tx):
-        _refuse(name, "it is given additional inputs")
+        refuse(name, "it is given additional inputs")
 
     def run() -> VariableTracker:
         fakes = [each.as_fx()[1].clone() for each in carried]
@@ -231,10 +227,10 @@ def _scan(
     output = body.output
     pair = [each.realize() for each in output.items] if isinstance(output, SequenceVariable) else []
     if len(pair) != 2 or not all_tensors(tx, output):
-        _refuse(name, "its function does not return two structures of tensors")
+        refuse(name, "its function does not return two structures of tensors")
     state = leaves(tx, pair[0])
     if len(state) != len(carried) or not all(alike(tx, one, other) for one, other in zip(carried, state)):
-        _refuse(name, "its function does not return what it carries")
+        refuse(name, "its function does not return what it carries")
     _check_body(name, body)
     tx.graph.reads_inside = True
     arguments = [body, init, xs, NodesVariable(body.lifted)]

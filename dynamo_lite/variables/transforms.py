@@ -7,14 +7,13 @@ import inspect
 import itertools
 import types
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch.utils import checkpoint as torch_checkpoint
 
 from .. import higher_order
-from ..reasons import UnknownCall
-from .base import Args, Kwargs, NotConstant, VariableTracker, unsupported
+from .base import Args, Kwargs, NotConstant, VariableTracker
 from .bodies import (
     BodyVariable,
     NodesVariable,
@@ -25,6 +24,7 @@ from .bodies import (
     element,
     given,
     leaves,
+    refuse,
     replaced,
     trace_body,
     with_results,
@@ -36,11 +36,6 @@ from .registry import models, models_made_by, models_raw
 from .sequence import SequenceVariable, TupleVariable
 from .tensor import TensorVariable, record, result
 
-
-def _refuse(name: str, why: str) -> NoReturn:
-    unsupported(UnknownCall(name, why))
-
-
 # -- checkpoint --------------------------------------------------------------------------------------------------------
 
 _CHECKPOINT_OPTIONS = ("use_reentrant", "preserve_rng_state", "determinism_check", "context_fn", "debug", "early_stop")
@@ -51,13 +46,13 @@ def _checkpoint(tx: Any, function: VariableTracker, *args: VariableTracker, **kw
     options = {name: tx.python_value(kwargs.pop(name)) for name in _CHECKPOINT_OPTIONS if name in kwargs}
     reentrant = options.get("use_reentrant")
     if not isinstance(reentrant, bool) or (reentrant and (kwargs or "determinism_check" in options)):
-        _refuse("checkpoint()", "it warns of how it is called, or raises")
+        refuse("checkpoint()", "it warns of how it is called, or raises")
     if set(options) - {"use_reentrant", "preserve_rng_state", "determinism_check"}:
-        _refuse("checkpoint()", "of its options only preserve_rng_state and determinism_check are modelled")
+        refuse("checkpoint()", "of its options only preserve_rng_state and determinism_check are modelled")
     if reentrant and not torch.is_grad_enabled():
         return _as_of_function(tx, tx.call(function, list(args), {}), args)
     if reentrant and not any(isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in args):
-        _refuse("checkpoint()", "it warns that there are no gradients")
+        refuse("checkpoint()", "it warns that there are no gradients")
     body = trace_body(tx, lambda: tx.call(function, list(args), kwargs), [function, *args, *kwargs.values()])
     if reentrant:
         _as_of_function(tx, body.output, args)
@@ -75,7 +70,7 @@ def _as_of_function(tx: Any, output: VariableTracker, args: Any) -> VariableTrac
     results = [each.realize() for each in output.items] if isinstance(output, TupleVariable) else [output]
     memory = {arg.fake.untyped_storage()._cdata for arg in args if isinstance(arg, TensorVariable)}
     if not all(_is_of_function(each, memory) for each in results):
-        _refuse("checkpoint()", "with use_reentrant=True its function returns more than new tensors with gradients")
+        refuse("checkpoint()", "with use_reentrant=True its function returns more than new tensors with gradients")
     return output
 
 
@@ -129,7 +124,7 @@ def _transform(transform: Any, model: Callable[..., VariableTracker]) -> None:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError:
-            _refuse(f"torch.func.{transform.__name__}()", "it does not take these arguments")
+            refuse(f"torch.func.{transform.__name__}()", "it does not take these arguments")
         function, *_ = bound.arguments.values()
         named = {name: tx.python_value(value) for name, value in list(bound.arguments.items())[1:]}
         defaults = {
@@ -158,7 +153,7 @@ def _vmap(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs) -> 
     in_dims = options["in_dims"]
     per_argument = [in_dims] * len(args) if isinstance(in_dims, int) else in_dims
     if not isinstance(per_argument, (tuple, list)) or len(per_argument) != len(args):
-        _refuse(transform.describe(), "its in_dims do not fit its arguments one by one")
+        refuse(transform.describe(), "its in_dims do not fit its arguments one by one")
     passed: list[tuple[VariableTracker, list[tuple[TensorVariable, int | None]]]] = []
     for arg, dims in zip(args, per_argument):
         passed.append((arg, [] if dims is None else _dims_of_leaves(tx, transform, arg, dims)))
@@ -177,7 +172,7 @@ def _vmap(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs) -> 
 
     body = trace_body(tx, run, [transform.function, *args, *kwargs.values()], transform="vmap")
     if not all_tensors(tx, body.output) or not _out_dims_fit(options["out_dims"], body.output):
-        _refuse(transform.describe(), "its function returns more than tensors, or what out_dims does not fit")
+        refuse(transform.describe(), "its function returns more than tensors, or what out_dims does not fit")
     settings = (tuple(dims), options["out_dims"], options["randomness"], options["chunk_size"])
     return _run(tx, higher_order.vmap, body, PlainVariable(settings), mapped)
 
@@ -190,7 +185,7 @@ def _dims_of_leaves(
     arg = arg.realize()
     if dims is None or isinstance(dims, int):
         if dims is not None and not all_tensors(tx, arg):
-            _refuse(transform.describe(), "its in_dims are given for what is no tensor")
+            refuse(transform.describe(), "its in_dims are given for what is no tensor")
         return [(leaf, dims) for leaf in leaves(tx, arg)]
     below: Any = None
     if type(dims) is arg.python_type():
@@ -199,7 +194,7 @@ def _dims_of_leaves(
         elif isinstance(arg, DictVariable) and list(arg.items) == list(dims):
             below = zip(arg.items.values(), dims.values())
     if below is None:
-        _refuse(transform.describe(), "its in_dims are not of an argument's structure")
+        refuse(transform.describe(), "its in_dims are not of an argument's structure")
     return [pair for item, each in below for pair in _dims_of_leaves(tx, transform, item, each)]
 
 
@@ -207,10 +202,10 @@ def _check_dims(transform: TransformVariable, mapped: Any, dims: list[int]) -> N
     sizes: list[int] = []
     for tensor, dim in zip(mapped, dims):
         if not -tensor.fake.ndim <= dim < tensor.fake.ndim:
-            _refuse(transform.describe(), "an in_dim is out of range")
+            refuse(transform.describe(), "an in_dim is out of range")
         sizes.append(tensor.fake.shape[dim])
     if not sizes or any(size != sizes[0] for size in sizes):
-        _refuse(transform.describe(), "the sizes that it maps over are none or not the same")
+        refuse(transform.describe(), "the sizes that it maps over are none or not the same")
 
 
 def _out_dims_fit(out_dims: Any, output: VariableTracker) -> bool:
@@ -230,11 +225,11 @@ def _differentiated(tx: Any, transform: TransformVariable, args: Args) -> tuple[
     argnums = transform.options["argnums"]
     numbers = [argnums] if isinstance(argnums, int) else list(argnums)
     if not all(-len(args) <= each < len(args) for each in numbers) or len(set(numbers)) < len(numbers):
-        _refuse(transform.describe(), "its argnums do not fit its arguments")
+        refuse(transform.describe(), "its argnums do not fit its arguments")
     numbers = [each % len(args) for each in numbers]
     chosen: Args = [args[each] for each in numbers]
     if not all(all_tensors(tx, each) for each in chosen):
-        _refuse(transform.describe(), "it differentiates by what is no tensor")
+        refuse(transform.describe(), "it differentiates by what is no tensor")
     return numbers, chosen[0] if isinstance(argnums, int) else TupleVariable(chosen)
 
 
@@ -268,7 +263,7 @@ def _value_and_aux(
     if not has_aux:
         return output, None
     if not isinstance(output, TupleVariable) or len(output.items) != 2:
-        _refuse(transform.describe(), "its function does not return two values, with has_aux")
+        refuse(transform.describe(), "its function does not return two values, with has_aux")
     value, aux = output.items
     return value.realize(), aux.realize()
 
@@ -279,7 +274,7 @@ def _gradient(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs)
     has_aux = bool(transform.options["has_aux"])
     output = body.output
     if not isinstance(_value_and_aux(transform, output, has_aux)[0], TensorVariable):
-        _refuse(transform.describe(), "its function does not return a tensor (and aux, with has_aux)")
+        refuse(transform.describe(), "its function does not return a tensor (and aux, with has_aux)")
     settings = PlainVariable(tuple(range(len(inputs))))
     arguments = [body, NodesVariable(body.lifted), settings, *inputs]
     found = leaves(tx, record(tx, "call_function", higher_order.grad, arguments, {}))
@@ -292,15 +287,15 @@ def _gradient(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs)
 
 def _jacobian(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     if any(transform.options.get(name) for name in ("chunk_size", "_preallocate_and_copy")) or kwargs:
-        _refuse(transform.describe(), "only argnums and has_aux are modelled, and no keyword arguments")
+        refuse(transform.describe(), "only argnums and has_aux are modelled, and no keyword arguments")
     numbers, structure = _differentiated(tx, transform, args)
     if not all(isinstance(args[number], TensorVariable) for number in numbers):
-        _refuse(transform.describe(), "it differentiates by a structure of tensors")
+        refuse(transform.describe(), "it differentiates by a structure of tensors")
     body, inputs = _trace_differentiated(tx, transform, args, kwargs, numbers)
     has_aux = bool(transform.options.get("has_aux"))
     value, aux = _value_and_aux(transform, body.output, has_aux)
     if not isinstance(value, TensorVariable) or not all_tensors(tx, body.output):
-        _refuse(transform.describe(), "its function returns more than a tensor (and tensors as aux, with has_aux)")
+        refuse(transform.describe(), "its function returns more than a tensor (and tensors as aux, with has_aux)")
     name = transform.transform.__name__
     settings = [ConstantVariable(name), PlainVariable(tuple(range(len(inputs)))), ConstantVariable(has_aux)]
     arguments = [body, NodesVariable(body.lifted), *settings, *inputs]
@@ -324,15 +319,15 @@ def _jvp(
     has_aux: VariableTracker | None = None,
 ) -> VariableTracker:
     if any(each is not None and tx.truth(each) for each in (strict, has_aux)):
-        _refuse("torch.func.jvp()", "strict and has_aux are not modelled")
+        refuse("torch.func.jvp()", "strict and has_aux are not modelled")
     pair = [list(each.elements(tx)) for each in (primals, tangents)]
     if len(pair[0]) != len(pair[1]) or not all(isinstance(each, TensorVariable) for each in (*pair[0], *pair[1])):
-        _refuse("torch.func.jvp()", "its primals and tangents are not as many plain tensors")
+        refuse("torch.func.jvp()", "its primals and tangents are not as many plain tensors")
     options = {"argnums": tuple(range(len(pair[0])))}
     transform = TransformVariable(torch.func.jvp, func, options, None)
     body, inputs = _trace_differentiated(tx, transform, pair[0], {}, list(range(len(pair[0]))))
     if not all_tensors(tx, body.output):
-        _refuse("torch.func.jvp()", "its function returns more than tensors")
+        refuse("torch.func.jvp()", "its function returns more than tensors")
     settings = ConstantVariable(len(inputs))
     arguments = [body, NodesVariable(body.lifted), settings, *inputs, *pair[1]]
     found = leaves(tx, record(tx, "call_function", higher_order.jvp, arguments, {}))
@@ -360,7 +355,7 @@ class PullBackVariable(VariableTracker):
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         if kwargs or len(args) != 1 or not alike(tx, args[0].realize(), self.output):
-            _refuse(self.describe(), "it is not called with one cotangent for each result")
+            refuse(self.describe(), "it is not called with one cotangent for each result")
         given_args: Args = [NodeVariable(self.node), *leaves(tx, args[0])]
         found = record(tx, "call_function", higher_order.pull_back, given_args, {})
         return replaced(tx, self.primals, iter(leaves(tx, found)))
@@ -375,14 +370,14 @@ def _vjp(
 ) -> VariableTracker:
     given_args: Args = [each.realize() for each in primals]
     if not given_args or not all(all_tensors(tx, each) for each in given_args):
-        _refuse("torch.func.vjp()", "its primals are not all tensors")
+        refuse("torch.func.vjp()", "its primals are not all tensors")
     with_aux = has_aux is not None and tx.truth(has_aux)
     transform = TransformVariable(torch.func.vjp, func, {}, None)
     body, inputs = _trace_differentiated(tx, transform, given_args, {}, list(range(len(given_args))))
     output = body.output
     value, _ = _value_and_aux(transform, output, with_aux)
     if not all_tensors(tx, output) or not leaves(tx, value):
-        _refuse("torch.func.vjp()", "its function does not return tensors (and aux, with has_aux)")
+        refuse("torch.func.vjp()", "its function does not return tensors (and aux, with has_aux)")
     operands = [body, NodesVariable(body.lifted), ConstantVariable(len(leaves(tx, value))), *inputs]
     nodes, fakes = zip(*(each.as_fx() for each in operands), strict=True)
     known = compute("call_function", higher_order.vjp, list(fakes), {})
