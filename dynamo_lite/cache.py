@@ -9,6 +9,7 @@ from types import CodeType
 from typing import Any
 
 import torch
+from torch.utils.weak import WeakIdKeyDictionary
 
 from . import _C, config, logs
 from .counters import counters
@@ -18,15 +19,16 @@ class Versions:
     """How many entries each code object has got, by the module that it was called with.
 
     Layers share the code of their methods, and what is compiled of one may hold for it alone (its name, its number):
-    each may have as many versions as a function.
+    each may have as many versions as a function. Modules are told apart by identity: their own ``__hash__`` and
+    ``__eq__`` are the program's, and may ask for what ``__init__`` has yet to set.
     """
 
     def __init__(self) -> None:
-        self._of: weakref.WeakKeyDictionary[CodeType, weakref.WeakKeyDictionary[Any, int]] = weakref.WeakKeyDictionary()
+        self._of: weakref.WeakKeyDictionary[CodeType, WeakIdKeyDictionary] = weakref.WeakKeyDictionary()
 
     def add(self, view: _C.FrameView) -> None:
         """There is one more."""
-        counts = self._of.setdefault(view.code, weakref.WeakKeyDictionary())
+        counts = self._of.setdefault(view.code, WeakIdKeyDictionary())
         module = _module_of(view)
         counts[module] = counts.get(module, 0) + 1
 

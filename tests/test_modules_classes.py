@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils import parametrizations, parametrize, prune
 
+import dynamo_lite as dl
 from programs import check, ints, tensor
 from weights import seeded
 
@@ -580,3 +581,39 @@ def test_layers_by_configuration():
     x = tensor(4, 3)
     check(m, x, operators=8, backward=True)
     check(m, x, ints(2, high=4), True, operators=9)
+
+
+class Fingerprinted(nn.Module):
+    """Its hash is of what it has counted, which ``__init__`` sets late; it is equal to nothing."""
+
+    def __init__(self):
+        super().__init__()
+        dl.graph_break()
+        self.scale = torch.ones(3) * 2
+        self.counted = [1]
+
+    def __hash__(self):
+        return hash((id(self), *self.counted))
+
+    def __eq__(self, other):
+        raise TypeError("fingerprints are not compared")
+
+    def forward(self, x):
+        self.counted.append(x.shape[0])
+        return x * self.scale
+
+
+def test_a_module_whose_hash_is_its_own():
+    """What is kept of a module while it is built and changed asks neither its hash nor its equality."""
+
+    def program(x):
+        module = Fingerprinted()
+        return module(x), module(x + 1), module.counted
+
+    check(program, tensor(2, 3), graphs=2, breaks=2, others=[(tensor(4, 3),)])
+
+    module = Fingerprinted()
+    compiled = dl.compile(module, backend="eager")
+    for rows in (1, 2, 3):
+        compiled(tensor(rows, 3))
+    assert module.counted == [1, 1, 2, 3]
