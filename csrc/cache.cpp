@@ -98,9 +98,9 @@ int owner_init(PyObject* self, PyObject* args, PyObject* kwargs) {
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|UO", const_cast<char**>(names), &callback, &name, &family)) {
     return -1;
   }
-  Py_XSETREF(self_owner(self)->callback, Py_NewRef(callback));
-  if (name != nullptr) Py_XSETREF(self_owner(self)->name, Py_NewRef(name));
-  if (family != nullptr) Py_XSETREF(self_owner(self)->family, Py_NewRef(family));
+  put(self_owner(self)->callback, Py_NewRef(callback));
+  if (name != nullptr) put(self_owner(self)->name, Py_NewRef(name));
+  if (family != nullptr) put(self_owner(self)->family, Py_NewRef(family));
   return 0;
 }
 
@@ -120,8 +120,8 @@ int owner_traverse(PyObject* self, visitproc visit, void* arg) {
 
 int owner_clear(PyObject* self) {
   reset_owner(self_owner(self));
-  Py_CLEAR(self_owner(self)->callback);
-  Py_CLEAR(self_owner(self)->family);
+  clear(self_owner(self)->callback);
+  clear(self_owner(self)->family);
   return 0;
 }
 
@@ -131,9 +131,9 @@ void owner_dealloc(PyObject* self) {
   Owner* owner = self_owner(self);
   if (owner->weakrefs != nullptr) PyObject_ClearWeakRefs(self);
   reset_owner(owner);
-  Py_CLEAR(owner->callback);
-  Py_CLEAR(owner->name);
-  Py_CLEAR(owner->family);
+  clear(owner->callback);
+  clear(owner->name);
+  clear(owner->family);
   owner->codes.~unordered_set();
   owner->ahead.~LinesAhead();
   type->tp_free(self);
@@ -206,9 +206,9 @@ int entry_clear(PyObject* self) {
 void entry_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
-  Py_CLEAR(self_entry(self)->tree);
-  Py_CLEAR(self_entry(self)->code);
-  Py_CLEAR(self_entry(self)->flat);
+  clear(self_entry(self)->tree);
+  clear(self_entry(self)->code);
+  clear(self_entry(self)->flat);
   type->tp_free(self);
   Py_DECREF(type);
 }

@@ -15,8 +15,9 @@ namespace {
 
 // PyObject_Vectorcall, whose look at the result a Python function doesn't need.
 PyObject* call(PyObject* fn, PyObject* const* args, std::size_t count, PyObject* names) {
-  if (!PyFunction_Check(fn)) return PyObject_Vectorcall(fn, args, count, names);
-  return reinterpret_cast<PyFunctionObject*>(fn)->vectorcall(fn, args, count, names);
+  const bool plain = PyFunction_Check(fn);
+  const vectorcallfunc vectorcall = plain ? reinterpret_cast<PyFunctionObject*>(fn)->vectorcall : PyObject_Vectorcall;
+  return staying([&] { return vectorcall(fn, args, count, names); });
 }
 
 // -- Wrapped: what dl.compile and dl.disable return -----------------------------------------------------------------------
@@ -71,7 +72,7 @@ int wrapped_traverse(PyObject* self, visitproc visit, void* arg) {
 }
 
 int wrapped_clear(PyObject* self) {
-  Py_CLEAR(self_wrapped(self)->dict);
+  clear(self_wrapped(self)->dict);
   return 0;
 }
 
@@ -79,9 +80,9 @@ void wrapped_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
   if (self_wrapped(self)->weakrefs != nullptr) PyObject_ClearWeakRefs(self);
-  Py_CLEAR(self_wrapped(self)->dict);
-  Py_CLEAR(self_wrapped(self)->fn);
-  Py_CLEAR(self_wrapped(self)->owner);
+  clear(self_wrapped(self)->dict);
+  clear(self_wrapped(self)->fn);
+  clear(self_wrapped(self)->owner);
   type->tp_free(self);
   Py_DECREF(type);
 }
@@ -184,7 +185,7 @@ DL_HIT PyObject* instance_call(PyObject* self, PyObject* const* args, std::size_
   const descrgetfunc get = Py_TYPE(member)->tp_descr_get;
   const Ref target = Ref::steal(get(member, args[0], reinterpret_cast<PyObject*>(Py_TYPE(args[0]))));
   if (!target) return nullptr;
-  return PyObject_Vectorcall(target.get(), args + 1, static_cast<std::size_t>(given - 1), names);
+  return call(target.get(), args + 1, static_cast<std::size_t>(given - 1), names);
 }
 
 PyObject* instance_call_new(PyTypeObject* type, PyObject* args, PyObject*) {
@@ -207,7 +208,7 @@ int instance_call_traverse(PyObject* self, visitproc visit, void* arg) {
 }
 
 int instance_call_clear(PyObject* self) {
-  Py_CLEAR(reinterpret_cast<InstanceCall*>(self)->member);
+  clear(reinterpret_cast<InstanceCall*>(self)->member);
   return 0;
 }
 
@@ -283,7 +284,7 @@ DL_HIT PyObject* checked(const GraphCall* graph, PyObject* result) {
   if (result == nullptr || graph->wrong == nullptr || count_of(result) == graph->outputs) [[likely]] return result;
   const Ref found = Ref::steal(result);
   const Ref wrong = Ref::borrow(graph->wrong);
-  return PyObject_CallOneArg(wrong.get(), found.get());
+  return staying([&] { return PyObject_CallOneArg(wrong.get(), found.get()); });
 }
 
 DL_HIT PyObject* graph_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
@@ -352,16 +353,16 @@ int graph_call_clear(PyObject* self) {
   GraphCall* graph = self_graph(self);
   graph->function = Py_None;  // whoever still calls it is told that this can't be called
   graph->bound = nullptr;
-  Py_XSETREF(graph->fn, Py_NewRef(Py_None));
-  Py_CLEAR(graph->wrong);
+  put(graph->fn, Py_NewRef(Py_None));
+  clear(graph->wrong);
   return 0;
 }
 
 void graph_call_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
-  Py_CLEAR(self_graph(self)->fn);
-  Py_CLEAR(self_graph(self)->wrong);
+  clear(self_graph(self)->fn);
+  clear(self_graph(self)->wrong);
   type->tp_free(self);
   Py_DECREF(type);
 }
@@ -434,7 +435,7 @@ PyObject* resume_new(PyTypeObject* type, PyObject* args, PyObject*) {
 
 void resume_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
-  Py_CLEAR(reinterpret_cast<Resume*>(self)->code);
+  clear(reinterpret_cast<Resume*>(self)->code);
   type->tp_free(self);
   Py_DECREF(type);
 }
@@ -443,9 +444,9 @@ void continuation_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
   Continuation* continuation = as_continuation(self);
-  for (Py_ssize_t at = 0; at < Py_SIZE(self); ++at) Py_CLEAR(continuation->values[at]);
-  Py_CLEAR(continuation->code);
-  Py_CLEAR(continuation->closure);
+  for (Py_ssize_t at = 0; at < Py_SIZE(self); ++at) clear(continuation->values[at]);
+  clear(continuation->code);
+  clear(continuation->closure);
   type->tp_free(self);
   Py_DECREF(type);
 }
@@ -493,7 +494,7 @@ Ref continuation_function(PyObject* object, PyObject* globals, PyObject* builtin
   Ref function = Ref::steal(PyFunction_New(continuation->code, globals));
   if (!function) return function;
   auto* made = reinterpret_cast<PyFunctionObject*>(function.get());
-  if (made->func_builtins != builtins) Py_SETREF(made->func_builtins, Py_NewRef(builtins));
+  if (made->func_builtins != builtins) put(made->func_builtins, Py_NewRef(builtins));
   if (continuation->closure == Py_None) return function;
   if (PyFunction_SetClosure(function.get(), continuation->closure) < 0) return {};
   return function;
@@ -504,7 +505,7 @@ ContinuationArguments continuation_arguments(PyObject* object) noexcept {
 }
 
 void drop_arguments(PyObject* object) noexcept {
-  for (Py_ssize_t at = 0; at < Py_SIZE(object); ++at) Py_CLEAR(as_continuation(object)->values[at]);
+  for (Py_ssize_t at = 0; at < Py_SIZE(object); ++at) clear(as_continuation(object)->values[at]);
 }
 
 bool register_callables(PyObject* module) {

@@ -144,7 +144,7 @@ std::string as_text(PyObject* string) {  // steals
   const char* text = PyUnicode_AsUTF8AndSize(string, &size);
   if (!text) PyErr_Clear();
   std::string copied = text ? std::string(text, size) : "?";
-  Py_DECREF(string);
+  drop(string);
   return copied;
 }
 
@@ -214,7 +214,7 @@ bool prepare_constants() {
     if (!descriptor) return false;
     const bool is_member = Py_IS_TYPE(descriptor, &PyMemberDescr_Type);
     if (is_member) range_parts().members[i] = reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member;
-    Py_DECREF(descriptor);  // range keeps it
+    drop(descriptor);  // range keeps it
     if (!is_member) {
       PyErr_SetString(PyExc_ImportError, "this interpreter's range keeps its start, stop and step in an unknown way");
       return false;

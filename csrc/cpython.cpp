@@ -168,11 +168,11 @@ DL_HIT bool swap_code(PyThreadState* state, Frame* frame, PyCodeObject* code) no
   frame->f_code = code;
   frame->prev_instr = _PyCode_CODE(code) - 1;
   frame->stacktop = code->co_nlocalsplus;
-  Py_DECREF(old);  // the function, which the frame holds, holds it too
+  drop(old);  // the function, which the frame holds, holds it too
   return true;
 }
 
-void set_slot(Frame* frame, int slot, Ref value) noexcept { Py_XSETREF(frame->localsplus[slot], value.release()); }
+void set_slot(Frame* frame, int slot, Ref value) noexcept { put(frame->localsplus[slot], value.release()); }
 
 void add_code_ahead(PyCodeObject* code, LinesAhead& ahead) {
   ahead.add(code, sizeof(*code) + static_cast<std::size_t>(Py_SIZE(code)) * sizeof(_Py_CODEUNIT));
@@ -198,11 +198,11 @@ PyObject* abandon(PyThreadState* state, Frame* frame) noexcept {
 
 void discard(PyThreadState* state, Frame* frame) noexcept {
   if constexpr (!kPython312) return;
-  for (int slot = 0; slot < frame->stacktop; ++slot) Py_CLEAR(frame->localsplus[slot]);
-  Py_XDECREF(frame->f_locals);
+  for (int slot = 0; slot < frame->stacktop; ++slot) clear(frame->localsplus[slot]);
+  drop(frame->f_locals);
   PyCodeObject* code = frame->f_code;
-  Py_DECREF(function_of(frame));
-  Py_DECREF(code);
+  drop(function_of(frame));
+  drop(code);
   auto** base = reinterpret_cast<PyObject**>(frame);
   _PyStackChunk* chunk = state->datastack_chunk;
   if (base != &chunk->data[0]) {
@@ -222,7 +222,7 @@ void discard(PyThreadState* state, Frame* frame) noexcept {
 void release_locals(Frame* frame) noexcept {
   if constexpr (kPython312) return;
   if (frame->frame_obj != nullptr && Py_REFCNT(frame->frame_obj) > 1) return;  // somebody looks at it
-  for (int slot = 0; slot < frame->f_code->co_nlocalsplus; ++slot) Py_CLEAR(frame->localsplus[slot]);
+  for (int slot = 0; slot < frame->f_code->co_nlocalsplus; ++slot) clear(frame->localsplus[slot]);
 }
 
 Ref flattened(PyCodeObject* code) {

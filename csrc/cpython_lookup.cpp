@@ -141,7 +141,7 @@ PyObject** inline_values(PyObject* object) noexcept {
 }
 PyObject* own_type_dict(PyObject* type) noexcept {
   PyObject* dict = PyType_GetDict(reinterpret_cast<PyTypeObject*>(type));  // new; the type keeps it alive
-  Py_XDECREF(dict);
+  drop(dict);
   return dict;
 }
 #endif
@@ -213,7 +213,7 @@ DictOrder::DictOrder(PyObject* dict) noexcept : dict_(dict), iterator_(nullptr) 
   }
 }
 
-DictOrder::~DictOrder() { Py_XDECREF(iterator_); }
+DictOrder::~DictOrder() { drop(iterator_); }
 
 PyObject* DictOrder::next() noexcept {
   if (!readable_) return nullptr;
@@ -224,7 +224,7 @@ PyObject* DictOrder::next() noexcept {
     PyErr_Clear();
     return nullptr;
   }
-  Py_DECREF(key);  // the dict holds it
+  drop(key);  // the dict holds it
   return key;
 }
 
@@ -256,7 +256,7 @@ DL_HIT PyObject* instance_dict(PyObject* object) noexcept {
   if (*slot) return *slot;
   PyObject* made = PyObject_GenericGetDict(object, nullptr);  // new; the instance keeps it alive
   if (!made) PyErr_Clear();
-  Py_XDECREF(made);
+  drop(made);
   return made;
 }
 
@@ -330,7 +330,7 @@ bool prepare_lookups() {
   PyObject* collections = PyImport_ImportModule("collections");
   if (!collections) return false;
   standard_types().deque = reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(collections, "deque"));
-  Py_DECREF(collections);
+  drop(collections);
   return standard_types().deque != nullptr;
 }
 

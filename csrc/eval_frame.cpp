@@ -84,18 +84,19 @@ PyObject* pass_on(PyThreadState* state, Frame* frame, int throwflag) {
 // Runs a frame, and all that it calls, without any hook: as deep as plain Python goes.
 [[gnu::noinline]] PyObject* run_unhooked(PyThreadState* state, Frame* frame) {
   const HookOut out;
-  return pass_on(state, frame, 0);
+  return staying([&] { return pass_on(state, frame, 0); });
 }
 
 PyObject* run_off(PyThreadState* state, Frame* frame, Thread& thread) {
   const OffScope off(thread);
-  return pass_on(state, frame, 0);
+  return staying([&] { return pass_on(state, frame, 0); });
 }
 
 DL_HIT PyObject* run_new_code(PyThreadState* state, Frame* frame, const Entry* entry, Thread& thread) {
-  if (!entry->self_contained) return evaluate_default(state, frame, 0);
+  const auto run = [&] { return evaluate_default(state, frame, 0); };
+  if (!entry->self_contained) return staying(run);
   const OffScope off(thread);
-  return evaluate_default(state, frame, 0);
+  return staying(run);
 }
 
 // A frame that run_beside() has called, which has new code already.
@@ -122,7 +123,9 @@ PyObject* run_beside(PyThreadState* state, Frame* frame, Entry* entry, Ref captu
   if (!function) return abandon(state, frame);
   install();  // the call must come to us, whoever took the hook out meanwhile
   thread.direct = {entry->flat, entry, captured.get()};
-  PyObject* result = PyObject_Vectorcall(function.get(), slots.localsplus, argument_count(slots.code), nullptr);
+  PyObject* result = staying([&] {
+    return PyObject_Vectorcall(function.get(), slots.localsplus, argument_count(slots.code), nullptr);
+  });
   thread.direct = {};
   if (result == nullptr) return abandon(state, frame);
   discard(state, frame);
@@ -137,7 +140,8 @@ PyObject* continue_with(Ref result, PyObject* globals, PyObject* builtins, Threa
     const ContinuationArguments arguments = continuation_arguments(result.get());
     thread.tail = PyFunction_GET_CODE(function.get());
     thread.continuation = result.get();
-    Ref next = Ref::steal(PyObject_Vectorcall(function.get(), arguments.values, arguments.count, nullptr));
+    Ref next = Ref::steal(
+        staying([&] { return PyObject_Vectorcall(function.get(), arguments.values, arguments.count, nullptr); }));
     thread.tail = nullptr;
     result = std::move(next);
   }
@@ -188,7 +192,7 @@ Ref call_back(PyThreadState* state, const FrameSlots& slots, Owner* owner, Threa
   const FreshRecursion recursion(state);
   const KeptThread torch;  // an error may come anywhere, that of a signal's handler too
   ++thread.busy;
-  Ref answer = Ref::steal(PyObject_CallOneArg(callback.get(), view.get()));
+  Ref answer = Ref::steal(staying([&] { return PyObject_CallOneArg(callback.get(), view.get()); }));
   --thread.busy;
   if (!answer || holds_error(answer.get())) torch.restore();
   return answer;
@@ -311,7 +315,8 @@ PyObject* run_raising(PyThreadState* state, Frame* frame, const Answer& answer, 
   std::vector<PyObject*> arguments(slots.localsplus, slots.localsplus + count - 1);
   arguments.push_back(answer.error.get());
   const OffScope off(thread);
-  PyObject* result = PyObject_Vectorcall(function.get(), arguments.data(), arguments.size(), nullptr);
+  PyObject* result =
+      staying([&] { return PyObject_Vectorcall(function.get(), arguments.data(), arguments.size(), nullptr); });
   if (result == nullptr) return abandon(state, frame);
   discard(state, frame);
   return result;
@@ -326,7 +331,7 @@ PyObject* run_raising(PyThreadState* state, Frame* frame, const Answer& answer, 
     case Answer::RunOff:
       return run_off(state, frame, thread);
     case Answer::RunAsItIs:
-      return pass_on(state, frame, 0);
+      return staying([&] { return pass_on(state, frame, 0); });
     case Answer::RaiseInside:
       return run_raising(state, frame, answer, thread);
     case Answer::LookAgain:
@@ -340,7 +345,7 @@ PyObject* run_raising(PyThreadState* state, Frame* frame, const Answer& answer, 
     return run_entry(state, frame, answer.entry, std::move(captured), thread, tail);
   }
   const Ref failure = explain(tree, slots_of(frame));
-  if (failure) return pass_on(state, frame, 0);  // what it guards has changed since: a finalizer, another thread
+  if (failure) return staying([&] { return pass_on(state, frame, 0); });  // what it guards has changed since: a finalizer, another thread
   if (!PyErr_Occurred()) raise_internal_error(nullptr);
   return abandon(state, frame);
 }
@@ -413,7 +418,7 @@ void end_thread(PyObject* capsule) {
   if (PyCapsule_GetPointer(capsule, kThreadKey) != &thread) return;  // another thread tidies up after a dead one
   Owner* owner = std::exchange(thread.owner, nullptr);
   drop_user(owner);
-  Py_XDECREF(owner);
+  drop(owner);
 }
 
 bool watch_thread_end(Thread& thread) {
@@ -478,7 +483,7 @@ OwnerScope::~OwnerScope() {
   Owner* mine = thread_.owner;
   thread_.owner = before_;
   drop_user(mine);
-  Py_XDECREF(mine);
+  drop(mine);
 }
 
 HookOut::HookOut() noexcept : HookOut(true) {}
@@ -512,7 +517,7 @@ DL_HIT OffScope::~OffScope() {
   Owner* mine = thread_.owner;
   thread_.owner = before_;
   drop_user(mine);  // whoever was set inside and left there
-  Py_DECREF(mine);
+  drop(mine);
 }
 
 bool register_eval_frame(PyObject* module) {

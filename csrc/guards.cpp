@@ -224,10 +224,10 @@ int failure_traverse(PyObject* self, visitproc visit, void* arg) {
 
 int failure_clear(PyObject* self) {
   auto* failure = reinterpret_cast<FailureObject*>(self);
-  Py_CLEAR(failure->reason);
-  Py_CLEAR(failure->kind);
-  Py_CLEAR(failure->expected);
-  Py_CLEAR(failure->found);
+  clear(failure->reason);
+  clear(failure->kind);
+  clear(failure->expected);
+  clear(failure->found);
   return 0;
 }
 

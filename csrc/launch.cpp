@@ -50,17 +50,17 @@ PyObject* call_inner(const Launch* launch, PyObject* const* args, Py_ssize_t giv
   for (Py_ssize_t at = 0; at < given; ++at) PyList_SET_ITEM(inputs.get(), at, Py_NewRef(args[at]));
   const Ref inner = Ref::borrow(launch->inner);
   const c10::AutoGradMode off(false);
-  return PyObject_CallOneArg(inner.get(), inputs.get());
+  return staying([&] { return PyObject_CallOneArg(inner.get(), inputs.get()); });
 }
 
 PyObject* call_whole(Launch* launch, PyObject* const* args, std::size_t count, PyObject* names) {
   const Ref whole = Ref::borrow(launch->whole);
-  Ref result = Ref::steal(PyObject_Vectorcall(whole.get(), args, count, names));
+  Ref result = Ref::steal(staying([&] { return PyObject_Vectorcall(whole.get(), args, count, names); }));
   if (!result || launch->settle == nullptr) return result.release();
   const Ref settle = Ref::steal(std::exchange(launch->settle, nullptr));
-  Ref inner = Ref::steal(PyObject_CallNoArgs(settle.get()));
+  Ref inner = Ref::steal(staying([&] { return PyObject_CallNoArgs(settle.get()); }));
   if (!inner) return nullptr;
-  if (inner.get() != Py_None) Py_XSETREF(launch->inner, inner.release());
+  if (inner.get() != Py_None) put(launch->inner, inner.release());
   return result.release();
 }
 
@@ -103,9 +103,9 @@ int launch_traverse(PyObject* self, visitproc visit, void* arg) {
 }
 
 int launch_clear(PyObject* self) {
-  Py_CLEAR(self_launch(self)->settle);
-  Py_CLEAR(self_launch(self)->inner);
-  Py_XSETREF(self_launch(self)->whole, Py_NewRef(Py_None));  // whoever still calls it is told that this can't be called
+  clear(self_launch(self)->settle);
+  clear(self_launch(self)->inner);
+  put(self_launch(self)->whole, Py_NewRef(Py_None));  // whoever still calls it is told that this can't be called
   return 0;
 }
 
@@ -113,8 +113,8 @@ void launch_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
   launch_clear(self);
-  Py_CLEAR(self_launch(self)->whole);
-  Py_CLEAR(self_launch(self)->written);
+  clear(self_launch(self)->whole);
+  clear(self_launch(self)->written);
   type->tp_free(self);
   Py_DECREF(type);
 }

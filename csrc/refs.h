@@ -2,10 +2,49 @@
 #pragma once
 
 #include <Python.h>
+#include <cxxabi.h>
+#include <unistd.h>
 
 #include <utility>
 
 namespace dynamo_lite {
+
+// Calls what may run Python from where destructors wait. Once the interpreter is on its way out, CPython ends a thread
+// that asks for the GIL with pthread_exit(), which unwinds: it would run the destructors without the GIL, and abort the
+// process at the first function that may not throw. Such a thread stays where it is instead, as from CPython 3.14 on.
+template <typename Call>
+inline auto staying(Call&& call) -> decltype(call()) {
+  try {
+    return call();
+  } catch (const abi::__forced_unwind&) {
+    for (;;) pause();
+  }
+}
+
+[[gnu::noinline]] inline void drop_last(PyObject* object) noexcept {
+  staying([object] { Py_DECREF(object); });
+}
+
+// Gives up one reference, or nothing.
+template <typename Object>
+inline void drop(Object* object) noexcept {
+  auto* dropped = reinterpret_cast<PyObject*>(object);
+  if (dropped == nullptr) return;
+  if (Py_REFCNT(dropped) == 1) return drop_last(dropped);
+  Py_DECREF(dropped);
+}
+
+// Empties a place that owns a reference.
+template <typename Object>
+inline void clear(Object*& place) noexcept {
+  drop(std::exchange(place, nullptr));
+}
+
+// Puts a reference, which is taken over, into a place that owns one.
+template <typename Object>
+inline void put(Object*& place, Object* object) noexcept {
+  drop(std::exchange(place, object));
+}
 
 // Owns one reference, or nothing.
 class Ref {
@@ -22,7 +61,7 @@ class Ref {
     std::swap(object_, other.object_);
     return *this;
   }
-  ~Ref() { Py_XDECREF(object_); }
+  ~Ref() { drop(object_); }
 
   PyObject* get() const noexcept { return object_; }
   // Gives the reference to the caller.
@@ -40,7 +79,9 @@ class Ref {
 class SavedError {
  public:
   SavedError() noexcept { PyErr_Fetch(&type_, &value_, &traceback_); }
-  ~SavedError() { PyErr_Restore(type_, value_, traceback_); }
+  ~SavedError() {
+    staying([this] { PyErr_Restore(type_, value_, traceback_); });
+  }
   SavedError(const SavedError&) = delete;
   SavedError& operator=(const SavedError&) = delete;
 

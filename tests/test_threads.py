@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
 import dynamo_lite as dl
 from programs import Recorder, tensor
 
+ROOT = Path(__file__).parents[1]
 THREADS = 8
 
 
@@ -192,3 +196,31 @@ def test_a_thread_that_ends_while_compiled_code_lives():
 
     together(work, 2)
     assert torch.equal(made[0](torch.ones(2), 2), torch.full((2,), 2.0))
+
+
+DAEMON = """
+import atexit, threading, time
+import dynamo_lite as dl
+
+class Slow:
+    def __call__(self, gm, inputs):
+        return gm.forward
+
+    def __del__(self):
+        for _ in range(100):
+            time.sleep(0.01)
+
+stop = threading.Event()
+with dl.enable(Slow()):
+    threading.Thread(target=stop.wait, daemon=True).start()
+    time.sleep(0.1)
+dl.reset()
+atexit.register(time.sleep, 0.1)
+atexit.register(stop.set)
+"""
+
+
+def test_the_interpreter_ends_while_a_daemon_thread_lets_go_of_what_compiled_it():
+    """CPython ends such a thread wherever it waits for the GIL, here within destructors."""
+    done = subprocess.run([sys.executable, "-c", DAEMON], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
