@@ -558,6 +558,22 @@ def views_that_may_not_be_written_to(x):
     return x + 1, a, messages, np.diagonal(a).flags.writeable
 
 
+@programs(tensor(3), graphs=None, others=[(torch.zeros(3),)])
+def truth_values_that_are_compared(x):
+    """numpy has two objects of them in all: a result that is an argument's object may be of another."""
+    a = x.detach().numpy()
+    big, known, total = (a > 0.5).any(), np.isnan(a[0]), a.sum() > 0
+    pairs = [(one, other) for one in (big, known, total, a[0]) for other in (big, known, total, a[0])]
+    return [(one == other, one != other, one <= other, one * other) for one, other in pairs], [
+        one & big for one in (big, known)
+    ]
+
+
+@programs(ints(9, high=3), graphs=None)
+def remainders_of_truth_values(x):
+    return x.numpy() % (x.numpy() > 1), x.numpy() // (x.numpy() > 1)
+
+
 @pytest.mark.parametrize("case", programs.parameters())
 def test_numpy(case):
     case.run()

@@ -307,7 +307,7 @@ def call(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwa
     if isinstance(expected, SCALARS):
         target = _of_its_own(target)
     for each, ones in tried.arrays:
-        if expected is ones:
+        if expected is ones and not isinstance(ones, numpy.bool_):  # of which there are two objects in all
             return each
     if tried.may_fail(target, args):
         unsupported(UnsupportedOperation("a numpy function", "integers, of which torch's version may raise"))
@@ -465,7 +465,7 @@ class Tried(NamedTuple):
 
     def may_fail(self, target: Any, args: Args) -> bool:
         """On integers: where torch divides by zero numpy gives something, and it raises what torch doesn't."""
-        if target.__name__ not in _OF_INTEGERS or any(trial.dtype.kind not in "iu" for _, trial in self.arrays):
+        if target.__name__ not in _OF_INTEGERS or any(trial.dtype.kind not in "iub" for _, trial in self.arrays):
             return False
         known = args[1].as_constant() if len(args) > 1 and args[1].is_constant() else 0
         return bool(known == 0)
