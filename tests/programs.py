@@ -173,7 +173,7 @@ def observe(fn: Callable[..., Any], args: Any, kwargs: Any, watch: Callable[[], 
     return outcome
 
 
-_NOTED = "_torch_dynamo_tracer_output"
+_NOTED = ("_torch_dynamo_tracer_output", "compile_id")
 """Torch's own compiler notes itself on what its programs raise, as those of some operators' functions in eager."""
 
 
@@ -181,7 +181,9 @@ def _compare_errors(eager: BaseException, compiled: BaseException, pairing: Pair
     if type(eager) is not type(compiled):
         raise Difference(f"eager raised {eager!r}, compiled {compiled!r}") from compiled
     pairing.compare(eager.args, compiled.args, "the exception's args")
-    own, found = ({name: value for name, value in vars(each).items() if name != _NOTED} for each in (eager, compiled))
+    own, found = (
+        {name: value for name, value in vars(each).items() if name not in _NOTED} for each in (eager, compiled)
+    )
     pairing.compare(own, found, "the exception's __dict__")
     lines, found = user_lines(eager), user_lines(compiled)
     if reference.MODE == "torch":  # its resume functions have names and frames of their own
