@@ -21,7 +21,7 @@ struct Form {
 };
 
 // In the order of SymbolicProgram::Op.
-constexpr std::array<Form, 47> kForms{{
+constexpr std::array<Form, 54> kForms{{
     {"size", 2, 0},      {"stride", 2, 0},    {"offset", 1, 0},    {"int", 1, 0},       {"float", 1, 0},
     {"const", 1, 0},     {"float_const", 1, 0},
     {"add", 0, 2},       {"mul", 0, 2},       {"floordiv", 0, 2},  {"mod", 0, 2},       {"pow", 0, 2},
@@ -29,11 +29,13 @@ constexpr std::array<Form, 47> kForms{{
     {"le", 0, 2},        {"and", 0, 2},       {"or", 0, 2},
     {"float_add", 0, 2}, {"float_sub", 0, 2}, {"float_mul", 0, 2}, {"float_div", 0, 2}, {"float_pow", 0, 2},
     {"float_eq", 0, 2},  {"float_lt", 0, 2},  {"float_le", 0, 2},
-    {"gcd", 0, 2},       {"lcm", 0, 2},
+    {"gcd", 0, 2},       {"lcm", 0, 2},       {"bit_and", 0, 2},   {"bit_or", 0, 2},    {"bit_xor", 0, 2},
+    {"int_round", 0, 2},
     {"not", 0, 1},       {"float_neg", 0, 1}, {"float_abs", 0, 1}, {"sqrt", 0, 1},      {"exp", 0, 1},
     {"log", 0, 1},       {"sin", 0, 1},       {"cos", 0, 1},       {"tanh", 0, 1},      {"log2", 0, 1},
     {"log10", 0, 1},     {"finite", 0, 1},
     {"float_of", 0, 1},  {"trunc", 0, 1},     {"floor", 0, 1},     {"ceil", 0, 1},      {"round", 0, 1},
+    {"bit_length", 0, 1}, {"bit_count", 0, 1}, {"factorial", 0, 1},
 }};
 
 constexpr std::int64_t kExact = std::int64_t{1} << 53;  // up to it each integer is a float
@@ -85,13 +87,37 @@ bool power(std::int64_t& base, std::int64_t exponent) noexcept {
   return true;
 }
 
+// An integer that a float is.
+bool exact(double given, std::int64_t& number) noexcept {
+  if (!(std::fabs(given) <= kExact)) return false;
+  number = static_cast<std::int64_t>(given);
+  return true;
+}
+
 // The greatest common divisor, or the least common multiple.
-bool divide_in_common(bool multiple, std::int64_t& found, double one, double other) noexcept {
-  if (!(std::fabs(one) <= kExact && std::fabs(other) <= kExact)) return false;
-  const auto left = static_cast<std::int64_t>(one), right = static_cast<std::int64_t>(other);
+bool divide_in_common(bool multiple, std::int64_t& found, std::int64_t left, std::int64_t right) noexcept {
   found = std::gcd(left, right);
   if (!multiple || found == 0) return true;
   return !__builtin_mul_overflow(std::abs(left) / found, std::abs(right), &found);
+}
+
+// To the nearest multiple of a power of ten, ties to the even one, as `int.__round__` has it.
+bool round_to(std::int64_t& number, std::int64_t digits) noexcept {
+  if (digits >= 0) return true;
+  std::int64_t unit = 10;
+  if (!power(unit, -digits) || unit > kExact) return false;
+  const std::int64_t rest = std::abs(number % unit), down = std::abs(number) - rest;
+  const bool up = 2 * rest > unit || (2 * rest == unit && (down / unit) % 2 != 0);
+  number = (number < 0 ? -1 : 1) * (down + (up ? unit : 0));
+  return true;
+}
+
+bool factorial(std::int64_t& number) noexcept {
+  if (number < 0 || number > 18) return false;  // of greater ones it is no float
+  std::int64_t product = 1;
+  for (; number > 1; --number) product *= number;
+  number = product;
+  return true;
 }
 
 }  // namespace
@@ -230,9 +256,29 @@ bool SymbolicFacts::compute_floats(Op op, std::int64_t& left, double one, double
     case Op::FloatLe:
       left = one <= other;
       return true;
+    default: {
+      std::int64_t right = 0;
+      return exact(one, left) && exact(other, right) && compute_integers(op, left, right);
+    }
+  }
+}
+
+bool SymbolicFacts::compute_integers(Op op, std::int64_t& left, std::int64_t right) {
+  switch (op) {
     case Op::Gcd:
     case Op::Lcm:
-      return divide_in_common(op == Op::Lcm, left, one, other);
+      return divide_in_common(op == Op::Lcm, left, left, right);
+    case Op::BitAnd:
+      left &= right;
+      return true;
+    case Op::BitOr:
+      left |= right;
+      return true;
+    case Op::BitXor:
+      left ^= right;
+      return true;
+    case Op::IntRound:
+      return round_to(left, right);
     default:
       return false;
   }
@@ -289,6 +335,16 @@ bool SymbolicFacts::compute_of_one(Op op, std::int64_t& number) {
       return integer(std::ceil(given));
     case Op::Round:
       return integer(std::nearbyint(given));
+    case Op::BitLength:
+      if (!exact(given, number)) return false;
+      number = number ? 64 - __builtin_clzll(static_cast<unsigned long long>(std::abs(number))) : 0;
+      return true;
+    case Op::BitCount:
+      if (!exact(given, number)) return false;
+      number = __builtin_popcountll(static_cast<unsigned long long>(std::abs(number)));
+      return true;
+    case Op::Factorial:
+      return exact(given, number) && factorial(number);
     default:
       return false;
   }

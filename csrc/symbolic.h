@@ -25,7 +25,8 @@ namespace dynamo_lite {
 //   ("sqrt",), ("exp",), ("log",), ("sin",), ("cos",), ("tanh",), ("log2",), ("log10",)   of and to floats, likewise
 //   ("float_eq",), ("float_lt",), ("float_le",), ("finite",)                          of floats, to 0 and 1
 //   ("float_of",)                                                                     of an integer
-//   ("gcd",), ("lcm",)                                                                of integers in floats, to an integer
+//   ("gcd",), ("lcm",), ("bit_and",), ("bit_or",), ("bit_xor",), ("int_round",),      of integers in floats, to an integer
+//   ("bit_length",), ("bit_count",), ("factorial",)
 //   ("trunc",), ("floor",), ("ceil",), ("round",)                                     of a float, to an integer
 // "eq" of two floats: whether they are the same, bit for bit.
 class SymbolicProgram {
@@ -39,8 +40,10 @@ class SymbolicProgram {
   enum class Op : std::uint8_t {
     Size, Stride, Offset, Int, Float, Const, FloatConst,
     Add, Mul, FloorDiv, Mod, Pow, Min, Max, Eq, Ne, Lt, Le, And, Or,
-    FloatAdd, FloatSub, FloatMul, FloatDiv, FloatPow, FloatEq, FloatLt, FloatLe, Gcd, Lcm,
+    FloatAdd, FloatSub, FloatMul, FloatDiv, FloatPow, FloatEq, FloatLt, FloatLe,
+    Gcd, Lcm, BitAnd, BitOr, BitXor, IntRound,
     Not, FloatNeg, FloatAbs, Sqrt, Exp, Log, Sin, Cos, Tanh, Log2, Log10, Finite, FloatOf, Trunc, Floor, Ceil, Round,
+    BitLength, BitCount, Factorial,
   };
   struct Instruction {
     Op op;
@@ -88,6 +91,7 @@ class SymbolicFacts {
   bool load(const Cell& cell, PyObject* value, std::int64_t& number) const noexcept;
   static bool compute(Op op, std::int64_t& left, std::int64_t right);
   static bool compute_floats(Op op, std::int64_t& left, double one, double other);
+  static bool compute_integers(Op op, std::int64_t& left, std::int64_t right);
   static bool compute_of_one(Op op, std::int64_t& number);
 
   std::uint32_t facts_ = 0;

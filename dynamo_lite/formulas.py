@@ -81,6 +81,11 @@ _ROWS = [
       for name in ("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tanh", "trunc", "floor", "ceil")),
     FormulaOperation(round, "round", "round({})"),
     *(FormulaOperation(getattr(math, name), name, f"math.{name}({{}}, {{}})") for name in ("gcd", "lcm")),
+    *(FormulaOperation(getattr(operator, f"{name}_" if name != "xor" else name), f"bit_{name}", f"({{}} {sign} {{}})")
+      for name, sign in [("and", "&"), ("or", "|"), ("xor", "^")]),
+    *(FormulaOperation(getattr(int, name), name, f"int.{name}({{}})") for name in ("bit_length", "bit_count")),
+    FormulaOperation(math.factorial, "factorial", "math.factorial({})"),
+    FormulaOperation(int.__round__, "int_round", "round({}, {})"),
     FormulaOperation(math.isfinite, "finite", "math.isfinite({})"),
     FormulaOperation(float.__round__, "", "round({}, {})", domain=_between(-1e300, 1e300)),
     FormulaOperation(total_of, "", "sum"),
@@ -95,7 +100,10 @@ BINARY_OPERATORS = {
 MAY_RAISE = frozenset({operator.pow, math.sqrt, math.exp, math.log, math.log2, math.log10, math.sin, math.cos})
 """Operations that Python may refuse for other numbers, which are told by what they give (of others by their domain)."""
 _ROUNDING = frozenset({math.trunc, math.floor, math.ceil, round})
-TO_INTEGER = _ROUNDING | {math.gcd, math.lcm}
+OF_BITS = {operator.and_: "&", operator.or_: "|", operator.xor: "^"}
+TO_INTEGER = frozenset(
+    {*_ROUNDING, *OF_BITS, math.gcd, math.lcm, int.bit_length, int.bit_count, math.factorial, int.__round__}
+)
 
 
 @dataclass(frozen=True, eq=False)

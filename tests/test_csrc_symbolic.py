@@ -135,6 +135,42 @@ def test_what_integers_have_in_common(name, function):
         assert not holds_float([("float", 0), ("float_const", 6.0), (name,), ("const", 6), ("eq",)], x)
 
 
+@pytest.mark.parametrize(
+    ("name", "function"), [("bit_and", operator.and_), ("bit_or", operator.or_), ("bit_xor", operator.xor)]
+)
+def test_bits_of_integers(name, function):
+    numbers = [0, 1, -1, 4, 6, -6, 35, 2**40, 3**33, -(2**53), 2**53]
+    for x, other in itertools.product(numbers, numbers):
+        program = [("float", 0), ("float_const", float(other)), (name,), ("const", function(x, other)), ("eq",)]
+        assert holds_float(program, float(x))
+    assert not holds_float([("float", 0), ("float_const", 1.0), (name,), ("const", 0), ("eq",)], 2.0**54)
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [("bit_length", int.bit_length), ("bit_count", int.bit_count), ("factorial", math.factorial)],
+)
+def test_facts_of_one_integer(name, function):
+    for x in (0, 1, -1, 2, 6, 17, 18, 19, -300, 255, 256, 3**33, -(2**53)):
+        expected = function(x) if name != "factorial" or 0 <= x < 19 else None
+        program = [("float", 0), (name,), ("const", expected or 0), ("eq",)]
+        assert holds_float(program, float(x)) is (expected is not None)
+
+
+def test_integers_rounded():
+    for digits in (0, 1, -1, -2, -5, -15):
+        for x in (0, 4, 5, 6, 15, 25, -5, -15, -25, 149, 150, 151, 250, 49999, 50000, 3**33, 5 * 10**14, -(2**53)):
+            program = [
+                ("float", 0),
+                ("float_const", float(digits)),
+                ("int_round",),
+                ("const", round(x, digits)),
+                ("eq",),
+            ]
+            assert holds_float(program, float(x)), (x, digits)
+    assert not holds_float([("float", 0), ("float_const", -16.0), ("int_round",), ("const", 0), ("eq",)], 1.0)
+
+
 @pytest.mark.parametrize(("name", "function"), [("eq", operator.eq), ("lt", operator.lt), ("le", operator.le)])
 def test_comparisons_of_floats(name, function):
     for x, other in itertools.product(FLOATS, FLOATS):

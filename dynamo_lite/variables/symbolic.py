@@ -18,7 +18,18 @@ import torch
 from ..draws import Draw
 from ..exc import InternalError
 from ..expressions import NoProgram, Operation, compile_expression
-from ..formulas import BINARY_OPERATORS, MAY_RAISE, OPERATIONS, TO_INTEGER, Bounds, Formula, apply, is_exact, is_there
+from ..formulas import (
+    BINARY_OPERATORS,
+    MAY_RAISE,
+    OF_BITS,
+    OPERATIONS,
+    TO_INTEGER,
+    Bounds,
+    Formula,
+    apply,
+    is_exact,
+    is_there,
+)
 from ..reasons import DataDependentBranch, DataDependentValue
 from ..shapes import Computed, symbolic_shapes
 from ..source import Source
@@ -26,6 +37,7 @@ from .attributes import BuiltinMethodVariable
 from .base import TEXTS, Args, Kwargs, VariableTracker, unsupported, wraps_type
 from .constant import ConstantVariable
 from .late_text import text_of_number
+from .number_methods import called_on
 from .symbols import BINARY, COMPARE
 
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "//", "%"})
@@ -54,11 +66,14 @@ class SymbolicNumber(VariableTracker):
         return self.as_constant()
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
-        if name in _ITSELF[self.python_type()]:
-            return BuiltinMethodVariable(self, name) if callable(getattr(self.python_type(), name)) else self
-        if not hasattr(self.python_type()(), name):  # no number of the type has it
-            return ConstantVariable(self.python_type()()).getattr(tx, name)
-        return ConstantVariable(self.as_constant()).getattr(tx, name)
+        kind = self.python_type()
+        if kind is bool and hasattr(kind, name):
+            return ConstantVariable(self.as_constant()).getattr(tx, name)
+        if name in _ITSELF:
+            return self
+        if name in _OF_THE_TYPE or not hasattr(kind, name):  # of each number of the type it is the same
+            return ConstantVariable(kind()).getattr(tx, name)
+        return BuiltinMethodVariable(self, name)
 
     def text(self, tx: Any, name: str) -> VariableTracker:
         return text_of_number(tx, self, TEXTS[name])
@@ -67,8 +82,9 @@ class SymbolicNumber(VariableTracker):
         return text_of_number(tx, self, format, tx.python_value(spec))
 
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name in _ITSELF[self.python_type()] and not args and not kwargs:
-            return self
+        found = None if kwargs or self.python_type() is bool else called_on(tx, self, name, args)
+        if found is not None:
+            return found
         return ConstantVariable(self.as_constant()).call_method(tx, name, args, kwargs)
 
     def index(self, tx: Any, message: str) -> Any:
@@ -90,7 +106,7 @@ class SymbolicNumber(VariableTracker):
     def _float(self, function: Any, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         """The float that an operator makes of this and another number, as a formula."""
         mine, theirs = self.formula(), formula_of(other)
-        if function not in BINARY_OPERATORS or mine is None or theirs is None:
+        if (function not in BINARY_OPERATORS and function not in OF_BITS) or mine is None or theirs is None:
             return None
         left, right = (theirs, mine) if reflected else (mine, theirs)
         return _make_formula(self.attempt, function, left, right)
@@ -177,11 +193,11 @@ class ShapeNumber(SymbolicNumber):
         if number is None:
             return None
         self._decide_truths(number)
-        shifted = None if reflected else self._as_arithmetic(symbol, number)
-        if shifted is not None:
-            return self.binary(tx, *shifted)
+        found = self._as_arithmetic(tx, symbol, other, reflected)
+        if found is not None:
+            return found
         negative = symbol == "**" and not reflected and isinstance(other, ConstantVariable) and other.value < 0
-        if symbol == "/" or negative or other.python_type() is float:
+        if symbol == "/" or negative or other.python_type() is float or BINARY[symbol] in OF_BITS:
             found = self._float(BINARY[symbol], other, reflected)
             if found is not None:
                 return found
@@ -189,28 +205,34 @@ class ShapeNumber(SymbolicNumber):
             number = other.as_constant()
         left, right = (number, self.number) if reflected else (self.number, number)
         raises = symbol in _DIVISIONS and self._decide(bool, right == 0)
-        is_power = symbol == "**" and self._is_integers_power(number, reflected)
+        is_power = symbol == "**" and self._is_integers_power(other, reflected)
         if (symbol not in _ARITHMETIC or raises) and not is_power:
             known = [ConstantVariable(each.as_constant()) for each in (self, other)]
             return tx.binary(symbol, *(reversed(known) if reflected else known))
         return tx.make(tx.fold(BINARY[symbol], (left, right)))
 
-    def _as_arithmetic(self, symbol: str, number: Any) -> tuple[str, VariableTracker] | None:
-        """What a shift by a known number, or a mask of the lowest bits, does to an integer in other words."""
-        if type(number) is not int or not 0 <= number <= _GREATEST_MASK or self.python_type() is not int:
+    def _as_arithmetic(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        """What a shift, or a mask of the lowest bits, does to integers in other words."""
+        if self.python_type() is not int or other.python_type() is not int:
             return None
-        if symbol in ("<<", ">>") and number <= _GREATEST_SHIFT:
-            return "*" if symbol == "<<" else "//", ConstantVariable(1 << number)
-        return ("%", ConstantVariable(number + 1)) if symbol == "&" and not number & (number + 1) else None
+        if symbol in ("<<", ">>"):
+            shifted, count = (other, self) if reflected else (self, other)
+            if not _is_between(0, count, _GREATEST_SHIFT):
+                return None
+            return tx.binary("*" if symbol == "<<" else "//", shifted, tx.binary("**", ConstantVariable(2), count))  # type: ignore[no-any-return]
+        mask = other.operand
+        if symbol != "&" or type(mask) is not int or not 0 <= mask <= _GREATEST_MASK or mask & (mask + 1):
+            return None
+        return self.binary(tx, "%", ConstantVariable(mask + 1))
 
-    def _is_integers_power(self, number: Any, reflected: bool) -> bool:
-        """Whether the power of this to a known integer, or ``reflected`` the other way round, is of the type of its
+    def _is_integers_power(self, other: VariableTracker, reflected: bool) -> bool:
+        """Whether the power of this to another integer, or ``reflected`` the other way round, is of the type of its
         base."""
-        if type(number) is not int:
+        if other.python_type() is not int:
             return False
         if not reflected:
-            return 0 <= number <= _GREATEST_POWER
-        is_integer = number > 1 and self.python_type() is int and not self.hangs_on_data
+            return _is_between(0, other, _GREATEST_POWER)
+        is_integer = other.operand > 1 and self.python_type() is int and not self.hangs_on_data
         return is_integer and self._decide(bool, self.number >= 0)
 
     def _decide_truths(self, *others: Any) -> None:
@@ -233,7 +255,11 @@ class ShapeNumber(SymbolicNumber):
     def converted(self, tx: Any, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
         if self.python_type() is int and function in _OF_INTEGERS:
             return self
-        if function is math.fabs and self.python_type() is int:
+        if self.python_type() is int and function in (bin, hex, oct):
+            return text_of_number(tx, self, function)
+        if function in _OF_DIVISORS and self.python_type() is int:
+            return tx.unary("abs", self)
+        if (function is math.fabs or function in _PREDICATES) and self.python_type() is int:
             return self.converted(tx, float, methods).converted(tx, function, methods)
         if function is math.isqrt and self._decide(bool, 0 <= self.number) and self._decide(bool, self.number < _ROOTS):
             return self.converted(tx, math.sqrt, methods).converted(tx, math.floor, methods)
@@ -362,6 +388,15 @@ class SymbolicFloat(SymbolicNumber):
         load_formula(cg, self.of)
 
 
+def _is_between(least: int, number: VariableTracker, greatest: int) -> bool:
+    """Whether an integer is that now, which is so in every call from now on."""
+    if isinstance(number, ConstantVariable):
+        return least <= number.value <= greatest
+    if not isinstance(number, ShapeNumber) or number.hangs_on_data:
+        return False
+    return number._decide(bool, number.number >= least) and number._decide(bool, number.number <= greatest)
+
+
 def formula_of(number: VariableTracker) -> Formula | None:
     """What a number in a formula is; None: it can't be in one."""
     if isinstance(number, SymbolicNumber):
@@ -397,8 +432,12 @@ def call_on_numbers(
     known = [each.realize() for each in numbers]
     if function is math.log and len(known) == 2 and any(isinstance(each, SymbolicNumber) for each in known):
         return tx.binary("/", *(each.converted(tx, math.log, ()) for each in known))  # type: ignore[no-any-return]
+    if function in _OF_DIVISORS and len(known) > 2 and any(isinstance(each, ShapeNumber) for each in known):
+        return _of_integers(tx, function, known)
     if function in _OF_TWO_INTEGERS and any(isinstance(each, ShapeNumber) for each in known):
         return _of_two_integers(tx, function, *known) if len(known) == 2 else None
+    if function is round and len(known) == 2 and isinstance(known[0], SymbolicNumber):
+        return _rounded(tx, *known)
     if function is math.pow and any(isinstance(each, ShapeNumber) for each in known):
         known = [each.converted(tx, float, ("__float__", "__index__")).realize() for each in known]
     if not any(isinstance(each, SymbolicFloat) for each in known):
@@ -408,6 +447,27 @@ def call_on_numbers(
     if None in operands or function not in OPERATIONS:
         return None
     return _make_formula(tx.attempt, function, *operands)
+
+
+def _rounded(tx: Any, number: VariableTracker, digits: VariableTracker) -> VariableTracker | None:
+    """``round(number, digits)``."""
+    if tx.is_none(digits):
+        return number.converted(tx, round, ())
+    if digits.python_type() is not int or number.python_type() not in (int, float):
+        return None
+    if number.python_type() is int and tx.truth(tx.compare(">=", digits, ConstantVariable(0))):
+        return number
+    function = int.__round__ if number.python_type() is int else float.__round__
+    operands = formula_of(number), formula_of(digits)
+    return None if None in operands else _make_formula(tx.attempt, function, *operands)  # type: ignore[arg-type]
+
+
+def _of_integers(tx: Any, function: Callable[..., Any], numbers: Sequence[VariableTracker]) -> VariableTracker | None:
+    """The same of more than two."""
+    found: VariableTracker | None = numbers[0]
+    for each in numbers[1:]:
+        found = None if found is None else _of_two_integers(tx, function, found.realize(), each)
+    return found
 
 
 def _of_two_integers(
@@ -456,10 +516,10 @@ def load_formula(cg: Any, formula: Formula) -> None:
         _load_expression(cg, formula.expression)
     elif formula.operation is None:
         cg.load_const(formula.value)
-    elif formula.operation.function in BINARY_OPERATORS:
+    elif formula.operation.function in _OPERATORS:
         for operand in formula.operands:
             load_formula(cg, operand)
-        cg.binary_op(BINARY_OPERATORS[formula.operation.function])
+        cg.binary_op(_OPERATORS[formula.operation.function])
     else:
         operands = [functools.partial(load_formula, cg, operand) for operand in formula.operands]
         cg.call(formula.operation.function, operands)
@@ -501,8 +561,9 @@ _FUNCTIONS: dict[Any, Any] = {
 
 _OF_INTEGERS = frozenset({int, round, math.trunc, math.floor, math.ceil})
 """Functions that leave an integer as it is."""
-_OF_TWO_INTEGERS = frozenset({math.gcd, math.lcm, math.comb, math.perm})
-_OF_TWO: dict[Any, Any] = {math.pow: operator.pow, round: float.__round__}
+_OF_DIVISORS = frozenset({math.gcd, math.lcm})
+_OF_TWO_INTEGERS = _OF_DIVISORS | {math.comb, math.perm}
+_OF_TWO: dict[Any, Any] = {math.pow: operator.pow}
 """Functions of two numbers likewise."""
 _PREDICATES: dict[Any, Callable[[Any, Formula], bool]] = {
     math.isfinite: lambda attempt, of: _decide_formula(attempt, math.isfinite, of),
@@ -512,18 +573,16 @@ _PREDICATES: dict[Any, Callable[[Any, Formula], bool]] = {
 """Functions of a float that give a truth value."""
 _OF_ONE: dict[Any, Any] = {operator.neg: operator.neg, operator.abs: abs, math.fabs: abs, int: math.trunc}
 """Functions of a float, and what they are called in formulas."""
-_ITSELF: dict[type, frozenset[str]] = {
-    int: frozenset({"real", "numerator", "conjugate", "__index__", "__int__", "__trunc__"}),
-    float: frozenset({"real", "conjugate", "__float__"}),
-    bool: frozenset(),
-}
-"""Attributes of a number that are that number, and methods that return it."""
+_ITSELF = frozenset({"real", "numerator"})
+"""Attributes of a number that are that number."""
+_OF_THE_TYPE = frozenset({"__class__", "__doc__", "imag", "denominator"})
 _ROOTS = 1 << 50
 """Of integers below it the floating-point root is rounded down to the integer one."""
 _GREATEST_POWER = 8
 _GREATEST_SHIFT = 30
 _GREATEST_MASK = (1 << _GREATEST_SHIFT) - 1
 
+_OPERATORS = {**BINARY_OPERATORS, **OF_BITS}
 _EMITTED = {"add": "+", "mul": "*", "floordiv": "//", "mod": "%", "pow": "**", "truediv": "/"}
 _CALLED: dict[str, Any] = {"min": min, "max": max}
 

@@ -96,6 +96,9 @@ def percent(tx: Any, template: str, values: VariableTracker) -> VariableTracker:
         unsupported(UnsupportedOperation("`%`", f"{template!r} and objects"))
     several = values.contained() is not None and issubclass(values.python_type(), tuple)
     items = values.elements(tx) if several else [values]
+    late = _percent_later(tx, template, items)
+    if late is not None:
+        return late
     known: list[Any] = []
     kinds = [spec["kind"] for spec in _SPEC.finditer(template) if spec["kind"] != "%"]
     for kind, item in zip(kinds, items):
@@ -103,6 +106,50 @@ def percent(tx: Any, template: str, values: VariableTracker) -> VariableTracker:
     if several or tx.lookup(values.python_type(), "__getitem__") is MISSING:  # what may be a mapping may have more
         known.extend(None for _ in items[len(kinds) :])
     return tx.make(tx.fold(str.__mod__, (re.sub(_SPEC, _as_text, template), tuple(known))))
+
+
+def _percent_later(tx: Any, template: str, items: Sequence[VariableTracker]) -> VariableTracker | None:
+    """The same of numbers that differ from call to call, as `format` has it; None where there are none or it hasn't."""
+    left = [each.realize() for each in items]
+    specs = [spec for spec in _SPEC.finditer(template) if spec["kind"] != "%"]
+    if len(specs) != len(left) or not any(each.varies for each in left):
+        return None
+    parts: list[VariableTracker] = []
+    end = 0
+    for spec in _SPEC.finditer(template):
+        parts.append(ConstantVariable(template[end : spec.start()]))
+        end = spec.end()
+        if spec["kind"] == "%":
+            parts.append(ConstantVariable("%"))
+            continue
+        item = left.pop(0)
+        if item.varies:
+            text = _number_as_percent(tx, item, spec[0])
+            if text is None:
+                return None
+            parts.append(text)
+        elif tx.is_plain(item):
+            parts.append(tx.make(tx.fold(str.__mod__, (spec[0], (tx.python_value(item),)))))
+        else:
+            return None
+    return joined(tx, [*parts, ConstantVariable(template[end:])])
+
+
+def _number_as_percent(tx: Any, number: VariableTracker, spec: str) -> VariableTracker | None:
+    if spec in ("%s", "%r"):
+        return number.text(tx, _TEXTS[spec[1]]).realize()
+    form = _FORMS[number.python_type()].fullmatch(spec) if number.python_type() in _FORMS else None
+    if form is None:
+        return None
+    kind = "d" if form["kind"] in "iu" else form["kind"]
+    return tx.format(number, ConstantVariable(form["flags"] + kind)).realize()  # type: ignore[no-any-return]
+
+
+_FORMS = {
+    int: re.compile(r"%(?P<flags>[+ ]?0?\d*)(?P<kind>[diuxX])"),
+    float: re.compile(r"%(?P<flags>[+ ]?(?:[1-9]\d*)?(?:\.\d+)?)(?P<kind>[feEgG])"),
+}
+"""What means to `%` as to `format`."""
 
 
 def _as_text(spec: re.Match[str]) -> str:

@@ -28,7 +28,7 @@ from .fake_calls import compute, operator_name
 from .function import FunctionVariable, NestedFunctionVariable
 from .mapping import DictVariable
 from .registry import Model, models, models_if, models_raw
-from .sequence import ListVariable, TupleVariable
+from .sequence import ListVariable, SizeVariable, TupleVariable
 from .symbolic import ShapeNumber, SymbolicFloat
 from .tensor import TensorVariable, record
 from .tensor_subclass import instances
@@ -337,8 +337,16 @@ def _fact(value: Callable[..., Any]) -> None:
     models_raw(value, model)
 
 
-for _value in (*_FACTS, torch.device, torch.finfo, torch.iinfo, torch.Size):
+for _value in (*_FACTS, torch.device, torch.finfo, torch.iinfo):
     _fact(_value)
+
+
+@models(torch.Size)
+def _size(tx: Any, sizes: VariableTracker | None = None, /) -> VariableTracker:
+    items = [] if sizes is None else [item.realize() for item in sizes.elements(tx)]
+    if all(item.python_type() is int for item in items):
+        return SizeVariable(items)
+    return tx.make(tx.fold(torch.Size, ([tx.python_value(item) for item in items],)))
 
 
 def _constantly(answer: Any, *values: Any) -> None:
