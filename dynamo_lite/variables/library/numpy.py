@@ -35,7 +35,9 @@ from ..sequence import ListVariable, TupleVariable
 from ..symbolic import ShapeNumber
 from ..symbols import BINARY, COMPARE, UNARY
 from ..tensor import TensorVariable, record
+from .numpy_replaced import OF_ARRAYS, OF_NUMPY, OF_PYTHON
 from .numpy_scalars import SCALARS, NumpyScalarVariable, has_array, is_cast, known_result
+from .numpy_values import gives_other_items, is_of_items
 
 _KINDS = (int, float, bool, complex, *SCALARS)
 _LARGEST = 1 << 24  # elements of an array that a trial is made on
@@ -224,7 +226,7 @@ def _tensors(values: Any) -> Any:
 
 @functools.cache
 def method(name: str) -> Callable[..., Any]:
-    return _operator(name, functools.partial(_call_method, name))
+    return _operator(name, OF_ARRAYS.get(name, functools.partial(_call_method, name)))
 
 
 @functools.cache
@@ -236,38 +238,14 @@ def attribute(name: str) -> Callable[..., Any]:
 def function_of_torch(function: Any) -> Callable[..., Any] | None:
     """torch's version of one of numpy's functions."""
     name = function.__name__
-    if function in _REPLACED:
-        return _operator(name, _REPLACED[function])
+    if function in OF_NUMPY:
+        return _operator(name, OF_NUMPY[function])
     for theirs, ours, names in _PLACES:
         found = getattr(ours, name, None) if names is None or name in names else None
         if getattr(theirs, name, None) is function and isinstance(found, types.FunctionType):
             return _operator(name, found)
     return None
 
-
-def _pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Any:
-    """Of known widths, which torch's own makes a tensor of."""
-    if mode != "constant" or not isinstance(constant_values, (int, float)):
-        raise TypeError(f"{mode} with {constant_values}")
-    widths = numpy.broadcast_to(numpy.asarray(pad_width), (array.ndim, 2))
-    flat = [width for pair in reversed(widths.tolist()) for width in pair]
-    return torch._numpy.ndarray(torch.nn.functional.pad(array.tensor, flat, value=constant_values))
-
-
-def _divide(one: Any, other: Any) -> Any:
-    """Integers in double precision, where torch's own takes the default one."""
-    if not any(_is_inexact(each) for each in (one, other)):
-        one = one.astype("float64") if isinstance(one, torch._numpy.ndarray) else float(one)
-    return torch._numpy.divide(one, other)
-
-
-def _is_inexact(value: Any) -> bool:
-    if isinstance(value, torch._numpy.ndarray):
-        return value.tensor.is_floating_point() or value.tensor.is_complex()
-    return isinstance(value, (float, complex))
-
-
-_REPLACED: dict[Any, Callable[..., Any]] = {numpy.pad: _pad, numpy.divide: _divide}
 
 _PLACES: tuple[tuple[Any, Any, frozenset[str] | None], ...] = (
     (numpy, torch._numpy, None),
@@ -286,11 +264,10 @@ def _read(name: str, array: Any) -> Any:
 
 
 _PYTHON = {
-    each.__name__: _operator(each.__name__, each)
+    each.__name__: _operator(each.__name__, OF_PYTHON.get(each, each))
     for each in (*BINARY.values(), *COMPARE.values(), *UNARY.values(), operator.getitem)
 }
 """Python's operators over arrays, by their names in the module operator."""
-_PYTHON["truediv"] = _operator("truediv", _divide)
 
 
 # -- recording ---------------------------------------------------------------------------------------------------------
@@ -426,10 +403,12 @@ def _try(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwa
                 if not _is_writeable(found):
                     _in_another_form("an array that can be written to")
             tried.check_kernel(target, trial_args, trial_named, found)
-            return found, tried
     except FOLDED_ERRORS as error:
         let_through(error)
         unsupported(OperatorFailed(getattr(target, "__name__", "numpy"), f"{type(error).__name__}: {error}"))
+    if not tried.may_fail(target, args):
+        tried.check_values(target, real, trial_args, trial_named)
+    return found, tried
 
 
 def _trial(tx: Any, args: Args, kwargs: Kwargs, factor: int) -> tuple[Tried, list[Any], dict[str, Any]]:
@@ -482,11 +461,26 @@ class Tried(NamedTuple):
                     raise ValueError("it gives other items")
         _COMPUTED.add(key)
 
+    def check_values(self, target: Any, real: Any, args: list[Any], named: dict[str, Any]) -> None:
+        """What torch's version makes of items that are out of the ordinary may be something else."""
+        unknown = [trial for _, trial in self.arrays]
+        if not unknown or not is_of_items(real):
+            return
+        try:
+            with unset_fake_temporarily(), torch._C.DisableTorchFunction():
+                other = gives_other_items(target, real, _for_torch, args, named, unknown)
+        except FOLDED_ERRORS as error:  # on some numbers
+            let_through(error)
+            other = True
+        if other:
+            _in_another_form("other items of some numbers")
+
 
 _COMPUTED: set[tuple[str, tuple[Any, ...]]] = set()
 """Functions of torch's, by name, and types of items that they were computed of."""
 _OF_INTEGERS = frozenset(
-    "numpy_" + name for name in ("floor_divide", "floordiv", "mod", "remainder", "fmod", "divmod", "power", "pow")
+    "numpy_" + name
+    for name in ("floor_divide", "floordiv", "mod", "remainder", "fmod", "divmod", "power", "pow", "gcd", "lcm")
 )
 
 

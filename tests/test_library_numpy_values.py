@@ -1,0 +1,131 @@
+"""numpy's functions of items that are out of the ordinary: zeros of either sign, infinities, NaN, the greatest numbers
+and the least, equal ones."""
+
+from __future__ import annotations
+
+import operator
+
+import pytest
+
+from programs import check, tensor
+
+np = pytest.importorskip("numpy")
+
+FLOATS = [0.0, -0.0, 0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 0.5, -7.0, 1e300, -1e-300, np.nan, np.inf, -np.inf, 3.0, -0.0]
+
+
+def floats(dtype="float64"):
+    one = np.repeat(np.array(FLOATS), len(FLOATS))
+    with np.errstate(all="ignore"):
+        return one.astype(dtype), np.tile(np.array(FLOATS), len(FLOATS)).astype(dtype)
+
+
+OF_TWO = {
+    "maximum": (lambda a, b: (np.maximum(a, b), np.minimum(a, b), np.maximum(a, 0.0), np.minimum(-0.0, b)), 1),
+    "remainder": (lambda a, b: (a % b, np.mod(a, b), np.remainder(b, 2.5), b % -0.5, 7.0 % a, np.fmod(a, b)), 1),
+    "divmod": (lambda a, b: np.divmod(a, b), 1),
+    "quotients": (lambda a, b: (a // b, np.floor_divide(b, 0.3)), 1),
+    "signs": (lambda a, b: (np.sign(a), np.copysign(a, b), np.signbit(a), np.negative(a), np.abs(b)), 1),
+    "roots": (lambda a, b: (a**0.5, np.cbrt(b), np.sqrt(a), b**2, a**-1.0), 1),
+    "rounded": (lambda a, b: (np.fix(a), np.trunc(a), np.rint(b), np.floor(a), np.round(b), np.ceil(a)), 1),
+    "angles": (lambda a, b: (np.angle(a), np.arctan2(a, b)), 1),
+    "clipped": (lambda a, b: (np.clip(a, -0.0, 2.0), a.clip(-1, 1), np.where(a > b, a, b), np.nan_to_num(a)), 1),
+    "comparisons": (lambda a, b: (a < b, a == b, np.isnan(a), np.isfinite(b), np.isclose(a, b)), 1),
+    "fmax": (lambda a, b: a + np.fmax(a, b), (1, 2)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", OF_TWO)
+def test_floats(name, dtype):
+    program, graphs = OF_TWO[name]
+
+    def fn(x, a, b):
+        return x + 1, program(a, b)
+
+    with np.errstate(all="ignore"):
+        check(fn, tensor(2), *floats(dtype), graphs=graphs, breaks=(0, 1))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 7, 8, 9, 33])
+def test_the_sign_of_the_greater_zero(size):
+    def fn(x, a, b):
+        return x + 1, np.maximum(a, b), np.minimum(b, a), np.maximum(a, 0), np.maximum(0.0, b)
+
+    for dtype in ("float64", "float32", "float16"):
+        zeros = np.zeros(size, dtype)
+        check(fn, tensor(2), zeros, -zeros)
+        check(fn, tensor(2), -zeros, zeros)
+
+
+def test_complex_sums_of_infinities():
+    def fn(x, a, b):
+        return x + 1, a + b, a - b, -a, a + 2, 1.5 - b, np.add(a, 1j), np.subtract(b.real, a), a + True
+
+    parts = np.array([0.0, -0.0, 1.0, np.inf, -np.inf, np.nan])
+    a = np.empty((6, 6), complex)
+    a.real, a.imag = parts[:, None], parts
+    with np.errstate(all="ignore"):
+        check(fn, tensor(2), a, a.T.copy()[::1])
+        check(fn, tensor(2), a.astype("complex64"), a[::1].copy())
+
+
+INTEGERS = [0, 1, 3, 7, 127, -1, -2, -128, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63)]
+OF_INTEGERS = {
+    "common divisors": lambda a, b: (np.gcd(a, b), np.lcm(a // 2**40, b // 2**40), np.gcd(a, 6)),
+    "rounded to tens": lambda a, b: (np.round(a, -1), b.round(-2), np.round(a, 1)),
+    "quotients": lambda a, b: (a // -1, a % -1, b // 7, b % -7, np.divmod(a, 3)),
+    "overflow": lambda a, b: (a + b, a * b, -a, abs(a), a - b, a * 3, np.abs(b), a**2),
+    "bits": lambda a, b: (a & b, a | 1, a ^ b, ~a, a >> 2, a << 1),
+    "of other types": lambda a, b: (a / b.astype("float64"), a.astype("int8"), a.astype("uint8") == -1, np.sign(a)),
+}
+
+
+@pytest.mark.parametrize("name", OF_INTEGERS)
+def test_integers(name):
+    program = OF_INTEGERS[name]
+
+    def fn(x, a, b):
+        return x + 1, program(a, b)
+
+    one = np.repeat(np.array(INTEGERS), len(INTEGERS))
+    other = np.tile(np.array(INTEGERS), len(INTEGERS))
+    with np.errstate(all="ignore"):
+        check(fn, tensor(2), one, other, graphs=(1, 2), breaks=(0, 3))
+
+
+def test_unsigned_beside_negative_numbers():
+    def fn(x, a):
+        return x + 1, a == -1, a != -3, a < -1, a > 300, -2 <= a
+
+    check(fn, tensor(2), np.array([0, 1, 253, 254, 255], "uint8"), breaks=5)
+
+
+def test_the_order_of_equal_items():
+    def fn(x, a):
+        return x + 1, a.argsort(kind="stable"), np.argsort(a, kind="stable")
+
+    def unstable(x, a):
+        return x + 1, np.argsort(a), a.argsort()
+
+    a = np.array([3, 1, 2, 1, 0, 3, 1, 0] * 9)
+    check(fn, tensor(2), a)
+    check(unstable, tensor(2), a, breaks=(2, 3))
+    check(unstable, tensor(2), a.astype("float32"), breaks=(2, 3))
+
+
+def test_convolutions_of_infinities():
+    def fn(x, a):
+        return x + 1, np.convolve(a, [1.0, -1.0])
+
+    check(fn, tensor(2), np.array([1.0, np.inf, 2.0, np.nan, 3.0, 4.0]), graphs=(1, 2), breaks=(1, 2))
+
+
+@pytest.mark.parametrize("function", [operator.mod, operator.floordiv])
+def test_quotients_out_of_range(function):
+    def fn(x, a, b):
+        return x + 1, function(a, b), function(a, 0.25), function(b, -1e-300)
+
+    a = np.array([1e308, -1e308, 5.0, 1e308, 2.0**1000])
+    with np.errstate(all="ignore"):
+        check(fn, tensor(2), a, np.array([1e-308, 0.3, 1e-300, -0.3, 2.0**-1000]))
