@@ -191,7 +191,7 @@ _COPIED_BYTES = 1 << 20
 
 def _is_copied(given: GraphInput) -> bool:
     value = given.value
-    plain = given.convert is None and not value.is_inference() and not given.fake.requires_grad
+    plain = given.convert in (None, torch.from_numpy) and not value.is_inference() and not given.fake.requires_grad
     return plain and torch._debug_has_internal_overlap(value) != OVERLAPS
 
 

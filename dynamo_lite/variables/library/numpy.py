@@ -38,6 +38,7 @@ from ..tensor import TensorVariable, record
 from .numpy_replaced import OF_ARRAYS, OF_NUMPY, OF_PYTHON
 from .numpy_scalars import SCALARS, NumpyScalarVariable, has_array, is_cast, known_result
 from .numpy_values import gives_other_items, is_of_items
+from .numpy_warnings import calm, is_quiet
 
 _KINDS = (int, float, bool, complex, *SCALARS)
 _LARGEST = 1 << 24  # elements of an array that a trial is made on
@@ -291,10 +292,50 @@ def call(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwa
     named = {name: _for_graph(tx, value) for name, value in kwargs.items()}
     found = record(tx, "call_function", target, [_for_graph(tx, arg) for arg in args], named)
     paired = _paired(tx, expected, found, tried)
+    _expect_no_warning(tx, target, real, args, found)
     if tx.graph.symbols.there_are:  # numpy is to do the same at other sizes
         other, tried = _try(tx, target, real, args, kwargs, 2)
         _paired(tx, other, found, tried)
     return paired
+
+
+def _expect_no_warning(tx: Any, target: Any, real: Any, args: Args, found: VariableTracker) -> None:
+    """Go on as if numpy warned of nothing in the items."""
+    given = [each for each in (arg.realize() for arg in args) if isinstance(each, NdarrayVariable)]
+    kinds = [each.fake.dtype for each in _tensors_in(found)]
+    inexact = [kind.is_floating_point or kind.is_complex for kind in kinds]
+    scalars = real in _PLAIN_OPERATORS and not any(inexact) and all(each.scalar for each in given)
+    if torch.bool in kinds or not given or not (any(inexact) or scalars or target.__name__ == "numpy_astype"):
+        return
+    safe = target.__name__ == "numpy_astype" and numpy.can_cast(
+        *map(numpy_dtype, (given[0].tensor.fake.dtype, kinds[0]))
+    )
+    if (is_quiet(target) or safe) and not scalars:
+        return
+    told: Args = [_for_graph(tx, arg) for arg in args] if scalars else [each.tensor for each in given]
+    expected = tx.attempt.expected
+    before = expected[-1] if expected and _is_of_calm(expected[-1][0].node) else None
+    named = {} if before is None else {"before": before[0]}  # one condition says it of all
+    condition = record(tx, "call_function", calm(real, is_of_items(real), scalars), [found, *told], named)
+    if not (isinstance(condition, TensorVariable) and condition.expect(tx, True)):
+        unsupported(UnsupportedOperation("a numpy function", "arrays, here where nobody could tell of its warnings,"))
+    if before is not None:
+        expected.remove(before)
+
+
+def _is_of_calm(node: torch.fx.Node) -> bool:
+    of = node.args[0]
+    return isinstance(of, torch.fx.Node) and getattr(of.target, "__name__", None) == "numpy_is_calm"
+
+
+_PLAIN_OPERATORS = frozenset({operator.add, operator.sub, operator.mul, operator.pow, operator.neg, operator.abs})
+
+
+def _tensors_in(found: VariableTracker) -> list[Any]:
+    found = found.realize()
+    if isinstance(found, TensorVariable):
+        return [found]
+    return [each for part in found.contained() or () for each in _tensors_in(part)]
 
 
 @functools.cache
@@ -394,8 +435,8 @@ def _try(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwa
     """What numpy makes of arrays of ones where the data isn't known. ``factor``: as in `Symbols.at`."""
     tried, trial_args, trial_named = _trial(tx, args, kwargs, factor)
     try:
-        with warnings.catch_warnings(), numpy.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(record=True) as told, numpy.errstate(all="ignore"):
+            warnings.simplefilter("always")
             found = real(*trial_args, **trial_named)
             if not _is_writeable(found):  # a view of what is given, or one of numpy's that nobody is to write to
                 tried.allow_writes()
@@ -406,6 +447,8 @@ def _try(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwa
     except FOLDED_ERRORS as error:
         let_through(error)
         unsupported(OperatorFailed(getattr(target, "__name__", "numpy"), f"{type(error).__name__}: {error}"))
+    if told:
+        unsupported(UnsupportedOperation("a numpy function", f"arrays, of which it warns: {told[0].message}"))
     if not tried.may_fail(target, args):
         tried.check_values(target, real, trial_args, trial_named)
     return found, tried

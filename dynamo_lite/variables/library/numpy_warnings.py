@@ -1,0 +1,74 @@
+"""What numpy warns of, or raises where `numpy.errstate` says so: divisions by zero, overflows, invalid values.
+
+Which of them there are hangs on the data. A graph returns whether there was none, and where there was the frame is run
+again as it is: numpy speaks at the program's line, as its settings of that moment say.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+_QUIET = frozenset(
+    f"numpy_{name}"
+    for name in """getitem T real imag abs absolute fabs neg negative pos positive maximum minimum fmax fmin sign where
+    copysign clip floor ceil trunc rint fix nan_to_num conj conjugate nextafter heaviside max min amax amin sort take
+    reshape ravel flatten copy transpose swapaxes squeeze diagonal repeat expand_dims moveaxis rollaxis roll flip fliplr
+    flipud rot90 diag diagflat tril triu broadcast_to broadcast_arrays array asarray ascontiguousarray zeros ones full
+    zeros_like ones_like full_like empty_like eye arange linspace stack concatenate vstack hstack dstack column_stack
+    row_stack append tile pad split array_split hsplit vsplit dsplit atleast_1d atleast_2d atleast_3d meshgrid
+    resize take_along_axis compress choose angle""".split()
+)
+"""Functions of which numpy warns of nothing: they compute no numbers, or can't go wrong."""
+
+
+def is_quiet(target: Callable[..., Any]) -> bool:
+    return target.__name__ in _QUIET
+
+
+@functools.cache
+def calm(real: Callable[..., Any], of_items: bool, scalars: bool) -> Callable[..., Any]:
+    """The target of a node that says of a function's result and arguments that numpy warns of nothing. ``of_items``:
+    each item is made of one of each argument; ``scalars``: numpy has other functions for its scalars, which also tell
+    of overflows of integers. ``before``: that it warned of nothing until then."""
+
+    def of_arrays(found: Any, *given: Any) -> Any:
+        return _is_calm(found, [each for each in given if isinstance(each, torch.Tensor)], of_items)
+
+    def of_scalars(found: Any, *given: Any) -> Any:
+        exact = real(*[each.double() if isinstance(each, torch.Tensor) else each for each in given])
+        return (exact - found.double()).abs() < 2.0 ** (8 * found.element_size() - 2)
+
+    says = of_scalars if scalars else of_arrays
+
+    def made(*values: Any, before: Any = None) -> Any:
+        return says(*values) if before is None else before & says(*values)
+
+    made.__name__ = made.__qualname__ = "numpy_is_calm"
+    return made
+
+
+def _is_calm(found: Any, given: Sequence[torch.Tensor], of_items: bool) -> torch.Tensor:
+    if isinstance(found, (tuple, list)):
+        return functools.reduce(torch.logical_and, [_is_calm(each, given, of_items) for each in found])
+    floats = [each for each in given if _is_inexact(each)]
+    if not _is_inexact(found):  # a cast
+        low, high = (float(end) for end in (torch.iinfo(found.dtype).min, torch.iinfo(found.dtype).max))
+        ends = [((each > low - 1) & (each < high + 1)).all() for each in floats]
+        return functools.reduce(torch.logical_and, ends, torch.ones((), dtype=torch.bool))
+    nan = [_whole(torch.isnan(each), of_items) for each in floats]
+    strange = [_whole(~torch.isfinite(each), of_items) for each in floats]
+    finite = functools.reduce(torch.logical_or, strange, torch.isfinite(found))
+    fine = functools.reduce(torch.logical_or, nan, ~torch.isnan(found))
+    return (finite & fine).all()
+
+
+def _whole(condition: torch.Tensor, of_items: bool) -> torch.Tensor:
+    return condition if of_items else condition.any()
+
+
+def _is_inexact(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()

@@ -1,0 +1,120 @@
+"""What numpy warns of on the data, and raises where it is told to: divisions by zero, overflows, invalid values."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+import dynamo_lite as dl
+from programs import Recorder, check, tensor
+
+np = pytest.importorskip("numpy")
+
+FINE = np.array([1.0, 2.0, 3.0, 4.0])
+ZERO = np.array([0.0, 2.0, -3.0, 4.0])
+LARGE = np.array([1e300, -1e300, 1e200, 800.0])
+NAN = np.array([np.nan, 1.0, 2.0, 3.0])
+INFINITE = np.array([np.inf, -np.inf, 1.0, 3.0])
+
+PROGRAMS = {
+    "quotients": lambda a: (1 / a, a / a, np.divide(a, 2.0)),
+    "remainders": lambda a: (a % 2.0, 3.0 % a, a // 0.5, np.divmod(a, 2.0)),
+    "logarithms": lambda a: (np.log(a), np.log1p(a) + np.sqrt(a)),
+    "exponentials": lambda a: np.exp(a) * 2 + np.exp2(a),
+    "products": lambda a: (a * a, a * 2 + 1, a - a, a**2, a**0.5, a.dot(a), a @ a),
+    "angles": lambda a: (np.sin(a), np.arcsin(a / 1e3), np.arctan2(a, a)),
+    "sums": lambda a: (a.sum(), np.mean(a), a.std(), np.prod(a), np.cumsum(a), a.var(ddof=1)),
+    "casts": lambda a: (a.astype("int32"), a.astype("float32"), a.astype("uint8")),
+    "scalars": lambda a: (a[0] / a[1], a[0] * 1e300, a[1] - 1, a.sum() / a[0]),
+    "quiet ones": lambda a: (np.where(a > 0, a, 0.0), np.maximum(a, 0), abs(a), np.isnan(a), a < 1, a.max(), -a),
+    "items that are left out": lambda a: np.where(a > 0, np.log(np.where(a > 0, a, 1.0)), 0.0),
+    "into itself": lambda a: np.multiply(a, 1 / a, out=a),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_warned_of_where_the_data_say_so(name):
+    program = PROGRAMS[name]
+
+    def fn(x, a):
+        return x + 1, program(a)
+
+    others = [(tensor(2), data) for data in (FINE, ZERO, LARGE, NAN, INFINITE, FINE)]
+    check(fn, tensor(2), FINE, others=others, all_graphs=1)
+    check(fn, tensor(2), ZERO, others=others, all_graphs=1)
+
+
+def test_empty_arrays():
+    def fn(x, a):
+        return x + 1, np.mean(a[:0]), a[:1].std(ddof=1)
+
+    check(fn, tensor(2), FINE, graphs=None)
+
+
+def test_scalars_overflow():
+    def fn(x, a):
+        return x + 1, a[0] + a[1], a[0] * a[1], -a[0], a + a
+
+    for kind in ("int8", "int32", "int64"):
+        least, most = np.iinfo(kind).min, np.iinfo(kind).max
+        others = [(tensor(2), np.array(pair, kind)) for pair in ([most, 1], [least, 2], [3, 4], [most, most])]
+        check(fn, tensor(2), np.array([1, 2], kind), others=others, all_graphs=1)
+
+
+@pytest.mark.parametrize("settings", [{"all": "raise"}, {"divide": "raise"}, {"all": "ignore"}, {"invalid": "warn"}])
+def test_as_the_caller_has_it_set(settings):
+    def fn(x, a):
+        return x + 1, np.log(a), 1 / a
+
+    recorder = Recorder()
+    compiled = dl.compile(fn, backend=recorder)
+    for data in (FINE, ZERO, NAN, INFINITE, FINE):
+        seen = []
+        for call in (fn, compiled):
+            with warnings.catch_warnings(record=True) as told, np.errstate(**settings):
+                warnings.simplefilter("always")
+                try:
+                    found = [each.tolist() for each in call(tensor(2), data)]
+                except FloatingPointError as error:
+                    found = str(error)
+            seen.append((repr(found), [(each.category, str(each.message), each.lineno) for each in told]))
+        assert seen[0] == seen[1]
+    assert len(recorder.graphs) == 1
+
+
+def test_as_the_program_sets_it():
+    def fn(x, a):
+        with np.errstate(all="raise"):
+            try:
+                found = 1 / a
+            except FloatingPointError as error:
+                found = str(error)
+        with np.errstate(divide="ignore"):
+            other = np.log(a) + x.sum().item()
+        return x + 1, found, other, 1 / a
+
+    check(fn, tensor(2), FINE, others=[(tensor(2), ZERO), (tensor(2), FINE)], graphs=None)
+    check(fn, tensor(2), ZERO, others=[(tensor(2), FINE)], graphs=None)
+
+
+def test_what_it_wrote_is_put_back():
+    def fn(x, a, counts):
+        counts[0] += 1
+        a *= 2
+        np.divide(1.0, a, out=a)
+        counts[1] += 1
+        return x + a.sum()
+
+    counts = np.zeros(2)
+    check(fn, tensor(2), FINE.copy(), counts, others=[(tensor(2), ZERO.copy(), counts), (tensor(2), FINE, counts)])
+
+
+def test_effects_happen_once():
+    def fn(x, a, kept):
+        kept.append(len(kept))
+        found = np.log(a)
+        kept.append(found)
+        return x + 1
+
+    check(fn, tensor(2), FINE, [], others=[(tensor(2), ZERO, []), (tensor(2), FINE, [1])], all_graphs=(1, 2))
