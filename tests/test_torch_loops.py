@@ -205,6 +205,13 @@ def test_map():
     check(fn, tensor(3, 4), tensor(4), others=[(tensor(5, 4), tensor(4)), (tensor(6, 4), tensor(4))], operators=None)
 
 
+def test_map_of_nothing():
+    def fn(x):
+        return x + 1, torch_map(lambda row: None, x), torch_map(lambda row, one: None, x, x * 2)
+
+    check(fn, tensor(2, 3), fullgraph=True)
+
+
 def test_map_in_a_map():
     def fn(x):
         return torch_map(lambda a: torch_map(lambda b: b.sin() + a.sum(), a * 2), x)

@@ -196,7 +196,7 @@ def _map(
         return tx.call(function, [*inside, *others], {})
 
     body = trace_body(tx, run, [function, *others])
-    if not all_tensors(tx, body.output):
+    if not all_tensors(tx, body.output) and not tx.is_none(body.output):
         refuse(name, "its function returns more than tensors")
     _check_body(name, body)
     tx.graph.reads_inside = True
