@@ -393,3 +393,45 @@ def test_filters_from_outside_decide_anew_in_each_call(catch):
                 except UserWarning as warning:
                     seen.append(str(warning))
         assert seen[0] == seen[1]
+
+
+def test_filters_set_on_the_way_in():
+    def fn(x):
+        with warnings.catch_warnings(action="ignore"):
+            warnings.warn("not seen", stacklevel=1)
+            y = x * 2
+        with warnings.catch_warnings(action="error", category=FutureWarning, lineno=3, append=True):
+            y = y - 1
+        with warnings.catch_warnings(record=True, action="always") as told:
+            warnings.warn("seen", stacklevel=1)
+            y = y * 3
+        return y + 1, len(warnings.filters), [str(each.message) for each in told]
+
+    check(fn, tensor(3), operators=4, graphs=1, breaks=None)
+
+
+def test_filters_set_on_the_way_in_to_a_break():
+    def fn(x):
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
+            warnings.warn("not seen", stacklevel=1)
+            y = x * 2
+            dl.graph_break()
+            warnings.warn("not seen either", stacklevel=1)
+            warnings.warn("a warning", FutureWarning, stacklevel=1)
+        manager = warnings.catch_warnings(action="always")
+        dl.graph_break()
+        with manager:
+            y = y + 1
+        return y, len(warnings.filters)
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_filters_that_are_none():
+    def fn(x, action):
+        with warnings.catch_warnings(action=action):
+            y = x * 2
+        return y + 1
+
+    for action in ("none such", 3, None):
+        check(fn, tensor(3), action, graphs=None)

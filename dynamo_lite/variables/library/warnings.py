@@ -23,10 +23,12 @@ from ..sequence import ListVariable
 
 
 class CatchingVariable(GraphContextVariable):
-    """``warnings.catch_warnings()``. It can't go on over a break: CPython enters it then."""
+    """``warnings.catch_warnings()``. It can't go on over a break: CPython enters it then. ``arguments``: those of
+    ``simplefilter``, which it calls when it is entered, if there are any."""
 
     __slots__ = ("decides",)
     catches_warnings = True
+    options: dict[str, Any] = {}
 
     def nodes(self) -> Any:
         return higher_order.enter_warnings, (), higher_order.exit_warnings
@@ -37,6 +39,8 @@ class CatchingVariable(GraphContextVariable):
         tx.attempt.made_at[self] = tx.attempt.root_step
         self.decides = _decides(tx)
         super().enter(tx)
+        if self.arguments:
+            tx.call(tx.make(warnings.simplefilter), [tx.make(each) for each in self.arguments], {})
 
     def record_end(self, graph: Any) -> None:
         nodes = self.node.graph.nodes
@@ -50,14 +54,20 @@ class CatchingVariable(GraphContextVariable):
         del tx.attempt.made_at[self]
         tx.effects.note(_Mutated())
 
+    def reconstruct(self, cg: Any) -> None:
+        named = dict(zip(_FILTER, self.arguments))
+        cg.call(functools.partial(warnings.catch_warnings, **self.options, **named), [])
 
-_RECORDING = functools.partial(warnings.catch_warnings, record=True)
+
+_FILTER = {"action": None, "category": Warning, "lineno": 0, "append": False}
+"""Options that make a filter, with their defaults."""
 
 
 class RecordingVariable(CatchingVariable):
     """``warnings.catch_warnings(record=True)``. What kernels alone say is not in its list: the frame is run again."""
 
     __slots__ = ("log",)
+    options = {"record": True}
 
     def nodes(self) -> Any:
         return higher_order.enter_recording, (), higher_order.exit_recording
@@ -74,9 +84,6 @@ class RecordingVariable(CatchingVariable):
 
     def entered_value(self) -> VariableTracker:
         return self.log
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.call(_RECORDING, [])
 
 
 def _decides(tx: Any) -> bool:
@@ -96,10 +103,12 @@ class _Mutated:
 @models(warnings.catch_warnings)
 def _catch_warnings(tx: Any, **options: VariableTracker) -> VariableTracker:
     named = {name: tx.python_value(value) for name, value in options.items()}
-    if any(value for name, value in named.items() if name != "record"):
-        unsupported(UnknownCall("warnings.catch_warnings()", "it sets a filter at once"))
+    if named.get("module") is not None:
+        unsupported(UnknownCall("warnings.catch_warnings()", "it is of another module"))
     kind = RecordingVariable if named.get("record") else CatchingVariable
-    return kind(tx.fold(warnings.catch_warnings, (), named), ())
+    wanted = {**_FILTER, **{name: value for name, value in named.items() if name in _FILTER}}
+    made = tx.fold(warnings.catch_warnings, (), named)
+    return kind(made, () if wanted["action"] is None else tuple(wanted.values()))
 
 
 def _sets_filter(function: Any) -> None:
