@@ -233,22 +233,29 @@ class TracedFunction(torch.autograd.Function):
     """A program's ``torch.autograd.Function``, forward and backward traced."""
 
     @staticmethod
-    def forward(ctx: Any, bodies: tuple[Body, Body], extras: Tensors, facts: Any, *inputs: torch.Tensor) -> Any:
-        count, non_differentiable, kept, slots = facts
+    def forward(ctx: Any, bodies: Sequence[Body], extras: Tensors, facts: Any, *inputs: torch.Tensor) -> Any:
+        count, non_differentiable, kept, materializes, ways = facts
         results = bodies[0](*inputs, *extras)
         outputs = results[:count]
-        ctx.backward_body, ctx.extras, ctx.kept, ctx.slots = bodies[1], extras, kept, slots
+        ctx.extras, ctx.kept = extras, kept
+        ctx.ways = {pattern: (body, *rest) for body, (pattern, *rest) in zip(bodies[1:], ways)}
+        ctx.all_there = (True,) * count if materializes else None
         sources = {"inputs": inputs, "results": results}
         ctx.save_for_backward(*(sources[place][index] for place, index in kept if place != "extras"))
         ctx.mark_non_differentiable(*(outputs[index] for index in non_differentiable))
+        ctx.set_materialize_grads(materializes)
         return outputs
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+    def backward(ctx: Any, *gradients: torch.Tensor | None) -> Any:
         saved = iter(ctx.saved_tensors)
         values = [ctx.extras[index] if place == "extras" else next(saved) for place, index in ctx.kept]
-        found = ctx.backward_body(*gradients, *values)
-        return (None, None, None, *(None if slot < 0 else found[slot] for slot in ctx.slots))
+        body, wanted, slots, raises = ctx.ways[ctx.all_there or tuple(each is not None for each in gradients)]
+        if raises:
+            raise getattr(builtins, raises[0])(*raises[1:])
+        there = [each for each in gradients if each is not None]
+        found = body(*there, *(values[index] for index in wanted))
+        return (None, None, None, *(None if slot < 0 else found[slot] for slot in slots))
 
 
 class OnceTracedFunction(TracedFunction):
@@ -258,12 +265,19 @@ class OnceTracedFunction(TracedFunction):
 
 
 def autograd_function(
-    forward: Body, backward: Body, extras: Sequence[torch.Tensor], facts: Any, once: bool, *inputs: torch.Tensor
+    forward: Body,
+    backwards: Sequence[Body],
+    extras: Sequence[torch.Tensor],
+    facts: Any,
+    once: bool,
+    *inputs: torch.Tensor,
 ) -> Tensors:
     """``Function.apply``. ``facts``: number of outputs, which have no gradient, what the backward wants of the forward,
-    and for each input where its gradient is among the backward's results."""
+    whether it gets zeros for gradients that are not there; and for each of ``backwards`` of which outputs it takes
+    gradients, which of what is wanted it takes, for each input where its gradient is among its results, and what it
+    raises instead."""
     kind = OnceTracedFunction if once else TracedFunction
-    return kind.apply((forward, backward), tuple(extras), facts, *inputs)  # type: ignore[no-any-return]
+    return kind.apply((forward, *backwards), tuple(extras), facts, *inputs)  # type: ignore[no-any-return]
 
 
 def gradients(

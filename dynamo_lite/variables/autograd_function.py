@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import builtins
+import itertools
 import types
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.autograd.function import FunctionCtx, once_differentiable
 
 from .. import higher_order
+from ..exc import Unsupported
 from ..reasons import UnknownCall, UnsupportedAttribute
 from .attributes import MISSING, BuiltinMethodVariable, bind, class_lookup
-from .base import Args, Kwargs, NotConstant, VariableTracker, unsupported
+from .base import Args, Kwargs, NotConstant, ObservedException, VariableTracker, unsupported
 from .bodies import BodyVariable, NodesVariable, PlainVariable, given, leaves, trace_body
 from .constant import ConstantVariable
 from .function import FunctionVariable
@@ -25,7 +28,7 @@ _METHODS = ("save_for_backward", "mark_non_differentiable", "mark_dirty", "set_m
 class FunctionContext(VariableTracker):
     """``ctx``: what the forward hands to the backward."""
 
-    __slots__ = ("attrs", "saved", "non_differentiable", "needs")
+    __slots__ = ("attrs", "saved", "non_differentiable", "needs", "materializes")
 
     def __init__(self, needs: list[bool]) -> None:
         self.source = None
@@ -33,6 +36,8 @@ class FunctionContext(VariableTracker):
         self.saved: list[VariableTracker] = []
         self.non_differentiable: list[VariableTracker] = []
         self.needs = needs
+        self.materializes = True
+        """Whether the backward gets zeros, and not None, where there is no gradient."""
 
     def python_type(self) -> type:
         return FunctionCtx
@@ -71,8 +76,7 @@ class FunctionContext(VariableTracker):
         return ConstantVariable(None)
 
     def method_set_materialize_grads(self, tx: Any, value: VariableTracker) -> VariableTracker:
-        if not tx.truth(value):
-            unsupported(UnknownCall("ctx.set_materialize_grads(False)", "which gradients there are is not known"))
+        self.materializes = tx.truth(value)
         return ConstantVariable(None)
 
 
@@ -119,6 +123,21 @@ _NOT_OVER_ROWS = frozenset({"grad", "grad_and_value", "vjp", "jacrev"})
 """Transforms that call the function as it is."""
 
 
+Pattern = tuple[bool, ...]
+"""Of each result whether there is a gradient."""
+_MOST_OPEN = 3
+"""Results of which nobody knows whether there are gradients: the backward is traced for each case."""
+
+
+class Backward(NamedTuple):
+    """A traced backward, and for each input where its gradient is among the results."""
+
+    body: BodyVariable
+    slots: list[int]
+    raises: tuple[str, ...] = ()
+    """The name and arguments of the error that it raises instead."""
+
+
 class _Application:
     """One call of ``apply``."""
 
@@ -155,9 +174,10 @@ class _Application:
         outputs = self._forward()
         if any(each.node.graph is not body.graph for each in outputs):
             unsupported(UnknownCall(f"{self.cls.__qualname__}.apply", "it returns a tensor from outside"))
-        backward, slots, once = self._backward(outputs)
+        function, once = _without_once(self._static("backward"))
+        backwards = {each: self._backward(function, outputs, each) for each in self._patterns(outputs)}
         torch._C._set_grad_enabled(enabled)
-        return self._record(body, outputs, backward, slots, once)
+        return self._record(body, outputs, backwards, once)
 
     # -- forward ---------------------------------------------------------------------------------------------------
 
@@ -191,16 +211,26 @@ class _Application:
 
     # -- backward --------------------------------------------------------------------------------------------------
 
-    def _backward(self, outputs: list[Any]) -> tuple[BodyVariable, list[int], bool]:
+    def _patterns(self, outputs: list[Any]) -> list[Pattern]:
+        """For which results there may be gradients."""
+        if self.ctx.materializes:
+            return [(True,) * len(outputs)]
+        marked = self.ctx.non_differentiable
+        may = [each not in marked and (each.fake.is_floating_point() or each.fake.is_complex()) for each in outputs]
+        if sum(may) > _MOST_OPEN:
+            unsupported(UnknownCall("ctx.set_materialize_grads(False)", "which gradients there are is not known"))
+        return list(itertools.product(*((True, False) if each else (False,) for each in may)))
+
+    def _backward(self, function: VariableTracker, outputs: list[Any], pattern: Pattern) -> Backward:
         tx = self.tx
-        function, once = _without_once(self._static("backward"))
         kept: list[VariableTracker] = []
         slots: list[int] = []
 
         def run() -> VariableTracker:
             # Expanded, so that nothing is taken for contiguous that may not be.
             fakes = [each.fake.detach().new_empty(()).expand(each.fake.shape) for each in outputs]
-            gradients = given(tx, [(None, fake) for fake in fakes], GradientVariable)
+            there = iter(given(tx, [(None, fake) for fake in itertools.compress(fakes, pattern)], GradientVariable))
+            gradients = [next(there) if each else ConstantVariable(None) for each in pattern]
             return tx.call(function, [self.ctx, *gradients], {}).realize()
 
         def results(output: VariableTracker) -> list[VariableTracker]:
@@ -214,7 +244,22 @@ class _Application:
             return kept
 
         outside = [function, *self.args, *self.ctx.attrs.values()]
-        return trace_body(tx, run, outside, results), slots, once
+        depth = len(tx.graph.bodies)
+        try:
+            return Backward(trace_body(tx, run, outside, results), slots)
+        except ObservedException as observed:  # it would be raised when the backward is run
+            args = [each.as_constant() if each.is_constant() else None for each in observed.error.args]
+            name = observed.error.cls.__name__
+            raises = name if getattr(builtins, name, None) is observed.error.cls else None, *args
+        except Unsupported as refused:
+            if all(pattern) or not isinstance(refused.__context__, TypeError):
+                raise
+            raises = TypeError.__name__, str(refused.__context__)  # as an operator has it of None
+        del tx.graph.bodies[depth:]
+        torch._C._set_grad_enabled(False)
+        if not all(type(each) is str for each in raises):
+            unsupported(UnknownCall(f"{self.cls.__qualname__}.backward", "it raises"))
+        return Backward(BodyVariable(tx.graph, "", []), [], raises)
 
     def _check_gradients(self, found: list[VariableTracker]) -> None:
         name = f"{self.cls.__qualname__}.backward"
@@ -228,28 +273,33 @@ class _Application:
 
     # -- the graph's node ------------------------------------------------------------------------------------------
 
-    def _record(
-        self, body: Any, outputs: list[Any], backward: BodyVariable, slots: list[int], once: bool
-    ) -> VariableTracker:
+    def _record(self, body: Any, outputs: list[Any], backwards: dict[Pattern, Backward], once: bool) -> VariableTracker:
         tx = self.tx
         inputs = [body.lifted[tensor.node] for tensor in self.tensors]
         extras = [node for node in body.lifted if body.lifted[node] not in inputs]
         results = [each.node for each in outputs]
         places = {body.lifted[node]: ("extras", at) for at, node in enumerate(extras)}
         places.update((node, ("inputs", at)) for at, node in enumerate(inputs))
-        kept = []
-        for node in backward.lifted:
+        for node in (node for each in backwards.values() for node in each.body.lifted):
             if node not in places:
                 if node not in results:
                     results.append(node)
                 places[node] = ("results", results.index(node))
-            kept.append(places[node])
         if any(each not in outputs for each in self.ctx.non_differentiable):
             unsupported(UnknownCall("ctx.mark_non_differentiable", "it is given what is not returned"))
         marked = tuple(outputs.index(each) for each in self.ctx.non_differentiable)
         forward = BodyVariable(tx.graph, tx.graph.close(body, results), [])
-        facts = PlainVariable((len(outputs), marked, tuple(kept), tuple(slots)))
-        arguments: Args = [forward, backward, NodesVariable(extras), facts, ConstantVariable(once), *self.tensors]
+        kept = list(dict.fromkeys(places[node] for each in backwards.values() for node in each.body.lifted))
+        ways = [
+            (pattern, tuple(kept.index(places[node]) for node in each.body.lifted), tuple(each.slots), each.raises)
+            for pattern, each in backwards.items()
+        ]
+        facts = PlainVariable((len(outputs), marked, tuple(kept), self.ctx.materializes, tuple(ways)))
+        if all(each.raises for each in backwards.values()):
+            unsupported(UnknownCall(f"{self.cls.__qualname__}.backward", "it raises"))
+        some = next(each.body for each in backwards.values() if not each.raises)
+        bodies = TupleVariable([some if each.raises else each.body for each in backwards.values()])
+        arguments: Args = [forward, bodies, NodesVariable(extras), facts, ConstantVariable(once), *self.tensors]
         return self._result(leaves(tx, record(tx, "call_function", higher_order.autograd_function, arguments, {})))
 
     def _result(self, outputs: list[Any]) -> VariableTracker:
