@@ -1,5 +1,6 @@
 """Sizes and numbers that differ from call to call: compiled once more, then never again, and right each time."""
 
+import copy
 import math
 
 import pytest
@@ -540,3 +541,15 @@ def test_bytes_of_a_tensor_of_any_size():
     for size in (2, 3, 4, 5):
         found, expected = compiled(torch.ones(size)), fn(torch.ones(size))
         assert torch.equal(found[0], expected[0]) and found[1] == expected[1]
+
+
+def test_deep_copies_know_no_size():
+    def fn(x):
+        kept = {"x": [x]}
+        return copy.deepcopy(kept)["x"][0] * 2 + copy.deepcopy(x)
+
+    recorder = Recorder()
+    compiled = dl.compile(fn, backend=recorder, dynamic=True)
+    for shape in ((4, 6), (5, 3), (7, 9)):
+        Pairing().compare(fn(tensor(*shape)), compiled(tensor(*shape)), "result")
+    assert len(recorder.graphs) == 1

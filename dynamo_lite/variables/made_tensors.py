@@ -184,9 +184,9 @@ def is_whole(tx: Any, fake: torch.Tensor) -> bool:
         return False
     if fake.is_conj() or fake.is_neg() or torch._debug_has_internal_overlap(fake) != DENSE or fake.storage_offset():
         return False
-    last = sum((int(size) - 1) * int(stride) for size, stride in zip(fake.shape, fake.stride()))
+    last = sum((size - 1) * stride for size, stride in zip(fake.shape, fake.stride()))
     needed = (last + 1) * fake.element_size() if fake.numel() else 0
-    return int(fake.untyped_storage().nbytes()) == needed
+    return bool(fake.untyped_storage().nbytes() == needed)
 
 
 provides("replaces_data")(replaces_data)
