@@ -32,6 +32,7 @@ from .higher_order import (
     leaf_of,
     leave_autocast,
     parameter_of,
+    part_of,
     plain_tensor,
     with_data_of,
 )
@@ -86,7 +87,9 @@ class GraphInput:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether nobody else has its memory."""
+        """Whether nobody else has its memory, or the part of it that it is."""
+        if self.of is not None:
+            return self.of.is_fresh
         return self.make is not None and self.make.func not in (data_of, leaf_of, parameter_of, with_data_of)
 
     @property
@@ -326,7 +329,9 @@ class GraphBuilder:
         if given.make is None:
             given.make, given.given = functools.partial(data_of), given.source
         elif given.of is not None:
-            given.make, given.given = functools.partial(data_of), None
+            place = given.make.args[1]
+            given.make = functools.partial(data_of) if place is None else functools.partial(part_of, place)
+            given.given = None
         else:
             of_data: Any = *given.make.args[:4], False
             given.make, given.given = functools.partial(empty_leaf, *of_data), None

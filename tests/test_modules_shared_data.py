@@ -175,6 +175,17 @@ def test_of_two_one_after_the_other():
     check(fn, tensor(3), tensor(3, seed=1), tensor(3, seed=2), graphs=1)
 
 
+@pytest.mark.parametrize("last", [lambda one: one[:3], lambda one: one[:3] + 1])
+def test_a_part_before_others(last):
+    def fn(p, one, other):
+        p.data = one[2:5]
+        y = p * 2
+        p.data = last(other)
+        return y, p * 3
+
+    check(fn, tensor(3), tensor(6, seed=1), tensor(6, seed=2), graphs=1)
+
+
 def test_given_results_after_another():
     def fn(p, other):
         p.data = other
