@@ -9,7 +9,8 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from traceback import FrameSummary
 from typing import Any
@@ -22,7 +23,7 @@ from torch.utils._device import DeviceContext
 from . import _C, logs, skip
 from .aliases import guard_aliases
 from .backends.results import described, wrong_results
-from .bytecode import assemble
+from .bytecode import assemble, names_after
 from .cache import Versions, hold_again, limit_reached, note_recompile
 from .codegen import PyCodegen, Unreconstructable
 from .counters import counters
@@ -52,6 +53,7 @@ from .variables.base import KnowMore, LazyVariable, ObservedException, VariableT
 from .variables.context import ExitVariable, GraphContextVariable
 from .variables.exception import ExceptionVariable
 from .variables.nn_module import NNModuleVariable
+from .variables.user_object import instance_dict
 
 Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 
@@ -359,7 +361,7 @@ class FrameCompiler:
         attempt.innermost = root  # what the code after the graph settles is its doing
         _end_contexts(attempt, list(root.stacks()) if broke else [])
         takes_all = self.takes_all or self.fullgraph and not broke  # what it calls would be asked for a graph each
-        if not attempt.graph.operators and not takes_all and _nothing_here(attempt, root):
+        if not attempt.graph.operators and not takes_all and _nothing_here(attempt, root, broke):
             raise SkipFrame("there is nothing in it for a graph", loses=False)
         shared_from = attempt.graph.writes_shared_memory()
         if shared_from is not None:
@@ -564,14 +566,42 @@ def _nothing_saved() -> Iterator[None]:
             autograd._push_saved_tensors_default_hooks(pack, unpack)
 
 
-def _nothing_here(attempt: Attempt, root: RootTranslator) -> bool:
-    """No operator, and no tensor or module in sight."""
+def _nothing_here(attempt: Attempt, root: RootTranslator, broke: bool) -> bool:
+    """No operator, and no tensor or module in sight; where it broke, none of what comes after leads to one either."""
     if attempt.graph.inputs or any(isinstance(tracker, NNModuleVariable) for _, tracker in attempt.memo.values()):
         return False
-    return not any(
-        isinstance(value, LazyVariable) and _holds_tensors(value.value)
-        for value in [*root.arguments, *root.locals.values(), *root.stack]
-    )
+    in_sight = [*root.arguments, *root.locals.values(), *root.stack]
+    if any(isinstance(value, LazyVariable) and _holds_tensors(value.value) for value in in_sight):
+        return False
+    return skip.is_library(root.code) or not (broke and _leads_to_tensors(_used_after(root)))
+
+
+def _used_after(root: RootTranslator) -> list[Any]:
+    """What the frame finds by name once the instruction is done at which it breaks."""
+    variables, names = names_after(root.code, root.current.index)
+    found: list[VariableTracker | None] = [root.locals[name] for name in variables if name in root.locals]
+    found += [root.cells[name].content for name in variables if name in root.cells]
+    values = [each.value for each in found if isinstance(each, LazyVariable)]
+    return values + [root.scope.namespace[name] for name in names if name in root.scope.namespace]
+
+
+_LOOKED_AT_MOST = 500
+
+
+def _leads_to_tensors(values: Iterable[Any]) -> bool:
+    """Whether there is a tensor or module in these, in what they hold or in what that holds, the nearest first."""
+    waiting = deque(values)
+    for _ in range(_LOOKED_AT_MOST):
+        if not waiting:
+            return False
+        value = waiting.popleft()
+        kind = type(value)
+        if issubclass(kind, (torch.Tensor, torch.nn.Module)):
+            return True
+        waiting.extend(itertools.islice(_items(value), _LOOKED_AT_MOST))
+        if not issubclass(kind, (type, types.ModuleType, types.FunctionType)):
+            waiting.extend(itertools.islice((instance_dict(value) or {}).values(), _LOOKED_AT_MOST))
+    return False
 
 
 def _is_of_a_model(attempt: Attempt) -> bool:
@@ -585,11 +615,15 @@ def _holds_tensors(value: Any, depth: int = 2) -> bool:
     """Whether a real value is, or has in it, a tensor or module."""
     if issubclass(type(value), (torch.Tensor, torch.nn.Module)):
         return True
-    if depth and issubclass(type(value), (list, tuple, dict)):
-        kind: Any = list if issubclass(type(value), list) else tuple
-        items = dict.values(value) if issubclass(type(value), dict) else kind.__iter__(value)
-        return any(_holds_tensors(item, depth - 1) for item in items)
-    return False
+    return bool(depth) and any(_holds_tensors(item, depth - 1) for item in _items(value))
+
+
+def _items(value: Any) -> Iterable[Any]:
+    """What a container holds, whatever its class says of it."""
+    kind = type(value)
+    if issubclass(kind, dict):
+        return dict.values(value)
+    return list.__iter__(value) if issubclass(kind, list) else tuple.__iter__(value) if issubclass(kind, tuple) else ()
 
 
 def _order_inputs(attempt: Attempt) -> None:

@@ -5,7 +5,7 @@ from .assemble import assemble
 from .decode import copy, copy_with_map, decode
 from .disassemble import disassemble
 from .instructions import BINARY_OPS, COMPARE_OPS, BytecodeError, Handler, Instruction
-from .liveness import live_locals
+from .liveness import live_locals, names_after
 from .stack_depth import drop_unreachable, effect, stack_depths, successors
 from .verifier import verify, verify_code
 
@@ -24,6 +24,7 @@ __all__ = [
     "effect",
     "emit",
     "live_locals",
+    "names_after",
     "stack_depths",
     "successors",
     "verify",

@@ -5,11 +5,15 @@ from __future__ import annotations
 from types import CodeType
 
 from .decode import PerCode, decode
-from .instructions import KIND, LOCAL, Instruction
+from .instructions import FREE, KIND, LOCAL, NAME, Instruction
 from .stack_depth import successors
 
 _WRITES = frozenset({"STORE_FAST"})
 """Every other instruction on a local variable needs what is in it: to read it, or (DELETE_FAST) to find it bound."""
+
+
+_COMPUTES = ("BINARY_", "COMPARE_", "UNARY_", "CALL", "STORE_SUBSCR")
+"""What the names of instructions begin with that may compute with tensors."""
 
 
 def live_locals(code: CodeType) -> tuple[frozenset[str], ...]:
@@ -17,6 +21,27 @@ def live_locals(code: CodeType) -> tuple[frozenset[str], ...]:
 
     Cells and free variables are always among them."""
     return _live(code)
+
+
+def names_after(code: CodeType, index: int) -> tuple[set[str], set[str]]:
+    """The variables that may be used once the instruction at ``index`` is done, and the other names that are: of
+    globals, of attributes and of what is imported. None of them where values are only handed on."""
+    instructions = decode(code)
+    reached: set[int] = set()
+    waiting = [instructions[index]]
+    while waiting:
+        each = waiting.pop()
+        following = instructions[each.index + 1] if each.index + 1 < len(instructions) else None
+        goes = successors(each, following)
+        if each.handler is not None:
+            goes.append(each.handler.target)
+        waiting += [after for after in goes if after.index not in reached]
+        reached.update(after.index for after in goes)
+    used = [instructions[at] for at in reached]
+    if not any(each.opname.startswith(_COMPUTES) for each in used):
+        return set(), set()
+    variables = {each.argval for each in used if KIND[each.opcode] in (LOCAL, FREE)}
+    return variables, {each.argval for each in used if KIND[each.opcode] == NAME}
 
 
 class _Flow:
