@@ -60,7 +60,8 @@ class PyCodegen:
         self._count = 0
         made = [each.node for each in attempt.graph.inputs if each.make]
         made += [before for before, _ in attempt.graph.replaced.values()]
-        made += [each.node for each in attempt.graph.made.values() if each.of is not None]  # which changes a tensor
+        owned = [each for each in attempt.graph.made.values() if each.of is not None]  # to make one changes a tensor
+        made += [node for each in owned for node in (each.of.node, each.node) if node in attempt.graph.made]
         self._made: dict[Any, str] = {node: self.temp("made") for node in made}
         """Placeholders of what is made before the graph -> the local it is kept in."""
         self.grad_mode: bool | None = None
@@ -306,6 +307,9 @@ class PyCodegen:
         if freed_at:  # CPython is to make that call
             self.attempt.made_at[tensor] = freed_at
         if freed_at or not graph.may_leave(tensor.fake):
+            memory = graph.other_data.memory_of(tensor.fake)
+            if memory is not None:
+                self.attempt.let_data_stay(memory.step)
             raise Unreconstructable(tensor)
         if graph.is_shared(tensor.fake):
             raise Unreconstructable(graph.shared_by)

@@ -386,9 +386,7 @@ class FrameCompiler:
         for generator in attempt.generators:
             if generator.in_block and not cg.lives_on(generator):
                 raise Dropped(generator)
-        has_gradients = any(each.value.requires_grad for each in attempt.graph.tensors)
-        if attempt.leaves_made and not has_gradients and any(each.fake.requires_grad for each in cg.outputs):
-            raise Unreconstructable(next(iter(attempt.leaves_made)))  # a backend would take it for inference
+        _check_what_leaves(attempt, [each.fake for each in cg.outputs])
         return cg, root.current.positions
 
     # -- the backend -----------------------------------------------------------------------------------------------
@@ -420,6 +418,16 @@ class FrameCompiler:
     def _staged_backend(self) -> Backend:
         ddp = active_ddp()
         return self.backend if ddp is None else in_stages(self.backend, ddp)
+
+
+def _check_what_leaves(attempt: Attempt, outputs: list[torch.Tensor]) -> None:
+    """Whether the graph's results have the history that they have in eager."""
+    cut_off = attempt.graph.cut_off(outputs)
+    if cut_off:
+        attempt.let_data_stay(cut_off)
+    has_gradients = any(each.value.requires_grad for each in attempt.graph.tensors)
+    if attempt.leaves_made and not has_gradients and any(each.requires_grad for each in outputs):
+        raise Unreconstructable(next(iter(attempt.leaves_made)))  # a backend would take it for inference
 
 
 def _call_of(compiled: Callable[..., Any], attempt: Attempt, outputs: int, wrong: Any) -> _C.GraphCall:

@@ -9,7 +9,7 @@ import logging
 import operator
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,18 +24,25 @@ from .exc import Unsupported
 from .expressions import Operation, compile_expression
 from .formulas import Formula
 from .higher_order import (
+    autograd_function,
+    checkpoint,
     data_of,
     empty_leaf,
     enter_recording,
     enter_sdpa_kernel,
     enter_warnings,
+    gradients,
+    hook,
     leaf_of,
     leave_autocast,
     parameter_of,
     part_of,
     plain_tensor,
+    pull_back,
+    vjp,
     with_data_of,
 )
+from .other_data import Memory, OtherData
 from .overheard import Listening
 from .reasons import UnsupportedContext, UnsupportedOperation, UnsupportedValue
 from .shapes import Computed, Free, Symbols
@@ -192,23 +199,19 @@ _COPIED_BYTES = 1 << 20
 """What is copied before each call in no time to speak of: statistics and counters, no activations."""
 
 
+_ASK_HISTORY = frozenset({checkpoint, autograd_function, hook, gradients, vjp, pull_back})
+"""Operators that are made for tensors with a history."""
+
+
+def _has_history(result: Any, of: torch.Tensor) -> bool:
+    parts = result if isinstance(result, (tuple, list)) else [result]
+    return any(getattr(each, "requires_grad", False) and each is not of for each in parts)
+
+
 def _is_copied(given: GraphInput) -> bool:
     value = given.value
     plain = given.convert in (None, torch.from_numpy) and not value.is_inference() and not given.fake.requires_grad
     return plain and torch._debug_has_internal_overlap(value) != OVERLAPS
-
-
-def history(fakes: Iterable[torch.Tensor], ends: Iterable[torch.Tensor] = ()) -> Iterator[Any]:
-    """The nodes of autograd's graph that these hang on, each once, without those that are for leaves; not those of
-    ``ends`` and what is behind them."""
-    seen = {each.grad_fn for each in ends}
-    waiting = [each.grad_fn for each in fakes]
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in seen and not hasattr(node, "variable"):
-            seen.add(node)
-            yield node
-            waiting.extend(before for before, _ in node.next_functions)
 
 
 class GraphBuilder:
@@ -240,8 +243,7 @@ class GraphBuilder:
         """The placeholders of what is made before the graph, in that order."""
         self.replaced: dict[Source, tuple[torch.fx.Node, type]] = {}
         """Where tensors are that get other data -> the placeholder of the data that they had, and their class."""
-        self._retired: list[torch.Tensor] = []
-        """Fakes that stand for nothing any more: trackers are found by the ids of fakes, so they live on."""
+        self.other_data = OtherData()
         self._parted: dict[int, bool] = {}
         """Memory of tensors with a history and of parameters that are one with it in eager: nothing may be written to
         it -> whether it may leave the graph."""
@@ -318,14 +320,13 @@ class GraphBuilder:
         self.made[found.node] = found
         return found
 
-    def retire(self, given: GraphInput) -> bool:
+    def retire(self, given: GraphInput, step: int) -> bool:
         """From here on a tensor has other data, and what was its input stands for those that it had. False where that
         can't be: gradients would go to it."""
-        for user in given.node.users:
-            result = user.meta.get("example_value")
-            parts = result if isinstance(result, (tuple, list)) else [result]
-            if any(getattr(each, "requires_grad", False) and each is not given.fake for each in parts):
+        if any(_has_history(user.meta.get("example_value"), given.fake) for user in given.node.users):
+            if self.differentiates or any(node.target in _ASK_HISTORY for node in self.graph.nodes):
                 return False
+            self.other_data.severed.append((given.fake, step))
         if given.make is None:
             given.make, given.given = functools.partial(data_of), given.source
         elif given.of is not None:
@@ -336,7 +337,7 @@ class GraphBuilder:
             of_data: Any = *given.make.args[:4], False
             given.make, given.given = functools.partial(empty_leaf, *of_data), None
         self.made[given.node] = given
-        self._retired.append(given.fake)
+        self.other_data.retired.append(given.fake)
         with unset_fake_temporarily():
             given.value = given.value.detach()
         given.fake = given.node.meta["example_value"] = given.fake.detach()
@@ -367,15 +368,20 @@ class GraphBuilder:
         self._shared.add(given.fake.untyped_storage()._cdata)
         return self.made_before(make, value, given.source)
 
-    def share_data(
-        self, owner: GraphInput, make: functools.partial[Any], value: torch.Tensor, given: Source, by: Any
-    ) -> GraphInput:
-        """The input that a found tensor is, ``by``, which has another's data from here on. ``value``: one like it."""
+    def note_shared(self, owner: GraphInput, by: Any) -> None:
+        """The found tensor ``by`` has another's data from here on. Nothing may be written to them."""
         self.shared_by = by
         self._shared.add(owner.fake.untyped_storage()._cdata)
-        found = self.made_before(make, value, given)
-        found.of = owner
-        return found
+
+    def allocate(self, fake: torch.Tensor, step: int) -> Memory:
+        """What is made before the graph in the place of the memory that a tensor, of which others get parts, is in."""
+        count = int(fake.untyped_storage().nbytes()) // fake.element_size()
+        given = self.made_before(functools.partial(empty_leaf, (count,), (1,), fake.dtype, fake.device, False))
+        return self.other_data.allocate(given, fake, step)
+
+    def cut_off(self, outputs: Iterable[torch.Tensor]) -> int:
+        """The step at which a tensor got other data, where it may not do so in a graph with these results; or 0."""
+        return self.other_data.cut_off([*outputs, *(each.fake for each in self.tensors)])
 
     def part(self, fake: torch.Tensor, made: torch.Tensor) -> None:
         """The graph has twice what is one piece of memory in eager: that of a result, and of what is made of it."""
@@ -531,6 +537,8 @@ class GraphBuilder:
     def call(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fake: Any) -> torch.fx.Node:
         """Record one operator whose result on fakes was ``fake``, in the thread's grad mode."""
         self._check_modes()
+        if self.other_data.severed and target in _ASK_HISTORY:
+            raise Unsupported(UnsupportedOperation(target.__name__, "what was computed of a leaf that got other data"))
         graph = self._follow_grad_mode(torch.is_grad_enabled())
         if self._modules or self.bodies:
             args, kwargs = torch.fx.node.map_arg((args, kwargs), self._here)

@@ -31,7 +31,18 @@ WALK = [
     {"cache"},
     {"backends"},
 ]
-GROUND = {"exc", "config", "counters", "logs", "reasons", "compatibility", "higher_order", "overheard", "_C"}
+GROUND = {
+    "exc",
+    "config",
+    "counters",
+    "logs",
+    "reasons",
+    "compatibility",
+    "higher_order",
+    "overheard",
+    "other_data",
+    "_C",
+}
 MAX_LINES, MAX_FUNCTION = 800, 60
 
 

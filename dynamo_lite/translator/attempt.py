@@ -7,20 +7,21 @@ import types
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 from .. import config
 from ..draws import Draw
-from ..graph import GraphBuilder, history
+from ..graph import GraphBuilder
 from ..guards import Guards
+from ..other_data import history
 from ..ran_ahead import RanAhead
 from ..reasons import UnsupportedOperation
 from ..shapes import Translated
 from ..side_effects import SideEffects
 from ..source import Source
-from ..variables.base import LazyVariable, NotConstant, VariableTracker, unsupported, wrap
+from ..variables.base import KnowMore, LazyVariable, NotConstant, VariableTracker, unsupported, wrap
 from ..variables.classes import module_of
 from ..variables.constant import CONSTANT_TYPES, ConstantVariable
 from ..variables.deaths import is_seen_to_die
@@ -107,6 +108,11 @@ class Attempt:
         self.unasked = 0  # how many parts of the program are under way in which torch does not ask classes
         self.addresses = KnownAddresses()
         self.raised_at: dict[VariableTracker, int] = {}  # exceptions of the program: the root's step that did it first
+
+    def let_data_stay(self, step: int) -> NoReturn:
+        """Have another attempt leave it to CPython to give a tensor other data at this step."""
+        self.settlings.data_stay.add(step)
+        raise KnowMore
 
     @property
     def shows_failures(self) -> bool:

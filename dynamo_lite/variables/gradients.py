@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from .. import higher_order
-from ..graph import history
+from ..other_data import history
 from ..reasons import UnknownCall
 from .base import VariableTracker, unsupported
 from .bodies import PlainVariable

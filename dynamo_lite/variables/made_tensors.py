@@ -42,15 +42,25 @@ def replaces_data(tx: Any, tensor: TensorVariable, data: TensorVariable, cls: ty
     sharing = all_sharing(tx, data.fake)
     before = next((each for each in tx.graph.tensors if each.node is tensor.node), None)
     owner = _owner_of_data(tx, data)
-    if (owner is None and not _may_be_taken(tx, data, sharing)) or not _fits(tensor.fake, data.fake):
+    if tx.attempt.steps in tx.attempt.settlings.data_stay:
+        return False
+    is_part = owner is None and not _may_be_taken(tx, data, sharing)
+    if (is_part and not _may_be_part(tx, tensor, data)) or not _fits(tensor.fake, data.fake):
         return False
     if before is None or before.convert is not None or (before.make and not before.is_fresh and before.of is None):
         return False
-    if cls not in _EMPTY or (owner is not None and tensor.source is None) or not tx.graph.retire(before):
+    if (
+        cls not in _EMPTY
+        or (owner is not None and tensor.source is None)
+        or not tx.graph.retire(before, tx.attempt.steps)
+    ):
         return False
     requires_grad = tensor.fake.requires_grad
     if owner is not None:
         _take_data(tx, tensor, before, owner, _place_in(owner, data), cls)
+        return True
+    if is_part:
+        _take_part(tx, tensor, before, data, cls)
         return True
     if tensor.source is None:
         given = tx.graph.made_before(functools.partial(_EMPTY[cls], *_kind(data.fake), requires_grad))
@@ -70,16 +80,42 @@ def replaces_data(tx: Any, tensor: TensorVariable, data: TensorVariable, cls: ty
 def _take_data(
     tx: Any, tensor: TensorVariable, before: GraphInput, owner: GraphInput, place: tuple[Any, ...] | None, cls: type
 ) -> None:
-    """A found tensor has the data of an input, or a part of them, from here on: it is given them before the graph."""
+    """A found tensor has the data of an input, or a part of them, from here on: nothing may be written to them."""
+    tx.graph.note_shared(owner, tensor)
+    tx.attempt.made_at.setdefault(tensor, tx.attempt.root_step)
+    _give_data(tx, tensor, before, owner, place, cls)
+
+
+def _give_data(
+    tx: Any, tensor: TensorVariable, before: GraphInput, owner: GraphInput, place: tuple[Any, ...] | None, cls: type
+) -> None:
+    """A found tensor is given the data of an input, or a part of them, before the graph."""
     assert tensor.source is not None
     with unset_fake_temporarily():
         value = _OF[cls](tensor.fake.requires_grad, higher_order.part_of(place, owner.value))
     make = functools.partial(higher_order.with_data_of, cls, place)
-    given = tx.graph.share_data(owner, make, value, tensor.source, tensor)
-    tx.attempt.made_at.setdefault(tensor, tx.attempt.root_step)
+    given = tx.graph.made_before(make, value, tensor.source)
+    given.of = owner
     tx.graph.replaced.setdefault(tensor.source, (before.node, tensor.cls))
     tensor.cls = cls
     _stand_for(tx, given, tensor)
+
+
+def _take_part(tx: Any, tensor: TensorVariable, before: GraphInput, data: TensorVariable, cls: type) -> None:
+    """A found tensor has a part of memory made inside from here on: one that has all of it is made before the graph,
+    which fills this part. What else was in that memory stays apart from it."""
+    memory = tx.graph.other_data.memory_of(data.fake) or tx.graph.allocate(data.fake, tx.attempt.steps)
+    part = _part(data.fake)
+    memory.parts.append(part)
+    _give_data(tx, tensor, before, memory.given, (*_kind(data.fake)[:2], part.start), cls)
+    _fill(tx, tensor, data, [])
+    tx.graph.part(data.fake, tensor.fake)
+
+
+def _part(fake: torch.Tensor) -> range:
+    """Of its memory, in items."""
+    start = int(fake.storage_offset())
+    return range(start, start + fake.numel())
 
 
 def _fits(fake: torch.Tensor, data: torch.Tensor) -> bool:
@@ -170,6 +206,20 @@ def _may_be_taken(tx: Any, data: TensorVariable, sharing: list[TensorVariable]) 
     return not tx.graph.all_in_storage(fake)
 
 
+def _may_be_part(tx: Any, tensor: TensorVariable, data: TensorVariable) -> bool:
+    """Whether a found tensor may get a part of memory made inside, of which all parts are given so, each to one."""
+    fake = data.fake
+    if tensor.source is None or tx.graph.bodies or data.asks or fake.is_inference() or fake.is_conj() or fake.is_neg():
+        return False
+    if torch._debug_has_internal_overlap(fake) != DENSE or not fake.numel() or hangs_on_data(tx, fake):
+        return False
+    memory = tx.graph.other_data.memory_of(fake)
+    if memory is not None:
+        return memory.fake.dtype is fake.dtype and memory.is_free(_part(fake))
+    bytes_ = int(fake.untyped_storage().nbytes())
+    return not (tx.graph.is_parted(fake) or tx.graph.all_in_storage(fake) or bytes_ % fake.element_size())
+
+
 def all_sharing(tx: Any, fake: torch.Tensor) -> list[TensorVariable]:
     """The tensors that were made inside so far and share memory with this one."""
     storage = fake.untyped_storage()._cdata
@@ -177,10 +227,15 @@ def all_sharing(tx: Any, fake: torch.Tensor) -> list[TensorVariable]:
     return [each for each in known.values() if each.fake.untyped_storage()._cdata == storage]
 
 
+def hangs_on_data(tx: Any, fake: torch.Tensor) -> bool:
+    """Whether its sizes, its strides or where it begins do."""
+    numbers = (*fake.shape, *fake.stride(), fake.storage_offset())
+    return any(isinstance(each, torch.SymInt) and tx.graph.symbols.hangs_on_data(each) for each in numbers)
+
+
 def is_whole(tx: Any, fake: torch.Tensor) -> bool:
     """Whether a tensor is all of its memory, as a new one of its sizes and strides would be."""
-    numbers = (*fake.shape, *fake.stride(), fake.storage_offset())
-    if any(isinstance(each, torch.SymInt) and tx.graph.symbols.hangs_on_data(each) for each in numbers):
+    if hangs_on_data(tx, fake):
         return False
     if fake.is_conj() or fake.is_neg() or torch._debug_has_internal_overlap(fake) != DENSE or fake.storage_offset():
         return False
