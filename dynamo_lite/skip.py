@@ -165,13 +165,17 @@ def is_module_call(filename: str) -> bool:
     return filename == _MODULE_CALLS
 
 
-_GRAPH_MODULE = os.path.join(_TORCH, "fx", "graph_module.py")
-"""Goes round the call of a module that torch.fx made."""
+_GO_ROUND_A_CALL = (
+    os.path.join(_TORCH, "fx", "graph_module.py"),
+    os.path.join(_TORCH, "_dynamo", "external_utils.py"),
+)
+"""Of modules that torch.fx made, and of functions that are themselves left out of the graphs of what calls them
+(``torch.compiler.disable(recursive=False)``)."""
 
 
 def runs_alone(code: types.CodeType) -> bool:
     """Whether what this code calls must not be compiled either: compilers, tracers, and what runs a function twice."""
-    return code.co_filename.startswith(_ALONE) and code.co_filename != _GRAPH_MODULE
+    return code.co_filename.startswith(_ALONE) and code.co_filename not in _GO_ROUND_A_CALL
 
 
 def why_not_inlined(code: types.CodeType, function: Any) -> str | None:

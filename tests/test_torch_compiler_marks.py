@@ -7,9 +7,11 @@ import sys
 
 import pytest
 import torch
+from torch import nn
 
 import dynamo_lite as dl
 from programs import check, tensor
+from weights import seeded
 
 ELSEWHERE = os.environ.get("DL_REFERENCE") == "torch"
 
@@ -361,3 +363,50 @@ def test_scripted_functions_are_inlined():
         return scaled_sum(x, x * 2), scaled_sum(x[None], x, scale=0.5)
 
     check(fn, tensor(3), graphs=1, breaks=0)
+
+
+def test_disabled_for_itself_alone():
+    def inner(x):
+        return x.sin() * 2
+
+    @torch.compiler.disable(recursive=False)
+    def outer(x):
+        return inner(x) + inner(x * 2)
+
+    def fn(x):
+        return outer(x + 1) * 2
+
+    check(fn, tensor(3, grad=True), graphs=3, operators=8, breaks=1, backward=True)
+    check(outer, tensor(3), graphs=1, operators=6, breaks=1)
+
+
+def test_disabled_for_themselves_within_each_other():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(3, 3), nn.Linear(3, 3)
+
+        @torch.compiler.disable(recursive=False)
+        def both(self, x):
+            y = self.one(x) * 2
+            return self.second(y).sin()
+
+        @torch.compiler.disable(recursive=False)
+        def one(self, x):
+            return self.first(x).cos()
+
+        def forward(self, x):
+            return self.both(x + 1) * 2
+
+    check(seeded(Model()), tensor(2, 3), graphs=4, operators=7, breaks=2, backward=True)
+
+
+def test_disabled_with_all_that_it_calls():
+    def inner(x):
+        return x.sin() * 2
+
+    @torch.compiler.disable
+    def outer(x):
+        return inner(x) + inner(x * 2)
+
+    check(lambda x: outer(x + 1) * 2, tensor(3), graphs=2, operators=2, breaks=1)
