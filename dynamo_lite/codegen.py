@@ -15,7 +15,7 @@ from .bytecode import Handler, Instruction, emit
 from .draws import emit_states, emit_states_again
 from .exc import InternalError
 from .graph import GraphInput
-from .higher_order import with_data
+from .higher_order import frozen, with_data
 from .reasons import BreakReason, UnreconstructableValue
 from .shapes import SYMBOLIC
 from .source import Source
@@ -416,8 +416,12 @@ class PyCodegen:
         return found
 
     def put_back(self) -> list[Instruction]:
-        """Tensors that got other data before the graph have those that they had again."""
+        """Tensors that were changed before the graph are as they were again."""
         found: list[Instruction] = []
+        for node, given in self.attempt.graph.made.items():
+            if node in self._made and given.is_thawed:
+                call = emit.call_function([emit.load_const(frozen)], [[emit.load_fast(self._made[node])]])
+                found += [*call, emit.pop_top()]
         for source, (before, cls) in self.attempt.graph.replaced.items():
             tensor = self._emitted(functools.partial(self.load_source, source))
             args = [[emit.load_fast(self._made[before])], [emit.load_const(cls)], tensor]

@@ -39,6 +39,7 @@ from .higher_order import (
     part_of,
     plain_tensor,
     pull_back,
+    thawed,
     vjp,
     with_data_of,
 )
@@ -61,6 +62,9 @@ float_tensor = functools.partial(torch.scalar_tensor, dtype=torch.float64, devic
 def tensor_of_scalar(value: Any) -> torch.Tensor:
     """A tensor of its own of a numpy scalar."""
     return torch.from_numpy(value.reshape(1).reshape(()))
+
+
+_TAKE_MEMORY = (data_of, leaf_of, parameter_of, thawed, with_data_of)
 
 
 @dataclass
@@ -97,12 +101,17 @@ class GraphInput:
         """Whether nobody else has its memory, or the part of it that it is."""
         if self.of is not None:
             return self.of.is_fresh
-        return self.make is not None and self.make.func not in (data_of, leaf_of, parameter_of, with_data_of)
+        return self.make is not None and self.make.func not in _TAKE_MEMORY
 
     @property
     def is_of_before(self) -> bool:
         """Whether it is the data that a found tensor had when the frame was called."""
         return self.make is not None and self.make.func is data_of and self.of is None
+
+    @property
+    def is_thawed(self) -> bool:
+        """Whether it is a found leaf that requires gradients only inside."""
+        return self.make is not None and self.make.func is thawed
 
     @property
     def stays_in_place(self) -> bool:
@@ -259,6 +268,7 @@ class GraphBuilder:
         self.operators = 0
         """Nodes that are calls."""
         self._written: dict[Source, int] = {}  # with the root's step of the first write
+        self._thawed: set[int] = set()  # the real storages of inputs that require gradients only inside
         self.alone: set[Source] = set()
         """Places of tensors with which no other is to share memory, though nothing is written into them."""
         self.writes = 0
@@ -338,11 +348,31 @@ class GraphBuilder:
             given.make, given.given = functools.partial(empty_leaf, *of_data), None
         self.made[given.node] = given
         self.other_data.retired.append(given.fake)
-        with unset_fake_temporarily():
-            given.value = given.value.detach()
         given.fake = given.node.meta["example_value"] = given.fake.detach()
-        self.fake_mode.fake_tensor_converter.set_tensor_memo(given.value, given.fake)  # for who makes a fake of it
+        self._show(given, given.value.detach)
         return True
+
+    def thaw(self, given: GraphInput) -> None:
+        """From here on a found leaf requires gradients. It does when the graph begins, and what was done to it so far
+        was done to its data. Views of it would require them too, so no other input may have its memory."""
+        self.alone.add(given.source)
+        self._thawed.add(given.value.untyped_storage()._cdata)
+        if given.node.users:
+            with self.graph.inserting_after(self._last_placeholder):
+                data = self.graph.call_method("detach", (given.node,))
+            data.meta["example_value"] = given.fake.detach()
+            self.operators += 1
+            given.node.replace_all_uses_with(data, delete_user_cb=lambda user: user is not data)
+        given.fake.requires_grad_()
+        given.make, given.given = functools.partial(thawed), given.source
+        self.made[given.node] = given
+        self._show(given, lambda: given.value.detach().requires_grad_())
+
+    def _show(self, given: GraphInput, make: Callable[[], torch.Tensor]) -> None:
+        """Backends are shown another tensor, of which this is the fake."""
+        with unset_fake_temporarily():
+            given.value = make()
+        self.fake_mode.fake_tensor_converter.set_tensor_memo(given.value, given.fake)
 
     def view_anew(self, filled: torch.fx.Node, of: torch.Tensor) -> tuple[torch.fx.Node, torch.Tensor]:
         """What stands from here on for a tensor whose memory became that of one made before the graph. It is left out
@@ -516,6 +546,11 @@ class GraphBuilder:
         self.fake_mode.__exit__(None, None, None)
 
     def _fake(self, source: Source, value: torch.Tensor, free: Free | None) -> torch.Tensor:
+        shares = self._thawed and value.layout is torch.strided and value.untyped_storage()._cdata in self._thawed
+        if shares:
+            raise Unsupported(
+                UnsupportedValue("a tensor", "a leaf that has its memory came to require gradients inside")
+            )
         with contextlib.ExitStack() as stack:
             if value.requires_grad and not value.is_leaf:  # the converter reads .grad, of which torch warns then
                 stack.enter_context(Listening())

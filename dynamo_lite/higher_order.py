@@ -63,6 +63,18 @@ def data_of(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.detach()
 
 
+def thawed(tensor: torch.Tensor) -> torch.Tensor:
+    """A leaf, which requires gradients from here on."""
+    with torch._C.DisableTorchFunctionSubclass():
+        return tensor.requires_grad_()
+
+
+def frozen(tensor: torch.Tensor) -> torch.Tensor:
+    """A leaf, which requires none from here on."""
+    with torch._C.DisableTorchFunctionSubclass():
+        return tensor.requires_grad_(False)
+
+
 def with_new_data(
     size: Numbers, stride: Numbers, dtype: torch.dtype, device: torch.device, cls: type, tensor: torch.Tensor
 ) -> torch.Tensor:

@@ -11,6 +11,7 @@ from ..reasons import UnsupportedAttribute
 from .base import VariableTracker, unsupported
 from .constant import ConstantVariable
 from .fake_calls import compute
+from .made_tensors import all_sharing
 from .registry import become_made, replaces_data
 from .tensor import ATTRIBUTES, METHODS, SETTERS, TensorVariable, record
 
@@ -95,15 +96,30 @@ def _set_requires_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) 
         return tensor
     if wanted and tensor.thawed is not None:
         (tensor.node, tensor.fake), tensor.thawed = tensor.thawed, None
-    elif wanted or not (tensor in tx.attempt.made_before or _is_found_leaf(tx, tensor)):
+    elif not (tensor in tx.attempt.made_before or _is_found_leaf(tx, tensor)) or wanted and not _thaw(tx, tensor):
         unsupported(UnsupportedAttribute(tensor.describe(), "requires_grad", "it changes the tensor object"))
-    else:
+    elif not wanted:
         tensor.thawed = tensor.node, tensor.fake
         tensor.fake = tensor.fake.detach()
         tensor.node = tx.graph.call("call_method", "detach", (tensor.node,), {}, tensor.fake)
         tx.attempt.fakes[id(tensor.fake)] = tensor
     tensor.write(tx, "requires_grad", ConstantVariable(wanted))
     return tensor
+
+
+def _thaw(tx: Any, tensor: TensorVariable) -> bool:
+    """Let a found leaf require gradients. False where it can't, isn't in the graph as it was found, or has views."""
+    sharing = tx.graph.all_in_storage(tensor.fake)
+    given = sharing[0] if len(sharing) == 1 else None
+    as_found = given is not None and given.node is tensor.node and given.convert is None and given.make is None
+    if not as_found or tx.graph.bodies or tensor.fake.is_inference():
+        return False
+    if any(each.fake._is_view() for each in all_sharing(tx, tensor.fake) if each is not tensor):
+        return False
+    if not (tensor.fake.is_floating_point() or tensor.fake.is_complex()):
+        return False
+    tx.graph.thaw(given)
+    return True
 
 
 def _is_found_leaf(tx: Any, tensor: TensorVariable) -> bool:
