@@ -185,8 +185,14 @@ PyObject* weak_referent(PyObject*, PyObject* reference) {
   return Py_NewRef(target ? target : Py_None);
 }
 
+PyObject* tensor_computes_sizes(PyObject*, PyObject* tensor) {
+  if (!is_tensor(tensor)) return PyErr_Format(PyExc_TypeError, "a tensor, not %R", tensor);
+  return PyBool_FromLong(computes_sizes(tensor));
+}
+
 PyMethodDef functions[] = {
     {"weak_referent", weak_referent, METH_O, "What a weak reference or proxy refers to; None: it has died."},
+    {"computes_sizes", tensor_computes_sizes, METH_O, "Whether a tensor's sizes or strides are what Python says."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -21,10 +21,10 @@ struct CheckDetails {
 
 namespace {
 
-constexpr std::array<const char*, 25> kKindNames{
+constexpr std::array<const char*, 26> kKindNames{
     "type",       "id",        "equals",     "length",                   "dict_keys",
     "dict_has",   "dict_lacks", "type_lacks", "derives",    "derives_not", "lacks_instance_dict_item", "set_items",  "set_order",  "payload",
-    "tensor",     "tensor_of_any_size", "storage_offset", "present",   "unbound",    "global_state",             "registrations",
+    "tensor",     "tensor_of_any_size", "tensor_without_size", "storage_offset", "present",   "unbound",    "global_state",             "registrations",
     "same_as",
     "distinct",   "storages_distinct", "symbolic",
 };
@@ -159,6 +159,9 @@ bool Check::set_argument(PyObject* arg, Py_ssize_t node_count, const Liveness& l
     case CheckKind::TensorOfAnySize:
       if (!PyTuple_Check(arg)) return wrong("a tuple of a tensor and the dims that are free");
       facts_ = TensorFacts::with_free_dims(arg);
+      return facts_ != nullptr;
+    case CheckKind::TensorWithoutSize:
+      facts_ = TensorFacts::without_sizes(arg);
       return facts_ != nullptr;
     case CheckKind::StorageOffset:
       number_ = PyLong_Check(arg) ? PyLong_AsSsize_t(arg) : -1;
@@ -320,6 +323,7 @@ DL_HIT bool Check::is_met_by(PyObject* value, std::string* found) const noexcept
       return same_payload(object_, value);
     case CheckKind::Tensor:
     case CheckKind::TensorOfAnySize:
+    case CheckKind::TensorWithoutSize:
       return facts_->match(value, found);
     case CheckKind::Length:
       return own_length(value) == number_;
@@ -425,6 +429,7 @@ Ref Check::argument() const {
       return details_->key.object.share();
     case CheckKind::Tensor:
     case CheckKind::TensorOfAnySize:
+    case CheckKind::TensorWithoutSize:
       return Ref::steal(PyUnicode_FromString(facts_->in_words().c_str()));
     case CheckKind::Present:
     case CheckKind::Unbound:

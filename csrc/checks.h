@@ -35,6 +35,7 @@ enum class CheckKind : std::uint8_t {
   Payload,
   Tensor,
   TensorOfAnySize,
+  TensorWithoutSize,
   StorageOffset,
   Present,
   Unbound,
@@ -120,7 +121,7 @@ class Check {
   bool of_dict_ = false;
   PyObject* object_ = nullptr;  // type, id, equals, registrations: borrowed from held_
   Py_ssize_t number_ = 0;       // length, storage_offset
-  std::unique_ptr<TensorFacts> facts_;  // tensor, tensor_of_any_size
+  std::unique_ptr<TensorFacts> facts_;  // tensor, tensor_of_any_size, tensor_without_size
   std::unique_ptr<CheckDetails> details_;
   Held held_;
   Ref reason_;

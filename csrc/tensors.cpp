@@ -26,6 +26,9 @@ struct Fields : c10::TensorImpl {
     return impl.*(&Fields::sizes_and_strides_);
   }
   static std::int64_t storage_offset(const c10::TensorImpl& impl) { return impl.*(&Fields::storage_offset_); }
+  static bool computes_sizes(const c10::TensorImpl& impl) {
+    return (impl.*(&Fields::matches_python_custom))(SizesStridesPolicy::CustomStrides);
+  }
   // The first and the last of the words that hold dtype, device, flags and dispatch keys.
   static std::pair<const void*, const void*> kind(const c10::TensorImpl& impl) {
     return {&(impl.*(&Fields::data_type_)), &(impl.*(&Fields::key_set_))};
@@ -79,6 +82,8 @@ DL_HIT bool is_tensor(PyObject* object) noexcept {
 }
 
 bool has_python_dispatch(PyObject* tensor) noexcept { return impl_of(tensor).is_python_dispatch(); }
+
+bool computes_sizes(PyObject* object) noexcept { return Fields::computes_sizes(impl_of(object)); }
 
 PyObject* tensor_grad(PyObject* object) noexcept {
   try {
@@ -136,6 +141,16 @@ std::unique_ptr<TensorFacts> TensorFacts::of(PyObject* tensor) {
   return std::make_unique<TensorFacts>(read(impl));
 }
 
+std::unique_ptr<TensorFacts> TensorFacts::without_sizes(PyObject* tensor) {
+  if (!is_tensor(tensor)) {
+    PyErr_Format(PyExc_TypeError, "a tensor check needs an example tensor, not a %.100s", Py_TYPE(tensor)->tp_name);
+    return nullptr;
+  }
+  auto facts = std::make_unique<TensorFacts>(read(impl_of(tensor)));
+  facts->sized_ = false;
+  return facts;
+}
+
 std::unique_ptr<TensorFacts> TensorFacts::with_free_dims(PyObject* tuple) {
   PyObject* tensor;
   PyObject* sizes;
@@ -156,19 +171,24 @@ std::unique_ptr<TensorFacts> TensorFacts::with_free_dims(PyObject* tuple) {
   return facts && free(sizes, facts->sizes_) && free(strides, facts->strides_) ? std::move(facts) : nullptr;
 }
 
+DL_HIT bool TensorFacts::fits_shape(const c10::TensorImpl& impl) const noexcept {
+  const auto& shape = Fields::sizes_and_strides(impl);
+  return !impl.has_symbolic_sizes_strides() && fits(sizes_, shape.sizes_arrayref()) &&
+         (!strided_ || fits(strides_, shape.strides_arrayref()));
+}
+
 DL_HIT bool TensorFacts::match(PyObject* object, std::string* found) const noexcept {
   if (!is_tensor(object)) {
     if (found) *found = "no tensor";
     return false;
   }
   const c10::TensorImpl& impl = impl_of(object);
-  const auto& shape = Fields::sizes_and_strides(impl);
-  const bool matches = !impl.has_symbolic_sizes_strides() && visible_difference(keys_, impl.key_set()).empty() &&
+  const bool matches = visible_difference(keys_, impl.key_set()).empty() &&
                        dtype_ == c10::typeMetaToScalarType(impl.dtype()) && device_ == Fields::device(impl) &&
-                       requires_grad_ == requires_grad(impl) && fits(sizes_, shape.sizes_arrayref()) &&
-                       (!strided_ || fits(strides_, shape.strides_arrayref()));
+                       requires_grad_ == requires_grad(impl) && (!sized_ || fits_shape(impl));
   if (!matches && found) {
-    *found = impl.has_symbolic_sizes_strides() ? "a tensor with symbolic sizes" : difference(read(impl));
+    const bool symbolic = sized_ && impl.has_symbolic_sizes_strides();
+    *found = symbolic ? "a tensor with symbolic sizes" : difference(read(impl));
   }
   return matches;
 }
@@ -211,8 +231,8 @@ std::string TensorFacts::difference(const TensorFacts& other) const {
   add(device_ != other.device_, "device", device_text(other.device_), device_text(device_));
   add(requires_grad_ != other.requires_grad_, "requires_grad", other.requires_grad_ ? "True" : "False",
       requires_grad_ ? "True" : "False");
-  add(!fits(sizes_, other.sizes_), "size", dims(other.sizes_), dims(sizes_));
-  add(!fits(strides_, other.strides_), "strides", dims(other.strides_), dims(strides_));
+  add(sized_ && !fits(sizes_, other.sizes_), "size", dims(other.sizes_), dims(sizes_));
+  add(sized_ && !fits(strides_, other.strides_), "strides", dims(other.strides_), dims(strides_));
   const auto keys = visible_difference(keys_, other.keys_);
   add(!keys.empty(), "dispatch keys", c10::toString(other.keys_), c10::toString(keys_));
   return text;
@@ -220,8 +240,9 @@ std::string TensorFacts::difference(const TensorFacts& other) const {
 
 std::string TensorFacts::in_words() const {
   std::string text = c10::toString(dtype_);
-  text += " tensor on " + device_text(device_) + ", size " + dims(sizes_);
-  if (strided_) text += ", strides " + dims(strides_);
+  text += " tensor on " + device_text(device_);
+  if (sized_) text += ", size " + dims(sizes_);
+  if (sized_ && strided_) text += ", strides " + dims(strides_);
   if (requires_grad_) text += ", requires_grad";
   return text;
 }

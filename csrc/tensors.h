@@ -26,6 +26,9 @@ bool is_tensor(PyObject* object) noexcept;
 // Whether a __torch_dispatch__ written in Python may answer for the tensor.
 bool has_python_dispatch(PyObject* tensor) noexcept;
 
+// Whether the tensor's sizes or strides are what Python says. `object` is a tensor.
+bool computes_sizes(PyObject* object) noexcept;
+
 // The tensor's .grad, or None; a new reference, null (no exception set) where it has no Python object and none can be
 // made. `object` is a tensor.
 PyObject* tensor_grad(PyObject* object) noexcept;
@@ -53,6 +56,8 @@ class TensorFacts {
   static std::unique_ptr<TensorFacts> of(PyObject* tensor);
   // Of (tensor, dims whose sizes are free, dims whose strides are): symbolic programs say what those may be.
   static std::unique_ptr<TensorFacts> with_free_dims(PyObject* tuple);
+  // All but sizes and strides, of any tensor: what those follow from is guarded for itself. A TypeError where it is none.
+  static std::unique_ptr<TensorFacts> without_sizes(PyObject* tensor);
 
   // Whether a tensor has the same facts. Dispatch keys count as far as this thread's included and excluded sets let
   // them be seen. `found`: where not null, receives the difference in words.
@@ -68,6 +73,7 @@ class TensorFacts {
 
   [[gnu::cold, gnu::noinline]] static TensorFacts read(const c10::TensorImpl& impl);
   static bool fits(const c10::DimVector& wanted, c10::IntArrayRef found) noexcept;
+  bool fits_shape(const c10::TensorImpl& impl) const noexcept;
   [[gnu::cold, gnu::noinline]] std::string difference(const TensorFacts& other) const;
 
   c10::DispatchKeySet keys_;
@@ -75,6 +81,7 @@ class TensorFacts {
   std::optional<c10::Device> device_;
   bool requires_grad_ = false;
   bool strided_ = true;
+  bool sized_ = true;
   c10::DimVector sizes_;    // elements
   c10::DimVector strides_;  // elements; empty where the layout has none
 };

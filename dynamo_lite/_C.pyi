@@ -89,6 +89,9 @@ class Entry:
 def thread_dict(local: Any) -> dict[str, Any] | None:
     """What a threading.local has on this thread; None: nothing yet, its class would begin it."""
 
+def computes_sizes(tensor: Any) -> bool:
+    """Whether a tensor's sizes or strides are what Python says."""
+
 def weak_referent(reference: Any) -> Any:
     """What a weak reference or proxy refers to; None: it has died."""
 

@@ -529,7 +529,13 @@ def _load_contexts_before(cg: PyCodegen, root: RootTranslator) -> None:
 
 def can_trace_here() -> bool:
     """Whether nothing on this thread or in this process would see, or change, what tracing does."""
-    return not _python_watches_tensors() and torch._C._get_tracing_state() is None and _builtins_are_there()
+    if _python_watches_tensors() or torch._C._dispatch_tls_is_dispatch_key_excluded(_COUNTS_WRITES):
+        return False
+    return torch._C._get_tracing_state() is None and _builtins_are_there()
+
+
+_COUNTS_WRITES = torch._C.DispatchKey.ADInplaceOrView
+"""In a ``__torch_dispatch__`` it is off: a trace would not see what is written to."""
 
 
 _REPLACEABLE = frozenset("print open input help exit quit license credits copyright breakpoint __import__".split())

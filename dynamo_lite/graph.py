@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import linecache
 import logging
 import operator
@@ -48,6 +49,7 @@ from .overheard import Listening
 from .reasons import UnsupportedContext, UnsupportedOperation, UnsupportedValue
 from .shapes import Computed, Free, Symbols
 from .source import Source
+from .wrappers import is_wrapper, leaves, storages
 
 _STATE_CHANGERS = frozenset(
     {torch._C._set_grad_enabled, autocast_mode._enter_autocast, grad_mode._enter_inference_mode, enter_sdpa_kernel}
@@ -89,6 +91,8 @@ class GraphInput:
     """The input whose data it gets."""
     step: int = 0
     """The root's step at which it came."""
+    is_part: bool = False
+    """Whether another is made of it."""
 
     @property
     def captured(self) -> bool:
@@ -141,15 +145,28 @@ class GraphInput:
         return self.value if self.is_tensor else self.fake
 
 
-def _addresses(value: torch.Tensor) -> tuple[int, int, int]:
-    """Whose a tensor's memory is, and where it begins and ends."""
+_Range = tuple[int, int, int]
+
+
+def _addresses(value: torch.Tensor) -> list[_Range]:
+    """Whose a tensor's memory is, and where it begins and ends; for each of those that it is made of."""
     storage = value.untyped_storage()
+    if is_wrapper(value):
+        return [(storage._cdata, 0, 0), *(found for each in leaves(value) for found in _addresses(each))]
     begin = 0 if value.device.type == "meta" else storage.data_ptr()
-    return storage._cdata, begin, begin + storage.nbytes()
+    return [(storage._cdata, begin, begin + storage.nbytes())]
 
 
-def _overlap(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
-    return one[0] == other[0] or bool(one[1] and other[1]) and one[1] < other[2] and other[1] < one[2]
+def _overlap(ones: list[_Range], others: list[_Range]) -> bool:
+    return any(
+        one[0] == other[0] or bool(one[1] and other[1]) and one[1] < other[2] and other[1] < one[2]
+        for one, other in itertools.product(ones, others)
+    )
+
+
+def _overlaps_itself(ranges: list[_Range]) -> bool:
+    """Whether two of the tensors that one is made of share memory."""
+    return any(_overlap([one], [other]) for one, other in itertools.combinations(ranges, 2))
 
 
 class Body:
@@ -188,7 +205,7 @@ class Body:
     def storages(self) -> set[int]:
         """Memory that was there before."""
         fakes = [*self._given, *(node.meta["example_value"] for node in (*self.lifted, *self.lifted.values()))]
-        return {fake.untyped_storage()._cdata for fake in fakes if isinstance(fake, torch.Tensor)}
+        return {storage for fake in fakes if isinstance(fake, torch.Tensor) for storage in storages(fake)}
 
 
 _tracing = threading.local()
@@ -220,7 +237,7 @@ def _has_history(result: Any, of: torch.Tensor) -> bool:
 def _is_copied(given: GraphInput) -> bool:
     value = given.value
     plain = given.convert in (None, torch.from_numpy) and not value.is_inference() and not given.fake.requires_grad
-    return plain and torch._debug_has_internal_overlap(value) != OVERLAPS
+    return plain and not is_wrapper(value) and torch._debug_has_internal_overlap(value) != OVERLAPS
 
 
 class GraphBuilder:
@@ -663,8 +680,8 @@ class GraphBuilder:
 
     def all_in_storage(self, fake: torch.Tensor) -> list[GraphInput]:
         """The same, and those that are made before the graph."""
-        storage = fake.untyped_storage()._cdata
-        return [each for each in self.tensors if each.fake.untyped_storage()._cdata == storage]
+        memory = storages(fake)
+        return [each for each in self.tensors if not memory.isdisjoint(storages(each.fake))]
 
     def is_resized(self, fake: torch.Tensor) -> bool:
         """Whether it is an input whose shape or strides are other ones now."""
@@ -675,7 +692,7 @@ class GraphBuilder:
         self.writes += 1
         for body in self.bodies:
             outside = body.storages()
-            if any(fake.untyped_storage()._cdata in outside for fake in fakes):
+            if not all(outside.isdisjoint(storages(fake)) for fake in fakes):
                 raise Unsupported(UnsupportedOperation("a write into a tensor from outside", "an operator's function"))
         for fake in fakes:
             for each in self.inputs_in_storage(fake):
@@ -712,12 +729,14 @@ class GraphBuilder:
         """The root's step from which on an input that is written to and another input are views of one piece of memory,
         or may be; None: there is none. 0: nobody knows."""
         alone = self._written.keys() | self.alone
-        if not alone or len(self.inputs) < 2:
+        if not alone:
             return None
-        if any(each.may_share_memory for each in self.inputs):
+        if len(self.inputs) > 1 and any(each.may_share_memory for each in self.inputs):
             return 0  # what is converted may share anything
-        ranges = [(each, _addresses(each.value)) for each in self.tensors]
-        steps = [
+        # Of what others are made of only facts may have been asked.
+        ranges = [(each, _addresses(each.value)) for each in self.tensors if each.node.users or not each.is_part]
+        steps = [each.step for each, mine in ranges if each.source in alone and _overlaps_itself(mine)]
+        steps += [
             max(self._written.get(each.source, each.step), other.step)
             for each, mine in ranges
             if each.source in alone

@@ -66,6 +66,8 @@ def _describe(kind: str, arg: Any) -> str:
         tensor, free, _ = arg
         shape = ", ".join("any" if dim in free else str(size) for dim, size in enumerate(tensor.shape))
         return f"is a {tensor.dtype} tensor on {tensor.device} of shape ({shape})"
+    if kind == "tensor_without_size":
+        return f"is a {arg.dtype} tensor on {arg.device}{', requires_grad' if arg.requires_grad else ''}"
     return _SENTENCES[kind].format(arg=arg)
 
 
@@ -137,7 +139,9 @@ class Guards:
     ) -> None:
         """``free``: the dimensions whose sizes, and those whose strides, are left to `facts`."""
         source.check("type", cls)
-        if any(free):
+        if _C.computes_sizes(value):  # they follow from what it is made of
+            source.check("tensor_without_size", value)
+        elif any(free):
             source.check("tensor_of_any_size", (value, *free))
         else:
             source.check("tensor", value)

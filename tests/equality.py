@@ -216,7 +216,9 @@ class Pairing:
     def _tensors(self, one: torch.Tensor, other: torch.Tensor, where: str) -> None:
         if is_lazy(one):  # it has no data, and says so where it is asked
             return
-        for name in ("dtype", "device", "layout", "requires_grad", "is_leaf", "shape"):
+        is_wrapper = hasattr(one, "__tensor_flatten__")  # what it is made of is among its attributes
+        shape = () if one.layout is torch.jagged else ("shape",)  # which is told apart by object
+        for name in ("dtype", "device", "layout", "requires_grad", "is_leaf", *shape):
             if getattr(one, name) != getattr(other, name):
                 raise Difference(f"{where}.{name}: {getattr(one, name)} in eager, {getattr(other, name)} compiled")
         strided = ("stride", "storage_offset") if one.layout is torch.strided else ()
@@ -226,7 +228,7 @@ class Pairing:
                 raise Difference(f"{where}.{call}(): {a} in eager, {b} compiled")
         if (one.grad_fn is None) != (other.grad_fn is None):
             raise Difference(f"{where}.grad_fn: {one.grad_fn} in eager, {other.grad_fn} compiled")
-        if not self._values(one.detach(), other.detach()):
+        if not is_wrapper and not self._values(one.detach(), other.detach()):
             raise Difference(f"{where}: {one} in eager, {other} compiled")
         if one.numel() and one.layout is torch.strided:
             self._storage(one, other, where)
@@ -245,7 +247,10 @@ class Pairing:
         return torch.allclose(one, other, rtol=1e-4, atol=1e-5, equal_nan=True)
 
     def _storage(self, one: torch.Tensor, other: torch.Tensor, where: str) -> None:
-        a, b = one.untyped_storage().data_ptr(), other.untyped_storage().data_ptr()
+        if hasattr(one, "__tensor_flatten__"):  # it has no memory of its own, but views of it have the same
+            a, b = one.untyped_storage()._cdata, other.untyped_storage()._cdata
+        else:
+            a, b = one.untyped_storage().data_ptr(), other.untyped_storage().data_ptr()
         if self.storages.setdefault(a, b) != b:
             raise Difference(f"{where}: shares memory in eager, not compiled")
         if self.storages_back.setdefault(b, a) != a:

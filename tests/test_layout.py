@@ -42,6 +42,7 @@ GROUND = {
     "overheard",
     "other_data",
     "_C",
+    "wrappers",
 }
 MAX_LINES, MAX_FUNCTION = 800, 60
 

@@ -72,7 +72,7 @@ def _code(compiled: Any, facts: Any) -> Any:
 
 def _does_nothing(wrapper: types.FunctionType, facts: Any) -> bool:
     maker = wrapper.__code__.co_qualname.partition(".")[0]
-    return wrapper.__globals__["__name__"].startswith("torch.") and maker in _IDLE and _IDLE[maker](facts)
+    return wrapper.__globals__.get("__name__", "").startswith("torch.") and maker in _IDLE and _IDLE[maker](facts)
 
 
 def _facts(compiled: Any) -> Any:

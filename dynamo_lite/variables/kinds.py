@@ -50,4 +50,5 @@ from . import (
     user_object,
     weak_proxy,
     weak_reference,
+    wrapper_subclass,
 )

@@ -122,6 +122,11 @@ def become_made(tx: Any, tensor: Any) -> bool:
     return _HOOKS["become_made"](tx, tensor)  # type: ignore[no-any-return]
 
 
+def wrapper_result(tx: Any, node: Any, fake: Any) -> VariableTracker:
+    """The tracker of an operator's result that is made of tensors by its class."""
+    return _HOOKS["wrapper_result"](tx, node, fake)  # type: ignore[no-any-return]
+
+
 def replaces_data(tx: Any, tensor: Any, data: Any, cls: type) -> bool:
     """``tensor.data = data`` for a leaf of which the class is this one then. False where that can't be traced."""
     return _HOOKS["replaces_data"](tx, tensor, data, cls)  # type: ignore[no-any-return]

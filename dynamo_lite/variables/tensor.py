@@ -28,6 +28,7 @@ from ..reasons import (
 )
 from ..shapes import SYMBOLIC
 from ..source import Source
+from ..wrappers import is_wrapper
 from .attributes import MISSING, class_lookup, guard_class_lacks
 from .base import (
     TEXTS,
@@ -48,7 +49,7 @@ from .defaults import dtype_to_say
 from .fake_calls import on_fakes, operator_name
 from .late_text import text_of_tensor
 from .operator_warnings import run_heard
-from .registry import ask, ask_mode, become_made, to_array
+from .registry import ask, ask_mode, become_made, to_array, wrapper_result
 from .rewriting import by_rules
 from .sequence import (
     ListVariable,
@@ -495,7 +496,9 @@ def _tensor_result(tx: Any, node: Any, fake: torch.Tensor) -> VariableTracker:
     known = tx.attempt.fakes.get(id(fake))
     if known is not None:
         return known
-    if not _is_ordinary(fake):
+    if is_wrapper(fake):
+        return wrapper_result(tx, node, fake)
+    if not is_ordinary(fake):
         unsupported(UnsupportedValue("a tensor that is not dense, or more than a tensor,", "it is left to eager"))
     cls = torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
     found = TensorVariable(node, fake, cls)
@@ -540,7 +543,7 @@ _RESULTS: dict[type, Callable[[Any, Any, Any], VariableTracker]] = {
 _QUANTISED = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4})
 
 
-def _is_ordinary(fake: torch.Tensor) -> bool:
+def is_ordinary(fake: torch.Tensor) -> bool:
     """Dense, and of a class whose operators are torch's own."""
     dense = fake.layout is torch.strided and not (fake.is_nested or fake.is_mkldnn) and fake.dtype not in _QUANTISED
     return dense and (type(fake) is FakeTensor or isinstance(fake, torch.nn.Parameter))
@@ -587,6 +590,8 @@ def _record_plain(
     given: list[torch.Tensor] = []
     tensors_in(fakes, given)
     tensors_in(fake_kwargs.values(), given)
+    if tx.graph.bodies and any(map(is_wrapper, given)):
+        unsupported(UnsupportedOperation(operator_name(target), "tensors of a class that makes them of others, inside"))
     versions = [version(each) for each in given]
     run = functools.partial(on_fakes, tx, kind, target, fakes, fake_kwargs)
     fake = run_heard(tx, target, given, versions, run)

@@ -71,6 +71,10 @@ class SubclassVariable(TensorVariable):
     def describe(self) -> str:
         return f"a {self.cls.__qualname__}"
 
+    def is_asked(self, tx: Any) -> bool:
+        """Whether torch would ask the class now."""
+        return asks_classes(tx)
+
     def _instance_attribute(self, tx: Any, name: str) -> VariableTracker | None:
         if name in self.attrs or self.instance is None:
             return self.attrs.get(name)
@@ -88,7 +92,7 @@ class SubclassVariable(TensorVariable):
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         raw = tx.lookup(self.cls, name)
         overridden = raw is not class_lookup(_TENSOR, name)
-        if not asks_classes(tx) and not overridden:
+        if not self.is_asked(tx) and not overridden:
             if name in _OF_THE_OBJECT:
                 unsupported(UnsupportedAttribute(self.describe(), name))
             return super().getattr(tx, name)
@@ -111,7 +115,7 @@ class SubclassVariable(TensorVariable):
         super().setattr(tx, name, value)
 
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if asks_classes(tx) and name != "as_subclass":
+        if self.is_asked(tx) and name != "as_subclass":
             return ask(tx, name, [self, *args], kwargs)
         return super().call_method(tx, name, args, kwargs)
 
@@ -126,20 +130,20 @@ class SubclassVariable(TensorVariable):
         found = self._special(tx, "__len__")
         if found is not None:
             return tx.index_value(found)
-        return ask(tx, len, [self], {}).as_constant() if asks_classes(tx) else super().length(tx)
+        return ask(tx, len, [self], {}).as_constant() if self.is_asked(tx) else super().length(tx)
 
     def truth(self, tx: Any) -> bool:
         found = self._special(tx, "__bool__")
         if found is not None:
             return tx.truth(found)  # type: ignore[no-any-return]
-        return tx.truth(ask(tx, bool, [self], {})) if asks_classes(tx) else super().truth(tx)
+        return tx.truth(ask(tx, bool, [self], {})) if self.is_asked(tx) else super().truth(tx)
 
     def iterate(self, tx: Any) -> VariableTracker:
         """``Tensor.__iter__`` asks for nothing itself; its parts do."""
         found = self._special(tx, "__iter__")
         if found is not None:
             return found
-        if not asks_classes(tx):
+        if not self.is_asked(tx):
             return super().iterate(tx)
         ask(tx, "dim", [self], {})
         return tx.iterate(ask(tx, "unbind", [self, ConstantVariable(0)], {}))  # type: ignore[no-any-return]
@@ -163,7 +167,7 @@ class SubclassVariable(TensorVariable):
         found = self._special(tx, method_of(symbol), other)
         if found is not None:
             return unless_refused(found)
-        if asks_classes(tx) and not isinstance(other, (TensorVariable, ConstantVariable)):
+        if self.is_asked(tx) and not isinstance(other, (TensorVariable, ConstantVariable)):
             unsupported(UnsupportedOperation(f"`{symbol}`", self.describe()))
         return super().compare(tx, symbol, other)
 
@@ -362,7 +366,7 @@ def _attribute_getter(value: Any) -> Model | None:
     return lambda tx, args, kwargs: args[0].getattr(tx, name)
 
 
-def _is_asked(cls: type) -> bool:
+def is_asked_alone(cls: type) -> bool:
     """Whether a class is only more by ``__torch_function__``, in Python or torch's own."""
     ordinary = class_lookup(cls, _DISPATCH) is class_lookup(_TENSOR, _DISPATCH) and not issubclass(cls, _OTHERS)
     return ordinary and isinstance(class_lookup(cls, _FUNCTION), classmethod)
@@ -377,7 +381,7 @@ def _as_subclass(tx: Any, tensor: TensorVariable, cls: VariableTracker) -> Varia
     kind = tx.python_value(cls)
     if kind is _TENSOR:
         return _alias(tx, tensor)  # type: ignore[no-any-return]
-    if not _is_asked(kind):
+    if not is_asked_alone(kind):
         unsupported(UnknownCall("Tensor.as_subclass()", f"{kind.__qualname__} is more than a __torch_function__"))
     tx.attempt.has_subclasses = True
     return _converted(tx, tensor, kind)
@@ -401,7 +405,7 @@ def _wrap_subclass(attempt: Any, value: torch.Tensor, source: Source) -> Variabl
     cls = type(value)
     if cls is torch.nn.Buffer:
         return wrap_plain(attempt, value, source)
-    if not _is_asked(cls) or not torch._C._is_torch_function_enabled():
+    if not is_asked_alone(cls) or not torch._C._is_torch_function_enabled():
         return attempt.opaque(value, source, "a subclass of torch.Tensor")
     plain = wrap_plain(attempt, plain_tensor(value), source, cls)
     if not isinstance(plain, TensorVariable):

@@ -1,0 +1,224 @@
+"""Tensors that are made of others: classes with ``__torch_dispatch__`` that say what they are made of.
+
+The graph is given them as they are, and computes with them: what their operators do is the class's own business, on
+fakes as for real. That hangs on what ``__tensor_flatten__`` tells and on nothing else, as is the contract of such
+classes: its code is traced, so that what it reads is guarded, as are the tensors that it names and, whole, its context.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, UnsupportedFakeTensorException
+
+from .. import _C
+from ..exc import Unsupported
+from ..reasons import DataDependentValue, UnsupportedAttribute, UnsupportedValue
+from ..source import Source
+from ..wrappers import is_wrapper, is_wrapper_class, leaves
+from .attributes import MISSING, bind, class_lookup
+from .base import Args, Kwargs, LazyVariable, VariableTracker, mro, own_namespace, unsupported, wraps_if
+from .constant import ConstantVariable
+from .lookup import is_heap_type, is_written
+from .registry import provides
+from .tensor import METADATA_WRITERS, TensorVariable, is_ordinary, record
+from .tensor_subclass import SubclassVariable, asks_classes
+from .user_object import UserObjectVariable, c_maker, slot_is_bound
+
+_FLATTEN = "__tensor_flatten__"
+_OF_MEMORY = frozenset({"storage_offset", "set_", "numpy", "register_hook", "register_post_accumulate_grad_hook"})
+"""Methods about memory or history, of which such a tensor has none that torch's own rules are for."""
+
+
+class WrapperVariable(SubclassVariable):
+    """Such a tensor: one that was found, or that an operator returned."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, node: Any, fake: torch.Tensor, cls: type, source: Source | None = None, value: Any = None
+    ) -> None:
+        TensorVariable.__init__(self, node, fake, cls, source, value)
+        self.plain = self
+        self.instance = value
+
+    def is_asked(self, tx: Any) -> bool:
+        return asks_classes(tx) and asks_in_python(self.cls)
+
+    def of_subclasses(self) -> Iterable[VariableTracker]:
+        return (self,) if asks_in_python(self.cls) else ()
+
+    def _instance_attribute(self, tx: Any, name: str) -> VariableTracker | None:
+        if self.instance is not None or name not in vars(self.fake):
+            return super()._instance_attribute(tx, name)
+        return self._of_made(tx, name, vars(self.fake)[name])
+
+    def _of_made(self, tx: Any, name: str, value: Any) -> VariableTracker:
+        """An attribute of a tensor that an operator made."""
+        if isinstance(value, torch.Tensor):
+            return record(tx, "call_function", getattr, [self, ConstantVariable(name)], {})
+        if type(value) in _CONSTANTS:
+            return tx.make(value)  # type: ignore[no-any-return]
+        unsupported(UnsupportedAttribute(self.describe(), name, "what an operator made it of may be of any kind"))
+
+    def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
+        if self.instance is None:
+            return self._of_made(tx, name, raw.__get__(self.fake)) if slot_is_bound(raw, self.fake) else None
+        assert self.source is not None
+        place = self.source.child("slot", raw)
+        if slot_is_bound(raw, self.instance):
+            return LazyVariable(tx.attempt, raw.__get__(self.instance), place.expect())
+        place.check("unbound")
+        return None
+
+    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+        unsupported(UnsupportedAttribute(self.describe(), name, "writing it may change what its operators do"))
+
+    def delattr(self, tx: Any, name: str) -> None:
+        unsupported(UnsupportedAttribute(self.describe(), name, "deleting it may change what its operators do"))
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name in METADATA_WRITERS or name in _OF_MEMORY:
+            unsupported(UnsupportedAttribute(self.describe(), name, "it is about memory that it has not by itself"))
+        return super().call_method(tx, name, args, kwargs)
+
+    def _value(self, tx: Any, name: str, args: Args) -> VariableTracker:
+        unsupported(DataDependentValue(f"{self.cls.__qualname__}.{name}()"))
+
+    def expect(self, tx: Any, truth: bool) -> bool:
+        return False
+
+    def reconstruct(self, cg: Any) -> None:
+        TensorVariable.reconstruct(self, cg)
+
+
+_CONSTANTS = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+
+def asks_in_python(cls: type) -> bool:
+    """Whether the class has a ``__torch_function__`` of the program's, which is traced."""
+    raw = class_lookup(cls, "__torch_function__")
+    if not isinstance(raw, classmethod) or raw is class_lookup(torch.Tensor, "__torch_function__"):
+        return False
+    return not getattr(raw.__func__, "__module__", "").startswith("torch.")
+
+
+# -- what is guarded ---------------------------------------------------------------------------------------------------
+
+
+def _why_not(value: torch.Tensor) -> str | None:
+    """Why a tensor can't be in a graph; None: it can."""
+    cls = type(value)
+    dispatch = class_lookup(cls, "__torch_dispatch__")
+    if not is_wrapper_class(cls) or not isinstance(dispatch, classmethod):
+        return "a subclass of torch.Tensor"
+    if any(is_written(class_lookup(cls, name)) for name in ("__getattr__", "__getattribute__", "__setattr__")):
+        return "a tensor of a class that finds attributes by code of its own"
+    if _C.computes_sizes(value) and value.layout is not torch.jagged:  # of those they follow from what they are made of
+        return "a tensor whose sizes are computed by code of its class"
+    if value._is_view() and value._base.is_nested and not is_wrapper(value._base):
+        return "a view of a tensor that is not dense"
+    return None if _is_made(value) else "a tensor that lacks what it is made of"
+
+
+def _is_made(value: torch.Tensor) -> bool:
+    """Whether all is there that a tensor is made of: its class may be about to give it that."""
+    try:
+        return all(isinstance(each, torch.Tensor) for each in leaves(value))
+    except AttributeError:
+        return False
+
+
+def _flattened(tx: Any, of: WrapperVariable) -> list[TensorVariable]:
+    """The tensors that one is made of. What its class reads to say so is guarded."""
+    before = tx.effects.count, tx.graph.operators
+    try:
+        method = bind(tx, tx.lookup(of.cls, _FLATTEN), _FLATTEN, of, of.cls)
+        names, context = tx.call(method, [], {}).realize().elements(tx)
+        found = [of.getattr(tx, name).realize() for name in tx.python_value(names.realize())]
+        _guard_whole(tx, context, set())
+    except Unsupported as error:
+        unsupported(UnsupportedValue(of.describe(), f"what it is made of can't be guarded: {error.reason.what()}"))
+    if (tx.effects.count, tx.graph.operators) != before:
+        unsupported(UnsupportedValue(of.describe(), f"its {_FLATTEN} does more than to say what it is made of"))
+    for part in found:
+        if not isinstance(part, TensorVariable) or part.source is None:
+            unsupported(UnsupportedValue(of.describe(), "it is made of what can't be in a graph"))
+    return found
+
+
+def _guard_whole(tx: Any, value: VariableTracker, seen: set[VariableTracker]) -> None:
+    """A value, with all that is in it, is the same in each call."""
+    value = value.realize()
+    if value.varies:
+        value.as_constant()  # from now on
+    if value in seen or value.varies or value.is_constant():
+        return
+    seen.add(value)
+    parts = value.contained()
+    if parts is None and isinstance(value, UserObjectVariable):
+        parts = _parts_of_object(tx, value)
+    if parts is None or isinstance(value, TensorVariable):
+        unsupported(UnsupportedValue(value.describe(), "it can't be compared"))
+    for part in parts:
+        _guard_whole(tx, part, seen)
+
+
+def _parts_of_object(tx: Any, value: UserObjectVariable) -> list[VariableTracker] | None:
+    """All that an object of the program's has; None: it may have more in C."""
+    if c_maker(value.cls) is not None:
+        return None
+    found = [] if value.payload is None else [value.payload]
+    found += value.namespace(tx).items.values() if value.cls.__dictoffset__ else ()
+    for cls in mro(value.cls):
+        for name, raw in own_namespace(cls).items() if is_heap_type(cls) else ():
+            if type(raw) is types.MemberDescriptorType:
+                part = value.slot_get(tx, name, raw)
+                found += [] if part is None else [part]
+    return found
+
+
+@wraps_if(lambda value: issubclass(type(value), torch.Tensor) and is_wrapper_class(type(value)), order=2)
+def _wrap_wrapper(attempt: Any, value: torch.Tensor, source: Source) -> VariableTracker:
+    why = _why_not(value)
+    if why is None and asks_in_python(type(value)):
+        why = "a tensor with a __torch_function__ beside its __torch_dispatch__"
+    if why is not None:
+        return attempt.opaque(value, source, why)  # type: ignore[no-any-return]
+    try:
+        given = attempt.graph.input(source, value)
+    except (UnsupportedFakeTensorException, NotImplementedError):
+        return attempt.opaque(value, source, "a tensor of which no fake can be made")  # type: ignore[no-any-return]
+    attempt.guards.tensor(source, value, type(value))
+    found = WrapperVariable(given.node, given.fake, type(value), source, value)
+    attempt.fakes[id(given.fake)] = found
+    attempt.memo[id(value)] = value, found
+    tx = attempt.innermost
+    if tx.lookup(found.cls, "__tensor_unflatten__") is MISSING or not _is_sound(given.fake):
+        unsupported(UnsupportedValue(found.describe(), "no fake can be made of it"))
+    for part in _flattened(tx, found):
+        for each in attempt.graph.inputs:
+            each.is_part |= each.node is part.node
+    return found
+
+
+# -- what operators return ---------------------------------------------------------------------------------------------
+
+
+def _is_sound(fake: torch.Tensor) -> bool:
+    """Whether all is there that a tensor of such a class is made of, and is fake and dense."""
+    return _is_made(fake) and all(isinstance(each, FakeTensor) and is_ordinary(each) for each in leaves(fake))
+
+
+@provides("wrapper_result")
+def _wrapper_result(tx: Any, node: Any, fake: torch.Tensor) -> VariableTracker:
+    cls = type(fake)
+    if tx.graph.bodies or _why_not(fake) is not None or not _is_sound(fake):
+        unsupported(UnsupportedValue(f"a {cls.__qualname__} returned by an operator", "it is left to eager"))
+    found = tx.attempt.fakes[id(fake)] = WrapperVariable(node, fake, cls)
+    if fake.requires_grad and fake.is_leaf:
+        tx.attempt.leaves_made[found] = tx.attempt.root_step
+    return found

@@ -1,0 +1,35 @@
+"""Tensors made of others by their class (``__tensor_flatten__``, ``__torch_dispatch__``): what they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+
+def is_wrapper_class(cls: type) -> bool:
+    """Whether instances say what they are made of, and can be made of such again."""
+    return cls is not torch.Tensor and hasattr(cls, "__tensor_flatten__") and hasattr(cls, "__tensor_unflatten__")
+
+
+def is_wrapper(tensor: torch.Tensor) -> bool:
+    return is_wrapper_class(type(tensor))
+
+
+def leaves(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The plain tensors that one is made of in the end; itself, if it is one.
+
+    Raises:
+        AttributeError: it lacks one of its parts.
+    """
+    if not is_wrapper(tensor):
+        yield tensor
+        return
+    for name in tensor.__tensor_flatten__()[0]:  # type: ignore[attr-defined]
+        yield from leaves(getattr(tensor, name))
+
+
+def storages(tensor: torch.Tensor) -> set[int]:
+    """All memory that a tensor has: its own, if only in name, and that of what it is made of."""
+    found = {tensor.untyped_storage()._cdata}
+    return found | {each.untyped_storage()._cdata for each in leaves(tensor)} if is_wrapper(tensor) else found
