@@ -205,6 +205,17 @@ def set_warnings_filter(function: str, **options: Any) -> None:
     getattr(warnings, function)(**options)
 
 
+def unasked(kind: str, target: Any) -> Callable[..., Any]:
+    """A function, or the method of a name, that asks no class of its arguments' what to do."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with torch._C.DisableTorchFunctionSubclass():
+            return getattr(args[0], target)(*args[1:], **kwargs) if kind == "call_method" else target(*args, **kwargs)
+
+    run.__name__ = target if kind == "call_method" else getattr(target, "__name__", "run")
+    return run
+
+
 def being_traced() -> bool:
     """Whether a compiler or fake tensors watch."""
     return torch._C._len_torch_dispatch_stack() > 0

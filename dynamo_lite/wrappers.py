@@ -16,6 +16,17 @@ def is_wrapper(tensor: torch.Tensor) -> bool:
     return is_wrapper_class(type(tensor))
 
 
+def asks_in_python(cls: type) -> bool:
+    """Whether torch's functions ask a ``__torch_function__`` of the program's, which is traced."""
+    raw = next((vars(base)[_FUNCTION] for base in cls.__mro__ if _FUNCTION in vars(base)), None)
+    if not isinstance(raw, classmethod) or raw is vars(torch.Tensor)[_FUNCTION]:
+        return False
+    return not getattr(raw.__func__, "__module__", "").startswith("torch.")
+
+
+_FUNCTION = "__torch_function__"
+
+
 def leaves(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     """The plain tensors that one is made of in the end; itself, if it is one.
 

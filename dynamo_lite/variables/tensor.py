@@ -18,7 +18,7 @@ from torch.utils._device import _device_constructors
 
 from .. import config
 from ..exc import Unsupported
-from ..higher_order import indexed, plain_tensor
+from ..higher_order import indexed, plain_tensor, unasked
 from ..reasons import (
     DataDependentBranch,
     DataDependentValue,
@@ -28,7 +28,7 @@ from ..reasons import (
 )
 from ..shapes import SYMBOLIC
 from ..source import Source
-from ..wrappers import is_wrapper
+from ..wrappers import asks_in_python, is_wrapper
 from .attributes import MISSING, class_lookup, guard_class_lacks
 from .base import (
     TEXTS,
@@ -590,10 +590,14 @@ def _record_plain(
     given: list[torch.Tensor] = []
     tensors_in(fakes, given)
     tensors_in(fake_kwargs.values(), given)
-    if tx.graph.bodies and any(map(is_wrapper, given)):
+    wrappers = [each for each in given if type(each) is not FakeTensor and is_wrapper(each)]
+    if tx.graph.bodies and wrappers:
         unsupported(UnsupportedOperation(operator_name(target), "tensors of a class that makes them of others, inside"))
     versions = [version(each) for each in given]
-    run = functools.partial(on_fakes, tx, kind, target, fakes, fake_kwargs)
+    called = kind, target
+    if any(asks_in_python(type(each)) for each in wrappers):  # that was asked, or is not to be
+        called = "call_function", unasked(kind, target)
+    run = functools.partial(on_fakes, tx, *called, fakes, fake_kwargs)
     fake = run_heard(tx, target, given, versions, run)
     if tx.graph.symbols.has_scalars:
         tx.graph.symbols.settle_scalars(_numbers_of(fake))
@@ -613,7 +617,7 @@ def _record_plain(
     operands = tuple(pair[0] for pair in pairs), {key: pair[0] for key, pair in named.items()}
     if isinstance(fake, SYMBOLIC) and not written:
         if tx.graph.symbols.is_new(fake):
-            tx.graph.define(tx.graph.call(kind, target, *operands, fake), fake)
+            tx.graph.define(tx.graph.call(*called, *operands, fake), fake)
         return tx.make(fake)
     if isinstance(fake, torch.Size) or (not written and _only_facts(tx, fake)):
         return tx.make(fake)
@@ -625,7 +629,7 @@ def _record_plain(
         check_failure(tx, operator_name(target))
     if written:
         check_write(tx, operator_name(target), written)
-    node = tx.graph.call(kind, target, *operands, fake)
+    node = tx.graph.call(*called, *operands, fake)
     tx.graph.define(node, fake)
     if written:
         tx.graph.note_writes(written)

@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode, get_default_nowrap_functions
 from ..higher_order import plain_tensor
 from ..reasons import UnknownCall, UnsupportedAttribute, UnsupportedOperation
 from ..source import Source
+from ..wrappers import is_wrapper_class
 from .attributes import MISSING, bind, class_lookup
 from .base import Args, Kwargs, LazyVariable, Spread, VariableTracker, refuse_arguments, unsupported, wraps_if
 from .constant import ConstantVariable, unless_refused
@@ -322,6 +323,8 @@ def _alias(tx: Any, tensor: TensorVariable) -> Any:
 
 def _converted(tx: Any, found: VariableTracker, cls: type) -> VariableTracker:
     if isinstance(found, TensorVariable) and not issubclass(found.cls, cls):
+        if is_wrapper_class(cls):
+            unsupported(UnknownCall("Tensor.as_subclass()", f"a {cls.__qualname__} is made of more than one tensor"))
         plain = _alias(tx, found)
         made = tx.attempt.fakes[id(plain.fake)] = SubclassVariable(plain, cls)
         return made

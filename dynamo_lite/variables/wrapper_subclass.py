@@ -18,7 +18,7 @@ from .. import _C
 from ..exc import Unsupported
 from ..reasons import DataDependentValue, UnsupportedAttribute, UnsupportedValue
 from ..source import Source
-from ..wrappers import is_wrapper, is_wrapper_class, leaves
+from ..wrappers import asks_in_python, is_wrapper, is_wrapper_class, leaves
 from .attributes import MISSING, bind, class_lookup
 from .base import Args, Kwargs, LazyVariable, VariableTracker, mro, own_namespace, unsupported, wraps_if
 from .constant import ConstantVariable
@@ -46,10 +46,10 @@ class WrapperVariable(SubclassVariable):
         self.instance = value
 
     def is_asked(self, tx: Any) -> bool:
-        return asks_classes(tx) and asks_in_python(self.cls)
+        return asks_classes(tx) and _is_asked(self.cls)
 
     def of_subclasses(self) -> Iterable[VariableTracker]:
-        return (self,) if asks_in_python(self.cls) else ()
+        return (self,) if _is_asked(self.cls) else ()
 
     def _instance_attribute(self, tx: Any, name: str) -> VariableTracker | None:
         if self.instance is not None or name not in vars(self.fake):
@@ -98,12 +98,8 @@ class WrapperVariable(SubclassVariable):
 _CONSTANTS = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
-def asks_in_python(cls: type) -> bool:
-    """Whether the class has a ``__torch_function__`` of the program's, which is traced."""
-    raw = class_lookup(cls, "__torch_function__")
-    if not isinstance(raw, classmethod) or raw is class_lookup(torch.Tensor, "__torch_function__"):
-        return False
-    return not getattr(raw.__func__, "__module__", "").startswith("torch.")
+def _is_asked(cls: type) -> bool:
+    return class_lookup(cls, "__torch_function__") is not torch._C._disabled_torch_function_impl
 
 
 # -- what is guarded ---------------------------------------------------------------------------------------------------
@@ -184,8 +180,6 @@ def _parts_of_object(tx: Any, value: UserObjectVariable) -> list[VariableTracker
 @wraps_if(lambda value: issubclass(type(value), torch.Tensor) and is_wrapper_class(type(value)), order=2)
 def _wrap_wrapper(attempt: Any, value: torch.Tensor, source: Source) -> VariableTracker:
     why = _why_not(value)
-    if why is None and asks_in_python(type(value)):
-        why = "a tensor with a __torch_function__ beside its __torch_dispatch__"
     if why is not None:
         return attempt.opaque(value, source, why)  # type: ignore[no-any-return]
     try:
@@ -193,6 +187,7 @@ def _wrap_wrapper(attempt: Any, value: torch.Tensor, source: Source) -> Variable
     except (UnsupportedFakeTensorException, NotImplementedError):
         return attempt.opaque(value, source, "a tensor of which no fake can be made")  # type: ignore[no-any-return]
     attempt.guards.tensor(source, value, type(value))
+    attempt.has_subclasses |= asks_in_python(type(value))
     found = WrapperVariable(given.node, given.fake, type(value), source, value)
     attempt.fakes[id(given.fake)] = found
     attempt.memo[id(value)] = value, found
