@@ -212,6 +212,7 @@ def unasked(kind: str, target: Any) -> Callable[..., Any]:
         with torch._C.DisableTorchFunctionSubclass():
             return getattr(args[0], target)(*args[1:], **kwargs) if kind == "call_method" else target(*args, **kwargs)
 
+    run.__module__ = f"{__name__}.unasked"  # caches on disk know functions by module and name
     run.__name__ = target if kind == "call_method" else getattr(target, "__name__", "run")
     return run
 

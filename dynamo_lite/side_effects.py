@@ -83,6 +83,8 @@ class SideEffects:
         self.count = 0
         """How many there were so far, of objects made inside too."""
         self._last: dict[Any, int] = {}
+        self._fixed: set[Any] = set()
+        """What code reads that the graph runs, as it was before the graph."""
         self._bodies: list[_Body] = []
 
     def close(self) -> None:
@@ -90,6 +92,7 @@ class SideEffects:
         self._mutated.clear()
         self._globals.clear()
         self._last.clear()
+        self._fixed.clear()
 
     @property
     def empty(self) -> bool:
@@ -99,6 +102,8 @@ class SideEffects:
         """``tracker`` is about to change. Its place is one of its own: no other known place may hold the object."""
         self.count += 1
         self._last[tracker] = self.count
+        if tracker in self._fixed:
+            self._refuse_fixed()
         for body in self._bodies:
             if tracker not in body.changed and (tracker.source is not None or tracker in body.outside):
                 body.changed[tracker] = _state(tracker)
@@ -107,6 +112,15 @@ class SideEffects:
             self._let_go_of(before)
             self._mutated[tracker] = before
             self._guards.distinct(tracker.source)
+
+    def fix(self, trackers: Iterable[Any]) -> None:
+        """Code that the graph runs reads these: they may not change before it."""
+        self._fixed.update(trackers)
+        if not self._fixed.isdisjoint(self._mutated):
+            self._refuse_fixed()
+
+    def _refuse_fixed(self) -> NoReturn:
+        raise Unsupported(UnsupportedOperation("a write", "what operators of a tensor's class read"))
 
     def let_go(self, values: Iterable[Any]) -> None:
         """Real objects may lose their last reference to what is written. A finalizer runs then, among the program's

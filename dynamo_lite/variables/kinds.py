@@ -30,6 +30,7 @@ from . import (
     library,
     loops,
     made_tensors,
+    made_wrappers,
     mapping,
     module_hooks,
     nn_module,

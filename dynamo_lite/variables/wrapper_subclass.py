@@ -128,22 +128,31 @@ def _is_made(value: torch.Tensor) -> bool:
         return False
 
 
-def _flattened(tx: Any, of: WrapperVariable) -> list[TensorVariable]:
-    """The tensors that one is made of. What its class reads to say so is guarded."""
+def flattened(tx: Any, of: WrapperVariable) -> tuple[list[str], list[TensorVariable], VariableTracker]:
+    """What one is made of: names, tensors, and the context. What its class reads to say so is guarded."""
     before = tx.effects.count, tx.graph.operators
     try:
         method = bind(tx, tx.lookup(of.cls, _FLATTEN), _FLATTEN, of, of.cls)
-        names, context = tx.call(method, [], {}).realize().elements(tx)
-        found = [of.getattr(tx, name).realize() for name in tx.python_value(names.realize())]
-        _guard_whole(tx, context, set())
+        given, context = tx.call(method, [], {}).realize().elements(tx)
+        names = tx.python_value(given.realize())
+        found = [of.getattr(tx, name).realize() for name in names]
+        whole: set[VariableTracker] = set()
+        _guard_whole(tx, context, whole)
+        tx.effects.fix([*whole, *_found_in(tx, of)])
     except Unsupported as error:
         unsupported(UnsupportedValue(of.describe(), f"what it is made of can't be guarded: {error.reason.what()}"))
     if (tx.effects.count, tx.graph.operators) != before:
         unsupported(UnsupportedValue(of.describe(), f"its {_FLATTEN} does more than to say what it is made of"))
     for part in found:
-        if not isinstance(part, TensorVariable) or part.source is None:
+        if not isinstance(part, TensorVariable):
             unsupported(UnsupportedValue(of.describe(), "it is made of what can't be in a graph"))
-    return found
+    return list(names), found, context
+
+
+def _found_in(tx: Any, of: WrapperVariable) -> list[VariableTracker]:
+    """What was found in one, and in what was found there."""
+    trackers = [tracker for _, tracker in tx.attempt.memo.values() if of.source is not None and tracker.source]
+    return [each for each in trackers if each is not of and of.source in each.source.way()]
 
 
 def _guard_whole(tx: Any, value: VariableTracker, seen: set[VariableTracker]) -> None:
@@ -192,9 +201,9 @@ def _wrap_wrapper(attempt: Any, value: torch.Tensor, source: Source) -> Variable
     attempt.fakes[id(given.fake)] = found
     attempt.memo[id(value)] = value, found
     tx = attempt.innermost
-    if tx.lookup(found.cls, "__tensor_unflatten__") is MISSING or not _is_sound(given.fake):
+    if tx.lookup(found.cls, "__tensor_unflatten__") is MISSING or not is_sound(given.fake):
         unsupported(UnsupportedValue(found.describe(), "no fake can be made of it"))
-    for part in _flattened(tx, found):
+    for part in flattened(tx, found)[1]:
         for each in attempt.graph.inputs:
             each.is_part |= each.node is part.node
     return found
@@ -203,7 +212,7 @@ def _wrap_wrapper(attempt: Any, value: torch.Tensor, source: Source) -> Variable
 # -- what operators return ---------------------------------------------------------------------------------------------
 
 
-def _is_sound(fake: torch.Tensor) -> bool:
+def is_sound(fake: torch.Tensor) -> bool:
     """Whether all is there that a tensor of such a class is made of, and is fake and dense."""
     return _is_made(fake) and all(isinstance(each, FakeTensor) and is_ordinary(each) for each in leaves(fake))
 
@@ -211,7 +220,7 @@ def _is_sound(fake: torch.Tensor) -> bool:
 @provides("wrapper_result")
 def _wrapper_result(tx: Any, node: Any, fake: torch.Tensor) -> VariableTracker:
     cls = type(fake)
-    if tx.graph.bodies or _why_not(fake) is not None or not _is_sound(fake):
+    if tx.graph.bodies or _why_not(fake) is not None or not is_sound(fake):
         unsupported(UnsupportedValue(f"a {cls.__qualname__} returned by an operator", "it is left to eager"))
     found = tx.attempt.fakes[id(fake)] = WrapperVariable(node, fake, cls)
     if fake.requires_grad and fake.is_leaf:
