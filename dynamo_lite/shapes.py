@@ -24,6 +24,7 @@ from .expressions import Step
 from .formulas import Bounds, Formula, decided, of_integer, same
 from .reasons import DataDependentValue, RandomValue
 from .source import Source
+from .wrappers import is_wrapper, parts
 
 SYMBOLIC: tuple[type, ...] = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -266,6 +267,7 @@ def _root_of(source: Source) -> Source:
     return source
 
 
+_LARGE_PRIME = (1 << 31) - 1
 _LARGE = 1 << 62
 """Beyond it a program in C++ might leave the range of its integers."""
 
@@ -343,6 +345,8 @@ class Symbols:
         """Those that are the same in every call."""
         self._required: list[tuple[Formula, bool]] = []
         """Comparisons of floats, and what they must give."""
+        self._ragged: set[Any] = set()
+        """Symbols of sizes that are told apart by the tensor of offsets that they belong to."""
         self._noted: list[Any] = []
         """The user's frame at which each of the ``ShapeEnv``'s guards came to be."""
 
@@ -361,6 +365,9 @@ class Symbols:
     def fake(self, mode: Any, source: Source, tensor: torch.Tensor, free: Free) -> torch.Tensor:
         """A fake tensor with symbols, and what follows from those."""
         found = self._with_symbols(mode, source, tensor, _context(tensor, *free))
+        if found.layout is torch.jagged:  # sizes and strides follow from those of what it is made of, and from objects
+            self._ragged.update(each.node.expr for each in found.shape if isinstance(each, torch.SymInt))
+            return found
         for dim, (size, number) in enumerate(zip(found.shape, tensor.shape)):
             self._add(size, Place(source, "size", dim), number)
         for dim, (stride, number) in enumerate(zip(found.stride(), tensor.stride())):
@@ -704,10 +711,18 @@ class Symbols:
             if values.upper.is_Integer:
                 yield known <= values.upper
         for guard in self.env.guards:
-            condition = self.env.replace(guard.expr)
+            condition = self._of_places(self.env.replace(guard.expr))
             for symbol in condition.free_symbols & self._of_bases.keys() - self.places.keys():
                 self.places[symbol], self._hints[symbol] = self._of_bases[symbol]
             yield condition
+
+    def _of_places(self, condition: Any) -> Any:
+        """A condition without symbols that no call has a number for. Of a ragged size it holds for any number if for a
+        large one; what is left is of tensors that are the same in each call."""
+        ragged = {symbol: _LARGE_PRIME for symbol in condition.free_symbols & self._ragged}
+        if ragged.keys() == condition.free_symbols and ragged:
+            return sympy_module().true
+        return condition.xreplace(ragged)
 
     def _symbol(self, place: Place | Computed, value: int) -> Any:
         """A symbol that stands for what is found at a place."""
@@ -754,7 +769,11 @@ def _context(tensor: torch.Tensor, dims: list[int], strides: Iterable[int] = ())
             )
     kinds = shapes.DimDynamic
     base = tensor._base if tensor._is_view() else None
-    return shapes.StatelessSymbolicContext(
+    make = shapes.StatelessSymbolicContext
+    if is_wrapper(tensor):
+        inner = {name: _context(part, []) for name, part in parts(tensor)}
+        make = functools.partial(shapes.SubclassSymbolicContext, tensor_source=_Name("part"), inner_contexts=inner)
+    return make(
         dynamic_sizes=[kinds.DYNAMIC if dim in dims else kinds.STATIC for dim in range(tensor.dim())],
         dynamic_strides=[kinds.DYNAMIC if dim in strides else kinds.INFER_STRIDE for dim in range(tensor.dim())],
         constraint_sizes=constraints,

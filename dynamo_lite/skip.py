@@ -59,6 +59,8 @@ _TORCH_INLINED = (
             ("nn", "functional.py"),
             ("nn", "parameter.py"),
             ("nn", "_reduction.py"),
+            ("nested", "__init__.py"),
+            ("nested", "_internal", "nested_tensor.py"),
             ("functional.py",),
             ("_tensor.py",),
             ("_jit_internal.py",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 
@@ -27,6 +28,12 @@ def asks_in_python(cls: type) -> bool:
 _FUNCTION = "__torch_function__"
 
 
+def parts(tensor: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """What a tensor is made of, by name."""
+    for name in tensor.__tensor_flatten__()[0]:
+        yield name, getattr(tensor, name)
+
+
 def leaves(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     """The plain tensors that one is made of in the end; itself, if it is one.
 
@@ -36,8 +43,8 @@ def leaves(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     if not is_wrapper(tensor):
         yield tensor
         return
-    for name in tensor.__tensor_flatten__()[0]:  # type: ignore[attr-defined]
-        yield from leaves(getattr(tensor, name))
+    for _, part in parts(tensor):
+        yield from leaves(part)
 
 
 def storages(tensor: torch.Tensor) -> set[int]:

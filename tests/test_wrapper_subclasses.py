@@ -77,6 +77,7 @@ class Kind:
 class Quantised(torch.Tensor):
     """A weight as integers with a scale a row. What else its operators need is in `kind`."""
 
+    by_parts = torch.ops.aten.t.default, torch.ops.aten.detach.default, torch.ops.aten.clone.default
     __torch_function__ = torch._C._disabled_torch_function_impl
 
     @staticmethod
@@ -107,8 +108,7 @@ class Quantised(torch.Tensor):
     @classmethod
     def __torch_dispatch__(cls, func, types, args, kwargs=None):
         kwargs = kwargs or {}
-        aten = torch.ops.aten
-        if func in (aten.t.default, aten.detach.default, aten.clone.default):
+        if func in cls.by_parts:
             found = args[0].mapped(lambda part: func(part, *args[1:], **kwargs))
             return return_and_correct_aliasing(func, args, kwargs, found)
         plain, named = pytree.tree_map_only(cls, lambda each: each.dequantised(), (args, kwargs))
@@ -190,6 +190,34 @@ def test_views():
         return y * 2, x.t(), x[0], x[1] + 1
 
     check(fn, pair(3, 4))
+
+
+@pytest.mark.parametrize("view", [lambda x: x.t(), lambda x: x[1:], lambda x: x.view(-1)])
+def test_views_that_are_given(view):
+    def fn(x):
+        return x * 2, x.t() if x.dim() == 2 else x + 1
+
+    for backend in ("eager", "aot_eager"):
+        compiled = dl.compile(fn, backend=backend)
+        for grad in (False, True, False):
+            wanted, found = (each(view(pair(3, 4, grad=grad))) for each in (fn, compiled))
+            for one, other in zip(wanted, found):
+                assert torch.equal(one.a, other.a) and torch.equal(one.b, other.b)
+                assert one.requires_grad is other.requires_grad is grad and other.stride() == one.stride()
+
+
+def test_writes_into_a_view_that_is_given():
+    def fn(x, y):
+        x.mul_(2)
+        return y + 1
+
+    for backend in ("eager", "aot_eager"):
+        compiled = dl.compile(fn, backend=backend)
+        for shares in (True, False, True):
+            x, y = pair(3, 4), pair(3, 4)
+            wanted = fn(x[1:], x if shares else pair(3, 4))
+            found = compiled(y[1:], y if shares else pair(3, 4))
+            assert torch.equal(found.a, wanted.a) and torch.equal(y.a, x.a) and torch.equal(y.b, x.b)
 
 
 def test_writes():
@@ -676,3 +704,62 @@ def test_classes_that_answer_meet():
         return w.t() * x, x + 1, y * 2
 
     check(fn, pair(3, 4), tensor(4), tabled(4, 3), graphs=None, breaks=None)
+
+
+class Packed(Quantised):
+    """Two integers of four bits to a byte: half as many columns as the tensor has."""
+
+    by_parts = torch.ops.aten.detach.default, torch.ops.aten.clone.default
+
+    @staticmethod
+    def __new__(cls, data, scale, kind):
+        size = data.shape[0], data.shape[1] * 2
+        return torch.Tensor._make_wrapper_subclass(cls, size, dtype=kind.dtype, device=data.device)
+
+    def dequantised(self):
+        both = torch.stack([self.ints & 15, self.ints >> 4], -1).flatten(1)
+        return (both - 8).to(self.kind.dtype) * self.scale
+
+
+def packed(rows, columns, seed=0):
+    data = torch.randint(0, 256, (rows, columns // 2), generator=torch.Generator().manual_seed(seed))
+    return Packed(data.to(torch.uint8), tensor(rows, 1, seed=seed), Kind(torch.float32, 0))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_sizes_that_change(backend):
+    def fn(x, w):
+        return F.linear(x, w).relu() * x.shape[0], x.reshape(-1) + w.shape[1]
+
+    compiled = dl.compile(fn, backend=backend, fullgraph=True)
+    before = dl.counters.graphs
+    for rows, columns in ((3, 4), (5, 8), (7, 6), (2, 16)):
+        x, w = tensor(9, columns), packed(rows, columns)
+        torch.testing.assert_close(compiled(x, w), fn(x, w))
+    assert dl.counters.graphs - before == 2
+
+
+def test_sizes_of_one_part_that_changes():
+    def fn(x):
+        return x + 1
+
+    others = [(pair(5, 4),), (pair(6, 4),), (pair(6, 7),), (pair(8, 9),)]
+    check(fn, pair(3, 4), others=others, all_graphs=3)
+
+
+def test_sizes_told_to_say_what_it_is_made_of():
+    class Sized(Pair):
+        def __tensor_flatten__(self):
+            return ["a", "b"], self.shape[0]
+
+        @classmethod
+        def __tensor_unflatten__(cls, inner, context, size, stride):
+            return cls(inner["a"], inner["b"])
+
+    def fn(x):
+        return x + 1
+
+    compiled = dl.compile(fn, backend="eager")
+    for rows in (3, 4, 5, 3, 5):
+        x = Sized(tensor(rows), tensor(rows))
+        assert torch.equal(compiled(x).a, fn(x).a)

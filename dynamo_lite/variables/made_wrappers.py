@@ -54,6 +54,9 @@ class MadeWrapperVariable(WrapperVariable):
         """While it is asked what it is made of, all that is known of it otherwise."""
         return self.shell if self.is_settling else self._made_in_graph()[1]
 
+    def _tell_size(self) -> None:
+        pass
+
     def _made_in_graph(self) -> tuple[Any, torch.Tensor]:
         if self.made is None:
             if self.is_settling:

@@ -30,7 +30,7 @@ from ..formulas import (
     is_exact,
     is_there,
 )
-from ..reasons import DataDependentBranch, DataDependentValue
+from ..reasons import DataDependentBranch, DataDependentValue, UnsupportedValue
 from ..shapes import Computed, symbolic_shapes
 from ..source import Source
 from .attributes import BuiltinMethodVariable
@@ -601,6 +601,8 @@ _PYTHON_TYPES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, tor
 
 def make_number(attempt: Any, number: Any) -> VariableTracker:
     """The tracker of a SymInt or SymFloat, which may be known to have one value."""
+    if number.node.is_nested_int():
+        unsupported(UnsupportedValue("a ragged size", "only sizes of a tensor itself are known"))
     known = number.node.maybe_as_int() if isinstance(number, torch.SymInt) else None
     return ShapeNumber(attempt, number) if known is None else ConstantVariable(known)
 

@@ -681,6 +681,9 @@ def wrap_plain(attempt: Any, value: torch.Tensor, source: Source, cls: type | No
         return attempt.opaque(value, source, "a tensor that is not dense")
     if torch._C._functorch.is_functorch_wrapped_tensor(value):
         return attempt.opaque(value, source, "a tensor of a torch.func transform")
+    base = value._base
+    if base is not None and is_wrapper(base):  # whose class's code makes a fake view, and may read data
+        return attempt.opaque(value, source, "a view of a tensor that is made of others")
     try:
         if value.is_leaf and value.grad is not None and value.grad.shape != value.shape:  # its data was replaced
             return attempt.opaque(value, source, "a tensor whose gradient has another shape")

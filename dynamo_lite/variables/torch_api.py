@@ -13,6 +13,8 @@ import torch.overrides
 from torch import _jit_internal
 from torch._library.custom_ops import CustomOpDef
 from torch.autograd.profiler import record_function
+from torch.fx._symbolic_trace import is_fx_tracing
+from torch.nested._internal import nested_tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .. import higher_order
@@ -41,6 +43,14 @@ _LEAF_MODULES = frozenset(
 """Python functions of these modules are operators: they only combine operators."""
 
 _INLINED = frozenset({torch.nn.functional.multi_head_attention_forward})
+_WHOLE = frozenset(
+    {
+        nested_tensor.nested_view_from_values_offsets,
+        nested_tensor.nested_view_from_values_offsets_lengths,
+        nested_tensor.nested_from_padded,
+    }
+)
+"""Functions of other modules that do so too."""
 
 _STATE_PREFIXES = (
     "set_",
@@ -159,6 +169,8 @@ def _leaf(value: Any) -> Model | None:
     kind = type(value)
     if kind is types.FunctionType:
         name = value.__name__
+        if value in _WHOLE:
+            return _function_leaf(value)
         if value.__module__ not in _LEAF_MODULES or value in _INLINED or "jit" in name:
             return None
         if value.__module__ == "torch.nn.functional" and name.startswith("_"):
@@ -368,6 +380,7 @@ _MODULES = os.path.dirname(torch.nn.modules.__file__) + os.sep
 _constantly(
     False,
     torch.jit.is_scripting,
+    is_fx_tracing,
     torch.jit.is_tracing,
     torch._C._get_tracing_state,
     _jit_internal.is_scripting,

@@ -12,18 +12,21 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, UnsupportedFakeTensorException
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, UnsupportedFakeTensorException
 
 from .. import _C
 from ..exc import Unsupported
-from ..reasons import DataDependentValue, UnsupportedAttribute, UnsupportedValue
+from ..reasons import DataDependentValue, UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
+from ..shapes import Free
 from ..source import Source
 from ..wrappers import asks_in_python, is_wrapper, is_wrapper_class, leaves
-from .attributes import MISSING, bind, class_lookup
+from .attributes import bind, class_lookup
 from .base import Args, Kwargs, LazyVariable, VariableTracker, mro, own_namespace, unsupported, wraps_if
 from .constant import ConstantVariable
 from .lookup import is_heap_type, is_written
 from .registry import provides
+from .sequence import SizeVariable
+from .symbols import COMPARE
 from .tensor import METADATA_WRITERS, TensorVariable, is_ordinary, record
 from .tensor_subclass import SubclassVariable, asks_classes
 from .user_object import UserObjectVariable, c_maker, slot_is_bound
@@ -36,7 +39,7 @@ _OF_MEMORY = frozenset({"storage_offset", "set_", "numpy", "register_hook", "reg
 class WrapperVariable(SubclassVariable):
     """Such a tensor: one that was found, or that an operator returned."""
 
-    __slots__ = ()
+    __slots__ = ("told_size",)
 
     def __init__(
         self, node: Any, fake: torch.Tensor, cls: type, source: Source | None = None, value: Any = None
@@ -44,6 +47,8 @@ class WrapperVariable(SubclassVariable):
         TensorVariable.__init__(self, node, fake, cls, source, value)
         self.plain = self
         self.instance = value
+        self.told_size = False
+        """Whether its sizes were asked before any was a symbol."""
 
     def is_asked(self, tx: Any) -> bool:
         return asks_classes(tx) and _is_asked(self.cls)
@@ -74,6 +79,25 @@ class WrapperVariable(SubclassVariable):
         place.check("unbound")
         return None
 
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name == "shape" and class_lookup(self.cls, name) is class_lookup(torch.Tensor, name):
+            return self.size(tx)
+        return super().getattr(tx, name)
+
+    def size(self, tx: Any) -> VariableTracker:
+        self._tell_size()
+        if self.fake.layout is not torch.jagged:
+            return tx.make(self.fake.shape)  # type: ignore[no-any-return]
+        return SizeVariable(
+            [
+                RaggedVariable(tx.attempt, self, dim, size) if _is_ragged(size) else tx.make(size)
+                for dim, size in enumerate(self.fake.shape)
+            ]
+        )
+
+    def _tell_size(self) -> None:
+        self.told_size |= self.node is None
+
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
         unsupported(UnsupportedAttribute(self.describe(), name, "writing it may change what its operators do"))
 
@@ -83,6 +107,10 @@ class WrapperVariable(SubclassVariable):
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name in METADATA_WRITERS or name in _OF_MEMORY:
             unsupported(UnsupportedAttribute(self.describe(), name, "it is about memory that it has not by itself"))
+        if name == "size" and not self.is_asked(tx) and not kwargs:
+            return self.size(tx) if not args else self.size(tx).getitem(tx, args[0])
+        if self.node is None:
+            unsupported(UnsupportedAttribute(self.describe(), name, "it says what it is made of"))
         return super().call_method(tx, name, args, kwargs)
 
     def _value(self, tx: Any, name: str, args: Args) -> VariableTracker:
@@ -93,6 +121,10 @@ class WrapperVariable(SubclassVariable):
 
     def reconstruct(self, cg: Any) -> None:
         TensorVariable.reconstruct(self, cg)
+
+
+def _is_ragged(size: Any) -> bool:
+    return isinstance(size, torch.SymInt) and size.node.is_nested_int()
 
 
 _CONSTANTS = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
@@ -191,22 +223,61 @@ def _wrap_wrapper(attempt: Any, value: torch.Tensor, source: Source) -> Variable
     why = _why_not(value)
     if why is not None:
         return attempt.opaque(value, source, why)  # type: ignore[no-any-return]
-    try:
-        given = attempt.graph.input(source, value)
-    except (UnsupportedFakeTensorException, NotImplementedError):
-        return attempt.opaque(value, source, "a tensor of which no fake can be made")  # type: ignore[no-any-return]
-    attempt.guards.tensor(source, value, type(value))
     attempt.has_subclasses |= asks_in_python(type(value))
-    found = WrapperVariable(given.node, given.fake, type(value), source, value)
-    attempt.fakes[id(given.fake)] = found
+    found = WrapperVariable(None, value, type(value), source, value)
     attempt.memo[id(value)] = value, found
     tx = attempt.innermost
-    if tx.lookup(found.cls, "__tensor_unflatten__") is MISSING or not is_sound(given.fake):
+    tx.lookup(found.cls, "__tensor_unflatten__")
+    _, parts, _ = flattened(tx, found)
+    try:
+        given = attempt.graph.input(source, value, None, _free(attempt, found))
+    except (UnsupportedFakeTensorException, NotImplementedError, DataDependentOutputException):
         unsupported(UnsupportedValue(found.describe(), "no fake can be made of it"))
-    for part in flattened(tx, found)[1]:
-        for each in attempt.graph.inputs:
-            each.is_part |= each.node is part.node
+    attempt.guards.tensor(source, value, type(value), attempt.graph.symbols.free_dims(source))
+    if not is_sound(given.fake):
+        unsupported(UnsupportedValue(found.describe(), "no fake can be made of it"))
+    found.node, found.fake = given.node, given.fake
+    attempt.fakes[id(given.fake)] = found
+    for each in attempt.graph.inputs:
+        each.is_part |= any(each.node is part.node for part in parts)
     return found
+
+
+def _free(attempt: Any, found: WrapperVariable) -> Free | None:
+    """What of a tensor is symbols."""
+    if found.value.layout is torch.jagged:
+        return Free([dim for dim, size in enumerate(found.value.shape) if isinstance(size, torch.SymInt)], [])
+    return None if found.told_size else attempt.shapes.free(found.source, found.value)  # type: ignore[no-any-return]
+
+
+class RaggedVariable(VariableTracker):
+    """A size of a jagged tensor that is another for each of its parts."""
+
+    __slots__ = ("attempt", "of", "dim", "number")
+
+    def __init__(self, attempt: Any, of: WrapperVariable, dim: int, number: torch.SymInt) -> None:
+        self.source = None
+        self.attempt = attempt
+        self.of = of
+        self.dim = dim
+        self.number = number
+
+    def python_type(self) -> type:
+        return torch.SymInt
+
+    def describe(self) -> str:
+        return "a ragged size"
+
+    def as_fx(self) -> tuple[Any, Any]:
+        return self.attempt.graph.call("call_method", "size", (self.of.node, self.dim), {}, self.number), self.number
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if not isinstance(other, RaggedVariable) or symbol not in ("==", "!="):
+            unsupported(UnsupportedOperation(f"`{symbol}`", self.describe()))
+        return ConstantVariable(bool(COMPARE[symbol](self.number, other.number)))
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(torch.Tensor.size, [lambda: cg.load(self.of), lambda: cg.load_const(self.dim)])
 
 
 # -- what operators return ---------------------------------------------------------------------------------------------
