@@ -319,6 +319,12 @@ class GraphBuilder:
         fake = self._fake(source, value, free)  # may be refused
         return self._add_input(source, value, fake, convert)
 
+    def input_like(self, source: Source, value: torch.Tensor, like: torch.Tensor, free: Free | None) -> GraphInput:
+        """The same, with the fake of a tensor that is like the value."""
+        fake = self._fake(source, like, free)
+        self.fake_mode.fake_tensor_converter.set_tensor_memo(value, fake)  # type: ignore[arg-type]
+        return self._add_input(source, value, fake)
+
     def array(self, source: Source, value: torch.Tensor, free: Free) -> GraphInput:
         """One for an array of numpy's, whose memory the tensor has."""
         fake = self.symbols.fake_of_array(self.fake_mode, source, value, free)

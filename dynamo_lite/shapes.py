@@ -81,8 +81,8 @@ class Place:
         return (self.kind, value, self.dim) if self.kind in ("size", "stride") else (self.kind, value)
 
 
-_PLACE_NAMES = {"size": "{0}.size({1})", "stride": "{0}.stride({1})", "offset": "{0}.storage_offset()", "int": "{0}"}
-_PLACE_NAMES["float"] = "{0}"
+_PLACE_NAMES = {"size": "{0}.size({1})", "stride": "{0}.stride({1})", "offset": "{0}.storage_offset()"}
+_PLACE_NAMES |= {"int": "{0}", "float": "{0}"}
 
 
 class Computed(NamedTuple):
@@ -345,8 +345,6 @@ class Symbols:
         """Those that are the same in every call."""
         self._required: list[tuple[Formula, bool]] = []
         """Comparisons of floats, and what they must give."""
-        self._ragged: set[Any] = set()
-        """Symbols of sizes that are told apart by the tensor of offsets that they belong to."""
         self._noted: list[Any] = []
         """The user's frame at which each of the ``ShapeEnv``'s guards came to be."""
 
@@ -366,7 +364,6 @@ class Symbols:
         """A fake tensor with symbols, and what follows from those."""
         found = self._with_symbols(mode, source, tensor, _context(tensor, *free))
         if found.layout is torch.jagged:  # sizes and strides follow from those of what it is made of, and from objects
-            self._ragged.update(each.node.expr for each in found.shape if isinstance(each, torch.SymInt))
             return found
         for dim, (size, number) in enumerate(zip(found.shape, tensor.shape)):
             self._add(size, Place(source, "size", dim), number)
@@ -595,7 +592,13 @@ class Symbols:
         return found
 
     def hangs_on_data(self, number: Any) -> bool:
-        return not self.of_data.isdisjoint(number.node.expr.free_symbols)
+        symbols = number.node.expr.free_symbols
+        return not self.of_data.isdisjoint(symbols) or any(map(self._is_ragged, symbols))
+
+    def _is_ragged(self, symbol: Any) -> bool:
+        """Whether it is a size that is told apart from others by the tensor of offsets that it belongs to."""
+        values = getattr(self.env, "backed_var_to_val", None) or self.env.var_to_val
+        return type(values.get(symbol)).__name__ == "SingletonInt"
 
     def has_places(self, number: Any) -> bool:
         """Whether a call finds all that it hangs on before the graph runs."""
@@ -717,9 +720,8 @@ class Symbols:
             yield condition
 
     def _of_places(self, condition: Any) -> Any:
-        """A condition without symbols that no call has a number for. Of a ragged size it holds for any number if for a
-        large one; what is left is of tensors that are the same in each call."""
-        ragged = {symbol: _LARGE_PRIME for symbol in condition.free_symbols & self._ragged}
+        """A condition without ragged sizes, which have no number in a call: it holds for any if for a large one."""
+        ragged = {symbol: _LARGE_PRIME for symbol in condition.free_symbols if self._is_ragged(symbol)}
         if ragged.keys() == condition.free_symbols and ragged:
             return sympy_module().true
         return condition.xreplace(ragged)

@@ -47,6 +47,14 @@ def leaves(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
         yield from leaves(part)
 
 
+def rebuilt(tensor: Any) -> torch.Tensor:
+    """Another one made of the same."""
+    made: Any = type(tensor)
+    names, context = tensor.__tensor_flatten__()
+    inner = {name: getattr(tensor, name) for name in names}
+    return made.__tensor_unflatten__(inner, context, tensor.size(), tensor.stride())  # type: ignore[no-any-return]
+
+
 def storages(tensor: torch.Tensor) -> set[int]:
     """All memory that a tensor has: its own, if only in name, and that of what it is made of."""
     found = {tensor.untyped_storage()._cdata}

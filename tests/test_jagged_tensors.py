@@ -285,3 +285,63 @@ def test_size_goes_over_a_break():
         return x.view(3, size, 2, 2) if size == x.shape[1] else x
 
     same(fn, lambda: (ragged(2, 1, 3),), lambda: (ragged(2, 1, 3),), fullgraph=False)
+
+
+def test_arithmetic_with_ragged_sizes():
+    def fn(x):
+        size = x.shape[1]
+        return x.view(3, size, 2, 2) * 2 if size * 2 != size else x, [each for each in range(2) if size]
+
+    def run(x):
+        found, _ = fn(x)
+        return found
+
+    same(run, lambda: (ragged(2, 1, 3),), lambda: (ragged(2, 1, 3),), fullgraph=False)
+
+
+def test_numbers_that_have_to_be_known():
+    def fn(x, n):
+        found = x * n
+        for _ in range(n):
+            found = found + 1
+        return found, x.values().sum() * int(str(x.values().shape[0]))
+
+    same(
+        fn,
+        *(lambda each=each: (ragged(*each), sum(each)) for each in ((2, 1, 3), (2, 2, 3), (1, 1, 1))),
+        fullgraph=False,
+    )
+
+
+def test_attributes_of_autograd():
+    def fn(x):
+        return x * 2 if x.is_leaf and x.grad is None and x.grad_fn is None else x * 3
+
+    same(fn, lambda: (ragged(2, 1, 3).detach(),), lambda: (ragged(2, 1, 3).detach().requires_grad_(),), fullgraph=False)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_sizes_of_the_values(backend):
+    def fn(x):
+        count = x.values().shape[0]
+        return x.values() * count, torch.arange(count), (x * 2).values().reshape(count * 2, -1)
+
+    before = dl.counters.graphs
+    lengths = [(2, 1, 3), (2, 2, 3), (4, 5, 1), (1, 1, 1)]
+    same(fn, *(lambda each=each: (ragged(*each),) for each in lengths), backend=backend)
+    assert dl.counters.graphs - before == 2
+
+
+def test_view_that_needs_gradients():
+    def fn(x, w):
+        return F.linear(x, w).cos().values().sum()
+
+    for backend in ("eager", "aot_eager"):
+        compiled = dl.compile(fn, backend=backend)
+        for lengths in ((2, 1, 3), (4, 4, 4), (5, 1, 1)):
+            grads = []
+            for each in (fn, compiled):
+                values, w = tensor(sum(lengths), 4, grad=True), tensor(5, 4, grad=True)
+                each(jagged(values * 2, offsets_of(*lengths)), w).backward()
+                grads.append((values.grad, w.grad))
+            torch.testing.assert_close(*grads)

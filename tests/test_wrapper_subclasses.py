@@ -2,132 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 import torch
 import torch.nn.functional as F
 import torch.utils._pytree as pytree
-from torch.utils._python_dispatch import return_and_correct_aliasing
 
 import dynamo_lite as dl
-from programs import check, ints, tensor
-
-
-class Pair(torch.Tensor):
-    """Two tensors; operators compute with both."""
-
-    @staticmethod
-    def __new__(cls, a, b):
-        return torch.Tensor._make_wrapper_subclass(
-            cls,
-            a.shape,
-            strides=a.stride(),
-            storage_offset=a.storage_offset(),
-            dtype=a.dtype,
-            device=a.device,
-            requires_grad=a.requires_grad,
-        )
-
-    def __init__(self, a, b):
-        self.a = a
-        self.b = b
-
-    def __repr__(self):
-        return f"Pair({self.a}, {self.b})"
-
-    def both(self):
-        return self.a + self.b
-
-    @property
-    def first(self):
-        return self.a
-
-    def __tensor_flatten__(self):
-        return ["a", "b"], None
-
-    @classmethod
-    def __tensor_unflatten__(cls, inner, context, size, stride):
-        return cls(inner["a"], inner["b"])
-
-    @classmethod
-    def __torch_dispatch__(cls, func, types, args, kwargs=None):
-        kwargs = kwargs or {}
-        of_a, of_b = (
-            func(*one, **two)
-            for one, two in (
-                pytree.tree_map_only(Pair, lambda x, name=name: getattr(x, name), (args, kwargs)) for name in "ab"
-            )
-        )
-        found = pytree.tree_map(lambda x, y: cls(x, y) if isinstance(x, torch.Tensor) else x, of_a, of_b)
-        return return_and_correct_aliasing(func, args, kwargs, found)
-
-
-def pair(*shape, seed=0, grad=False, dtype=torch.float32):
-    made = Pair(tensor(*shape, seed=seed, dtype=dtype), tensor(*shape, seed=seed + 1, dtype=dtype))
-    return made.requires_grad_(grad)
-
-
-@dataclasses.dataclass
-class Kind:
-    dtype: torch.dtype
-    shift: int
-
-
-class Quantised(torch.Tensor):
-    """A weight as integers with a scale a row. What else its operators need is in `kind`."""
-
-    by_parts = torch.ops.aten.t.default, torch.ops.aten.detach.default, torch.ops.aten.clone.default
-    __torch_function__ = torch._C._disabled_torch_function_impl
-
-    @staticmethod
-    def __new__(cls, data, scale, kind):
-        return torch.Tensor._make_wrapper_subclass(cls, data.shape, dtype=kind.dtype, device=data.device)
-
-    def __init__(self, data, scale, kind):
-        self.ints = data
-        self.scale = scale
-        self.kind = kind
-
-    def __repr__(self):
-        return f"Quantised({self.ints}, {self.scale}, {self.kind})"
-
-    def __tensor_flatten__(self):
-        return ["ints", "scale"], {"kind": self.kind}
-
-    @classmethod
-    def __tensor_unflatten__(cls, inner, context, size, stride):
-        return cls(inner["ints"], inner["scale"], context["kind"])
-
-    def dequantised(self):
-        return (self.ints.to(self.kind.dtype) + self.kind.shift) * self.scale
-
-    def mapped(self, function):
-        return type(self)(function(self.ints), function(self.scale), self.kind)
-
-    @classmethod
-    def __torch_dispatch__(cls, func, types, args, kwargs=None):
-        kwargs = kwargs or {}
-        if func in cls.by_parts:
-            found = args[0].mapped(lambda part: func(part, *args[1:], **kwargs))
-            return return_and_correct_aliasing(func, args, kwargs, found)
-        plain, named = pytree.tree_map_only(cls, lambda each: each.dequantised(), (args, kwargs))
-        return func(*plain, **named)
-
-
-def quantised(*shape, seed=0, shift=0, dtype=torch.float32):
-    data = (ints(*shape, seed=seed) - 5).to(torch.int8)
-    return Quantised(data, tensor(shape[0], 1, seed=seed, dtype=dtype).abs(), Kind(dtype, shift))
-
-
-class Holder(torch.nn.Module):
-    def __init__(self, weight, trained=False):
-        super().__init__()
-        self.weight = torch.nn.Parameter(weight, trained)
-        self.register_buffer("shift", torch.ones(weight.shape[0]))
-
-    def forward(self, x):
-        return F.linear(x, self.weight, self.shift).relu()
+from programs import check, tensor
+from wrapped import Holder, Kind, Pair, Quantised, pair, quantised
 
 
 def test_operators_on_one_that_is_given():
@@ -434,129 +316,6 @@ def test_data_read_inside():
     check(fn, pair(3), graphs=None, breaks=None)
 
 
-def test_made_inside():
-    def fn(x, y):
-        made = Pair(x * 2, y)
-        return made + 1, made, (made * 2).a, made.b is y, made.shape, made.both(), type(made)
-
-    check(fn, tensor(3), tensor(3, seed=1), others=[(tensor(3, seed=2), tensor(3))], all_graphs=1)
-
-
-def test_made_inside_and_written_to():
-    def fn(x, y):
-        made = Pair(x, y)
-        made.add_(1)
-        made.a.mul_(2)
-        return made, x + 1, made.sum()
-
-    check(fn, tensor(3), tensor(3, seed=1))
-
-
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-def test_made_inside_for_compilers(backend):
-    def fn(x, y):
-        made = Pair(x, y)
-        made.add_(1)
-        return made, made * 2, x + 1, Quantised(x.to(torch.int8), y, Kind(torch.float32, 0)).scale
-
-    compiled = dl.compile(fn, backend=backend)
-    for seed in range(2):
-        (x, y), (v, w) = ([tensor(3, seed=seed), tensor(3, seed=seed + 1)] for _ in range(2))
-        wanted, found = fn(x, y), compiled(v, w)
-        assert found[0].a is v and found[0].b is w and found[3] is w
-        torch.testing.assert_close((found[1].a, found[1].b), (wanted[1].a, wanted[1].b))
-        torch.testing.assert_close((found[2], v, w), (wanted[2], x, y))
-
-
-def test_made_inside_and_carried_over_a_break():
-    def fn(x, y):
-        made = Pair(x * 2, y)
-        again = made + 1
-        print("here")
-        return made + again, again, made
-
-    check(fn, tensor(3), tensor(3, seed=1), graphs=2, breaks=1)
-
-
-def test_made_inside_twice_alike():
-    def fn(x):
-        one, other = Pair(x, x), Pair(x, x)
-        return one is other, one, other, [one, one], one.a is other.b
-
-    check(fn, tensor(3), graphs=None, breaks=None)
-
-
-KIND = Kind(torch.float32, 0)
-
-
-def test_quantised_inside():
-    def fn(x, w):
-        scale = w.abs().amax(1, keepdim=True) / 127
-        made = Quantised((w / scale).round().to(torch.int8), scale, KIND)
-        return F.linear(x, made), made, made.kind is KIND
-
-    check(fn, tensor(2, 3), tensor(4, 3))
-
-
-def test_context_changed_between_calls_that_make_one(monkeypatch):
-    kind = Kind(torch.float32, 0)
-    monkeypatch.setattr(f"{__name__}.KIND", kind)
-
-    def fn(x, w):
-        return F.linear(x, Quantised(w, x.sum(), KIND))
-
-    x, w = tensor(2, 3), ints(4, 3).to(torch.int8)
-    compiled = dl.compile(fn, backend="eager")
-    for shift in (0, 1, 0, 2, 1):
-        kind.shift = shift
-        assert torch.equal(compiled(x, w), fn(x, w))
-    monkeypatch.setattr(f"{__name__}.KIND", Kind(torch.float32, 1))
-    kind.shift = 5
-    assert torch.equal(compiled(x, w), fn(x, w))
-
-
-def test_context_changed_inside():
-    def fn(x, w):
-        before = x @ w.t()
-        w.kind.shift += 1
-        return before, x @ w.t()
-
-    check(fn, tensor(2, 3), quantised(4, 3), graphs=None, breaks=None)
-
-
-def test_context_changed_inside_before():
-    def fn(x, w, kind):
-        kind.shift += 1
-        return x @ w.t()
-
-    made = quantised(4, 3)
-    check(fn, tensor(2, 3), made, made.kind, graphs=None, breaks=None)
-
-
-def test_context_made_inside():
-    def fn(x, w):
-        made = Quantised(w, x.sum(), Kind(torch.float32, 2))
-        return F.linear(x, made), made
-
-    check(fn, tensor(2, 3), ints(4, 3).to(torch.int8), graphs=None, breaks=None)
-
-
-def test_made_inside_of_what_needs_gradients():
-    def fn(x, y):
-        made = Pair(x, y)
-        return (made * 2).a + x
-
-    check(fn, tensor(3, grad=True), tensor(3, seed=1, grad=True), graphs=None, breaks=None, backward=True)
-
-
-def test_made_inside_of_sizes_that_change():
-    def fn(x, y):
-        return Pair(x, y) * 2
-
-    others = [(tensor(n), tensor(n, seed=1)) for n in (4, 5, 6)]
-    check(fn, tensor(3), tensor(3, seed=1), others=others)
-
-
 def test_in_a_checkpointed_function():
     def fn(x, w):
         return torch.utils.checkpoint.checkpoint(lambda y: F.linear(y, w).sin(), x, use_reentrant=False)
@@ -763,3 +522,60 @@ def test_sizes_told_to_say_what_it_is_made_of():
     for rows in (3, 4, 5, 3, 5):
         x = Sized(tensor(rows), tensor(rows))
         assert torch.equal(compiled(x).a, fn(x).a)
+
+
+def test_class_changed_between_calls(monkeypatch):
+    def fn(x):
+        return x * 2
+
+    compiled = dl.compile(fn, backend="aot_eager")
+    first = compiled(pair(3))
+    plain = Pair.__torch_dispatch__.__func__
+
+    def dispatch(cls, func, types, args, kwargs=None):
+        return plain(cls, torch.ops.aten.add.Tensor if func is torch.ops.aten.mul.Tensor else func, types, args, kwargs)
+
+    monkeypatch.setattr(Pair, "__torch_dispatch__", classmethod(dispatch))
+    assert torch.equal(compiled(pair(3)).a, fn(pair(3)).a) and not torch.equal(compiled(pair(3)).a, first.a)
+
+
+def test_gradient_read_inside():
+    def fn(x):
+        return x * 2 if x.grad is None else x.grad * 3
+
+    for backend in ("eager", "aot_eager"):
+        compiled = dl.compile(fn, backend=backend, fullgraph=True)
+        x = pair(3, grad=True)
+        assert torch.equal(compiled(x).a, x.a * 2)
+        (x * 2).sum().backward()
+        assert torch.equal(compiled(x).a, x.grad.a * 3)
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.AdamW])
+def test_optimizer_step(optimizer):
+    def run(wrap):
+        layer = Holder(pair(4, 3), True)
+        opt = optimizer(layer.parameters(), lr=0.1)
+        step = wrap(opt.step)
+        for seed in range(3):
+            opt.zero_grad()
+            layer(tensor(2, 3, seed=seed)).sum().backward()
+            step()
+        return layer.weight
+
+    wanted, found = run(lambda step: step), run(lambda step: dl.compile(step, backend="eager"))
+    torch.testing.assert_close((found.a, found.b), (wanted.a, wanted.b))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_modes(backend):
+    def fn(x, w):
+        return F.linear(x, w)
+
+    compiled = dl.compile(fn, backend=backend)
+    for mode in (torch.inference_mode, torch.no_grad, torch.enable_grad, lambda: torch.autocast("cpu")):
+        x, w = tensor(2, 3), quantised(4, 3)
+        with mode():
+            wanted, found = fn(x, w), compiled(x, w)
+        assert found.dtype is wanted.dtype and torch.equal(found, wanted)
+        assert found.is_inference() is wanted.is_inference()

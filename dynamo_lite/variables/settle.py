@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..shapes import SYMBOLIC
+from ..wrappers import is_wrapper, leaves
 from .base import LazyVariable, VariableTracker
 from .symbolic import SymbolicNumber
 from .tensor import TensorVariable
@@ -34,7 +35,9 @@ def settle(symbols: Any, variables: Iterable[VariableTracker], seen: set[int]) -
 
 
 def _settle_sizes(symbols: Any, fake: Any) -> bool:
-    numbers = [each for each in (*fake.shape, *fake.stride(), fake.storage_offset()) if isinstance(each, SYMBOLIC)]
+    tensors = [fake, *leaves(fake)] if is_wrapper(fake) else [fake]
+    found = (number for of in tensors for number in (*of.shape, *of.stride(), of.storage_offset()))
+    numbers = [each for each in found if isinstance(each, SYMBOLIC)]
     for number in numbers:
         if not symbols.hangs_on_data(number):
             int(number)

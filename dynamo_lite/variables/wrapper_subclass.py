@@ -12,14 +12,19 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, UnsupportedFakeTensorException
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    FakeTensor,
+    UnsupportedFakeTensorException,
+    unset_fake_temporarily,
+)
 
 from .. import _C
 from ..exc import Unsupported
 from ..reasons import DataDependentValue, UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
 from ..shapes import Free
 from ..source import Source
-from ..wrappers import asks_in_python, is_wrapper, is_wrapper_class, leaves
+from ..wrappers import asks_in_python, is_wrapper_class, leaves, rebuilt
 from .attributes import bind, class_lookup
 from .base import Args, Kwargs, LazyVariable, VariableTracker, mro, own_namespace, unsupported, wraps_if
 from .constant import ConstantVariable
@@ -82,6 +87,8 @@ class WrapperVariable(SubclassVariable):
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         if name == "shape" and class_lookup(self.cls, name) is class_lookup(torch.Tensor, name):
             return self.size(tx)
+        if name in _OF_AUTOGRAD and tx.lookup(self.cls, name) is class_lookup(torch.Tensor, name):
+            return TensorVariable.getattr(self, tx, name)
         return super().getattr(tx, name)
 
     def size(self, tx: Any) -> VariableTracker:
@@ -123,6 +130,9 @@ class WrapperVariable(SubclassVariable):
         TensorVariable.reconstruct(self, cg)
 
 
+_OF_AUTOGRAD = ("grad", "is_leaf", "grad_fn")
+
+
 def _is_ragged(size: Any) -> bool:
     return isinstance(size, torch.SymInt) and size.node.is_nested_int()
 
@@ -147,8 +157,6 @@ def _why_not(value: torch.Tensor) -> str | None:
         return "a tensor of a class that finds attributes by code of its own"
     if _C.computes_sizes(value) and value.layout is not torch.jagged:  # of those they follow from what they are made of
         return "a tensor whose sizes are computed by code of its class"
-    if value._is_view() and value._base.is_nested and not is_wrapper(value._base):
-        return "a view of a tensor that is not dense"
     return None if _is_made(value) else "a tensor that lacks what it is made of"
 
 
@@ -227,10 +235,10 @@ def _wrap_wrapper(attempt: Any, value: torch.Tensor, source: Source) -> Variable
     found = WrapperVariable(None, value, type(value), source, value)
     attempt.memo[id(value)] = value, found
     tx = attempt.innermost
-    tx.lookup(found.cls, "__tensor_unflatten__")
+    _guard_class(tx, found.cls)
     _, parts, _ = flattened(tx, found)
     try:
-        given = attempt.graph.input(source, value, None, _free(attempt, found))
+        given = attempt.graph.input_like(source, value, _apart(found), _free(attempt, found))
     except (UnsupportedFakeTensorException, NotImplementedError, DataDependentOutputException):
         unsupported(UnsupportedValue(found.describe(), "no fake can be made of it"))
     attempt.guards.tensor(source, value, type(value), attempt.graph.symbols.free_dims(source))
@@ -241,6 +249,24 @@ def _wrap_wrapper(attempt: Any, value: torch.Tensor, source: Source) -> Variable
     for each in attempt.graph.inputs:
         each.is_part |= any(each.node is part.node for part in parts)
     return found
+
+
+def _guard_class(tx: Any, cls: type) -> None:
+    """What the graph calls by the class is the same in each call."""
+    for name in ("__torch_dispatch__", "__torch_function__", "__tensor_unflatten__"):
+        tx.lookup(cls, name)
+
+
+def _apart(found: WrapperVariable) -> torch.Tensor:
+    """A tensor, or one made of the same that is no view: a fake view is made by running what made the real one."""
+    value = found.value
+    if not value._is_view():
+        return value  # type: ignore[no-any-return]
+    with unset_fake_temporarily():
+        made = rebuilt(value).requires_grad_(value.requires_grad)
+    if type(made) is not found.cls or made.shape != value.shape or made.stride() != value.stride():
+        unsupported(UnsupportedValue(found.describe(), "its class makes something else of what it is made of"))
+    return made
 
 
 def _free(attempt: Any, found: WrapperVariable) -> Free | None:
@@ -271,6 +297,18 @@ class RaggedVariable(VariableTracker):
     def as_fx(self) -> tuple[Any, Any]:
         return self.attempt.graph.call("call_method", "size", (self.of.node, self.dim), {}, self.number), self.number
 
+    def index(self, tx: Any, message: str) -> Any:
+        unsupported(UnsupportedValue(self.describe(), "it is no known number"))
+
+    def truth(self, tx: Any) -> bool:
+        unsupported(UnsupportedValue(self.describe(), "it is no known number"))
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        unsupported(UnsupportedOperation(f"`{symbol}`", self.describe()))
+
+    def unary(self, tx: Any, function: Any) -> VariableTracker | None:
+        unsupported(UnsupportedOperation(f"{function.__name__}()", self.describe()))
+
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if not isinstance(other, RaggedVariable) or symbol not in ("==", "!="):
             unsupported(UnsupportedOperation(f"`{symbol}`", self.describe()))
@@ -293,6 +331,7 @@ def _wrapper_result(tx: Any, node: Any, fake: torch.Tensor) -> VariableTracker:
     cls = type(fake)
     if tx.graph.bodies or _why_not(fake) is not None or not is_sound(fake):
         unsupported(UnsupportedValue(f"a {cls.__qualname__} returned by an operator", "it is left to eager"))
+    _guard_class(tx, cls)
     found = tx.attempt.fakes[id(fake)] = WrapperVariable(node, fake, cls)
     if fake.requires_grad and fake.is_leaf:
         tx.attempt.leaves_made[found] = tx.attempt.root_step
