@@ -39,13 +39,13 @@ class NoTorchFunction {
   at::impl::TorchFunctionDisabledState state_;
 };
 
-// Attributes that are read without calling their getter, then one whose getter of tensors asks no __torch_dispatch__.
+// Attributes that are read without calling their getter, then those whose getter of tensors asks no __torch_dispatch__.
 enum Direct : Py_ssize_t {
-  kCode, kDefaults, kKwdefaults, kClosure, kGlobals, kFunc, kSelf, kGrad, kIsLeaf, kNotDirect
+  kCode, kDefaults, kKwdefaults, kClosure, kGlobals, kFunc, kSelf, kGrad, kIsLeaf, kHooks, kNotDirect
 };
 constexpr std::array<const char*, kNotDirect> kDirectNames{
     "__code__", "__defaults__", "__kwdefaults__", "__closure__", "__globals__",
-    "__func__", "__self__",     "grad",           "is_leaf",
+    "__func__", "__self__",     "grad",           "is_leaf",     "_backward_hooks",
 };
 
 Py_ssize_t direct_place(PyObject* name) noexcept {
@@ -74,9 +74,9 @@ Reached tensor_attr(PyObject* object, Py_ssize_t place, PyObject* name, Ref& own
   NoCollection no_collection;
   NoTorchFunction no_torch_function;
   if (place == kGrad) return own(tensor_grad(object), owned);
+  const bool in_c = place == kIsLeaf || place == kHooks;
   // A subclass with __torch_dispatch__ may answer in Python.
-  if (place != kIsLeaf && has_python_dispatch(object)) return Reached::unreadable();
-  return run_getter(object, name, owned);
+  return !in_c && has_python_dispatch(object) ? Reached::unreadable() : run_getter(object, name, owned);
 }
 
 // Where a function or a method keeps the attribute; null in the word stands for None.

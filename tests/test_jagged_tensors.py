@@ -345,3 +345,17 @@ def test_view_that_needs_gradients():
                 each(jagged(values * 2, offsets_of(*lengths)), w).backward()
                 grads.append((values.grad, w.grad))
             torch.testing.assert_close(*grads)
+
+
+@BACKENDS
+def test_views_share_memory(backend):
+    def fn(x):
+        return x.view(3, -1, 2, 2), x.transpose(1, 2), x.values(), x.detach()
+
+    compiled = dl.compile(fn, backend=backend)
+    for _ in range(2):
+        x = ragged(2, 1, 3)
+        for one, other in zip(fn(x), compiled(x), strict=True):
+            assert type(one) is type(other) and one.stride()[-1] == other.stride()[-1]
+            one, other = (each.values() if each.is_nested else each for each in (one, other))
+            assert one.data_ptr() == other.data_ptr() == x.values().data_ptr() and one.shape == other.shape

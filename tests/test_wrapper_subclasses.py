@@ -431,7 +431,7 @@ def tabled(*shape, seed=0, shift=0):
 
 def test_functions_that_a_class_answers_for():
     def fn(x, w):
-        return F.linear(x, w), x @ w.t() + 1, w.detach(), torch.mul(w, 2), type(w.t())
+        return F.linear(x, w), x @ w.t() + 1, w.detach().ints + 1, torch.mul(w, 2), type(w.t())
 
     check(fn, tensor(2, 3), tabled(4, 3), others=[(tensor(2, 3, seed=3), tabled(4, 3, shift=1))], all_graphs=2)
 
@@ -579,3 +579,37 @@ def test_modes(backend):
             wanted, found = fn(x, w), compiled(x, w)
         assert found.dtype is wanted.dtype and torch.equal(found, wanted)
         assert found.is_inference() is wanted.is_inference()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_detached(backend):
+    def fn(x, w):
+        return x.detach(), w.detach(), w.detach().ints, x.detach() * 2, w.t()
+
+    compiled = dl.compile(fn, backend=backend)
+    for _ in range(2):
+        x, w = pair(3, grad=True), quantised(4, 3)
+        found = compiled(x, w)
+        assert [type(each) for each in found] == [Pair, Quantised, torch.Tensor, Pair, Quantised]
+        found[0].a.add_(1)
+        assert torch.equal(found[0].a, x.a) and found[1].ints.data_ptr() == w.ints.data_ptr()
+        assert found[1].kind == w.kind and not found[0].requires_grad
+        assert found[4].ints.data_ptr() == w.ints.data_ptr() and found[4].shape == (3, 4)
+
+
+def test_gradients_inside():
+    def fn(x):
+        y = (x * x).sum()
+        return torch.autograd.grad(y, x)[0] + 1
+
+    for backend in ("eager", "aot_eager"):
+        compiled = dl.compile(fn, backend=backend)
+        x = pair(3, grad=True)
+        assert torch.equal(compiled(x).a, fn(x).a) and torch.equal(compiled(x).b, fn(x).b)
+
+
+def test_told_to_need_what_it_needs():
+    def fn(x, y):
+        return x.requires_grad_() * 2, y.requires_grad_(False) + 1
+
+    check(fn, pair(3, grad=True), pair(3))

@@ -7,6 +7,7 @@ classes: its code is traced, so that what it reads is guarded, as are the tensor
 
 from __future__ import annotations
 
+import itertools
 import types
 from collections.abc import Iterable
 from typing import Any
@@ -26,13 +27,14 @@ from ..shapes import Free
 from ..source import Source
 from ..wrappers import asks_in_python, is_wrapper_class, leaves, rebuilt
 from .attributes import bind, class_lookup
-from .base import Args, Kwargs, LazyVariable, VariableTracker, mro, own_namespace, unsupported, wraps_if
+from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker, mro, own_namespace, unsupported, wraps_if
 from .constant import ConstantVariable
+from .fake_calls import compute
 from .lookup import is_heap_type, is_written
 from .registry import provides
 from .sequence import SizeVariable
 from .symbols import COMPARE
-from .tensor import METADATA_WRITERS, TensorVariable, is_ordinary, record
+from .tensor import METADATA_WRITERS, TensorMethod, TensorVariable, is_ordinary, record
 from .tensor_subclass import SubclassVariable, asks_classes
 from .user_object import UserObjectVariable, c_maker, slot_is_bound
 
@@ -69,7 +71,10 @@ class WrapperVariable(SubclassVariable):
     def _of_made(self, tx: Any, name: str, value: Any) -> VariableTracker:
         """An attribute of a tensor that an operator made."""
         if isinstance(value, torch.Tensor):
-            return record(tx, "call_function", getattr, [self, ConstantVariable(name)], {})
+            tx.attempt.unasked += 1
+            found = record(tx, "call_function", getattr, [self, ConstantVariable(name)], {})
+            tx.attempt.unasked -= 1
+            return found
         if type(value) in _CONSTANTS:
             return tx.make(value)  # type: ignore[no-any-return]
         unsupported(UnsupportedAttribute(self.describe(), name, "what an operator made it of may be of any kind"))
@@ -89,6 +94,8 @@ class WrapperVariable(SubclassVariable):
             return self.size(tx)
         if name in _OF_AUTOGRAD and tx.lookup(self.cls, name) is class_lookup(torch.Tensor, name):
             return TensorVariable.getattr(self, tx, name)
+        if name == "requires_grad_" and not self.is_asked(tx):
+            return TensorMethod(self, name)
         return super().getattr(tx, name)
 
     def size(self, tx: Any) -> VariableTracker:
@@ -116,9 +123,16 @@ class WrapperVariable(SubclassVariable):
             unsupported(UnsupportedAttribute(self.describe(), name, "it is about memory that it has not by itself"))
         if name == "size" and not self.is_asked(tx) and not kwargs:
             return self.size(tx) if not args else self.size(tx).getitem(tx, args[0])
+        if name == "requires_grad_" and len(args) < 2 and not kwargs:
+            return self._require_grad(tx, not args or tx.truth(args[0]))
         if self.node is None:
             unsupported(UnsupportedAttribute(self.describe(), name, "it says what it is made of"))
         return super().call_method(tx, name, args, kwargs)
+
+    def _require_grad(self, tx: Any, wanted: bool) -> VariableTracker:
+        if wanted is not self.fake.requires_grad:
+            unsupported(UnsupportedAttribute(self.describe(), "requires_grad_", "it changes the tensor object"))
+        return self
 
     def _value(self, tx: Any, name: str, args: Args) -> VariableTracker:
         unsupported(DataDependentValue(f"{self.cls.__qualname__}.{name}()"))
@@ -127,6 +141,8 @@ class WrapperVariable(SubclassVariable):
         return False
 
     def reconstruct(self, cg: Any) -> None:
+        if self in cg.attempt.made_at:
+            raise NotConstant(self.describe())
         TensorVariable.reconstruct(self, cg)
 
 
@@ -170,18 +186,19 @@ def _is_made(value: torch.Tensor) -> bool:
 
 def flattened(tx: Any, of: WrapperVariable) -> tuple[list[str], list[TensorVariable], VariableTracker]:
     """What one is made of: names, tensors, and the context. What its class reads to say so is guarded."""
-    before = tx.effects.count, tx.graph.operators
+    before = tx.graph.operators
     try:
         method = bind(tx, tx.lookup(of.cls, _FLATTEN), _FLATTEN, of, of.cls)
-        given, context = tx.call(method, [], {}).realize().elements(tx)
-        names = tx.python_value(given.realize())
-        found = [of.getattr(tx, name).realize() for name in names]
+        with tx.effects.forbidden({value for value in of.attrs.values() if value is not None}):
+            given, context = tx.call(method, [], {}).realize().elements(tx)
+            names = tx.python_value(given.realize())
+            found = [of.getattr(tx, name).realize() for name in names]
         whole: set[VariableTracker] = set()
         _guard_whole(tx, context, whole)
         tx.effects.fix([*whole, *_found_in(tx, of)])
     except Unsupported as error:
         unsupported(UnsupportedValue(of.describe(), f"what it is made of can't be guarded: {error.reason.what()}"))
-    if (tx.effects.count, tx.graph.operators) != before:
+    if tx.graph.operators != before:
         unsupported(UnsupportedValue(of.describe(), f"its {_FLATTEN} does more than to say what it is made of"))
     for part in found:
         if not isinstance(part, TensorVariable):
@@ -326,6 +343,24 @@ def is_sound(fake: torch.Tensor) -> bool:
     return _is_made(fake) and all(isinstance(each, FakeTensor) and is_ordinary(each) for each in leaves(fake))
 
 
+def _is_strided_view(fake: torch.Tensor, of: torch.Tensor) -> bool:
+    """Whether ``as_strided``, by which compilers make results that share memory with an input, gives the same."""
+    place = fake.size(), fake.stride(), fake.storage_offset()
+    try:
+        found = compute("call_method", "as_strided", [of, *place], {})
+    except Unsupported:
+        return False
+    if type(found) is not type(fake):
+        return False
+    pairs = itertools.zip_longest(*([_place(leaf) for leaf in leaves(each)] for each in (fake, found)))
+    return all(one == other for one, other in pairs)
+
+
+def _place(leaf: torch.Tensor) -> tuple[Any, ...]:
+    storage = leaf.untyped_storage()._cdata
+    return storage, leaf.size(), leaf.stride(), leaf.storage_offset(), leaf.dtype
+
+
 @provides("wrapper_result")
 def _wrapper_result(tx: Any, node: Any, fake: torch.Tensor) -> VariableTracker:
     cls = type(fake)
@@ -333,6 +368,10 @@ def _wrapper_result(tx: Any, node: Any, fake: torch.Tensor) -> VariableTracker:
         unsupported(UnsupportedValue(f"a {cls.__qualname__} returned by an operator", "it is left to eager"))
     _guard_class(tx, cls)
     found = tx.attempt.fakes[id(fake)] = WrapperVariable(node, fake, cls)
+    shared = fake.untyped_storage()._cdata
+    given = next((each.fake for each in tx.graph.tensors if each.fake.untyped_storage()._cdata == shared), None)
+    if given is not None and not _is_strided_view(fake, given):
+        tx.attempt.made_at[found] = tx.attempt.root_step
     if fake.requires_grad and fake.is_leaf:
         tx.attempt.leaves_made[found] = tx.attempt.root_step
     return found
