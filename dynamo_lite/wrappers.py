@@ -10,11 +10,19 @@ import torch
 
 def is_wrapper_class(cls: type) -> bool:
     """Whether instances say what they are made of, and can be made of such again."""
-    return cls is not torch.Tensor and hasattr(cls, "__tensor_flatten__") and hasattr(cls, "__tensor_unflatten__")
+    has_parts = hasattr(cls, "__tensor_flatten__") and hasattr(cls, "__tensor_unflatten__")
+    return has_parts and cls.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__  # type: ignore[attr-defined]
 
 
 def is_wrapper(tensor: torch.Tensor) -> bool:
     return is_wrapper_class(type(tensor))
+
+
+def is_of_program(tensor: torch.Tensor) -> bool:
+    """Whether code that torch doesn't know says what its operators do."""
+    if not is_wrapper(tensor):
+        return False
+    return not type(tensor).__module__.startswith("torch.") or any(is_of_program(part) for _, part in parts(tensor))
 
 
 def asks_in_python(cls: type) -> bool:

@@ -524,11 +524,12 @@ def test_sizes_told_to_say_what_it_is_made_of():
         assert torch.equal(compiled(x).a, fn(x).a)
 
 
-def test_class_changed_between_calls(monkeypatch):
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_class_changed_between_calls(monkeypatch, backend):
     def fn(x):
         return x * 2
 
-    compiled = dl.compile(fn, backend="aot_eager")
+    compiled = dl.compile(fn, backend=backend)
     first = compiled(pair(3))
     plain = Pair.__torch_dispatch__.__func__
 

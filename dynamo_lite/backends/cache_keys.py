@@ -7,15 +7,18 @@ within the graph, and in the key as text: what those call has to be known in tur
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib
 import inspect
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
 
 from .. import higher_order
+from ..wrappers import is_of_program
 
 _SETTING = "unsafe_marked_cacheable_functions"
 
@@ -44,6 +47,18 @@ def keyed_functions(gm: torch.fx.GraphModule) -> dict[str, Any]:
         except caches.BypassAOTAutogradCache:
             return {}
     return {_SETTING: marked}
+
+
+@contextlib.contextmanager
+def classes_seen(example_inputs: Iterable[Any]) -> Iterator[None]:
+    """Tensors whose operators are code of the program's have no graphs in AOTAutograd's cache: it knows the class, not
+    its code, which may have changed since."""
+    tensors = (each for each in example_inputs if isinstance(each, torch.Tensor))
+    if any(map(is_of_program, tensors)):
+        with importlib.import_module("torch._functorch.config").patch(enable_autograd_cache=False):
+            yield
+    else:
+        yield
 
 
 def _calls(gm: torch.fx.GraphModule) -> list[torch.fx.Node]:

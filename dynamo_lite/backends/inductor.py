@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from .aot import backward_outside_autocast
-from .cache_keys import keyed_functions
+from .cache_keys import classes_seen, keyed_functions
 from .cudagraphs import forget_recorded, in_steps, tell_static_inputs
 from .launch import launching
 from .registry import nearest
@@ -50,7 +50,7 @@ class Inductor:
         patches = {**self.patches, **keyed_functions(gm)}
         if has_unseen_symbols(gm, example_inputs):
             patches["fx_graph_cache"] = False
-        with backward_outside_autocast():
+        with backward_outside_autocast(), classes_seen(example_inputs):
             compile_graph = functools.partial(compile_fx, config_patches=patches or None)
             compiled = launching(given_sizes(compile_graph, gm, example_inputs), gm)
         return in_steps(compiled) if records else compiled
