@@ -614,3 +614,38 @@ def test_told_to_need_what_it_needs():
         return x.requires_grad_() * 2, y.requires_grad_(False) + 1
 
     check(fn, pair(3, grad=True), pair(3))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_context_of_results(backend):
+    def fn(w):
+        return w.clone(), w.clone().kind is w.kind, w.clone().kind.shift + 1
+
+    compiled = dl.compile(fn, backend=backend)
+    for _ in range(3):
+        w = quantised(4, 3)
+        found, same, shift = compiled(w)
+        assert same and found.kind is w.kind and shift == 1
+        found.kind.shift = 5
+
+
+class Fresh(Quantised):
+    """Its operators give their results a kind of their own."""
+
+    def mapped(self, function):
+        return type(self)(function(self.ints), function(self.scale), Kind(self.kind.dtype, self.kind.shift))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_context_that_operators_make(backend):
+    def fn(w, x):
+        return w.clone(), F.linear(x, w.clone())
+
+    compiled = dl.compile(fn, backend=backend)
+    for _ in range(3):
+        made = quantised(4, 3)
+        w, x = Fresh(made.ints, made.scale, made.kind), tensor(2, 3)
+        found, product = compiled(w, x)
+        assert found.kind is not w.kind and found.kind.shift == 0
+        torch.testing.assert_close(product, fn(w, x)[1])
+        found.kind.shift = 5

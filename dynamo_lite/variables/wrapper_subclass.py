@@ -7,9 +7,10 @@ classes: its code is traced, so that what it reads is guarded, as are the tensor
 
 from __future__ import annotations
 
+import enum
 import itertools
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -26,6 +27,7 @@ from ..reasons import DataDependentValue, UnsupportedAttribute, UnsupportedOpera
 from ..shapes import Free
 from ..source import Source
 from ..wrappers import asks_in_python, is_wrapper_class, leaves, rebuilt
+from ..wrappers import parts as parts_of
 from .attributes import bind, class_lookup
 from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker, mro, own_namespace, unsupported, wraps_if
 from .constant import ConstantVariable
@@ -46,7 +48,7 @@ _OF_MEMORY = frozenset({"storage_offset", "set_", "numpy", "register_hook", "reg
 class WrapperVariable(SubclassVariable):
     """Such a tensor: one that was found, or that an operator returned."""
 
-    __slots__ = ("told_size",)
+    __slots__ = ("told_size", "step", "is_made_well")
 
     def __init__(
         self, node: Any, fake: torch.Tensor, cls: type, source: Source | None = None, value: Any = None
@@ -56,6 +58,10 @@ class WrapperVariable(SubclassVariable):
         self.instance = value
         self.told_size = False
         """Whether its sizes were asked before any was a symbol."""
+        self.step = 0
+        """The root's step that made it."""
+        self.is_made_well = True
+        """Whether compilers make it as its class does."""
 
     def is_asked(self, tx: Any) -> bool:
         return asks_classes(tx) and _is_asked(self.cls)
@@ -70,6 +76,9 @@ class WrapperVariable(SubclassVariable):
 
     def _of_made(self, tx: Any, name: str, value: Any) -> VariableTracker:
         """An attribute of a tensor that an operator made."""
+        known = tx.attempt.memo.get(id(value))
+        if known is not None and known[1].source is not None:
+            return known[1]  # type: ignore[no-any-return]
         if isinstance(value, torch.Tensor):
             tx.attempt.unasked += 1
             found = record(tx, "call_function", getattr, [self, ConstantVariable(name)], {})
@@ -141,9 +150,20 @@ class WrapperVariable(SubclassVariable):
         return False
 
     def reconstruct(self, cg: Any) -> None:
-        if self in cg.attempt.made_at:
+        if not (self.is_made_well and self._has_known_context(cg.attempt)):
+            cg.attempt.made_at[self] = self.step
             raise NotConstant(self.describe())
         TensorVariable.reconstruct(self, cg)
+
+    def _has_known_context(self, attempt: Any) -> bool:
+        """Whether objects in the context, which compilers give each result as they were while tracing, are the very
+        ones that eager has: those of an argument, which is guarded."""
+        for value in _mutable_parts(self.fake):
+            known = attempt.memo.get(id(value))
+            if known is None or known[1].source is None:
+                return False
+            known[1].source.check("id", value)
+        return True
 
 
 _OF_AUTOGRAD = ("grad", "is_leaf", "grad_fn")
@@ -151,6 +171,27 @@ _OF_AUTOGRAD = ("grad", "is_leaf", "grad_fn")
 
 def _is_ragged(size: Any) -> bool:
     return isinstance(size, torch.SymInt) and size.node.is_nested_int()
+
+
+def _mutable_in(context: Any, is_whole: bool = False) -> Iterator[Any]:
+    """What a context has that may change, or is told apart by which object it is. The whole one is made anew."""
+    kind = type(context)
+    if kind in (tuple, frozenset) or (is_whole and kind is list):
+        for each in context:
+            yield from _mutable_in(each)
+    elif is_whole and kind is dict:
+        for each in context.values():
+            yield from _mutable_in(each)
+    elif kind not in (*_CONSTANTS, torch.Size) and not isinstance(context, (type, types.FunctionType, enum.Enum)):
+        yield context
+
+
+def _mutable_parts(fake: Any) -> Iterator[Any]:
+    """The same of a tensor's context and of those that it is made of."""
+    yield from _mutable_in(fake.__tensor_flatten__()[1], True)
+    for _, part in parts_of(fake):
+        if is_wrapper_class(type(part)):
+            yield from _mutable_parts(part)
 
 
 _CONSTANTS = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
@@ -173,7 +214,7 @@ def _why_not(value: torch.Tensor) -> str | None:
         return "a tensor of a class that finds attributes by code of its own"
     if _C.computes_sizes(value) and value.layout is not torch.jagged:  # of those they follow from what they are made of
         return "a tensor whose sizes are computed by code of its class"
-    return None if _is_made(value) else "a tensor that lacks what it is made of"
+    return None if _is_made(value) else "a tensor that is not made of tensors, or not yet"
 
 
 def _is_made(value: torch.Tensor) -> bool:
@@ -370,8 +411,7 @@ def _wrapper_result(tx: Any, node: Any, fake: torch.Tensor) -> VariableTracker:
     found = tx.attempt.fakes[id(fake)] = WrapperVariable(node, fake, cls)
     shared = fake.untyped_storage()._cdata
     given = next((each.fake for each in tx.graph.tensors if each.fake.untyped_storage()._cdata == shared), None)
-    if given is not None and not _is_strided_view(fake, given):
-        tx.attempt.made_at[found] = tx.attempt.root_step
+    found.step, found.is_made_well = tx.attempt.root_step, given is None or _is_strided_view(fake, given)
     if fake.requires_grad and fake.is_leaf:
         tx.attempt.leaves_made[found] = tx.attempt.root_step
     return found
