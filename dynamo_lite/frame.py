@@ -53,6 +53,7 @@ from .variables.base import KnowMore, LazyVariable, ObservedException, VariableT
 from .variables.context import ExitVariable, GraphContextVariable
 from .variables.exception import ExceptionVariable
 from .variables.nn_module import NNModuleVariable
+from .variables.tensor import TensorVariable
 from .variables.user_object import instance_dict
 
 Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
@@ -386,7 +387,7 @@ class FrameCompiler:
         for generator in attempt.generators:
             if generator.in_block and not cg.lives_on(generator):
                 raise Dropped(generator)
-        _check_what_leaves(attempt, [each.fake for each in cg.outputs])
+        _check_what_leaves(attempt, [each.fake for each in cg.outputs if isinstance(each, TensorVariable)])
         return cg, root.current.positions
 
     # -- the backend -----------------------------------------------------------------------------------------------
