@@ -45,6 +45,22 @@ def test_warned_of_where_the_data_say_so(name):
     check(fn, tensor(2), ZERO, others=others, all_graphs=1)
 
 
+def test_infinities_among_others():
+    def fn(x, a):
+        return x + 1, a.dot(a), a.var(ddof=1), np.logaddexp(a, 1.0), a.sum()
+
+    others = [(tensor(2), np.array(data)) for data in ([np.nan, 1e300, 2.0], [np.inf, -np.inf, np.nan], [np.nan] * 3)]
+    check(fn, tensor(2), FINE, others=others, all_graphs=(1, 2))
+
+
+def test_half_precision():
+    def fn(x, a):
+        return x + 1, a / 2, a * a, a.sum()
+
+    others = [(tensor(2), np.array(data, "float16")) for data in ([np.nan, 1.0], [6e4, 1.0], [np.inf, 1.0])]
+    check(fn, tensor(2), np.array([1.0, 2.0], "float16"), others=others, all_graphs=1)
+
+
 def test_empty_arrays():
     def fn(x, a):
         return x + 1, np.mean(a[:0]), a[:1].std(ddof=1)
