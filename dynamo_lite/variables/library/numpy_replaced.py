@@ -122,9 +122,9 @@ def _takes_second(function: Callable[..., Any], dtype: str) -> bool:
 def _by_parts(function: Callable[..., Any]) -> Callable[..., Any]:
     """Sums and differences, for which torch multiplies one of two complex numbers by 1: infinities become NaN."""
 
-    def call(*values: Any) -> Any:
-        if not any(map(_is_complex, values)):
-            return function(*values)
+    def call(*values: Any, **named: Any) -> Any:
+        if named or not any(map(_is_complex, values)):
+            return function(*values, **named)
         real = function(*[each.real if _is_complex(each) else each for each in values])
         imag = function(*[each.imag if _is_complex(each) else 0.0 for each in values])
         return _Array(torch.complex(*torch.broadcast_tensors(real.tensor, imag.tensor.to(real.tensor.dtype))))
