@@ -6,7 +6,7 @@ import functools
 import operator
 from typing import Any
 
-from .expressions import NoProgram, compile_expression
+from .expressions import is_checkable
 from .formulas import Formula, apply, same
 
 
@@ -62,9 +62,7 @@ def checkable_parts(condition: Any, hints: dict[Any, int]) -> list[Any]:
     """The condition, or where there is no program for it that each of its symbols is what it is now."""
     if condition == True:  # noqa: E712 - a sympy truth value is not True
         return []
-    try:
-        compile_expression(condition, lambda symbol: ("const", 0))
-    except NoProgram:
-        sympy = sympy_module()
-        return [sympy.Eq(symbol, hints[symbol], evaluate=False) for symbol in condition.free_symbols]
-    return [condition]
+    if is_checkable(condition, hints):
+        return [condition]
+    sympy = sympy_module()
+    return [sympy.Eq(symbol, hints[symbol], evaluate=False) for symbol in condition.free_symbols]

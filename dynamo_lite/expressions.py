@@ -72,7 +72,10 @@ def compile_expression(
     if expression.is_Symbol:
         return [leaf(expression)]
     if expression.is_Integer or expression.is_Boolean and not expression.args:
-        return [("const", int(expression) if expression.is_Integer else int(bool(expression)))]
+        number = int(expression) if expression.is_Integer else int(bool(expression))
+        if to_be_checked and abs(number) > _GREATEST:
+            raise NoProgram(expression)
+        return [("const", number)]
     if expression.is_Float and not to_be_checked:
         return [("const", float(expression))]
     kind = type(expression).__name__
@@ -88,3 +91,29 @@ def compile_expression(
     for part in parts[1:]:
         program += [*part, operation]
     return [*program, operation] if operation.operands == 1 else program
+
+
+def is_checkable(expression: Any, hints: dict[Any, int]) -> bool:
+    """Whether a symbolic program computes an expression of these numbers, which are integers of 64 bits on the way."""
+    try:
+        program = compile_expression(expression, lambda symbol: ("const", hints.get(symbol, 1)))
+    except NoProgram:
+        return False
+    stack: list[int] = []
+    for step in program:
+        if isinstance(step, Operation):
+            operands = [stack.pop() for _ in range(step.operands)][::-1]
+            if step.name in ("floordiv", "mod") and operands[1] in (0, -1):
+                return False
+            if step.name == "pow" and not 0 <= operands[1] < _BITS:
+                return False
+            stack.append(int(step.function(*operands)))
+        else:
+            stack.append(step[1])
+        if abs(stack[-1]) > _GREATEST:
+            return False
+    return True
+
+
+_BITS = 64
+_GREATEST = (1 << _BITS - 1) - 1

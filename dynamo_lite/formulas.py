@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .expressions import NoProgram, Operation, Step, compile_expression
+from .expressions import Operation, Step, compile_expression, is_checkable
 
 _EXACT = 1 << 53
 """Up to it each integer is a float."""
@@ -235,16 +235,10 @@ def is_there(formula: Formula) -> Formula:
     return Formula(True, operation=OPERATIONS[math.isfinite], operands=(formula,))
 
 
-def of_integer(expression: Any, value: int) -> Formula | None:
+def of_integer(expression: Any, value: int, hints: dict[Any, int]) -> Formula | None:
     """Of an expression of integer symbols; None where programs can't have it."""
-    if not is_exact(value):
-        return None
-    found = Formula(value, expression=expression)
-    try:
-        found.steps(lambda symbol: [("const", 0)])
-    except NoProgram:
-        return None
-    return found
+    found = is_exact(value) and is_checkable(expression, hints)
+    return Formula(value, expression=expression) if found else None
 
 
 def is_exact(value: float) -> bool:

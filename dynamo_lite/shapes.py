@@ -473,7 +473,7 @@ class Symbols:
     def of_integer(self, number: torch.SymInt) -> Formula | None:
         """The formula of an integer, None where there is none."""
         self.has_floats = True
-        return of_integer(number.node.expr, number.node.hint)
+        return of_integer(number.node.expr, number.node.hint, self._hints)
 
     def computed(self, formula: Formula) -> torch.SymInt:
         """A symbol for an integer that is computed of floats."""

@@ -228,3 +228,19 @@ def test_texts_that_format_makes_otherwise():
     compiled = dl.compile(fn, backend="eager", dynamic=True)
     for n, f in ((5, 2.5), (7, -0.125), (5, 1e9), (12, 0.5)):
         Pairing().compare(fn(tensor(3), n, f), compiled(tensor(3), n, f), "result")
+
+
+def test_integers_out_of_the_range_of_checks():
+    programs = (
+        lambda x, n: x + 1 if n * n > 5 else x,
+        lambda x, n: x + 1 if n**3 % 7 > n else x,
+        lambda x, n: x.new_zeros(n * n % 7 + 1),
+        lambda x, n: (x.new_zeros(n % 7 + 1), n + 2**63, -n - 2**64 > 0),
+        lambda x, n: x + 1 if n * 1.5 > 2 and n * n * 0.5 > 3 else x,
+        lambda x, n: x + 1 if math.gcd(n, 2**40) ** 2 % 11 ^ n > 7 else x,
+    )
+    for program in programs:
+        for values in ((3, 5, 2**40, 2**62, 2**63 - 1, -(2**62), 2**70, 4), (2**40, 5, 2**63 - 1, 4), (2**53 + 1, 6)):
+            compiled = dl.compile(program, backend="eager", dynamic=True)
+            for n in values:
+                Pairing().compare(program(tensor(2), n), compiled(tensor(2), n), f"for {n}")
