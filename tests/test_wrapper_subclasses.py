@@ -649,3 +649,47 @@ def test_context_that_operators_make(backend):
         assert found.kind is not w.kind and found.kind.shift == 0
         torch.testing.assert_close(product, fn(w, x)[1])
         found.kind.shift = 5
+
+
+class Told(Pair):
+    """Keeps what its operators are given."""
+
+    seen: list[str] = []
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args, kwargs=None):
+        cls.seen.append(f"{func}: {[type(each).__name__ for each in args]}")
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+def test_operators_are_given_what_eager_gives():
+    def fn(x, f):
+        return x * f, x.clamp(max=f), x**f, torch.add(x, x, alpha=f), x[int(f)]
+
+    x, compiled = Told(tensor(3, 4).abs(), tensor(3, 4).abs()), dl.compile(fn, backend="eager")
+    for factor in (0.5, 1.5, 1.25, 2.5):
+        Told.seen.clear()
+        wanted = fn(x, factor)
+        expected = Told.seen[:]
+        compiled(x, factor)
+        Told.seen.clear()
+        found = compiled(x, factor)
+        assert Told.seen == expected
+        assert all(torch.equal(one.a, other.a) for one, other in zip(wanted, found, strict=True))
+
+
+class Asking(Pair):
+    """Asks itself for facts to say what it is made of."""
+
+    def __tensor_flatten__(self):
+        return ["a", "b"], (len(self), self.dim(), self.ndim, self.nbytes, self.T is None, self.dtype)
+
+
+def test_asked_for_facts_to_say_what_it_is_made_of():
+    def fn(x):
+        return x + 1
+
+    compiled = dl.compile(fn, backend="eager")
+    for rows in (3, 4, 5, 3):
+        x = Asking(tensor(rows, 2), tensor(rows, 2))
+        assert torch.equal(compiled(x).a, fn(x).a)

@@ -113,6 +113,8 @@ class VariableTracker:
     """What was done to it is done in generated code before what was done to others."""
     immortal = False
     """Loaded in generated code as a constant, wherever it came from."""
+    is_wrapper = False
+    """Whether it is a tensor that is made of others by code of its class."""
     registered = False
     """Something that was found has a list of such, this among them."""
 

@@ -54,6 +54,10 @@ class MadeWrapperVariable(WrapperVariable):
         """While it is asked what it is made of, all that is known of it otherwise."""
         return self.shell if self.is_settling else self._made_in_graph()[1]
 
+    @property
+    def is_unmade(self) -> bool:
+        return self.is_settling
+
     def _tell_size(self) -> None:
         pass
 

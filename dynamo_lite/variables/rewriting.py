@@ -54,9 +54,13 @@ _FUNCTION_TYPES = (types.BuiltinFunctionType, types.FunctionType, types.MethodDe
 
 def by_rules(tx: Any, target: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """What they give for an operator; None: it is recorded as it is."""
+    rule = _REWRITES.get(name)
+    if rule is None and not tx.graph.symbols.has_floats:
+        return None
+    if any(each.realize().is_wrapper for each in (*args, *kwargs.values())):  # whose class may tell them apart
+        return None
     if tx.graph.symbols.has_floats:
         taken = _with_floats(tx, target, args, kwargs)
         if taken is not None:
             return taken
-    rule = _REWRITES.get(name)
     return None if rule is None else rule(tx, name, args, kwargs)

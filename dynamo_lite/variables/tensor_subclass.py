@@ -323,7 +323,7 @@ def _alias(tx: Any, tensor: TensorVariable) -> Any:
 
 def _converted(tx: Any, found: VariableTracker, cls: type) -> VariableTracker:
     if isinstance(found, TensorVariable) and not issubclass(found.cls, cls):
-        if is_wrapper_class(cls):
+        if is_wrapper_class(cls) or found.is_wrapper:
             unsupported(UnknownCall("Tensor.as_subclass()", f"a {cls.__qualname__} is made of more than one tensor"))
         plain = _alias(tx, found)
         made = tx.attempt.fakes[id(plain.fake)] = SubclassVariable(plain, cls)

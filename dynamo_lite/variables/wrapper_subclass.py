@@ -36,7 +36,15 @@ from .lookup import is_heap_type, is_written
 from .registry import provides
 from .sequence import SizeVariable
 from .symbols import COMPARE
-from .tensor import METADATA_WRITERS, TensorMethod, TensorVariable, is_ordinary, record
+from .tensor import (
+    ATTRIBUTES,
+    COMPUTED,
+    METADATA_WRITERS,
+    TensorMethod,
+    TensorVariable,
+    is_ordinary,
+    record,
+)
 from .tensor_subclass import SubclassVariable, asks_classes
 from .user_object import UserObjectVariable, c_maker, slot_is_bound
 
@@ -49,6 +57,7 @@ class WrapperVariable(SubclassVariable):
     """Such a tensor: one that was found, or that an operator returned."""
 
     __slots__ = ("told_size", "step", "is_made_well")
+    is_wrapper = True
 
     def __init__(
         self, node: Any, fake: torch.Tensor, cls: type, source: Source | None = None, value: Any = None
@@ -105,7 +114,23 @@ class WrapperVariable(SubclassVariable):
             return TensorVariable.getattr(self, tx, name)
         if name == "requires_grad_" and not self.is_asked(tx):
             return TensorMethod(self, name)
+        if self.is_unmade and (name in COMPUTED or name in ATTRIBUTES):
+            unsupported(UnsupportedAttribute(self.describe(), name, "it is asked what it is made of"))
         return super().getattr(tx, name)
+
+    @property
+    def is_unmade(self) -> bool:
+        """Whether it is being asked what it is made of, so that there is nothing yet to compute with."""
+        return self.node is None
+
+    def as_fx(self) -> tuple[Any, Any]:
+        if self.is_unmade:
+            unsupported(UnsupportedValue(self.describe(), "it is asked what it is made of"))
+        return super().as_fx()
+
+    def length(self, tx: Any) -> Any:
+        self._tell_size()
+        return super().length(tx)
 
     def size(self, tx: Any) -> VariableTracker:
         self._tell_size()
@@ -119,7 +144,7 @@ class WrapperVariable(SubclassVariable):
         )
 
     def _tell_size(self) -> None:
-        self.told_size |= self.node is None
+        self.told_size |= self.is_unmade
 
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
         unsupported(UnsupportedAttribute(self.describe(), name, "writing it may change what its operators do"))
@@ -131,11 +156,11 @@ class WrapperVariable(SubclassVariable):
         if name in METADATA_WRITERS or name in _OF_MEMORY:
             unsupported(UnsupportedAttribute(self.describe(), name, "it is about memory that it has not by itself"))
         if name == "size" and not self.is_asked(tx) and not kwargs:
-            return self.size(tx) if not args else self.size(tx).getitem(tx, args[0])
+            return self.size(tx) if not args or tx.is_none(args[0]) else self.size(tx).getitem(tx, args[0])
         if name == "requires_grad_" and len(args) < 2 and not kwargs:
             return self._require_grad(tx, not args or tx.truth(args[0]))
-        if self.node is None:
-            unsupported(UnsupportedAttribute(self.describe(), name, "it says what it is made of"))
+        if self.is_unmade:
+            unsupported(UnsupportedAttribute(self.describe(), name, "it is asked what it is made of"))
         return super().call_method(tx, name, args, kwargs)
 
     def _require_grad(self, tx: Any, wanted: bool) -> VariableTracker:
@@ -214,7 +239,8 @@ def _why_not(value: torch.Tensor) -> str | None:
         return "a tensor of a class that finds attributes by code of its own"
     if _C.computes_sizes(value) and value.layout is not torch.jagged:  # of those they follow from what they are made of
         return "a tensor whose sizes are computed by code of its class"
-    return None if _is_made(value) else "a tensor that is not made of tensors, or not yet"
+    with unset_fake_temporarily():
+        return None if _is_made(value) else "a tensor that is not made of tensors, or not yet"
 
 
 def _is_made(value: torch.Tensor) -> bool:
