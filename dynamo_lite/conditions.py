@@ -17,6 +17,21 @@ def sympy_module() -> Any:
     return sympy
 
 
+@functools.cache
+def symbolic_shapes() -> Any:
+    """The module. It brings sympy, which is slow to import."""
+    import torch.fx.experimental.symbolic_shapes as found
+
+    return found
+
+
+@functools.cache
+def no_limit() -> Any:
+    from torch.utils._sympy.numbers import int_oo
+
+    return int_oo
+
+
 def of_floats(condition: Any, formulas: dict[Any, Formula], hints: dict[Any, int]) -> list[tuple[Formula, bool]]:
     """What is required for a condition on floats that operators are given (these symbols, and their formulas) to be
     true: where it is no plain comparison, that its numbers are what they are."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 import torch._guards
 
-from .conditions import checkable_parts, integer_roots, of_floats, printer, sympy_module
+from .conditions import checkable_parts, integer_roots, no_limit, of_floats, printer, symbolic_shapes, sympy_module
 from .draws import Draw
 from .exc import ConstraintViolation, Unsupported
 from .expressions import Step
@@ -299,8 +299,12 @@ def _own_strides(tensor: torch.Tensor) -> tuple[int | None, ...]:
 class _Name(torch._guards.Source):
     """A place as torch's ``ShapeEnv`` names it in its messages."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, is_ephemeral: bool = False) -> None:
         self._text = name
+        self._is_ephemeral = is_ephemeral
+
+    def is_ephemeral(self) -> bool:
+        return self._is_ephemeral
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -363,7 +367,8 @@ class Symbols:
     def fake(self, mode: Any, source: Source, tensor: torch.Tensor, free: Free) -> torch.Tensor:
         """A fake tensor with symbols, and what follows from those."""
         found = self._with_symbols(mode, source, tensor, _context(tensor, *free))
-        if found.layout is torch.jagged:  # sizes and strides follow from those of what it is made of, and from objects
+        if found.layout is torch.jagged:
+            self._check_made_of(found)
             return found
         for dim, (size, number) in enumerate(zip(found.shape, tensor.shape)):
             self._add(size, Place(source, "size", dim), number)
@@ -403,13 +408,21 @@ class Symbols:
             source.check("equals", number)
 
     def _with_symbols(self, mode: Any, source: Source, tensor: torch.Tensor, context: Any) -> torch.Tensor:
-        found: torch.Tensor = mode.from_tensor(tensor, source=self._named(str(source)), symbolic_context=context)
+        name = self._named(str(source), tensor.layout is torch.jagged)
+        found: torch.Tensor = mode.from_tensor(tensor, source=name, symbolic_context=context)
         return found
 
-    def _named(self, name: str) -> _Name:
-        """A name for the ``ShapeEnv``, to which two places of one name would be one."""
+    def _check_made_of(self, fake: torch.Tensor) -> None:
+        """Sizes of a jagged tensor follow from those of what it is made of, where calls find them, and from objects."""
+        for size in fake.shape:
+            if isinstance(size, torch.SymInt) and not (size.node.is_nested_int() or self.has_places(size)):
+                raise Unsupported(DataDependentValue("a size of a jagged tensor"))
+
+    def _named(self, name: str, is_ephemeral: bool = False) -> _Name:
+        """A name for the ``ShapeEnv``, to which two places of one name would be one. ``is_ephemeral``: symbols of
+        others that are the same go before its own."""
         self._names[name] = count = self._names.get(name, 0) + 1
-        return _Name(name if count == 1 else f"{name} ({count})")
+        return _Name(name if count == 1 else f"{name} ({count})", is_ephemeral)
 
     def number(self, source: Source, value: int) -> torch.SymInt:
         """A symbol for an integer."""
@@ -765,7 +778,7 @@ def _context(tensor: torch.Tensor, dims: list[int], strides: Iterable[int] = ())
     constraints: list[Any] = [None] * tensor.dim()
     for each in _ranges(tensor):
         if each.dim in dims and (each.min is not None or each.max is not None):
-            upper = _no_limit() if each.max is None else each.max
+            upper = no_limit() if each.max is None else each.max
             constraints[each.dim] = shapes.StrictMinMaxConstraint(
                 vr=shapes.ValueRanges(lower=each.low, upper=upper), warn_only=False
             )
@@ -783,18 +796,3 @@ def _context(tensor: torch.Tensor, dims: list[int], strides: Iterable[int] = ())
         if base is None
         else _context(base, [d for d, size in enumerate(base.shape) if size > 1]),
     )
-
-
-@functools.cache
-def symbolic_shapes() -> Any:
-    """The module. It brings sympy, which is slow to import."""
-    import torch.fx.experimental.symbolic_shapes as found
-
-    return found
-
-
-@functools.cache
-def _no_limit() -> Any:
-    from torch.utils._sympy.numbers import int_oo
-
-    return int_oo

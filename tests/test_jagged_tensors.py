@@ -359,3 +359,14 @@ def test_views_share_memory(backend):
             assert type(one) is type(other) and one.stride()[-1] == other.stride()[-1]
             one, other = (each.values() if each.is_nested else each for each in (one, other))
             assert one.data_ptr() == other.data_ptr() == x.values().data_ptr() and one.shape == other.shape
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_batches_of_any_size(backend):
+    def fn(x):
+        return (x * 2).sum(1) + x.shape[0], x.cos(), x.view(x.shape[0], x.shape[1], -1, 2).values()
+
+    before = dl.counters.graphs
+    batches = [((2, 1, 3), 4), ((2, 3), 4), ((4, 5, 1, 2, 3), 4), ((7, 7, 7), 4), ((1, 9, 2), 8), ((1, 2), 6)]
+    same(fn, *(lambda each=each: (ragged(*each[0], width=each[1]),) for each in batches), backend=backend)
+    assert dl.counters.graphs - before <= 3

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from ..conditions import symbolic_shapes
 from ..reasons import DataDependentValue, OperatorFailed
-from ..shapes import symbolic_shapes
 from .base import Args, Kwargs, VariableTracker, unsupported
 from .constant import ConstantVariable
 from .data_failures import check_failure

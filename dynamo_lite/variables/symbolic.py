@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from ..conditions import symbolic_shapes
 from ..draws import Draw
 from ..exc import InternalError
 from ..expressions import NoProgram, Operation, compile_expression
@@ -31,7 +32,7 @@ from ..formulas import (
     is_there,
 )
 from ..reasons import DataDependentBranch, DataDependentValue, UnsupportedValue
-from ..shapes import Computed, symbolic_shapes
+from ..shapes import Computed
 from ..source import Source
 from .attributes import BuiltinMethodVariable
 from .base import TEXTS, Args, Kwargs, VariableTracker, unsupported, wraps_type

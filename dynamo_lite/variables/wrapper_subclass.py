@@ -356,7 +356,7 @@ def _apart(found: WrapperVariable) -> torch.Tensor:
 def _free(attempt: Any, found: WrapperVariable) -> Free | None:
     """What of a tensor is symbols."""
     if found.value.layout is torch.jagged:
-        return Free([dim for dim, size in enumerate(found.value.shape) if isinstance(size, torch.SymInt)], [])
+        return Free([dim for dim, size in enumerate(found.value.shape) if _is_ragged(size) or size > 1], [])
     return None if found.told_size else attempt.shapes.free(found.source, found.value)  # type: ignore[no-any-return]
 
 
