@@ -1,0 +1,175 @@
+"""Quantised weights as libraries write them: a base class with tables of operators, parts and attributes by name."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.utils._python_dispatch import return_and_correct_aliasing
+
+import dynamo_lite as dl
+from programs import tensor
+
+aten = torch.ops.aten
+
+
+class Base(torch.Tensor):
+    @classmethod
+    def implements(cls, *functions):
+        if "table" not in vars(cls):
+            cls.table = {}
+
+        def register(answer):
+            cls.table.update(dict.fromkeys(functions, answer))
+            return answer
+
+        return register
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        kwargs = {} if kwargs is None else kwargs
+        if hasattr(cls, "table") and func in cls.table:
+            return cls.table[func](func, types, args, kwargs)
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **kwargs)
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args, kwargs):
+        if func in cls.table:
+            return cls.table[func](func, types, args, kwargs)
+        raise NotImplementedError(f"{cls.__name__} has no {func}")
+
+    def __tensor_flatten__(self):
+        if not (hasattr(self, "data_names") and hasattr(self, "attribute_names")):
+            raise NotImplementedError
+        names = self.data_names.copy()
+        for name in self.optional_names:
+            if getattr(self, name) is not None:
+                names.append(name)
+        return names, [getattr(self, name) for name in self.attribute_names]
+
+    @classmethod
+    def __tensor_unflatten__(cls, inner, attributes, size, stride):
+        optional = {name: inner.get(name) for name in cls.optional_names}
+        return cls(*(inner[name] for name in cls.data_names), *attributes, **optional)
+
+    def __repr__(self):
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)}' for name in self.data_names)})"
+
+    def mapped(self, function):
+        data = [function(getattr(self, name)) for name in self.data_names]
+        optional = {name: getattr(self, name) for name in self.optional_names}
+        optional = {name: None if each is None else function(each) for name, each in optional.items()}
+        return type(self)(*data, *(getattr(self, name) for name in self.attribute_names), **optional)
+
+
+class Int8(Base):
+    data_names = ["ints", "scale"]
+    optional_names = ["zero_point"]
+    attribute_names = ["block_size", "plain_dtype"]
+
+    def __new__(cls, ints, scale, block_size, plain_dtype, zero_point=None):
+        options = {"device": ints.device, "dtype": plain_dtype, "requires_grad": False}
+        return torch.Tensor._make_wrapper_subclass(cls, ints.shape, **options)
+
+    def __init__(self, ints, scale, block_size, plain_dtype, zero_point=None):
+        self.ints = ints
+        self.scale = scale
+        self.block_size = block_size
+        self.plain_dtype = plain_dtype
+        self.zero_point = zero_point
+
+    def dequantised(self):
+        found = self.ints.to(self.plain_dtype)
+        return (found if self.zero_point is None else found - self.zero_point) * self.scale
+
+    @classmethod
+    def of(cls, weight, block_size, zero_point=None):
+        scale = weight.abs().amax(1, keepdim=True) / 127
+        return cls((weight / scale).round().to(torch.int8), scale, block_size, weight.dtype, zero_point)
+
+
+@Int8.implements(F.linear, aten.linear.default)
+def _(func, types, args, kwargs):
+    x, weight, bias = args[0], args[1], args[2] if len(args) > 2 else None
+    flat = torch.mm(x.reshape(-1, x.shape[-1]), weight.dequantised().t())
+    found = flat.reshape(*x.shape[:-1], flat.shape[-1])
+    return found if bias is None else found + bias
+
+
+@Int8.implements(aten.detach.default, aten.clone.default, aten.alias.default)
+def _(func, types, args, kwargs):
+    found = args[0].mapped(lambda part: func(part, *args[1:], **kwargs))
+    return return_and_correct_aliasing(func, args, kwargs, found)
+
+
+class Layers(torch.nn.Module):
+    def __init__(self, zero_point=None):
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(8, 16), torch.nn.Linear(16, 4, bias=False)
+        for seed, layer in enumerate((self.up, self.down)):
+            layer.weight = torch.nn.Parameter(
+                Int8.of(tensor(*layer.weight.shape, seed=seed), [1, 8], zero_point), False
+            )
+
+    def forward(self, x):
+        return self.down(F.relu(self.up(x)))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("zero_point", [None, 3.0])
+def test_layers(backend, zero_point):
+    layers = Layers(None if zero_point is None else torch.tensor(zero_point))
+    compiled = dl.compile(layers, backend=backend, fullgraph=True)
+    before = dl.counters.graphs
+    for shape in ((3, 8), (3, 8), (7, 8), (5, 8)):
+        x, y = (tensor(*shape, grad=True) for _ in range(2))
+        wanted, found = layers(x), compiled(y)
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+        wanted.sum().backward()
+        found.sum().backward()
+        torch.testing.assert_close(y.grad, x.grad, rtol=1e-4, atol=1e-4)
+    assert dl.counters.graphs - before == 2
+
+
+def test_weights_replaced_between_calls():
+    layers, x = Layers(), tensor(3, 8)
+    compiled = dl.compile(layers, backend="aot_eager", fullgraph=True)
+    for seed, zero_point in ((1, None), (2, torch.tensor(1.0)), (3, None)):
+        layers.up.weight = torch.nn.Parameter(Int8.of(tensor(16, 8, seed=seed), [1, 8], zero_point), False)
+        torch.testing.assert_close(compiled(x), layers(x))
+    layers.up.weight.zero_point = torch.tensor(2.0)
+    torch.testing.assert_close(compiled(x), layers(x))
+    layers.up.weight.block_size.append(4)
+    torch.testing.assert_close(compiled(x), layers(x))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_quantised_inside(backend):
+    def fn(x, weight):
+        return F.linear(x, Int8.of(weight, [1, 8]))
+
+    compiled = dl.compile(fn, backend=backend, fullgraph=True)
+    for seed in range(2):
+        args = tensor(2, 8, seed=seed), tensor(4, 8, seed=seed)
+        torch.testing.assert_close(compiled(*args), fn(*args))
+
+
+def test_copies_have_the_attributes_of_what_they_copy():
+    def fn(weight):
+        return weight.clone(), weight.detach()
+
+    compiled = dl.compile(fn, backend="aot_eager")
+    for _ in range(2):
+        weight = Int8.of(tensor(4, 8), [1, 8])
+        for found in compiled(weight):
+            assert type(found) is Int8 and found.block_size is weight.block_size
+
+
+def test_operator_that_is_not_there():
+    def fn(weight):
+        return weight + 1
+
+    for each in (fn, dl.compile(fn, backend="eager")):
+        with pytest.raises(NotImplementedError, match=r"Int8 has no aten.add.Tensor"):
+            each(Int8.of(tensor(4, 8), [1, 8]))
