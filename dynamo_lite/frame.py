@@ -113,6 +113,8 @@ class FrameCompiler:
     """Operators may be given floats that are known in a call only: the backend hasn't refused them."""
     gives_gradients = True
     """Graphs may differentiate inside: the backend hasn't failed on one that does."""
+    gives_wrappers = True
+    """Graphs may have tensors that are made of others by their class: the backend hasn't failed on one that does."""
     arguments_only = False
     """Tensors that are not among the arguments keep their shapes."""
 
@@ -242,6 +244,8 @@ class FrameCompiler:
             self.gives_scalars = False  # a compiler of kernels may ask for their values
         elif attempt.graph.differentiates and not self.fullgraph:
             self.gives_gradients = False  # AOTAutograd can't trace each operator's second derivative
+        elif attempt.has_wrappers and self.gives_wrappers and not self.fullgraph:
+            self.gives_wrappers = False  # AOTAutograd asks a class for operators that the program does without
         else:
             return False
         return True
@@ -331,6 +335,7 @@ class FrameCompiler:
 
     def _begin(self, view: _C.FrameView, *for_attempt: Any) -> Attempt:
         attempt = Attempt(view.globals, view.builtins, *for_attempt)
+        attempt.takes_wrappers = self.gives_wrappers
         attempt.carries_integers = getattr(self.backend, "carries_integers", True)
         return attempt
 

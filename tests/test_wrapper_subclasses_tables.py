@@ -173,3 +173,25 @@ def test_operator_that_is_not_there():
     for each in (fn, dl.compile(fn, backend="eager")):
         with pytest.raises(NotImplementedError, match=r"Int8 has no aten.add.Tensor"):
             each(Int8.of(tensor(4, 8), [1, 8]))
+
+
+class Sparing(Int8):
+    """Lacks what compilers ask for, though no program does."""
+
+    table = {func: answer for func, answer in Int8.table.items() if func is not aten.alias.default}
+
+    def __repr__(self):
+        raise NotImplementedError("it has no text")
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_class_that_compilers_fail_on(backend):
+    def fn(weight, x):
+        return weight.clone(), x * 2
+
+    compiled = dl.compile(fn, backend=backend)
+    for seed in range(2):
+        plain, x = Int8.of(tensor(4, 8, seed=seed), [1, 8]), tensor(3, seed=seed)
+        found, double = compiled(Sparing(plain.ints, plain.scale, plain.block_size, plain.plain_dtype), x)
+        assert type(found) is Sparing and torch.equal(found.ints, plain.ints) and torch.equal(double, x * 2)
+    assert backend == "eager" or any("the backend failed" in each for each in dl.counters.break_reasons)

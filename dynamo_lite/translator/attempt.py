@@ -48,6 +48,11 @@ class _Forgotten:
 class Attempt:
     """Graph, guards, side effects and the trackers known so far. Dropped whole when an attempt is given up."""
 
+    takes_wrappers = True
+    """Whether the backend takes tensors that are made of others by their class."""
+    has_wrappers = False
+    """Whether the graph has some."""
+
     def __init__(
         self,
         namespace: dict[str, Any],

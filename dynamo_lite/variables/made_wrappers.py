@@ -110,7 +110,14 @@ def _make(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     if any(class_lookup(cls, name) is not class_lookup(torch.Tensor, name) for name in ("__setattr__", "__getattr__")):
         unsupported(UnknownCall("Tensor._make_wrapper_subclass()", "the class finds attributes by code of its own"))
     shell = compute("call_function", _MAKE, *values)
-    if tx.graph.bodies or shell.requires_grad or shell.layout is not torch.strided or _C.computes_sizes(shell):
+    tx.attempt.has_wrappers = True
+    if (
+        not tx.attempt.takes_wrappers
+        or tx.graph.bodies
+        or shell.requires_grad
+        or shell.layout is not torch.strided
+        or _C.computes_sizes(shell)
+    ):
         unsupported(UnknownCall("Tensor._make_wrapper_subclass()", "it is more than a tensor without gradients"))
     tx.attempt.has_subclasses |= asks_in_python(cls)
     return MadeWrapperVariable(tx.attempt, cls, shell, given, named)

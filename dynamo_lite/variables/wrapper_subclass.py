@@ -313,8 +313,11 @@ def _parts_of_object(tx: Any, value: UserObjectVariable) -> list[VariableTracker
 @wraps_if(lambda value: issubclass(type(value), torch.Tensor) and is_wrapper_class(type(value)), order=2)
 def _wrap_wrapper(attempt: Any, value: torch.Tensor, source: Source) -> VariableTracker:
     why = _why_not(value)
+    if why is None and not attempt.takes_wrappers:
+        why = "a tensor on whose class the backend failed"
     if why is not None:
         return attempt.opaque(value, source, why)  # type: ignore[no-any-return]
+    attempt.has_wrappers = True
     attempt.has_subclasses |= asks_in_python(type(value))
     found = WrapperVariable(None, value, type(value), source, value)
     attempt.memo[id(value)] = value, found
@@ -431,7 +434,8 @@ def _place(leaf: torch.Tensor) -> tuple[Any, ...]:
 @provides("wrapper_result")
 def _wrapper_result(tx: Any, node: Any, fake: torch.Tensor) -> VariableTracker:
     cls = type(fake)
-    if tx.graph.bodies or _why_not(fake) is not None or not is_sound(fake):
+    tx.attempt.has_wrappers = True
+    if not tx.attempt.takes_wrappers or tx.graph.bodies or _why_not(fake) is not None or not is_sound(fake):
         unsupported(UnsupportedValue(f"a {cls.__qualname__} returned by an operator", "it is left to eager"))
     _guard_class(tx, cls)
     found = tx.attempt.fakes[id(fake)] = WrapperVariable(node, fake, cls)
