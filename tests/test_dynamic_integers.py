@@ -237,6 +237,8 @@ def test_integers_out_of_the_range_of_checks():
         lambda x, n: x.new_zeros(n * n % 7 + 1),
         lambda x, n: (x.new_zeros(n % 7 + 1), n + 2**63, -n - 2**64 > 0),
         lambda x, n: x + 1 if n * 1.5 > 2 and n * n * 0.5 > 3 else x,
+        lambda x, n: (x + 1, n**2 % 6, (n * n | 5) + 1, n - n**2),
+        lambda x, n: (x + 1, n ** (abs(n) % 4), math.gcd(n ** (abs(n) % 4), n, 12)),
         lambda x, n: x + 1 if math.gcd(n, 2**40) ** 2 % 11 ^ n > 7 else x,
     )
     for program in programs:

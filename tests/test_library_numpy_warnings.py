@@ -23,6 +23,7 @@ PROGRAMS = {
     "logarithms": lambda a: (np.log(a), np.log1p(a) + np.sqrt(a)),
     "exponentials": lambda a: np.exp(a) * 2 + np.exp2(a),
     "products": lambda a: (a * a, a * 2 + 1, a - a, a**2, a**0.5, a.dot(a), a @ a),
+    "powers": lambda a: (0.0**a, np.power(0.0, a), np.float_power(a, -1)),
     "angles": lambda a: (np.sin(a), np.arcsin(a / 1e3), np.arctan2(a, a)),
     "sums": lambda a: (a.sum(), np.mean(a), a.std(), np.prod(a), np.cumsum(a), a.var(ddof=1)),
     "casts": lambda a: (a.astype("int32"), a.astype("float32"), a.astype("uint8")),

@@ -207,10 +207,11 @@ class ShapeNumber(SymbolicNumber):
         left, right = (number, self.number) if reflected else (self.number, number)
         raises = symbol in _DIVISIONS and self._decide(bool, right == 0)
         is_power = symbol == "**" and self._is_integers_power(other, reflected)
-        if (symbol not in _ARITHMETIC or raises) and not is_power:
+        made = tx.fold(BINARY[symbol], (left, right)) if (symbol in _ARITHMETIC and not raises) or is_power else None
+        if made is None or _is_out_of_range(made):
             known = [ConstantVariable(each.as_constant()) for each in (self, other)]
             return tx.binary(symbol, *(reversed(known) if reflected else known))
-        return tx.make(tx.fold(BINARY[symbol], (left, right)))
+        return tx.make(made)
 
     def _as_arithmetic(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         """What a shift, or a mask of the lowest bits, does to integers in other words."""
@@ -387,6 +388,12 @@ class SymbolicFloat(SymbolicNumber):
 
     def reconstruct(self, cg: Any) -> None:
         load_formula(cg, self.of)
+
+
+def _is_out_of_range(number: Any) -> bool:
+    """Whether it is an integer that torch takes for an infinite one now, or might."""
+    hint = number.node.hint if isinstance(number, torch.SymInt) and number.node.has_hint() else 0
+    return not -_GREATEST_SYMBOL <= hint <= _GREATEST_SYMBOL
 
 
 def _is_between(least: int, number: VariableTracker, greatest: int) -> bool:
@@ -581,6 +588,7 @@ _ROOTS = 1 << 50
 """Of integers below it the floating-point root is rounded down to the integer one."""
 _GREATEST_POWER = 8
 _GREATEST_SHIFT = 30
+_GREATEST_SYMBOL = (1 << 62) - 1
 _GREATEST_MASK = (1 << _GREATEST_SHIFT) - 1
 
 _OPERATORS = {**BINARY_OPERATORS, **OF_BITS}

@@ -7,6 +7,7 @@ again as it is: numpy speaks at the program's line, as its settings of that mome
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,8 +27,8 @@ _QUIET = frozenset(
 """Functions of which numpy warns of nothing: they compute no numbers, or can't go wrong."""
 
 
-_SPEAK_OF_NAN = frozenset({numpy.logaddexp, numpy.logaddexp2})
-"""Functions of which numpy warns also where what comes out strange was given."""
+_SPEAK_OF_NAN = frozenset({numpy.logaddexp, numpy.logaddexp2, numpy.power, numpy.float_power, operator.pow})
+"""Functions of which numpy warns also where something strange was given: 0 to the power of minus infinity."""
 
 
 def is_quiet(target: Callable[..., Any]) -> bool:
