@@ -129,3 +129,24 @@ def test_quotients_out_of_range(function):
     a = np.array([1e308, -1e308, 5.0, 1e308, 2.0**1000])
     with np.errstate(all="ignore"):
         check(fn, tensor(2), a, np.array([1e-308, 0.3, 1e-300, -0.3, 2.0**-1000]))
+
+
+def test_truth_values_are_other_ones():
+    def fn(x, a):
+        some, every = np.any(a > 5), np.all(a > 0)
+        return x + 1, some >= -1, every <= 2, some == every, some | True, np.logical_not(every), every & (a[0] == 1)
+
+    for items in ([1, 2], [6, -1], [7, 8], [0, 0]):
+        check(fn, tensor(2), np.array(items), graphs=(1, 2), breaks=(0, 1))
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "float32", "int64"])
+def test_scalars_beside_arrays(kind):
+    def fn(x, a, b):
+        one = b[0]
+        return x + 1, a == one, a < one, np.maximum(a, one), a + one, one - a, np.where(a > one, a, one), one % 7
+
+    items = np.array([1, 44, 100, 127], kind)
+    for other in (np.array([300, 1]), np.array([-1, 0]), np.array([1.5, 2.0]), np.array([44, 1], "int8")):
+        with np.errstate(all="ignore"):
+            check(fn, tensor(2), items, other, graphs=(1, 3), breaks=None)

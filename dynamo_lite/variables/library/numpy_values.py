@@ -5,6 +5,7 @@ gives, but for last bits."""
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 import warnings
 from collections.abc import Callable, Sequence
@@ -96,7 +97,7 @@ def gives_other_items(
     if any(not _fits(arg, args[place].dtype) for place in places for arg in args):
         return True  # torch takes the last bits of it
     key = (real if not isinstance(real, functools.partial) else real.args, *(args[index].dtype for index in places))
-    key = (*key, tuple(places), *known, repr(named))
+    key = (*key, *((index, numpy.ndim(args[index]) == 0) for index in places), *known, repr(named))
     if key not in _FOUND:
         _FOUND[key] = _differ(target, real, for_torch, list(args), named, places)
     return _FOUND[key]
@@ -122,18 +123,30 @@ def _differ(
     named: dict[str, Any],
     places: Sequence[int],
 ) -> bool:
-    """In both orders: kernels have other code for the ends of rows."""
-    tables = numpy.meshgrid(*(special(args[index].dtype, len(places) < 3) for index in places), indexing="ij")
-    for step in (1, -1):
-        for index, table in zip(places, tables):
-            args[index] = table.ravel()[::step].copy()
-        with warnings.catch_warnings(), numpy.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            expected = real(*args, **named)
-        found = target(*for_torch(args), **for_torch(named))
-        if not _are_alike(expected, found):
-            return True
+    """In both orders: kernels have other code for the ends of rows. What has no dimensions takes another part in
+    promotion to torch, and is one item after the other."""
+    single = [index for index in places if numpy.ndim(args[index]) == 0]
+    many = [index for index in places if index not in single]
+    tables = numpy.meshgrid(*(special(args[index].dtype, len(places) < 3) for index in many), indexing="ij")
+    for items in itertools.product(*(_some(args[index].dtype) for index in single)):
+        for index, item in zip(single, items):
+            args[index] = item
+        for step in (1, -1) if many else (1,):
+            for index, table in zip(many, tables):
+                args[index] = table.ravel()[::step].copy()
+            with warnings.catch_warnings(), numpy.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                expected = real(*args, **named)
+            if not _are_alike(expected, target(*for_torch(args), **for_torch(named))):
+                return True
     return False
+
+
+@functools.cache
+def _some(dtype: Any) -> list[Any]:
+    """A few of the items, the first and the last ones."""
+    items = special(dtype, False)
+    return [*items] if len(items) < 9 else [*items[:4], *items[-5:]]
 
 
 def _are_alike(expected: Any, found: Any) -> bool:
@@ -141,6 +154,7 @@ def _are_alike(expected: Any, found: Any) -> bool:
         return all(map(_are_alike, expected, found))
     if not isinstance(found, torch.Tensor):
         return True  # what it is is looked at elsewhere
+    expected = numpy.asarray(expected)
     items = found.resolve_conj().resolve_neg().numpy()
     if items.dtype != expected.dtype or items.shape != expected.shape:
         return True
