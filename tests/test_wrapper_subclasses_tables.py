@@ -195,3 +195,34 @@ def test_class_that_compilers_fail_on(backend):
         found, double = compiled(Sparing(plain.ints, plain.scale, plain.block_size, plain.plain_dtype), x)
         assert type(found) is Sparing and torch.equal(found.ints, plain.ints) and torch.equal(double, x * 2)
     assert backend == "eager" or any("the backend failed" in each for each in dl.counters.break_reasons)
+
+
+class Unready(Int8):
+    """Says what it is made of in some states only."""
+
+    ready = True
+
+    def __tensor_flatten__(self):
+        if not Unready.ready:
+            raise NotImplementedError("not now")
+        return super().__tensor_flatten__()
+
+    @classmethod
+    def __tensor_unflatten__(cls, inner, attributes, size, stride):
+        if Unready.ready == "in part":
+            raise ValueError("not so")
+        return super().__tensor_unflatten__(inner, attributes, size, stride)
+
+
+@pytest.mark.parametrize("ready", [False, "in part", True])
+def test_class_whose_code_raises(monkeypatch, ready):
+    def fn(weight, x):
+        return F.linear(x, weight), x + 1
+
+    monkeypatch.setattr(Unready, "ready", ready)
+    plain, x = Int8.of(tensor(4, 8), [1, 8]), tensor(3, 8)
+    weight = Unready(plain.ints, plain.scale, plain.block_size, plain.plain_dtype)
+    compiled = dl.compile(fn, backend="eager")
+    for _ in range(2):
+        for one, other in zip(fn(weight, x), compiled(weight, x), strict=True):
+            assert torch.equal(one, other)

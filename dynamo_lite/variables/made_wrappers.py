@@ -24,6 +24,7 @@ from .user_object import UserObjectVariable
 from .wrapper_subclass import WrapperVariable, flattened, is_sound
 
 _MAKE: Any = torch.Tensor._make_wrapper_subclass
+_HOOKS = ("__setattr__", "__getattr__", "__getattribute__")
 _FACTS = ("shape", "dtype", "device", "requires_grad", "layout")
 
 
@@ -107,7 +108,7 @@ def _make(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     cls = values[0][0] if given else None
     if not isinstance(cls, type) or id(cls) in tx.attempt.classes or not is_wrapper_class(cls):
         unsupported(UnknownCall("Tensor._make_wrapper_subclass()", "the class does not say what it is made of"))
-    if any(class_lookup(cls, name) is not class_lookup(torch.Tensor, name) for name in ("__setattr__", "__getattr__")):
+    if any(class_lookup(cls, name) is not class_lookup(torch.Tensor, name) for name in _HOOKS):
         unsupported(UnknownCall("Tensor._make_wrapper_subclass()", "the class finds attributes by code of its own"))
     shell = compute("call_function", _MAKE, *values)
     tx.attempt.has_wrappers = True

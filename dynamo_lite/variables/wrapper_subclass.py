@@ -14,22 +14,29 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    FakeTensor,
-    UnsupportedFakeTensorException,
-    unset_fake_temporarily,
-)
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
 from .. import _C
 from ..exc import Unsupported
 from ..reasons import DataDependentValue, UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
 from ..shapes import Free
+from ..skip import FOLDED_ERRORS
 from ..source import Source
 from ..wrappers import asks_in_python, is_wrapper_class, leaves, rebuilt
 from ..wrappers import parts as parts_of
 from .attributes import bind, class_lookup
-from .base import Args, Kwargs, LazyVariable, NotConstant, VariableTracker, mro, own_namespace, unsupported, wraps_if
+from .base import (
+    Args,
+    Kwargs,
+    LazyVariable,
+    NotConstant,
+    ObservedException,
+    VariableTracker,
+    mro,
+    own_namespace,
+    unsupported,
+    wraps_if,
+)
 from .constant import ConstantVariable
 from .fake_calls import compute
 from .lookup import is_heap_type, is_written
@@ -247,13 +254,13 @@ def _is_made(value: torch.Tensor) -> bool:
     """Whether all is there that a tensor is made of: its class may be about to give it that."""
     try:
         return all(isinstance(each, torch.Tensor) for each in leaves(value))
-    except AttributeError:
+    except FOLDED_ERRORS:  # of the class's own code, which says so
         return False
 
 
 def flattened(tx: Any, of: WrapperVariable) -> tuple[list[str], list[TensorVariable], VariableTracker]:
     """What one is made of: names, tensors, and the context. What its class reads to say so is guarded."""
-    before = tx.graph.operators
+    before, known = tx.graph.operators, len(tx.attempt.memo)
     try:
         method = bind(tx, tx.lookup(of.cls, _FLATTEN), _FLATTEN, of, of.cls)
         with tx.effects.forbidden({value for value in of.attrs.values() if value is not None}):
@@ -262,9 +269,11 @@ def flattened(tx: Any, of: WrapperVariable) -> tuple[list[str], list[TensorVaria
             found = [of.getattr(tx, name).realize() for name in names]
         whole: set[VariableTracker] = set()
         _guard_whole(tx, context, whole)
-        tx.effects.fix([*whole, *_found_in(tx, of)])
+        tx.effects.fix([*whole, *_found_in(tx, of, known)])
     except Unsupported as error:
         unsupported(UnsupportedValue(of.describe(), f"what it is made of can't be guarded: {error.reason.what()}"))
+    except ObservedException as observed:
+        unsupported(UnsupportedValue(of.describe(), f"its {_FLATTEN} raises {observed.error.describe()}"))
     if tx.graph.operators != before:
         unsupported(UnsupportedValue(of.describe(), f"its {_FLATTEN} does more than to say what it is made of"))
     for part in found:
@@ -273,10 +282,12 @@ def flattened(tx: Any, of: WrapperVariable) -> tuple[list[str], list[TensorVaria
     return list(names), found, context
 
 
-def _found_in(tx: Any, of: WrapperVariable) -> list[VariableTracker]:
-    """What was found in one, and in what was found there."""
-    trackers = [tracker for _, tracker in tx.attempt.memo.values() if of.source is not None and tracker.source]
-    return [each for each in trackers if each is not of and of.source in each.source.way()]
+def _found_in(tx: Any, of: WrapperVariable, known: int) -> list[VariableTracker]:
+    """What was found in one, and in what was found there. ``known``: how many objects were before."""
+    if of.source is None:
+        return []
+    new = [tracker for _, tracker in itertools.islice(tx.attempt.memo.values(), known, None)]
+    return [each for each in new if each.source is not None and of.source in each.source.way()]
 
 
 def _guard_whole(tx: Any, value: VariableTracker, seen: set[VariableTracker]) -> None:
@@ -318,24 +329,31 @@ def _wrap_wrapper(attempt: Any, value: torch.Tensor, source: Source) -> Variable
     if why is not None:
         return attempt.opaque(value, source, why)  # type: ignore[no-any-return]
     attempt.has_wrappers = True
-    attempt.has_subclasses |= asks_in_python(type(value))
+    attempt.has_subclasses |= asks_in_python(type(value)) and torch._C._is_torch_function_enabled()
     found = WrapperVariable(None, value, type(value), source, value)
     attempt.memo[id(value)] = value, found
     tx = attempt.innermost
     _guard_class(tx, found.cls)
     _, parts, _ = flattened(tx, found)
-    try:
-        given = attempt.graph.input_like(source, value, _apart(found), _free(attempt, found))
-    except (UnsupportedFakeTensorException, NotImplementedError, DataDependentOutputException):
-        unsupported(UnsupportedValue(found.describe(), "no fake can be made of it"))
+    given = compute("call_function", _given, [attempt, found], {})
     attempt.guards.tensor(source, value, type(value), attempt.graph.symbols.free_dims(source))
     if not is_sound(given.fake):
         unsupported(UnsupportedValue(found.describe(), "no fake can be made of it"))
     found.node, found.fake = given.node, given.fake
     attempt.fakes[id(given.fake)] = found
-    for each in attempt.graph.inputs:
-        each.is_part |= any(each.node is part.node for part in parts)
+    nodes = {part.node for part in parts}
+    for each in reversed(attempt.graph.inputs):
+        if each.node in nodes:
+            each.is_part = True
+            nodes.remove(each.node)
+        if not nodes:
+            break
     return found
+
+
+def _given(attempt: Any, found: WrapperVariable) -> Any:
+    """The input of the graph."""
+    return attempt.graph.input_like(found.source, found.value, _apart(found), _free(attempt, found))
 
 
 def _guard_class(tx: Any, cls: type) -> None:
