@@ -202,6 +202,15 @@ class Body:
         self._given.append(fake)
         return node
 
+    def maps_over(self, fake: torch.Tensor) -> bool:
+        """Whether a tensor is what ``vmap`` shows the function of one that it maps over: a write goes there as well."""
+        storage = fake.untyped_storage()._cdata
+        lifted = [node.meta["example_value"] for node in self.lifted]
+        others = {each.untyped_storage()._cdata for each in lifted if isinstance(each, torch.Tensor)}
+        given = [each for each in self._given if isinstance(each, torch.Tensor)]
+        is_given = any(each.untyped_storage()._cdata == storage for each in given)
+        return self.transform == "vmap" and is_given and storage not in others and not fake.requires_grad
+
     def storages(self) -> set[int]:
         """Memory that was there before."""
         fakes = [*self._given, *(node.meta["example_value"] for node in (*self.lifted, *self.lifted.values()))]
@@ -698,7 +707,7 @@ class GraphBuilder:
         self.writes += 1
         for body in self.bodies:
             outside = body.storages()
-            if not all(outside.isdisjoint(storages(fake)) for fake in fakes):
+            if not all(outside.isdisjoint(storages(fake)) or body.maps_over(fake) for fake in fakes):
                 raise Unsupported(UnsupportedOperation("a write into a tensor from outside", "an operator's function"))
         for fake in fakes:
             for each in self.inputs_in_storage(fake):

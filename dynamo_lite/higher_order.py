@@ -253,6 +253,21 @@ Place = tuple[str, int]
 """Where the backward finds a value: among the ``inputs``, the ``extras`` or the ``results`` of the forward."""
 
 
+def _ways(bodies: Sequence[Body], ways: Any) -> dict[Any, Any]:
+    """What there is of each backward, by the gradients that it is for."""
+    return {pattern: (body, *rest) for body, (pattern, *rest) in zip(bodies, ways)}
+
+
+def _pull(ctx: Any, gradients: Sequence[torch.Tensor | None], values: Sequence[Any]) -> list[torch.Tensor | None]:
+    """The gradients of the inputs, by the backward for those of the results that there are."""
+    body, wanted, slots, raises = ctx.ways[ctx.all_there or tuple(each is not None for each in gradients)]
+    if raises:
+        raise getattr(builtins, raises[0])(*raises[1:])
+    there = [each for each in gradients if each is not None]
+    found = body(*there, *(values[index] for index in wanted))
+    return [None if slot < 0 else found[slot] for slot in slots]
+
+
 class TracedFunction(torch.autograd.Function):
     """A program's ``torch.autograd.Function``, forward and backward traced."""
 
@@ -262,7 +277,7 @@ class TracedFunction(torch.autograd.Function):
         results = bodies[0](*inputs, *extras)
         outputs = results[:count]
         ctx.extras, ctx.kept = extras, kept
-        ctx.ways = {pattern: (body, *rest) for body, (pattern, *rest) in zip(bodies[1:], ways)}
+        ctx.ways = _ways(bodies[1:], ways)
         ctx.all_there = (True,) * count if materializes else None
         sources = {"inputs": inputs, "results": results}
         ctx.save_for_backward(*(sources[place][index] for place, index in kept if place != "extras"))
@@ -274,12 +289,7 @@ class TracedFunction(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> Any:
         saved = iter(ctx.saved_tensors)
         values = [ctx.extras[index] if place == "extras" else next(saved) for place, index in ctx.kept]
-        body, wanted, slots, raises = ctx.ways[ctx.all_there or tuple(each is not None for each in gradients)]
-        if raises:
-            raise getattr(builtins, raises[0])(*raises[1:])
-        there = [each for each in gradients if each is not None]
-        found = body(*there, *(values[index] for index in wanted))
-        return (None, None, None, *(None if slot < 0 else found[slot] for slot in slots))
+        return (None, None, None, *_pull(ctx, gradients, values))
 
 
 class OnceTracedFunction(TracedFunction):
@@ -288,20 +298,51 @@ class OnceTracedFunction(TracedFunction):
     backward = staticmethod(once_differentiable(TracedFunction.backward))  # type: ignore[assignment]
 
 
+class TransformedFunction(torch.autograd.Function):
+    """The same under transforms of ``torch.func``: what the backward takes is given or returned, for them to see it."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(bodies: Sequence[Body], facts: Any, *tensors: torch.Tensor) -> Any:
+        return bodies[0](*tensors)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        (_, *backwards), (ctx.count, non_differentiable, kept, materializes, ways, given), *tensors = inputs
+        ctx.given = len(tensors)
+        ctx.ways = _ways(backwards, ways)
+        ctx.all_there = (True,) * ctx.count if materializes else None
+        sources = {"inputs": tensors[:given], "extras": tensors[given:], "results": output}
+        ctx.save_for_backward(*(sources[place][index] for place, index in kept))
+        ctx.mark_non_differentiable(*(output[index] for index in non_differentiable), *output[ctx.count :])
+        ctx.set_materialize_grads(materializes)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        found = _pull(ctx, gradients[: ctx.count], ctx.saved_tensors)
+        return (None, None, *found, *[None] * (ctx.given - len(found)))
+
+
+class OnceTransformedFunction(TransformedFunction):
+    """One whose backward can't be differentiated again."""
+
+    backward = staticmethod(once_differentiable(TransformedFunction.backward))  # type: ignore[assignment]
+
+
 def autograd_function(
-    forward: Body,
-    backwards: Sequence[Body],
-    extras: Sequence[torch.Tensor],
-    facts: Any,
-    once: bool,
-    *inputs: torch.Tensor,
+    bodies: Sequence[Body], extras: Sequence[torch.Tensor], facts: Any, once: bool, *inputs: torch.Tensor
 ) -> Tensors:
-    """``Function.apply``. ``facts``: number of outputs, which have no gradient, what the backward wants of the forward,
-    whether it gets zeros for gradients that are not there; and for each of ``backwards`` of which outputs it takes
-    gradients, which of what is wanted it takes, for each input where its gradient is among its results, and what it
-    raises instead."""
+    """``Function.apply``. ``bodies``: the forward, then backwards. ``facts``: number of outputs, which have no gradient,
+    what the backwards want of the forward, whether they get zeros for gradients that are not there; and for each of
+    them of which outputs it takes gradients, which of what is wanted it takes, for each input where its gradient is
+    among its results, and what it raises instead."""
+    if torch._C._are_functorch_transforms_active():
+        transformed = OnceTransformedFunction if once else TransformedFunction
+        found = transformed.apply(tuple(bodies), (*facts, len(inputs)), *inputs, *extras)
+        return found[: facts[0]]  # type: ignore[no-any-return]
     kind = OnceTracedFunction if once else TracedFunction
-    return kind.apply((forward, *backwards), tuple(extras), facts, *inputs)  # type: ignore[no-any-return]
+    return kind.apply(tuple(bodies), tuple(extras), facts, *inputs)  # type: ignore[no-any-return]
 
 
 def gradients(

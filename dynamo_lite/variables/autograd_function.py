@@ -8,6 +8,7 @@ import types
 from typing import Any, NamedTuple
 
 import torch
+from torch.autograd import forward_ad
 from torch.autograd.function import FunctionCtx, once_differentiable
 
 from .. import higher_order
@@ -98,7 +99,7 @@ def apply(tx: Any, cls: VariableTracker, *args: VariableTracker, **kwargs: Varia
     tensors = list(dict.fromkeys(arg for arg in args if isinstance(arg, TensorVariable)))
     differentiable = [each for each in tensors if each.fake.requires_grad and torch.is_grad_enabled()]
     summed = any(args.count(each) > 1 for each in differentiable)  # the gradients of one tensor would be
-    plain = _is_plain(value, {body.transform for body in tx.graph.bodies if body.transform})
+    plain = _is_plain(tx, value, {body.transform for body in tx.graph.bodies if body.transform})
     if kwargs or torch._C._are_functorch_transforms_active() or not plain or summed:
         unsupported(UnknownCall(f"{value.__qualname__}.apply", "only the ordinary ways to use a Function are traced"))
     leaves(tx, TupleVariable(list(tensors)))
@@ -108,19 +109,29 @@ def apply(tx: Any, cls: VariableTracker, *args: VariableTracker, **kwargs: Varia
     return _Application(tx, value, list(args), tensors, ctx).run()
 
 
-def _is_plain(cls: type[torch.autograd.Function], transforms: set[str]) -> bool:
+def _is_plain(tx: Any, cls: type[torch.autograd.Function], transforms: set[str]) -> bool:
     """``transforms``: those of torch.func that it is called under, for which it may have rules, and of which torch may
-    refuse it. For dual numbers, which any call may bring, it may have one too."""
-    static = all(isinstance(class_lookup(cls, name), staticmethod) for name in ("forward", "backward"))
-    rules = ("vjp", "jvp", "vmap", "generate_vmap_rule") if transforms else ("vjp", "jvp")
+    refuse it. For dual numbers, which calls in a ``dual_level`` may bring, it may have one too."""
     base = torch.autograd.Function
-    if not static or not all(class_lookup(cls, name) is class_lookup(base, name) for name in rules):
+    static = all(isinstance(class_lookup(cls, name), staticmethod) for name in ("forward", "backward"))
+    if not static or class_lookup(cls, "vjp") is not class_lookup(base, "vjp"):
         return False
-    return not transforms or cls.setup_context is not base.setup_context and transforms <= _NOT_OVER_ROWS
+    if class_lookup(cls, "jvp") is not class_lookup(base, "jvp") and not _no_dual_numbers(tx):
+        return False
+    if "vmap" in transforms and (cls.generate_vmap_rule is not True or cls.vmap is not base.vmap):
+        return False
+    return not transforms or cls.setup_context is not base.setup_context and transforms <= _BY_OPERATORS
 
 
-_NOT_OVER_ROWS = frozenset({"grad", "grad_and_value", "vjp", "jacrev"})
-"""Transforms that call the function as it is."""
+def _no_dual_numbers(tx: Any) -> bool:
+    """Whether no level of them is entered, in this call and in others."""
+    place = tx.guards.const(forward_ad).child("instance_dict").child("dict_item", "_current_level")
+    place.check("equals", forward_ad._current_level)
+    return forward_ad._current_level < 0
+
+
+_BY_OPERATORS = frozenset({"grad", "grad_and_value", "vjp", "jacrev", "vmap"})
+"""Transforms that have no more of the function than the operators of its forward and backward."""
 
 
 Pattern = tuple[bool, ...]
@@ -298,8 +309,8 @@ class _Application:
         if all(each.raises for each in backwards.values()):
             unsupported(UnknownCall(f"{self.cls.__qualname__}.backward", "it raises"))
         some = next(each.body for each in backwards.values() if not each.raises)
-        bodies = TupleVariable([some if each.raises else each.body for each in backwards.values()])
-        arguments: Args = [forward, bodies, NodesVariable(extras), facts, ConstantVariable(once), *self.tensors]
+        bodies = TupleVariable([forward, *(some if each.raises else each.body for each in backwards.values())])
+        arguments: Args = [bodies, NodesVariable(extras), facts, ConstantVariable(once), *self.tensors]
         return self._result(leaves(tx, record(tx, "call_function", higher_order.autograd_function, arguments, {})))
 
     def _result(self, outputs: list[Any]) -> VariableTracker:

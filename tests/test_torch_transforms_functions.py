@@ -1,0 +1,263 @@
+"""Functions of autograd under transforms of torch.func, and functions that write into what they are mapped over."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.autograd.function import once_differentiable
+from torch.func import grad, grad_and_value, jacrev, jvp, vjp, vmap
+
+import dynamo_lite as dl
+from programs import check, tensor
+
+BACKENDS = pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+
+
+class Five(torch.autograd.Function):
+    """Its gradient is not that of its forward, so one can tell who computed it."""
+
+    @staticmethod
+    def forward(x):
+        return x.sin() * 2
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient * x.cos() * 5
+
+
+class FiveOfRows(Five):
+    generate_vmap_rule = True
+
+
+class Several(torch.autograd.Function):
+    """Several of each: what is given, returned, computed for the backward, and kept in attributes."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x, scale, y, power):
+        return x * y.exp() * scale, (x > 0).long(), y**power
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, ctx.scale, y, ctx.power = inputs
+        ctx.mask = x > 0
+        ctx.save_for_backward(x, y, output[0], y.cos())
+        ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
+    def backward(ctx, one, _, other):
+        x, y, product, cosine = ctx.saved_tensors
+        return one * y.exp() * 3 * ctx.mask, None, one * product + other * ctx.power * cosine, None
+
+
+class Once(Five):
+    generate_vmap_rule = True
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient * x.cos() * 5
+
+
+class OwnRule(Five):
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return OwnRule.apply(x) + 1, in_dims[0]
+
+
+class WithTangents(FiveOfRows):
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        (x,) = ctx.saved_tensors
+        return tangent * x.cos() * 7
+
+
+def both(program, backend, *given, graphs=1):
+    """Results and gradients beside eager's."""
+    rows, lookup = [], dl.lookup_backend(backend)
+    count = 0
+
+    def record(gm, inputs):
+        nonlocal count
+        count += 1
+        return lookup(gm, inputs)
+
+    for run in (program, dl.compile(program, backend=record)):
+        for _ in range(2):
+            args = [each.detach().clone().requires_grad_(each.requires_grad) for each in given]
+            found = run(*args)
+            results = found if isinstance(found, tuple) else (found,)
+            hung = [each.sum() for each in results if each.requires_grad]
+            if hung:
+                sum(hung).backward()
+            rows.append([*(each.detach() for each in results), *((each.detach(), each.grad) for each in args)])
+    torch.testing.assert_close(rows[2:], rows[:2], rtol=0, atol=0)
+    assert count == graphs
+
+
+@BACKENDS
+@pytest.mark.parametrize("kind", [Five, FiveOfRows, OwnRule, WithTangents])
+def test_differentiated(backend, kind):
+    def fn(x):
+        gradient, value = grad_and_value(lambda v: kind.apply(v).sum())(x)
+        twice = grad(lambda v: grad(lambda w: (kind.apply(w) ** 2).sum())(v).sum())(x)
+        y, back = vjp(kind.apply, x)
+        return gradient, value, twice, y, *back(x), jacrev(kind.apply)(x)
+
+    both(fn, backend, tensor(3))
+
+
+@BACKENDS
+@pytest.mark.parametrize("kind", [FiveOfRows, WithTangents, Once])
+@pytest.mark.parametrize("grads", [False, True])
+def test_mapped_over(backend, kind, grads):
+    def fn(x):
+        y = vmap(kind.apply)(x)
+        return y, vmap(lambda v: kind.apply(v).sum() * v, in_dims=1, out_dims=1)(x)
+
+    both(fn, backend, tensor(4, 3, grad=grads))
+
+
+@BACKENDS
+@pytest.mark.parametrize("grads", [False, True])
+def test_gradients_of_each_row(backend, grads):
+    def fn(x, w):
+        def loss(v):
+            return (FiveOfRows.apply(v * w) ** 2).sum()
+
+        return vmap(grad(loss))(x), vmap(jacrev(FiveOfRows.apply))(x), grad(lambda v: vmap(loss)(v).sum())(x)
+
+    both(fn, backend, tensor(4, 3), tensor(3, seed=1, grad=grads))
+
+
+@BACKENDS
+@pytest.mark.parametrize("grads", [False, True])
+def test_several(backend, grads):
+    def run(x, y):
+        one, positive, other = Several.apply(x, 2.0, y, 3)
+        return (one * other).sum() + positive.sum()
+
+    def fn(x, y):
+        return (
+            vmap(run)(x, y),
+            vmap(run, in_dims=(0, None))(x, y[0]),
+            *vmap(grad(run, argnums=(0, 1)))(x, y),
+            *grad(lambda a, b: vmap(run)(a, b).sum(), argnums=(0, 1))(x, y),
+            grad(lambda v: grad(run)(v, y[0]).sum())(x[0]),
+        )
+
+    both(fn, backend, tensor(4, 3, grad=grads), tensor(4, 3, seed=1, grad=grads))
+
+
+@BACKENDS
+def test_once_is_once(backend):
+    def once(x):
+        return grad(lambda v: (Once.apply(v) ** 2).sum())(x)
+
+    def twice(x):
+        return grad(lambda v: (once(v) ** 2).sum())(x)
+
+    both(once, backend, tensor(3))
+    both(twice, backend, tensor(3))
+    assert not twice(tensor(3)).any()  # torch keeps no history of such a gradient
+
+
+@pytest.mark.parametrize("kind", [Five, OwnRule])
+def test_rules_of_its_own_are_left_to_torch(kind):
+    def fn(x):
+        return vmap(kind.apply)(x)
+
+    check(fn, tensor(4, 3), graphs=None)
+
+
+def test_tangents_are_left_to_torch():
+    def fn(x):
+        return jvp(WithTangents.apply, (x,), (x,))
+
+    check(fn, tensor(3), graphs=None)
+
+
+def test_dual_numbers_in_other_calls():
+    def fn(x):
+        return WithTangents.apply(x) + 1
+
+    compiled = dl.compile(fn, backend="eager")
+    ad = torch.autograd.forward_ad
+    for _ in range(2):
+        x = tensor(3, grad=True)
+        compiled(x).sum().backward()
+        torch.testing.assert_close(x.grad, x.detach().cos() * 5)
+        with ad.dual_level():
+            value, tangent = ad.unpack_dual(compiled(ad.make_dual(x.detach(), torch.ones(3))))
+            torch.testing.assert_close(tangent, x.detach().cos() * 7)
+    check(fn, tensor(3, grad=True), graphs=1, backward=True)
+
+
+# -- writes into what is mapped over -----------------------------------------------------------------------------------
+
+
+def add(row):
+    row.add_(1)
+    return row * 2
+
+
+def shift(row):
+    row[1:] = row[:-1] * 2
+    return row
+
+
+def mapped_twice(x):
+    return vmap(lambda row: vmap(add)(row).sum())(x[None])
+
+
+@pytest.mark.parametrize("function", [add, shift])
+@pytest.mark.parametrize("options", [{}, {"in_dims": 1}, {"chunk_size": 3}])
+def test_written_to(function, options):
+    def fn(x):
+        return vmap(function, **options)(x), x + 1
+
+    check(fn, tensor(4, 3), graphs=1)
+    check(lambda x: (lambda y: (vmap(function, **options)(y), y))(x * 2), tensor(4, 3), graphs=1)
+
+
+def test_written_to_in_two_mappings():
+    check(lambda x: (mapped_twice(x), x + 1), tensor(4, 3), graphs=1)
+
+
+def test_the_same_mapped_over_twice():
+    def both_rows(one, other):
+        one.mul_(2)
+        return one + other
+
+    check(lambda x: (vmap(both_rows)(x, x), x), tensor(4, 3), graphs=1)
+
+
+def test_what_is_not_mapped_over_is_written_to():
+    def second(one, other):
+        other.add_(1)
+        return one + other
+
+    check(lambda x, y: (vmap(second, in_dims=(0, None))(x, y), y), tensor(4, 3), tensor(3, seed=1), graphs=0)
+    check(lambda x, y: (vmap(lambda row: second(row, y))(x), y), tensor(4, 3), tensor(3, seed=1), graphs=0)
+    check(lambda x: vmap(lambda row: second(row, x[0]))(x), tensor(4, 3), graphs=None)
+
+
+def test_written_to_with_gradients():
+    def fn(x, w):
+        y = x * w
+        return vmap(add)(y), y
+
+    check(fn, tensor(4, 3), tensor(3, seed=1, grad=True), graphs=None, backward=True)
+    check(lambda x, w: (vmap(lambda row: row.mul_(w))(x * 1), x), tensor(4, 3), tensor(3, grad=True), graphs=None)
