@@ -590,7 +590,9 @@ def test_argument_detached_in_place():
         x.detach_()
         return y, x * 3
 
-    check(fn, tensor(3), graphs=2, breaks=1)
+    check(fn, tensor(3), graphs=1)
+    check(lambda x: fn(x * 2), tensor(3), graphs=1)
+    check(lambda x: fn(x)[1], tensor(3, grad=True), graphs=2, breaks=1)
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])

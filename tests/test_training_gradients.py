@@ -11,7 +11,8 @@ from torch.nn import functional
 
 import dynamo_lite as dl
 from beside_eager import check_training, gradients, mlp, weights
-from programs import ints, tensor
+from programs import Recorder, check, ints, tensor
+from weights import seeded
 
 COMPILERS = ("aot_eager", "inductor")
 
@@ -606,3 +607,49 @@ def test_recurrent_layers_before_batch_norm(kind, learns_input, caplog):
     with caplog.at_level(logging.WARNING, "dynamo_lite.breaks"):
         check_training(body, rtol=1e-4, atol=1e-5)
     assert not caplog.records, "the graph ran"
+
+
+@pytest.mark.parametrize("detached", [lambda grad: grad.detach_(), lambda grad: grad.requires_grad_(False)])
+def test_gradients_are_detached_and_zeroed(detached):
+    def fn():
+        for each in model.parameters():
+            if each.grad is not None:
+                detached(each.grad)
+                each.grad.zero_()
+
+    recorder = Recorder()
+    compiled, found = dl.compile(fn, backend=recorder, fullgraph=True), []
+    for run in (fn, compiled):
+        model = seeded(nn.Linear(3, 2))
+        for index in range(3):
+            run()
+            model(tensor(4, 3, seed=index)).sum().backward()
+        found.append([each.grad for each in model.parameters()])
+    assert all(map(torch.equal, *found))
+    assert len(recorder.graphs) == 1
+
+
+def test_detached_in_place():
+    def fn(x):
+        same = x.detach_()
+        return same is x, x * 2, x.requires_grad
+
+    def views(x):
+        return fn(x[1:])
+
+    compiled = dl.compile(fn, backend="eager")
+    for make in (
+        lambda: tensor(3),
+        lambda: tensor(3, grad=True),
+        lambda: tensor(3, grad=True) * 2,
+        lambda: tensor(4)[1:],
+    ):
+        found = []
+        for run in (fn, compiled):
+            x = make()
+            try:
+                found.append([*map(str, run(x)), x.requires_grad, x.is_leaf])
+            except RuntimeError as error:
+                found.append([str(error)])
+        assert found[0] == found[1]
+    check(views, tensor(4), graphs=None)

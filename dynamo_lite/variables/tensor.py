@@ -75,7 +75,7 @@ _LONGEST_LIST = 1024
 
 METADATA_WRITERS = frozenset(
     {"resize_", "resize_as_", "t_", "transpose_", "squeeze_", "unsqueeze_", "swapdims_", "swapaxes_"}
-    | {"as_strided_", "detach_", "rename_", "share_memory_", "retain_grad"}
+    | {"as_strided_", "rename_", "share_memory_", "retain_grad"}
     | {"backward", "untyped_storage", "storage", "data_ptr", "apply_", "map_"}
     | {"__reduce_ex__", "__deepcopy__", "__setstate__", "names", "storage_offset_", "__dlpack__", "module_load"}
     | {"pin_memory", "to_sparse", "refine_names", "align_to", "unflatten_names"}
@@ -87,7 +87,6 @@ guard fixes."""
 
 RESHAPERS = frozenset(
     {"t_", "transpose_", "squeeze_", "unsqueeze_", "swapdims_", "swapaxes_", "as_strided_", "resize_", "resize_as_"}
-    | {"detach_"}
 )
 """Those of them that a tensor made inside may have done to it."""
 

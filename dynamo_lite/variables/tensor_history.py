@@ -135,9 +135,21 @@ def _asked_leaf(fake: torch.Tensor) -> bool:
     return compute("call_function", getattr, [fake, "is_leaf"], {})  # type: ignore[no-any-return]
 
 
+def _is_detached(tx: Any, tensor: TensorVariable) -> bool:
+    """Whether a found tensor has no history, and is no view: torch refuses those."""
+    if tensor.fake.requires_grad or tensor.value is None or tensor.attrs:
+        return False
+    base = tx.attempt.wrap(tensor.value._base, tensor.source.child("c_attr", "_base"))  # type: ignore[union-attr]
+    return bool(tx.is_none(base.realize()))
+
+
 def _detach_(tx: Any, tensor: TensorVariable) -> VariableTracker:
     if tx.graph.bodies or tensor.asks:
         unsupported(UnsupportedAttribute(tensor.describe(), "detach_", "it changes the tensor object"))
+    if tensor.source is not None and not _is_detached(tx, tensor):
+        unsupported(UnsupportedAttribute(tensor.describe(), "detach_", "it changes a tensor that was given"))
+    if tensor.source is not None:
+        return tensor
     compute("call_method", "detach_", [tensor.fake], {})
     tensor.node = tx.graph.call("call_method", "detach_", (tensor.node,), {}, tensor.fake)
     return tensor
