@@ -18,6 +18,7 @@ from torch.autograd.function import once_differentiable
 from torch.autograd.graph import increment_version
 from torch.autograd.profiler import record_function
 from torch.nn import attention
+from torch.utils import _pytree as pytree
 from torch.utils import checkpoint as torch_checkpoint
 
 Tensors = tuple[torch.Tensor, ...]
@@ -408,18 +409,18 @@ def jvp(body: Body, extras: Sequence[torch.Tensor], count: int, *inputs: torch.T
 
 
 def jacobian(
-    body: Body, extras: Sequence[torch.Tensor], kind: str, argnums: Sequence[int], has_aux: bool, *inputs: torch.Tensor
+    body: Body, extras: Sequence[torch.Tensor], kind: str, count: int, has_aux: bool, *inputs: torch.Tensor
 ) -> Tensors:
-    """``torch.func.jacrev``, ``jacfwd`` or ``hessian``, flat; with ``has_aux`` then what the body returns besides."""
+    """``torch.func.jacrev``, ``jacfwd`` or ``hessian`` of the first ``count`` results of the body, by all its inputs,
+    flat; with ``has_aux`` then the other results."""
 
     def function(*args: torch.Tensor) -> Any:
-        value, *rest = body(*args, *extras)
-        return (value, tuple(rest)) if has_aux else value
+        found = tuple(body(*args, *extras))
+        return (found[:count], found[count:]) if has_aux else found
 
     options = {"has_aux": True} if has_aux else {}
-    found = getattr(torch.func, kind)(function, tuple(argnums), **options)(*inputs)
-    rows, rest = found if has_aux else (found, ())
-    return (*(each for row in rows for each in (row if isinstance(row, tuple) else (row,))), *rest)
+    found = getattr(torch.func, kind)(function, tuple(range(len(inputs))), **options)(*inputs)
+    return tuple(pytree.tree_leaves(found))
 
 
 def indexed(tensor: torch.Tensor, index: Sequence[torch.Tensor | int]) -> torch.Tensor:

@@ -6,7 +6,7 @@ import functools
 import inspect
 import itertools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -289,22 +289,22 @@ def _jacobian(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs)
     if any(transform.options.get(name) for name in ("chunk_size", "_preallocate_and_copy")) or kwargs:
         refuse(transform.describe(), "only argnums and has_aux are modelled, and no keyword arguments")
     numbers, structure = _differentiated(tx, transform, args)
-    if not all(isinstance(args[number], TensorVariable) for number in numbers):
-        refuse(transform.describe(), "it differentiates by a structure of tensors")
     body, inputs = _trace_differentiated(tx, transform, args, kwargs, numbers)
     has_aux = bool(transform.options.get("has_aux"))
     value, aux = _value_and_aux(transform, body.output, has_aux)
-    if not isinstance(value, TensorVariable) or not all_tensors(tx, body.output):
-        refuse(transform.describe(), "its function returns more than a tensor (and tensors as aux, with has_aux)")
-    name = transform.transform.__name__
-    settings = [ConstantVariable(name), PlainVariable(tuple(range(len(inputs)))), ConstantVariable(has_aux)]
+    if not leaves(tx, value) or not all_tensors(tx, body.output):
+        refuse(transform.describe(), "its function returns more than tensors (and tensors as aux, with has_aux)")
+    name, count = transform.transform.__name__, len(leaves(tx, value))
+    settings = [ConstantVariable(name), ConstantVariable(count), ConstantVariable(has_aux)]
     arguments = [body, NodesVariable(body.lifted), *settings, *inputs]
     found = iter(leaves(tx, record(tx, "call_function", higher_order.jacobian, arguments, {})))
-    count = len(inputs)
-    rows = [TupleVariable(list(itertools.islice(found, count))) for _ in range(count if name == "hessian" else 1)]
-    jacobians: Any = TupleVariable(rows) if name == "hessian" else rows[0]
-    if isinstance(structure, TensorVariable):
-        jacobians = rows[0].items[0]
+
+    def by_inputs(parts: Iterator[VariableTracker]) -> VariableTracker:
+        return replaced(tx, structure, parts)
+
+    twice = name == "hessian"
+    rows = (by_inputs(map(by_inputs, itertools.repeat(found)) if twice else found) for _ in range(count))
+    jacobians = replaced(tx, value, rows)
     return TupleVariable([jacobians, replaced(tx, aux, found)]) if aux is not None else jacobians
 
 

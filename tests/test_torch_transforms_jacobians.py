@@ -1,0 +1,94 @@
+"""jacrev, jacfwd and hessian by structures of tensors, and of functions that return some."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.func import functional_call, hessian, jacfwd, jacrev, vmap
+
+from programs import check, tensor
+from weights import seeded
+
+BOTH = pytest.mark.parametrize("transform", [jacrev, jacfwd])
+ALL = pytest.mark.parametrize("transform", [jacrev, jacfwd, hessian])
+
+
+@ALL
+def test_by_a_models_parameters(transform):
+    model = seeded(nn.Sequential(nn.Linear(2, 2), nn.Tanh()))
+
+    def fn(x):
+        parameters = {name: each.detach() for name, each in model.named_parameters()}
+        return transform(lambda given: functional_call(model, given, x).sin().sum())(parameters)
+
+    check(fn, tensor(4, 2), graphs=1)
+
+
+@ALL
+@pytest.mark.parametrize("argnums", [0, 1, (1,), (0, 1), (1, 0)])
+def test_by_several(transform, argnums):
+    def program(named, listed):
+        return (named["u"] * listed[0] * named["v"].sin() + listed[1]).sum()
+
+    def fn(x):
+        return transform(program, argnums=argnums)({"u": x[0], "v": x[1]}, [x[2], (x[3] ** 2).clone()])
+
+    check(fn, tensor(4, 3), graphs=1)
+
+
+@ALL
+def test_of_several_results(transform):
+    def program(given):
+        return {"all": given**3, "some": (given.sin().sum(), [given[:2] * 2])}
+
+    check(lambda x: transform(program)(x), tensor(3), graphs=1)
+    check(lambda x: transform(lambda given: (given * given,))(x), tensor(3), graphs=1)
+
+
+@ALL
+def test_of_several_results_by_several(transform):
+    def program(named, other):
+        return named["a"] * other * other, [(other**3).sum()]
+
+    check(lambda x: transform(program, argnums=(1, 0))({"a": x[0]}, x[1]), tensor(2, 3), graphs=1)
+
+
+@BOTH
+def test_beside_others(transform):
+    def program(named):
+        return (named["a"] * named["b"], named["a"].sum()), {"twice": named["a"] * 2}
+
+    check(lambda x: transform(program, has_aux=True)({"a": x[0], "b": x[1]}), tensor(2, 3), graphs=1)
+
+
+@BOTH
+def test_of_each_row(transform):
+    def program(given):
+        return given.sin(), {"sum": given.cos().sum()}
+
+    check(lambda x: vmap(transform(program))(x), tensor(4, 3), graphs=1)
+
+
+def test_tangent_kernel():
+    model = seeded(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)))
+
+    def single(parameters, row):
+        return functional_call(model, parameters, (row[None],))[0]
+
+    def fn(x, other):
+        parameters = {name: each.detach() for name, each in model.named_parameters()}
+        jacobians = [
+            [each.flatten(2) for each in vmap(jacrev(single), (None, 0))(parameters, rows).values()]
+            for rows in (x, other)
+        ]
+        return sum(torch.einsum("Naf,Maf->NM", one, two) for one, two in zip(*jacobians))
+
+    check(fn, tensor(4, 3), tensor(2, 3, seed=1), graphs=1)
+
+
+@ALL
+@pytest.mark.parametrize("result", [None, 2])
+def test_of_what_is_no_tensor(transform, result):
+    check(lambda x: transform(lambda given: (given * 2, result))(x), tensor(3), graphs=None)
+    check(lambda x: transform(lambda given: x.sum())({}), tensor(3), graphs=None)
