@@ -183,6 +183,8 @@ class Body:
         """The transform of torch.func that runs it."""
         self.differentiates = False
         """Whether something in it does: a transform, or a Function that was given nothing with a history."""
+        self.asks_grad_mode = False
+        """Whether what it does hangs on the grad mode that it is called in, beyond what autograd makes of it."""
         self._given: list[Any] = []
 
     def lift(self, outer: torch.fx.Node, fake: Any = None) -> torch.fx.Node:
@@ -634,6 +636,13 @@ class GraphBuilder:
             self.bodies[-1].grad_mode = mode
         else:
             self._grad_mode = mode
+        self.ask_grad_mode()
+
+    def ask_grad_mode(self) -> bool:
+        """Whether gradients are enabled: a function that an operator runs may find another mode then."""
+        for body in self.bodies:
+            body.asks_grad_mode = True
+        return torch.is_grad_enabled()
 
     def drop(self, node: torch.fx.Node) -> None:
         """Forget an operator that nobody takes the result of."""

@@ -255,13 +255,15 @@ Place = tuple[str, int]
 
 
 def _ways(bodies: Sequence[Body], ways: Any) -> dict[Any, Any]:
-    """What there is of each backward, by the gradients that it is for."""
-    return {pattern: (body, *rest) for body, (pattern, *rest) in zip(bodies, ways)}
+    """What there is of each backward, by whether it is differentiated again and the gradients that it is for."""
+    return {key: (body, *rest) for body, (key, *rest) in zip(bodies, ways)}
 
 
 def _pull(ctx: Any, gradients: Sequence[torch.Tensor | None], values: Sequence[Any]) -> list[torch.Tensor | None]:
     """The gradients of the inputs, by the backward for those of the results that there are."""
-    body, wanted, slots, raises = ctx.ways[ctx.all_there or tuple(each is not None for each in gradients)]
+    pattern = ctx.all_there or tuple(each is not None for each in gradients)
+    known = ctx.ways.get((torch.is_grad_enabled(), pattern)) or ctx.ways[False, pattern]
+    body, wanted, slots, raises = known
     if raises:
         raise getattr(builtins, raises[0])(*raises[1:])
     there = [each for each in gradients if each is not None]
@@ -334,10 +336,10 @@ class OnceTransformedFunction(TransformedFunction):
 def autograd_function(
     bodies: Sequence[Body], extras: Sequence[torch.Tensor], facts: Any, once: bool, *inputs: torch.Tensor
 ) -> Tensors:
-    """``Function.apply``. ``bodies``: the forward, then backwards. ``facts``: number of outputs, which have no gradient,
-    what the backwards want of the forward, whether they get zeros for gradients that are not there; and for each of
-    them of which outputs it takes gradients, which of what is wanted it takes, for each input where its gradient is
-    among its results, and what it raises instead."""
+    """``Function.apply``. ``bodies``: the forward, then backwards. ``facts``: number of outputs, which have no
+    gradient, what the backwards want of the forward, whether they get zeros for gradients that are not there; and for
+    each of them whether it is differentiated again and of which outputs it takes gradients, which of what is wanted it
+    takes, for each input where its gradient is among its results, and what it raises instead."""
     if torch._C._are_functorch_transforms_active():
         transformed = OnceTransformedFunction if once else TransformedFunction
         found = transformed.apply(tuple(bodies), (*facts, len(inputs)), *inputs, *extras)

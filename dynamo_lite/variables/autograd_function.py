@@ -136,6 +136,8 @@ _BY_OPERATORS = frozenset({"grad", "grad_and_value", "vjp", "jacrev", "vmap"})
 
 Pattern = tuple[bool, ...]
 """Of each result whether there is a gradient."""
+Case = tuple[bool, Pattern]
+"""Whether a backward is differentiated again, where that makes a difference to it; and the gradients that there are."""
 _MOST_OPEN = 3
 """Results of which nobody knows whether there are gradients: the backward is traced for each case."""
 
@@ -170,7 +172,7 @@ class _Application:
     def run(self) -> VariableTracker:
         """Without a gradient to be had it is a plain call of the forward."""
         tx = self.tx
-        enabled = torch.is_grad_enabled()
+        enabled = tx.graph.ask_grad_mode()
         if not enabled or not any(self.ctx.needs):
             for around in tx.graph.bodies if enabled else ():
                 around.differentiates = True  # it would, of what has a history
@@ -185,8 +187,7 @@ class _Application:
         outputs = self._forward()
         if any(each.node.graph is not body.graph for each in outputs):
             unsupported(UnknownCall(f"{self.cls.__qualname__}.apply", "it returns a tensor from outside"))
-        function, once = _without_once(self._static("backward"))
-        backwards = {each: self._backward(function, outputs, each) for each in self._patterns(outputs)}
+        backwards, once = self._backwards(outputs)
         torch._C._set_grad_enabled(enabled)
         return self._record(body, outputs, backwards, once)
 
@@ -222,6 +223,16 @@ class _Application:
 
     # -- backward --------------------------------------------------------------------------------------------------
 
+    def _backwards(self, outputs: list[Any]) -> tuple[dict[Case, Backward], bool]:
+        """A backward for each case, and whether it can't be differentiated again."""
+        function, once = _without_once(self._static("backward"))
+        found: dict[Case, Backward] = {}
+        for pattern in self._patterns(outputs):
+            found[False, pattern] = self._backward(function, outputs, pattern, False)
+            if found[False, pattern].body.asks_grad_mode and not once:
+                found[True, pattern] = self._backward(function, outputs, pattern, True)
+        return found, once
+
     def _patterns(self, outputs: list[Any]) -> list[Pattern]:
         """For which results there may be gradients."""
         if self.ctx.materializes:
@@ -232,7 +243,7 @@ class _Application:
             unsupported(UnknownCall("ctx.set_materialize_grads(False)", "which gradients there are is not known"))
         return list(itertools.product(*((True, False) if each else (False,) for each in may)))
 
-    def _backward(self, function: VariableTracker, outputs: list[Any], pattern: Pattern) -> Backward:
+    def _backward(self, function: VariableTracker, outputs: list[Any], pattern: Pattern, again: bool) -> Backward:
         tx = self.tx
         kept: list[VariableTracker] = []
         slots: list[int] = []
@@ -240,6 +251,9 @@ class _Application:
         def run() -> VariableTracker:
             # Expanded, so that nothing is taken for contiguous that may not be.
             fakes = [each.fake.detach().new_empty(()).expand(each.fake.shape) for each in outputs]
+            for fake in fakes:
+                if again and (fake.is_floating_point() or fake.is_complex()):
+                    fake.requires_grad_()
             there = iter(given(tx, [(None, fake) for fake in itertools.compress(fakes, pattern)], GradientVariable))
             gradients = [next(there) if each else ConstantVariable(None) for each in pattern]
             return tx.call(function, [self.ctx, *gradients], {}).realize()
@@ -257,7 +271,7 @@ class _Application:
         outside = [function, *self.args, *self.ctx.attrs.values()]
         depth = len(tx.graph.bodies)
         try:
-            return Backward(trace_body(tx, run, outside, results), slots)
+            return Backward(trace_body(tx, run, outside, results, again), slots)
         except ObservedException as observed:  # it would be raised when the backward is run
             args = [each.as_constant() if each.is_constant() else None for each in observed.error.args]
             name = observed.error.cls.__name__
@@ -266,9 +280,10 @@ class _Application:
             if all(pattern) or not isinstance(refused.__context__, TypeError):
                 raise
             raises = TypeError.__name__, str(refused.__context__)  # as an operator has it of None
+        asks_grad_mode = tx.graph.bodies[depth].asks_grad_mode
         del tx.graph.bodies[depth:]
         torch._C._set_grad_enabled(False)
-        if not all(type(each) is str for each in raises):
+        if asks_grad_mode or not all(type(each) is str for each in raises):
             unsupported(UnknownCall(f"{self.cls.__qualname__}.backward", "it raises"))
         return Backward(BodyVariable(tx.graph, "", []), [], raises)
 
@@ -284,7 +299,7 @@ class _Application:
 
     # -- the graph's node ------------------------------------------------------------------------------------------
 
-    def _record(self, body: Any, outputs: list[Any], backwards: dict[Pattern, Backward], once: bool) -> VariableTracker:
+    def _record(self, body: Any, outputs: list[Any], backwards: dict[Case, Backward], once: bool) -> VariableTracker:
         tx = self.tx
         inputs = [body.lifted[tensor.node] for tensor in self.tensors]
         extras = [node for node in body.lifted if body.lifted[node] not in inputs]
@@ -302,8 +317,8 @@ class _Application:
         forward = BodyVariable(tx.graph, tx.graph.close(body, results), [])
         kept = list(dict.fromkeys(places[node] for each in backwards.values() for node in each.body.lifted))
         ways = [
-            (pattern, tuple(kept.index(places[node]) for node in each.body.lifted), tuple(each.slots), each.raises)
-            for pattern, each in backwards.items()
+            (case, tuple(kept.index(places[node]) for node in each.body.lifted), tuple(each.slots), each.raises)
+            for case, each in backwards.items()
         ]
         facts = PlainVariable((len(outputs), marked, tuple(kept), self.ctx.materializes, tuple(ways)))
         if all(each.raises for each in backwards.values()):

@@ -23,7 +23,7 @@ from .tensor import TensorVariable
 class BodyVariable(VariableTracker):
     """A traced function as an argument of the operator that runs it. ``lifted``: the nodes around it that it uses."""
 
-    __slots__ = ("graph", "name", "lifted", "output", "differentiates")
+    __slots__ = ("graph", "name", "lifted", "output", "differentiates", "asks_grad_mode")
 
     def __init__(self, graph: Any, name: str, lifted: list[Any], output: VariableTracker | None = None) -> None:
         self.source = None
@@ -31,7 +31,7 @@ class BodyVariable(VariableTracker):
         self.name = name
         self.lifted = lifted
         self.output = output
-        self.differentiates = False
+        self.differentiates = self.asks_grad_mode = False
         """As of `Body`."""
 
     def python_type(self) -> type:
@@ -113,7 +113,7 @@ def trace_body(
     tensors = leaves(tx, output) if results is None else results(output)
     name = tx.graph.close(body, [each.as_fx()[0] for each in tensors])
     found = BodyVariable(tx.graph, name, list(body.lifted), output)
-    found.differentiates = body.differentiates
+    found.differentiates, found.asks_grad_mode = body.differentiates, body.asks_grad_mode
     return found
 
 

@@ -100,6 +100,8 @@ def _register_inside(method: str, tx: Any, tensor: TensorVariable, hook: Variabl
 
     body = trace_body(tx, run, [hook], lambda output: [] if tx.is_none(output) else [output], grad_mode=False)
     output: Any = body.output
+    if body.asks_grad_mode:  # the backward may be differentiated again
+        unsupported(UnknownCall("Tensor.register_hook()", "its hook hangs on the grad mode that it is called in"))
     fits = isinstance(output, TensorVariable) and output.fake.shape == tensor.fake.shape
     if not (tx.is_none(output) or (fits and output.fake.dtype == tensor.fake.dtype)):
         unsupported(UnknownCall("Tensor.register_hook()", "its hook does more than to make another gradient"))

@@ -303,7 +303,6 @@ def _parts(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> Variab
 # -- facts -------------------------------------------------------------------------------------------------------------
 
 _FACTS: tuple[Callable[..., Any], ...] = (
-    torch.is_grad_enabled,
     torch.is_inference_mode_enabled,
     torch.is_autocast_enabled,
     torch.is_autocast_cpu_enabled,
@@ -359,6 +358,11 @@ def _size(tx: Any, sizes: VariableTracker | None = None, /) -> VariableTracker:
     if all(item.python_type() is int for item in items):
         return SizeVariable(items)
     return tx.make(tx.fold(torch.Size, ([tx.python_value(item) for item in items],)))
+
+
+@models(torch.is_grad_enabled)
+def _is_grad_enabled(tx: Any) -> VariableTracker:
+    return ConstantVariable(tx.graph.ask_grad_mode())
 
 
 def _constantly(answer: Any, *values: Any) -> None:
@@ -540,6 +544,7 @@ def is_asking(value: Any) -> bool:
 
 @models(torch._C._set_grad_enabled)
 def _set_grad_enabled(tx: Any, mode: VariableTracker) -> VariableTracker:
+    tx.graph.ask_grad_mode()
     torch._C._set_grad_enabled(tx.python_value(mode))
     return ConstantVariable(None)
 

@@ -49,7 +49,7 @@ def _checkpoint(tx: Any, function: VariableTracker, *args: VariableTracker, **kw
         refuse("checkpoint()", "it warns of how it is called, or raises")
     if set(options) - {"use_reentrant", "preserve_rng_state", "determinism_check"}:
         refuse("checkpoint()", "of its options only preserve_rng_state and determinism_check are modelled")
-    if reentrant and not torch.is_grad_enabled():
+    if reentrant and not tx.graph.ask_grad_mode():
         return _as_of_function(tx, tx.call(function, list(args), {}), args)
     if reentrant and not any(isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in args):
         refuse("checkpoint()", "it warns that there are no gradients")

@@ -1,0 +1,160 @@
+"""Backwards of programs' Functions that are differentiated again: gradients are on in them then."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.autograd.function import once_differentiable
+
+import dynamo_lite as dl
+from programs import Recorder, check, tensor
+
+
+def cube(backward, **also):
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    members = {"forward": staticmethod(forward), "backward": staticmethod(backward), **also}
+    return type("Cube", (torch.autograd.Function,), members)
+
+
+def no_grad_inside(ctx, gradient):
+    (x,) = ctx.saved_tensors
+    with torch.no_grad():
+        known = x * 2
+    return gradient * 3 * x**2 * known
+
+
+def enable_grad_inside(ctx, gradient):
+    (x,) = ctx.saved_tensors
+    with torch.enable_grad():
+        y = x.detach() * 2
+    return gradient * 3 * x**2 * (y.detach() * 0 + 1)
+
+
+def mode_is_asked_for(ctx, gradient):
+    (x,) = ctx.saved_tensors
+    return gradient * 3 * x**2 + (0 if torch.is_grad_enabled() else 1)
+
+
+def another_for_each_mode(ctx, gradient):
+    (x,) = ctx.saved_tensors
+    return gradient * 3 * x**2 if torch.is_grad_enabled() else gradient * x
+
+
+class Inner(torch.autograd.Function):
+    """Its gradient is not that of its forward."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient * x * 5
+
+
+def another_function(ctx, gradient):
+    (x,) = ctx.saved_tensors
+    return Inner.apply(gradient) * Inner.apply(x)
+
+
+def plain(ctx, gradient):
+    (x,) = ctx.saved_tensors
+    return gradient * x.detach() * x
+
+
+BACKWARDS = pytest.mark.parametrize(
+    "backward",
+    [no_grad_inside, enable_grad_inside, mode_is_asked_for, another_for_each_mode, another_function, plain],
+)
+
+
+@BACKWARDS
+def test_twice(backward):
+    function = cube(backward)
+
+    def fn(x):
+        return function.apply(x * 2) + 1
+
+    recorder, rows = Recorder(), []
+    for run in (fn, dl.compile(fn, backend=recorder, fullgraph=True)):
+        for weight in (None, tensor(3, seed=1, grad=True)):
+            x = tensor(3, grad=True)
+            y = run(x)
+            (first,) = torch.autograd.grad(y, x, torch.ones(3) if weight is None else weight, create_graph=True)
+            if first.requires_grad:
+                (first * first).sum().backward()
+            rows.append((y.detach(), first.detach(), x.grad, None if weight is None else weight.grad))
+    torch.testing.assert_close(rows[2:], rows[:2], rtol=0, atol=0)
+    assert len(recorder.graphs) == 1
+
+
+@BACKWARDS
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_once(backward, backend):
+    function, found = cube(backward), []
+
+    def fn(x):
+        return function.apply(x * 2) + 1
+
+    for run in (fn, dl.compile(fn, backend=backend, fullgraph=True)):
+        x = tensor(3, grad=True)
+        run(x).sum().backward()
+        found.append(x.grad)
+    assert torch.equal(*found)
+
+
+@BACKWARDS
+def test_under_transforms(backward):
+    def forward(x):
+        return x**3
+
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    function = cube(backward, setup_context=staticmethod(setup_context))
+    function.forward = staticmethod(forward)
+
+    def fn(x):
+        once = torch.func.grad(lambda v: function.apply(v).sum())
+        return once(x), torch.func.grad(lambda v: (once(v) ** 2).sum())(x)
+
+    check(fn, tensor(3), graphs=(0, 3))
+
+
+def test_once_differentiable():
+    function = cube(once_differentiable(enable_grad_inside))
+
+    def fn(x):
+        return function.apply(x) * 2
+
+    for run in (fn, dl.compile(fn, backend="eager", fullgraph=True)):
+        x, weight = tensor(3, grad=True), torch.ones(3, requires_grad=True)
+        (first,) = torch.autograd.grad(run(x), x, weight, create_graph=True)
+        torch.testing.assert_close(first, x**2 * 6, rtol=0, atol=0)
+        with pytest.raises(RuntimeError, match="once_differentiable"):
+            first.sum().backward()
+
+
+def test_hooks_that_hang_on_the_mode():
+    def fn(x):
+        def hook(gradient):
+            with torch.no_grad():
+                known = gradient * 2
+            return gradient * known
+
+        y = x * x
+        y.register_hook(hook)
+        return y * 3
+
+    rows = []
+    for run in (fn, dl.compile(fn, backend="eager")):
+        x = tensor(3, grad=True)
+        (first,) = torch.autograd.grad(run(x), x, torch.ones(3), create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), x)
+        rows.append((first.detach(), second))
+    torch.testing.assert_close(*rows, rtol=0, atol=0)
