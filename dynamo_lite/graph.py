@@ -183,6 +183,8 @@ class Body:
         """The transform of torch.func that runs it."""
         self.differentiates = False
         """Whether something in it does: a transform, or a Function that was given nothing with a history."""
+        self.is_backward = False
+        """Whether it is the backward of a Function."""
         self.asks_grad_mode = False
         """Whether what it does hangs on the grad mode that it is called in, beyond what autograd makes of it."""
         self._given: list[Any] = []
@@ -213,10 +215,14 @@ class Body:
         is_given = any(each.untyped_storage()._cdata == storage for each in given)
         return self.transform == "vmap" and is_given and storage not in others and not fake.requires_grad
 
+    def found(self) -> list[torch.Tensor]:
+        """The tensors that are there when it runs."""
+        fakes = [*self._given, *(node.meta["example_value"] for node in (*self.lifted, *self.lifted.values()))]
+        return [fake for fake in fakes if isinstance(fake, torch.Tensor)]
+
     def storages(self) -> set[int]:
         """Memory that was there before."""
-        fakes = [*self._given, *(node.meta["example_value"] for node in (*self.lifted, *self.lifted.values()))]
-        return {storage for fake in fakes if isinstance(fake, torch.Tensor) for storage in storages(fake)}
+        return {storage for fake in self.found() for storage in storages(fake)}
 
 
 _tracing = threading.local()

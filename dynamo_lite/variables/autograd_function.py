@@ -249,6 +249,7 @@ class _Application:
         slots: list[int] = []
 
         def run() -> VariableTracker:
+            tx.graph.bodies[-1].is_backward = True
             # Expanded, so that nothing is taken for contiguous that may not be.
             fakes = [each.fake.detach().new_empty(()).expand(each.fake.shape) for each in outputs]
             for fake in fakes:

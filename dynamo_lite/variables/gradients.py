@@ -74,7 +74,8 @@ def _check_way(tx: Any, outputs: list[TensorVariable], inputs: list[TensorVariab
     """The nodes of autograd's graph on the way back: all of them are to be made by operators of the graph."""
     if not tx.attempt.settlings.differentiate:
         unsupported(UnknownCall(_NAME, "the backend failed on a graph that has it"))
-    if tx.graph.bodies:
+    bodies = tx.graph.bodies
+    if bodies and not (len(bodies) == 2 and bodies[-1].is_backward):  # of a Function that is called in none
         unsupported(UnknownCall(_NAME, "it is called in a function that an operator runs"))
     if hooks_wait(tx):
         unsupported(UnknownCall(_NAME, "hooks are registered after the graph"))
@@ -88,7 +89,9 @@ def _check_way(tx: Any, outputs: list[TensorVariable], inputs: list[TensorVariab
             tx.attempt.wrap(getattr(given.value, name), given.source.child("c_attr", name)).realize()
         if not given.value.is_leaf:
             outside.update(history([given.fake]))
+    for body in bodies:
+        outside.update(history(body.found()))
     way = set(history([each.fake for each in outputs], [each.fake for each in inputs]))
     if not way.isdisjoint(outside):
-        unsupported(UnknownCall(_NAME, "what was computed before the graph is on the way back"))
+        unsupported(UnknownCall(_NAME, "what was computed before the graph, or the backward, is on the way back"))
     return way
