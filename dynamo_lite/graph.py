@@ -183,6 +183,7 @@ class Body:
         """The transform of torch.func that runs it."""
         self.differentiates = False
         """Whether something in it does: a transform, or a Function that was given nothing with a history."""
+        self.runs_later = False  # in the backward
         self.is_backward = False
         """Whether it is the backward of a Function."""
         self.asks_grad_mode = False

@@ -272,7 +272,7 @@ class _Application:
         outside = [function, *self.args, *self.ctx.attrs.values()]
         depth = len(tx.graph.bodies)
         try:
-            return Backward(trace_body(tx, run, outside, results, again), slots)
+            return Backward(trace_body(tx, run, outside, results, again, later=True), slots)
         except ObservedException as observed:  # it would be raised when the backward is run
             args = [each.as_constant() if each.is_constant() else None for each in observed.error.args]
             name = observed.error.cls.__name__

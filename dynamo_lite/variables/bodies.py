@@ -6,6 +6,7 @@ of it, and no tensor may leave it but as its result.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -16,6 +17,7 @@ from ..reasons import UnknownCall, UnsupportedValue
 from ..side_effects import slots
 from .base import KnownVariable, LazyVariable, VariableTracker, unsupported
 from .constant import ConstantVariable
+from .context import AUTOCAST_DEVICES
 from .mapping import DictVariable
 from .tensor import TensorVariable
 
@@ -100,14 +102,16 @@ def trace_body(
     results: Callable[[VariableTracker], list[VariableTracker]] | None = None,
     grad_mode: bool | None = None,
     transform: str = "",
+    later: bool = False,
 ) -> BodyVariable:
     """Trace ``run`` as a body whose results are the tensors in what it returns. ``outside``: what it can reach;
-    ``grad_mode``: the one it runs in, where that is not the program's; ``transform``: of torch.func, that runs it."""
+    ``grad_mode``: the one it runs in, where that is not the program's; ``transform``: of torch.func, that runs it;
+    ``later``: it runs in the backward, which as a rule no autocast is around."""
     before = torch.is_grad_enabled()
     body = tx.graph.open(before if grad_mode is None else grad_mode)
-    body.transform = transform
+    body.transform, body.runs_later = transform, later
     torch._C._set_grad_enabled(body.initial_grad_mode)
-    with tx.effects.forbidden(reachable(outside)):
+    with tx.effects.forbidden(reachable(outside)), _no_autocast() if later else contextlib.nullcontext():
         output = run().realize()
     torch._C._set_grad_enabled(before)
     tensors = leaves(tx, output) if results is None else results(output)
@@ -115,6 +119,18 @@ def trace_body(
     found = BodyVariable(tx.graph, name, list(body.lifted), output)
     found.differentiates, found.asks_grad_mode = body.differentiates, body.asks_grad_mode
     return found
+
+
+@contextlib.contextmanager
+def _no_autocast() -> Iterator[None]:
+    enabled = [device for device in AUTOCAST_DEVICES if torch.is_autocast_enabled(device)]
+    for device in enabled:
+        torch.set_autocast_enabled(device, False)
+    try:
+        yield
+    finally:
+        for device in enabled:
+            torch.set_autocast_enabled(device, True)
 
 
 def leaves(tx: Any, value: VariableTracker) -> list[TensorVariable]:

@@ -275,7 +275,7 @@ class Exit:
 
     def __call__(self, *error: Any) -> None:
         """Autocast stays as it is: one that began before this was entered again may have ended since."""
-        casts = [(device, torch.is_autocast_enabled(device)) for device in _AUTOCAST_DEVICES]
+        casts = [(device, torch.is_autocast_enabled(device)) for device in AUTOCAST_DEVICES]
         self.leave(self.entered)
         for device, enabled in casts:
             if torch.is_autocast_enabled(device) is not enabled:
@@ -289,7 +289,7 @@ class Exit:
 
 
 _DEVICES = ("cpu", "cuda", "xpu", "mps", "hpu", "mtia", "xla", "ipu", "privateuseone")
-_AUTOCAST_DEVICES = tuple(filter(torch.amp.is_autocast_available, _DEVICES))
+AUTOCAST_DEVICES = tuple(filter(torch.amp.is_autocast_available, _DEVICES))
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,10 @@ def _register_inside(method: str, tx: Any, tensor: TensorVariable, hook: Variabl
         fake = tensor.fake.detach().new_empty(()).expand(tensor.fake.shape)
         return tx.call(hook, list(given(tx, [(None, fake)], GradientVariable)), {}).realize()  # type: ignore[no-any-return]
 
-    body = trace_body(tx, run, [hook], lambda output: [] if tx.is_none(output) else [output], grad_mode=False)
+    def results(output: VariableTracker) -> list[VariableTracker]:
+        return [] if tx.is_none(output) else [output]
+
+    body = trace_body(tx, run, [hook], results, grad_mode=False, later=True)
     output: Any = body.output
     if body.asks_grad_mode:  # the backward may be differentiated again
         unsupported(UnknownCall("Tensor.register_hook()", "its hook hangs on the grad mode that it is called in"))

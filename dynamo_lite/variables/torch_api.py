@@ -304,12 +304,6 @@ def _parts(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> Variab
 
 _FACTS: tuple[Callable[..., Any], ...] = (
     torch.is_inference_mode_enabled,
-    torch.is_autocast_enabled,
-    torch.is_autocast_cpu_enabled,
-    torch.get_autocast_cpu_dtype,
-    torch.get_autocast_gpu_dtype,
-    torch.get_autocast_dtype,
-    torch.is_autocast_cache_enabled,
     torch.get_default_dtype,
     torch.get_default_device,
     torch._C._get_flash_sdp_enabled,
@@ -336,19 +330,30 @@ _FACTS: tuple[Callable[..., Any], ...] = (
     torch._C._get_privateuse1_backend_name,
 )
 """Functions of known values whose answer is in the guard on torch's global state, or can't change."""
+_OF_AUTOCAST = (
+    torch.is_autocast_enabled,
+    torch.is_autocast_cpu_enabled,
+    torch.get_autocast_cpu_dtype,
+    torch.get_autocast_gpu_dtype,
+    torch.get_autocast_dtype,
+    torch.is_autocast_cache_enabled,
+)
+"""The same, but in what runs in the backward, which may be called anywhere."""
 
 
 def _fact(value: Callable[..., Any]) -> None:
     def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         if tx.graph.modes and value in (torch.device, torch.get_default_device):
             unsupported(UnknownCall(operator_name(value), "a function mode is asked about it"))
+        if value in _OF_AUTOCAST and any(body.runs_later for body in tx.graph.bodies):
+            unsupported(UnknownCall(operator_name(value), "it is asked in what runs in the backward"))
         named = {name: tx.python_value(item) for name, item in kwargs.items()}
         return tx.make(tx.fold(value, [tx.python_value(arg) for arg in args], named))
 
     models_raw(value, model)
 
 
-for _value in (*_FACTS, torch.device, torch.finfo, torch.iinfo):
+for _value in (*_FACTS, *_OF_AUTOCAST, torch.device, torch.finfo, torch.iinfo):
     _fact(_value)
 
 
