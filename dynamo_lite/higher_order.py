@@ -250,10 +250,6 @@ def lstm(*args: Any, **kwargs: Any) -> Any:
         torch._C._set_mkldnn_enabled(enabled)
 
 
-Place = tuple[str, int]
-"""Where the backward finds a value: among the ``inputs``, the ``extras`` or the ``results`` of the forward."""
-
-
 def _ways(bodies: Sequence[Body], ways: Any) -> dict[Any, Any]:
     """What there is of each backward, by whether it is differentiated again and the gradients that it is for."""
     return {key: (body, *rest) for body, (key, *rest) in zip(bodies, ways)}
@@ -279,11 +275,11 @@ class TracedFunction(torch.autograd.Function):
         count, non_differentiable, kept, materializes, ways = facts
         results = bodies[0](*inputs, *extras)
         outputs = results[:count]
-        ctx.extras, ctx.kept = extras, kept
         ctx.ways = _ways(bodies[1:], ways)
         ctx.all_there = (True,) * count if materializes else None
-        sources = {"inputs": inputs, "results": results}
-        ctx.save_for_backward(*(sources[place][index] for place, index in kept if place != "extras"))
+        sources = {"inputs": inputs, "extras": extras, "results": results}
+        ctx.kept = [None if saved else sources[place][index] for place, index, saved in kept]
+        ctx.save_for_backward(*(sources[place][index] for place, index, saved in kept if saved))
         ctx.mark_non_differentiable(*(outputs[index] for index in non_differentiable))
         ctx.set_materialize_grads(materializes)
         return outputs
@@ -291,7 +287,7 @@ class TracedFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> Any:
         saved = iter(ctx.saved_tensors)
-        values = [ctx.extras[index] if place == "extras" else next(saved) for place, index in ctx.kept]
+        values = [next(saved) if value is None else value for value in ctx.kept]
         return (None, None, None, *_pull(ctx, gradients, values))
 
 
@@ -317,7 +313,7 @@ class TransformedFunction(torch.autograd.Function):
         ctx.ways = _ways(backwards, ways)
         ctx.all_there = (True,) * ctx.count if materializes else None
         sources = {"inputs": tensors[:given], "extras": tensors[given:], "results": output}
-        ctx.save_for_backward(*(sources[place][index] for place, index in kept))
+        ctx.save_for_backward(*(sources[place][index] for place, index, _ in kept))
         ctx.mark_non_differentiable(*(output[index] for index in non_differentiable), *output[ctx.count :])
         ctx.set_materialize_grads(materializes)
 
@@ -337,9 +333,10 @@ def autograd_function(
     bodies: Sequence[Body], extras: Sequence[torch.Tensor], facts: Any, once: bool, *inputs: torch.Tensor
 ) -> Tensors:
     """``Function.apply``. ``bodies``: the forward, then backwards. ``facts``: number of outputs, which have no
-    gradient, what the backwards want of the forward, whether they get zeros for gradients that are not there; and for
-    each of them whether it is differentiated again and of which outputs it takes gradients, which of what is wanted it
-    takes, for each input where its gradient is among its results, and what it raises instead."""
+    gradient, what the backwards want of the forward (of its inputs, extras or results, and whether it was saved:
+    autograd watches over that), whether they get zeros for gradients that are not there; and for each of them whether
+    it is differentiated again and of which outputs it takes gradients, which of what is wanted it takes, for each input
+    where its gradient is among its results, and what it raises instead."""
     if torch._C._are_functorch_transforms_active():
         transformed = OnceTransformedFunction if once else TransformedFunction
         found = transformed.apply(tuple(bodies), (*facts, len(inputs)), *inputs, *extras)

@@ -580,3 +580,48 @@ def test_gradients_that_are_not_there_under_a_compiler():
             call(x, y).backward()
             grads.append(x.grad)
         Pairing(exact=False).compare(*grads, "gradients")
+
+
+class KeepsAttributes(torch.autograd.Function):
+    """Autograd doesn't watch over what is not saved, but kept in attributes."""
+
+    @staticmethod
+    def forward(ctx, x, scale):
+        ctx.scale, ctx.double, ctx.x = scale, scale * 2, x
+        return x * scale.sum()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.scale.sum() * ctx.double.sum() * ctx.x, None
+
+
+@pytest.mark.parametrize(("backend", "inside"), [("eager", True), ("eager", False), ("aot_eager", True)])
+def test_kept_in_attributes_and_written_to(backend, inside):
+    def fn(x, scale):
+        y = KeepsAttributes.apply(x * 2, scale)
+        if inside:
+            scale.mul_(3)
+        return y + 1
+
+    rows = []
+    for run in (fn, dl.compile(fn, backend=backend)):
+        x, scale = tensor(3, grad=True), tensor(2, seed=1)
+        y = run(x, scale)
+        if not inside:
+            scale.mul_(3)
+        y.sum().backward()
+        rows.append((y.detach(), x.grad, scale))
+    torch.testing.assert_close(*rows, rtol=0, atol=0)
+
+
+def test_kept_in_attributes_and_differentiated_twice():
+    def fn(x, scale):
+        return KeepsAttributes.apply(x * 2, scale) + 1
+
+    rows = []
+    for run in (fn, dl.compile(fn, backend="eager")):
+        x = tensor(3, grad=True)
+        (first,) = torch.autograd.grad(run(x, tensor(2, seed=1)).sum(), x, create_graph=True)
+        first.sum().backward()
+        rows.append((first.detach(), x.grad))
+    torch.testing.assert_close(*rows, rtol=0, atol=0)

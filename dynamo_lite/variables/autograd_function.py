@@ -307,21 +307,23 @@ class _Application:
         results = [each.node for each in outputs]
         places = {body.lifted[node]: ("extras", at) for at, node in enumerate(extras)}
         places.update((node, ("inputs", at)) for at, node in enumerate(inputs))
-        for node in (node for each in backwards.values() for node in each.body.lifted):
+        wanted = list(dict.fromkeys(node for each in backwards.values() for node in each.body.lifted))
+        for node in wanted:
             if node not in places:
                 if node not in results:
                     results.append(node)
                 places[node] = ("results", results.index(node))
+        saved = {body.lifted.get(each.node, each.node) for each in leaves(tx, TupleVariable(self.ctx.saved))}
         if any(each not in outputs for each in self.ctx.non_differentiable):
             unsupported(UnknownCall("ctx.mark_non_differentiable", "it is given what is not returned"))
         marked = tuple(outputs.index(each) for each in self.ctx.non_differentiable)
         forward = BodyVariable(tx.graph, tx.graph.close(body, results), [])
-        kept = list(dict.fromkeys(places[node] for each in backwards.values() for node in each.body.lifted))
         ways = [
-            (case, tuple(kept.index(places[node]) for node in each.body.lifted), tuple(each.slots), each.raises)
+            (case, tuple(map(wanted.index, each.body.lifted)), tuple(each.slots), each.raises)
             for case, each in backwards.items()
         ]
-        facts = PlainVariable((len(outputs), marked, tuple(kept), self.ctx.materializes, tuple(ways)))
+        kept = tuple((*places[node], node in saved) for node in wanted)
+        facts = PlainVariable((len(outputs), marked, kept, self.ctx.materializes, tuple(ways)))
         if all(each.raises for each in backwards.values()):
             unsupported(UnknownCall(f"{self.cls.__qualname__}.backward", "it raises"))
         some = next(each.body for each in backwards.values() if not each.raises)
