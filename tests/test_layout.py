@@ -24,7 +24,7 @@ WALK = [
     {"translator"},
     {"codegen"},  # turns the records and variables into code, so it is above them
     {"variables"},
-    {"side_effects", "graph", "guards", "shapes", "source", "rerun", "ran_ahead", "abstract_answers"}
+    {"side_effects", "graph", "graph_body", "guards", "shapes", "source", "rerun", "ran_ahead", "abstract_answers"}
     | {"formulas", "expressions", "constants", "conditions", "draws", "marks"},
     {"bytecode"},
     {"skip", "interrupts"},
