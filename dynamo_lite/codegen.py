@@ -103,6 +103,13 @@ class PyCodegen:
     def store_attr(self, name: str) -> None:
         self.add(emit.store_attr(name))
 
+    def set_on_top(self, name: str, value: VariableTracker) -> None:
+        """Set an attribute of what is on top, which stays there."""
+        self.copy_top()
+        self.load(value)
+        self.swap()
+        self.store_attr(name)
+
     def delete_attr(self, name: str) -> None:
         self.op("DELETE_ATTR", name)
 

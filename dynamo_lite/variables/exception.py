@@ -200,20 +200,11 @@ class ExceptionVariable(VariableTracker):
 
         def fill(cg: Any) -> None:
             for name, value in self.attrs.items():
-                cg.copy_top()
-                cg.load(value)
-                cg.swap()
-                cg.store_attr(name)
+                cg.set_on_top(name, value)
             if self.cause is not None or self.suppress:
-                cg.copy_top()
-                cg.load(self.cause or ConstantVariable(None))
-                cg.swap()
-                cg.store_attr("__cause__")
+                cg.set_on_top("__cause__", self.cause or ConstantVariable(None))
             if self.context is not None:
-                cg.copy_top()
-                cg.load(self.context)
-                cg.swap()
-                cg.store_attr("__context__")
+                cg.set_on_top("__context__", self.context)
 
         def new() -> None:
             if plainly_constructed(self.cls):

@@ -84,10 +84,7 @@ class CellVariable(VariableTracker):
     def reconstruct(self, cg: Any) -> None:
         def fill(cg: Any) -> None:
             if self.content is not None:
-                cg.copy_top()
-                cg.load(self.content)
-                cg.swap()
-                cg.store_attr("cell_contents")
+                cg.set_on_top("cell_contents", self.content)
 
         cg.make_then_fill(self, lambda: cg.call(types.CellType, []), fill)
 
@@ -522,10 +519,7 @@ class NestedFunctionVariable(VariableTracker):
 
         def fill(cg: Any) -> None:
             for name, value in [*self.members.items(), *self.attrs.items()]:
-                cg.copy_top()
-                cg.load(value)
-                cg.swap()
-                cg.store_attr(name)
+                cg.set_on_top(name, value)
 
         cg.make_then_fill(self, new, fill)
 

@@ -92,10 +92,7 @@ class MadeWrapperVariable(WrapperVariable):
 
         def fill(cg: Any) -> None:
             for name, value in self.attrs.items():
-                cg.copy_top()
-                cg.load(value)
-                cg.swap()
-                cg.store_attr(name)
+                cg.set_on_top(name, value)
 
         cg.make_then_fill(self, new, fill)
 
