@@ -27,7 +27,8 @@ OF_TWO = {
     "quotients": (lambda a, b: (a // b, np.floor_divide(b, 0.3)), 1),
     "signs": (lambda a, b: (np.sign(a), np.copysign(a, b), np.signbit(a), np.negative(a), np.abs(b)), 1),
     "roots": (lambda a, b: (a**0.5, np.cbrt(b), np.sqrt(a), b**2, a**-1.0), 1),
-    "rounded": (lambda a, b: (np.fix(a), np.trunc(a), np.rint(b), np.floor(a), np.round(b), np.ceil(a)), 1),
+    "fix": (lambda a, b: a + np.fix(b), (1, 2)),  # numpy 2.5 warns of it
+    "rounded": (lambda a, b: (np.trunc(a), np.rint(b), np.floor(a), np.round(b), np.ceil(a)), 1),
     "angles": (lambda a, b: (np.angle(a), np.arctan2(a, b)), 1),
     "clipped": (lambda a, b: (np.clip(a, -0.0, 2.0), a.clip(-1, 1), np.where(a > b, a, b), np.nan_to_num(a)), 1),
     "comparisons": (lambda a, b: (a < b, a == b, np.isnan(a), np.isfinite(b), np.isclose(a, b)), 1),
