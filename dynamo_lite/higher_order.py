@@ -250,16 +250,17 @@ def lstm(*args: Any, **kwargs: Any) -> Any:
         torch._C._set_mkldnn_enabled(enabled)
 
 
-def _ways(bodies: Sequence[Body], ways: Any) -> dict[Any, Any]:
-    """What there is of each backward, by whether it is differentiated again and the gradients that it is for."""
-    return {key: (body, *rest) for body, (key, *rest) in zip(bodies, ways)}
+def _prepare(ctx: Any, backwards: Sequence[Body], count: int, materializes: bool, ways: Any) -> None:
+    """Keep what there is of each backward, by whether it is differentiated again and the gradients that it is for."""
+    ctx.ways = {key: (body, *rest) for body, (key, *rest) in zip(backwards, ways)}
+    ctx.all_there = (True,) * count if materializes else None
+    ctx.set_materialize_grads(materializes)
 
 
 def _pull(ctx: Any, gradients: Sequence[torch.Tensor | None], values: Sequence[Any]) -> list[torch.Tensor | None]:
     """The gradients of the inputs, by the backward for those of the results that there are."""
     pattern = ctx.all_there or tuple(each is not None for each in gradients)
-    known = ctx.ways.get((torch.is_grad_enabled(), pattern)) or ctx.ways[False, pattern]
-    body, wanted, slots, raises = known
+    body, wanted, slots, raises = ctx.ways.get((torch.is_grad_enabled(), pattern)) or ctx.ways[False, pattern]
     if raises:
         raise getattr(builtins, raises[0])(*raises[1:])
     there = [each for each in gradients if each is not None]
@@ -275,13 +276,11 @@ class TracedFunction(torch.autograd.Function):
         count, non_differentiable, kept, materializes, ways = facts
         results = bodies[0](*inputs, *extras)
         outputs = results[:count]
-        ctx.ways = _ways(bodies[1:], ways)
-        ctx.all_there = (True,) * count if materializes else None
+        _prepare(ctx, bodies[1:], count, materializes, ways)
         sources = {"inputs": inputs, "extras": extras, "results": results}
         ctx.kept = [None if saved else sources[place][index] for place, index, saved in kept]
         ctx.save_for_backward(*(sources[place][index] for place, index, saved in kept if saved))
         ctx.mark_non_differentiable(*(outputs[index] for index in non_differentiable))
-        ctx.set_materialize_grads(materializes)
         return outputs
 
     @staticmethod
@@ -310,12 +309,10 @@ class TransformedFunction(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         (_, *backwards), (ctx.count, non_differentiable, kept, materializes, ways, given), *tensors = inputs
         ctx.given = len(tensors)
-        ctx.ways = _ways(backwards, ways)
-        ctx.all_there = (True,) * ctx.count if materializes else None
+        _prepare(ctx, backwards, ctx.count, materializes, ways)
         sources = {"inputs": tensors[:given], "extras": tensors[given:], "results": output}
         ctx.save_for_backward(*(sources[place][index] for place, index, _ in kept))
         ctx.mark_non_differentiable(*(output[index] for index in non_differentiable), *output[ctx.count :])
-        ctx.set_materialize_grads(materializes)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
