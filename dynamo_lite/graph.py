@@ -23,6 +23,7 @@ from torch.autograd import grad_mode
 from . import config
 from .exc import Unsupported
 from .expressions import Operation, compile_expression
+from .fakes import fake_mode
 from .formulas import Formula
 from .graph_body import Body
 from .higher_order import (
@@ -214,7 +215,7 @@ class GraphBuilder:
         # Sizes that happen to be equal now are not taken to be equal always.
         of_data = config.capture_scalar_outputs
         shape_env = ShapeEnv(allow_scalar_outputs=of_data, allow_dynamic_output_shape_ops=of_data, duck_shape=False)
-        self.fake_mode = FakeTensorMode(shape_env=shape_env)
+        self.fake_mode = fake_mode(shape_env)
         self.symbols = Symbols(shape_env)
         self._floats: dict[Formula, GraphInput] = {}
         self._scalars: dict[Formula, torch.fx.Node] = {}

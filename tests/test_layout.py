@@ -39,6 +39,7 @@ GROUND = {
     "reasons",
     "compatibility",
     "higher_order",
+    "fakes",
     "overheard",
     "other_data",
     "_C",

@@ -1,0 +1,174 @@
+"""What operators give on fakes that remember: as torch's own, first and again, in everything that a program may ask."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._pytree import tree_leaves
+
+from dynamo_lite import fakes
+
+
+def _functional(x, w, i):
+    yield x + 1
+    yield x + w[0]
+    yield F.linear(x, w, w[0])
+    yield F.layer_norm(x, (4,), w[0], w[1])
+    yield F.scaled_dot_product_attention(x, x, x, is_causal=True)
+    yield torch.cat([x, x * 2], 1)
+    yield x.softmax(-1), x.mean((0, 1)), x.sum(), x.argmax(), x.sort(), x.topk(2), torch.var_mean(x)
+    yield x.to(torch.float16), x.to(torch.float32), x.to("meta"), x.contiguous(), x.clone(), x.mT.contiguous()
+    yield x[i], x[i, None], x[..., i, :], torch.where(x > 0, x, 0.0), x.masked_fill(x > 0, 2)
+    yield F.conv1d(x, x[:, :, :2]), F.max_pool1d(x, 2), F.embedding(i, w), F.one_hot(i, 4), F.dropout(x, 0.5)
+    yield torch.fft.rfft(x), torch.linalg.qr(w), torch.linalg.inv(w), torch.einsum("abc,dc->abd", x, w)
+
+
+def _views(x, w, i):
+    yield (
+        x.view(6, 4),
+        x.reshape(-1),
+        x.transpose(0, 1),
+        x.permute(2, 0, 1),
+        x.unsqueeze(0),
+        x[0],
+        x[:, 1:],
+        x[..., ::2],
+    )
+    yield x.split(1), x.chunk(2, -1), x.unbind(), x.expand(2, 3, 4), x[None].expand(5, -1, -1, -1), x.flatten(1)
+    yield (
+        x.diagonal(),
+        w.t(),
+        w.T.contiguous().t(),
+        x.detach(),
+        x.view_as(x),
+        x.unfold(1, 2, 1),
+        x.squeeze(),
+        w[1].view(2, 2),
+    )
+    yield x.as_strided((2, 2), (1, 2)), x.as_strided((2, 2), (4, 1), 3), x.view(torch.int32), x.mT.reshape(-1)
+    yield x[0].add(1).view(-1), x.matmul(w), x.matmul(w).view(-1), x @ x.mT
+
+
+def _writes(x, w, i):
+    y = x.clone()
+    yield y.add_(1), y
+    yield y[0].zero_(), y.transpose_(0, 1), y, y[1:].mul_(2)
+    z = torch.zeros_like(w)
+    yield z.index_add_(0, i, w[i]), z.copy_(w), torch.add(w.detach(), 1, out=torch.empty_like(w)), z
+    yield z.detach().requires_grad_() + 1, z.detach().view(-1)[1:].resize_(3)
+
+
+def _complex(x, w, i):
+    c = torch.complex(x, x)
+    yield (
+        c,
+        c.conj(),
+        c.conj().imag,
+        c.real,
+        c.conj() * 2,
+        c.conj().view(-1),
+        torch.view_as_real(c),
+        c.mH,
+        c.conj().clone(),
+    )
+    yield torch._neg_view(x) + 1, torch._neg_view(x).view(-1)
+
+
+def _constants(x, w, i):
+    c = torch.tensor([1.0, 2.0])
+    yield c, c + 1, c[0], c.view(2, 1), c * x[0, 0, :2], torch.full((2,), 3.0), torch.arange(4), torch.ones(2, 2).tril()
+    yield (
+        torch.scalar_tensor(2.0),
+        torch.empty(3, 2),
+        torch.zeros_like(x),
+        x.new_ones(3),
+        torch.rand(3),
+        c.to(torch.int64),
+    )
+
+
+def _facts(results: list[Any], given: list[torch.Tensor]) -> list[Any]:
+    memory = [each.untyped_storage()._cdata for each in given]
+    facts: list[Any] = []
+    for each in results:
+        if not isinstance(each, torch.Tensor):
+            facts.append(each)
+            continue
+        where = each.untyped_storage()._cdata
+        memory += [where] if where not in memory else []
+        facts += [each.shape, each.stride(), each.storage_offset(), each.dtype, each.device, type(each)]
+        facts += [each.requires_grad, each.grad_fn and each.grad_fn.name(), each.is_leaf, each._is_view()]
+        facts += [memory.index(where), each.untyped_storage().nbytes(), str(torch._C._dispatch_key_set(each))]
+        facts += [each.is_inference() or each._version, each.constant is None, [each is one for one in given]]
+    return [*facts, [each.is_inference() or each._version for each in given]]
+
+
+def _run(mode: FakeTensorMode, program: Any, grads: bool, guard: Any) -> list[Any]:
+    real = torch.rand(2, 3, 4), torch.rand(4, 4), torch.tensor([1, 0])
+    with guard():
+        given = [mode.from_tensor(each.requires_grad_(grads and each.is_floating_point())) for each in real]
+        with mode:
+            return [_facts(tree_leaves(results), given) for results in program(*given)]
+
+
+@pytest.mark.parametrize(
+    "program", [_functional, _views, _writes, _complex, _constants], ids=lambda each: each.__name__[1:]
+)
+@pytest.mark.parametrize("guard", [torch.no_grad, torch.inference_mode, contextlib.nullcontext])
+@pytest.mark.parametrize("grads", [False, True])
+def test_the_same_as_torchs(program, guard, grads):
+    plain = FakeTensorMode(shape_env=ShapeEnv(duck_shape=False), static_shapes=True)
+    plain.cache_enabled = False
+    expected = _run(plain, program, grads, guard)
+    for _ in range(2):
+        mode = fakes.fake_mode(ShapeEnv(duck_shape=False))
+        mode.static_shapes = True
+        for _ in range(2):
+            assert _run(mode, program, grads, guard) == expected
+
+
+def test_operators_are_asked_once(monkeypatch):
+    asked = []
+    real = FakeTensorMode._dispatch_impl
+    monkeypatch.setattr(FakeTensorMode, "_cached_dispatch_impl", lambda *args: asked.append(args[1]) or real(*args))
+    fakes._given.clear()
+    for _ in range(3):
+        mode = fakes.fake_mode(None)
+        x = mode.from_tensor(torch.rand(3, 4))
+        asked.append("now")
+        with mode:
+            assert x.mul(x).view(4, 3).sum(0).shape == (3,)
+    assert asked[-2:] == ["now", "now"] and torch.ops.aten.mul.Tensor in asked[1:-2]
+
+
+def test_of_other_numbers_another(monkeypatch):
+    mode = fakes.fake_mode(None)
+    x = mode.from_tensor(torch.rand(3, 4))
+    with mode:
+        assert (x * 1).dtype == (x * 1.0).dtype == torch.float32
+        of_integers = x.to(torch.int64)
+        assert (of_integers * 1).dtype == torch.int64
+        assert (of_integers * 1.0).dtype == torch.float32
+        torch.set_default_dtype(torch.float64)
+        try:
+            assert (of_integers * 1.0).dtype == torch.float64
+        finally:
+            torch.set_default_dtype(torch.float32)
+        assert (of_integers * True).dtype == torch.int64
+        assert x.T.contiguous().stride() == (3, 1) and x.contiguous() is x
+
+
+def test_no_more_than_the_limit(monkeypatch):
+    monkeypatch.setattr(fakes, "_LIMIT", 10)
+    mode = fakes.fake_mode(None)
+    x = mode.from_tensor(torch.rand(50))
+    with mode:
+        for size in range(1, 50):
+            assert x[:size].shape == (size,)
+            assert len(fakes._given) <= 10 or size == 1
