@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import itertools
+import operator
 import struct
 import sys
 import types
@@ -13,6 +14,13 @@ from typing import Any
 
 import torch
 from torch.nn.parameter import is_lazy
+
+try:
+    import numpy
+except ImportError:
+    ARRAYS: tuple[type, ...] = ()
+else:
+    ARRAYS = numpy.ndarray, numpy.generic
 
 ATOMS = (int, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented), slice, range)
 BY_IDENTITY = (
@@ -79,6 +87,7 @@ class Pairing:
         self.back: dict[int, int] = {}
         self.storages: dict[int, int] = {}
         self.storages_back: dict[int, int] = {}
+        self.arrays: list[tuple[_Extent, _Extent]] = []
         self.alive: list[Any] = []
 
     def compare(self, one: Any, other: Any, where: str) -> None:
@@ -157,6 +166,8 @@ class Pairing:
             self._sets(one, other, where)
         elif isinstance(one, (type({}.keys()), type({}.values()), type({}.items()))):
             self.compare(list(one), list(other), f"{where} (items)")
+        elif isinstance(one, ARRAYS):
+            self._arrays(one, other, where)
         elif isinstance(one, torch.Generator):
             self.compare(one.get_state(), other.get_state(), f"{where}.get_state()")
         elif isinstance(one, torch.device) and one != other:
@@ -246,6 +257,39 @@ class Pairing:
             )
         return torch.allclose(one, other, rtol=1e-4, atol=1e-5, equal_nan=True)
 
+    def _arrays(self, one: Any, other: Any, where: str) -> None:
+        for name in ("dtype", "shape", "flags.writeable"):
+            a, b = (operator.attrgetter(name)(each) for each in (one, other))
+            if a != b:
+                raise Difference(f"{where}.{name}: {a} in eager, {b} compiled")
+        if one.dtype == object:
+            return self.compare(one.tolist(), other.tolist(), where)
+        a, b = ([step for size, step in zip(each.shape, each.strides) if size > 1] for each in (one, other))
+        if one.size and a != b:
+            raise Difference(f"{where}.strides: {a} in eager, {b} compiled")
+        if not self._items(one, other):
+            raise Difference(f"{where}: {one!r} in eager, {other!r} compiled")
+        if one.size and isinstance(one, numpy.ndarray):
+            self._extents(_extent(one), _extent(other), where)
+
+    def _items(self, one: Any, other: Any) -> bool:
+        if one.dtype.kind == "c":
+            return self._items(one.real, other.real) and self._items(one.imag, other.imag)
+        if one.dtype.kind != "f":
+            return numpy.array_equal(one, other)
+        bits = 0.0 if self.exact else 1.0
+        near = numpy.isclose(one, other, rtol=1e-4 * bits, atol=1e-5 * bits, equal_nan=True)
+        signs = (numpy.signbit(one) == numpy.signbit(other)) | (one != 0) | (other != 0)
+        return bool((near & signs).all())
+
+    def _extents(self, one: _Extent, other: _Extent, where: str) -> None:
+        """Two lie in one piece of memory as far apart as in the other run."""
+        for a, b in self.arrays:
+            apart = [here[0] - there[0] if _meet(here, there) else None for here, there in ((one, a), (other, b))]
+            if apart[0] != apart[1]:
+                raise Difference(f"{where}: bytes from another array: {apart[0]} in eager, {apart[1]} compiled")
+        self.arrays.append((one, other))
+
     def _storage(self, one: torch.Tensor, other: torch.Tensor, where: str) -> None:
         if hasattr(one, "__tensor_flatten__"):  # it has no memory of its own, but views of it have the same
             a, b = one.untyped_storage()._cdata, other.untyped_storage()._cdata
@@ -255,6 +299,20 @@ class Pairing:
             raise Difference(f"{where}: shares memory in eager, not compiled")
         if self.storages_back.setdefault(b, a) != a:
             raise Difference(f"{where}: shares memory compiled, not in eager")
+
+
+_Extent = tuple[int, int]
+
+
+def _extent(array: Any) -> _Extent:
+    """Where an array's memory begins and ends."""
+    reach = [(size - 1) * step for size, step in zip(array.shape, array.strides)]
+    first = array.__array_interface__["data"][0]
+    return first + sum(min(each, 0) for each in reach), first + sum(max(each, 0) for each in reach) + array.itemsize
+
+
+def _meet(one: _Extent, other: _Extent) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
 
 
 def _signs(value: torch.Tensor) -> torch.Tensor:
