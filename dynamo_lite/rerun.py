@@ -23,7 +23,8 @@ from .bytecode.instructions import Instruction
 from .exc import WrongBackendResult
 from .interrupts import comes_of_signal
 
-_ERROR = "___error"
+_ERROR = "___failure"
+"""Not the name of what a resume function raises, which is an argument of its frame."""
 _VARIADIC = CO_VARARGS | CO_VARKEYWORDS
 
 

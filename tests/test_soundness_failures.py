@@ -61,6 +61,27 @@ def test_failure_after_a_write(operator):
     check(fn, tensor(3, 3), torch.arange(3), [], graphs=None, breaks=None)
 
 
+@dl.disable
+def refuses():
+    raise ValueError("no")
+
+
+def test_failure_after_an_error_that_was_handled():
+    def fn(a, at):
+        seen = []
+        try:
+            refuses()
+        except ValueError as error:
+            seen.append(str(error))
+        try:
+            return a[at], seen
+        except IndexError:
+            return a * 2, seen
+
+    others = [(tensor(3), torch.tensor([index])) for index in (7, 1, 9, 9)]
+    check(fn, tensor(3), torch.tensor([2]), graphs=1, breaks=1, others=others, all_graphs=1)
+
+
 def test_failure_after_a_write_into_a_list():
     def fn(tensors, at):
         torch._foreach_add_(tensors, 1.0)
