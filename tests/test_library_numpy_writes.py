@@ -170,6 +170,15 @@ def an_array_that_is_a_tensors(x):
     return x * 2, x._version - before
 
 
+@programs(counted(3), np.array([0, 2]), graphs=1, others=[(counted(3), np.array([0, 5]))] * 2)
+def a_handler_of_what_may_be_out_of_range(a, at):
+    a += 1
+    try:
+        return a[at]
+    except IndexError:
+        return a * 2
+
+
 @pytest.mark.parametrize("case", programs.parameters())
 def test_numpy_writes(case):
     case.run()
