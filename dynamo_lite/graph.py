@@ -68,6 +68,11 @@ def tensor_of_scalar(value: Any) -> torch.Tensor:
     return torch.from_numpy(value.reshape(1).reshape(()))
 
 
+def tensor_of_flipped(index: tuple[Any, ...], value: Any) -> torch.Tensor:
+    """A tensor with the memory of an array of numpy's that this index turns forwards."""
+    return torch.from_numpy(value[index])
+
+
 _TAKE_MEMORY = (data_of, leaf_of, parameter_of, thawed, with_data_of)
 
 
@@ -132,9 +137,14 @@ class GraphInput:
         return "_dynamo_static_input_type" in vars(self.value)
 
     @property
+    def is_array(self) -> bool:
+        """Whether it has the memory of an array of numpy's."""
+        return self.convert is torch.from_numpy or getattr(self.convert, "func", None) is tensor_of_flipped
+
+    @property
     def may_share_memory(self) -> bool:
         """Whether nothing is known of whose memory it is: it is made of something that is no tensor."""
-        makes_own = self.convert in (None, plain_tensor, tensor_of_scalar, torch.from_numpy)
+        makes_own = self.convert in (None, plain_tensor, tensor_of_scalar) or self.is_array
         return not makes_own and self.formula is None
 
     @property
@@ -199,7 +209,8 @@ def _has_history(result: Any, of: torch.Tensor) -> bool:
 
 def _is_copied(given: GraphInput) -> bool:
     value = given.value
-    plain = given.convert in (None, torch.from_numpy) and not value.is_inference() and not given.fake.requires_grad
+    given_as_is = given.convert is None or given.is_array
+    plain = given_as_is and not value.is_inference() and not given.fake.requires_grad
     return plain and not is_wrapper(value) and torch._debug_has_internal_overlap(value) != OVERLAPS
 
 
@@ -288,10 +299,12 @@ class GraphBuilder:
         self.fake_mode.fake_tensor_converter.set_tensor_memo(value, fake)  # type: ignore[arg-type]
         return self._add_input(source, value, fake)
 
-    def array(self, source: Source, value: torch.Tensor, free: Free) -> GraphInput:
-        """One for an array of numpy's, whose memory the tensor has."""
-        fake = self.symbols.fake_of_array(self.fake_mode, source, value, free)
-        return self._add_input(source, value, fake, torch.from_numpy)
+    def array(
+        self, source: Source, value: torch.Tensor, convert: Callable[[Any], torch.Tensor], free: Free, steps: list[int]
+    ) -> GraphInput:
+        """One for an array of numpy's, whose memory the tensor has. ``steps``: as in `Symbols.fake_of_array`."""
+        fake = self.symbols.fake_of_array(self.fake_mode, source, value, free, steps)
+        return self._add_input(source, value, fake, convert)
 
     def float(self, formula: Formula) -> GraphInput:
         """The input that brings a float: a tensor of no dimension on the CPU, of which no bit is lost."""

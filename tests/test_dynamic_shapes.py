@@ -267,7 +267,7 @@ def test_arrays_of_symbolic_shape_break():
 
     compiled = dl.compile(fn, backend="eager", dynamic=True)
     for (x,) in matrices():
-        Pairing().compare(fn(x), compiled(x), "result")
+        Pairing(exact=False).compare(fn(x), compiled(x), "result")
 
 
 def test_identity_of_equal_numbers():

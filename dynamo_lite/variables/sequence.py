@@ -526,6 +526,9 @@ class SliceVariable(VariableTracker):
     def as_constant(self) -> Any:
         return slice(*(part.realize().as_constant() for part in self.parts))
 
+    def made_real(self, leaf: Callable[[VariableTracker], Any]) -> Any:
+        return slice(*(part.realize().made_real(leaf) for part in self.parts))
+
     def key(self) -> Any:
         raise NotConstant("slice")
 

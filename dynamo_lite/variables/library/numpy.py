@@ -31,16 +31,31 @@ from ..c_callable import BuiltinVariable
 from ..constant import ConstantVariable
 from ..operations import GetItemIterator
 from ..registry import Model, models_raw
-from ..sequence import ListVariable, TupleVariable
+from ..sequence import ListVariable, SliceVariable, TupleVariable
 from ..symbolic import ShapeNumber
-from ..symbols import BINARY, COMPARE, UNARY
+from ..symbols import BINARY, COMPARE
 from ..tensor import TensorVariable, record
-from .numpy_replaced import OF_ARRAYS, OF_NUMPY, OF_PYTHON
+from .numpy_flips import backwards, flipped_of, forwards, reversal
 from .numpy_scalars import SCALARS, NumpyScalarVariable, has_array, is_cast, known_result
+from .numpy_targets import (
+    BY_OPERATOR,
+    KINDS,
+    SET_FLIPPED,
+    SETITEM,
+    STACK,
+    attribute,
+    call_method,
+    for_torch,
+    function_of_torch,
+    method,
+    numpy_dtype,
+    of_its_own,
+    read,
+    same_memory,
+)
 from .numpy_values import gives_other_items, is_of_items
 from .numpy_warnings import calm, is_quiet
 
-_KINDS = (int, float, bool, complex, *SCALARS)
 _LARGEST = 1 << 24  # elements of an array that a trial is made on
 
 
@@ -48,48 +63,65 @@ _LARGEST = 1 << 24  # elements of an array that a trial is made on
 
 
 class NdarrayVariable(VariableTracker):
-    """An array whose data is a tensor of the graph. ``scalar``: it is a numpy scalar."""
+    """An array whose memory is that of a tensor of the graph, but for axes that go backwards (`numpy_flips`).
+    ``scalar``: it is a numpy scalar."""
 
-    __slots__ = ("tensor", "scalar")
+    __slots__ = ("memory", "scalar", "flips")
 
-    def __init__(self, tensor: TensorVariable, scalar: bool = False, source: Source | None = None) -> None:
+    def __init__(
+        self,
+        memory: TensorVariable,
+        scalar: bool = False,
+        source: Source | None = None,
+        flips: tuple[int, ...] = (),
+    ) -> None:
         self.source = source
-        self.tensor = tensor
+        self.memory = memory
         self.scalar = scalar
+        self.flips = flips
+
+    @property
+    def fake(self) -> torch.Tensor:
+        """The facts of its memory."""
+        return self.memory.fake
 
     def python_type(self) -> type:
-        return numpy_dtype(self.tensor.fake.dtype).type if self.scalar else numpy.ndarray
+        return numpy_dtype(self.fake.dtype).type if self.scalar else numpy.ndarray
 
     def describe(self) -> str:
-        return f"a numpy array of shape {tuple(self.tensor.fake.shape)}"
+        return f"a numpy array of shape {tuple(self.fake.shape)}"
 
     def as_fx(self) -> tuple[Any, Any]:
-        if self.scalar:  # a number to torch, which gives way to a tensor's type
+        if self.scalar or self.flips:  # a number to torch, which gives way to a tensor's type, or nothing
             return super().as_fx()
-        return self.tensor.as_fx()
+        return self.memory.as_fx()
+
+    def items(self, tx: Any) -> TensorVariable:
+        """What computes with it: its memory, or a flipped copy."""
+        return turned(tx, self.memory, self.flips)  # type: ignore[return-value]
 
     def beside(self, tx: Any, tensor: VariableTracker, symbol: str, reflected: bool = False) -> VariableTracker:
         """Of the tensor's type, which the number is cast to by arithmetic of single and double precision."""
         assert isinstance(tensor, TensorVariable)
         other = tensor.fake.dtype
-        if not self.scalar or not is_cast(numpy_dtype(self.tensor.fake.dtype), other, symbol, reflected):
+        if not self.scalar or not is_cast(numpy_dtype(self.fake.dtype), other, symbol, reflected):
             return self
-        return record(tx, "call_method", "to", [self.tensor, ConstantVariable(other)], {})
+        return record(tx, "call_method", "to", [self.memory, ConstantVariable(other)], {})
 
     def truth(self, tx: Any) -> bool:
         unsupported(DataDependentValue("the truth of a numpy array"))
 
     def length(self, tx: Any) -> int:
-        if not self.tensor.fake.ndim:
+        if not self.fake.ndim:
             tx.raise_error(TypeError, "len() of unsized object")
-        return self.tensor.fake.shape[0]
+        return self.fake.shape[0]
 
     def iterate(self, tx: Any) -> VariableTracker:
         self.length(tx)
         return ArrayIterator(self)
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
-        fake = self.tensor.fake
+        fake = self.fake
         facts = {
             "shape": tuple(fake.shape),
             "ndim": fake.ndim,
@@ -101,22 +133,26 @@ class NdarrayVariable(VariableTracker):
         if name in facts:
             return tx.make(facts[name])
         if name == "strides" and min(fake.shape, default=2) > 1:  # of others they may be anything
-            return tx.make(tuple(stride * fake.itemsize for stride in fake.stride()))
+            sizes = (-fake.itemsize if axis in self.flips else fake.itemsize for axis in range(fake.ndim))
+            return tx.make(tuple(map(operator.mul, fake.stride(), sizes)))
         if name in ("T", "real", "imag"):
-            return call(tx, attribute(name), functools.partial(_read, name), [self], {})
+            return call(tx, attribute(name), functools.partial(read, name), [self], {})
         if callable(class_lookup(numpy.ndarray, name)) and not name.startswith("__"):
             return BuiltinMethodVariable(self, name)
         return super().getattr(tx, name)
 
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name in ("fill", "sort"):
-            return call_handler(_WRITING[name], (tx, self, *args), kwargs, name)
+            return call_handler(ON_ARRAYS[name], (tx, self, *args), kwargs, name)
         if name not in _METHODS:
             unsupported(DataDependentValue(f"numpy.ndarray.{name}()"))
-        return call(tx, method(name), functools.partial(_call_method, name), [self, *args], kwargs)
+        return call(tx, method(name), functools.partial(call_method, name), [self, *args], kwargs)
 
     def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
-        return call(tx, _PYTHON["getitem"], operator.getitem, [self, key], {})
+        inside = forwards(tx, key, self.fake.shape, self.flips)
+        if inside is None:
+            return call(tx, BY_OPERATOR["getitem"], operator.getitem, [self, key], {})
+        return backwards_along(inside.axes, NdarrayVariable(self.memory).getitem(tx, TupleVariable(inside.key)))
 
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
         return self._with(tx, BINARY[symbol], other, reflected)
@@ -130,10 +166,10 @@ class NdarrayVariable(VariableTracker):
         if not isinstance(other, (NdarrayVariable, ConstantVariable, NumpyScalarVariable)):
             unsupported(UnsupportedOperation(f"{function.__name__}()", f"an array and {other.describe()}"))
         args: Args = [other, self] if reflected else [self, other]
-        return call(tx, _PYTHON[function.__name__], function, args, {})
+        return call(tx, BY_OPERATOR[function.__name__], function, args, {})
 
     def unary(self, tx: Any, function: Any) -> VariableTracker:
-        return call(tx, _PYTHON[function.__name__], function, [self], {})
+        return call(tx, BY_OPERATOR[function.__name__], function, [self], {})
 
     def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if self.scalar:
@@ -142,21 +178,45 @@ class NdarrayVariable(VariableTracker):
 
     def hold(self, tx: Any, found: VariableTracker | None) -> VariableTracker:
         """Write a result of this array's shape into it."""
-        new = found.tensor if isinstance(found, NdarrayVariable) else None
-        if new is None or new.fake.shape != self.tensor.fake.shape or not _can_cast(found, self):
+        if not isinstance(found, NdarrayVariable) or found.fake.shape != self.fake.shape or not _can_cast(found, self):
             unsupported(UnsupportedOperation("a write", "a numpy array, which can't hold the result"))
         _check_writable(tx, self)
-        record(tx, "call_method", "copy_", [self.tensor, _apart(tx, found, self)], {})
+        new = turned(tx, _apart(tx, found, self), self.flips)
+        record(tx, "call_method", "copy_", [self.memory, new], {})
         return self
 
     def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
-        is_mask = isinstance(key, NdarrayVariable) and key.tensor.fake.dtype is torch.bool and not key.scalar
+        is_mask = isinstance(key, NdarrayVariable) and key.fake.dtype is torch.bool and not key.scalar
         if _holds_array(key) and not (is_mask and value.is_constant()):
             unsupported(UnsupportedOperation("a write", "items of an array that another array picks"))
-        write(tx, self, key, value)
+        inside = forwards(tx, key, self.fake.shape, self.flips)
+        if inside is None:
+            write(tx, self, key, value)
+        elif inside.axes:
+            part = NdarrayVariable(self.memory).getitem(tx, TupleVariable(inside.key))
+            write(tx, backwards_along(inside.axes, part), ConstantVariable(...), value)
+        else:
+            write(tx, NdarrayVariable(self.memory), TupleVariable(inside.key), value)
 
     def reconstruct(self, cg: Any) -> None:
-        cg.call(_scalar_of if self.scalar else _array_of, [lambda: cg.load(self.tensor)])
+        parts = [lambda: cg.load(self.memory)]
+        if self.flips:
+            cg.call(flipped_of, [*parts, lambda: cg.load_const(self.flips)])
+        else:
+            cg.call(_scalar_of if self.scalar else _array_of, parts)
+
+
+def turned(tx: Any, tensor: VariableTracker, axes: tuple[int, ...]) -> VariableTracker:
+    """A copy that goes the other way along these axes; without any the tensor itself."""
+    return record(tx, "call_function", torch.flip, [tensor, tx.make(axes)], {}) if axes else tensor
+
+
+def backwards_along(axes: tuple[int, ...], found: VariableTracker) -> VariableTracker:
+    """A view whose memory was found, and the axes of which are these."""
+    assert isinstance(found, NdarrayVariable)
+    if axes and found.fake.numel() == 0:  # torch's strides of nothing have no sign
+        unsupported(UnsupportedOperation("a view that goes backwards", "an array without items"))
+    return NdarrayVariable(found.memory, False, None, axes) if axes else found
 
 
 class ArrayIterator(GetItemIterator):
@@ -187,88 +247,12 @@ def _scalar_of(tensor: torch.Tensor) -> Any:
     return tensor.numpy()[()]
 
 
-@functools.cache
-def numpy_dtype(dtype: torch.dtype) -> Any:
-    """numpy's name for a dtype of torch's."""
-    return numpy.dtype(str(dtype).removeprefix("torch."))
-
-
 _METHODS = frozenset(
     {"all", "any", "argmax", "argmin", "argsort", "astype", "clip", "conj", "copy", "cumprod", "cumsum", "diagonal"}
     | {"dot", "flatten", "max", "mean", "min", "prod", "ravel", "repeat", "reshape", "round", "squeeze", "std", "sum"}
     | {"swapaxes", "take", "trace", "transpose", "var"}
 )
 """Methods that compute a new array or a view."""
-
-
-def _operator(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of tensors that does what ``function`` does to torch's arrays: the target of a node."""
-
-    def target(*args: Any, **named: Any) -> Any:
-        return _tensors(function(*_arrays(args), **_arrays(named)))
-
-    target.__name__ = target.__qualname__ = f"numpy_{name}"
-    return target
-
-
-def _arrays(values: Any) -> Any:
-    if isinstance(values, torch.Tensor):
-        return torch._numpy.ndarray(values)
-    if isinstance(values, (list, tuple)):
-        return type(values)(map(_arrays, values))
-    return {name: _arrays(value) for name, value in values.items()} if isinstance(values, dict) else values
-
-
-def _tensors(values: Any) -> Any:
-    if isinstance(values, torch._numpy.ndarray):
-        return values.tensor
-    return type(values)(map(_tensors, values)) if isinstance(values, (list, tuple)) else values
-
-
-@functools.cache
-def method(name: str) -> Callable[..., Any]:
-    return _operator(name, OF_ARRAYS.get(name, functools.partial(_call_method, name)))
-
-
-@functools.cache
-def attribute(name: str) -> Callable[..., Any]:
-    return _operator(name, functools.partial(_read, name))
-
-
-@functools.cache
-def function_of_torch(function: Any) -> Callable[..., Any] | None:
-    """torch's version of one of numpy's functions."""
-    name = function.__name__
-    if function in OF_NUMPY:
-        return _operator(name, OF_NUMPY[function])
-    for theirs, ours, names in _PLACES:
-        found = getattr(ours, name, None) if names is None or name in names else None
-        if getattr(theirs, name, None) is function and isinstance(found, types.FunctionType):
-            return _operator(name, found)
-    return None
-
-
-_PLACES: tuple[tuple[Any, Any, frozenset[str] | None], ...] = (
-    (numpy, torch._numpy, None),
-    (numpy.fft, torch._numpy.fft, None),
-    (numpy.linalg, torch._numpy.linalg, frozenset({"norm", "det", "multi_dot"})),
-)
-"""Modules of numpy's and torch's, and the functions that have one result and raise nothing on the data (None: all)."""
-
-
-def _call_method(name: str, array: Any, *args: Any, **named: Any) -> Any:
-    return getattr(array, name)(*args, **named)
-
-
-def _read(name: str, array: Any) -> Any:
-    return getattr(array, name)
-
-
-_PYTHON = {
-    each.__name__: _operator(each.__name__, OF_PYTHON.get(each, each))
-    for each in (*BINARY.values(), *COMPARE.values(), *UNARY.values(), operator.getitem)
-}
-"""Python's operators over arrays, by their names in the module operator."""
 
 
 # -- recording ---------------------------------------------------------------------------------------------------------
@@ -283,36 +267,61 @@ def call(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwa
         unsupported(UnsupportedOperation("a numpy function with out= or where=", "arrays"))
     expected, tried = _try(tx, target, real, args, kwargs, 1)
     if isinstance(expected, SCALARS):
-        target = _of_its_own(target)
+        target = of_its_own(target)
     for each, ones in tried.arrays:
         if expected is ones and not isinstance(ones, numpy.bool_):  # of which there are two objects in all
             return each
     if tried.may_fail(target, args):
         unsupported(UnsupportedOperation("a numpy function", "integers, of which torch's version may raise"))
-    named = {name: _for_graph(tx, value) for name, value in kwargs.items()}
-    found = record(tx, "call_function", target, [_for_graph(tx, arg) for arg in args], named)
+    if tried.is_view_of_flipped(expected):
+        return _view_of_flipped(tx, target, real, args, kwargs)
+    given = [_for_graph(tx, arg) for arg in args]
+    found = record(tx, "call_function", target, given, {name: _for_graph(tx, value) for name, value in kwargs.items()})
     paired = _paired(tx, expected, found, tried)
-    _expect_no_warning(tx, target, real, args, found)
+    _expect_no_warning(tx, target, real, args, given, found)
     if tx.graph.symbols.there_are:  # numpy is to do the same at other sizes
         other, tried = _try(tx, target, real, args, kwargs, 2)
         _paired(tx, other, found, tried)
     return paired
 
 
-def _expect_no_warning(tx: Any, target: Any, real: Any, args: Args, found: VariableTracker) -> None:
-    """Go on as if numpy warned of nothing in the items."""
-    given = [each for each in (arg.realize() for arg in args) if isinstance(each, NdarrayVariable)]
+def _view_of_flipped(tx: Any, target: Any, real: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """What numpy makes of arrays that go backwards is a view: it is one of their memory, if a trial shows that."""
+    plain = [NdarrayVariable(arg.memory) if isinstance(arg, NdarrayVariable) else arg for arg in _realized(args)]
+    found = call(tx, target, real, plain, kwargs)
+    axes = set()
+    for factor in (1, 2) if tx.graph.symbols.there_are else (1,):
+        expected, tried = _try(tx, target, real, args, kwargs, factor)
+        other, tried_plain = _try(tx, target, real, plain, kwargs, factor)
+        axes.add(backwards(expected))
+        if not isinstance(other, numpy.ndarray) or other.ndim != expected.ndim or len(axes) > 1:
+            _in_another_form("another view")
+        if _form_beside(other[reversal(backwards(expected))], tried_plain) != _form_beside(expected, tried):
+            _in_another_form("another view")
+    return backwards_along(axes.pop(), found)
+
+
+def _form_beside(view: Any, tried: Tried) -> tuple[Any, ...]:
+    """How a view lies in the memory of what was given."""
+    if len(tried.arrays) > 1:
+        _in_another_form("a view, perhaps of another array,")
+    trial = tried.arrays[0][1]
+    return view.shape, view.strides, view.ctypes.data - trial[reversal(backwards(trial))].ctypes.data
+
+
+def _expect_no_warning(tx: Any, target: Any, real: Any, args: Args, values: Args, found: VariableTracker) -> None:
+    """Go on as if numpy warned of nothing in the items. ``values``: the arguments in the graph."""
+    of_arrays = [(arg, value) for arg, value in zip(_realized(args), values) if isinstance(arg, NdarrayVariable)]
+    given = [arg for arg, _ in of_arrays]
     kinds = [each.fake.dtype for each in _tensors_in(found)]
     inexact = [kind.is_floating_point or kind.is_complex for kind in kinds]
     scalars = real in _PLAIN_OPERATORS and not any(inexact) and all(each.scalar for each in given)
     if torch.bool in kinds or not given or not (any(inexact) or scalars or target.__name__ == "numpy_astype"):
         return
-    safe = target.__name__ == "numpy_astype" and numpy.can_cast(
-        *map(numpy_dtype, (given[0].tensor.fake.dtype, kinds[0]))
-    )
+    safe = target.__name__ == "numpy_astype" and numpy.can_cast(*map(numpy_dtype, (given[0].fake.dtype, kinds[0])))
     if (is_quiet(target) or safe) and not scalars:
         return
-    told: Args = [_for_graph(tx, arg) for arg in args] if scalars else [each.tensor for each in given]
+    told: Args = values if scalars else [value for _, value in of_arrays]
     expected = tx.attempt.expected
     before = expected[-1] if expected and _is_of_calm(expected[-1][0].node) else None
     named = {} if before is None else {"before": before[0]}  # one condition says it of all
@@ -321,6 +330,10 @@ def _expect_no_warning(tx: Any, target: Any, real: Any, args: Args, found: Varia
         unsupported(UnsupportedOperation("a numpy function", "arrays, here where nobody could tell of its warnings,"))
     if before is not None:
         expected.remove(before)
+
+
+def _realized(args: Args) -> Args:
+    return [arg.realize() for arg in args]
 
 
 def _is_of_calm(node: torch.fx.Node) -> bool:
@@ -338,23 +351,6 @@ def _tensors_in(found: VariableTracker) -> list[Any]:
     return [each for part in found.contained() or () for each in _tensors_in(part)]
 
 
-@functools.cache
-def _of_its_own(target: Callable[..., Any]) -> Callable[..., Any]:
-    """One whose result is a scalar, which what is written into the array later does not change."""
-
-    def copying(*args: Any, **named: Any) -> Any:
-        found = target(*args, **named)
-        shares = isinstance(found, torch.Tensor) and any(_same_memory(found, each) for each in args)
-        return found.clone() if shares else found
-
-    copying.__name__ = copying.__qualname__ = target.__name__
-    return copying
-
-
-def _same_memory(one: torch.Tensor, other: Any) -> bool:
-    return isinstance(other, torch.Tensor) and one.untyped_storage()._cdata == other.untyped_storage()._cdata
-
-
 def write(tx: Any, array: NdarrayVariable, key: VariableTracker, value: VariableTracker) -> None:
     """``array[key] = value``, if a trial shows that torch's version writes the same."""
     _check_writable(tx, array)
@@ -362,23 +358,24 @@ def write(tx: Any, array: NdarrayVariable, key: VariableTracker, value: Variable
         unsupported(UnsupportedOperation("a write", f"a numpy array, which can't hold {value.describe()}"))
     for factor in (1, 2) if tx.graph.symbols.there_are else (1,):
         _try_write(tx, [array, key, value], factor)
-    record(tx, "call_function", _SETITEM, [array.tensor, _for_graph(tx, key), _apart(tx, value, array)], {})
-
-
-_SETITEM = torch.fx.node.has_side_effect(_operator("setitem", operator.setitem))
+    given = [array.memory, _for_graph(tx, key), _apart(tx, value, array)]
+    if array.flips:
+        record(tx, "call_function", SET_FLIPPED, [*given, tx.make(array.flips)], {})
+    else:
+        record(tx, "call_function", SETITEM, given, {})
 
 
 def _try_write(tx: Any, args: Args, factor: int) -> None:
     tried, (trial, key, value), _ = _trial(tx, args, {}, factor)
     with unset_fake_temporarily(), torch._C.DisableTorchFunction():
-        given = _for_torch([trial, key, value])
+        given = for_torch([trial, key, value])
     tried.allow_writes()
     try:
         with warnings.catch_warnings(), numpy.errstate(all="ignore"):
             warnings.simplefilter("error")
             trial[key] = value
             with unset_fake_temporarily(), torch._C.DisableTorchFunction():
-                _SETITEM(*given)
+                SETITEM(*given)
                 same = numpy.array_equal(given[0].numpy(), trial, equal_nan=trial.dtype.kind in "fc")
     except (*FOLDED_ERRORS, Warning) as error:
         let_through(error)
@@ -389,19 +386,19 @@ def _try_write(tx: Any, args: Args, factor: int) -> None:
 
 def _can_cast(value: Any, array: NdarrayVariable) -> bool:
     """Whether an array takes these items as numbers of its own kind."""
-    dtype = numpy_dtype(array.tensor.fake.dtype)
+    dtype = numpy_dtype(array.fake.dtype)
     if isinstance(value, NdarrayVariable):
-        return numpy.can_cast(numpy_dtype(value.tensor.fake.dtype), dtype, "same_kind")
+        return numpy.can_cast(numpy_dtype(value.fake.dtype), dtype, "same_kind")
     known = value.as_constant() if value.is_constant() else None
     if isinstance(known, SCALARS):
         return numpy.can_cast(known.dtype, dtype, "same_kind")
-    return type(known) in _KINDS and numpy.result_type(dtype, known) == dtype
+    return type(known) in KINDS and numpy.result_type(dtype, known) == dtype
 
 
 def _check_writable(tx: Any, array: NdarrayVariable) -> None:
     """Torch counts writes into tensors, and looks at the count in backward passes; numpy tells it of none."""
-    found = tx.graph.all_in_storage(array.tensor.fake)
-    of_tensors = not all(each.convert is torch.from_numpy for each in found)
+    found = tx.graph.all_in_storage(array.fake)
+    of_tensors = not all(each.is_array for each in found)
     if of_tensors or any(each.fake.requires_grad for each in tx.attempt.fakes.values()):
         unsupported(UnsupportedOperation("a write", "a numpy array, beside tensors that tell of writes"))
     if array.scalar:
@@ -411,7 +408,7 @@ def _check_writable(tx: Any, array: NdarrayVariable) -> None:
 def _apart(tx: Any, value: Any, array: NdarrayVariable) -> VariableTracker:
     """What is written into an array, which may be a part of it."""
     value = _for_graph(tx, value)
-    is_part = isinstance(value, TensorVariable) and _same_memory(value.fake, array.tensor.fake)
+    is_part = isinstance(value, TensorVariable) and same_memory(value.fake, array.fake)
     return record(tx, "call_method", "clone", [value], {}) if is_part else value
 
 
@@ -427,8 +424,8 @@ def _sort(tx: Any, array: NdarrayVariable, axis: VariableTracker | None = None) 
     return ConstantVariable(None)
 
 
-_WRITING: dict[Any, Callable[..., VariableTracker]] = {"fill": _fill, "sort": _sort, numpy.copyto: _fill}
-"""Methods of the array, and functions, that write into it."""
+ON_ARRAYS: dict[Any, Callable[..., VariableTracker]] = {"fill": _fill, "sort": _sort, numpy.copyto: _fill}
+"""Methods and functions whose first argument is an array, and how they are traced then."""
 
 
 def _try(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwargs, factor: int) -> tuple[Any, Tried]:
@@ -477,6 +474,10 @@ class Tried(NamedTuple):
     size: Callable[[Any], int]
     arrays: list[tuple[NdarrayVariable, Any]]
 
+    def is_view_of_flipped(self, found: Any) -> bool:
+        flipped = [trial for variable, trial in self.arrays if variable.flips]
+        return isinstance(found, numpy.ndarray) and any(numpy.shares_memory(found, trial) for trial in flipped)
+
     def allow_writes(self) -> None:
         for _, trial in self.arrays:
             if isinstance(trial, numpy.ndarray):
@@ -498,7 +499,7 @@ class Tried(NamedTuple):
         if key in _COMPUTED and self.arrays:
             return
         with unset_fake_temporarily(), torch._C.DisableTorchFunction():
-            found = target(*_for_torch(args), **_for_torch(named))
+            found = target(*for_torch(args), **for_torch(named))
             if not self.arrays and isinstance(expected, numpy.ndarray) and isinstance(found, torch.Tensor):
                 if found.shape != expected.shape or not numpy.allclose(found.numpy(), expected, equal_nan=True):
                     raise ValueError("it gives other items")
@@ -511,7 +512,7 @@ class Tried(NamedTuple):
             return
         try:
             with unset_fake_temporarily(), torch._C.DisableTorchFunction():
-                other = gives_other_items(target, real, _for_torch, args, named, unknown)
+                other = gives_other_items(target, real, for_torch, args, named, unknown)
         except FOLDED_ERRORS as error:  # on some numbers
             let_through(error)
             other = True
@@ -527,20 +528,8 @@ _OF_INTEGERS = frozenset(
 )
 
 
-def _for_torch(values: Any) -> Any:
-    """Arguments of a trial as tensors, and types by name."""
-    if isinstance(values, (numpy.ndarray, *SCALARS)):
-        return torch.from_numpy(numpy.array(values))
-    if isinstance(values, (list, tuple)):
-        return type(values)(map(_for_torch, values))
-    if isinstance(values, dict):
-        return {name: _for_torch(value) for name, value in values.items()}
-    is_kind = isinstance(values, numpy.dtype) or any(values is each for each in _KINDS)
-    return numpy.dtype(values).name if is_kind else values
-
-
 def _ones_like(variable: NdarrayVariable, size: Callable[[Any], int]) -> Any:
-    fake = variable.tensor.fake
+    fake = variable.fake
     dtype = numpy_dtype(fake.dtype)
     if variable.scalar:
         return dtype.type(1)
@@ -550,6 +539,8 @@ def _ones_like(variable: NdarrayVariable, size: Callable[[Any], int]) -> Any:
     reach = 1 + sum((size - 1) * stride for size, stride in zip(shape, steps)) if math.prod(shape) else 0
     strides = tuple(stride * dtype.itemsize for stride in steps)
     ones = numpy.ndarray(shape, dtype, numpy.ones(reach, dtype), 0, strides if reach else None)
+    if variable.flips:
+        ones = ones[reversal(variable.flips)]
     ones.flags.writeable = False  # what writes into its arguments is numpy's
     return ones
 
@@ -564,12 +555,14 @@ def _for_graph(tx: Any, variable: VariableTracker) -> VariableTracker:
     """Types of items by name, scalars as tensors."""
     variable = variable.realize()
     if isinstance(variable, NdarrayVariable):
-        return variable.tensor
+        return variable.items(tx)
     parts = variable.contained()
     if parts is not None and _holds_array(variable):
         return variable.with_contained(tx, iter([_for_graph(tx, part) for part in parts]))
+    if parts is not None or isinstance(variable, (ShapeNumber, SliceVariable)):  # to ask what is known settles numbers
+        return variable
     known = variable.as_constant() if variable.is_constant() else None
-    if isinstance(known, numpy.dtype) or any(known is each for each in _KINDS):
+    if isinstance(known, numpy.dtype) or any(known is each for each in KINDS):
         return ConstantVariable(numpy.dtype(known).name)
     return variable
 
@@ -602,7 +595,7 @@ def _paired_constant(tx: Any, expected: Any, found: VariableTracker, tried: Trie
 def _paired_array(tx: Any, expected: Any, found: VariableTracker, tried: Tried) -> VariableTracker:
     _check_form(expected, found, tried)
     assert isinstance(found, TensorVariable)
-    sources = [(variable.tensor.fake, trial) for variable, trial in tried.arrays if isinstance(trial, numpy.ndarray)]
+    sources = [(variable.fake, trial) for variable, trial in tried.arrays if isinstance(trial, numpy.ndarray)]
     storage = found.fake.untyped_storage()._cdata
     shared = [
         (numpy.shares_memory(expected, trial), fake.untyped_storage()._cdata == storage) for fake, trial in sources
@@ -654,8 +647,9 @@ class NumpyFunctionVariable(BuiltinVariable):
 
 def call_function(tx: Any, function: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     """One of numpy's functions: on known values numpy's own, on arrays torch's."""
-    if function in _WRITING and args and isinstance(args[0].realize(), NdarrayVariable):
-        return call_handler(_WRITING[function], (tx, *args), kwargs, function.__name__)
+    array = args[0].realize() if args else None
+    if function in ON_ARRAYS and isinstance(array, NdarrayVariable) and not array.scalar:
+        return call_handler(ON_ARRAYS[function], (tx, *args), kwargs, function.__name__)
     everything = [*args, *kwargs.values()]
     arrays = any(map(_holds_array, everything))
     creates = function in _CREATORS
@@ -667,7 +661,7 @@ def call_function(tx: Any, function: Any, args: Args, kwargs: Kwargs) -> Variabl
         creates = True
     target = function_of_torch(function)
     if function in (numpy.array, numpy.asarray) and len(everything) == 1 and _is_row_of_arrays(args[0]):
-        target = _STACK
+        target = STACK
     if target is None or not (arrays or creates):
         unsupported(UnsupportedOperation(f"numpy.{function.__name__}()", "these arguments"))
     return call(tx, target, function, args, kwargs)
@@ -681,9 +675,6 @@ _CREATORS = frozenset(
 def _holds_array(variable: VariableTracker) -> bool:
     variable = variable.realize()
     return isinstance(variable, NdarrayVariable) or any(map(_holds_array, variable.contained() or ()))
-
-
-_STACK = _operator("stack", torch._numpy.stack)
 
 
 def _is_row_of_arrays(variable: VariableTracker) -> bool:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
+from ...graph import tensor_of_flipped
 from ...reasons import DataDependentValue, UnsupportedOperation
 from ...source import Source
 from ..base import Args, Kwargs, VariableTracker, unsupported, wraps_type
 from ..constant import ConstantVariable
 from ..registry import known_call, models, models_raw, provides
 from ..tensor import TensorVariable, record
-from .numpy import NdarrayVariable, numpy_dtype
+from .numpy import NdarrayVariable
+from .numpy_flips import backwards, reversal
+from .numpy_targets import numpy_dtype
 
 
 @wraps_type(numpy.ndarray)
@@ -25,28 +29,31 @@ def _wrap_array(attempt: Any, value: Any, source: Source) -> VariableTracker:
     source.check("type", numpy.ndarray)
     source.child("c_attr", "dtype").check("id", value.dtype)
     source.child("c_attr", "flags").child("c_attr", "writeable").check("equals", True)
+    axes = backwards(value)
+    convert = functools.partial(tensor_of_flipped, reversal(axes)) if axes else torch.from_numpy
     with unset_fake_temporarily():
-        shared = torch.from_numpy(value)
+        shared = convert(value)
     free = attempt.shapes.free(source, shared)
     if free.sizes:
         source.child("c_attr", "ndim").check("equals", value.ndim)
-        given = attempt.graph.array(source, shared, free)
+        steps = [-value.itemsize if axis in axes else value.itemsize for axis in range(value.ndim)]
+        given = attempt.graph.array(source, shared, convert, free, steps)
     else:
         for name in ("shape", "strides"):
             source.child("c_attr", name).check("equals", getattr(value, name))
-        given = attempt.graph.input(source, shared, torch.from_numpy)
+        given = attempt.graph.input(source, shared, convert)
     attempt.guards.array(source)
     tensor = TensorVariable(given.node, given.fake, torch.Tensor)
     attempt.fakes[id(given.fake)] = tensor
-    return NdarrayVariable(tensor, False, source)
+    return NdarrayVariable(tensor, False, source, axes)
 
 
 def _has_tensor(value: Any) -> bool:
-    if not value.flags.writeable or not value.flags.aligned or min(value.strides, default=0) < 0:
+    if not value.flags.writeable or not value.flags.aligned:
         return False
     try:
         with unset_fake_temporarily():
-            torch.from_numpy(value)
+            torch.from_numpy(value[reversal(backwards(value))])
     except (TypeError, ValueError):
         return False
     return True
@@ -57,9 +64,9 @@ def _has_tensor(value: Any) -> bool:
 
 @models(torch.from_numpy)
 def _from_numpy(tx: Any, array: VariableTracker) -> VariableTracker:
-    if not isinstance(array, NdarrayVariable) or array.scalar:
+    if not isinstance(array, NdarrayVariable) or array.scalar or array.flips:
         unsupported(UnsupportedOperation("torch.from_numpy()", array.describe()))
-    return record(tx, "call_method", "detach", [array.tensor], {})
+    return record(tx, "call_method", "detach", [array.memory], {})
 
 
 def _takes_arrays(function: Any, copies: bool) -> None:
@@ -69,15 +76,15 @@ def _takes_arrays(function: Any, copies: bool) -> None:
 
     def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         array = args[0].realize() if len(args) == 1 else None
-        if not isinstance(array, NdarrayVariable) or not set(kwargs) <= {"dtype", "device"}:
+        if not isinstance(array, NdarrayVariable) or array.flips or not set(kwargs) <= {"dtype", "device"}:
             return otherwise(tx, args, kwargs)
         if torch._C._len_torch_function_stack():
             return otherwise(tx, args, kwargs)
         named = {name: value for name, value in kwargs.items() if not tx.is_none(value)}
         if copies or array.scalar:
-            return record(tx, "call_method", "to", [array.tensor], {**named, "copy": ConstantVariable(True)})
-        found = record(tx, "call_method", "to", [array.tensor], named) if named else array.tensor
-        return record(tx, "call_method", "detach", [found], {}) if found is array.tensor else found
+            return record(tx, "call_method", "to", [array.memory], {**named, "copy": ConstantVariable(True)})
+        found = record(tx, "call_method", "to", [array.memory], named) if named else array.memory
+        return record(tx, "call_method", "detach", [found], {}) if found is array.memory else found
 
     models_raw(function, model)
 
