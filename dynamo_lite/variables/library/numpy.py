@@ -12,19 +12,14 @@ import functools
 import math
 import operator
 import types
-import warnings
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Callable
+from typing import Any
 
 import numpy
 import torch
 import torch._numpy
-from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from ...interrupts import let_through
-from ...reasons import DataDependentValue, OperatorFailed, UnsupportedOperation
-from ...skip import FOLDED_ERRORS
-from ...source import Source
+from ...reasons import DataDependentValue, UnsupportedOperation
 from ..attributes import BuiltinMethodVariable, class_lookup
 from ..base import Args, Exhausted, Kwargs, VariableTracker, call_handler, unsupported, wraps_type
 from ..c_callable import BuiltinVariable
@@ -35,7 +30,17 @@ from ..sequence import ListVariable, SliceVariable, TupleVariable
 from ..symbolic import ShapeNumber
 from ..symbols import BINARY, COMPARE
 from ..tensor import TensorVariable, record
+from .numpy_arrays import ArrayVariable, turned
 from .numpy_flips import backwards, flipped_of, forwards, reversal
+from .numpy_indices import (
+    known_numbers,
+    numpy_is_in_range,
+    numpy_item_at,
+    numpy_set_at,
+    numpy_set_where,
+    picks_each_once,
+    split,
+)
 from .numpy_scalars import SCALARS, NumpyScalarVariable, has_array, is_cast, known_result
 from .numpy_targets import (
     BY_OPERATOR,
@@ -45,60 +50,25 @@ from .numpy_targets import (
     STACK,
     attribute,
     call_method,
-    for_torch,
     function_of_torch,
+    laid_out,
     method,
     numpy_dtype,
     of_its_own,
     read,
     same_memory,
 )
-from .numpy_values import gives_other_items, is_of_items
+from .numpy_trials import Tried, in_another_form, try_call, try_write, try_write_at
+from .numpy_values import is_of_items
 from .numpy_warnings import calm, is_quiet
-
-_LARGEST = 1 << 24  # elements of an array that a trial is made on
-
 
 # -- arrays ------------------------------------------------------------------------------------------------------------
 
 
-class NdarrayVariable(VariableTracker):
-    """An array whose memory is that of a tensor of the graph, but for axes that go backwards (`numpy_flips`).
-    ``scalar``: it is a numpy scalar."""
+class NdarrayVariable(ArrayVariable):
+    """What arrays do."""
 
-    __slots__ = ("memory", "scalar", "flips")
-
-    def __init__(
-        self,
-        memory: TensorVariable,
-        scalar: bool = False,
-        source: Source | None = None,
-        flips: tuple[int, ...] = (),
-    ) -> None:
-        self.source = source
-        self.memory = memory
-        self.scalar = scalar
-        self.flips = flips
-
-    @property
-    def fake(self) -> torch.Tensor:
-        """The facts of its memory."""
-        return self.memory.fake
-
-    def python_type(self) -> type:
-        return numpy_dtype(self.fake.dtype).type if self.scalar else numpy.ndarray
-
-    def describe(self) -> str:
-        return f"a numpy array of shape {tuple(self.fake.shape)}"
-
-    def as_fx(self) -> tuple[Any, Any]:
-        if self.scalar or self.flips:  # a number to torch, which gives way to a tensor's type, or nothing
-            return super().as_fx()
-        return self.memory.as_fx()
-
-    def items(self, tx: Any) -> TensorVariable:
-        """What computes with it: its memory, or a flipped copy."""
-        return turned(tx, self.memory, self.flips)  # type: ignore[return-value]
+    __slots__ = ()
 
     def beside(self, tx: Any, tensor: VariableTracker, symbol: str, reflected: bool = False) -> VariableTracker:
         """Of the tensor's type, which the number is cast to by arithmetic of single and double precision."""
@@ -142,7 +112,7 @@ class NdarrayVariable(VariableTracker):
         return super().getattr(tx, name)
 
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name in ("fill", "sort"):
+        if name in ON_ARRAYS:
             return call_handler(ON_ARRAYS[name], (tx, self, *args), kwargs, name)
         if name not in _METHODS:
             unsupported(DataDependentValue(f"numpy.ndarray.{name}()"))
@@ -150,6 +120,8 @@ class NdarrayVariable(VariableTracker):
 
     def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
         inside = forwards(tx, key, self.fake.shape, self.flips)
+        if inside is None and _picks_one(key):
+            return _item_at(tx, self, key)
         if inside is None:
             return call(tx, BY_OPERATOR["getitem"], operator.getitem, [self, key], {})
         return backwards_along(inside.axes, NdarrayVariable(self.memory).getitem(tx, TupleVariable(inside.key)))
@@ -186,9 +158,11 @@ class NdarrayVariable(VariableTracker):
         return self
 
     def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
-        is_mask = isinstance(key, NdarrayVariable) and key.fake.dtype is torch.bool and not key.scalar
-        if _holds_array(key) and not (is_mask and value.is_constant()):
-            unsupported(UnsupportedOperation("a write", "items of an array that another array picks"))
+        value = value.realize()
+        if _is_mask(key) and not _is_number(value):
+            return write_where(tx, self, key.realize(), value)  # type: ignore[arg-type]
+        if not _is_mask(key) and _picks(key):
+            return write_at(tx, self, key, value)
         inside = forwards(tx, key, self.fake.shape, self.flips)
         if inside is None:
             write(tx, self, key, value)
@@ -204,11 +178,6 @@ class NdarrayVariable(VariableTracker):
             cg.call(flipped_of, [*parts, lambda: cg.load_const(self.flips)])
         else:
             cg.call(_scalar_of if self.scalar else _array_of, parts)
-
-
-def turned(tx: Any, tensor: VariableTracker, axes: tuple[int, ...]) -> VariableTracker:
-    """A copy that goes the other way along these axes; without any the tensor itself."""
-    return record(tx, "call_function", torch.flip, [tensor, tx.make(axes)], {}) if axes else tensor
 
 
 def backwards_along(axes: tuple[int, ...], found: VariableTracker) -> VariableTracker:
@@ -265,7 +234,7 @@ def call(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwa
         return out.hold(tx, call(tx, target, real, args, {name: kwargs[name] for name in kwargs if name != "out"}))
     if out is not None or "where" in kwargs:
         unsupported(UnsupportedOperation("a numpy function with out= or where=", "arrays"))
-    expected, tried = _try(tx, target, real, args, kwargs, 1)
+    expected, tried = try_call(tx, target, real, args, kwargs, 1)
     if isinstance(expected, SCALARS):
         target = of_its_own(target)
     for each, ones in tried.arrays:
@@ -280,7 +249,7 @@ def call(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwa
     paired = _paired(tx, expected, found, tried)
     _expect_no_warning(tx, target, real, args, given, found)
     if tx.graph.symbols.there_are:  # numpy is to do the same at other sizes
-        other, tried = _try(tx, target, real, args, kwargs, 2)
+        other, tried = try_call(tx, target, real, args, kwargs, 2)
         _paired(tx, other, found, tried)
     return paired
 
@@ -291,20 +260,20 @@ def _view_of_flipped(tx: Any, target: Any, real: Any, args: Args, kwargs: Kwargs
     found = call(tx, target, real, plain, kwargs)
     axes = set()
     for factor in (1, 2) if tx.graph.symbols.there_are else (1,):
-        expected, tried = _try(tx, target, real, args, kwargs, factor)
-        other, tried_plain = _try(tx, target, real, plain, kwargs, factor)
+        expected, tried = try_call(tx, target, real, args, kwargs, factor)
+        other, tried_plain = try_call(tx, target, real, plain, kwargs, factor)
         axes.add(backwards(expected))
         if not isinstance(other, numpy.ndarray) or other.ndim != expected.ndim or len(axes) > 1:
-            _in_another_form("another view")
+            in_another_form("another view")
         if _form_beside(other[reversal(backwards(expected))], tried_plain) != _form_beside(expected, tried):
-            _in_another_form("another view")
+            in_another_form("another view")
     return backwards_along(axes.pop(), found)
 
 
 def _form_beside(view: Any, tried: Tried) -> tuple[Any, ...]:
     """How a view lies in the memory of what was given."""
     if len(tried.arrays) > 1:
-        _in_another_form("a view, perhaps of another array,")
+        in_another_form("a view, perhaps of another array,")
     trial = tried.arrays[0][1]
     return view.shape, view.strides, view.ctypes.data - trial[reversal(backwards(trial))].ctypes.data
 
@@ -322,23 +291,23 @@ def _expect_no_warning(tx: Any, target: Any, real: Any, args: Args, values: Args
     if (is_quiet(target) or safe) and not scalars:
         return
     told: Args = values if scalars else [value for _, value in of_arrays]
+    before = _last_expected(tx)
+    target = calm(real, is_of_items(real), scalars)
+    _expect(tx, before, record(tx, "call_function", target, [found, *told], _named(before)))
+
+
+def _last_expected(tx: Any) -> Any:
+    """What was expected last, if another condition can say that too."""
     expected = tx.attempt.expected
-    before = expected[-1] if expected and _is_of_calm(expected[-1][0].node) else None
-    named = {} if before is None else {"before": before[0]}  # one condition says it of all
-    condition = record(tx, "call_function", calm(real, is_of_items(real), scalars), [found, *told], named)
-    if not (isinstance(condition, TensorVariable) and condition.expect(tx, True)):
-        unsupported(UnsupportedOperation("a numpy function", "arrays, here where nobody could tell of its warnings,"))
-    if before is not None:
-        expected.remove(before)
+    node = expected[-1][0].node.args[0] if expected else None
+    return expected[-1] if getattr(getattr(node, "target", None), "__name__", None) in _CONDITIONS else None
+
+
+_CONDITIONS = frozenset({"numpy_is_calm", "numpy_is_in_range", "numpy_set_at", "numpy_set_where"})
 
 
 def _realized(args: Args) -> Args:
     return [arg.realize() for arg in args]
-
-
-def _is_of_calm(node: torch.fx.Node) -> bool:
-    of = node.args[0]
-    return isinstance(of, torch.fx.Node) and getattr(of.target, "__name__", None) == "numpy_is_calm"
 
 
 _PLAIN_OPERATORS = frozenset({operator.add, operator.sub, operator.mul, operator.pow, operator.neg, operator.abs})
@@ -353,11 +322,9 @@ def _tensors_in(found: VariableTracker) -> list[Any]:
 
 def write(tx: Any, array: NdarrayVariable, key: VariableTracker, value: VariableTracker) -> None:
     """``array[key] = value``, if a trial shows that torch's version writes the same."""
-    _check_writable(tx, array)
-    if not _can_cast(value, array):
-        unsupported(UnsupportedOperation("a write", f"a numpy array, which can't hold {value.describe()}"))
+    _check_write(tx, array, value)
     for factor in (1, 2) if tx.graph.symbols.there_are else (1,):
-        _try_write(tx, [array, key, value], factor)
+        try_write(tx, [array, key, value], factor)
     given = [array.memory, _for_graph(tx, key), _apart(tx, value, array)]
     if array.flips:
         record(tx, "call_function", SET_FLIPPED, [*given, tx.make(array.flips)], {})
@@ -365,23 +332,106 @@ def write(tx: Any, array: NdarrayVariable, key: VariableTracker, value: Variable
         record(tx, "call_function", SETITEM, given, {})
 
 
-def _try_write(tx: Any, args: Args, factor: int) -> None:
-    tried, (trial, key, value), _ = _trial(tx, args, {}, factor)
-    with unset_fake_temporarily(), torch._C.DisableTorchFunction():
-        given = for_torch([trial, key, value])
-    tried.allow_writes()
-    try:
-        with warnings.catch_warnings(), numpy.errstate(all="ignore"):
-            warnings.simplefilter("error")
-            trial[key] = value
-            with unset_fake_temporarily(), torch._C.DisableTorchFunction():
-                SETITEM(*given)
-                same = numpy.array_equal(given[0].numpy(), trial, equal_nan=trial.dtype.kind in "fc")
-    except (*FOLDED_ERRORS, Warning) as error:
-        let_through(error)
-        unsupported(OperatorFailed("setitem", f"{type(error).__name__}: {error}"))
-    if not same:
-        _in_another_form("other items")
+def write_at(tx: Any, array: NdarrayVariable, key: VariableTracker, value: VariableTracker) -> None:
+    """``array[key] = value`` by arrays and lists of integers."""
+    _check_write(tx, array, value)
+    picked = split(key, array.fake.ndim)
+    if picked is None or not all(map(_is_index, picked.indices)):
+        unsupported(UnsupportedOperation("a write", "items of an array that something else picks"))
+    view = array.getitem(tx, TupleVariable(picked.view))
+    assert isinstance(view, NdarrayVariable)
+    for factor in (1, 2) if tx.graph.symbols.there_are else (1,):
+        try_write_at(tx, [array, key, value], picked, factor)
+    indices = ListVariable([_for_graph(tx, each) for each in picked.indices])
+    given = [tx.make(picked.axes), indices, _apart(tx, value, array)]
+    known = not tx.graph.symbols.there_are and not any(map(_holds_array, picked.indices))
+    is_sure = known and (_is_number(value) or picks_each_once(picked.indices))
+    _write_if(tx, numpy_set_at, view, given, is_sure)
+
+
+def _picks_one(key: VariableTracker) -> bool:
+    """Whether numpy's scalars are among its parts."""
+    parts = key.items if isinstance(key, TupleVariable) else [key]
+    return any(isinstance(each, NdarrayVariable) and each.scalar for each in _realized(parts))
+
+
+def _item_at(tx: Any, array: NdarrayVariable, key: VariableTracker) -> VariableTracker:
+    """``array[key]`` where integers that are not known pick an item."""
+    picked = split(key, array.fake.ndim)
+    parts = () if picked is None else picked.indices
+    one = all(isinstance(each, ConstantVariable) or isinstance(each, NdarrayVariable) and each.scalar for each in parts)
+    if picked is None or len(parts) != array.fake.ndim or not one or not all(map(_is_index, parts)):
+        unsupported(UnsupportedOperation("indexing", "an array with a numpy scalar, which gives a view,"))
+    before = _last_expected(tx)
+    given = [array.items(tx), tx.make(picked.axes), ListVariable([_for_graph(tx, each) for each in picked.indices])]
+    found = record(tx, "call_function", numpy_item_at, given, {})
+    _expect(tx, before, record(tx, "call_function", numpy_is_in_range, given, _named(before)))
+    assert isinstance(found, TensorVariable)
+    return NdarrayVariable(found, True)
+
+
+def write_where(tx: Any, array: NdarrayVariable, mask: NdarrayVariable, value: VariableTracker) -> None:
+    """``array[mask] = value``: a value for each item, or one for all."""
+    _check_write(tx, array, value)
+    value = value.realize()
+    ndim = value.fake.ndim if isinstance(value, NdarrayVariable) else numpy.ndim(value.python_value(tx))
+    one = ndim == 0 or value.python_type() is list and len(value.python_value(tx)) == 1
+    if ndim > 1 or not array.fake.numel() or mask.fake.shape != array.fake.shape:
+        unsupported(UnsupportedOperation("a write", "items of an array that a mask of another shape picks"))
+    _write_if(tx, numpy_set_where, array, [mask.items(tx), _apart(tx, value, array)], one)
+
+
+def _write_if(tx: Any, target: Any, array: NdarrayVariable, args: Args, is_sure: bool) -> None:
+    """Write, and go on as if it were what numpy writes. ``is_sure``: it is known to be."""
+    before = None if is_sure else _last_expected(tx)
+    condition = record(tx, "call_function", target, [array.memory, tx.make(array.flips), *args], _named(before))
+    if not is_sure:
+        _expect(tx, before, condition)
+
+
+def _named(before: Any) -> Kwargs:
+    return {} if before is None else {"before": before[0]}
+
+
+def _expect(tx: Any, before: Any, condition: VariableTracker) -> None:
+    """Go on as if this were true, which says the one before too."""
+    if not (isinstance(condition, TensorVariable) and condition.expect(tx, True)):
+        unsupported(
+            UnsupportedOperation(
+                "a numpy function", "arrays, here where nobody could tell of its warnings and failures,"
+            )
+        )
+    if before is not None:
+        tx.attempt.expected.remove(before)
+
+
+def _check_write(tx: Any, array: NdarrayVariable, value: VariableTracker) -> None:
+    _check_writable(tx, array)
+    if not _can_cast(value, array):
+        unsupported(UnsupportedOperation("a write", f"a numpy array, which can't hold {value.describe()}"))
+
+
+def _is_number(value: VariableTracker) -> bool:
+    return value.is_constant() and not isinstance(value.realize(), (ListVariable, TupleVariable))
+
+
+def _is_mask(key: VariableTracker) -> bool:
+    key = key.realize()
+    return isinstance(key, NdarrayVariable) and key.fake.dtype is torch.bool and not key.scalar
+
+
+def _picks(key: VariableTracker) -> bool:
+    """Whether it is an index by arrays or lists of integers."""
+    key = key.realize()
+    parts = key.items if isinstance(key, TupleVariable) else [key]
+    return any(isinstance(part.realize(), (NdarrayVariable, ListVariable)) for part in parts)
+
+
+def _is_index(part: VariableTracker) -> bool:
+    if isinstance(part, NdarrayVariable):
+        return numpy_dtype(part.fake.dtype).kind in "iu" and part.fake.dtype is not torch.uint64
+    known = known_numbers(part)
+    return known is not None and all(type(each) is int for each in known)
 
 
 def _can_cast(value: Any, array: NdarrayVariable) -> bool:
@@ -389,6 +439,9 @@ def _can_cast(value: Any, array: NdarrayVariable) -> bool:
     dtype = numpy_dtype(array.fake.dtype)
     if isinstance(value, NdarrayVariable):
         return numpy.can_cast(numpy_dtype(value.fake.dtype), dtype, "same_kind")
+    if isinstance(value, (ListVariable, TupleVariable)):
+        numbers = known_numbers(value)
+        return bool(numbers) and numpy.can_cast(numpy.result_type(*map(type, numbers or ())), dtype, "same_kind")
     known = value.as_constant() if value.is_constant() else None
     if isinstance(known, SCALARS):
         return numpy.can_cast(known.dtype, dtype, "same_kind")
@@ -424,131 +477,22 @@ def _sort(tx: Any, array: NdarrayVariable, axis: VariableTracker | None = None) 
     return ConstantVariable(None)
 
 
-ON_ARRAYS: dict[Any, Callable[..., VariableTracker]] = {"fill": _fill, "sort": _sort, numpy.copyto: _fill}
+def _put(tx: Any, array: NdarrayVariable, ind: VariableTracker, v: VariableTracker) -> VariableTracker:
+    ind, v = ind.realize(), v.realize()
+    one_each = isinstance(ind, NdarrayVariable) and isinstance(v, NdarrayVariable) and v.fake.shape == ind.fake.shape
+    if array.flips or not array.fake.is_contiguous() or not (_is_number(v) or one_each):
+        unsupported(UnsupportedOperation("numpy.put()", "these arguments"))
+    items = call(tx, method("reshape"), functools.partial(call_method, "reshape"), [array, ConstantVariable(-1)], {})
+    assert isinstance(items, NdarrayVariable)
+    write_at(tx, items, ind, v)
+    return ConstantVariable(None)
+
+
+ON_ARRAYS: dict[Any, Callable[..., VariableTracker]] = {
+    **{"fill": _fill, "sort": _sort, "put": _put},
+    **{numpy.copyto: _fill, numpy.put: _put},
+}
 """Methods and functions whose first argument is an array, and how they are traced then."""
-
-
-def _try(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwargs, factor: int) -> tuple[Any, Tried]:
-    """What numpy makes of arrays of ones where the data isn't known. ``factor``: as in `Symbols.at`."""
-    tried, trial_args, trial_named = _trial(tx, args, kwargs, factor)
-    try:
-        with warnings.catch_warnings(record=True) as told, numpy.errstate(all="ignore"):
-            warnings.simplefilter("always")
-            found = real(*trial_args, **trial_named)
-            if not _is_writeable(found):  # a view of what is given, or one of numpy's that nobody is to write to
-                tried.allow_writes()
-                found = real(*trial_args, **trial_named)
-                if not _is_writeable(found):
-                    _in_another_form("an array that can be written to")
-            tried.check_kernel(target, trial_args, trial_named, found)
-    except FOLDED_ERRORS as error:
-        let_through(error)
-        unsupported(OperatorFailed(getattr(target, "__name__", "numpy"), f"{type(error).__name__}: {error}"))
-    if told:
-        unsupported(UnsupportedOperation("a numpy function", f"arrays, of which it warns: {told[0].message}"))
-    if not tried.may_fail(target, args):
-        tried.check_values(target, real, trial_args, trial_named)
-    return found, tried
-
-
-def _trial(tx: Any, args: Args, kwargs: Kwargs, factor: int) -> tuple[Tried, list[Any], dict[str, Any]]:
-    """Arguments that arrays of ones, which can't be written to, are in."""
-    tried = Tried(functools.partial(tx.graph.symbols.at, factor=factor), [])
-
-    def trial(variable: VariableTracker) -> Any:
-        if isinstance(variable, ShapeNumber) and variable.python_type() is int and not variable.hangs_on_data:
-            return tried.size(variable.number)
-        if not isinstance(variable, NdarrayVariable):
-            return variable.python_value(tx)
-        tried.arrays.append((variable, _ones_like(variable, tried.size)))
-        return tried.arrays[-1][1]
-
-    trial_args = [arg.realize().made_real(trial) for arg in args]
-    trial_named = {name: value.realize().made_real(trial) for name, value in kwargs.items()}
-    return tried, trial_args, trial_named
-
-
-class Tried(NamedTuple):
-    """A trial: what numbers of symbols are in it, and arrays with what stood for each."""
-
-    size: Callable[[Any], int]
-    arrays: list[tuple[NdarrayVariable, Any]]
-
-    def is_view_of_flipped(self, found: Any) -> bool:
-        flipped = [trial for variable, trial in self.arrays if variable.flips]
-        return isinstance(found, numpy.ndarray) and any(numpy.shares_memory(found, trial) for trial in flipped)
-
-    def allow_writes(self) -> None:
-        for _, trial in self.arrays:
-            if isinstance(trial, numpy.ndarray):
-                trial.flags.writeable = True
-
-    def sizes(self, numbers: Iterable[Any]) -> tuple[int, ...]:
-        return tuple(map(self.size, numbers))
-
-    def may_fail(self, target: Any, args: Args) -> bool:
-        """On integers: where torch divides by zero numpy gives something, and it raises what torch doesn't."""
-        if target.__name__ not in _OF_INTEGERS or any(trial.dtype.kind not in "iub" for _, trial in self.arrays):
-            return False
-        known = args[1].as_constant() if len(args) > 1 and args[1].is_constant() else 0
-        return bool(known == 0)
-
-    def check_kernel(self, target: Any, args: list[Any], named: dict[str, Any], expected: Any) -> None:
-        """Torch has no kernels for some types of items, which fakes don't tell. Of known values the items are known."""
-        key = target.__name__, tuple(trial.dtype for _, trial in self.arrays)
-        if key in _COMPUTED and self.arrays:
-            return
-        with unset_fake_temporarily(), torch._C.DisableTorchFunction():
-            found = target(*for_torch(args), **for_torch(named))
-            if not self.arrays and isinstance(expected, numpy.ndarray) and isinstance(found, torch.Tensor):
-                if found.shape != expected.shape or not numpy.allclose(found.numpy(), expected, equal_nan=True):
-                    raise ValueError("it gives other items")
-        _COMPUTED.add(key)
-
-    def check_values(self, target: Any, real: Any, args: list[Any], named: dict[str, Any]) -> None:
-        """What torch's version makes of items that are out of the ordinary may be something else."""
-        unknown = [trial for _, trial in self.arrays]
-        if not unknown or not is_of_items(real):
-            return
-        try:
-            with unset_fake_temporarily(), torch._C.DisableTorchFunction():
-                other = gives_other_items(target, real, for_torch, args, named, unknown)
-        except FOLDED_ERRORS as error:  # on some numbers
-            let_through(error)
-            other = True
-        if other:
-            _in_another_form("other items of some numbers")
-
-
-_COMPUTED: set[tuple[str, tuple[Any, ...]]] = set()
-"""Functions of torch's, by name, and types of items that they were computed of."""
-_OF_INTEGERS = frozenset(
-    "numpy_" + name
-    for name in ("floor_divide", "floordiv", "mod", "remainder", "fmod", "divmod", "power", "pow", "gcd", "lcm")
-)
-
-
-def _ones_like(variable: NdarrayVariable, size: Callable[[Any], int]) -> Any:
-    fake = variable.fake
-    dtype = numpy_dtype(fake.dtype)
-    if variable.scalar:
-        return dtype.type(1)
-    shape, steps = (tuple(map(size, numbers)) for numbers in (fake.shape, fake.stride()))
-    if math.prod(shape) > _LARGEST:
-        unsupported(UnsupportedOperation("a numpy function", "an array as large as this"))
-    reach = 1 + sum((size - 1) * stride for size, stride in zip(shape, steps)) if math.prod(shape) else 0
-    strides = tuple(stride * dtype.itemsize for stride in steps)
-    ones = numpy.ndarray(shape, dtype, numpy.ones(reach, dtype), 0, strides if reach else None)
-    if variable.flips:
-        ones = ones[reversal(variable.flips)]
-    ones.flags.writeable = False  # what writes into its arguments is numpy's
-    return ones
-
-
-def _is_writeable(found: Any) -> bool:
-    if isinstance(found, (list, tuple)):
-        return all(map(_is_writeable, found))
-    return not isinstance(found, numpy.ndarray) or found.flags.writeable
 
 
 def _for_graph(tx: Any, variable: VariableTracker) -> VariableTracker:
@@ -580,7 +524,7 @@ def _paired_scalar(tx: Any, expected: Any, found: VariableTracker, tried: Tried)
 def _paired_items(tx: Any, expected: Any, found: VariableTracker, tried: Tried) -> VariableTracker:
     items = found.contained()
     if items is None or len([*items]) != len(expected):
-        _in_another_form(f"{found.describe()} for {type(expected).__name__}")
+        in_another_form(f"{found.describe()} for {type(expected).__name__}")
     paired = [_paired(tx, one, item, tried) for one, item in zip(expected, items)]
     return ListVariable(paired) if type(expected) is list else TupleVariable(paired)
 
@@ -588,7 +532,7 @@ def _paired_items(tx: Any, expected: Any, found: VariableTracker, tried: Tried) 
 def _paired_constant(tx: Any, expected: Any, found: VariableTracker, tried: Tried) -> VariableTracker:
     known = found.as_constant() if found.is_constant() else None
     if type(expected) is not type(known) or expected != known:
-        _in_another_form(f"{found.describe()} for {type(expected).__name__}")
+        in_another_form(f"{found.describe()} for {type(expected).__name__}")
     return found
 
 
@@ -603,13 +547,22 @@ def _paired_array(tx: Any, expected: Any, found: VariableTracker, tried: Tried) 
     if any(theirs and not ours for ours, theirs in shared):
         found = record(tx, "call_method", "clone", [found], {})  # type: ignore[assignment]
     if any(ours and not theirs for ours, theirs in shared):
-        _in_another_form("a copy for a view")
+        in_another_form("a copy for a view")
+    shares = any(ours for ours, _ in shared)
+    if not (shares or tx.graph.symbols.there_are or _is_laid_out(expected, found, tried)):
+        axes = sorted(range(expected.ndim), key=lambda axis: -expected.strides[axis])
+        found = record(tx, "call_function", laid_out, [found, tx.make(axes)], {})  # type: ignore[assignment]
+    if not _is_laid_out(expected, found, tried):
+        steps = [stride * found.fake.itemsize for stride in found.fake.stride()]
+        in_another_form(f"strides {steps} for {[*expected.strides]}")
+    return NdarrayVariable(found)
+
+
+def _is_laid_out(expected: Any, found: TensorVariable, tried: Tried) -> bool:
     sizes, strides = (tried.sizes(numbers) for numbers in (found.fake.shape, found.fake.stride()))
     layout = [stride * found.fake.itemsize for size, stride in zip(sizes, strides) if size > 1]
     wanted = [stride for size, stride in zip(expected.shape, expected.strides) if size > 1]
-    if layout != wanted and math.prod(sizes):
-        _in_another_form(f"strides {layout} for {wanted}")
-    return NdarrayVariable(found)
+    return layout == wanted or not math.prod(sizes)
 
 
 _PAIRED: dict[type, Callable[..., VariableTracker]] = {
@@ -622,15 +575,11 @@ _PAIRED: dict[type, Callable[..., VariableTracker]] = {
 
 def _check_form(expected: Any, found: VariableTracker, tried: Tried) -> None:
     if not isinstance(found, TensorVariable):
-        _in_another_form(f"{found.describe()} for {type(expected).__name__}")
+        in_another_form(f"{found.describe()} for {type(expected).__name__}")
     fake = found.fake
     shape = tried.sizes(fake.shape)
     if numpy_dtype(fake.dtype) != expected.dtype or shape != expected.shape:
-        _in_another_form(f"{fake.dtype} of {shape} for {expected.dtype} of {expected.shape}")
-
-
-def _in_another_form(how: str) -> NoReturn:
-    unsupported(UnsupportedOperation("a numpy function", f"arrays, for which torch's version gives {how},"))
+        in_another_form(f"{fake.dtype} of {shape} for {expected.dtype} of {expected.shape}")
 
 
 # -- functions ---------------------------------------------------------------------------------------------------------

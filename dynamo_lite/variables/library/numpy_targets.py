@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
@@ -127,6 +127,12 @@ def _set_flipped(memory: torch.Tensor, key: Any, value: Any, axes: tuple[int, ..
 
 
 SET_FLIPPED = torch.fx.node.has_side_effect(_set_flipped)
+
+
+def laid_out(tensor: torch.Tensor, axes: Sequence[int]) -> torch.Tensor:
+    """A copy whose memory has these axes in this order."""
+    back = sorted(range(len(axes)), key=axes.__getitem__)
+    return tensor.permute(*axes).contiguous().permute(back)
 
 
 def for_torch(values: Any) -> Any:

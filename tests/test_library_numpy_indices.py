@@ -1,0 +1,186 @@
+"""numpy: writes into the items that arrays of integers, lists and masks pick."""
+
+from __future__ import annotations
+
+import pytest
+
+import dynamo_lite as dl
+from programs import check, compare, observe
+from table import Table
+
+np = pytest.importorskip("numpy")
+programs = Table()
+
+
+def counted(*shape, dtype="float64"):
+    return np.arange(1, 1 + int(np.prod(shape)), dtype=dtype).reshape(shape)
+
+
+ALL = [np.array(each) for each in ([0, 2, 1], [-1, 0, 1], [1, 1, 1], [0, 2, 0], [2, 0, -3], [0, 3, 1], [-4, 0, 1])]
+
+
+def indices(*arrays):
+    """The same arrays with indices that differ, that don't, and that are out of range."""
+    return [(*arrays, at) for at in ALL]
+
+
+@programs(counted(3), ALL[0], graphs=1, others=indices(counted(3)), all_graphs=1)
+def numbers_at_indices(a, at):
+    a[at] = 7
+    return a, a * 2
+
+
+@programs(counted(3), ALL[0], graphs=1, others=indices(counted(3)), all_graphs=1)
+def values_at_indices(a, at):
+    b = a * 2
+    b[at] = a
+    a[at] += b
+    return b
+
+
+@programs(counted(3, 4), ALL[0], graphs=1, others=indices(counted(3, 4)), all_graphs=1)
+def rows_and_columns(a, at):
+    b = np.zeros((3, 4))
+    b[at] = a[0]
+    b[:, at] = at
+    b[1:, at] -= 1
+    b[0, at] = a[0, :3]
+    b[at, at] = at * 2
+    b[at, 1] = -1
+    b[..., at[:2]] = 5
+    b[at[0], 1] = 30
+    b[at[1]] = a[at[2], 0]
+    return b
+
+
+@programs(counted(3, 4), ALL[0], graphs=1, others=indices(counted(3, 4)), all_graphs=1)
+def of_views_that_go_backwards(a, at):
+    a[::-1][at] = a[::-1] * 2
+    a[::-1, at[::-1]] += 1
+    b = a[:, ::-1]
+    b[at[:2]] = [1, 2, 3, 4]
+    return b
+
+
+@programs(counted(3, 4, 3), ALL[0], graphs=1, others=indices(counted(3, 4, 3)), all_graphs=1)
+def axes_that_come_first(a, at):
+    a[at, :, at] = counted(3, 4)
+    a[0, :, at] = counted(3, 4) * 2
+    a[:, at[:, None], at] += 1
+    return a.sum(0)
+
+
+@programs(counted(5, dtype="int64"), counted(5, dtype="complex128"), graphs=1)
+def lists(a, z):
+    a[[0, -2]] = 9
+    a[[1, 2]] = [5, 6]
+    a[[0, 0, 1]] = a[:3]
+    a[1:3] = [7, 8]
+    z[[3, 1]] = a[:2]
+    z[[0, 1, 0]] += 1j
+    return a, z
+
+
+@programs(counted(5), ALL[0], graphs=1, others=indices(counted(5)), all_graphs=1)
+def put(a, at):
+    np.put(a, at, a[:3] * 3)
+    np.put(a, [0, 1], 4)
+    a.put(at, 2)
+    return a
+
+
+MASKED = [np.array(each) for each in ([4.0, 0, 5, 0], [0, 0, 0, 0.5], [0.0] * 4, [9.0, 8, 7, 0], [1.0, 0, 0, 6])]
+
+
+@programs(MASKED[0], graphs=1, others=[(each,) for each in MASKED], all_graphs=1)
+def masks(a):
+    b = a * 2
+    b[a > 0] = np.arange(2.0) + 50
+    b[a > 4] = [1.5]
+    return b
+
+
+@programs(MASKED[0], graphs=1, others=[(each,) for each in MASKED], all_graphs=1)
+def masks_with_one_value(a):
+    b = a[::-1]
+    b[b > 0] = a.sum()
+    a[a < 1] = a.max()
+    return b
+
+
+@programs(counted(3), ALL[0], graphs=1, others=indices(counted(3)), all_graphs=1)
+def signs_and_bits(a, at):
+    b, c = np.zeros(3), np.zeros(3)
+    b[at] = a * np.array([0.0, -0.0, 0.0])
+    c[at] = np.array([np.nan, 1.0, np.nan])
+    return b, c
+
+
+@programs(counted(3), ALL[0], graphs=1, others=indices(counted(3)))
+def a_handler(a, at):
+    seen = []
+    try:
+        a[at] = 7
+    except IndexError as error:
+        seen.append(str(error))
+    a += 1
+    return seen
+
+
+@programs(counted(3), np.array([1, 0], "uint8"), graphs=None)
+def what_is_no_index(a, small):
+    seen = []
+    a[small] = [4, 5]
+    for index in (0.5, [0.5], [[0], [0, 1]], "a", np.array([0.5]), ([0], [1])):
+        try:
+            a[index] = 1
+        except (IndexError, ValueError) as error:
+            seen.append(type(error).__name__)
+    for value in ([1, 2], np.ones(4), "b", [None]):
+        try:
+            a[[0, 1, 2]] = value
+        except (TypeError, ValueError) as error:
+            seen.append(type(error).__name__)
+    return seen
+
+
+@pytest.mark.parametrize("case", programs.parameters())
+def test_numpy_indices(case):
+    with np.errstate(all="ignore"):
+        case.run()
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_indices_by_backend(backend):
+    def fn(a, at):
+        b = a + 1
+        b[at] = a * 2
+        a[::-1, at] += 1
+        b[b > 4] = a[0, 0]
+        return b
+
+    compiled = dl.compile(fn, backend=backend)
+    for at in (*ALL, np.array([1, 2, 0])):
+        runs = [observe(each, (counted(3, 3), at.copy()), {}, lambda: None, False) for each in (fn, compiled)]
+        compare(*runs)
+
+
+def test_indices_of_arrays_of_other_sizes():
+    def fn(a, at):
+        a[at] = at
+        a[[0, 3]] = [5, 6]
+        return a * 2
+
+    sizes = [(5, [0, 4, 1]), (6, [5, 1]), (9, [8, 8, 8, 8]), (4, [3, 0]), (3, [1, 2]), (7, [7, 1])]
+    others = [(counted(size), np.array(at)) for size, at in sizes]
+    check(fn, counted(4), np.array([1, 2, 0]), others=others, recompiles=True, all_graphs=(2, 4))
+
+
+def test_an_array_that_is_its_own_index():
+    def fn(a, b):
+        a[a] = a * 2
+        b[b[::-1]] = b
+        return a, b
+
+    others = [(np.array(one), np.array(other)) for one, other in (([0, 0, 1], [2, 1, 0]), ([2, 2, 2], [1, 1, 1]))]
+    check(fn, np.array([1, 2, 0]), np.array([0, 2, 1]), others=others, all_graphs=1)
