@@ -176,6 +176,17 @@ def test_indices_of_arrays_of_other_sizes():
     check(fn, counted(4), np.array([1, 2, 0]), others=others, recompiles=True, all_graphs=(2, 4))
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_what_is_read_out_of_range(backend):
+    def fn(a, at):
+        a += 1
+        return a[at], a[:1, at], a * 2
+
+    compiled = dl.compile(fn, backend=backend)
+    for at in ALL:
+        compare(*[observe(each, (counted(3, 3), at.copy()), {}, lambda: None, False) for each in (fn, compiled)])
+
+
 def test_an_array_that_is_its_own_index():
     def fn(a, b):
         a[a] = a * 2

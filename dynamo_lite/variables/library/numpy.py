@@ -123,6 +123,8 @@ class NdarrayVariable(ArrayVariable):
         if inside is None and _picks_one(key):
             return _item_at(tx, self, key)
         if inside is None:
+            if _picks(key) and tx.graph.can_put_back():  # of what is out of range backends say other things than numpy
+                tx.graph.fails_handled = True
             return call(tx, BY_OPERATOR["getitem"], operator.getitem, [self, key], {})
         return backwards_along(inside.axes, NdarrayVariable(self.memory).getitem(tx, TupleVariable(inside.key)))
 

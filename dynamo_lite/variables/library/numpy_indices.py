@@ -112,14 +112,14 @@ def _in_range(
 ) -> tuple[list[torch.Tensor | None], torch.Tensor]:
     """Indices of all axes, of which those that are out of range are others, and whether there are none."""
     found: list[torch.Tensor | None] = [None] * items.dim()
-    fits = torch.ones((), dtype=torch.bool) if before is None else before
     for axis, given in zip(axes, indices):
         index = torch.as_tensor(given, dtype=torch.int64)
         size = items.shape[axis]
-        inside = (index >= -size) & (index < size)
-        fits = fits & inside.all()
-        found[axis] = torch.where(inside, index, 0)
-    return found, fits
+        found[axis] = inside = index.clamp(-size, size - 1)
+        fits = (inside == index).all()
+        before = fits if before is None else before & fits
+    assert before is not None
+    return found, before
 
 
 def numpy_set_where(
