@@ -681,7 +681,10 @@ class GraphBuilder:
         self.writes += 1
         for body in self.bodies:
             outside = body.storages()
-            if not all(outside.isdisjoint(storages(fake)) or body.maps_over(fake) for fake in fakes):
+            found = [fake for fake in fakes if not (outside.isdisjoint(storages(fake)) or body.maps_over(fake))]
+            if body.overwritten is not None:
+                body.overwritten += found
+            elif found:
                 raise Unsupported(UnsupportedOperation("a write into a tensor from outside", "an operator's function"))
         for fake in fakes:
             for each in self.inputs_in_storage(fake):

@@ -29,6 +29,8 @@ class Body:
         """Whether it is the backward of a Function."""
         self.asks_grad_mode = False
         """Whether what it does hangs on the grad mode that it is called in, beyond what autograd makes of it."""
+        self.overwritten: list[torch.Tensor] | None = None
+        """Where it may write into what is outside of it: into which."""
         self._given: list[Any] = []
 
     def lift(self, outer: torch.fx.Node, fake: Any = None) -> torch.fx.Node:

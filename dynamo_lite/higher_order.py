@@ -273,7 +273,7 @@ class TracedFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, bodies: Sequence[Body], extras: Tensors, facts: Any, *inputs: torch.Tensor) -> Any:
-        count, non_differentiable, kept, materializes, ways = facts
+        count, non_differentiable, dirty, kept, materializes, ways = facts
         results = bodies[0](*inputs, *extras)
         outputs = results[:count]
         _prepare(ctx, bodies[1:], count, materializes, ways)
@@ -281,6 +281,7 @@ class TracedFunction(torch.autograd.Function):
         ctx.kept = [None if saved else sources[place][index] for place, index, saved in kept]
         ctx.save_for_backward(*(sources[place][index] for place, index, saved in kept if saved))
         ctx.mark_non_differentiable(*(outputs[index] for index in non_differentiable))
+        ctx.mark_dirty(*(inputs[index] for index in dirty))
         return outputs
 
     @staticmethod
@@ -307,7 +308,7 @@ class TransformedFunction(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        (_, *backwards), (ctx.count, non_differentiable, kept, materializes, ways, given), *tensors = inputs
+        (_, *backwards), (ctx.count, non_differentiable, _, kept, materializes, ways, given), *tensors = inputs
         ctx.given = len(tensors)
         _prepare(ctx, backwards, ctx.count, materializes, ways)
         sources = {"inputs": tensors[:given], "extras": tensors[given:], "results": output}
@@ -330,10 +331,10 @@ def autograd_function(
     bodies: Sequence[Body], extras: Sequence[torch.Tensor], facts: Any, once: bool, *inputs: torch.Tensor
 ) -> Tensors:
     """``Function.apply``. ``bodies``: the forward, then backwards. ``facts``: number of outputs, which have no
-    gradient, what the backwards want of the forward (of its inputs, extras or results, and whether it was saved:
-    autograd watches over that), whether they get zeros for gradients that are not there; and for each of them whether
-    it is differentiated again and of which outputs it takes gradients, which of what is wanted it takes, for each input
-    where its gradient is among its results, and what it raises instead."""
+    gradient, which inputs are written to, what the backwards want of the forward (of its inputs, extras or results, and
+    whether it was saved: autograd watches over that), whether they get zeros for gradients that are not there; and for
+    each of them whether it is differentiated again and of which outputs it takes gradients, which of what is wanted it
+    takes, for each input where its gradient is among its results, and what it raises instead."""
     if torch._C._are_functorch_transforms_active():
         transformed = OnceTransformedFunction if once else TransformedFunction
         found = transformed.apply(tuple(bodies), (*facts, len(inputs)), *inputs, *extras)

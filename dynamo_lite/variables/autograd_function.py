@@ -14,6 +14,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from .. import higher_order
 from ..exc import Unsupported
 from ..reasons import UnknownCall, UnsupportedAttribute
+from ..wrappers import storages
 from .attributes import MISSING, BuiltinMethodVariable, bind, class_lookup
 from .base import Args, Kwargs, NotConstant, ObservedException, VariableTracker, unsupported
 from .bodies import BodyVariable, NodesVariable, PlainVariable, given, leaves, trace_body
@@ -29,13 +30,15 @@ _METHODS = ("save_for_backward", "mark_non_differentiable", "mark_dirty", "set_m
 class FunctionContext(VariableTracker):
     """``ctx``: what the forward hands to the backward."""
 
-    __slots__ = ("attrs", "saved", "non_differentiable", "needs", "materializes")
+    __slots__ = ("attrs", "saved", "non_differentiable", "dirty", "needs", "materializes")
 
     def __init__(self, needs: list[bool]) -> None:
         self.source = None
         self.attrs: dict[str, VariableTracker] = {}
         self.saved: list[VariableTracker] = []
         self.non_differentiable: list[VariableTracker] = []
+        self.dirty: list[VariableTracker] = []
+        """The inputs that the forward writes to, which it returns."""
         self.needs = needs
         self.materializes = True
         """Whether the backward gets zeros, and not None, where there is no gradient."""
@@ -71,6 +74,10 @@ class FunctionContext(VariableTracker):
 
     def method_mark_non_differentiable(self, tx: Any, *tensors: VariableTracker) -> VariableTracker:
         self.non_differentiable = list(tensors)
+        return ConstantVariable(None)
+
+    def method_mark_dirty(self, tx: Any, *tensors: VariableTracker) -> VariableTracker:
+        self.dirty = list(dict.fromkeys(each.realize() for each in tensors))
         return ConstantVariable(None)
 
     def method_save_for_forward(self, tx: Any, *tensors: VariableTracker) -> VariableTracker:
@@ -179,13 +186,19 @@ class _Application:
             torch._C._set_grad_enabled(False)
             outputs = self._forward()
             torch._C._set_grad_enabled(enabled)
+            for each in self.ctx.dirty:
+                if each.fake.requires_grad:  # type: ignore[attr-defined]
+                    unsupported(UnknownCall(f"{self.cls.__qualname__}.apply", "it returns a detached argument"))
+                record(tx, "call_function", higher_order.count_write, [each], {})
             return self._result(outputs)
         torch._C._set_grad_enabled(False)
         body = tx.graph.open(False)
+        body.overwritten = []
         for tensor in self.tensors:
             body.lift(tensor.node)
         outputs = self._forward()
-        if any(each.node.graph is not body.graph for each in outputs):
+        self._check_writes(body)
+        if any(each.node.graph is not body.graph and each not in self.ctx.dirty for each in outputs):
             unsupported(UnknownCall(f"{self.cls.__qualname__}.apply", "it returns a tensor from outside"))
         backwards, once = self._backwards(outputs)
         torch._C._set_grad_enabled(enabled)
@@ -209,17 +222,28 @@ class _Application:
         for each in outputs:
             if not isinstance(each, TensorVariable):
                 unsupported(UnknownCall(f"{cls.__qualname__}.apply", f"it returns {each.describe()}"))
-            if each in self.tensors and not at_once:  # it is refused if it is kept for the backward
+            untouched = each in self.tensors and each not in self.ctx.dirty
+            if untouched and not at_once:  # it is refused if it is kept for the backward
                 unsupported(UnknownCall(f"{cls.__qualname__}.apply", "it returns an argument"))
         if len(set(outputs)) < len(outputs):
             unsupported(UnknownCall(f"{cls.__qualname__}.apply", "it returns one tensor twice"))
+        if not all(each in self.tensors and each in outputs for each in self.ctx.dirty):
+            unsupported(UnknownCall("ctx.mark_dirty", "it is given what is no argument, or is not returned"))
         return [self._returned(each) for each in outputs]
 
     def _returned(self, output: Any) -> VariableTracker:
-        """What `apply` gives for what the forward returned: for an argument a view of it."""
-        if output not in self.tensors:
+        """What `apply` gives for what the forward returned: for an argument that it didn't write to a view of it."""
+        if output not in self.tensors or output in self.ctx.dirty:
             return output  # type: ignore[no-any-return]
         return record(self.tx, "call_method", "view_as", [output, output], {})
+
+    def _check_writes(self, body: Any) -> None:
+        """What the forward writes into of what is outside is to be known to autograd."""
+        said = {storage for each in self.ctx.dirty for storage in storages(each.fake)}  # type: ignore[attr-defined]
+        if not all(said.issuperset(storages(fake)) for fake in body.overwritten):
+            unsupported(UnknownCall(f"{self.cls.__qualname__}.forward", "it writes to what it doesn't mark as dirty"))
+        if self.ctx.dirty and any(each.transform for each in self.tx.graph.bodies):
+            unsupported(UnknownCall("ctx.mark_dirty", "it is called under a transform"))
 
     # -- backward --------------------------------------------------------------------------------------------------
 
@@ -304,7 +328,7 @@ class _Application:
         tx = self.tx
         inputs = [body.lifted[tensor.node] for tensor in self.tensors]
         extras = [node for node in body.lifted if body.lifted[node] not in inputs]
-        results = [each.node for each in outputs]
+        results = [body.lifted.get(each.node, each.node) for each in outputs]
         places = {body.lifted[node]: ("extras", at) for at, node in enumerate(extras)}
         places.update((node, ("inputs", at)) for at, node in enumerate(inputs))
         wanted = list(dict.fromkeys(node for each in backwards.values() for node in each.body.lifted))
@@ -317,19 +341,24 @@ class _Application:
         if any(each not in outputs for each in self.ctx.non_differentiable):
             unsupported(UnknownCall("ctx.mark_non_differentiable", "it is given what is not returned"))
         marked = tuple(outputs.index(each) for each in self.ctx.non_differentiable)
+        dirty = tuple(map(self.tensors.index, self.ctx.dirty))  # type: ignore[arg-type]
         forward = BodyVariable(tx.graph, tx.graph.close(body, results), [])
         ways = [
             (case, tuple(map(wanted.index, each.body.lifted)), tuple(each.slots), each.raises)
             for case, each in backwards.items()
         ]
         kept = tuple((*places[node], node in saved) for node in wanted)
-        facts = PlainVariable((len(outputs), marked, kept, self.ctx.materializes, tuple(ways)))
+        facts = PlainVariable((len(outputs), marked, dirty, kept, self.ctx.materializes, tuple(ways)))
         if all(each.raises for each in backwards.values()):
             unsupported(UnknownCall(f"{self.cls.__qualname__}.backward", "it raises"))
         some = next(each.body for each in backwards.values() if not each.raises)
         bodies = TupleVariable([forward, *(some if each.raises else each.body for each in backwards.values())])
         arguments: Args = [bodies, NodesVariable(extras), facts, ConstantVariable(once), *self.tensors]
-        return self._result(leaves(tx, record(tx, "call_function", higher_order.autograd_function, arguments, {})))
+        found = leaves(tx, record(tx, "call_function", higher_order.autograd_function, arguments, {}))
+        for each in self.ctx.dirty:  # compilers take the write for one without a history
+            if each.fake.requires_grad and tx.graph.inputs_in_storage(each.fake):  # type: ignore[attr-defined]
+                unsupported(UnknownCall(f"{self.cls.__qualname__}.apply", "it writes to a tensor that was given"))
+        return self._result(found)
 
     def _result(self, outputs: list[Any]) -> VariableTracker:
         return outputs[0] if self.single else TupleVariable(list(outputs))

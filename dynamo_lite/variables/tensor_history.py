@@ -19,7 +19,7 @@ from .tensor import ATTRIBUTES, METHODS, SETTERS, TensorVariable, record
 def _grad(tx: Any, tensor: TensorVariable) -> VariableTracker:
     if "grad" in tensor.attrs:
         return tensor.attrs["grad"]  # type: ignore[return-value]
-    if tensor.source is not None and tensor.value is not None and tensor.value.is_leaf:
+    if tensor.source is not None and tensor.value is not None and tensor.value.is_leaf and _asked_leaf(tensor.fake):
         return tx.attempt.wrap(tensor.value.grad, tensor.source.child("c_attr", "grad"))
     if tensor.source is None and (not tensor.fake.requires_grad or _asked_leaf(tensor.fake)):
         return ConstantVariable(None)
@@ -160,7 +160,7 @@ def _requires_grad_(tx: Any, tensor: TensorVariable, requires_grad: VariableTrac
 
 
 def _is_leaf(tx: Any, tensor: TensorVariable) -> VariableTracker:
-    if tensor.source is None or not tensor.fake.requires_grad:
+    if tensor.source is None or not tensor.fake.requires_grad or not tensor.value.requires_grad:
         return ConstantVariable(_asked_leaf(tensor.fake))
     return tx.attempt.wrap(tensor.value.is_leaf, tensor.source.child("c_attr", "is_leaf"))
 

@@ -1,0 +1,365 @@
+"""``ctx.mark_dirty``: Functions that write into what they are given, and return it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from programs import check, tensor
+
+
+def leaf(*shape, seed=0):
+    return tensor(*shape or (3,), grad=True, seed=seed)
+
+
+class Scales(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, factor=2.0):
+        ctx.factor = factor
+        ctx.mark_dirty(x)
+        return x.mul_(factor)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.factor, None
+
+
+class Exp(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        x.exp_()
+        ctx.mark_dirty(x)
+        ctx.save_for_backward(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (result,) = ctx.saved_tensors
+        return gradient * result
+
+
+class Adds(torch.autograd.Function):
+    """Writes to one of two, and gives another result too."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.mark_dirty(x)
+        ctx.set_materialize_grads(False)
+        return x.add_(y), y * 2
+
+    @staticmethod
+    def backward(ctx, one, other):
+        if one is None or other is None:
+            return one, one if other is None else other * 2
+        return one, one + other * 2
+
+
+class Counts(torch.autograd.Function):
+    """Writes to a buffer, which gets no gradient."""
+
+    @staticmethod
+    def forward(ctx, x, seen):
+        seen.mul_(0.9).add_(x.detach().mean(0), alpha=0.1)
+        ctx.mark_dirty(seen)
+        ctx.mark_non_differentiable(seen)
+        return x * 2, seen
+
+    @staticmethod
+    def backward(ctx, gradient, _):
+        return gradient * 2, None
+
+
+class SetUp(torch.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return x.mul_(2)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.mark_dirty(inputs[0])
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+def test_what_is_returned_is_the_argument():
+    def fn(x):
+        y = x * 1
+        z = Scales.apply(y, 3.0)
+        return z is y, y.sin() * z, z + 1
+
+    check(fn, leaf(), backward=True)
+
+
+@pytest.mark.parametrize("function", [Exp, SetUp])
+def test_what_was_written_is_saved(function):
+    def fn(x):
+        y = x.sin()
+        z = function.apply(y)
+        return z is y, z * y
+
+    check(fn, leaf(), backward=True)
+
+
+def test_one_of_two():
+    def fn(x, y):
+        z = x * 1
+        one, other = Adds.apply(z, y * 1)
+        return one is z, one * other, z.cos()
+
+    check(fn, leaf(), leaf(seed=1), backward=True)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_one_of_two_of_which_one_is_used(which):
+    def fn(x, y):
+        return Adds.apply(x * 1, y * 1)[which].sin()
+
+    check(fn, leaf(), leaf(seed=1), backward=True)
+
+
+def test_a_history_that_comes_with_the_write():
+    def fn(x, y):
+        z = x.clone()
+        before = z.requires_grad
+        one, other = Adds.apply(z, y * 1)
+        return before, z.requires_grad, one * other
+
+    check(fn, tensor(3), leaf(seed=1), backward=True)
+
+
+def test_one_after_the_other():
+    def fn(x):
+        y = x * 1
+        for _ in range(3):
+            y = Scales.apply(y)
+        return y.sum()
+
+    check(fn, leaf(), backward=True)
+
+
+def test_a_view():
+    def fn(x):
+        y = x * 1
+        z = Scales.apply(y[1:])
+        return y * 2, z
+
+    check(fn, leaf(), backward=True)
+
+
+def test_with_a_view():
+    def fn(x):
+        y = x * 1
+        view = y.view(3, 1)
+        Scales.apply(y)
+        return view * 2
+
+    check(fn, leaf(), backward=True)
+
+
+def test_one_of_several_views():
+    def fn(x):
+        first, second = (x * 1).unbind(0)
+        return Scales.apply(first) + second
+
+    check(fn, leaf(2, 3), graphs=1, breaks=1, backward=True)
+
+
+def test_a_buffer():
+    def fn(x, seen):
+        y, now = Counts.apply(x, seen)
+        return y * now, now is seen, now.requires_grad
+
+    check(fn, leaf(2, 3), torch.zeros(3), backward=True)
+
+
+def test_an_argument_without_gradients():
+    def fn(x):
+        y = Scales.apply(x)
+        return y is x, y + 1
+
+    check(fn, tensor(3), breaks=0)
+
+
+def test_versions():
+    def fn(x):
+        y = Scales.apply(x)
+        return y
+
+    x = tensor(3)
+    dl.compile(fn, backend="eager", fullgraph=True)(x)
+    assert x._version == 2
+
+
+def test_a_leaf():
+    def fn(x):
+        return Scales.apply(x) * 2
+
+    check(fn, leaf(), graphs=0, breaks=1)
+
+
+def test_a_leaf_without_gradients():
+    def fn(x):
+        with torch.no_grad():
+            y = Scales.apply(x)
+        return y is x, y.requires_grad, x * y
+
+    check(fn, leaf(), graphs=1, breaks=1, backward=True)
+
+
+def test_an_argument_with_a_history():
+    """A compiler would take the write for one that autograd doesn't see."""
+
+    def fn(x, y):
+        one, other = Adds.apply(x, y * 1)
+        return one is x, one * other
+
+    check(fn, tensor(3), leaf(seed=1), graphs=2, breaks=1, backward=True)
+    for backend in ("eager", "aot_eager"):
+        x, y = tensor(3), leaf(seed=1)
+        dl.compile(fn, backend=backend)(x, y)
+        assert x.requires_grad and not x.is_leaf
+
+
+def test_written_and_not_said_so():
+    class Silent(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.mark_dirty(x)
+            y.mul_(2)
+            return x.mul_(3)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 3, None
+
+    def fn(x):
+        y, z = x * 1, x * 2
+        return Silent.apply(y, z), z
+
+    check(fn, leaf(), graphs=1, breaks=1, backward=True)
+
+
+def test_said_of_what_is_not_returned():
+    class Other(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_dirty(x)
+            return x.mul_(3) * 1
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 3
+
+    def fn(x):
+        return Other.apply(x * 1)
+
+    check(fn, leaf(), graphs=1, breaks=1)
+
+
+def test_said_of_a_result():
+    """Torch warns of it, in a run of the program's."""
+
+    class Result(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            result = x * 2
+            ctx.mark_dirty(result)
+            return result
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 2
+
+    def fn(x):
+        return Result.apply(x * 1)
+
+    compiled = dl.compile(fn, backend="eager")
+    x = leaf()
+    compiled(x).sum().backward()
+    assert torch.equal(x.grad, torch.full((3,), 2.0))
+
+
+def test_saved_before_it_is_written():
+    class Squares(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            ctx.mark_dirty(x)
+            return x.mul_(2)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * ctx.saved_tensors[0]
+
+    def fn(x):
+        y = x * 1
+        return Squares.apply(y).sum()
+
+    check(fn, leaf(), backward=True)
+
+
+def test_written_again_before_the_backward():
+    def fn(x):
+        y = x * 1
+        z = Exp.apply(y)
+        z.mul_(2)
+        return z.sum()
+
+    check(fn, leaf())
+    result = dl.compile(fn, backend="eager")(leaf())
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.backward()
+
+
+def test_in_a_checkpoint():
+    def block(x):
+        return Exp.apply(x * 1).sin()
+
+    def fn(x):
+        return torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)
+
+    check(fn, leaf(), backward=True)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_differentiated(backend):
+    def fn(x):
+        y = x * 1
+        z = Exp.apply(y)
+        (first,) = torch.autograd.grad((z * z).sum(), x, create_graph=True)
+        return torch.autograd.grad(first.sum(), x)[0]
+
+    x = leaf()
+    compiled = dl.compile(fn, backend=backend, fullgraph=True)
+    assert torch.allclose(compiled(x), fn(x))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_in_a_compiler(backend):
+    def fn(x, seen):
+        y = x.sin()
+        z = Exp.apply(y)
+        one, other = Adds.apply(z.sum(0), x[0] * 1)
+        last, now = Counts.apply(x, seen)
+        return one * other, last * now, y
+
+    found = []
+    for run in (fn, dl.compile(fn, backend=backend, fullgraph=True)):
+        x, seen = leaf(2, 3), torch.ones(3)
+        results = run(x, seen)
+        sum(each.sum() for each in results).backward()
+        found.append([*results, x.grad, seen])
+    for one, other in zip(*found, strict=True):
+        assert torch.allclose(one, other)
+
+
+def test_a_leaf_no_more_once_it_is_written_to():
+    def fn(x, y):
+        before = x.is_leaf
+        x.mul_(y)
+        return before, x.is_leaf, x.requires_grad
+
+    check(fn, tensor(3), leaf(), backward=True)
