@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -327,8 +328,14 @@ class OnceTransformedFunction(TransformedFunction):
     backward = staticmethod(once_differentiable(TransformedFunction.backward))  # type: ignore[assignment]
 
 
+@functools.cache
+def _named(kind: type[torch.autograd.Function], name: str) -> Any:
+    """A Function under the name of the program's, by which errors and `grad_fn` call it."""
+    return type(kind)(name, (kind,), {})
+
+
 def autograd_function(
-    bodies: Sequence[Body], extras: Sequence[torch.Tensor], facts: Any, once: bool, *inputs: torch.Tensor
+    name: str, bodies: Sequence[Body], extras: Sequence[torch.Tensor], facts: Any, once: bool, *inputs: torch.Tensor
 ) -> Tensors:
     """``Function.apply``. ``bodies``: the forward, then backwards. ``facts``: number of outputs, which have no
     gradient, which inputs are written to, what the backwards want of the forward (of its inputs, extras or results, and
@@ -337,10 +344,10 @@ def autograd_function(
     takes, for each input where its gradient is among its results, and what it raises instead."""
     if torch._C._are_functorch_transforms_active():
         transformed = OnceTransformedFunction if once else TransformedFunction
-        found = transformed.apply(tuple(bodies), (*facts, len(inputs)), *inputs, *extras)
+        found = _named(transformed, name).apply(tuple(bodies), (*facts, len(inputs)), *inputs, *extras)
         return found[: facts[0]]  # type: ignore[no-any-return]
     kind = OnceTracedFunction if once else TracedFunction
-    return kind.apply(tuple(bodies), tuple(extras), facts, *inputs)  # type: ignore[no-any-return]
+    return _named(kind, name).apply(tuple(bodies), tuple(extras), facts, *inputs)  # type: ignore[no-any-return]
 
 
 def gradients(

@@ -353,7 +353,8 @@ class _Application:
             unsupported(UnknownCall(f"{self.cls.__qualname__}.backward", "it raises"))
         some = next(each.body for each in backwards.values() if not each.raises)
         bodies = TupleVariable([forward, *(some if each.raises else each.body for each in backwards.values())])
-        arguments: Args = [bodies, NodesVariable(extras), facts, ConstantVariable(once), *self.tensors]
+        name = ConstantVariable(self.cls.__name__)
+        arguments: Args = [name, bodies, NodesVariable(extras), facts, ConstantVariable(once), *self.tensors]
         found = leaves(tx, record(tx, "call_function", higher_order.autograd_function, arguments, {}))
         for each in self.ctx.dirty:  # compilers take the write for one without a history
             if each.fake.requires_grad and tx.graph.inputs_in_storage(each.fake):  # type: ignore[attr-defined]

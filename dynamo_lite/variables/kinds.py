@@ -4,6 +4,7 @@
 
 from . import (
     autograd_function,
+    autograd_node,
     builtins,
     c_callable,
     class_statement,

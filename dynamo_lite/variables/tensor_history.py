@@ -165,12 +165,6 @@ def _is_leaf(tx: Any, tensor: TensorVariable) -> VariableTracker:
     return tx.attempt.wrap(tensor.value.is_leaf, tensor.source.child("c_attr", "is_leaf"))
 
 
-def _grad_fn(tx: Any, tensor: TensorVariable) -> VariableTracker:
-    if _is_leaf(tx, tensor).as_constant():
-        return ConstantVariable(None)
-    unsupported(UnsupportedAttribute(tensor.describe(), "grad_fn"))
-
-
-ATTRIBUTES |= {"grad": _grad, "is_leaf": _is_leaf, "grad_fn": _grad_fn}
+ATTRIBUTES |= {"grad": _grad, "is_leaf": _is_leaf}
 SETTERS |= {"grad": _set_grad, "requires_grad": _set_requires_grad, "data": _set_data}
 METHODS |= {"requires_grad_": _requires_grad_, "detach_": _detach_, "set_": _set_}
