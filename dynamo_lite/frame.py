@@ -41,7 +41,15 @@ from .family import Family
 from .guards import Assumed
 from .interrupts import let_through, no_collection
 from .ran_ahead import RaisedAhead, RanAhead
-from .reasons import BreakReason, DroppedGenerator, FrameLeftAlone, OperatorFailed, SharedMemory, UncaughtException
+from .reasons import (
+    BreakReason,
+    DroppedGenerator,
+    FrameLeftAlone,
+    FreedTogether,
+    OperatorFailed,
+    SharedMemory,
+    UncaughtException,
+)
 from .rerun import as_expected, keeping_filters, putting_back, where_graph_raises
 from .shapes import Translated
 from .translator.attempt import Attempt
@@ -310,8 +318,8 @@ class FrameCompiler:
                         raise Unsupported(error.reason, broken.user_stack) from None
                     callee = len(break_at) > 1  # it may be something that only the callee has
                     break_at = break_at[:1] if callee else self._earlier(break_at, (_step_that_made(attempt, error),))
-                except WritesShared as error:
-                    broken, break_at = self._before_sharing(break_at, error.step, root)
+                except EndsBefore as error:
+                    broken, break_at = self._ended_before(break_at, error, root)
                 finally:
                     root.close()
                     if found is None:
@@ -337,6 +345,7 @@ class FrameCompiler:
         attempt = Attempt(view.globals, view.builtins, *for_attempt)
         attempt.takes_wrappers = self.gives_wrappers
         attempt.carries_integers = getattr(self.backend, "carries_integers", True)
+        attempt.frees_at_once = getattr(self.backend, "frees_at_once", False)
         return attempt
 
     def _earlier(self, before: tuple[int, ...], now: tuple[int, ...]) -> tuple[int, ...]:
@@ -344,10 +353,12 @@ class FrameCompiler:
             raise SkipFrame("what its break needs can't be made")
         return now
 
-    def _before_sharing(self, before: tuple[int, ...], step: int, root: RootTranslator) -> tuple[GraphBreak, Any]:
-        if self.fullgraph or not step or before and (step,) >= before:
+    def _ended_before(
+        self, before: tuple[int, ...], error: EndsBefore, root: RootTranslator
+    ) -> tuple[GraphBreak, tuple[int, ...]]:
+        if self.fullgraph or not error.step or before and (error.step,) >= before:
             raise SkipFrame("it writes into tensors that share memory") from None
-        return GraphBreak(SharedMemory(), (root.place(),)), (step,)
+        return GraphBreak(error.reason, (root.place(),)), (error.step,)
 
     def _raising_step(self, attempt: Attempt, root: RootTranslator, observed: ObservedException) -> int:
         """Where CPython is to raise what leaves the frame: the last place; the first, if the trace made it."""
@@ -371,7 +382,7 @@ class FrameCompiler:
             raise SkipFrame("there is nothing in it for a graph", loses=False)
         shared_from = attempt.graph.writes_shared_memory()
         if shared_from is not None:
-            raise WritesShared(shared_from)
+            raise EndsBefore(shared_from, SharedMemory())
         guard_aliases(attempt)
         _order_inputs(attempt)
         cg = PyCodegen(attempt, root.code)
@@ -393,6 +404,8 @@ class FrameCompiler:
             if generator.in_block and not cg.lives_on(generator):
                 raise Dropped(generator)
         _check_what_leaves(attempt, [each.fake for each in cg.outputs if isinstance(each, TensorVariable)])
+        if broke:
+            _check_what_is_freed(attempt, root, cg)
         return cg, root.current.positions
 
     # -- the backend -----------------------------------------------------------------------------------------------
@@ -434,6 +447,30 @@ def _check_what_leaves(attempt: Attempt, outputs: list[torch.Tensor]) -> None:
     has_gradients = any(each.value.requires_grad for each in attempt.graph.tensors)
     if attempt.leaves_made and not has_gradients and any(each.requires_grad for each in outputs):
         raise Unreconstructable(next(iter(attempt.leaves_made)))  # a backend would take it for inference
+
+
+def _check_what_is_freed(attempt: Attempt, root: RootTranslator, cg: PyCodegen) -> None:
+    """Whether a program that breaks the graph, and has a backward, may go back through a part of the graph where the
+    backend's node frees all of it: what shares no history is for graphs of their own."""
+    names = itertools.chain.from_iterable(each.code.co_names for each in _under_way(root))
+    goes_back = attempt.settlings.goes_back or any("backward" in name for name in names)
+    if not attempt.frees_at_once or not goes_back:
+        return
+    found = [attempt.span(each.fake) for each in cg.outputs if isinstance(each, TensorVariable)]
+    spans = [each for each in found if each is not None]
+    firsts = sorted({first for first, _ in spans})
+    apart = (each for each in firsts[1:] if not any(first < each <= last for first, last in spans))
+    step = next(apart, None)
+    if step is not None:
+        raise EndsBefore(step, FreedTogether())
+
+
+def _under_way(root: RootTranslator) -> Iterator[Any]:
+    """The frames that a break is in."""
+    frame: Any = root
+    while frame is not None:
+        yield frame
+        frame = frame.callee
 
 
 def _call_of(compiled: Callable[..., Any], attempt: Attempt, outputs: int, wrong: Any) -> _C.GraphCall:
@@ -485,16 +522,18 @@ class Dropped(Exception):
         self.reason: BreakReason = DroppedGenerator(tracker.describe())
 
 
-class WritesShared(Exception):
-    """From this step of the root's on, the graph writes into memory that two of its inputs have."""
+class EndsBefore(Exception):
+    """A graph may not hold what comes from this step of the root's on: it writes into memory that two of its inputs
+    have, or is differentiated apart from what was before."""
 
-    def __init__(self, step: int) -> None:
+    def __init__(self, step: int, reason: BreakReason) -> None:
         self.step = step
+        self.reason = reason
 
 
 def _placed(broken: GraphBreak | None, root: RootTranslator) -> GraphBreak | None:
-    """What is known of sharing only at the end of an attempt is known to be here in the next."""
-    if broken is None or not isinstance(broken.reason, SharedMemory):
+    """What is known only at the end of an attempt is known to be here in the next."""
+    if broken is None or not isinstance(broken.reason, (SharedMemory, FreedTogether)):
         return broken
     return GraphBreak(broken.reason, (root.place(),))
 

@@ -285,6 +285,15 @@ class SharedMemory(BreakReason):
 
 
 @dataclass(frozen=True)
+class FreedTogether(BreakReason):
+    def what(self) -> str:
+        return "the backward of what comes before would free what is here too, were they one compiled graph"
+
+    def hint(self) -> str:
+        return "compute what does not hang on it after `backward()`"
+
+
+@dataclass(frozen=True)
 class DroppedGenerator(BreakReason):
     value: str
 

@@ -27,9 +27,11 @@ def aot(gm: torch.fx.GraphModule, example_inputs: list[Any], **compilers: Any) -
         return autograd.aot_module_simplified(gm, example_inputs, **compilers)
 
 
-def takes_no_scalars(backend: Any) -> Any:
-    """AOTAutograd asks for the values of floats that operators are given: its graphs would be for those alone."""
+def of_aot_autograd(backend: Any) -> Any:
+    """AOTAutograd asks for the values of floats that operators are given: its graphs would be for those alone. All that
+    one graph has saved for its backward is one node's."""
     backend.takes_scalars = False
+    backend.frees_at_once = True
     return backend
 
 
@@ -58,13 +60,13 @@ def run_aten(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[[l
     return forward
 
 
-@takes_no_scalars
+@of_aot_autograd
 def aot_eager(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     """AOTAutograd's graphs run operator by operator."""
     return aot(gm, example_inputs, fw_compiler=run_aten, bw_compiler=run_aten, **WRITES_INSIDE)
 
 
-@takes_no_scalars
+@of_aot_autograd
 def aot_eager_decomp_partition(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     """The same with Inductor's decompositions and its partition into forward and backward: what Inductor compiles."""
     config = importlib.import_module("torch._functorch.config")

@@ -26,6 +26,7 @@ class CudaGraphs:
     __name__ = "cudagraphs"
     takes_scalars = False
     carries_integers = False
+    frees_at_once = True
 
     def __call__(self, gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         tell_static_inputs(gm)

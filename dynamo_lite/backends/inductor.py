@@ -31,6 +31,7 @@ class Inductor:
     __name__ = "inductor"
     takes_scalars = False
     carries_integers = False
+    frees_at_once = True
 
     def __call__(
         self,

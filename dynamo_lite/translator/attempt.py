@@ -52,6 +52,10 @@ class Attempt:
     """Whether the backend takes tensors that are made of others by their class."""
     has_wrappers = False
     """Whether the graph has some."""
+    carries_integers = True
+    """Whether the backend takes loops that do."""
+    frees_at_once = False
+    """Whether a backward frees all that the backend's graph saved for backwards."""
 
     def __init__(
         self,
@@ -79,7 +83,7 @@ class Attempt:
         self.settlings = Settlings() if settlings is None else settlings
         self.pauses_at = self._next_pause()
         """The step before which there is more to be done than to take it."""
-        self.carries_integers = True  # whether the backend takes loops that do
+        self.grown: dict[Any, int] = {}  # where that is so: nodes of autograd's graph -> the root's step they are of
         self.settled_sizes = False
         """Whether, when that was done last, sizes of tensors became known."""
         self.contexts: list[Any] = []  # those that are entered for real while tracing, outermost first
@@ -135,6 +139,11 @@ class Attempt:
             return 0
         return min((self.freed[node] for node in history([tensor.fake]) if node in self.freed), default=0)
 
+    def span(self, tensor: torch.Tensor) -> tuple[int, int] | None:
+        """The root's first and last steps at which what a tensor hangs on was made; None: nothing was."""
+        steps = [self.grown[node] for node in history([tensor]) if node in self.grown]
+        return (min(steps), max(steps)) if steps else None
+
     @property
     def asks_classes(self) -> bool:
         """Whether torch's functions may ask a class now."""
@@ -183,6 +192,7 @@ class Attempt:
         self.made_before.clear()
         self.made_at.clear()
         self.freed.clear()
+        self.grown.clear()
         self.expected.clear()
         self.counted.clear()
         self.draws.clear()

@@ -24,6 +24,8 @@ class Settlings:
         """Whether tensors that are told to require gradients are made before the graph: one of them leaves it."""
         self.data_stay: set[int] = set()
         """Steps at which no tensor gets other data, as something that hangs on the old ones leaves the graph."""
+        self.goes_back = False
+        """Whether the graph breaks for a `backward`."""
         self._before = before or Settled()
         self._steps: dict[int, Any] = dict(self._before.steps)
         """Before which the numbers and sizes are settled that the instruction takes, and where that is; None: not known

@@ -186,6 +186,7 @@ class TensorVariable(AskedVariable):
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if tx.graph.modes:
             return ask_mode(tx, name, [self, *args], kwargs)
+        tx.attempt.settlings.goes_back |= name == "backward"
         if name in METADATA_WRITERS and not (name in RESHAPERS and self.source is None):
             unsupported(UnsupportedAttribute(self.describe(), name, "it changes the tensor object or leaves the graph"))
         if name in VALUE_METHODS:
@@ -502,6 +503,8 @@ def _tensor_result(tx: Any, node: Any, fake: torch.Tensor) -> VariableTracker:
     cls = torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
     found = TensorVariable(node, fake, cls)
     tx.attempt.fakes[id(fake)] = found
+    if tx.attempt.frees_at_once and fake.requires_grad:
+        tx.attempt.grown[fake.grad_fn] = tx.attempt.root_step
     made_so = fake.requires_grad and fake.is_leaf  # ``torch.zeros(3, requires_grad=True)``
     if made_so and cls is torch.Tensor and _takes_after_operand(node):
         made_so = False

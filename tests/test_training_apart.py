@@ -1,0 +1,141 @@
+"""Backwards through parts of what a program computed: a compiler's graph has one node for all of it, and frees all."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import dynamo_lite as dl
+from programs import Recorder, tensor
+
+BACKENDS = pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+
+
+def network(inputs, outputs, seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(inputs, 8), nn.Tanh(), nn.Linear(8, outputs))
+
+
+def holds(program, modules, backend, calls=2):
+    """Whether the modules' parameters and gradients and the results are those of eager."""
+    found = []
+    for compile in (lambda fn: fn, lambda fn: dl.compile(fn, backend=backend)):
+        mine = copy.deepcopy(modules)
+        fn = compile(program(*mine))
+        results = [fn(tensor(2, 4, seed=seed)) for seed in range(calls)]
+        kept = [each for module in mine for each in module.parameters()]
+        found.append([*results, *kept, *(each.grad for each in kept)])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@BACKENDS
+def test_one_after_the_other(backend):
+    def program(first, second):
+        def fn(x):
+            one, other = first(x).pow(2).sum(), second(x).pow(2).sum()
+            one.backward()
+            other.backward()
+            return one.detach(), other.detach()
+
+        return fn
+
+    holds(program, [network(4, 2), network(4, 2, seed=1)], backend)
+
+
+@BACKENDS
+def test_a_head_on_what_is_detached(backend):
+    def program(body, head):
+        def fn(x):
+            features = body(x)
+            loss, other = features.pow(2).sum(), head(features.detach()).sum()
+            loss.backward()
+            other.backward()
+            return loss.detach(), other.detach()
+
+        return fn
+
+    holds(program, [network(4, 2), nn.Linear(2, 1)], backend)
+
+
+@BACKENDS
+def test_several_at_once(backend):
+    def program(first, second, third):
+        def fn(x):
+            one, two, three = (each(x).pow(2).sum() for each in (first, second, third))
+            torch.autograd.backward([one, two, three])
+            return one.detach()
+
+        return fn
+
+    holds(program, [network(4, 2, seed=seed) for seed in range(3)], backend)
+
+
+@BACKENDS
+def test_in_a_callee(backend):
+    def program(first, second):
+        def step(loss):
+            loss.backward()
+
+        def fn(x):
+            one = first(x).pow(2).sum()
+            other = second(x).pow(2).sum()
+            step(one)
+            step(other)
+            return other.detach()
+
+        return fn
+
+    holds(program, [network(4, 2), network(4, 2, seed=1)], backend)
+
+
+@BACKENDS
+def test_adversaries(backend):
+    def program(generator, judge):
+        of_generator = torch.optim.SGD(generator.parameters(), 0.1)
+        of_judge = torch.optim.SGD(judge.parameters(), 0.1)
+
+        def fn(x):
+            fake = generator(x[:, :3])
+            loss = F.softplus(-judge(x)).mean() + F.softplus(judge(fake.detach())).mean()
+            of_judge.zero_grad()
+            loss.backward()
+            of_judge.step()
+            other = F.softplus(-judge(fake)).mean()
+            of_generator.zero_grad()
+            other.backward()
+            of_generator.step()
+            return loss.detach(), other.detach()
+
+        return fn
+
+    holds(program, [network(3, 4), network(4, 1, seed=1)], backend)
+
+
+def test_what_hangs_together_is_one_graph():
+    def fn(x, weight):
+        y = (x @ weight).sin()
+        loss = y.pow(2).sum()
+        loss.backward(retain_graph=True)
+        return y + 1
+
+    recorder = Recorder()
+    recorder.frees_at_once = True
+    dl.compile(fn, backend=recorder)(tensor(2, 4), tensor(4, 3, grad=True))
+    assert len(recorder.graphs) == 2
+
+
+def test_what_has_no_backward_is_one_graph():
+    def fn(x, one, other):
+        y, z = x @ one, x @ other
+        print("a break")
+        return y, z
+
+    recorder = Recorder()
+    recorder.frees_at_once = True
+    dl.compile(fn, backend=recorder)(tensor(2, 4), tensor(4, 3, grad=True), tensor(4, 3, grad=True))
+    assert len(recorder.graphs) == 1
