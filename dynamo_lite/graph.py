@@ -38,6 +38,8 @@ from .higher_order import (
     hook,
     leaf_of,
     leave_autocast,
+    module_inputs,
+    module_outputs,
     parameter_of,
     part_of,
     plain_tensor,
@@ -198,7 +200,9 @@ _COPIED_BYTES = 1 << 20
 """What is copied before each call in no time to speak of: statistics and counters, no activations."""
 
 
-_ASK_HISTORY = frozenset({checkpoint, autograd_function, hook, gradients, vjp, pull_back})
+_ASK_HISTORY = frozenset(
+    {checkpoint, autograd_function, hook, gradients, vjp, pull_back, module_inputs, module_outputs}
+)
 """Operators that are made for tensors with a history."""
 
 

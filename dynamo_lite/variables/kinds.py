@@ -5,6 +5,7 @@
 from . import (
     autograd_function,
     autograd_node,
+    backward_hooks,
     builtins,
     c_callable,
     class_statement,

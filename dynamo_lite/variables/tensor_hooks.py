@@ -91,7 +91,7 @@ def _register(method: str, tx: Any, tensor: TensorVariable, hook: VariableTracke
 
 
 def _register_inside(method: str, tx: Any, tensor: TensorVariable, hook: VariableTracker) -> VariableTracker:
-    if method != _HOOKS[0] or tensor.fake.is_leaf or tensor.fake._is_view() or not _is_of_its_gradient(tx, hook):
+    if method != _HOOKS[0] or tensor.fake.is_leaf or tensor.fake._is_view() or not is_of_its_gradient(tx, hook):
         unsupported(UnsupportedAttribute(tensor.describe(), method, "what the hook reads may change until it is run"))
 
     def run() -> VariableTracker:
@@ -114,7 +114,7 @@ def _register_inside(method: str, tx: Any, tensor: TensorVariable, hook: Variabl
     )
 
 
-def _is_of_its_gradient(tx: Any, hook: VariableTracker) -> bool:
+def is_of_its_gradient(tx: Any, hook: VariableTracker) -> bool:
     """Whether a function reads nothing but its argument, torch and builtins, and what stays as it is."""
     if not isinstance(hook, (FunctionVariable, NestedFunctionVariable)):
         return False
@@ -150,7 +150,7 @@ def _stays(tx: Any, value: VariableTracker) -> bool:
         return all(_stays(tx, item) for item in value.items)
     if isinstance(value, TensorVariable):
         return not value.asks and not value.attrs
-    return isinstance(value, (ConstantVariable, SymbolicNumber)) or _is_of_its_gradient(tx, value)
+    return isinstance(value, (ConstantVariable, SymbolicNumber)) or is_of_its_gradient(tx, value)
 
 
 def _is_final(tx: Any, cell: CellVariable) -> bool:
