@@ -56,6 +56,7 @@ _TORCH_INLINED = (
             ("utils", "checkpoint.py"),
             ("autograd", "grad_mode.py"),
             ("autograd", "forward_ad.py"),
+            ("autograd", "functional.py"),
             ("nn", "functional.py"),
             ("nn", "parameter.py"),
             ("nn", "_reduction.py"),

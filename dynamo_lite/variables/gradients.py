@@ -39,14 +39,12 @@ def _grad(
 ) -> VariableTracker:
     if only_inputs is not None and not tx.truth(only_inputs):
         unsupported(UnknownCall(_NAME, "it warns of only_inputs=False"))
-    if is_grads_batched is not None and tx.truth(is_grads_batched):
-        unsupported(UnknownCall(_NAME, "is_grads_batched is not modelled"))
     given = [_tensors(tx, each) for each in (outputs, inputs)]
     tangents = [] if grad_outputs is None or tx.is_none(grad_outputs) else _parts(tx, grad_outputs)
     if any(not isinstance(each, TensorVariable) and not tx.is_none(each) for each in tangents):
         unsupported(UnknownCall(_NAME, "its grad_outputs are no tensors"))
     named = {"retain_graph": retain_graph, "create_graph": create_graph, "allow_unused": allow_unused}
-    named["materialize_grads"] = materialize_grads
+    named.update(materialize_grads=materialize_grads, is_grads_batched=is_grads_batched)
     options = {name: tx.python_value(each) for name, each in named.items() if each is not None}
     freed = _check_way(tx, *given)
     arguments = [*(TupleVariable(list(each)) for each in given), TupleVariable(tangents), PlainVariable(options)]

@@ -1,0 +1,102 @@
+"""``torch.autograd.functional``: derivatives of a function of the program's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.autograd import functional
+
+import dynamo_lite as dl
+from programs import check, tensor
+
+BACKENDS = pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+
+
+def cubes(x):
+    return (x**3).sum()
+
+
+def both(x, y):
+    return x.sum() * y, y.sin()
+
+
+PROGRAMS = {
+    "hessian": lambda x: functional.hessian(cubes, x),
+    "hessian of two": lambda x: functional.hessian(lambda one, other: (one * other).pow(2).sum(), (x, x + 1)),
+    "jacobian": lambda x: functional.jacobian(torch.sin, x),
+    "jacobian of two": lambda x: functional.jacobian(both, (x, x * 2)),
+    "jacobian of what is constant": lambda x: functional.jacobian(lambda one: torch.ones(2), x),
+    "vjp": lambda x: functional.vjp(torch.sin, x, torch.ones(3)),
+    "jvp": lambda x: functional.jvp(torch.sin, x, torch.ones(3)),
+    "vhp": lambda x: functional.vhp(cubes, x, torch.ones(3)),
+    "jacobian, vectorised": lambda x: functional.jacobian(torch.sin, x, vectorize=True),
+    "hessian, vectorised": lambda x: functional.hessian(cubes, x, vectorize=True),
+    "hvp": lambda x: functional.hvp(cubes, x, torch.ones(3)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("grad", [False, True])
+def test_captured(name, grad):
+    def fn(x):
+        return PROGRAMS[name](x), x * 2
+
+    check(fn, tensor(3, grad=grad), fullgraph=True)
+
+
+@BACKENDS
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_in_a_compiler(name, backend):
+    """Compiled alone, the function would have no second derivative, and autograd take that for zeros."""
+    x = tensor(3, grad=True)
+    torch.testing.assert_close(dl.compile(PROGRAMS[name], backend=backend)(x), PROGRAMS[name](x))
+
+
+@BACKENDS
+def test_differentiated_further(backend):
+    def fn(x):
+        return functional.jacobian(lambda y: y**2, x, create_graph=True).sum() + x.sum()
+
+    found = []
+    for run in (fn, dl.compile(fn, backend=backend, fullgraph=True)):
+        x = tensor(3, grad=True)
+        run(x).backward()
+        found.append(x.grad)
+    torch.testing.assert_close(*found)
+
+
+def test_of_a_module():
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh())
+
+    def fn(x):
+        return functional.jacobian(module, x), module(x)
+
+    check(fn, tensor(3), fullgraph=True, backward=True)
+
+
+@BACKENDS
+def test_batched_gradients(backend):
+    def fn(x):
+        y = x.sin() * x.sum()
+        (rows,) = torch.autograd.grad(y, x, torch.eye(3), is_grads_batched=True, create_graph=True)
+        return rows.pow(2).sum() + x.sum()
+
+    found = []
+    for run in (fn, dl.compile(fn, backend=backend, fullgraph=True)):
+        x = tensor(3, grad=True)
+        run(x).backward()
+        found.append(x.grad)
+    torch.testing.assert_close(*found)
+
+
+def test_errors():
+    def fn(x):
+        return functional.jacobian(lambda y: torch.ones(2), x, strict=True)
+
+    check(fn, tensor(3), graphs=(0, 1), breaks=(1, 2))
+
+    def wrong(x):
+        return functional.jacobian(lambda y: 3, x)
+
+    check(wrong, tensor(3), graphs=(0, 1), breaks=(1, 2))
