@@ -274,7 +274,7 @@ def test_without_gradients():
 
     check(outside, tensor(3, grad=True), tensor(3), graphs=None)
     with torch.no_grad():
-        check(fn, tensor(3, grad=True), tensor(3), graphs=None)
+        check(fn, tensor(3, grad=True), tensor(3))
 
 
 def test_a_penalty_of_gradients_as_it_is_written_everywhere():
@@ -311,7 +311,7 @@ def test_batches_of_gradients():
         y = w * x
         return torch.autograd.grad(y, w, torch.eye(3), is_grads_batched=True)
 
-    check(fn, tensor(3, grad=True), tensor(3), graphs=None)
+    check(fn, tensor(3, grad=True), tensor(3))
 
 
 def test_sizes_that_differ():

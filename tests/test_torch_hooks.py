@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 
@@ -179,6 +181,36 @@ def test_on_a_result_and_removed():
         return z
 
     check(fn, leaf(), operators=2, backward=True)
+
+
+def test_on_a_result_of_a_partial():
+    def fn(w):
+        y = w * 2
+        bounds = w.detach().abs().max()
+        y.register_hook(functools.partial(scaled, torch.ones(3) * 3))
+        y.register_hook(functools.partial(scaled, by=bounds))
+        return y * 3
+
+    check(fn, leaf(), backward=True)
+
+
+def scaled(gradient, by):
+    return gradient * by
+
+
+def test_on_a_result_of_a_partial_that_was_found():
+    def program():
+        hook = functools.partial(scaled, by=2)
+
+        def fn(w):
+            y = w * 2
+            y.register_hook(hook)
+            hook.keywords["by"] += 1
+            return y * 3
+
+        return fn
+
+    check(program, leaf(), graphs=(1, 2), breaks=(1, 2), build=True, recompiles=True, backward=True)
 
 
 def test_on_a_result_with_a_closure():

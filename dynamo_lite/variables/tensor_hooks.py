@@ -7,6 +7,7 @@ what else they read may be another thing when the backward runs.
 from __future__ import annotations
 
 import builtins
+import functools
 import itertools
 import types
 from collections.abc import Iterator
@@ -116,6 +117,10 @@ def _register_inside(method: str, tx: Any, tensor: TensorVariable, hook: Variabl
 
 def is_of_its_gradient(tx: Any, hook: VariableTracker) -> bool:
     """Whether a function reads nothing but its argument, torch and builtins, and what stays as it is."""
+    if hook.python_type() is functools.partial and hook.source is None:
+        function, args, keywords = (hook.getattr(tx, name).realize() for name in ("func", "args", "keywords"))
+        parts = (*(args.contained() or ()), *(keywords.contained() or ()))
+        return is_of_its_gradient(tx, function) and all(_stays(tx, each) for each in parts)
     if not isinstance(hook, (FunctionVariable, NestedFunctionVariable)):
         return False
     names = {each.argval for each in _instructions(hook.code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
