@@ -456,11 +456,7 @@ def _check_what_is_freed(attempt: Attempt, root: RootTranslator, cg: PyCodegen) 
     goes_back = attempt.settlings.goes_back or any("backward" in name for name in names)
     if not attempt.frees_at_once or not goes_back:
         return
-    found = [attempt.span(each.fake) for each in cg.outputs if isinstance(each, TensorVariable)]
-    spans = [each for each in found if each is not None]
-    firsts = sorted({first for first, _ in spans})
-    apart = (each for each in firsts[1:] if not any(first < each <= last for first, last in spans))
-    step = next(apart, None)
+    step = attempt.first_apart(each.fake for each in cg.outputs if isinstance(each, TensorVariable))
     if step is not None:
         raise EndsBefore(step, FreedTogether())
 

@@ -116,6 +116,39 @@ def test_adversaries(backend):
     holds(program, [network(3, 4), network(4, 1, seed=1)], backend)
 
 
+@BACKENDS
+def test_by_turns(backend):
+    def program(actor, critic):
+        def fn(x):
+            value = critic(x).squeeze(1)
+            chances = F.log_softmax(actor(x), 1)[:, 0]
+            loss = -(chances * (1 - value).detach()).mean()
+            other = (1 - value).pow(2).mean()
+            loss.backward()
+            other.backward()
+            return loss.detach(), other.detach()
+
+        return fn
+
+    holds(program, [network(4, 2), network(4, 1, seed=1)], backend)
+
+
+@BACKENDS
+def test_in_a_loop(backend):
+    def program(*modules):
+        def fn(x):
+            losses = []
+            for module in modules:
+                losses.append(module(x).pow(2).sum())
+            for loss in losses:
+                loss.backward()
+            return losses[0].detach()
+
+        return fn
+
+    holds(program, [network(4, 2, seed=seed) for seed in range(3)], backend)
+
+
 def test_what_hangs_together_is_one_graph():
     def fn(x, weight):
         y = (x @ weight).sin()

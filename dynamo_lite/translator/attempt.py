@@ -139,10 +139,17 @@ class Attempt:
             return 0
         return min((self.freed[node] for node in history([tensor.fake]) if node in self.freed), default=0)
 
-    def span(self, tensor: torch.Tensor) -> tuple[int, int] | None:
-        """The root's first and last steps at which what a tensor hangs on was made; None: nothing was."""
-        steps = [self.grown[node] for node in history([tensor]) if node in self.grown]
-        return (min(steps), max(steps)) if steps else None
+    def first_apart(self, tensors: Iterable[torch.Tensor]) -> int | None:
+        """The root's first step at which something is made that shares no history with what was made first; None: all
+        of these hang together."""
+        groups: list[set[Any]] = []
+        for tensor in tensors:
+            mine = {node for node in history([tensor]) if node in self.grown}
+            shared = [group for group in groups if not group.isdisjoint(mine)]
+            groups = [group for group in groups if group not in shared]
+            groups += [mine.union(*shared)] if mine else []
+        firsts = sorted({min(self.grown[node] for node in group) for group in groups})
+        return firsts[1] if len(firsts) > 1 else None
 
     @property
     def asks_classes(self) -> bool:
