@@ -141,7 +141,6 @@ Reached read_slot(PyObject* object, PyObject* descriptor, Ref& owned) noexcept {
 Reached dict_entry(PyObject* dict, Py_ssize_t position, bool value) noexcept {
   if (!PyDict_Check(dict)) return Reached::unreadable();
   DictOrder order(dict);
-  if (!order.readable()) return Reached::unreadable();
   PyObject* key = order.next();
   for (Py_ssize_t i = 0; key && i < position; ++i) key = order.next();
   return {key && value ? dict_value_of(dict, key) : key};

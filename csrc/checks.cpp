@@ -248,7 +248,7 @@ bool Check::keys_match(PyObject* dict) const noexcept {
     PyObject* found = order.next();
     if (!found || !is_key(key, found)) return false;
   }
-  return true;
+  return !order.next();
 }
 
 bool Check::set_matches(PyObject* set) const noexcept {

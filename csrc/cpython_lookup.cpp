@@ -41,6 +41,12 @@ struct UnicodeEntry {
   PyObject* value;
 };
 
+// The head of an OrderedDict (Objects/odictobject.c, the same in 3.11 and 3.12).
+struct OrderedDict {
+  PyDictObject dict;
+  OrderedKey* first;
+};
+
 constexpr Py_ssize_t kEmpty = -1;
 
 const DictKeys* keys_of(PyObject* dict) noexcept {
@@ -198,33 +204,16 @@ bool keeps_order(PyObject* dict) noexcept {
   return PyDict_CheckExact(dict) || !PyODict_Check(dict) || PyDict_GET_SIZE(dict) < 2;
 }
 
-DictOrder::DictOrder(PyObject* dict) noexcept : dict_(dict), iterator_(nullptr) {
-  if (keeps_order(dict)) return;
-  // OrderedDict's own iterator hashes each key that it passes.
-  Py_ssize_t position = 0;
-  PyObject* key;
-  while (readable_ && PyDict_Next(dict, &position, &key, nullptr)) readable_ = is_plain(Py_TYPE(key));
-  if (!readable_) return;
-  NoCollection no_collection;
-  iterator_ = PyODict_Type.tp_iter(dict);
-  if (!iterator_) {
-    PyErr_Clear();
-    readable_ = false;
-  }
+DictOrder::DictOrder(PyObject* dict) noexcept : dict_(dict) {
+  if (!keeps_order(dict)) node_ = reinterpret_cast<const OrderedDict*>(dict)->first;
 }
 
-DictOrder::~DictOrder() { drop(iterator_); }
-
 PyObject* DictOrder::next() noexcept {
-  if (!readable_) return nullptr;
   PyObject* key = nullptr;
-  if (!iterator_) return PyDict_Next(dict_, &position_, &key, nullptr) ? key : nullptr;
-  key = Py_TYPE(iterator_)->tp_iternext(iterator_);
-  if (!key) {
-    PyErr_Clear();
-    return nullptr;
-  }
-  drop(key);  // the dict holds it
+  if (keeps_order(dict_)) return PyDict_Next(dict_, &position_, &key, nullptr) ? key : nullptr;
+  if (!node_) return nullptr;
+  key = node_->key;
+  node_ = node_->next;
   return key;
 }
 

@@ -61,24 +61,27 @@ DictLookup dict_find(PyObject* dict, PyObject* key, Py_hash_t hash, bool quiet) 
 // Whether dict_version also stands for the order of the entries: not for an OrderedDict of several.
 bool keeps_order(PyObject* dict) noexcept;
 
-// The keys of a dict in its own order, one after the other, without running Python.
+// An OrderedDict's list of its keys; the entries of the dict that it is as well are in the order of their first coming. Its
+// own iterator hashes each key that it passes, which may run Python.
+struct OrderedKey {
+  PyObject* key;
+  Py_hash_t hash;
+  OrderedKey* next;
+  OrderedKey* previous;
+};
+
+// The keys of a dict in its own order, one after the other, without running Python. Borrowed from the dict; null at the
+// end.
 class DictOrder {
  public:
   explicit DictOrder(PyObject* dict) noexcept;
-  ~DictOrder();
-  DictOrder(const DictOrder&) = delete;
-  DictOrder& operator=(const DictOrder&) = delete;
 
-  // The next key, borrowed from the dict; null at the end.
   PyObject* next() noexcept;
-  // False where the order cannot be told without running Python; next() is null at once then.
-  bool readable() const noexcept { return readable_; }
 
  private:
-  PyObject* dict_;      // borrowed
-  PyObject* iterator_;  // owned; for an OrderedDict
+  PyObject* dict_;
+  const OrderedKey* node_ = nullptr;  // the next one, of an OrderedDict
   Py_ssize_t position_ = 0;
-  bool readable_ = true;
 };
 
 // The value under a key which is in the dict, found by the key's identity; borrowed, null where it is not in it.

@@ -360,6 +360,28 @@ def test_dict_keys_of_ordered_dicts_follow_their_own_order() -> None:
     probe(ordered, look_at_positions)
 
 
+def test_dict_keys_of_ordered_dicts_run_no_hash() -> None:
+    class Counts:
+        hashed = 0
+
+        def __hash__(self) -> int:
+            Counts.hashed += 1
+            return 1
+
+    keys = (Counts(), frozenset("a"), (1, 2))
+    ordered = OrderedDict.fromkeys(keys)
+
+    def look(p: Probe) -> None:
+        p.demand(p.argument, "dict_keys", keys)
+        hashed = Counts.hashed
+        assert p.holds()
+        ordered.move_to_end((1, 2), last=False)
+        assert not p.holds()
+        assert Counts.hashed == hashed
+
+    probe(ordered, look)
+
+
 def test_dict_has_and_lacks() -> None:
     items = {"a": 1, 1: 2, None: 3}
     for key in ("a", 1, True, 1.0, None):

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import enum
 import itertools
 from collections import Counter, OrderedDict, defaultdict, deque
 from typing import Any, NamedTuple
 
 import pytest
+import torch
 
 import dynamo_lite as dl
 from programs import check, tensor
+
+
+class Colour(enum.Enum):
+    RED = 1
+    GREEN = 2
 
 
 @pytest.mark.parametrize("kind", [list, deque])
@@ -500,3 +507,24 @@ def test_an_ordered_dict_is_broken_inside():
             return x + 1, str(error)
 
     check(fn, tensor(2), graphs=None)
+
+
+@pytest.mark.parametrize(
+    "first, second",
+    [
+        (frozenset("a"), frozenset("b")),
+        ((1, "a"), (frozenset("a"), 2)),
+        (torch.float32, int),
+        (Colour.RED, Colour.GREEN),
+        (len, str.join),
+    ],
+)
+def test_the_order_of_an_ordered_dict_with_any_keys(first, second):
+    def fn(x, table):
+        for value in table.values():
+            x = x * value + 1
+        return x, list(table)
+
+    table = OrderedDict({first: 2, second: 3})
+    other = OrderedDict({second: 3, first: 2})
+    check(fn, tensor(2), table, others=[(tensor(2), other)], all_graphs=2)
