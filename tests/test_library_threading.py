@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 
 import pytest
 
@@ -15,6 +16,7 @@ programs = Table()
 STATE = threading.local()
 STATE.scale = 2
 UNTOUCHED = threading.local()
+STACKS = defaultdict(list)
 
 
 class Depth(threading.local):
@@ -106,6 +108,24 @@ def what_it_has_not(x):
     return x + 1, texts
 
 
+@programs(tensor(2), graphs=2)
+def a_stack_of_each_thread_over_a_break(x):
+    STACKS[threading.get_ident()].append(x)
+    y = x + 1
+    dl.graph_break()
+    known = threading.get_ident() in STACKS, len(STACKS[threading.get_ident()])
+    y = y * STACKS[threading.get_ident()].pop()
+    if not STACKS[threading.get_ident()]:
+        del STACKS[threading.get_ident()]
+    return y, known, len(STACKS)
+
+
+@programs(tensor(2))
+def a_thread_as_a_number(x):
+    me = threading.get_ident()
+    return x + 1, f"{me}", me % 7, me > 5, me == "me", me == threading.get_ident(), me in [me + 1, me]
+
+
 @pytest.mark.parametrize("case", programs.parameters())
 def test_threading(case):
     case.run()
@@ -170,3 +190,38 @@ def test_each_thread_has_its_own(first):
     wanted += [begins[0] + 30] if first else [15]
     assert not errors and [n for _, n in results] == wanted and len(begun) == 3
     assert all((result == tensor(2) * n).all() for result, n in results)
+
+
+def test_threads_as_keys():
+    """What other threads left, beside what is this one's."""
+    table, sides = {}, {}
+
+    def fn(x, table):
+        me = threading.get_ident()
+        table.setdefault(me, []).append(x)
+        return x * len(table[me]), [each == me for each in table], len(table)
+
+    compiled, errors = dl.compile(fn, backend="eager"), []
+
+    def run():
+        try:
+            for seed in range(2):
+                x = tensor(2, seed=seed)
+                Pairing().compare(fn(x, sides), compiled(x, table), "result")
+        except BaseException as error:
+            errors.append(error)
+
+    def go():
+        with turn:
+            run()
+        barrier.wait()  # so that each has a number of its own
+
+    run()
+    turn, barrier = threading.Lock(), threading.Barrier(2)
+    threads = [threading.Thread(target=go) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    run()
+    assert not errors and len(table) == 3 and list(map(len, table.values())) == [4, 2, 2]

@@ -120,8 +120,8 @@ LEAST_ADDRESS = 1 << 20
 
 
 class Address:
-    """Stands for ``id()`` of an object as a key, whatever number that is in each call. ``found``: the object is older
-    than the trace."""
+    """Stands for ``id()`` of an object, or a thread's number, as a key, whatever that is in each call. ``found``: what
+    it is of is older than the trace."""
 
     __slots__ = ("identity", "found")
 
@@ -155,7 +155,7 @@ class KnownAddresses:
         else:
             self.as_objects |= type(key) is Address and key.found
         if self.as_objects and self.as_numbers:
-            unsupported(UnsupportedOperation("use as a key beside large numbers", "what id() returned"))
+            unsupported(UnsupportedOperation("use as a key beside large numbers", "what id() or get_ident() returned"))
 
 
 _IN_C = (types.BuiltinFunctionType, types.MethodDescriptorType)
