@@ -150,6 +150,11 @@ class GraphInput:
         return not makes_own and self.formula is None
 
     @property
+    def is_of_array(self) -> bool:
+        """Whether it is the memory of an array of numpy's."""
+        return self.convert in (torch.from_numpy, tensor_of_scalar)
+
+    @property
     def is_tensor(self) -> bool:
         return isinstance(self.fake, torch.Tensor)
 

@@ -574,6 +574,12 @@ def remainders_of_truth_values(x):
     return x.numpy() % (x.numpy() > 1), x.numpy() // (x.numpy() > 1)
 
 
+@programs(np.arange(5.0))
+def where_a_tensor_of_an_array_begins(a):
+    t = torch.as_tensor(a)
+    return t + 1, t.storage_offset(), torch.from_numpy(a).storage_offset(), t[1:].storage_offset(), t[2:] * 2
+
+
 @pytest.mark.parametrize("case", programs.parameters())
 def test_numpy(case):
     case.run()
