@@ -140,19 +140,15 @@ class GraphInput:
 
     @property
     def is_array(self) -> bool:
-        """Whether it has the memory of an array of numpy's."""
-        return self.convert is torch.from_numpy or getattr(self.convert, "func", None) is tensor_of_flipped
+        """Whether it has the memory of an array of numpy's, or what a scalar of numpy's is."""
+        known = self.convert in (torch.from_numpy, tensor_of_scalar)
+        return known or getattr(self.convert, "func", None) is tensor_of_flipped
 
     @property
     def may_share_memory(self) -> bool:
         """Whether nothing is known of whose memory it is: it is made of something that is no tensor."""
-        makes_own = self.convert in (None, plain_tensor, tensor_of_scalar) or self.is_array
+        makes_own = self.convert in (None, plain_tensor) or self.is_array
         return not makes_own and self.formula is None
-
-    @property
-    def is_of_array(self) -> bool:
-        """Whether it is the memory of an array of numpy's."""
-        return self.convert in (torch.from_numpy, tensor_of_scalar)
 
     @property
     def is_tensor(self) -> bool:

@@ -451,7 +451,7 @@ def _size(tx: Any, tensor: TensorVariable, dim: VariableTracker | None = None) -
 def _storage_offset(tx: Any, tensor: TensorVariable) -> VariableTracker:
     """A view's place follows from that of the argument that it is a view of; of an array it begins the memory."""
     for given in tx.graph.inputs_in_storage(tensor.fake):
-        if not given.is_of_array:
+        if not given.is_array:
             given.source.check("storage_offset", given.value.storage_offset())
     return tx.make(tensor.fake.storage_offset())
 
