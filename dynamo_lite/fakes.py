@@ -114,7 +114,7 @@ class _Remembering:
                     return False
                 if arg.layout is not torch.strided or arg.is_conj() or arg.is_neg() or arg._is_zerotensor():
                     return False
-                key += arg.shape, arg.stride(), arg.storage_offset(), arg.dtype, arg._fake_device
+                key += arg.shape, arg.stride(), arg.storage_offset(), arg.dtype, arg.fake_device
                 key += arg.requires_grad, arg.is_inference()
             elif kind in _PLAIN:
                 key += kind, arg
@@ -175,7 +175,7 @@ class _Remembering:
             of = memory.index(where) if where in memory else None
             if memory.count(where) > 1 or (is_view and of is None):
                 return None
-            parts.append(_Part(each.shape, each.stride(), each.storage_offset(), each.dtype, each._fake_device, of))
+            parts.append(_Part(each.shape, each.stride(), each.storage_offset(), each.dtype, each.fake_device, of))
         given = _Given(tuple(parts), together)
         again = self._make(given, args)
         made = [again] if together is None else list(again)
