@@ -71,6 +71,22 @@ def test_complex_sums_of_infinities():
         check(fn, tensor(2), a.astype("complex64"), a[::1].copy())
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8, 9, 33])
+def test_complex_products_of_infinities(size):
+    def fn(x, a, b):
+        found = a * b, a**2, a * 2.5, np.square(a), a @ b, np.multiply(b, 1j), a / 2.0, 1 / b, np.exp(a)
+        return x + 1, found
+
+    parts = np.array([0.0, -0.0, 1.0, -2.5, np.nan, np.inf, -np.inf, 1e300, -1e-300])
+    items = np.empty((9, 9), complex)
+    items.real, items.imag = parts[:, None], parts
+    chosen = np.random.default_rng(size)
+    fine = np.full(size, 1 + 2j), np.full(size, 2 - 1j)
+    others = [(tensor(2), *(chosen.choice(items.ravel(), size) for _ in range(2))) for _ in range(20)]
+    with np.errstate(all="ignore"):
+        check(fn, tensor(2), *fine, others=others, all_graphs=1, exact=False)
+
+
 INTEGERS = [0, 1, 3, 7, 127, -1, -2, -128, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63)]
 OF_INTEGERS = {
     "common divisors": lambda a, b: (np.gcd(a, b), np.lcm(a // 2**40, b // 2**40), np.gcd(a, 6)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 
 import pytest
@@ -52,6 +53,28 @@ def test_infinities_among_others():
 
     others = [(tensor(2), np.array(data)) for data in ([np.nan, 1e300, 2.0], [np.inf, -np.inf, np.nan], [np.nan] * 3)]
     check(fn, tensor(2), FINE, others=others, all_graphs=(1, 2))
+
+
+WRITES = {
+    "slice": lambda a, b, at: operator.setitem(b, slice(None), a),
+    "operator": lambda a, b, at: operator.iadd(b, a),
+    "item": lambda a, b, at: operator.setitem(b, 0, a[0]),
+    "copy": lambda a, b, at: np.copyto(b, a),
+    "indices": lambda a, b, at: operator.setitem(b, at, a),
+    "mask": lambda a, b, at: operator.setitem(b, b < 5, a[0]),
+    "backwards": lambda a, b, at: operator.setitem(b[::-1], slice(1, None), a[1:]),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_overflow_of_what_is_written(write):
+    def fn(x, a, b, at):
+        write(a, b, at)
+        return x + 1, b * 1
+
+    small, at = np.zeros(4, "float32"), np.array([0, 2, 1, 3])
+    others = [(tensor(2), data, small, at) for data in (LARGE, LARGE[::-1].copy(), FINE, NAN, INFINITE)]
+    check(fn, tensor(2), FINE, small, at, others=others, all_graphs=1)
 
 
 def test_half_precision():

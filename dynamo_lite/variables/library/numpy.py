@@ -461,7 +461,10 @@ def _check_writable(tx: Any, array: NdarrayVariable) -> None:
 
 
 def _apart(tx: Any, value: Any, array: NdarrayVariable) -> VariableTracker:
-    """What is written into an array, which may be a part of it."""
+    """What is written into an array, which may be a part of it. Numbers may be out of the range of its type."""
+    dtype = numpy_dtype(array.fake.dtype)
+    if isinstance(value, NdarrayVariable) and not numpy.can_cast(numpy_dtype(value.fake.dtype), dtype):
+        value = call(tx, method("astype"), functools.partial(call_method, "astype"), [value, tx.make(dtype)], {})
     value = _for_graph(tx, value)
     is_part = isinstance(value, TensorVariable) and same_memory(value.fake, array.fake)
     return record(tx, "call_method", "clone", [value], {}) if is_part else value

@@ -133,7 +133,9 @@ def _by_parts(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def power(base: Any, exponent: Any) -> Any:
-    """The operator: numpy takes a root for the power of one half."""
+    """The operator: numpy takes a root for the power of one half, and squares."""
+    if type(exponent) in (int, float) and exponent == 2 and _is_complex(base):
+        return torch._numpy.square(base)
     is_root = type(exponent) is float and exponent == 0.5 and _is_inexact(base) and not _is_complex(base)
     return torch._numpy.sqrt(base) if is_root else base**exponent
 

@@ -15,6 +15,7 @@ import numpy
 import torch
 
 from ..symbols import BINARY, COMPARE, UNARY
+from .numpy_warnings import BY_PARTS, is_quiet
 
 _FLOATS = (
     0.0,
@@ -137,7 +138,12 @@ def _differ(
             with warnings.catch_warnings(), numpy.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 expected = real(*args, **named)
-            if not _are_alike(expected, target(*for_torch(args), **for_torch(named))):
+            found = target(*for_torch(args), **for_torch(named))
+            if isinstance(found, torch.Tensor) and found.is_complex() and not (is_quiet(target) or real in BY_PARTS):
+                fine = functools.reduce(numpy.logical_and, [numpy.isfinite(args[index]) for index in places])
+                fine = fine & numpy.isfinite(expected)  # a graph goes on with none but these
+                expected, found = expected[fine], found[torch.from_numpy(numpy.asarray(fine))]
+            if not _are_alike(expected, found):
                 return True
     return False
 

@@ -31,6 +31,10 @@ _SPEAK_OF_NAN = frozenset({numpy.logaddexp, numpy.logaddexp2, numpy.power, numpy
 """Functions of which numpy warns also where something strange was given: 0 to the power of minus infinity."""
 
 
+BY_PARTS = frozenset({numpy.add, numpy.subtract, operator.add, operator.sub})
+"""What numpy's kernels make of complex infinities, but for these, hangs on where in a row they are."""
+
+
 def is_quiet(target: Callable[..., Any]) -> bool:
     return target.__name__ in _QUIET
 
@@ -44,7 +48,10 @@ def calm(real: Callable[..., Any], of_items: bool, scalars: bool) -> Callable[..
     excused = of_items and real not in _SPEAK_OF_NAN
 
     def of_arrays(found: Any, *given: Any) -> Any:
-        return _is_calm(found, [each for each in given if isinstance(each, torch.Tensor)], excused)
+        tensors = [each for each in given if isinstance(each, torch.Tensor)]
+        if isinstance(found, torch.Tensor) and found.is_complex() and real not in BY_PARTS:
+            return functools.reduce(torch.logical_and, [torch.isfinite(each).all() for each in (found, *tensors)])
+        return _is_calm(found, tensors, excused)
 
     def of_scalars(found: Any, *given: Any) -> Any:
         exact = real(*[each.double() if isinstance(each, torch.Tensor) else each for each in given])
