@@ -128,7 +128,15 @@ def test_the_order_of_equal_items():
     a = np.array([3, 1, 2, 1, 0, 3, 1, 0] * 9)
     check(fn, tensor(2), a)
     check(unstable, tensor(2), a, breaks=(2, 3))
-    check(unstable, tensor(2), a.astype("float32"), breaks=(2, 3))
+    one = np.random.default_rng(0).permutation(72).astype("float32")
+    rows = one.reshape(8, 9), a.reshape(8, 9) * 1.0, one.reshape(12, 6).T, (a * np.nan).reshape(8, 9)
+    nans = np.where(one == 5, np.nan, one), np.where(one > 69, np.nan, one), np.where(abs(one - 3) < 1, -0.0, one)
+    others = [
+        (tensor(2), each) for each in (one, a.astype("float32"), -one, *(each.astype("float32") for each in nans))
+    ]
+    check(unstable, tensor(2), one, others=others, all_graphs=1)
+    for each in rows:
+        check(lambda x, a: (x + 1, a.argsort(0), np.argsort(a[::-1])[:, ::-1][:, :3]), tensor(2), each)
 
 
 def test_convolutions_of_infinities():

@@ -28,4 +28,4 @@ from . import (
 )
 
 if find_spec("numpy") is not None:
-    from . import numpy, numpy_places, numpy_turns
+    from . import numpy, numpy_orders, numpy_places, numpy_turns

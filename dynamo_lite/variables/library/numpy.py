@@ -293,19 +293,23 @@ def _expect_no_warning(tx: Any, target: Any, real: Any, args: Args, values: Args
     if (is_quiet(target) or safe) and not scalars:
         return
     told: Args = values if scalars else [value for _, value in of_arrays]
-    before = _last_expected(tx)
-    target = calm(real, is_of_items(real), scalars)
-    _expect(tx, before, record(tx, "call_function", target, [found, *told], _named(before)))
+    expect(tx, calm(real, is_of_items(real), scalars), [found, *told])
 
 
-def _last_expected(tx: Any) -> Any:
-    """What was expected last, if another condition can say that too."""
+def expect(tx: Any, target: Callable[..., Any], args: Args) -> None:
+    """Record what returns a condition, and go on as if it were true. Where another one is the last that was expected it
+    says that too."""
     expected = tx.attempt.expected
     node = expected[-1][0].node.args[0] if expected else None
-    return expected[-1] if getattr(getattr(node, "target", None), "__name__", None) in _CONDITIONS else None
+    before = expected[-1] if getattr(getattr(node, "target", None), "__name__", None) in _CONDITIONS else None
+    condition = record(tx, "call_function", target, args, {} if before is None else {"before": before[0]})
+    if not (isinstance(condition, TensorVariable) and condition.expect(tx, True)):
+        unsupported(UnsupportedOperation("a numpy function", "arrays, here where nobody could tell of its data,"))
+    if before is not None:
+        expected.remove(before)
 
 
-_CONDITIONS = frozenset({"numpy_is_calm", "numpy_is_in_range", "numpy_set_at", "numpy_set_where"})
+_CONDITIONS = frozenset({"numpy_is_calm", "numpy_is_in_range", "numpy_is_one_order", "numpy_set_at", "numpy_set_where"})
 
 
 def _realized(args: Args) -> Args:
@@ -364,10 +368,9 @@ def _item_at(tx: Any, array: NdarrayVariable, key: VariableTracker) -> VariableT
     one = all(isinstance(each, ConstantVariable) or isinstance(each, NdarrayVariable) and each.scalar for each in parts)
     if picked is None or len(parts) != array.fake.ndim or not one or not all(map(_is_index, parts)):
         unsupported(UnsupportedOperation("indexing", "an array with a numpy scalar, which gives a view,"))
-    before = _last_expected(tx)
     given = [array.items(tx), tx.make(picked.axes), ListVariable([_for_graph(tx, each) for each in picked.indices])]
     found = record(tx, "call_function", numpy_item_at, given, {})
-    _expect(tx, before, record(tx, "call_function", numpy_is_in_range, given, _named(before)))
+    expect(tx, numpy_is_in_range, given)
     assert isinstance(found, TensorVariable)
     return NdarrayVariable(found, True)
 
@@ -385,26 +388,11 @@ def write_where(tx: Any, array: NdarrayVariable, mask: NdarrayVariable, value: V
 
 def _write_if(tx: Any, target: Any, array: NdarrayVariable, args: Args, is_sure: bool) -> None:
     """Write, and go on as if it were what numpy writes. ``is_sure``: it is known to be."""
-    before = None if is_sure else _last_expected(tx)
-    condition = record(tx, "call_function", target, [array.memory, tx.make(array.flips), *args], _named(before))
-    if not is_sure:
-        _expect(tx, before, condition)
-
-
-def _named(before: Any) -> Kwargs:
-    return {} if before is None else {"before": before[0]}
-
-
-def _expect(tx: Any, before: Any, condition: VariableTracker) -> None:
-    """Go on as if this were true, which says the one before too."""
-    if not (isinstance(condition, TensorVariable) and condition.expect(tx, True)):
-        unsupported(
-            UnsupportedOperation(
-                "a numpy function", "arrays, here where nobody could tell of its warnings and failures,"
-            )
-        )
-    if before is not None:
-        tx.attempt.expected.remove(before)
+    given: Args = [array.memory, tx.make(array.flips), *args]
+    if is_sure:
+        record(tx, "call_function", target, given, {})
+    else:
+        expect(tx, target, given)
 
 
 def _check_write(tx: Any, array: NdarrayVariable, value: VariableTracker) -> None:
