@@ -223,6 +223,8 @@ class OuterGraph:
         )
 
     def _convert(self, function: Callable[..., Any], given: Proxy) -> Any:
+        if isinstance(function, partial):
+            return self._proxy(self.graph.call_function(function.func, (*function.args, given.node)))
         return self._proxy(self.graph.call_function(function, (given.node,)))
 
     def _make(self, function: Any) -> Proxy:
