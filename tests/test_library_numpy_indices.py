@@ -116,6 +116,23 @@ def signs_and_bits(a, at):
     return b, c
 
 
+@programs(counted(3), ALL[0], graphs=1, others=indices(counted(3)), all_graphs=1)
+def a_loop_over_indices(a, at):
+    total = 0.0
+    for place in at:
+        a[place] += a[place] * 2
+        total += a[place]
+    return a, total
+
+
+@programs(counted(5), graphs=1)
+def rows_that_are_known(a):
+    a[:3] = [1, 2, 3]
+    a[3:] = (4, 5.5)
+    a[::-1][[0, 1]] = (7, 8)
+    return a
+
+
 @programs(counted(3), ALL[0], graphs=1, others=indices(counted(3)))
 def a_handler(a, at):
     seen = []

@@ -119,12 +119,13 @@ class NdarrayVariable(ArrayVariable):
         return call(tx, method(name), functools.partial(call_method, name), [self, *args], kwargs)
 
     def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        key = key.realize()
         inside = forwards(tx, key, self.fake.shape, self.flips)
         if inside is None and _picks_one(key):
             return _item_at(tx, self, key)
         if inside is None:
-            if _picks(key) and tx.graph.can_put_back():  # of what is out of range backends say other things than numpy
-                tx.graph.fails_handled = True
+            if _holds_array(key) and tx.graph.can_put_back():
+                tx.graph.fails_handled = True  # of what is out of range backends say other things than numpy
             return call(tx, BY_OPERATOR["getitem"], operator.getitem, [self, key], {})
         return backwards_along(inside.axes, NdarrayVariable(self.memory).getitem(tx, TupleVariable(inside.key)))
 
@@ -160,9 +161,9 @@ class NdarrayVariable(ArrayVariable):
         return self
 
     def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
-        value = value.realize()
+        key, value = key.realize(), value.realize()
         if _is_mask(key) and not _is_number(value):
-            return write_where(tx, self, key.realize(), value)  # type: ignore[arg-type]
+            return write_where(tx, self, key, value)  # type: ignore[arg-type]
         if not _is_mask(key) and _picks(key):
             return write_at(tx, self, key, value)
         inside = forwards(tx, key, self.fake.shape, self.flips)
@@ -378,7 +379,6 @@ def _item_at(tx: Any, array: NdarrayVariable, key: VariableTracker) -> VariableT
 def write_where(tx: Any, array: NdarrayVariable, mask: NdarrayVariable, value: VariableTracker) -> None:
     """``array[mask] = value``: a value for each item, or one for all."""
     _check_write(tx, array, value)
-    value = value.realize()
     ndim = value.fake.ndim if isinstance(value, NdarrayVariable) else numpy.ndim(value.python_value(tx))
     one = ndim == 0 or value.python_type() is list and len(value.python_value(tx)) == 1
     if ndim > 1 or not array.fake.numel() or mask.fake.shape != array.fake.shape:
@@ -402,19 +402,17 @@ def _check_write(tx: Any, array: NdarrayVariable, value: VariableTracker) -> Non
 
 
 def _is_number(value: VariableTracker) -> bool:
-    return value.is_constant() and not isinstance(value.realize(), (ListVariable, TupleVariable))
+    return value.is_constant() and not isinstance(value, (ListVariable, TupleVariable))
 
 
 def _is_mask(key: VariableTracker) -> bool:
-    key = key.realize()
     return isinstance(key, NdarrayVariable) and key.fake.dtype is torch.bool and not key.scalar
 
 
 def _picks(key: VariableTracker) -> bool:
     """Whether it is an index by arrays or lists of integers."""
-    key = key.realize()
     parts = key.items if isinstance(key, TupleVariable) else [key]
-    return any(isinstance(part.realize(), (NdarrayVariable, ListVariable)) for part in parts)
+    return any(isinstance(part, (NdarrayVariable, ListVariable)) for part in _realized(parts))
 
 
 def _is_index(part: VariableTracker) -> bool:
