@@ -61,6 +61,7 @@ from .variables.base import KnowMore, LazyVariable, ObservedException, VariableT
 from .variables.context import ExitVariable, GraphContextVariable
 from .variables.exception import ExceptionVariable
 from .variables.nn_module import NNModuleVariable
+from .variables.read_later import left_alone, readers_of_changes
 from .variables.tensor import TensorVariable
 from .variables.user_object import instance_dict
 
@@ -441,6 +442,10 @@ class FrameCompiler:
 
 def _check_what_leaves(attempt: Attempt, outputs: list[torch.Tensor]) -> None:
     """Whether the graph's results have the history that they have in eager."""
+    readers = readers_of_changes(attempt)
+    if readers:
+        left_alone.update(readers)
+        raise KnowMore
     cut_off = attempt.graph.cut_off(outputs)
     if cut_off:
         attempt.let_data_stay(cut_off)

@@ -204,6 +204,7 @@ class SideEffects:
         if name in scope.namespace and name not in scope.writes:
             self.let_go([scope.namespace[name]])
         scope.writes[name] = value
+        self._last[scope, name] = self.count
         self._globals[scope, name] = value
 
     @property

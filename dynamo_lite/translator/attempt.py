@@ -83,9 +83,9 @@ class Attempt:
         self.settlings = Settlings() if settlings is None else settlings
         self.pauses_at = self._next_pause()
         """The step before which there is more to be done than to take it."""
+        self.readers: list[Any] = []  # Functions whose backward was traced, which may read what changes
         self.grown: dict[Any, int] = {}  # where that is so: nodes of autograd's graph -> the root's step they are of
-        self.settled_sizes = False
-        """Whether, when that was done last, sizes of tensors became known."""
+        self.settled_sizes = False  # whether, when that was done last, sizes of tensors became known
         self.contexts: list[Any] = []  # those that are entered for real while tracing, outermost first
         self.root_step = 0  # the one that the root frame is at
         self.generators: dict[Any, int] = {}  # those that were made inside -> the root's step that made them
@@ -200,6 +200,7 @@ class Attempt:
         self.made_at.clear()
         self.freed.clear()
         self.grown.clear()
+        self.readers.clear()
         self.expected.clear()
         self.counted.clear()
         self.draws.clear()

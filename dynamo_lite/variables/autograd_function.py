@@ -20,6 +20,8 @@ from .base import Args, Kwargs, NotConstant, ObservedException, VariableTracker,
 from .bodies import BodyVariable, NodesVariable, PlainVariable, given, leaves, trace_body
 from .constant import ConstantVariable
 from .function import FunctionVariable
+from .read_later import left_alone
+from .read_later import note as note_reader
 from .registry import models
 from .sequence import TupleVariable
 from .tensor import TensorVariable, record
@@ -109,6 +111,8 @@ def apply(tx: Any, cls: VariableTracker, *args: VariableTracker, **kwargs: Varia
     plain = _is_plain(tx, value, {body.transform for body in tx.graph.bodies if body.transform})
     if kwargs or torch._C._are_functorch_transforms_active() or not plain or summed:
         unsupported(UnknownCall(f"{value.__qualname__}.apply", "only the ordinary ways to use a Function are traced"))
+    if value in left_alone:
+        unsupported(UnknownCall(f"{value.__qualname__}.apply", "its backward reads what is written to after the call"))
     leaves(tx, TupleVariable(list(tensors)))
     needs = [isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in args]
     ctx = FunctionContext(needs)
@@ -201,6 +205,7 @@ class _Application:
         if any(each.node.graph is not body.graph and each not in self.ctx.dirty for each in outputs):
             unsupported(UnknownCall(f"{self.cls.__qualname__}.apply", "it returns a tensor from outside"))
         backwards, once = self._backwards(outputs)
+        note_reader(tx, self.cls, list(self.ctx.attrs.values()))
         torch._C._set_grad_enabled(enabled)
         return self._record(body, outputs, backwards, once)
 
