@@ -458,12 +458,16 @@ def _check_what_is_freed(attempt: Attempt, root: RootTranslator, cg: PyCodegen) 
     """Whether a program that breaks the graph, and has a backward, may go back through a part of the graph where the
     backend's node frees all of it: what shares no history is for graphs of their own."""
     names = itertools.chain.from_iterable(each.code.co_names for each in _under_way(root))
-    goes_back = attempt.settlings.goes_back or any("backward" in name for name in names)
+    goes_back = attempt.settlings.goes_back or any(name in _GO_BACK or "backward" in name for name in names)
     if not attempt.frees_at_once or not goes_back:
         return
     step = attempt.first_apart(each.fake for each in cg.outputs if isinstance(each, TensorVariable))
     if step is not None:
         raise EndsBefore(step, FreedTogether())
+
+
+_GO_BACK = frozenset({"grad", "register_hook"})
+"""What else goes back through a graph by itself, or has it done: a hook is run before the whole node that it is of."""
 
 
 def _under_way(root: RootTranslator) -> Iterator[Any]:

@@ -149,6 +149,41 @@ def test_in_a_loop(backend):
     holds(program, [network(4, 2, seed=seed) for seed in range(3)], backend)
 
 
+@BACKENDS
+def test_an_equilibrium(backend):
+    """The hook on the result goes back through another one."""
+
+    torch.manual_seed(0)
+    module = nn.Linear(4, 4)
+    with torch.no_grad():
+        module.weight.mul_(0.3)
+
+    def fn(x):
+        with torch.no_grad():
+            z = torch.zeros_like(x)
+            for _ in range(5):
+                z = torch.tanh(module(z) + x)
+        z = torch.tanh(module(z) + x)
+        start = z.clone().detach().requires_grad_()
+        again = torch.tanh(module(start) + x)
+
+        def solve(gradient):
+            found = gradient
+            for _ in range(5):
+                found = torch.autograd.grad(again, start, found, retain_graph=True)[0] + gradient
+            return found
+
+        z.register_hook(solve)
+        return z
+
+    gradients = []
+    for run in (fn, dl.compile(fn, backend=backend)):
+        module.zero_grad()
+        run(tensor(2, 4)).sum().backward()
+        gradients.append(module.weight.grad.clone())
+    torch.testing.assert_close(*gradients)
+
+
 def test_what_hangs_together_is_one_graph():
     def fn(x, weight):
         y = (x @ weight).sin()
