@@ -69,6 +69,25 @@ def test_after_a_write():
     check(fn, leaf(), backward=True)
 
 
+def test_of_views_that_are_written_to():
+    def fn(x):
+        y = x * 1
+        z = y.view(-1)
+        z.add_(1)
+        w = z * 2
+        return y.grad_fn.name(), z.grad_fn.name(), w.grad_fn.next_functions[0][0].name(), w
+
+    check(fn, leaf(), graphs=(1, 2), breaks=(1, 6), backward=True)
+
+
+def test_of_several_results():
+    def fn(x):
+        one, other = x.split(2, 1)
+        return one.grad_fn.name(), one.grad_fn is other.grad_fn, one * other
+
+    check(fn, leaf(3, 4), backward=True)
+
+
 def test_of_an_argument():
     def fn(x):
         node = x.grad_fn

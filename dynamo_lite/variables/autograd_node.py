@@ -100,6 +100,11 @@ def _outside(tx: Any) -> set[Any]:
     return set(history(each.fake for each in given))
 
 
+def _is_written_view(tensor: TensorVariable) -> bool:
+    fake = tensor.fake
+    return fake._is_view() and not fake.is_inference() and bool(fake._version) and fake.requires_grad
+
+
 def _grad_fn(tx: Any, tensor: TensorVariable) -> VariableTracker:
     if tensor.getattr(tx, "is_leaf").as_constant():
         return ConstantVariable(None)
@@ -107,6 +112,8 @@ def _grad_fn(tx: Any, tensor: TensorVariable) -> VariableTracker:
         unsupported(UnsupportedAttribute(tensor.describe(), "grad_fn"))
     if tx.graph.symbols.there_are or tx.graph.symbols.has_floats:  # for which other operators are recorded
         unsupported(OperatorFailed("Tensor.grad_fn", "it is asked beside numbers that differ", over_operands=True))
+    if tx.graph.writes and any(map(_is_written_view, tx.attempt.fakes.values())):
+        unsupported(UnsupportedAttribute(tensor.describe(), "grad_fn", "a view of it, or it, is written to"))
     if tensor.source is None:
         return _made(tx, tensor.fake.grad_fn, tensor)
     if tensor.source in tx.graph.written:
