@@ -241,6 +241,33 @@ def looks_at_outputs(module, inputs, outputs):
     outputs[0].norm()
 
 
+class Breaks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = nn.Linear(4, 4)
+        self.calls = 0
+
+    def forward(self, x):
+        y = self.layer(x)
+        torch._dynamo.graph_break()
+        self.calls += 1
+        return y * self.calls
+
+
+@BACKENDS
+@pytest.mark.parametrize("hook", [doubles, looks_at_outputs])
+def test_a_break_inside(hook, backend):
+    def build():
+        torch.manual_seed(1)
+        module = nn.Sequential(nn.Linear(4, 4), Breaks(), nn.Tanh())
+        module[1].register_full_backward_hook(hook)
+        module[1].layer.register_full_backward_hook(doubles)
+        return module, []
+
+    gradients_of(build, tensor(2, 4), backend=backend)
+
+
 def test_too_many_gradients():
     def too_many(module, inputs, outputs):
         return inputs[0], inputs[0]

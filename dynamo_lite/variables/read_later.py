@@ -27,10 +27,10 @@ _MOST = 1000
 
 
 class Reader(NamedTuple):
-    """A Function whose backward was traced. ``count``: of the writes before that; ``context``: what ``ctx`` holds."""
+    """A Function whose backward was traced. ``writes``: how many were before that; ``context``: what ``ctx`` holds."""
 
     cls: type[torch.autograd.Function]
-    count: int
+    writes: int
     context: list[Any]
 
 
@@ -40,19 +40,19 @@ def note(tx: Any, cls: type[torch.autograd.Function], context: list[Any]) -> Non
 
 def readers_of_changes(attempt: Any) -> list[type[torch.autograd.Function]]:
     """Those of which something that they read was written to after their call."""
-    return [each.cls for each in attempt.readers if each.count < attempt.effects.count and _is_changed(attempt, each)]
+    return [each.cls for each in attempt.readers if each.writes < attempt.effects.count and _is_changed(attempt, each)]
 
 
 def _is_changed(attempt: Any, reader: Reader) -> bool:
     effects = attempt.effects
-    if any(effects.last(tracker) > reader.count for tracker in reachable(reader.context)):
+    if any(effects.last(tracker) > reader.writes for tracker in reachable(reader.context)):
         return True
     written = {(id(scope.namespace), name) for scope, name in effects.written_globals}
     for part in itertools.islice(_reads(reader.cls), _MOST):
         if type(part) is tuple:
             if part in written:
                 return True
-        elif effects.last(attempt.memo.get(id(part), (None, None))[1]) > reader.count:
+        elif effects.last(attempt.memo.get(id(part), (None, None))[1]) > reader.writes:
             return True
     return False
 
@@ -76,7 +76,7 @@ def _reads(cls: type[torch.autograd.Function]) -> Iterator[Any]:
             waiting.extend(_content(value))
         elif issubclass(type(value), (list, tuple, set, frozenset, deque, dict)):
             yield value
-            waiting.extend(dict.values(value) if issubclass(type(value), dict) else type(value).__iter__(value))
+            waiting.extend(itertools.islice(_items(value), _MOST))
         elif issubclass(type(value), type):
             yield value
             waiting.extend(each for each in vars(value).values() if type(each) in (list, dict, set))
@@ -97,6 +97,12 @@ def _names(function: types.FunctionType, waiting: deque[Any]) -> Iterator[Any]:
             yield id(namespace), name
             if name in namespace and type(namespace[name]) is not types.ModuleType:
                 waiting.append(namespace[name])
+
+
+def _items(value: Any) -> Iterator[Any]:
+    """Those of a container, whatever its class says of them."""
+    base = next(each for each in (dict, list, tuple, set, frozenset, deque) if issubclass(type(value), each))
+    return iter(dict.values(value)) if base is dict else base.__iter__(value)  # type: ignore[no-any-return]
 
 
 def _content(cell: types.CellType) -> Iterator[Any]:

@@ -186,8 +186,8 @@ class TensorVariable(AskedVariable):
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if tx.graph.modes:
             return ask_mode(tx, name, [self, *args], kwargs)
-        tx.attempt.settlings.goes_back |= name == "backward"
         if name in METADATA_WRITERS and not (name in RESHAPERS and self.source is None):
+            tx.attempt.settlings.goes_back |= name == "backward"
             unsupported(UnsupportedAttribute(self.describe(), name, "it changes the tensor object or leaves the graph"))
         if name in VALUE_METHODS:
             return self._value(tx, name, args)
