@@ -82,7 +82,7 @@ class BackwardHookVariable(VariableTracker):
         if self.node is None or len(there) > 1 or not (single or type(output) is TupleVariable):
             unsupported(UnknownCall(_NAME, "which gradients it is given is not known"))
         of_inputs = [each if isinstance(each, TensorVariable) else None for each in self.inputs]  # zeros at least
-        groups = [of_inputs, [each if at in there else None for at, each in enumerate(outputs)]]
+        groups: list[list[Any]] = [of_inputs, [each if at in there else None for at, each in enumerate(outputs)]]
         hooks, pre_hooks = (
             TupleVariable([self._traced(tx, hook, each) for hook in some])
             for some, each in ((self.hooks, groups), (self.pre_hooks, groups[1:]))
