@@ -9,6 +9,7 @@ import weakref
 import pytest
 
 import dynamo_lite as dl
+from dynamo_lite.translator import mortals
 from programs import tensor
 from table import Table
 
@@ -337,3 +338,32 @@ def test_what_guards_watch_breaks_nothing():
     compiled = dl.compile(fn, backend="eager", fullgraph=True)
     for thing in (*FOUND, Thing(), *FOUND):
         assert (compiled(tensor(2), thing)[0] == fn(tensor(2), thing)[0]).all()
+
+
+def test_the_cost_of_an_argument_that_may_die(monkeypatch):
+    """It is still in its variable: nobody walks through what the others have in them at each step."""
+    walked = 0
+
+    def held_in(each):
+        nonlocal walked
+        walked += 1
+        return whole(each)
+
+    whole = mortals.held_in
+    monkeypatch.setattr(mortals, "held_in", held_in)
+
+    def fn(x, one, items):
+        found = [item for item in items if item["n"] != 1]
+        for item in found:
+            x = x + item["n"]
+        return x, one
+
+    def cost(length):
+        nonlocal walked
+        walked = 0
+        given = [{"n": n} for n in range(length)]
+        compiled = dl.compile(fn, backend="eager")
+        assert (compiled(tensor(2), Dies(1), given)[0] == fn(tensor(2), None, given)[0]).all()
+        return walked
+
+    assert cost(40) < 3 * cost(20)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..side_effects import slots
@@ -39,16 +39,20 @@ class Mortals:
         """Whether one is, or is in, a value."""
         if not self._held:
             return False
-        found = _reached([value])
-        return not all(found.isdisjoint(_ids(each)) for each in self._held)
+        mortal = [_ids(each) for each in self._held]
+        return any(not found.isdisjoint(each) for found in _reached([value]) for each in mortal)
 
     def close(self) -> None:
         self._held = []
 
     def lost(self, holders: Iterable[Any]) -> LazyVariable | None:
         """One that nothing has any more."""
-        found = _reached(holders)
-        return next((each for each in self._held if found.isdisjoint(_ids(each))), None)
+        missing = [(each, _ids(each)) for each in self._held]
+        for found in _reached(holders):
+            missing = [each for each in missing if found.isdisjoint(each[1])]
+            if not missing:
+                return None
+        return missing[0][0]
 
 
 _HELD_BY_NOBODY = frozenset({"value", "maker"})
@@ -61,22 +65,21 @@ def _ids(value: LazyVariable) -> set[int]:
     return {id(value), id(value.value), id(value.realize() if value.realized else value)}
 
 
-def _reached(holders: Iterable[Any]) -> set[int]:
-    """Ids of all that trackers have in them, keys that stand for themselves among it."""
-    waiting, found = [*holders], set()
+def _reached(holders: Iterable[Any]) -> Iterator[set[int]]:
+    """Ids of all that trackers have in them, keys that stand for themselves among it: those known so far, each time
+    before what was found last is looked into. An argument is in its variable, as a rule, and what the others have in
+    them is not asked then."""
+    waiting, found = [*holders], set[int]()
     while waiting:
-        each = waiting.pop()
-        if id(each) in found:
-            continue
-        found.add(id(each))
-        if isinstance(each, LazyVariable):
-            found.update(_ids(each))
-        elif isinstance(each, WeakReferenceVariable):
-            continue
-        elif isinstance(each, VariableTracker):
-            found.add(id(getattr(each, "value", None)))
-        waiting += held_in(each)
-    return found
+        new = [each for each in {id(each): each for each in waiting}.values() if id(each) not in found]
+        found.update(map(id, new))
+        for each in new:
+            if isinstance(each, LazyVariable):
+                found.update(_ids(each))
+            elif isinstance(each, VariableTracker) and not isinstance(each, WeakReferenceVariable):
+                found.add(id(getattr(each, "value", None)))
+        yield found
+        waiting = [held for each in new if not isinstance(each, WeakReferenceVariable) for held in held_in(each)]
 
 
 def held_in(each: Any) -> Iterable[Any]:
