@@ -8,6 +8,7 @@ import torch.utils.checkpoint
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import dynamo_lite as dl
 from programs import check, ints, tensor
 
 CALLS: list[str] = []
@@ -419,6 +420,28 @@ def test_compressed_rows():
     check(fn, tensor(3, 3), graphs=None, breaks=None)
 
 
+def test_parts_of_compressed_columns():
+    s = tensor(3, 3).relu().to_sparse_csc()
+
+    def fn(x):
+        values = s.values()
+        dl.graph_break()
+        return s.ccol_indices(), s.row_indices(), values * 2 + x, s.size(0)
+
+    check(fn, tensor(1), graphs=None, breaks=None)
+
+
+def test_parts_of_nested_tensors():
+    n = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(1, 3)])
+
+    def fn(x):
+        parts = n.unbind()
+        dl.graph_break()
+        return [each + x for each in parts], x * 2
+
+    check(fn, tensor(1), graphs=None, breaks=None)
+
+
 def test_complex_arithmetic():
     def fn(x, y):
         z = torch.complex(x, y)
@@ -567,8 +590,6 @@ def test_forward_mode_dual_given():
 def test_compiled_function_inside_of_a_transform():
     def fn(x):
         return x.sin() * 2
-
-    import dynamo_lite as dl
 
     compiled = dl.compile(fn, backend="eager")
 

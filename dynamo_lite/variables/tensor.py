@@ -678,15 +678,21 @@ def _only_facts(tx: Any, fake: Any) -> bool:
     return not any(isinstance(each, SYMBOLIC) and tx.graph.symbols.is_new(each) for each in fake)
 
 
+def _is_dense(value: torch.Tensor) -> bool:
+    return value.layout is torch.strided and not (value.is_quantized or value.is_nested or value.is_mkldnn)
+
+
 def wrap_plain(attempt: Any, value: torch.Tensor, source: Source, cls: type | None = None) -> VariableTracker:
     """A tensor as an input of the graph. ``cls``: what it is an instance of, where ``value`` is its plain alias."""
-    if value.is_sparse or value.is_quantized or value.is_nested or value.layout is not torch.strided or value.is_mkldnn:
+    if not _is_dense(value):
         return attempt.opaque(value, source, "a tensor that is not dense")
     if torch._C._functorch.is_functorch_wrapped_tensor(value):
         return attempt.opaque(value, source, "a tensor of a torch.func transform")
     base = value._base
     if base is not None and is_wrapper(base):  # whose class's code makes a fake view, and may read data
         return attempt.opaque(value, source, "a view of a tensor that is made of others")
+    if base is not None and not _is_dense(base):  # the converter describes it too
+        return attempt.opaque(value, source, "a part of a tensor that is not dense")
     try:
         if value.is_leaf and value.grad is not None and value.grad.shape != value.shape:  # its data was replaced
             return attempt.opaque(value, source, "a tensor whose gradient has another shape")
