@@ -238,7 +238,7 @@ def _dir(tx: Any, of: VariableTracker | None = None) -> VariableTracker:
         return tx.call(tx.make(sorted), [said], {})
     own = of.own_names(tx)
     for base in cls.__mro__:
-        if is_heap_type(base):
+        if is_heap_type(base) and id(base) not in tx.attempt.classes:
             tx.guards.const(base).child("instance_dict").check("dict_keys", tuple(base.__dict__))
     return tx.make(sorted({*own, *(name for base in cls.__mro__ for name in base.__dict__)}))
 

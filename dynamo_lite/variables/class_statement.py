@@ -18,12 +18,12 @@ from typing import Any, NoReturn
 
 from ..reasons import UnknownCall
 from .attributes import is_data_descriptor
-from .base import Args, Kwargs, NotConstant, VariableTracker, has_plain_equality, mro, unsupported
+from .base import Args, Kwargs, NotConstant, VariableTracker, has_plain_equality, mro, own_namespace, unsupported
 from .classes import ClassVariable
 from .constant import ConstantVariable
 from .function import CellVariable, NestedFunctionVariable
 from .lookup import MISSING, class_lookup, is_heap_type
-from .mapping import DictVariable
+from .mapping import DictVariable, MappingProxyVariable
 from .property_object import PropertyVariable
 from .registry import models, models_class_method
 from .sequence import TupleVariable
@@ -32,6 +32,8 @@ from .user_object import UserObjectVariable, c_maker
 
 _AT_CREATION = ("__module__", "__qualname__", "__doc__", "__slots__")
 """Names of the namespace that a class is made with; the others are set after."""
+_SAID = (*_AT_CREATION, "__abstractmethods__")
+"""Of which a stand-in has what the real class has."""
 
 
 def _hide(cls: type, **kwargs: Any) -> None:
@@ -191,7 +193,7 @@ _STAND_INS: dict[type, Callable[[Any, Any], Any]] = {
 class MadeClassVariable(ClassVariable):
     """A class made inside. ``value``: its stand-in; ``namespace``: what it has under its names."""
 
-    __slots__ = ("meta", "bases", "namespace", "facts")
+    __slots__ = ("meta", "bases", "namespace", "facts", "shown")
     immortal = False
 
     @property
@@ -204,6 +206,8 @@ class MadeClassVariable(ClassVariable):
         self.bases = bases
         self.facts = facts
         self.namespace: dict[str, VariableTracker] = {}
+        self.shown: NamespaceVariable | None = None
+        """Its ``__dict__``, if that was asked for."""
 
     def as_constant(self) -> Any:
         raise NotConstant("a class that was made inside")
@@ -219,6 +223,8 @@ class MadeClassVariable(ClassVariable):
         tx.effects.mutate(self)
         self.namespace[name] = value
         set_class_item(self.value, name, _stand_in(tx, value))
+        if self.shown is not None:
+            self.shown.of.items[name] = value
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         if name in self.namespace and name in ("__name__", "__qualname__", "__module__"):
@@ -228,8 +234,12 @@ class MadeClassVariable(ClassVariable):
     def c_attribute(self, tx: Any, name: str) -> VariableTracker:
         if name == "__annotations__":
             return self.namespace.setdefault(name, DictVariable({}))
-        if name in ("__doc__", "__abstractmethods__"):
+        if name in _SAID:
             return tx.make(tx.fold(getattr, (self.value, name)))
+        if name == "__dict__":
+            if self.shown is None:
+                self.shown = NamespaceVariable(tx, self)
+            return self.shown
         return super().c_attribute(tx, name)
 
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
@@ -247,6 +257,8 @@ class MadeClassVariable(ClassVariable):
         tx.effects.mutate(self)
         del self.namespace[name]
         type.__delattr__(self.value, name)
+        if self.shown is not None:
+            del self.shown.of.items[name]
 
     def reconstruct(self, cg: Any) -> None:
         def fill(cg: Any) -> None:
@@ -268,6 +280,37 @@ class MadeClassVariable(ClassVariable):
             ),
             fill,
         )
+
+
+class NamespaceVariable(MappingProxyVariable):
+    """Its ``__dict__``, which sees later changes."""
+
+    __slots__ = ("cls",)
+
+    def __init__(self, tx: Any, cls: MadeClassVariable) -> None:
+        self.cls = cls
+        others = {name: value for name, value in own_namespace(cls.value).items() if name not in cls.namespace}
+        parts = {name: tx.make(value) if name in _SAID else _PartVariable(value) for name, value in others.items()}
+        super().__init__(DictVariable({**cls.namespace, **parts}))
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(own_namespace, [lambda: cg.load(self.cls)])
+
+
+class _PartVariable(VariableTracker):
+    """What `type.__new__` puts into a namespace: only of what type it is can be said of the real class's."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.source = None
+        self.value = value
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def reconstruct(self, cg: Any) -> None:
+        raise NotConstant("what a class made inside has of its own")
 
 
 # -- making one --------------------------------------------------------------------------------------------------------
