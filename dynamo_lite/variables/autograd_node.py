@@ -26,7 +26,7 @@ def _is_node(value: Any) -> bool:
     return getattr(torch._C._functions, kind.__name__, None) is kind and hasattr(kind, "next_functions")
 
 
-class NodeVariable(VariableTracker):
+class GradFnVariable(VariableTracker):
     """A node. ``tensor``: made inside, of which this is the ``grad_fn``; None: it was found, or is behind one."""
 
     __slots__ = ("value", "tensor")
@@ -88,7 +88,7 @@ def _made(tx: Any, node: Any, tensor: TensorVariable | None) -> VariableTracker:
     if known is None:
         if not _is_node(node) or node in _outside(tx):
             unsupported(UnknownCall("Tensor.grad_fn", "a Function of the program's, or of before, is another one here"))
-        found = NodeVariable(node, None, tensor)
+        found = GradFnVariable(node, None, tensor)
         tx.attempt.made_at[found] = tx.attempt.root_step
         known = tx.attempt.memo[id(node)] = node, found
     return known[1]  # type: ignore[no-any-return]
@@ -128,4 +128,4 @@ ATTRIBUTES["grad_fn"] = _grad_fn
 def _wrap_node(attempt: Any, value: Any, source: Source) -> VariableTracker:
     if source.kind != "const":
         source.check("type", type(value))
-    return NodeVariable(value, source)
+    return GradFnVariable(value, source)
