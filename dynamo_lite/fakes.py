@@ -131,26 +131,21 @@ class _Remembering:
         return self._describe(kwargs.values(), key)
 
     def _make(self, given: _Given, args: Sequence[Any]) -> Any:
-        made: list[Any] = []
-        for part in given.parts:
-            if part is None:
-                made.append(None)
-            elif part.of is None:
-                meta = torch.empty_strided(part.size, part.stride, dtype=part.dtype, device="meta")
-                made.append(self._fake(meta, part.device))
-            else:
-                meta = torch.empty(0, dtype=part.dtype, device="meta")
-                meta.set_(args[part.of].untyped_storage(), part.offset, part.size, part.stride)
-                made.append(self._fake(meta, part.device))
+        made = [None if part is None else self._fake(part, args) for part in given.parts]
         return made[0] if given.together is None else given.together(made)
 
-    def _fake(self, meta: torch.Tensor, device: torch.device) -> FakeTensor:
+    def _fake(self, part: _Part, args: Sequence[Any]) -> FakeTensor:
         """A new one, as its class makes it, which checks and normalises what is as it should be here."""
-        attributes = self._fresh.get(device)
+        if part.of is None:
+            meta = torch.empty_strided(part.size, part.stride, dtype=part.dtype, device="meta")
+        else:
+            meta = torch.empty(0, dtype=part.dtype, device="meta")
+            meta.set_(args[part.of].untyped_storage(), part.offset, part.size, part.stride)
+        attributes = self._fresh.get(part.device)
         if attributes is None:
-            attributes = self._fresh[device] = dict(vars(FakeTensor(self._mode, meta, device)))
+            attributes = self._fresh[part.device] = dict(vars(FakeTensor(self._mode, meta, part.device)))
         fake = torch.Tensor._make_subclass(
-            FakeTensor, meta, False, dispatch_device=True, device_for_backend_keys=device
+            FakeTensor, meta, False, dispatch_device=True, device_for_backend_keys=part.device
         )
         torch._C._set_warn_deprecated_on_mutable_data_ptr(fake)
         vars(fake).update(attributes)

@@ -546,10 +546,13 @@ _RESULTS: dict[type, Callable[[Any, Any, Any], VariableTracker]] = {
 _QUANTISED = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4})
 
 
+def _is_dense(value: torch.Tensor) -> bool:
+    return value.layout is torch.strided and not (value.is_nested or value.is_mkldnn) and value.dtype not in _QUANTISED
+
+
 def is_ordinary(fake: torch.Tensor) -> bool:
     """Dense, and of a class whose operators are torch's own."""
-    dense = fake.layout is torch.strided and not (fake.is_nested or fake.is_mkldnn) and fake.dtype not in _QUANTISED
-    return dense and (type(fake) is FakeTensor or isinstance(fake, torch.nn.Parameter))
+    return _is_dense(fake) and (type(fake) is FakeTensor or isinstance(fake, torch.nn.Parameter))
 
 
 def _item(tx: Any, node: Any, index: int, fake: Any) -> VariableTracker:
@@ -676,10 +679,6 @@ def _only_facts(tx: Any, fake: Any) -> bool:
     if type(fake) is not tuple or not all(isinstance(each, (int, bool, float, str, *SYMBOLIC)) for each in fake):
         return False
     return not any(isinstance(each, SYMBOLIC) and tx.graph.symbols.is_new(each) for each in fake)
-
-
-def _is_dense(value: torch.Tensor) -> bool:
-    return value.layout is torch.strided and not (value.is_quantized or value.is_nested or value.is_mkldnn)
 
 
 def wrap_plain(attempt: Any, value: torch.Tensor, source: Source, cls: type | None = None) -> VariableTracker:
