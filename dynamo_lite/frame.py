@@ -358,7 +358,7 @@ class FrameCompiler:
         self, before: tuple[int, ...], error: EndsBefore, root: RootTranslator
     ) -> tuple[GraphBreak, tuple[int, ...]]:
         if self.fullgraph or not error.step or before and (error.step,) >= before:
-            raise SkipFrame("it writes into tensors that share memory") from None
+            raise SkipFrame(error.otherwise) from None
         return GraphBreak(error.reason, (root.place(),)), (error.step,)
 
     def _raising_step(self, attempt: Attempt, root: RootTranslator, observed: ObservedException) -> int:
@@ -383,7 +383,7 @@ class FrameCompiler:
             raise SkipFrame("there is nothing in it for a graph", loses=False)
         shared_from = attempt.graph.writes_shared_memory()
         if shared_from is not None:
-            raise EndsBefore(shared_from, SharedMemory())
+            raise EndsBefore(shared_from, SharedMemory(), "it writes into tensors that share memory")
         guard_aliases(attempt)
         _order_inputs(attempt)
         cg = PyCodegen(attempt, root.code)
@@ -463,7 +463,9 @@ def _check_what_is_freed(attempt: Attempt, root: RootTranslator, cg: PyCodegen) 
         return
     step = attempt.first_apart(each.fake for each in cg.outputs if isinstance(each, TensorVariable))
     if step is not None:
-        raise EndsBefore(step, FreedTogether())
+        raise EndsBefore(
+            step, FreedTogether(), "a backward would free what another needs, were they one compiled graph"
+        )
 
 
 _GO_BACK = frozenset({"grad", "register_hook"})
@@ -529,11 +531,13 @@ class Dropped(Exception):
 
 class EndsBefore(Exception):
     """A graph may not hold what comes from this step of the root's on: it writes into memory that two of its inputs
-    have, or is differentiated apart from what was before."""
+    have, or is differentiated apart from what was before. ``otherwise``: why the frame runs as it is, if it can't break
+    there."""
 
-    def __init__(self, step: int, reason: BreakReason) -> None:
+    def __init__(self, step: int, reason: BreakReason, otherwise: str) -> None:
         self.step = step
         self.reason = reason
+        self.otherwise = otherwise
 
 
 def _placed(broken: GraphBreak | None, root: RootTranslator) -> GraphBreak | None:
