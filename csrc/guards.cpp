@@ -146,8 +146,31 @@ PyObject* tree_checks(PyObject* self, PyObject*) {
   return list.release();
 }
 
+// What a tree is asked about: a frame that a FrameView shows, or one of which there are its locals and nothing else.
+class Asked {
+ public:
+  // A TypeError or ValueError is set where this is false afterwards.
+  Asked(const GuardTree& tree, PyObject* frame) : slots_(PyTuple_CheckExact(frame) ? nullptr : frame_slots(frame)) {
+    if (slots_ || PyErr_Occurred()) return;
+    if (PyTuple_GET_SIZE(frame) == tree.local_count()) {
+      locals_.localsplus = reinterpret_cast<PyTupleObject*>(frame)->ob_item;
+      slots_ = &locals_;
+    } else {
+      PyErr_Format(PyExc_ValueError, "the code has %zd locals, not %zd", tree.local_count(), PyTuple_GET_SIZE(frame));
+    }
+  }
+  Asked(const Asked&) = delete;
+  Asked& operator=(const Asked&) = delete;
+  explicit operator bool() const noexcept { return slots_ != nullptr; }
+  const FrameSlots& operator*() const noexcept { return *slots_; }
+
+ private:
+  FrameSlots locals_{};
+  const FrameSlots* slots_;  // borrowed from the FrameView, or `locals_`
+};
+
 PyObject* tree_test(PyObject* self, PyObject* frame) {
-  const FrameSlots* slots = frame_slots(frame);
+  const Asked slots(guard_tree(self), frame);
   if (!slots) return nullptr;
   Ref failure = explain(guard_tree(self), *slots);
   if (failure) return failure.release();
@@ -156,7 +179,7 @@ PyObject* tree_test(PyObject* self, PyObject* frame) {
 }
 
 PyObject* tree_lookup(PyObject* self, PyObject* frame) {
-  const FrameSlots* slots = frame_slots(frame);
+  const Asked slots(guard_tree(self), frame);
   if (!slots) return nullptr;
   Ref captured;
   if (!check(guard_tree(self), *slots, captured)) Py_RETURN_NONE;
@@ -197,7 +220,8 @@ PyMethodDef tree_methods[] = {
     {"checks", tree_checks, METH_NOARGS,
      PyDoc_STR("checks()\n--\n\n(reason, kind, arg) in the order they are made.")},
     {"test", tree_test, METH_O,
-     PyDoc_STR("test(frame)\n--\n\nThe first Failure of a FrameView, or None. Remembers nothing.")},
+     PyDoc_STR("test(frame)\n--\n\nThe first Failure of a FrameView, or of a tuple of all locals, or None. "
+               "Remembers nothing.")},
     {"lookup", tree_lookup, METH_O,
      PyDoc_STR("lookup(frame)\n--\n\nWhat the hook does: the captured values where all holds, else None.")},
     {"cost", with_keywords(tree_cost), METH_VARARGS | METH_KEYWORDS,

@@ -206,9 +206,10 @@ class GuardTree:
         variable CAPTURED_NAME; returns its index. The same node gives the same index."""
     def checks(self) -> list[tuple[Any, str, Any]]:
         """(reason, kind, arg) in the order they are made."""
-    def test(self, frame: FrameView) -> Failure | None: ...
+    def test(self, frame: FrameView | tuple[Any, ...]) -> Failure | None:
+        """Of a tuple: of a frame that has these locals, which are all that its code has, and nothing else."""
     valid: bool
-    def lookup(self, frame: FrameView) -> tuple[Any, ...] | None:
+    def lookup(self, frame: FrameView | tuple[Any, ...]) -> tuple[Any, ...] | None:
         """The captured values where all holds: what the hook does."""
     def cost(self, frame: FrameView, repeats: int = 1000) -> float:
         """Seconds of one lookup."""

@@ -460,13 +460,13 @@ class PyCodegen:
         return [emit.push_null(), emit.load_const(given.convert), *load, *emit.call(1, ())]
 
     def _graph_call(self, graph_call: _C.GraphCall, tensors: list[GraphInput]) -> list[Instruction]:
-        captured = graph_call.captured
+        captured = sum(each.captured for each in tensors)
         found = [emit.push_null(), emit.load_const(graph_call)]
-        if captured:
+        if graph_call.captured:
             found.append(emit.load_fast(_C.CAPTURED_NAME))
         for each in tensors[captured:]:
             found.extend(self._load_input(each))
-        found.extend(emit.call(len(tensors) - captured + bool(captured), ()))
+        found.extend(emit.call(len(tensors) - captured + bool(graph_call.captured), ()))
         if not self.outputs:
             return [*found, emit.pop_top()]
         return [*found, *self._store_outputs()]

@@ -61,7 +61,7 @@ from .variables.base import KnowMore, LazyVariable, ObservedException, VariableT
 from .variables.context import ExitVariable, GraphContextVariable
 from .variables.exception import ExceptionVariable
 from .variables.nn_module import NNModuleVariable
-from .variables.read_later import left_alone, readers_of_changes
+from .variables.read_later import backward_reads, check_readers
 from .variables.tensor import TensorVariable
 from .variables.user_object import instance_dict
 
@@ -236,6 +236,8 @@ class FrameCompiler:
         attempt.guards.written = attempt.graph.written | attempt.graph.alone
         attempt.graph.symbols.check_marks(self.name if graph_call is not None else "")
         attempt.guards.facts(attempt.graph.symbols.facts())
+        if attempt.reads is not None:
+            attempt.reads.build()
         tree = attempt.guards.build(view.code, translation.state)
         translation.shapes.keep()
         code = assemble(instructions, like=view.code, cellvars=())
@@ -404,6 +406,7 @@ class FrameCompiler:
         for generator in attempt.generators:
             if generator.in_block and not cg.lives_on(generator):
                 raise Dropped(generator)
+        check_readers(attempt, cg.has_made)
         _check_what_leaves(attempt, [each.fake for each in cg.outputs if isinstance(each, TensorVariable)])
         if broke:
             _check_what_is_freed(attempt, root, cg)
@@ -442,10 +445,6 @@ class FrameCompiler:
 
 def _check_what_leaves(attempt: Attempt, outputs: list[torch.Tensor]) -> None:
     """Whether the graph's results have the history that they have in eager."""
-    readers = readers_of_changes(attempt)
-    if readers:
-        left_alone.update(readers)
-        raise KnowMore
     cut_off = attempt.graph.cut_off(outputs)
     if cut_off:
         attempt.let_data_stay(cut_off)
@@ -487,9 +486,14 @@ def _call_of(compiled: Callable[..., Any], attempt: Attempt, outputs: int, wrong
         compiled = keeping_filters(compiled)
     if truths:
         compiled = as_expected(_C.GraphCall(compiled, outputs=outputs + len(truths), wrong=wrong), truths)
-    if graph.fails_handled and graph.mutates_inputs:
-        compiled = putting_back(compiled, [at for at, each in enumerate(graph.inputs) if each.source in graph.written])
-    return _C.GraphCall(compiled, sum(each.captured for each in graph.inputs), graph.changes_state, outputs, wrong)
+    written = [at for at, each in enumerate(graph.inputs) if each.source in graph.written]
+    if graph.fails_handled and written:
+        compiled = putting_back(compiled, written)
+    captured = sum(each.captured for each in graph.inputs)
+    if attempt.reads is not None:
+        compiled = attempt.reads.around(compiled, captured, written)
+        captured += len(attempt.reads.found)
+    return _C.GraphCall(compiled, captured, graph.changes_state, outputs, wrong)
 
 
 def _where_raised(code: types.CodeType, translation: Translation) -> tuple[list[Any], list[Any]]:
@@ -701,6 +705,10 @@ def _order_inputs(attempt: Attempt) -> None:
     attempt.graph.drop_unused_inputs()
     attempt.graph.order_inputs(lambda each: not each.captured)
     attempt.guards.capture_all(each.source for each in attempt.graph.inputs if each.captured)
+    attempt.reads = backward_reads(attempt)
+    if attempt.reads is not None:
+        attempt.reads.guard(attempt.guards.const(attempt.reads.token))
+        attempt.guards.capture_all(attempt.reads.found)
 
 
 def _root(attempt: Attempt, view: _C.FrameView, break_at: tuple[int, ...]) -> RootTranslator:

@@ -90,6 +90,11 @@ _SENTENCES = {
 }
 
 
+def reason_for(source: Source, kind: str, arg: Any) -> GuardReason:
+    """Of one check of what is in a place."""
+    return GuardReason(str(source), kind, _describe(kind, arg))
+
+
 class Guards:
     """Sources with their checks, and the checks which relate several."""
 
@@ -244,9 +249,8 @@ class Guards:
         if source.expected and not source.checks:
             source.check("present")
         if source.checks:
-            place = str(source)
             for kind, arg, _ in source.checks.values():
-                tree.check(source.number, kind, arg, GuardReason(place, kind, _describe(kind, arg)))
+                tree.check(source.number, kind, arg, reason_for(source, kind, arg))
 
     def _build_relations(self, tree: _C.GuardTree) -> None:
         for one, other in self._same:

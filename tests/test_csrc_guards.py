@@ -747,3 +747,24 @@ def test_distinct_of_many() -> None:
         assert not p.holds()
 
     probe(items, look)
+
+
+def test_of_locals_alone() -> None:
+    def frame(one: Any, other: Any) -> None: ...
+
+    tree = _C.GuardTree(frame.__code__)
+    node = tree.child(tree.child(0, "local", "other"), "list_item", 1)
+    tree.check(node, "equals", 2.0, "it is two")
+    tree.capture(node)
+    items = [1.0, 2.0]
+    for _ in range(3):
+        assert tree.lookup((None, items)) == (2.0,)
+    assert tree.test((None, items)) is None
+    items[1] = 3.0
+    assert tree.lookup((None, items)) is None
+    assert tree.test((None, items)).reason == "it is two"
+    assert tree.lookup((None, [0.0, 2.0])) == (2.0,)
+    with pytest.raises(ValueError, match="the code has 2 locals, not 1"):
+        tree.test((items,))
+    with pytest.raises(TypeError, match="FrameView"):
+        tree.test(items)

@@ -24,7 +24,18 @@ WALK = [
     {"translator"},
     {"codegen"},  # turns the records and variables into code, so it is above them
     {"variables"},
-    {"side_effects", "graph", "graph_body", "guards", "shapes", "source", "rerun", "ran_ahead", "abstract_answers"}
+    {
+        "backward_reads",
+        "side_effects",
+        "graph",
+        "graph_body",
+        "guards",
+        "shapes",
+        "source",
+        "rerun",
+        "ran_ahead",
+        "abstract_answers",
+    }
     | {"formulas", "expressions", "constants", "conditions", "draws", "marks"},
     {"bytecode"},
     {"skip", "interrupts"},
@@ -42,6 +53,7 @@ GROUND = {
     "fakes",
     "overheard",
     "other_data",
+    "backward_calls",
     "_C",
     "wrappers",
 }

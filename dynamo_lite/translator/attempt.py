@@ -54,6 +54,8 @@ class Attempt:
     """Whether the graph has some."""
     carries_integers = True
     """Whether the backend takes loops that do."""
+    reads: Any = None
+    """What backwards in the graph read, which is looked at again when they run."""
     frees_at_once = False
     """Whether a backward frees all that the backend's graph saved for backwards."""
 
@@ -83,7 +85,7 @@ class Attempt:
         self.settlings = Settlings() if settlings is None else settlings
         self.pauses_at = self._next_pause()
         """The step before which there is more to be done than to take it."""
-        self.readers: list[Any] = []  # Functions whose backward was traced, which may read what changes
+        self.readers: dict[Any, Any] = {}  # by Functions whose backward was traced: what that may read
         self.grown: dict[Any, int] = {}  # where that is so: nodes of autograd's graph -> the root's step they are of
         self.settled_sizes = False  # whether, when that was done last, sizes of tensors became known
         self.contexts: list[Any] = []  # those that are entered for real while tracing, outermost first

@@ -12,6 +12,7 @@ from torch.autograd import forward_ad
 from torch.autograd.function import FunctionCtx, once_differentiable
 
 from .. import higher_order
+from ..backward_calls import Again, Found, Kept
 from ..exc import Unsupported
 from ..reasons import UnknownCall, UnsupportedAttribute
 from ..wrappers import storages
@@ -20,10 +21,9 @@ from .base import Args, Kwargs, NotConstant, ObservedException, VariableTracker,
 from .bodies import BodyVariable, NodesVariable, PlainVariable, given, leaves, trace_body
 from .constant import ConstantVariable
 from .function import FunctionVariable
-from .read_later import left_alone
-from .read_later import note as note_reader
+from .read_later import Reader, TracedCall, left_alone
 from .registry import models
-from .sequence import TupleVariable
+from .sequence import ListVariable, TupleVariable
 from .tensor import TensorVariable, record
 
 _METHODS = ("save_for_backward", "mark_non_differentiable", "mark_dirty", "set_materialize_grads", "save_for_forward")
@@ -145,6 +145,10 @@ _BY_OPERATORS = frozenset({"grad", "grad_and_value", "vjp", "jacrev", "vmap"})
 """Transforms that have no more of the function than the operators of its forward and backward."""
 
 
+_WITH_BACKWARD = frozenset({"grad", "grad_and_value", "jacrev"})
+"""Those of them that run the backward before they return."""
+
+
 Pattern = tuple[bool, ...]
 """Of each result whether there is a gradient."""
 Case = tuple[bool, Pattern]
@@ -205,9 +209,8 @@ class _Application:
         if any(each.node.graph is not body.graph and each not in self.ctx.dirty for each in outputs):
             unsupported(UnknownCall(f"{self.cls.__qualname__}.apply", "it returns a tensor from outside"))
         backwards, once = self._backwards(outputs)
-        note_reader(tx, self.cls, list(self.ctx.attrs.values()))
         torch._C._set_grad_enabled(enabled)
-        return self._record(body, outputs, backwards, once)
+        return self._record(body, outputs, backwards, once, *self._note_reads(body))
 
     # -- forward ---------------------------------------------------------------------------------------------------
 
@@ -329,14 +332,63 @@ class _Application:
 
     # -- the graph's node ------------------------------------------------------------------------------------------
 
-    def _record(self, body: Any, outputs: list[Any], backwards: dict[Case, Backward], once: bool) -> VariableTracker:
+    def _note_reads(self, body: Any) -> tuple[int, list[Any]]:
+        """Note that the backward is traced, which runs when the program may have changed what it reads. Returns a
+        number for the call, and the nodes that the program's backward wants of the forward, were it to be run."""
+        if any(each.transform in _WITH_BACKWARD for each in self.tx.graph.bodies):
+            return -1, []
+        readers = self.tx.attempt.readers
+        number = sum(len(each.calls) for each in readers.values())
+        reader = readers[self.cls] = readers.get(self.cls) or Reader(self.cls)
+        context = list(self.ctx.attrs.values())
+        nodes, again = self._again(body) if reader.reads_program(context) else ([], None)
+        reader.calls.append(TracedCall(number, self.tx.effects.count, context, again))
+        return number, nodes
+
+    def _again(self, body: Any) -> tuple[list[Any], Again | None]:
+        nodes: list[Any] = []
+
+        def pattern(value: VariableTracker) -> Any:
+            value = value.realize()
+            if isinstance(value, TensorVariable) and not value.asks:
+                node = value.node if value.node.graph is body.graph else body.lift(value.node)
+                if node not in nodes:
+                    nodes.append(node)
+                return Kept(nodes.index(node))
+            if type(value) in (TupleVariable, ListVariable):
+                return value.python_type()(pattern(each) for each in value.items)  # type: ignore[attr-defined]
+            if isinstance(value, ConstantVariable) or value.source is None:
+                return value.as_constant()
+            return Found(value.source)
+
+        try:
+            attributes = tuple((name, pattern(value)) for name, value in self.ctx.attrs.items())
+            saved = tuple(map(pattern, self.ctx.saved))
+        except NotConstant:
+            return [], None
+        tensors = [at for at, arg in enumerate(self.args) if isinstance(arg, TensorVariable)]
+        slots = [at for at in tensors if self.args[at] not in self.args[:at]]
+        which = list(self.tx.attempt.readers).index(self.cls)
+        return nodes, Again(which, attributes, saved, tuple(self.ctx.needs), tuple(slots))
+
+    def _record(
+        self,
+        body: Any,
+        outputs: list[Any],
+        backwards: dict[Case, Backward],
+        once: bool,
+        number: int,
+        kept_too: list[Any],
+    ) -> VariableTracker:
+        """``kept_too``: nodes of the forward that are kept whether a traced backward wants them or not."""
         tx = self.tx
         inputs = [body.lifted[tensor.node] for tensor in self.tensors]
         extras = [node for node in body.lifted if body.lifted[node] not in inputs]
         results = [body.lifted.get(each.node, each.node) for each in outputs]
         places = {body.lifted[node]: ("extras", at) for at, node in enumerate(extras)}
         places.update((node, ("inputs", at)) for at, node in enumerate(inputs))
-        wanted = list(dict.fromkeys(node for each in backwards.values() for node in each.body.lifted))
+        lifted = [node for each in backwards.values() for node in each.body.lifted]
+        wanted = list(dict.fromkeys([*kept_too, *lifted]))
         for node in wanted:
             if node not in places:
                 if node not in results:
@@ -353,7 +405,7 @@ class _Application:
             for case, each in backwards.items()
         ]
         kept = tuple((*places[node], node in saved) for node in wanted)
-        facts = PlainVariable((len(outputs), marked, dirty, kept, self.ctx.materializes, tuple(ways)))
+        facts = PlainVariable((len(outputs), marked, dirty, kept, self.ctx.materializes, tuple(ways), number))
         if all(each.raises for each in backwards.values()):
             unsupported(UnknownCall(f"{self.cls.__qualname__}.backward", "it raises"))
         some = next(each.body for each in backwards.values() if not each.raises)
