@@ -20,7 +20,6 @@ from .frame import FrameCompiler, GraphBreak, Observer
 from .reasons import DisabledCall, UserGraphBreak
 from .variables import registry
 from .variables.base import Args, Kwargs, VariableTracker, unsupported
-from .variables.constant import ConstantVariable
 from .variables.torch_api import call_whole
 
 _OWNERS: weakref.WeakSet[_C.Owner] = weakref.WeakSet()
@@ -217,8 +216,7 @@ registry.models(graph_break)(_trace_graph_break)
 
 @registry.models(is_compiling)
 def _trace_is_compiling(tx: Any) -> VariableTracker:
-    tx.attempt.told_compiling = True
-    return ConstantVariable(True)
+    return tx.attempt.answers.ask(tx)  # type: ignore[no-any-return]
 
 
 @dataclass

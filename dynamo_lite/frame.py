@@ -55,6 +55,7 @@ from .shapes import Translated
 from .translator.attempt import Attempt
 from .translator.core import BreakHere, RootTranslator
 from .translator.graph_break import break_frame, origin_of, raising_code
+from .translator.mortals import trackers_in
 from .translator.nested_break import break_inside
 from .translator.settlings import Settlings
 from .variables.base import KnowMore, LazyVariable, ObservedException, VariableTracker
@@ -63,6 +64,7 @@ from .variables.exception import ExceptionVariable
 from .variables.nn_module import NNModuleVariable
 from .variables.read_later import backward_reads, check_readers
 from .variables.tensor import TensorVariable
+from .variables.told import Untold
 from .variables.user_object import instance_dict
 
 Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
@@ -297,6 +299,9 @@ class FrameCompiler:
                     found = self._attempt(attempt, root)
                 except KnowMore:
                     continue
+                except Untold as error:  # it may go another way
+                    settlings.untold |= error.sites
+                    broken, break_at = None, ()
                 except Unsupported as error:
                     root.note_place(error)
                     if settlings.may_help(attempt, error):
@@ -304,11 +309,8 @@ class FrameCompiler:
                     broken = GraphBreak(error.reason, error.user_stack)
                     if self.fullgraph:
                         raise Unsupported(error.reason, error.user_stack) from None
-                    assumed += settlings.to_fill(attempt.guards)
-                    if isinstance(error.reason, OperatorFailed) and error.reason.over_operands:
-                        assumed += attempt.guards.of_tensors()
-                    else:
-                        _leave_module_call(view.code, error.user_stack)
+                    assumed += _assumed_where(error, attempt, settlings)
+                    _leave_module_call(view.code, error)
                     break_at = self._earlier(break_at, _path_to_break(root, error))
                 except ObservedException as observed:
                     broken = GraphBreak(UncaughtException(observed.error.describe()), (root.place(),))
@@ -365,19 +367,13 @@ class FrameCompiler:
 
     def _raising_step(self, attempt: Attempt, root: RootTranslator, observed: ObservedException) -> int:
         """Where CPython is to raise what leaves the frame: the last place; the first, if the trace made it."""
-        if attempt.told_compiling and not self.fullgraph:
-            raise SkipFrame("it raises where it is told that it is being compiled") from None
         made = isinstance(observed.error, ExceptionVariable)
         return attempt.raised_at.get(observed.error, root.steps) if made else root.step_to_break()
 
     def _attempt(self, attempt: Attempt, root: RootTranslator) -> tuple[PyCodegen, Any]:
         """One pass over the frame, to its return or to the step where it breaks, and the code after the graph."""
-        broke = False
         with attempt:
-            try:
-                root.run()
-            except BreakHere:
-                broke = True
+            broke = self._run(attempt, root)
         attempt.innermost = root  # what the code after the graph settles is its doing
         _end_contexts(attempt, list(root.stacks()) if broke else [])
         takes_all = self.takes_all or self.fullgraph and not broke  # what it calls would be asked for a graph each
@@ -412,6 +408,20 @@ class FrameCompiler:
             _check_what_is_freed(attempt, root, cg)
         return cg, root.current.positions
 
+    def _run(self, attempt: Attempt, root: RootTranslator) -> bool:
+        """Trace the frame; whether the graph is broken where that ends."""
+        try:
+            root.run()
+        except BreakHere:
+            if not self.fullgraph:
+                _check_what_was_told(attempt, root)
+            return True
+        except ObservedException:
+            if attempt.answers.told and not self.fullgraph:
+                raise Untold(attempt.answers.told) from None
+            raise
+        return False
+
     # -- the backend -----------------------------------------------------------------------------------------------
 
     def _run_backend(self, translation: Translation) -> tuple[_C.GraphCall | None, float]:
@@ -441,6 +451,14 @@ class FrameCompiler:
     def _staged_backend(self) -> Backend:
         ddp = active_ddp()
         return self.backend if ddp is None else in_stages(self.backend, ddp)
+
+
+def _check_what_was_told(attempt: Attempt, root: RootTranslator) -> None:
+    """Whether the program may fail after a break for having been told before it that it is compiled."""
+    written = [scope.writes for scope in attempt.scopes]
+    sites = attempt.answers.matter(lambda: trackers_in([*_under_way(root), *attempt.effects.written, *written]))
+    if sites:
+        raise Untold(sites)
 
 
 def _check_what_leaves(attempt: Attempt, outputs: list[torch.Tensor]) -> None:
@@ -513,7 +531,20 @@ def _records_nothing() -> bool:
     return False
 
 
-def _leave_module_call(code: types.CodeType, user_stack: tuple[FrameSummary, ...]) -> None:
+def _over_operands(error: Unsupported) -> bool:
+    return isinstance(error.reason, OperatorFailed) and error.reason.over_operands
+
+
+def _assumed_where(error: Unsupported, attempt: Attempt, settlings: Settlings) -> list[Assumed]:
+    """Without which there may be no break."""
+    of_tensors = attempt.guards.of_tensors() if _over_operands(error) else []
+    return [*settlings.to_fill(attempt.guards), *of_tensors]
+
+
+def _leave_module_call(code: types.CodeType, error: Unsupported) -> None:
+    user_stack = error.user_stack
+    if _over_operands(error):
+        return
     if skip.is_module_call(code.co_filename) and not _is_in_forward(user_stack):
         raise SkipFrame("its hooks and its forward are compiled each by itself", loses=len(user_stack) == 1) from None
 

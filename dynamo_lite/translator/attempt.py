@@ -34,6 +34,7 @@ from ..variables.sequence import ListVariable, SizeVariable, SliceVariable, Tupl
 from ..variables.sets import set_of_constants
 from ..variables.settle import settle
 from ..variables.symbolic import make_number
+from ..variables.told import Answers
 from ..variables.user_object import is_asked, wrap_opaque
 from .mortals import Mortals
 from .settlings import Settlings
@@ -111,7 +112,7 @@ class Attempt:
         self.recalls: list[Any] = []  # calls of cached functions that have to give what the trace took them to
         self.beforehand: list[Any] = []  # these, in the order in which new code does them before its graph
         self.has_handlers = False  # whether code that was traced has exception handlers
-        self.told_compiling = False  # whether the program was told so, and may do something else than in eager
+        self.answers = Answers(self.settlings.untold)  # what the program was told of being compiled
         self.initial_grad_mode = self.final_grad_mode = torch.is_grad_enabled()
         self.has_subclasses = False  # whether instances of classes with a ``__torch_function__`` are about
         self.mortals = Mortals()
@@ -195,6 +196,7 @@ class Attempt:
         self.makers.clear()
         self.generators.clear()
         self.mortals.close()
+        self.answers.close()
         self._forget_classes()
         self.written_classes.clear()
         self.leaves_made.clear()

@@ -233,6 +233,8 @@ class InstructionTranslator(Operations, Holder):
             error.path = (callee.steps, *error.path) if enters and can_break_inside(callee, error.path) else ()
             raise
         assert callee.returned is not None
+        if self.attempt.answers.branched:
+            self.attempt.answers.leave(callee, callee.returned, self.effects.count)
         return callee.returned
 
     def inlined(self, is_tail: bool, *frame: Any) -> InstructionTranslator:

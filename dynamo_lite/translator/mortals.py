@@ -55,6 +55,19 @@ class Mortals:
         return missing[0][0]
 
 
+def trackers_in(holders: Iterable[Any]) -> Iterator[VariableTracker]:
+    """All that frames, trackers and containers of them have in them."""
+    waiting, found = [*holders], set[int]()
+    while waiting:
+        each = waiting.pop()
+        if id(each) in found:
+            continue
+        found.add(id(each))
+        if isinstance(each, VariableTracker):
+            yield each
+        waiting += held_in(each)
+
+
 _HELD_BY_NOBODY = frozenset({"value", "maker"})
 """Slots of trackers with the real object, and with the frame that made a cell, which may be over."""
 _SEQUENCES = frozenset(map(id, (list, tuple, deque)))

@@ -24,6 +24,8 @@ class Settlings:
         """Whether tensors that are told to require gradients are made before the graph: one of them leaves it."""
         self.data_stay: set[int] = set()
         """Steps at which no tensor gets other data, as something that hangs on the old ones leaves the graph."""
+        self.untold: set[Any] = set()
+        """Where the program asks whether it is compiled, and isn't told so."""
         self.goes_back = False
         """Whether the graph breaks for a `backward`."""
         self._before = before or Settled()

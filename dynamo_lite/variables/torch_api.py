@@ -378,9 +378,7 @@ def _constantly(answer: Any, *values: Any) -> None:
 @models(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._utils.is_compiling)
 def is_compiling(tx: Any) -> VariableTracker:
     """True, but for torch's own modules: told so they leave out hooks, and compute something else than in eager."""
-    told = not tx.code.co_filename.startswith(_MODULES)
-    tx.attempt.told_compiling |= told
-    return ConstantVariable(told)
+    return ConstantVariable(False) if tx.code.co_filename.startswith(_MODULES) else tx.attempt.answers.ask(tx)
 
 
 _MODULES = os.path.dirname(torch.nn.modules.__file__) + os.sep
