@@ -31,7 +31,7 @@ from .super_object import SuperVariable
 from .user_object import UserObjectVariable, c_maker
 
 _AT_CREATION = ("__module__", "__qualname__", "__doc__", "__slots__")
-"""Names of the namespace that a class is made with; the others are set after."""
+"""Names of the namespace that a class is made with; the others have None until they are set."""
 _SAID = (*_AT_CREATION, "__abstractmethods__")
 """Of which a stand-in has what the real class has."""
 
@@ -46,7 +46,8 @@ _SHIELDS = {True: type("_Shield", (), _HIDING), False: type("_Shield", (), {**_H
 
 
 def make_empty_class(meta: type, name: str, bases: tuple[type, ...], facts: dict[str, Any]) -> Any:
-    """A class without its names, made without running code of its bases or metaclass."""
+    """A class with nothing under its names, made without running code of its bases or metaclass. They are there for
+    their order: what `type.__new__` adds comes after them."""
     if all(class_lookup(base, "__init_subclass__") is object.__dict__["__init_subclass__"] for base in bases):
         return type.__new__(meta, name, bases, facts)
     shield = _SHIELDS[any(base.__dictoffset__ for base in bases)]
@@ -205,6 +206,7 @@ class MadeClassVariable(ClassVariable):
         self.meta = meta
         self.bases = bases
         self.facts = facts
+        """What the class is made with."""
         self.namespace: dict[str, VariableTracker] = {}
         self.shown: NamespaceVariable | None = None
         """Its ``__dict__``, if that was asked for."""
@@ -256,16 +258,18 @@ class MadeClassVariable(ClassVariable):
             super().delattr(tx, name)
         tx.effects.mutate(self)
         del self.namespace[name]
+        self.facts.pop(name, None)
         type.__delattr__(self.value, name)
         if self.shown is not None:
             del self.shown.of.items[name]
 
     def reconstruct(self, cg: Any) -> None:
         def fill(cg: Any) -> None:
-            for name, value in self.namespace.items():
-                cg.call_with_top(set_class_item, [lambda n=name: cg.load_const(n), lambda v=value: cg.load(v)])
+            later = {name: value for name, value in self.namespace.items() if name not in self.facts}
+            self._load_items(cg, {name: value for name, value in self.namespace.items() if name in self.facts})
             if isinstance(self.value, abc.ABCMeta):
                 cg.call_with_top(finish_class, [])
+            self._load_items(cg, later)
 
         cg.make_then_fill(
             self,
@@ -281,6 +285,10 @@ class MadeClassVariable(ClassVariable):
             fill,
         )
 
+    def _load_items(self, cg: Any, items: dict[str, VariableTracker]) -> None:
+        for name, value in items.items():
+            cg.call_with_top(set_class_item, [lambda n=name: cg.load_const(n), lambda v=value: cg.load(v)])
+
 
 class NamespaceVariable(MappingProxyVariable):
     """Its ``__dict__``, which sees later changes."""
@@ -289,9 +297,12 @@ class NamespaceVariable(MappingProxyVariable):
 
     def __init__(self, tx: Any, cls: MadeClassVariable) -> None:
         self.cls = cls
-        others = {name: value for name, value in own_namespace(cls.value).items() if name not in cls.namespace}
-        parts = {name: tx.make(value) if name in _SAID else _PartVariable(value) for name, value in others.items()}
-        super().__init__(DictVariable({**cls.namespace, **parts}))
+        found = {name: cls.namespace.get(name) for name in own_namespace(cls.value)}
+        super().__init__(DictVariable({name: each or self._part(tx, name) for name, each in found.items()}))
+
+    def _part(self, tx: Any, name: str) -> VariableTracker:
+        value = own_namespace(self.cls.value)[name]
+        return tx.make(value) if name in _SAID else _PartVariable(value)  # type: ignore[no-any-return]
 
     def reconstruct(self, cg: Any) -> None:
         cg.call(own_namespace, [lambda: cg.load(self.cls)])
@@ -418,7 +429,7 @@ def make_class(
     for key in items:
         if key not in _SETTABLE and _is_data(meta.value, key):  # type: ignore[attr-defined]
             _refuse(text, f"its metaclass has a descriptor for {key!r}")
-    facts = {key: tx.python_value(items.pop(key)) for key in _AT_CREATION if key in items}
+    facts = {key: tx.python_value(items.pop(key)) if key in _AT_CREATION else None for key in list(items)}
     facts.setdefault("__module__", tx.python_value(tx.scope.load("__name__") or ConstantVariable(None)))
     kind = _most_derived(tx, meta.value, real)  # type: ignore[attr-defined]
     if not _is_quiet(kind):
