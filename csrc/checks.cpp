@@ -5,6 +5,7 @@
 
 #include "ahead.h"
 #include "constants.h"
+#include "deaths.h"
 #include "global_state.h"
 #include "tensors.h"
 #include "cpython_lookup.h"
@@ -12,7 +13,7 @@
 namespace dynamo_lite {
 
 struct CheckDetails {
-  Key key;                           // dict_has, dict_lacks, type_lacks, lacks_instance_dict_item
+  Key key;                           // dict_has and the like: of what there is or isn't
   std::vector<Key> keys;             // dict_keys and set_order in order, set_items
   std::vector<std::uint32_t> nodes;  // same_as, distinct, storages_distinct, symbolic
   std::size_t written = 0;           // storages_distinct: how many of the nodes, the first ones, are written to
@@ -21,9 +22,10 @@ struct CheckDetails {
 
 namespace {
 
-constexpr std::array<const char*, 26> kKindNames{
+constexpr std::array<const char*, 29> kKindNames{
     "type",       "id",        "equals",     "length",                   "dict_keys",
-    "dict_has",   "dict_lacks", "type_lacks", "derives",    "derives_not", "lacks_instance_dict_item", "set_items",  "set_order",  "payload",
+    "dict_has",   "dict_lacks", "type_lacks", "derives",    "derives_not", "lacks_instance_dict_item",
+    "dies_unseen", "dict_item_dies_unseen", "instance_item_dies_unseen", "set_items",  "set_order",  "payload",
     "tensor",     "tensor_of_any_size", "tensor_without_size", "storage_offset", "present",   "unbound",    "global_state",             "registrations",
     "same_as",
     "distinct",   "storages_distinct", "symbolic",
@@ -142,8 +144,10 @@ bool Check::set_argument(PyObject* arg, Py_ssize_t node_count, const Liveness& l
       return number_ >= 0 || (PyErr_Clear(), wrong("a length"));
     case CheckKind::TypeLacks:
     case CheckKind::LacksInstanceDictItem:
+    case CheckKind::InstanceItemDiesUnseen:
       if (!PyUnicode_CheckExact(arg)) return wrong("a name");
       [[fallthrough]];
+    case CheckKind::DictItemDiesUnseen:
     case CheckKind::DictHas:
     case CheckKind::DictLacks:
       details_ = std::make_unique<CheckDetails>();
@@ -177,6 +181,7 @@ bool Check::set_argument(PyObject* arg, Py_ssize_t node_count, const Liveness& l
       break;
     case CheckKind::Present:
     case CheckKind::Unbound:
+    case CheckKind::DiesUnseen:
       return true;
   }
   object_ = arg;
@@ -280,10 +285,16 @@ bool Check::order_matches(PyObject* set) const noexcept {
   return !_PySet_NextEntry(set, &position, &item, &hash);
 }
 
-DL_HIT Presence Check::presence_in(PyObject* container) const noexcept {
+DL_HIT DictLookup Check::item_of(PyObject* container) const noexcept {
   const Key& key = details_->key;
-  const bool of_instance = kind_ == CheckKind::LacksInstanceDictItem && !of_dict_;
-  return (of_instance ? instance_dict_find(container, key.object.get(), key.hash) : find_in(container, key)).presence;
+  const bool lacks = kind_ == CheckKind::LacksInstanceDictItem && !of_dict_;
+  const bool of_instance = lacks || kind_ == CheckKind::InstanceItemDiesUnseen;
+  return of_instance ? instance_dict_find(container, key.object.get(), key.hash) : find_in(container, key);
+}
+
+DL_HIT bool Check::lets_go_unseen(PyObject* container) const noexcept {
+  const DictLookup item = item_of(container);
+  return item.presence == Presence::Missing || (item.presence == Presence::There && !is_seen_to_die(item.value));
 }
 
 DL_HIT bool Check::holds_of_container(PyObject* value) const noexcept {
@@ -295,11 +306,15 @@ DL_HIT bool Check::holds_of_container(PyObject* value) const noexcept {
     case CheckKind::SetOrder:
       return PyAnySet_Check(value) && order_matches(value);
     case CheckKind::DictHas:
-      return PyDict_Check(value) && presence_in(value) == Presence::There;
+      return PyDict_Check(value) && item_of(value).presence == Presence::There;
     case CheckKind::DictLacks:
-      return PyDict_Check(value) && presence_in(value) == Presence::Missing;
+      return PyDict_Check(value) && item_of(value).presence == Presence::Missing;
     case CheckKind::LacksInstanceDictItem:
-      return presence_in(value) == Presence::Missing;
+      return item_of(value).presence == Presence::Missing;
+    case CheckKind::DictItemDiesUnseen:
+      return PyDict_Check(value) && lets_go_unseen(value);
+    case CheckKind::InstanceItemDiesUnseen:
+      return lets_go_unseen(value);
     case CheckKind::TypeLacks:
       return PyType_Check(value) && !type_find(value, details_->key.object.get());
     default:
@@ -335,6 +350,8 @@ DL_HIT bool Check::is_met_by(PyObject* value, std::string* found) const noexcept
       return was_registered_last(object_);
     case CheckKind::Present:
       return true;
+    case CheckKind::DiesUnseen:
+      return !is_seen_to_die(value);
     default:
       return holds_of_container(value);
   }
@@ -362,7 +379,11 @@ std::string Check::instead(PyObject* value) const {
       if (!PyDict_Check(value)) break;
       [[fallthrough]];
     case CheckKind::LacksInstanceDictItem:
-      return presence_in_words(presence_in(value));
+      return presence_in_words(item_of(value).presence);
+    case CheckKind::DiesUnseen:
+    case CheckKind::DictItemDiesUnseen:
+    case CheckKind::InstanceItemDiesUnseen:
+      return "something that is seen to die";
     default:
       break;
   }
@@ -426,6 +447,8 @@ Ref Check::argument() const {
     case CheckKind::LacksInstanceDictItem:
     case CheckKind::DictHas:
     case CheckKind::DictLacks:
+    case CheckKind::DictItemDiesUnseen:
+    case CheckKind::InstanceItemDiesUnseen:
       return details_->key.object.share();
     case CheckKind::Tensor:
     case CheckKind::TensorOfAnySize:
@@ -433,6 +456,7 @@ Ref Check::argument() const {
       return Ref::steal(PyUnicode_FromString(facts_->in_words().c_str()));
     case CheckKind::Present:
     case CheckKind::Unbound:
+    case CheckKind::DiesUnseen:
       return Ref::borrow(Py_None);
     case CheckKind::SameAs:
       return Ref::steal(PyLong_FromUnsignedLong(details_->nodes.front()));

@@ -30,6 +30,9 @@ enum class CheckKind : std::uint8_t {
   Derives,
   DerivesNot,
   LacksInstanceDictItem,
+  DiesUnseen,
+  DictItemDiesUnseen,
+  InstanceItemDiesUnseen,
   SetItems,
   SetOrder,
   Payload,
@@ -114,7 +117,8 @@ class Check {
   bool holds_of(PyObject* value, std::string* found) const noexcept;
   bool is_met_by(PyObject* value, std::string* found) const noexcept;
   bool holds_of_container(PyObject* value) const noexcept;
-  Presence presence_in(PyObject* container) const noexcept;
+  DictLookup item_of(PyObject* container) const noexcept;
+  bool lets_go_unseen(PyObject* container) const noexcept;
   [[gnu::cold, gnu::noinline]] std::string instead(PyObject* value) const;  // what there is, in words
 
   CheckKind kind_ = CheckKind::Present;

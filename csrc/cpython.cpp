@@ -112,6 +112,10 @@ bool is_plain(Frame* frame) noexcept {
          (frame->f_code->co_flags & kFunctionFlags) == kFunctionFlags && frame->frame_obj == nullptr;
 }
 
+bool is_suspended(PyObject* generator) noexcept {
+  return reinterpret_cast<PyGenObject*>(generator)->gi_frame_state == FRAME_SUSPENDED;
+}
+
 bool is_traced(PyThreadState* state, Frame* frame) noexcept {
 #if PY_VERSION_HEX >= 0x030C0000
   if (state->tracing != 0 || state->c_tracefunc != nullptr || state->c_profilefunc != nullptr) return true;

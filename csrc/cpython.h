@@ -35,6 +35,9 @@ int argument_count(const PyCodeObject* code) noexcept;
 // Whether the frame is a plain function's that lives on the thread's data stack.
 bool is_plain(Frame* frame) noexcept;
 
+// Whether a generator waits at a yield.
+bool is_suspended(PyObject* generator) noexcept;
+
 // Whether somebody watches this frame run: a trace or profile function of its thread, a tool of sys.monitoring; or
 // whether it belongs to one of their callbacks.
 bool is_traced(PyThreadState* state, Frame* frame) noexcept;

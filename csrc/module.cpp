@@ -6,6 +6,7 @@
 #include "cache.h"
 #include "cpython_caches.h"
 #include "cpython_locals.h"
+#include "deaths.h"
 #include "eval_frame.h"
 #include "frame_view.h"
 #include "guards.h"
@@ -17,7 +18,7 @@ PYBIND11_MODULE(_C, module) {
   module.attr("PYTHON_VERSION") = std::to_string(PY_MAJOR_VERSION) + "." + std::to_string(PY_MINOR_VERSION);
   module.attr("CAPTURED_NAME") = "___captured";
   for (auto* add : {register_cache, register_callables, register_frame_view, register_eval_frame, register_guards,
-                    register_launch, register_cpython_caches, register_cpython_locals, register_accessors}) {
+                    register_launch, register_cpython_caches, register_cpython_locals, register_accessors, register_deaths}) {
     if (!add(module.ptr())) throw pybind11::error_already_set();
   }
 }

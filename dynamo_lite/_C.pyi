@@ -86,6 +86,13 @@ class Entry:
     code: CodeType
     tree: GuardTree
 
+def is_seen_to_die(value: Any) -> bool:
+    """Whether the program could see when a value dies: by a finalizer or the callback of a weak reference, its own or
+    that of something which it may alone hold; also where it holds too much to be looked through."""
+
+def set_held_elsewhere(classes: tuple[type, ...]) -> None:
+    """Classes whose instances' parts are held by others too."""
+
 def thread_dict(local: Any) -> dict[str, Any] | None:
     """What a threading.local has on this thread; None: nothing yet, its class would begin it."""
 
@@ -185,7 +192,9 @@ class GuardTree:
     by their bits), ``length`` (of list, tuple, dict, set, frozenset, deque, str and their subclasses by the base's own
     length), ``dict_keys`` (tuple: the keys, in order; each exact str/int/... key compared by type and value, others by
     identity), ``dict_has`` and ``dict_lacks`` (key), ``type_lacks`` (name, along the MRO), ``lacks_instance_dict_item``
-    (name: no such key in __dict__, or no __dict__), ``set_items`` (frozenset of constants or identities),
+    (name: no such key in __dict__, or no __dict__), ``dies_unseen`` (not `is_seen_to_die`), ``dict_item_dies_unseen``
+    (key) and ``instance_item_dies_unseen`` (name: the same of what there is under it, if there is), ``set_items``
+    (frozenset of constants or identities),
     ``set_order`` (tuple: the same in the order of iteration), ``payload`` (a number, string or bytes: the value of an
     object of a class that derives from its type),
     ``tensor`` (an example: dtype, device, dispatch key set, requires_grad, sizes, strides; not whether it is a leaf),

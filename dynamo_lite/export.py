@@ -27,7 +27,6 @@ from .side_effects import SideEffects
 from .translator.attempt import Attempt
 from .variables.base import VariableTracker
 from .variables.constant import ConstantVariable
-from .variables.deaths import is_seen_to_die
 from .variables.defaults import DefaultSetting
 from .variables.user_object import UserObjectVariable, instance_dict
 
@@ -165,7 +164,7 @@ class _PlacedEffects(SideEffects):
     """Remembers where the program was when it wrote something first."""
 
     def __init__(self, attempt: Attempt) -> None:
-        super().__init__(attempt.guards, VariableTracker, is_seen_to_die)
+        super().__init__(attempt.guards, VariableTracker)
         self._attempt = attempt
         self.places: dict[Any, tuple[FrameSummary, ...]] = {}
 

@@ -382,6 +382,7 @@ class FrameCompiler:
         shared_from = attempt.graph.writes_shared_memory()
         if shared_from is not None:
             raise EndsBefore(shared_from, SharedMemory(), "it writes into tensors that share memory")
+        attempt.effects.guard_deaths()
         guard_aliases(attempt)
         _order_inputs(attempt)
         cg = PyCodegen(attempt, root.code)

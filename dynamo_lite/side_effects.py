@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
+from .deaths import is_seen_to_die
 from .exc import Unsupported
 from .reasons import UnsupportedOperation
 
@@ -72,10 +73,9 @@ class _Body:
 class SideEffects:
     """The trackers with a source that were written to, in the order of their first write."""
 
-    def __init__(self, guards: Any, tracker: type, is_seen_to_die: Callable[[Any], bool]) -> None:
+    def __init__(self, guards: Any, tracker: type) -> None:
         self._guards = guards
         self._tracker = tracker
-        self._is_seen_to_die = is_seen_to_die
         self._mutated: dict[Any, list[Any] | None] = {}
         """With what they were before; None where that makes no difference."""
         self._globals: dict[tuple[Any, str], Any] = {}
@@ -124,16 +124,30 @@ class SideEffects:
 
     def let_go(self, values: Iterable[Any]) -> None:
         """Real objects may lose their last reference to what is written. A finalizer runs then, among the program's
-        other effects; those of the trace are stored after the graph, so CPython is to write this one."""
+        other effects; those of the trace are stored after the graph, so CPython is to write this one. Guards tell
+        where another call finds such an object."""
         for value in values:
-            if self._is_seen_to_die(value):
+            if is_seen_to_die(value):
                 kind = type(value).__name__
                 raise Unsupported(UnsupportedOperation("letting go of what is seen to die", f"a {kind}"))
 
     def _let_go_of(self, state: list[Any]) -> None:
         """The same of what a tracker says of its object: the program's own are in it too, and are not asked."""
+        self.let_go(each.value for each in self._values(state))
+
+    def _values(self, state: list[Any]) -> Iterator[Any]:
+        """Those of real objects."""
         known = (each for each in state if issubclass(type(each), self._tracker))
-        self.let_go(each.value for each in known if hasattr(each, "value"))
+        return (each for each in known if hasattr(each, "value"))
+
+    def guard_deaths(self) -> None:
+        """Assume that nobody sees die what is written over, and what containers and cells have lost by now."""
+        for tracker, before in self._mutated.items():
+            tracker.guard_deaths()
+            kept = {id(_looked_at(each)) for each in self._values(_state(tracker))} if before else ()
+            for each in self._values(before or []):
+                if each.source is not None and id(_looked_at(each)) not in kept:
+                    each.source.check("dies_unseen")
 
     def last(self, tracker: Any) -> int:
         """The count at which ``tracker`` changed last; 0 if it did not."""
@@ -201,8 +215,9 @@ class SideEffects:
         self.count += 1
         if self._bodies:
             self._refuse()
-        if name in scope.namespace and name not in scope.writes:
-            self.let_go([scope.namespace[name]])
+        if name not in scope.writes:
+            scope.source.check("dict_item_dies_unseen", name)
+            self.let_go([scope.namespace[name]] if name in scope.namespace else [])
         scope.writes[name] = value
         self._last[scope, name] = self.count
         self._globals[scope, name] = value

@@ -26,6 +26,7 @@ WALK = [
     {"variables"},
     {
         "backward_reads",
+        "deaths",
         "side_effects",
         "graph",
         "graph_body",

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
+
+import pytest
+
+import dynamo_lite as dl
 from programs import tensor
 from scenarios import scenario
 
@@ -174,3 +179,231 @@ def test_a_generator_is_closed_where_it_is_let_go(compiled, seen):
     next(thing.held)
     seen.call(compiled(attribute_written), tensor(2), thing, log)
     seen.note(log)
+
+
+def held_later(fn, compiled, seen, holder, *values):
+    """Calls, of which only some let go of what has a finalizer. ``values``: what puts it where it is let go of."""
+    fn, log = compiled(fn), []
+    for hold in values:
+        hold(holder, log)
+        seen.call(fn, tensor(2), holder, log)
+        seen.note(log)
+
+
+def with_number(holder, log):
+    holder.held = 1
+
+
+def with_nothing(holder, log):
+    vars(holder).pop("held", None)
+
+
+def with_finalizer(holder, log):
+    holder.held = Dies(log)
+
+
+def with_finalizer_inside(holder, log):
+    holder.held = {"a": [(1, Dies(log))]}
+
+
+def with_slotted_holder(holder, log):
+    holder.held = Slotted()
+    holder.held.held = Dies(log)
+
+
+def with_watched(holder, log):
+    holder.held = Thing()
+    holder.watch = weakref.ref(holder.held, lambda ref: log.append("callback"))
+
+
+def with_waiting_generator(holder, log):
+    def waits():
+        try:
+            yield 1
+        finally:
+            log.append("closed")
+
+    holder.held = waits()
+    next(holder.held)
+
+
+def with_many(holder, log):
+    holder.held = [[at] for at in range(500)] + [Dies(log)]
+
+
+LATER = [
+    with_finalizer,
+    with_finalizer_inside,
+    with_slotted_holder,
+    with_watched,
+    with_waiting_generator,
+    with_many,
+]
+
+
+def attribute_replaced(x, thing, log):
+    log.append("before")
+    thing.held = x
+    log.append("after")
+    return x + 1
+
+
+def attribute_replaced_in_a_callee(x, thing, log):
+    return attribute_replaced(x * 2, thing, log) + 1
+
+
+def attribute_taken(x, thing, log):
+    log.append("before")
+    thing.__dict__["held"] = 2
+    log.append("after")
+    return x + 1
+
+
+@pytest.mark.parametrize("hold", LATER, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("fn", [attribute_replaced, attribute_replaced_in_a_callee, attribute_taken])
+@pytest.mark.parametrize("first", [with_number, with_nothing])
+def test_an_object_with_a_finalizer_comes_later(first, fn, hold):
+    def later(compiled, seen):
+        held_later(fn, compiled, seen, Thing(), first, hold, first, hold)
+
+    scenario(later)()
+
+
+def as_slot(holder, log):
+    holder.held = Dies(log)
+
+
+def no_slot(holder, log):
+    if hasattr(holder, "held"):
+        del holder.held
+
+
+@scenario
+def test_it_comes_into_a_slot_later(compiled, seen):
+    held_later(attribute_written, compiled, seen, Slotted(), no_slot, as_slot, with_number, as_slot)
+
+
+@scenario
+def test_it_comes_into_a_list_later(compiled, seen):
+    def plain(holder, log):
+        holder[:] = [3]
+
+    def dies(holder, log):
+        holder[:] = [Dies(log)]
+
+    held_later(item_written, compiled, seen, [], plain, dies, plain, dies)
+    held_later(list_cleared, compiled, seen, [], plain, dies, plain, dies)
+
+
+def key_written(x, table, log):
+    log.append("before")
+    table["k"] = 1
+    log.append("after")
+    return x + 1
+
+
+@scenario
+def test_it_comes_into_a_dict_later(compiled, seen):
+    def plain(holder, log):
+        holder["k"] = 3
+
+    def nothing(holder, log):
+        holder.clear()
+
+    def dies(holder, log):
+        holder["k"] = Dies(log)
+
+    held_later(key_written, compiled, seen, {}, plain, dies, nothing, dies)
+    held_later(list_cleared, compiled, seen, {}, plain, dies, nothing, dies)
+
+
+@scenario
+def test_it_comes_into_a_global_later(compiled, seen):
+    global HELD
+    fn, log = compiled(global_written), []
+    for held in (None, Dies(log, "first"), 1, Dies(log, "second")):
+        HELD = held
+        held = None
+        seen.call(fn, tensor(2), log)
+        seen.note(log)
+
+
+def global_made(x, log):
+    global MADE  # noqa: PLW0603
+    log.append("before")
+    MADE = x
+    log.append("after")
+    return x + 1
+
+
+@scenario
+def test_it_comes_to_where_there_was_no_global(compiled, seen):
+    fn, log = compiled(global_made), []
+    for there in (False, True, False, True):
+        if there:
+            globals()["MADE"] = Dies(log)
+        else:
+            globals().pop("MADE", None)
+        seen.call(fn, tensor(2), log)
+        seen.note(log)
+
+
+@scenario
+def test_it_comes_into_a_cell_later(compiled, seen):
+    log = []
+    held = 1
+
+    def fn(x):
+        nonlocal held
+        log.append("before")
+        held = None
+        log.append("after")
+        return x + 1
+
+    fn = compiled(fn)
+    for name in ("first", "second"):
+        seen.call(fn, tensor(2))
+        held = Dies(log, name)
+        seen.call(fn, tensor(2))
+        seen.note(log)
+
+
+def test_what_has_no_finalizer_is_written_by_the_same_code():
+    """Nothing is compiled again for what comes into a place without being looked at."""
+    compiles = []
+
+    def backend(gm, inputs):
+        compiles.append(gm)
+        return gm.forward
+
+    fn = dl.compile(attribute_replaced, backend=backend)
+    thing, log = Thing(), []
+    for held in (None, 1, "a", tensor(3), [tensor(2)] * 300, Thing(), {"a": Thing()}, print, len, Thing):
+        thing.held = held
+        log.clear()
+        fn(tensor(2), thing, log)
+    del thing.held
+    log.clear()
+    fn(tensor(2), thing, log)
+    assert len(compiles) == 1
+
+
+def a_function():
+    """Has an attribute, at times."""
+
+
+class Kept:
+    held = None
+
+
+@scenario
+def test_it_comes_to_a_function_or_a_class_or_a_tensor_later(compiled, seen):
+    def number(holder, log):
+        holder.held = 3
+
+    def dies(holder, log):
+        holder.held = Dies(log)
+
+    held_later(attribute_replaced, compiled, seen, a_function, number, dies, number, dies)
+    held_later(attribute_written, compiled, seen, Kept, number, dies, number, dies)
+    held_later(attribute_written, compiled, seen, tensor(3), number, dies, number, dies)

@@ -24,7 +24,6 @@ from ..source import Source
 from ..variables.base import KnowMore, LazyVariable, NotConstant, VariableTracker, unsupported, wrap
 from ..variables.classes import module_of
 from ..variables.constant import CONSTANT_TYPES, ConstantVariable
-from ..variables.deaths import is_seen_to_die
 from ..variables.function import GlobalScope
 from ..variables.keys import KnownAddresses
 from ..variables.lookup import is_heap_type
@@ -71,7 +70,7 @@ class Attempt:
         self.guards = Guards()
         self.graph = GraphBuilder()
         self.shapes = shapes
-        self.effects = SideEffects(self.guards, VariableTracker, is_seen_to_die)
+        self.effects = SideEffects(self.guards, VariableTracker)
         self.memo: dict[int, tuple[Any, VariableTracker]] = {}
         """id of a real object -> (the object, its tracker)."""
         self.fakes: dict[int, Any] = {}

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ..deaths import is_seen_to_die
 from ..side_effects import slots
 from ..variables.base import LazyVariable, VariableTracker
-from ..variables.deaths import is_seen_to_die
 from ..variables.weak_reference import WeakReferenceVariable
 
 

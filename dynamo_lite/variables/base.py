@@ -419,6 +419,9 @@ class VariableTracker:
         """What makes another one like this, which was made inside; None where nothing does, or needs to."""
         return None
 
+    def guard_deaths(self) -> None:
+        """Of an object that was written to: assume that nobody sees die what it loses without having been looked at."""
+
     def reconstruct(self, cg: Any) -> None:
         """Emit code that leaves the value on the stack. Called once a value; `PyCodegen.load` keeps it in a local."""
         unsupported(UnsupportedValue(self.describe(), "it can't be made outside of the trace"))

@@ -40,6 +40,7 @@ from .function import trusted_module
 from .lookup import is_heap_type, is_written
 from .symbols import method_of
 from .text import has_own_text, text_by
+from .written_over import let_go_of
 
 
 class ModuleVariable(KnownVariable):
@@ -276,6 +277,8 @@ class ClassVariable(KnownVariable):
             super().setattr(tx, name, value)
         if self.source is None:
             self.source = tx.guards.const(self.value)
+        if self.own(name) is None:
+            let_go_of(tx, own_namespace(self.value), name)
         tx.effects.mutate(self)
         self.attributes = {**(self.attributes or {}), name: value}
         tx.attempt.written_classes[id(self.value)] = self
@@ -294,6 +297,11 @@ class ClassVariable(KnownVariable):
             return False
         raw = class_lookup(cls, name)
         return raw is not MISSING and not is_descriptor_type(type(raw)) and not is_descriptor_type(kind)
+
+    def guard_deaths(self) -> None:
+        assert self.source is not None
+        for name in self.attributes or ():
+            self.source.child("instance_dict").check("dict_item_dies_unseen", name)
 
     def replay(self, cg: Any) -> None:
         for name, value in (self.attributes or {}).items():

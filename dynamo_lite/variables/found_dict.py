@@ -103,6 +103,12 @@ class FoundDictVariable(DictVariable):
         raw = key_of(tx, key)
         self.added[raw] = (self.added[raw][0] if raw in self.added else key, value)
 
+    def guard_deaths(self) -> None:
+        for raw, (_, value) in self.added.items():
+            before = self.asked.get(raw)
+            if before is not None and before.source is not value.source:
+                before.source.check("dies_unseen")
+
     def replay(self, cg: Any) -> None:
         if self.seen:
             return super().replay(cg)

@@ -29,6 +29,7 @@ from .instance_dict import InstanceDictVariable, globals_of
 from .mapping import DictVariable, wrap_dict_items
 from .sequence import TupleVariable
 from .symbols import COMPARE
+from .written_over import let_go_of
 
 
 class CellVariable(VariableTracker):
@@ -308,8 +309,15 @@ class FunctionVariable(VariableTracker):
     def instance_set(self, tx: Any, name: str, value: VariableTracker) -> None:
         if self.source is None:
             self.source = tx.guards.const(self.value)
+        if name not in self.attrs:
+            let_go_of(tx, self.value.__dict__, name)
         tx.effects.mutate(self)
         self.attrs[name] = value
+
+    def guard_deaths(self) -> None:
+        assert self.source is not None
+        for name in self.attrs:
+            self.source.check("instance_item_dies_unseen", name)
 
     def instance_delete(self, tx: Any, name: str) -> None:
         """What was written inside alone leaves nothing behind."""

@@ -60,6 +60,7 @@ from .sequence import (
 )
 from .symbols import BINARY, COMPARE, INPLACE
 from .written import OPERATORS, check_written, said_to_be_written, tensors_in, version
+from .written_over import let_go_of
 
 VALUE_METHODS = frozenset(
     {"item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__", "__repr__"}
@@ -266,8 +267,14 @@ class TensorVariable(AskedVariable):
             unsupported(UnsupportedAttribute(self.describe(), name, "deleting it is not modelled"))
 
     def write(self, tx: Any, name: str, value: VariableTracker | None) -> None:
+        if self.value is not None and name not in self.attrs:
+            let_go_of(tx, self.value.__dict__, name)
         tx.effects.decorate(self)
         self.attrs[name] = value
+
+    def guard_deaths(self) -> None:
+        for name in self.attrs if self.source is not None else ():
+            self.source.check("instance_item_dies_unseen", name)
 
     def replay(self, cg: Any) -> None:
         for name, value in self.attrs.items():

@@ -51,6 +51,7 @@ from .polyfills.carried import object_of
 from .sequence import ListVariable, SequenceVariable, TupleVariable, wrap_items
 from .symbols import method_of
 from .text import text_by
+from .written_over import guard_written_over, slot_is_bound, written_over
 
 PLAIN: dict[type, Any] = {
     int: int.__int__,
@@ -78,14 +79,6 @@ def c_maker(cls: type) -> type | None:
     new = class_lookup(cls, "__new__")
     maker = new.__self__ if isinstance(new, types.BuiltinFunctionType) else object
     return maker if maker is not object and maker not in PAYLOADS else None  # type: ignore[return-value]
-
-
-def slot_is_bound(raw: types.MemberDescriptorType, value: Any) -> bool:
-    try:
-        raw.__get__(value)
-    except AttributeError:
-        return False
-    return True
 
 
 def is_asked(cls: type) -> bool:
@@ -272,13 +265,12 @@ class UserObjectVariable(VariableTracker):
 
     def _let_go(self, tx: Any, name: str) -> None:
         """The real object's attribute is written or deleted."""
-        if self.value is None or name in self.attrs:
-            return
-        namespace, raw = self.real_namespace(), class_lookup(self.cls, name)
-        if namespace is not None and name in namespace:
-            tx.effects.let_go([namespace[name]])
-        elif issubclass(type(raw), types.MemberDescriptorType) and slot_is_bound(raw, self.value):
-            tx.effects.let_go([raw.__get__(self.value)])
+        if self.value is not None and name not in self.attrs:
+            tx.effects.let_go(written_over(self, name).values)
+
+    def guard_deaths(self) -> None:
+        if self.value is not None:
+            guard_written_over(self)
 
     def instance_set(self, tx: Any, name: str, value: VariableTracker) -> None:
         self._let_go(tx, name)

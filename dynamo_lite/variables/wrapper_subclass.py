@@ -53,7 +53,8 @@ from .tensor import (
     record,
 )
 from .tensor_subclass import SubclassVariable, asks_classes
-from .user_object import UserObjectVariable, c_maker, slot_is_bound
+from .user_object import UserObjectVariable, c_maker
+from .written_over import slot_is_bound
 
 _FLATTEN = "__tensor_flatten__"
 _OF_MEMORY = frozenset({"storage_offset", "set_", "numpy", "register_hook", "register_post_accumulate_grad_hook"})
