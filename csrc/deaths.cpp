@@ -1,5 +1,7 @@
 #include "deaths.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <unordered_set>
 #include <vector>
@@ -36,7 +38,7 @@ bool is_finalized(PyObject* value) noexcept {
 }
 
 // Whether a name of a module is of the standard library or torch's.
-bool is_trusted(PyObject* name) noexcept {
+bool is_of_library(PyObject* name) noexcept {
   PyObject* library = PySys_GetObject("stdlib_module_names");
   if (!PyUnicode_Check(name) || library == nullptr || !PyAnySet_Check(library)) return false;
   const Py_ssize_t length = PyUnicode_GET_LENGTH(name);
@@ -46,6 +48,16 @@ bool is_trusted(PyObject* name) noexcept {
       root && (PyUnicode_CompareWithASCIIString(root.get(), "torch") == 0 || PySet_Contains(library, root.get()) == 1);
   PyErr_Clear();
   return trusted;
+}
+
+// The same. The names last found so are known again by identity, and kept for the life of the process.
+bool is_trusted(PyObject* name) noexcept {
+  static std::array<PyObject*, 8> known{};
+  static std::size_t next = 0;
+  if (std::find(known.begin(), known.end(), name) != known.end()) return true;
+  if (!is_of_library(name)) return false;
+  Py_XSETREF(known[next++ % known.size()], Py_NewRef(name));
+  return true;
 }
 
 // Whether a callback may be the program's. Weak containers tidy up by functions of their modules, guards by objects.
