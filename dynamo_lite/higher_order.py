@@ -92,6 +92,13 @@ def with_data_of(cls: type, place: Place | None, tensor: torch.Tensor, other: to
     return with_data(part_of(place, other), cls, tensor)
 
 
+def from_numpy_written(array: Any, writes: int) -> torch.Tensor:
+    """The tensor of an array that was written into so often through the tensor."""
+    found = torch.from_numpy(array)
+    torch._C._autograd._unsafe_set_version_counter((found,), (writes,))
+    return found
+
+
 def part_of(place: Place | None, tensor: torch.Tensor) -> torch.Tensor:
     """What has these sizes and strides, and begins so far behind the beginning of a tensor; None: the tensor."""
     if place is None:

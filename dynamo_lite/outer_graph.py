@@ -35,6 +35,7 @@ from .exported import (
     rebuild,
 )
 from .frame import Translation
+from .higher_order import from_numpy_written
 from .reasons import NotExportable
 from .source import Source
 from .translator.attempt import Attempt
@@ -342,7 +343,9 @@ class _Size(tuple):
 
 
 def _for_nodes(constant: Any) -> Any:
-    """What new code is to call in place of a function in C that takes no nodes."""
+    """What new code is to call in place of a function that takes no nodes."""
+    if any(constant is each for each in _NODES):
+        return lambda given, *args: given.tracer.create_proxy("call_function", constant, (given, *args), {})
     if constant is torch.Size:
         return _Size
     if isinstance(constant, types.MethodDescriptorType) and issubclass(torch.Tensor, constant.__objclass__):
@@ -350,6 +353,7 @@ def _for_nodes(constant: Any) -> Any:
     return constant
 
 
+_NODES = (torch.from_numpy, from_numpy_written)
 _TABLES = ("_parameters", "_buffers", "_modules")
 
 

@@ -107,6 +107,7 @@ class Attempt:
         self.freed: dict[Any, int] = {}  # nodes of autograd's graph that calls inside free: the root's step
         self.expected: list[tuple[Any, bool]] = []
         """Tensors, and the truth values that the trace went on with: where one is another the frame is run again."""
+        self.of_arrays: list[Any] = []  # tensors that were made of numpy's arrays
         self.draws: list[Draw] = []  # the random numbers of Python's that the call draws, in order
         self.recalls: list[Any] = []  # calls of cached functions that have to give what the trace took them to
         self.beforehand: list[Any] = []  # these, in the order in which new code does them before its graph
@@ -206,6 +207,7 @@ class Attempt:
         self.readers.clear()
         self.expected.clear()
         self.counted.clear()
+        self.of_arrays.clear()
         self.draws.clear()
         self.recalls.clear()
         self.beforehand.clear()

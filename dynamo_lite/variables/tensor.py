@@ -29,6 +29,7 @@ from ..reasons import (
 from ..shapes import SYMBOLIC
 from ..source import Source
 from ..wrappers import asks_in_python, is_wrapper
+from .array_memory import load_view, owner_of
 from .attributes import MISSING, class_lookup, guard_class_lacks
 from .base import (
     TEXTS,
@@ -378,6 +379,8 @@ class TensorVariable(AskedVariable):
             cg.load_made(cg.attempt.made_before[self])
         elif self in cg.attempt.leaves_made:  # what a backend returns has a history
             raise NotConstant(self.describe())
+        elif (owner := owner_of(cg.attempt, self)) is not None:
+            load_view(cg, owner, self)
         else:
             cg.graph_output(self)
 
@@ -460,7 +463,12 @@ def _storage_offset(tx: Any, tensor: TensorVariable) -> VariableTracker:
     for given in tx.graph.inputs_in_storage(tensor.fake):
         if not given.is_array:
             given.source.check("storage_offset", given.value.storage_offset())
-    return tx.make(tensor.fake.storage_offset())
+    owner = owner_of(tx.attempt, tensor)
+    if owner is None:
+        return tx.make(tensor.fake.storage_offset())
+    if owner.fake.dtype is not tensor.fake.dtype:
+        unsupported(UnsupportedAttribute(tensor.describe(), "storage_offset"))
+    return tx.make(tensor.fake.storage_offset() - owner.fake.storage_offset())
 
 
 def _new(tx: Any, tensor: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:

@@ -10,9 +10,10 @@ import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from ...graph import tensor_of_flipped
+from ...higher_order import from_numpy_written
 from ...reasons import DataDependentValue, UnsupportedOperation
 from ...source import Source
-from ..base import Args, Kwargs, VariableTracker, unsupported, wraps_type
+from ..base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_type
 from ..constant import ConstantVariable
 from ..registry import known_call, models, models_raw, provides
 from ..tensor import TensorVariable, record
@@ -62,11 +63,45 @@ def _has_tensor(value: Any) -> bool:
 # -- from and to tensors -----------------------------------------------------------------------------------------------
 
 
+class TensorOfArray(TensorVariable):
+    """A tensor that has an array's memory, in a storage and with a count of writes of its own."""
+
+    __slots__ = ("array",)
+    array: NdarrayVariable
+
+    def reconstruct(self, cg: Any) -> None:
+        if self in cg.attempt.leaves_made or self in cg.attempt.made_before:
+            super().reconstruct(cg)
+        elif self.fake.requires_grad or _layout(self.fake) != _layout(self.array.fake):
+            raise NotConstant(self.describe())
+        else:
+            writes = self.fake._version
+            given = [lambda: cg.load(self.array), *([lambda: cg.load_const(writes)] if writes else [])]
+            cg.call(from_numpy_written if writes else torch.from_numpy, given)
+
+
+def _layout(fake: torch.Tensor) -> Any:
+    return fake.shape, fake.stride()
+
+
+def tensor_of(tx: Any, array: NdarrayVariable) -> VariableTracker:
+    if not array.fake.numel():  # to torch an array of nothing has no strides
+        return record(tx, "call_method", "detach", [array.memory], {})
+    found = record(tx, "call_function", getattr, [array.memory, ConstantVariable("data")], {})
+    assert isinstance(found, TensorVariable)
+    made = TensorOfArray(found.node, found.fake, torch.Tensor)
+    made.array = array
+    tx.attempt.fakes[id(found.fake)] = made
+    tx.attempt.of_arrays.append(made)
+    tx.attempt.made_at[made] = tx.attempt.root_step
+    return made
+
+
 @models(torch.from_numpy)
 def _from_numpy(tx: Any, array: VariableTracker) -> VariableTracker:
     if not isinstance(array, NdarrayVariable) or array.scalar or array.flips:
         unsupported(UnsupportedOperation("torch.from_numpy()", array.describe()))
-    return record(tx, "call_method", "detach", [array.memory], {})
+    return tensor_of(tx, array)
 
 
 def _takes_arrays(function: Any, copies: bool) -> None:
@@ -84,7 +119,7 @@ def _takes_arrays(function: Any, copies: bool) -> None:
         if copies or array.scalar:
             return record(tx, "call_method", "to", [array.memory], {**named, "copy": ConstantVariable(True)})
         found = record(tx, "call_method", "to", [array.memory], named) if named else array.memory
-        return record(tx, "call_method", "detach", [found], {}) if found is array.memory else found
+        return tensor_of(tx, array) if found is array.memory else found
 
     models_raw(function, model)
 
