@@ -58,9 +58,10 @@ from .numpy_targets import (
     read,
     same_memory,
 )
-from .numpy_trials import Tried, in_another_form, try_call, try_write, try_write_at
+from .numpy_trials import Tried, adds_zero, in_another_form, try_call, try_write, try_write_at
 from .numpy_values import is_of_items
 from .numpy_warnings import calm, is_quiet
+from .numpy_zeros import zeros_of
 
 # -- arrays ------------------------------------------------------------------------------------------------------------
 
@@ -249,8 +250,11 @@ def call(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwa
         return _view_of_flipped(tx, target, real, args, kwargs)
     given = [_for_graph(tx, arg) for arg in args]
     found = record(tx, "call_function", target, given, {name: _for_graph(tx, value) for name, value in kwargs.items()})
+    if adds_zero(tx, target, real, args, kwargs):
+        found = record(tx, "call_function", operator.add, [found, ConstantVariable(0.0)], {})
     paired = _paired(tx, expected, found, tried)
     _expect_no_warning(tx, target, real, args, given, found)
+    _expect_zeros(tx, target, args, kwargs, given, found)
     if tx.graph.symbols.there_are:  # numpy is to do the same at other sizes
         other, tried = try_call(tx, target, real, args, kwargs, 2)
         _paired(tx, other, found, tried)
@@ -297,6 +301,20 @@ def _expect_no_warning(tx: Any, target: Any, real: Any, args: Args, values: Args
     expect(tx, calm(real, is_of_items(real), scalars), [found, *told])
 
 
+def _expect_zeros(tx: Any, target: Any, args: Args, kwargs: Kwargs, values: Args, found: VariableTracker) -> None:
+    """Go on as if each zero had the sign that numpy gives it."""
+    named = [kwargs["axis"]] if "axis" in kwargs else args[1:2]
+    axis = named[0].realize() if named else ConstantVariable(None)
+    says = zeros_of(target, axis.value if isinstance(axis, ConstantVariable) else None)
+    if says is None or not isinstance(found, TensorVariable) or not found.fake.is_floating_point():
+        return
+    items = next((each for each in values if isinstance(each, TensorVariable)), None)
+    if items is None:
+        unsupported(UnsupportedOperation("a numpy function", "an array that is given by its name"))
+    if found.fake.numel() and items.fake.is_floating_point():
+        expect(tx, says, [found, items])
+
+
 def expect(tx: Any, target: Callable[..., Any], args: Args) -> None:
     """Record what returns a condition, and go on as if it were true. Where another one is the last that was expected it
     says that too."""
@@ -310,7 +328,10 @@ def expect(tx: Any, target: Callable[..., Any], args: Args) -> None:
         expected.remove(before)
 
 
-_CONDITIONS = frozenset({"numpy_is_calm", "numpy_is_in_range", "numpy_is_one_order", "numpy_set_at", "numpy_set_where"})
+_CONDITIONS = frozenset(
+    {"numpy_is_calm", "numpy_is_in_range", "numpy_is_one_order", "numpy_set_at", "numpy_set_where"}
+    | {"numpy_has_one_zero", "numpy_begins_with_zero"}
+)
 
 
 def _realized(args: Args) -> Args:

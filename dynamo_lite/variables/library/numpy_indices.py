@@ -90,7 +90,7 @@ def numpy_set_at(
     new = torch.as_tensor(value, dtype=items.dtype)
     torch.ops.aten.index_put_(items, found, new)
     if new.dim():
-        fits = fits & (_bits(torch.ops.aten.index(items, found)) == _bits(new)).all()
+        fits = fits & (bits(torch.ops.aten.index(items, found)) == bits(new)).all()
     if flips:
         memory.copy_(torch.flip(items, flips))
     return fits
@@ -140,7 +140,7 @@ def numpy_set_where(
     return fits
 
 
-def _bits(items: torch.Tensor) -> torch.Tensor:
+def bits(items: torch.Tensor) -> torch.Tensor:
     """As integers, by which zeros of either sign are told apart and NaN is what it is."""
     if items.is_complex():
         items = torch.view_as_real(items.resolve_conj())

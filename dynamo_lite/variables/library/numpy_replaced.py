@@ -162,13 +162,55 @@ def order(array: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, st
     return torch._numpy.argsort(array, axis, "stable")
 
 
-def _not_taken(name: str) -> Callable[..., Any]:
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """By numpy's steps; torch's own begins at both ends."""
+    if retstep or axis or dtype not in (None, "float64", "float32"):
+        raise ValueError("more than numbers between two")
+    kinds = [each.tensor.dtype for each in (start, stop) if isinstance(each, _Array)]
+    kind = functools.reduce(torch.promote_types, kinds) if any(map(_is_inexact, (start, stop))) and kinds else _DOUBLE
+    first, last = (torch.as_tensor(_tensor(each), dtype=kind) for each in (start, stop))
+    delta, count = last - first, num - 1 if endpoint else num
+    items = torch.arange(num, dtype=kind)
+    if count > 0:
+        step = delta / count
+        items = torch.where(step == 0, items / count * delta, items * step)
+    items = items + first
+    items = torch.cat([items[:-1], last.reshape(1)]) if endpoint and num > 1 else items
+    return _Array(items if dtype is None else items.to(getattr(torch, dtype)))
+
+
+_DOUBLE = torch.float64
+
+
+def arange(*ends: Any, dtype: Any = None) -> Any:
+    """Of floats numpy adds multiples of the difference between the first two."""
+    numbers = [(0, *ends, 1), (*ends, 1), ends][len(ends) - 1] if 0 < len(ends) < 4 else ends
+    is_float = dtype is None and any(type(each) is float for each in numbers)
+    if not is_float or any(type(each) not in (int, float) for each in numbers) or not numbers[2]:
+        return torch._numpy.arange(*ends, dtype=dtype)
+    start, stop, step = numbers
+    count = max(0, math.ceil((stop - start) / step))
+    items = torch.arange(count, dtype=_DOUBLE) * ((start + step) - start) + start
+    second = torch.full((min(1, max(0, count - 1)),), start + step, dtype=_DOUBLE)
+    return _Array(torch.cat([items[:1], second, items[2:]]))
+
+
+def _not_taken(name: str, why: str) -> Callable[..., Any]:
     def refuse(*args: Any, **named: Any) -> Any:
-        raise ValueError(f"{name} of NaN or infinities is another one")
+        raise ValueError(f"{name}, {why}")
 
     return refuse
 
 
+_HISTOGRAMS = (numpy.histogram, numpy.histogram2d, numpy.histogramdd)
 OF_NUMPY: dict[Any, Callable[..., Any]] = {
     numpy.pad: pad,
     numpy.divide: divide,
@@ -176,12 +218,15 @@ OF_NUMPY: dict[Any, Callable[..., Any]] = {
     numpy.divmod: division,
     numpy.fmod: fmod,
     numpy.sign: sign,
+    numpy.linspace: linspace,
+    numpy.arange: arange,
     numpy.cbrt: cube_root,
     **{each: _greatest(each) for each in (numpy.maximum, numpy.minimum)},
     numpy.fix: towards_zero,
     numpy.angle: angle,
     numpy.argsort: order,
-    numpy.convolve: _not_taken("convolve"),
+    numpy.convolve: _not_taken("convolve", "which is another one of NaN or infinities"),
+    **{each: _not_taken(each.__name__, "whose bins begin elsewhere by a last bit") for each in _HISTOGRAMS},
     numpy.add: _by_parts(torch._numpy.add),
     numpy.subtract: _by_parts(torch._numpy.subtract),
     numpy.negative: _by_parts(torch._numpy.negative),

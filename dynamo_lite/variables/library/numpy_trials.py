@@ -102,7 +102,7 @@ class Tried(NamedTuple):
         with unset_fake_temporarily(), torch._C.DisableTorchFunction():
             found = target(*for_torch(args), **for_torch(named))
             if not self.arrays and isinstance(expected, numpy.ndarray) and isinstance(found, torch.Tensor):
-                if found.shape != expected.shape or not numpy.allclose(found.numpy(), expected, equal_nan=True):
+                if not numpy.array_equal(found.numpy(), expected, equal_nan=expected.dtype.kind in "fc"):
                     raise ValueError("it gives other items")
         _COMPUTED.add(key)
 
@@ -123,6 +123,7 @@ class Tried(NamedTuple):
 
 _COMPUTED: set[tuple[str, tuple[Any, ...]]] = set()
 """Functions of torch's, by name, and types of items that they were computed of."""
+_PRODUCTS = frozenset(f"numpy_{name}" for name in "matmul dot tensordot einsum inner vdot multi_dot".split())
 _OF_INTEGERS = frozenset(
     "numpy_" + name
     for name in ("floor_divide", "floordiv", "mod", "remainder", "fmod", "divmod", "power", "pow", "gcd", "lcm")
@@ -150,6 +151,29 @@ def _is_writeable(found: Any) -> bool:
     if isinstance(found, (list, tuple)):
         return all(map(_is_writeable, found))
     return not isinstance(found, numpy.ndarray) or found.flags.writeable
+
+
+def adds_zero(tx: Any, target: Any, real: Any, args: Args, kwargs: Kwargs) -> bool:
+    """Whether a product of two numbers alone, which is -0.0 to torch's version, is added to 0.0 by numpy."""
+    if target.__name__ not in _PRODUCTS:
+        return False
+    tried, trial_args, trial_named = trial_of(tx, args, kwargs, 1)
+    floats = [trial for _, trial in tried.arrays if isinstance(trial, numpy.ndarray) and trial.dtype.kind == "f"]
+    if len(floats) < 2:
+        return False
+    tried.allow_writes()
+    adds = False
+    for each in floats:
+        each[...] = -0.0
+        expected = numpy.signbit(real(*trial_args, **trial_named))
+        with unset_fake_temporarily(), torch._C.DisableTorchFunction():
+            found = torch.signbit(target(*for_torch(trial_args), **for_torch(trial_named))).numpy()
+        each[...] = 1.0
+        if not numpy.array_equal(expected, found):
+            adds = True
+            if expected.any():
+                in_another_form("a zero of the other sign")
+    return adds
 
 
 def try_write_at(tx: Any, args: Args, picked: Picked, factor: int) -> None:
