@@ -93,8 +93,7 @@ class Attempt:
         self.generators: dict[Any, int] = {}  # those that were made inside -> the root's step that made them
         self.ahead = ahead
         """Calls that this and earlier attempts at the frame made."""
-        self.counted: list[tuple[Any, Any]] = []
-        """Cached functions with the keys of calls that this attempt came to."""
+        self.counted: list[tuple[Any, Any]] = []  # cached functions with the keys of calls that it came to
         self.classes: dict[int, Any] = {}
         """id of the stand-in of a class that was made inside -> its tracker."""
         self.written_classes: dict[int, Any] = {}  # the same of classes that were found and written to
