@@ -58,6 +58,7 @@ from .translator.graph_break import break_frame, origin_of, raising_code
 from .translator.mortals import trackers_in
 from .translator.nested_break import break_inside
 from .translator.settlings import Settlings
+from .unmet import Held, Unmet
 from .variables.base import KnowMore, LazyVariable, ObservedException, VariableTracker
 from .variables.context import ExitVariable, GraphContextVariable
 from .variables.exception import ExceptionVariable
@@ -430,7 +431,7 @@ class FrameCompiler:
         attempt, cg = translation.attempt, translation.cg
         if not attempt.graph.operators:
             return None, 0.0
-        expected = [tensor.node for tensor, _ in attempt.expected]
+        expected = [each.tensor.node for each in attempt.expected]
         gm = attempt.graph.finish([*(tensor.node for tensor in cg.outputs), *expected])
         attempt.graph.symbols.check_marks()
         counters.graphs += 1
@@ -446,7 +447,9 @@ class FrameCompiler:
             raise BackendCompilerFailed(self.name, error) from error
         if not callable(compiled):
             raise WrongBackendResult(self.name, f"returned {described(compiled)}, which can't be called")
-        call = _call_of(compiled, attempt, len(cg.outputs), wrong_results(self.name, len(cg.outputs) + len(expected)))
+        unmet = None if self.fullgraph or not expected else _unmet(translation)
+        wrong = wrong_results(self.name, len(cg.outputs) + len(expected))
+        call = _call_of(compiled, attempt, len(cg.outputs), wrong, unmet)
         return call, time.perf_counter() - started
 
     def _staged_backend(self) -> Backend:
@@ -498,13 +501,24 @@ def _under_way(root: RootTranslator) -> Iterator[Any]:
         frame = frame.callee
 
 
-def _call_of(compiled: Callable[..., Any], attempt: Attempt, outputs: int, wrong: Any) -> _C.GraphCall:
+def _unmet(translation: Translation) -> Unmet:
+    """What counts failures of the graph's conditions, and ends the entry where there are too many."""
+    attempt, held = translation.attempt, Held()
+    attempt.guards.const(held).expect()
+    return Unmet(
+        translation.cg.code.co_qualname, translation.shapes.settled, held, [e.places for e in attempt.expected]
+    )
+
+
+def _call_of(
+    compiled: Callable[..., Any], attempt: Attempt, outputs: int, wrong: Any, unmet: Unmet | None
+) -> _C.GraphCall:
     """The call of what a backend made, with what is done around it. ``outputs``: the results without conditions."""
-    graph, truths = attempt.graph, [truth for _, truth in attempt.expected]
+    graph, truths = attempt.graph, [each.truth for each in attempt.expected]
     if graph.sets_filters:
         compiled = keeping_filters(compiled)
     if truths:
-        compiled = as_expected(_C.GraphCall(compiled, outputs=outputs + len(truths), wrong=wrong), truths)
+        compiled = as_expected(_C.GraphCall(compiled, outputs=outputs + len(truths), wrong=wrong), truths, unmet)
     written = [at for at, each in enumerate(graph.inputs) if each.source in graph.written]
     if graph.fails_handled and written:
         compiled = putting_back(compiled, written)

@@ -208,7 +208,7 @@ class OuterGraph:
         graph, expected = self.attempt.graph, self.attempt.expected
         if not graph.operators:
             return None
-        outputs = [*(tensor.node for tensor in translation.cg.outputs), *(tensor.node for tensor, _ in expected)]
+        outputs = [*(tensor.node for tensor in translation.cg.outputs), *(each.tensor.node for each in expected)]
         inner = graph.finish(outputs)
         if aten_graph:
             inner = _aten(inner, self.attempt)
@@ -220,7 +220,7 @@ class OuterGraph:
             if each.make is not None:
                 each.make = partial(self._make, each.make)
         return CallInside(
-            sum(each.captured for each in graph.inputs), partial(self._embed, inner, [truth for _, truth in expected])
+            sum(each.captured for each in graph.inputs), partial(self._embed, inner, [each.truth for each in expected])
         )
 
     def _convert(self, function: Callable[..., Any], given: Proxy) -> Any:

@@ -96,6 +96,17 @@ class DataDependentBranch(BreakReason):
 
 
 @dataclass(frozen=True)
+class UnmetCondition(BreakReason):
+    may_be_of_numbers = False
+
+    def what(self) -> str:
+        return "what this expects of its data was not so several times in a row"
+
+    def hint(self) -> str:
+        return "keep what is out of the ordinary (an error, a warning of numpy's, zeros of either sign) out of the data"
+
+
+@dataclass(frozen=True)
 class DataDependentValue(BreakReason):
     may_be_of_numbers = False
     operation: str

@@ -22,6 +22,7 @@ from .bytecode import emit
 from .bytecode.instructions import Instruction
 from .exc import WrongBackendResult
 from .interrupts import comes_of_signal
+from .unmet import Unmet
 
 _ERROR = "___failure"
 """Not the name of what a resume function raises, which is an argument of its frame."""
@@ -32,18 +33,23 @@ class Unexpected(Exception):
     """A condition is not what the trace took it to be."""
 
 
-def as_expected(compiled: Callable[..., Any], expected: list[bool]) -> Callable[..., Any]:
-    """A compiled graph whose last results are to have these truth values; it returns those before."""
+def as_expected(compiled: Callable[..., Any], expected: list[bool], unmet: Unmet | None) -> Callable[..., Any]:
+    """A compiled graph whose last results are to have these truth values; it returns those before. ``unmet`` counts
+    where they don't."""
     count = len(expected)
 
     def call(*inputs: Any) -> Any:
         before = [(each, each.get_state()) for each in _generators()]
         results = compiled(*inputs)
-        for condition, truth in zip(results[-count:], expected, strict=True):
+        for at, (condition, truth) in enumerate(zip(results[-count:], expected, strict=True)):
             if bool(condition) is not truth:
                 for generator, state in before:
                     generator.set_state(state)
+                if unmet is not None:
+                    unmet.add(at)
                 raise Unexpected
+        if unmet is not None:
+            unmet.count = 0
         return results[:-count]
 
     return call

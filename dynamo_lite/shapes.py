@@ -123,18 +123,19 @@ class Free(NamedTuple):
 
 @dataclass
 class Settled:
-    """Where translations of a code object had to know numbers."""
+    """What translations of a code object had to find out: where they had to know numbers, and where to break."""
 
     steps: dict[int, Any] = field(default_factory=dict)
     """Those that an instruction takes: how many steps there were before it -> where it is."""
-    caches: set[int] = field(default_factory=set)
-    """Ids of cached functions that are to be given known numbers."""
+    caches: set[int] = field(default_factory=set)  # ids of cached functions that are to be given known numbers
     whole: dict[int, bool] = field(default_factory=dict)
     """Ids of functions that may be put into the graph as they are, and can't be traced: whether they can so."""
     to_fill: set[Any] = field(default_factory=set)
     """Dicts and caches that lacked something when a translation broke: they may be filled by what runs then."""
     hopeless: set[Any] = field(default_factory=set)
     """How instructions failed for which that is not enough, but knowing all numbers is."""
+    unmet: set[Any] = field(default_factory=set)  # places of conditions on data that failed again and again
+    apart: bool = False  # whether graphs return each condition by itself
 
 
 @dataclass

@@ -37,7 +37,7 @@ WALK = [
         "ran_ahead",
         "abstract_answers",
     }
-    | {"formulas", "expressions", "constants", "conditions", "draws", "marks"},
+    | {"formulas", "expressions", "constants", "conditions", "draws", "marks", "unmet"},
     {"bytecode"},
     {"skip", "interrupts"},
     {"cache"},

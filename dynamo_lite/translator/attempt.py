@@ -21,6 +21,7 @@ from ..reasons import UnsupportedOperation
 from ..shapes import Translated
 from ..side_effects import SideEffects
 from ..source import Source
+from ..unmet import Expected
 from ..variables.base import KnowMore, LazyVariable, NotConstant, VariableTracker, unsupported, wrap
 from ..variables.classes import module_of
 from ..variables.constant import CONSTANT_TYPES, ConstantVariable
@@ -104,8 +105,8 @@ class Attempt:
         """Ids of modules' classes, with names under which these were found, and guarded, to have what torch has."""
         self.reprs: list[VariableTracker] = []  # containers whose ``repr`` is under way
         self.freed: dict[Any, int] = {}  # nodes of autograd's graph that calls inside free: the root's step
-        self.expected: list[tuple[Any, bool]] = []
-        """Tensors, and the truth values that the trace went on with: where one is another the frame is run again."""
+        self.expected: list[Expected] = []
+        """Conditions on the data: where one is not so the frame is run again."""
         self.of_arrays: list[Any] = []  # tensors that were made of numpy's arrays
         self.draws: list[Draw] = []  # the random numbers of Python's that the call draws, in order
         self.recalls: list[Any] = []  # calls of cached functions that have to give what the trace took them to

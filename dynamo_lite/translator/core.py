@@ -350,6 +350,11 @@ class InstructionTranslator(Operations, Holder):
         line = positions[0] if positions else self.code.co_firstlineno
         return FrameSummary(self.code.co_filename, line, self.code.co_qualname, lookup_line=False)
 
+    def under_way(self) -> tuple[Any, ...]:
+        """The instructions that are, the outermost frame's first: equal ones in another translation of the frame."""
+        code, outer = self.code, () if self.parent is None else self.parent.under_way()
+        return *outer, (code.co_filename, code.co_firstlineno, code.co_qualname, self.current.index)
+
 
 class StoppingTranslator(InstructionTranslator):
     """Stops where the graph is to be broken. ``break_at``: the step before which to stop; if there are more, the step

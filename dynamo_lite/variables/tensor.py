@@ -22,12 +22,14 @@ from ..higher_order import indexed, plain_tensor, unasked
 from ..reasons import (
     DataDependentBranch,
     DataDependentValue,
+    UnmetCondition,
     UnsupportedAttribute,
     UnsupportedOperation,
     UnsupportedValue,
 )
 from ..shapes import SYMBOLIC
 from ..source import Source
+from ..unmet import Expected
 from ..wrappers import asks_in_python, is_wrapper
 from .array_memory import load_view, owner_of
 from .attributes import MISSING, class_lookup, guard_class_lacks
@@ -325,9 +327,13 @@ class TensorVariable(AskedVariable):
         graph = tx.graph
         if graph.bodies or not graph.can_put_back() or self.asks or self.fake.numel() != 1:
             return False
+        place = tx.under_way()
+        if place in tx.attempt.settlings.unmet:
+            unsupported(UnmetCondition())
         check_failure(tx, "a condition on data")
         graph.fails_handled = True
-        tx.attempt.expected.append((record(tx, "call_method", "clone", [self], {}), truth))  # it may be written to yet
+        kept = record(tx, "call_method", "clone", [self], {})  # it may be written to yet
+        tx.attempt.expected.append(Expected(kept, truth, (place,)))
         return True
 
     def contains(self, tx: Any, item: VariableTracker) -> bool:

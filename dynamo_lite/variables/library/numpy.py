@@ -319,13 +319,16 @@ def expect(tx: Any, target: Callable[..., Any], args: Args) -> None:
     """Record what returns a condition, and go on as if it were true. Where another one is the last that was expected it
     says that too."""
     expected = tx.attempt.expected
-    node = expected[-1][0].node.args[0] if expected else None
+    node = expected[-1].tensor.node.args[0] if expected else None
     before = expected[-1] if getattr(getattr(node, "target", None), "__name__", None) in _CONDITIONS else None
-    condition = record(tx, "call_function", target, args, {} if before is None else {"before": before[0]})
+    if tx.attempt.settlings.apart:
+        before = None
+    condition = record(tx, "call_function", target, args, {} if before is None else {"before": before.tensor})
     if not (isinstance(condition, TensorVariable) and condition.expect(tx, True)):
         unsupported(UnsupportedOperation("a numpy function", "arrays, here where nobody could tell of its data,"))
     if before is not None:
         expected.remove(before)
+        expected[-1] = expected[-1]._replace(places=(*before.places, *expected[-1].places))
 
 
 _CONDITIONS = frozenset(
