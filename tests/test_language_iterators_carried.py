@@ -373,3 +373,16 @@ def test_carried_over_several_breaks():
         return x, [item.sin() for item in items]
 
     check(fn, tensor(3), 12, graphs=4)
+
+
+def test_the_type_of_what_goes_over_a_constant():
+    def fn(x):
+        text = iter("abé")
+        numbers = iter(range(10**30))
+        back = reversed(range(3))
+        taken = next(text), next(text), next(numbers), next(back)
+        y = x + 1
+        return y, taken, type(text).__name__, text, numbers, back
+
+    check(fn, tensor(3))
+    assert type(dl.compile(fn, backend="eager")(tensor(3))[3]) is type(iter("é"))

@@ -24,6 +24,7 @@ from .base import (
     wraps_type,
 )
 from .lookup import class_lookup
+from .polyfills.carried import advanced
 
 CONSTANT_TYPES: tuple[type, ...] = (
     int,
@@ -209,8 +210,12 @@ class ConstantIterator(IteratorVariable):
     def reconstruct(self, cg: Any) -> None:
         if not isinstance(self.of, (str, bytes, range)):
             raise NotConstant("iterator")
-        rest = self.of[self.taken :] if self.made_by is iter else self.of[: len(self.of) - self.taken]
-        cg.call(self.made_by, [lambda: cg.load_const(rest)])
+
+        def make() -> None:
+            cg.call(self.made_by, [lambda: cg.load_const(self.of)])
+
+        # Not one of the rest: of which type it is hangs on the whole, as on whether all characters are ASCII.
+        cg.call(advanced, [make, lambda: cg.load_const(self.taken)])
 
 
 @wraps_type(*(each for each in CONSTANT_TYPES if each not in (int, float)))

@@ -10,13 +10,6 @@ from .polyfills.carried import strict_zip
 from .sequence import TupleVariable
 
 
-def advanced(iterator: Any, count: int) -> Any:
-    """The iterator after that many items."""
-    for _ in range(count):
-        next(iterator)
-    return iterator
-
-
 class EnumerateVariable(IteratorVariable):
     __slots__ = ("of", "count")
 

@@ -24,8 +24,8 @@ from .base import (
     wraps_type,
 )
 from .constant import ConstantVariable
-from .iterator import advanced
 from .keys import PLAIN_KEYS, key_of
+from .polyfills.carried import advanced
 from .sequence import TupleVariable
 from .steady import Steady
 from .text import bracketed, reprs

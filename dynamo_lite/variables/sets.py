@@ -14,9 +14,9 @@ from ..reasons import UnsupportedOperation
 from ..source import Source
 from .base import Exhausted, IteratorVariable, NotConstant, VariableTracker, unsupported, wraps_type
 from .constant import ConstantVariable
-from .iterator import advanced
 from .keys import key_of, same_in_every_call
 from .mapping import DictVariable, DictViewVariable
+from .polyfills.carried import advanced
 from .symbols import BINARY, COMPARE
 
 

@@ -15,7 +15,8 @@ from ..attributes import MISSING
 from ..base import Exhausted, ObservedException, Parts, VariableTracker, refuse_arguments, unsupported
 from ..classes import ClassVariable
 from ..constant import ConstantVariable
-from ..iterator import FilterVariable, IteratorVariable, advanced
+from ..iterator import FilterVariable, IteratorVariable
+from ..polyfills.carried import advanced
 from ..registry import models, models_class_method
 from ..sequence import SequenceIterator, TupleVariable
 from ..tensor import TensorVariable

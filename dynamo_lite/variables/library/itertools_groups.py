@@ -8,7 +8,7 @@ from typing import Any
 from ...reasons import UnsupportedOperation
 from ..base import Args, Exhausted, Kwargs, NotConstant, VariableTracker, unsupported
 from ..constant import ConstantVariable
-from ..iterator import advanced
+from ..polyfills.carried import advanced
 from ..registry import models, models_raw
 from ..sequence import TupleVariable
 from ..user_object import UserObjectVariable

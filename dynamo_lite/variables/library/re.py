@@ -11,7 +11,8 @@ from .. import polyfills
 from ..attributes import BuiltinMethodVariable
 from ..base import Args, Exhausted, KnownVariable, Kwargs, VariableTracker, unsupported, wraps_type
 from ..constant import ConstantVariable
-from ..iterator import IteratorVariable, advanced
+from ..iterator import IteratorVariable
+from ..polyfills.carried import advanced
 from ..registry import models
 from ..user_object import UserObjectVariable, unwrapped
 

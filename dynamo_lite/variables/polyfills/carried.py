@@ -34,3 +34,10 @@ def made_again(recipe: Any, values: Any) -> Any:
     make, first, *recipes = recipe
     made = [value if inner is None else made_again(inner, value) for inner, value in zip(recipes, values)]
     return make(*first, *made)
+
+
+def advanced(iterator: Any, count: int) -> Any:
+    """The iterator after that many items."""
+    for _ in range(count):
+        next(iterator)
+    return iterator
