@@ -218,6 +218,10 @@ class VariableTracker:
             unsupported(UnsupportedValue(self.describe(), "an operator can't take it as an argument"))
         return value, value
 
+    def as_index(self, tx: Any) -> VariableTracker:
+        """What indexes a tensor as this does."""
+        return self
+
     def key(self) -> Any:
         """What stands for this value among a dict's keys.
 

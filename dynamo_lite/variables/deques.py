@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, NoReturn
 
+from ..reasons import UnsupportedValue
 from ..source import Source
-from .base import NotConstant, VariableTracker, wraps_type
+from .base import NotConstant, VariableTracker, unsupported, wraps_type
 from .constant import ConstantVariable
 from .sequence import MutableSequence, SequenceIterator, SequenceVariable, wrap_items
 
@@ -38,6 +39,9 @@ class DequeVariable(MutableSequence):
     def _changed(self, tx: Any) -> None:
         super()._changed(tx)
         self.version += 1
+
+    def as_fx(self) -> tuple[Any, Any]:
+        unsupported(UnsupportedValue(self.describe(), "an operator can't take it as an argument"))
 
     def iterate(self, tx: Any) -> VariableTracker:
         return DequeIterator(self)

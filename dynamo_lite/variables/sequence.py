@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -191,6 +192,11 @@ class TupleVariable(SequenceVariable):
 
     def key(self) -> Any:
         return tuple(item.realize().key() for item in self.items)
+
+    def as_index(self, tx: Any) -> VariableTracker:
+        indices = [item.realize() for item in self.items]
+        found = [index.as_index(tx) for index in indices]
+        return self if all(map(operator.is_, found, indices)) else TupleVariable(found)
 
     def number_as_key(self, tx: Any) -> VariableTracker | None:
         numbers = [item.realize().number_as_key(tx) for item in self.items]

@@ -237,6 +237,7 @@ class TensorVariable(AskedVariable):
 
     @by_mode(operator.getitem)
     def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        key = key.as_index(tx)
         if tx.graph.indexing:
             indices = key.items if type(key) is TupleVariable else [key]
             if all(isinstance(each.realize(), TensorVariable) or each.is_constant() for each in indices):
@@ -245,7 +246,7 @@ class TensorVariable(AskedVariable):
 
     @by_mode(operator.setitem)
     def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
-        record(tx, "call_function", operator.setitem, [self, key, value], {})
+        record(tx, "call_function", operator.setitem, [self, key.as_index(tx), value], {})
 
     @without_mode
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:

@@ -42,10 +42,8 @@ class ArrayVariable(VariableTracker):
     def describe(self) -> str:
         return f"a numpy array of shape {tuple(self.fake.shape)}"
 
-    def as_fx(self) -> tuple[Any, Any]:
-        if self.scalar or self.flips:  # a number to torch, which gives way to a tensor's type, or nothing
-            return super().as_fx()
-        return self.memory.as_fx()
+    def as_index(self, tx: Any) -> VariableTracker:
+        return self if self.scalar or self.flips else self.memory
 
     def items(self, tx: Any) -> TensorVariable:
         """What computes with it: its memory, or a flipped copy."""

@@ -1,0 +1,78 @@
+"""Arrays where torch takes a tensor: what torch refuses stays refused, what it takes is in the graph."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from programs import check, tensor
+
+ARRAY = np.arange(3, dtype=np.float32)
+
+REFUSED = {
+    "an operand": lambda x, array: torch.add(x, array),
+    "the only one": lambda x, array: torch.sin(array),
+    "in a list": lambda x, array: torch.stack([x, array]),
+    "by name": lambda x, array: x.clamp(max=array),
+    "of a method": lambda x, array: x.expand_as(array),
+    "of nn.functional": lambda x, array: F.linear(array, torch.ones(3, 3)),
+    "of an alternative": lambda x, array: torch.where(x > 0, x, array),
+    "of a namespace": lambda x, array: torch.linalg.norm(array),
+    "one that is made like it": lambda x, array: torch.zeros_like(array),
+    "counted": lambda x, array: torch.numel(array),
+    "made inside": lambda x, array: torch.maximum(x, np.sin(array)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    called = REFUSED[name]
+
+    def fn(x, array):
+        y = x + 1
+        try:
+            return called(y, array)
+        except TypeError as error:
+            return y, str(error).split("\n")[0]
+
+    check(fn, tensor(3), ARRAY, graphs=None)
+
+
+def test_refused_in_a_write():
+    def fn(x, array):
+        y = x + 1
+        try:
+            y[:] = array
+        except TypeError as error:
+            return y, str(error)
+        return y
+
+    check(fn, tensor(3), ARRAY, graphs=None)
+
+
+def test_indices():
+    def fn(x, array):
+        rows = array.astype(np.int64)
+        y = x[rows] + x[rows, 0] + x[1, rows]
+        y[rows] = 3
+        return y, x[None, rows]
+
+    check(fn, tensor(3, 3), ARRAY)
+
+
+def test_indices_that_go_backwards():
+    def fn(x, array):
+        return x[array[::-1]], x[:, array[::-1]]
+
+    check(fn, tensor(3, 3), np.arange(3), graphs=None)
+
+
+def test_a_deque_as_indices():
+    def fn(x, rows):
+        return (x + 1)[rows]
+
+    check(fn, tensor(3), deque([0, 1]), graphs=None, others=[(tensor(4), deque([2, 1, 0]))])
