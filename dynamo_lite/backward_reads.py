@@ -18,16 +18,12 @@ import torch
 from . import _C
 from .backward_calls import Again, Call, Found, Kept, changed, in_call, same
 from .exc import BackwardOutdated
-from .guards import reason_for
+from .guards import Held, reason_for
 from .source import Source
 
 
 def _frame(places: tuple[Any, ...]) -> None:
     """A frame that these places are found from."""
-
-
-class _Token:
-    """Guards hold of it as long as it lives."""
 
 
 class BackwardReads:
@@ -58,12 +54,8 @@ class BackwardReads:
         self._tree = _C.GuardTree(_frame.__code__)
         self._captured: list[str] = []
         """What the places are called that the tree captures."""
-        self.token: object = _Token()
-
-    def guard(self, token: Source) -> None:
-        """Have the compiled code used until a backward was refused."""
-        token.name = "the compiled backward"
-        token.check("present")
+        self.held: Held | None = None
+        """What the entry lives by."""
 
     def _located(self, value: Kept | Found) -> Kept | Found:
         if isinstance(value, Kept):
@@ -120,7 +112,7 @@ class BackwardReads:
             what = f"{failure.reason} no longer holds, there is {failure.found}"
         functions = list(itertools.compress(call.functions, self._reading))
         self._refused(functions)
-        self.token = None  # what is compiled with it is not run again
+        self.held = None  # what is compiled with it is not run again
         raise BackwardOutdated([each.__qualname__ for each in functions], what)
 
 

@@ -58,7 +58,7 @@ from .translator.graph_break import break_frame, origin_of, raising_code
 from .translator.mortals import trackers_in
 from .translator.nested_break import break_inside
 from .translator.settlings import Settlings
-from .unmet import Held, Unmet
+from .unmet import Unmet
 from .variables.base import KnowMore, LazyVariable, ObservedException, VariableTracker
 from .variables.context import ExitVariable, GraphContextVariable
 from .variables.exception import ExceptionVariable
@@ -503,8 +503,8 @@ def _under_way(root: RootTranslator) -> Iterator[Any]:
 
 def _unmet(translation: Translation) -> Unmet:
     """What counts failures of the graph's conditions, and ends the entry where there are too many."""
-    attempt, held = translation.attempt, Held()
-    attempt.guards.const(held).expect()
+    attempt = translation.attempt
+    held = attempt.guards.held()
     return Unmet(
         translation.cg.code.co_qualname, translation.shapes.settled, held, [e.places for e in attempt.expected]
     )
@@ -753,7 +753,7 @@ def _order_inputs(attempt: Attempt) -> None:
     attempt.guards.capture_all(each.source for each in attempt.graph.inputs if each.captured)
     attempt.reads = backward_reads(attempt)
     if attempt.reads is not None:
-        attempt.reads.guard(attempt.guards.const(attempt.reads.token))
+        attempt.reads.held = attempt.guards.held()
         attempt.guards.capture_all(attempt.reads.found)
 
 

@@ -93,6 +93,10 @@ _SENTENCES = {
 }
 
 
+class Held:
+    """An entry holds while this object, which a guard refers to weakly, lives."""
+
+
 def reason_for(source: Source, kind: str, arg: Any) -> GuardReason:
     """Of one check of what is in a place."""
     return GuardReason(str(source), kind, _describe(kind, arg))
@@ -137,6 +141,14 @@ class Guards:
     def const(self, value: Any) -> Source:
         """An object that the new code may refer to directly."""
         return self.root.child("const", value)
+
+    def held(self) -> Held:
+        """Something to keep for as long as the entry is to hold."""
+        made = Held()
+        source = self.const(made)
+        source.name = "the compiled code"
+        source.expect()
+        return made
 
     def tensor(
         self,

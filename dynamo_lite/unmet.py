@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from . import logs
+from .guards import Held
 from .shapes import Settled
 
 Place = tuple[Any, ...]
@@ -24,10 +25,6 @@ class Expected(NamedTuple):
     tensor: Any
     truth: bool
     places: tuple[Place, ...]
-
-
-class Held:
-    """An entry holds while this object, which a guard refers to weakly, lives."""
 
 
 class Unmet:
