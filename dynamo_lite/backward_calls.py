@@ -28,9 +28,8 @@ class Again(NamedTuple):
         def there(each: Kept | Found) -> Any:
             return values[each.at] if isinstance(each, Kept) else call.places[each.at]
 
-        attributes = changed(self.attributes, there)
-        ctx = types.SimpleNamespace(**dict(attributes))
-        ctx.saved_tensors = tuple(values[each.at] for each in self.saved)
+        ctx = types.SimpleNamespace(**dict(changed(self.attributes, there)))
+        ctx.saved_tensors = changed(self.saved, there)
         ctx.needs_input_grad = self.needs
         found = call.functions[self.function].backward(ctx, *gradients)
         found = found if isinstance(found, tuple) else (found,)

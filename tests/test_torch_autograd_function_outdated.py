@@ -139,6 +139,22 @@ def of_numbers_that_differ():
     return Function.apply, change
 
 
+def of_one_that_saves_little():
+    class Function(Scaled):
+        @staticmethod
+        def forward(ctx, x, y=None):
+            ctx.save_for_backward(None, x)
+            ctx.mark_non_differentiable(largest := x.argmax())
+            return x * 2, largest
+
+        @staticmethod
+        def backward(ctx, gradient, _):
+            none, x = ctx.saved_tensors
+            return gradient * FACTOR * x if none is None else None, None
+
+    return lambda x: Function.apply(x)[0], setter("FACTOR", 5.0)
+
+
 def under_a_decorator():
     class Function(Scaled):
         @staticmethod
@@ -166,6 +182,7 @@ KINDS = [
     of_what_is_not_there,
     of_a_module_on_ctx,
     of_numbers_that_differ,
+    of_one_that_saves_little,
     under_a_decorator,
     of_a_module_with_another_function,
     *reads.KINDS,
