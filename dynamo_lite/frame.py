@@ -40,6 +40,7 @@ from .exc import (
 from .family import Family
 from .guards import Assumed
 from .interrupts import let_through, no_collection
+from .overheard import Listening
 from .ran_ahead import RaisedAhead, RanAhead
 from .reasons import (
     BreakReason,
@@ -63,6 +64,7 @@ from .variables.base import KnowMore, LazyVariable, ObservedException, VariableT
 from .variables.context import ExitVariable, GraphContextVariable
 from .variables.exception import ExceptionVariable
 from .variables.nn_module import NNModuleVariable
+from .variables.operator_warnings import leaves_catching
 from .variables.read_later import backward_reads, check_readers
 from .variables.tensor import TensorVariable
 from .variables.told import Untold
@@ -440,7 +442,7 @@ class FrameCompiler:
             self.observer.graphs.append(gm)
         started = time.perf_counter()
         try:
-            with tracing(TracingContext(attempt.graph.fake_mode)):
+            with tracing(TracingContext(attempt.graph.fake_mode)), _unheard(attempt):
                 compiled = self._staged_backend()(gm, [each.example for each in attempt.graph.inputs])
         except Exception as error:
             let_through(error)
@@ -455,6 +457,11 @@ class FrameCompiler:
     def _staged_backend(self) -> Backend:
         ddp = active_ddp()
         return self.backend if ddp is None else in_stages(self.backend, ddp)
+
+
+def _unheard(attempt: Attempt) -> contextlib.AbstractContextManager[Any]:
+    """What a backend warns of is not for the program's lists."""
+    return Listening() if attempt.catches_outside else contextlib.nullcontext()
 
 
 def _check_what_was_told(attempt: Attempt, root: RootTranslator) -> None:
@@ -766,4 +773,5 @@ def _root(attempt: Attempt, view: _C.FrameView, break_at: tuple[int, ...]) -> Ro
     scope = attempt.scope(view.globals)
     root = RootTranslator(attempt, view.code, scope, locals_, cells, break_at=break_at)
     root.own_cells = origin_of(view.code, 0)[0].co_cellvars
+    attempt.catches_outside = leaves_catching(view.locals.values())
     return root

@@ -12,6 +12,8 @@ class BreakReason:
 
     may_be_of_numbers: ClassVar[bool] = True
     """Whether it might not be if a number that may differ from call to call were known."""
+    breaks_inside: ClassVar[bool] = False
+    """Whether a callee is broken there though nothing is gained: by itself it would not know of it."""
 
     def what(self) -> str:
         raise NotImplementedError
@@ -57,6 +59,24 @@ class OperatorWarns(BreakReason):
 
     def hint(self) -> str:
         return "do as the warning says, or ignore it by a filter before the function is compiled"
+
+
+@dataclass(frozen=True)
+class KernelWarns(OperatorWarns):
+    breaks_inside = True
+
+
+@dataclass(frozen=True)
+class MayWarn(BreakReason):
+    breaks_inside = True
+    operator: str
+    why: str
+
+    def what(self) -> str:
+        return f"{self.operator} may warn where the program would see it, and can't be tried: {self.why}"
+
+    def hint(self) -> str:
+        return "keep it outside of the `with catch_warnings()`, or ignore all warnings there"
 
 
 @dataclass(frozen=True)

@@ -229,7 +229,8 @@ class InstructionTranslator(Operations, Holder):
             raise
         except Unsupported as error:
             callee.note_place(error)
-            enters = is_tail and (self.graph.operators > before or goes_on_inside(self))
+            gains = self.graph.operators > before or goes_on_inside(self) or error.reason.breaks_inside
+            enters = is_tail and gains
             error.path = (callee.steps, *error.path) if enters and can_break_inside(callee, error.path) else ()
             raise
         assert callee.returned is not None

@@ -43,7 +43,7 @@ _OPERATOR_ERRORS = (
 )
 
 
-def _call(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
+def called_on(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
     if kind == "call_method":
         return getattr(fakes[0], target)(*fakes[1:], **kwargs)
     if getattr(target, "__module__", None) == higher_order.__name__:
@@ -67,10 +67,10 @@ def compute(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) ->
     """The call on fakes; what it raises breaks the graph, so that CPython raises it."""
     try:
         try:
-            return _call(kind, target, fakes, kwargs)
+            return called_on(kind, target, fakes, kwargs)
         except DataDependentOutputException:
             with enable_python_dispatcher():  # some decompositions read no data where the operator does, to check it
-                return _call(kind, target, fakes, kwargs)
+                return called_on(kind, target, fakes, kwargs)
     except (DataDependentOutputException, DynamicOutputShapeException):
         unsupported(DataDependentValue(operator_name(target)))
     except UnsupportedOperatorException as error:

@@ -8,23 +8,34 @@ tracing as from the program's line: the operator in the graph says nothing of it
 from __future__ import annotations
 
 import sys
+import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
 from .. import skip
 from ..overheard import Listening, Overheard, action_for
-from ..reasons import OperatorWarns
+from ..reasons import KernelWarns, MayWarn, OperatorWarns
 from .base import unsupported
 from .fake_calls import operator_name
+from .operator_trials import Untried, heard_in_trial
 from .written import version
 
 
-def run_heard(tx: Any, target: Any, operands: list[torch.Tensor], versions: list[int], run: Callable[[], Any]) -> Any:
-    """Run an operator on fakes. ``versions``: those of its operands before. What filters keep still at the program's
-    line alone would show from the graph."""
+def run_heard(
+    tx: Any,
+    called: tuple[str, Any],
+    given: tuple[list[Any], dict[str, Any]],
+    operands: list[torch.Tensor],
+    run: Callable[[], Any],
+) -> Any:
+    """Run an operator on fakes. ``operands``: the tensors among what it is given. What filters keep still at the
+    program's line alone would show from the graph."""
+    target, versions = called[1], [version(each) for each in operands]
+    if tx.attempt.catching or tx.attempt.catches_outside:
+        _check_kernels(called, given)
     with Listening() as first:
         result = run()
     if not first.heard:
@@ -34,10 +45,39 @@ def run_heard(tx: Any, target: Any, operands: list[torch.Tensor], versions: list
     told = [each for each in first.heard if catching or _action(each, *place) != "ignore"]
     shown = told or [each for each in first.heard if each.is_callers and action_for(each, "", 0) != "ignore"]
     if shown and (catching or versions != [version(each) for each in operands] or _warns(run)):
-        unsupported(OperatorWarns(operator_name(target), str(shown[0].message).strip().partition("\n")[0]))
+        unsupported(OperatorWarns(operator_name(target), _first_line(shown[0])))
     for each in told:
         _show(each, *place)
     return result
+
+
+def leaves_catching(values: Iterable[Any]) -> bool:
+    """Whether there is the exit of a ``catch_warnings`` that goes on over a break, among what a frame was given."""
+    for each in values:
+        if type(each) is types.MethodType and type(each.__self__) is warnings.catch_warnings:
+            return True
+        if type(each) is tuple and leaves_catching(each):
+            return True
+    return False
+
+
+def _check_kernels(called: tuple[str, Any], given: tuple[list[Any], dict[str, Any]]) -> None:
+    """Where the program sees warnings: whether the operator's kernels have none."""
+    if warnings.filters and warnings.filters[0] == _IGNORES_ALL:
+        return
+    try:
+        heard = heard_in_trial(*called, *given)
+    except Untried as error:
+        unsupported(MayWarn(operator_name(called[1]), str(error)))
+    if heard:
+        unsupported(KernelWarns(operator_name(called[1]), _first_line(heard[0])))
+
+
+_IGNORES_ALL = ("ignore", None, Warning, None, 0)
+
+
+def _first_line(warning: Overheard) -> str:
+    return str(warning.message).strip().partition("\n")[0]
 
 
 def _warns(run: Callable[[], Any]) -> bool:

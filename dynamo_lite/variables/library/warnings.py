@@ -64,7 +64,8 @@ _FILTER = {"action": None, "category": Warning, "lineno": 0, "append": False}
 
 
 class RecordingVariable(CatchingVariable):
-    """``warnings.catch_warnings(record=True)``. What kernels alone say is not in its list: the frame is run again."""
+    """``warnings.catch_warnings(record=True)``. What an operator says that was not tried is not in its list: the frame
+    is run again."""
 
     __slots__ = ("log",)
     options = {"record": True}

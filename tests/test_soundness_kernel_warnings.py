@@ -1,0 +1,108 @@
+"""What kernels alone warn of, where the program sees it: backends run other kernels, which don't say it."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from programs import tensor
+
+
+def of(caught):
+    return [(each.category, str(each.message).partition(" (")[0], each.lineno) for each in caught]
+
+
+def recorded(x):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        y = (x + 1).std()
+    return y * 2, of(caught)
+
+
+def an_error(x):
+    log = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            y = x.var()
+        except UserWarning as error:
+            log.append(str(error))
+            y = x
+    return y * 2, log
+
+
+def in_a_callee(x):
+    def spread(x):
+        return torch.std_mean(x, dim=0)[0]
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        y = spread(x)
+    return y * 2, of(caught)
+
+
+def after_a_break(x):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        x = x + 1
+        dl.graph_break()
+        y = x.std()
+    return y * 2, of(caught)
+
+
+def in_two_places(x):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            x = x + torch.nan_to_num(x.std())
+        y = x.var()
+    return x, y, of(caught)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("fn", [recorded, an_error, in_a_callee, after_a_break, in_two_places])
+def test_a_warning_of_each_call_is_seen(fn, backend):
+    if backend == "inductor" and fn is not recorded:
+        pytest.skip("one is enough of what takes long")
+    compiled = dl.compile(fn, backend=backend)
+    for seed in range(3):
+        x = tensor(1, seed=seed)
+        *tensors, seen = compiled(x)
+        *expected, heard = fn(x)
+        assert seen == heard
+        assert heard
+        for one, other in zip(tensors, expected, strict=True):
+            torch.testing.assert_close(one, other, equal_nan=True)
+
+
+def test_what_warns_of_nothing_stays_in_the_graph():
+    def fn(x):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            y = torch.relu(x @ x) + x.std(dim=0)
+        return y * 2, of(caught)
+
+    x = tensor(4, 4)
+    explained = dl.explain(fn)(x)
+    assert explained.graph_count == 1
+    assert explained.break_count == 0
+    assert explained.result[1] == []
+    assert torch.equal(explained.result[0], fn(x)[0])
+
+
+def test_a_trial_draws_no_random_numbers():
+    def fn(x):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            y = torch.nn.functional.dropout(x, 0.5)
+        return y, of(caught)
+
+    x = tensor(50)
+    torch.manual_seed(0)
+    expected, _ = fn(x)
+    torch.manual_seed(0)
+    found, _ = dl.compile(fn, backend="eager")(x)
+    assert torch.equal(expected, found)
