@@ -14,8 +14,10 @@ from .numpy import ON_ARRAYS, NdarrayVariable, call, expect
 from .numpy_targets import function_of_torch
 
 
-def numpy_is_one_order(items: torch.Tensor, order: torch.Tensor, axis: int, before: Any = None) -> torch.Tensor:
+def numpy_is_one_order(items: torch.Tensor, order: torch.Tensor, axis: int | None, before: Any = None) -> torch.Tensor:
     """Whether no other order of these items is ascending."""
+    if axis is None:
+        items, axis = items.reshape(-1), 0
     size = items.shape[axis]
     ordered = torch.take_along_dim(items, order, axis)
     low, high = ordered.narrow(axis, 0, size - 1), ordered.narrow(axis, 1, size - 1)
@@ -40,8 +42,8 @@ def _argsort(
     named = {"axis": axis, "kind": kind, "order": order, "stable": stable}
     named = {name: value for name, value in named.items() if value is not None}
     axis = axis.realize()
-    is_axis = isinstance(axis, ConstantVariable) and type(axis.value) is int
-    if len(named) > 1 or not is_axis or not a.fake.is_floating_point() or not a.fake.numel():
+    is_axis = isinstance(axis, ConstantVariable) and type(axis.value) in (int, type(None))
+    if len(named) > 1 or not is_axis or a.fake.dtype is torch.bool or not a.fake.numel():
         return call(tx, target, numpy.argsort, [a], named)
     found = call(tx, target, numpy.argsort, [a], {"axis": axis, "kind": ConstantVariable("stable")})
     assert isinstance(found, NdarrayVariable)

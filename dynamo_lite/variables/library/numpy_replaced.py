@@ -119,6 +119,19 @@ def _takes_second(function: Callable[..., Any], dtype: str) -> bool:
     return bool(numpy.signbit(function(numpy.zeros(1, dtype), -numpy.zeros(1, dtype)))[0])
 
 
+def _of_opposites(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Without the least number, of which torch's kernels may divide by -1."""
+
+    def call(one: Any, other: Any) -> Any:
+        kind = _kind(one, other)
+        items = [torch.as_tensor(_tensor(each), dtype=kind) for each in (one, other)]
+        if kind.is_signed:
+            items = [torch.where(each == torch.iinfo(kind).min, 0, each) for each in items]
+        return _Array(function(*items))
+
+    return call
+
+
 def _by_parts(function: Callable[..., Any]) -> Callable[..., Any]:
     """Sums and differences, for which torch multiplies one of two complex numbers by 1: infinities become NaN."""
 
@@ -225,7 +238,8 @@ OF_NUMPY: dict[Any, Callable[..., Any]] = {
     numpy.fix: towards_zero,
     numpy.angle: angle,
     numpy.argsort: order,
-    numpy.convolve: _not_taken("convolve", "which is another one of NaN or infinities"),
+    numpy.gcd: _of_opposites(torch.gcd),
+    numpy.lcm: _of_opposites(torch.lcm),
     **{each: _not_taken(each.__name__, "whose bins begin elsewhere by a last bit") for each in _HISTOGRAMS},
     numpy.add: _by_parts(torch._numpy.add),
     numpy.subtract: _by_parts(torch._numpy.subtract),

@@ -54,7 +54,7 @@ def try_call(
 
 def trial_of(tx: Any, args: Args, kwargs: Kwargs, factor: int) -> tuple[Tried, list[Any], dict[str, Any]]:
     """Arguments that arrays of ones, which can't be written to, are in."""
-    tried = Tried(functools.partial(tx.graph.symbols.at, factor=factor), [])
+    tried = Tried(functools.partial(tx.graph.symbols.at, factor=factor), [], [])
 
     def trial(variable: VariableTracker) -> Any:
         if isinstance(variable, ShapeNumber) and variable.python_type() is int and not variable.hangs_on_data:
@@ -74,6 +74,8 @@ class Tried(NamedTuple):
 
     size: Callable[[Any], int]
     arrays: list[tuple[ArrayVariable, Any]]
+    asks: list[bool]
+    """Has an item where a function is taken of its usual items alone."""
 
     def is_view_of_flipped(self, found: Any) -> bool:
         flipped = [trial for variable, trial in self.arrays if variable.flips]
@@ -117,16 +119,19 @@ class Tried(NamedTuple):
         except FOLDED_ERRORS as error:  # on some numbers
             let_through(error)
             other = True
-        if other:
+        if other is None:
+            self.asks.append(True)
+        elif other:
             in_another_form("other items of some numbers")
 
 
 _COMPUTED: set[tuple[str, tuple[Any, ...]]] = set()
 """Functions of torch's, by name, and types of items that they were computed of."""
-_PRODUCTS = frozenset(f"numpy_{name}" for name in "matmul dot tensordot einsum inner vdot multi_dot".split())
+_PRODUCTS = frozenset(
+    f"numpy_{name}" for name in "matmul dot tensordot einsum inner vdot multi_dot convolve correlate".split()
+)
 _OF_INTEGERS = frozenset(
-    "numpy_" + name
-    for name in ("floor_divide", "floordiv", "mod", "remainder", "fmod", "divmod", "power", "pow", "gcd", "lcm")
+    "numpy_" + name for name in ("floor_divide", "floordiv", "mod", "remainder", "fmod", "divmod", "power", "pow")
 )
 
 

@@ -15,6 +15,7 @@ import numpy
 import torch
 
 from ..symbols import BINARY, COMPARE, UNARY
+from .numpy_usual import usual_items
 from .numpy_warnings import BY_PARTS, is_quiet
 
 _FLOATS = (
@@ -89,8 +90,9 @@ def gives_other_items(
     args: Sequence[Any],
     named: dict[str, Any],
     unknown: Sequence[Any],
-) -> bool:
-    """Whether a function of torch's and numpy's own differ. ``unknown``: which of the arguments are arrays."""
+) -> bool | None:
+    """Whether a function of torch's and numpy's own differ; None: they do, but not for usual items. ``unknown``: which
+    of the arguments are arrays."""
     places = [index for index, arg in enumerate(args) if any(arg is each for each in unknown)]
     known = [(type(arg), repr(arg)) for index, arg in enumerate(args) if index not in places]
     if any(isinstance(arg, (list, tuple)) for arg in args):
@@ -100,7 +102,9 @@ def gives_other_items(
     key = (real if not isinstance(real, functools.partial) else real.args, *(args[index].dtype for index in places))
     key = (*key, *((index, numpy.ndim(args[index]) == 0) for index in places), *known, repr(named))
     if key not in _FOUND:
-        _FOUND[key] = _differ(target, real, for_torch, list(args), named, places)
+        found = _differ(target, real, for_torch, list(args), named, places, False)
+        usual = found and usual_items(real, for_torch(list(args))) is not None
+        _FOUND[key] = None if usual and not _differ(target, real, for_torch, list(args), named, places, True) else found
     return _FOUND[key]
 
 
@@ -112,7 +116,7 @@ def _fits(number: Any, dtype: Any) -> bool:
     return bool(bounds.min <= number <= bounds.max)
 
 
-_FOUND: dict[Any, bool] = {}
+_FOUND: dict[Any, bool | None] = {}
 """What is known of functions, by types of items and known arguments."""
 
 
@@ -123,6 +127,7 @@ def _differ(
     args: list[Any],
     named: dict[str, Any],
     places: Sequence[int],
+    usual: bool,
 ) -> bool:
     """In both orders: kernels have other code for the ends of rows. What has no dimensions takes another part in
     promotion to torch, and is one item after the other."""
@@ -143,6 +148,9 @@ def _differ(
                 fine = functools.reduce(numpy.logical_and, [numpy.isfinite(args[index]) for index in places])
                 fine = fine & numpy.isfinite(expected)  # a graph goes on with none but these
                 expected, found = expected[fine], found[torch.from_numpy(numpy.asarray(fine))]
+            if usual:
+                fine = numpy.asarray(usual_items(real, for_torch(args)))
+                expected, found = numpy.asarray(expected)[fine], found[torch.from_numpy(fine)]
             if not _are_alike(expected, found):
                 return True
     return False
