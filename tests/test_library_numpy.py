@@ -574,6 +574,15 @@ def remainders_of_truth_values(x):
     return x.numpy() % (x.numpy() > 1), x.numpy() // (x.numpy() > 1)
 
 
+@programs(tensor(2), np.arange(2), graphs=None)
+def lists_that_arrays_are_added_to(x, a):
+    one, two, three = [1, 2], [1, 2], [1, 2]
+    one += a
+    two *= a
+    three += a.tolist()
+    return x + 1, one, two, three, (3,) * a, [1, 2] + a, a * (4, 5)
+
+
 @programs(np.arange(5.0))
 def where_a_tensor_of_an_array_begins(a):
     t = torch.as_tensor(a)

@@ -13,7 +13,7 @@ def _chosen(items, kind, seed, size):
     return np.random.default_rng(seed).choice(np.array(items), size).astype(kind)
 
 
-FLOATS = [0.0, -0.0, 1.0, -1.0, 2.5, np.nan, np.inf, -np.inf, 1e30, -1e-30]
+FLOATS = [0.0, -0.0, 1.0, -1.0, 2.5, np.nan, np.inf, -np.inf, 1e4, -1e-4]
 OF_FLOATS = {
     "fmax": lambda a, b: (np.fmax(a, b), np.fmax(a, 0.0), np.fmax(-0.0, b), np.fmax(a[0], b)),
     "fmin": lambda a, b: (np.fmin(a, b), np.fmin(a, 0.5), np.fmin(0.0, b), np.fmin(a, b[0])),

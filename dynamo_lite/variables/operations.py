@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import types
+from collections import deque
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -44,6 +45,8 @@ from .symbolic import SymbolicFloat, SymbolicNumber
 from .symbols import BINARY, COMPARE, INPLACE, SWAPPED, UNARY, method_of
 from .user_object import RealExceptionVariable, UserObjectVariable, unwrapped
 
+_SEQUENCES = (list, tuple, deque)
+"""Classes that have no arithmetic of numbers. Those that derive from them in Python have."""
 _NO_INTEGER = "'{}' object cannot be interpreted as an integer"
 _NO_SLICE_INDEX = "slice indices must be integers or None or have an __index__ method"
 
@@ -253,10 +256,12 @@ class Operations:
 
     def _overloads_reflected(self, symbol: str, left: type, right: type) -> bool:
         """Whether the right operand is asked first: its class derives from the left's and has a reflected method of
-        its own."""
+        its own, or it is a number of some kind beside a sequence, which can do this as a sequence alone."""
+        name = method_of(symbol, "r")
+        if left in _SEQUENCES and not issubclass(right, (*_SEQUENCES, int)):
+            return self.lookup(right, name) is not MISSING
         if not issubclass(right, left):
             return False
-        name = method_of(symbol, "r")
         return self.lookup(right, name) not in (MISSING, self.lookup(left, name))
 
     def refuse_operands(self, operation: str, function: Callable[..., Any], *operands: VariableTracker) -> NoReturn:
@@ -305,7 +310,12 @@ class Operations:
 
     def inplace(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
         """``left symbol= right``: what is bound to the left side after it."""
-        found = left.inplace(self, symbol, right)
+        kinds = left.python_type(), right.python_type()
+        found = None
+        if kinds[0] in _SEQUENCES and self._overloads_reflected(symbol, *kinds):
+            found = right.binary(self, symbol, left, True)
+        if found is None:
+            found = left.inplace(self, symbol, right)
         return found if found is not None else self.binary(symbol, left, right, INPLACE[symbol])
 
     def unary(self, symbol: str, operand: VariableTracker) -> VariableTracker:
