@@ -40,6 +40,7 @@ def test_one_of_two(program, size, kind):
 
 
 OF_INTEGERS = {
+    "the other way": lambda a, b: (a // -1, np.floor_divide(b, -1), np.divmod(a, -1), b[0] // -1, a % -1),
     "divisors": lambda a, b: (np.gcd(a, b), np.gcd(a, 6), np.gcd(12, b), np.gcd(a[0], b)),
     "multiples": lambda a, b: (np.lcm(a, b), np.lcm(a, 6), np.lcm(b, 1)),
     "the greater": lambda a, b: (np.fmax(a, b), np.fmin(a, 3)),
@@ -52,6 +53,8 @@ def test_integers(program, kind):
     def fn(x, a, b):
         return x + 1, program(a, b)
 
+    if kind == "uint8" and program is OF_INTEGERS["the other way"]:
+        pytest.skip("-1 is no number of it")
     bounds = np.iinfo(kind)
     pools = [0, 1, 2, 6, 30, 36, -6 % 100, 97], [0, 4, 7, bounds.max, bounds.min, bounds.max // 3, bounds.min + 1]
     others = [
@@ -95,3 +98,15 @@ def test_convolved(program, kind):
         ]
     with np.errstate(all="ignore"):
         check(fn, tensor(2), np.arange(9).astype(kind), np.arange(1, 4).astype(kind), others=others, exact=False)
+
+
+def test_numbers_that_another_call_did_not_have():
+    def small(x, a):
+        return x + 1, np.full_like(a, 3)
+
+    def large(x, a):
+        return x + 1, np.full_like(a, np.uint8(200))
+
+    a = np.arange(5).astype("int8")
+    check(small, tensor(2), a, graphs=1)
+    check(large, tensor(2), a, graphs=None)

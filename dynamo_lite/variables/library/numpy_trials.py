@@ -21,6 +21,7 @@ from ..symbolic import ShapeNumber
 from .numpy_arrays import ArrayVariable
 from .numpy_flips import backwards, reversal
 from .numpy_indices import Picked, numpy_set_at, spread
+from .numpy_scalars import SCALARS
 from .numpy_targets import SETITEM, for_torch, numpy_dtype
 from .numpy_values import gives_other_items, is_of_items
 
@@ -98,7 +99,8 @@ class Tried(NamedTuple):
 
     def check_kernel(self, target: Any, args: list[Any], named: dict[str, Any], expected: Any) -> None:
         """Torch has no kernels for some types of items, which fakes don't tell. Of known values the items are known."""
-        key = target.__name__, tuple(trial.dtype for _, trial in self.arrays)
+        numbers = [(type(each), repr(each)) for each in (*args, *named.values()) if isinstance(each, _NUMBERS)]
+        key = target.__name__, *(trial.dtype for _, trial in self.arrays), *numbers
         if key in _COMPUTED and self.arrays:
             return
         with unset_fake_temporarily(), torch._C.DisableTorchFunction():
@@ -125,8 +127,9 @@ class Tried(NamedTuple):
             in_another_form("other items of some numbers")
 
 
-_COMPUTED: set[tuple[str, tuple[Any, ...]]] = set()
-"""Functions of torch's, by name, and types of items that they were computed of."""
+_NUMBERS = (int, float, complex, *SCALARS)
+_COMPUTED: set[tuple[Any, ...]] = set()
+"""Functions of torch's, by name, and types of items and numbers that they were computed of."""
 _PRODUCTS = frozenset(
     f"numpy_{name}" for name in "matmul dot tensordot einsum inner vdot multi_dot convolve correlate".split()
 )
