@@ -1,9 +1,9 @@
 """What generated code does where its graph raises: run the frame as it is, from its beginning.
 
 An operator that fails on the data (an index out of range, a singular matrix) raises in the graph's call, before any
-side effect of the frame is replayed and outside of the program's ``try``. So where the program may tell the difference
-the frame is run again by CPython: it raises at its own line, after its own effects, into its own handlers. The same is
-done where a condition on data, of which one outcome only raises, is not as the trace took it to be.
+side effect of the frame is replayed, outside of the program's ``try`` and at another line. So the frame is run again by
+CPython: it raises at its own line, after its own effects, into its own handlers. The same is done where a condition on
+data, of which one outcome only raises, is not as the trace took it to be.
 """
 
 from __future__ import annotations

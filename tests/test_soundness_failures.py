@@ -458,3 +458,19 @@ def test_statistics_beside_conditions_on_data(backend):
         torch.testing.assert_close(*found)
         torch.testing.assert_close(eager.state_dict(), traced.state_dict())
     assert (dl.counters.graphs - before[0], dl.counters.graph_breaks - before[1]) == (1, 0)
+
+
+@pytest.mark.parametrize("name", ["index", "embedding", "inv", "index_select", "multinomial"])
+def test_the_line_where_no_handler_is(name):
+    operator = FAILING[name]
+
+    def inner(a, i):
+        b = a + 1
+        c = operator(b, i)
+        return c * 2
+
+    def fn(a, i):
+        y = inner(a, i)
+        return y + 1
+
+    check(fn, tensor(3, 3), ints(2) + 10, graphs=None)

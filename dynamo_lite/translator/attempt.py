@@ -130,13 +130,13 @@ class Attempt:
 
     @property
     def shows_failures(self) -> bool:
-        """Whether the program may tell a graph that raises from an operator that raises at its own place. (It can't be
-        run again where the graph writes into what the program has, unless that is put back.)"""
+        """Whether a graph that raises can be told from an operator that raises at its own place: by the program, or by
+        who reads the traceback. (It can't be run again where the graph writes into what the program has, unless that
+        is put back.)"""
         graph = self.graph
         if graph.mutates_inputs:
             return graph.fails_handled
-        tells = self.has_handlers or not self.effects.empty or graph.fails_handled or bool(graph.replaced)
-        return tells or graph.may_fail and bool(self.draws)
+        return self.has_handlers or not self.effects.empty or graph.may_fail or bool(graph.replaced)
 
     def freed_at(self, tensor: Any) -> int:
         """The first step at which a call frees what a tensor hangs on; 0: none does."""
