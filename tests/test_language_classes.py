@@ -54,6 +54,26 @@ def descriptors_with_set_name(x, n):
     return d.other, before, d.value, Described.value.name, Described.value.owner
 
 
+class Nameless:
+    def __set_name__(self, owner, name):
+        raise ValueError(f"no {name}")
+
+
+@program()
+def a_name_is_refused(x, n):
+    """What this raises is another error on CPython 3.11, one with a note from 3.12 on."""
+    try:
+
+        class Made:
+            one = Nameless()
+
+    except Exception as error:
+        CUT
+        kinds = [type(each) for each in (error, error.__cause__, error.__context__)]
+        return x + n, str(error), kinds, getattr(error, "__notes__", None)
+    return x, Made
+
+
 class Stored:
     """A data descriptor that is not asked where it is read: what the instance has comes first."""
 

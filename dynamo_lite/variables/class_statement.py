@@ -24,6 +24,7 @@ from .constant import ConstantVariable
 from .function import CellVariable, NestedFunctionVariable
 from .lookup import MISSING, class_lookup, is_heap_type
 from .mapping import DictVariable, MappingProxyVariable
+from .polyfills.classes import set_name
 from .property_object import PropertyVariable
 from .registry import models, models_class_method
 from .sequence import TupleVariable
@@ -449,7 +450,8 @@ def make_class(
         if isinstance(value, UserObjectVariable):
             hook = value.special(tx, "__set_name__")
             if hook is not None:
-                tx.call(hook, [made, ConstantVariable(key)], {})
+                error = f"Error calling __set_name__ on {value.cls.__name__!r} instance {key!r} in {text!r}"
+                tx.call(tx.make(set_name), [hook, made, *map(ConstantVariable, (key, error))], {})
     _init_subclass(tx, made, kwargs)
     return made
 
