@@ -302,6 +302,18 @@ def a_frame_that_is_over_does_not_hold_it(x):
     return x * use() + len(LOG), list(LOG)
 
 
+@programs(tensor(2), graphs=None, recompiles=True)
+def a_handler_lets_go_of_it(x):
+    x = begin(x)
+    try:
+        one = Dies(1)
+        raise ValueError(one.n)
+    except ValueError:
+        del one
+        x = x + len(LOG)
+    return x + len(LOG), list(LOG)
+
+
 @pytest.mark.parametrize("case", programs.parameters())
 def test_deaths(case):
     case.run()

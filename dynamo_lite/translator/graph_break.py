@@ -666,6 +666,7 @@ class FrameBreaker(BrokenFrame):
                 self.cg.pop_top()
             elif at not in self.nulls:
                 self.cg.load_fast(_KEPT.format(at))
+                self.cg.op("DELETE_FAST", _KEPT.format(at))
                 self.cg.store_fast(STACK.format(at))
 
     def _return_resume(self, index: int, depth: int, nulls: set[int], raising: bool) -> None:
@@ -683,7 +684,7 @@ class FrameBreaker(BrokenFrame):
                 loads[name]()
                 continue
             cg.load_fast(name)
-            if name == ERROR:  # its traceback holds this frame
+            if point.raising:  # the error's traceback holds this frame
                 cg.op("DELETE_FAST", name)
         cg.add(*emit.call(len(arguments) + 1, ()))
         cg.add(emit.return_value())
