@@ -700,10 +700,17 @@ class RealExceptionVariable(UserObjectVariable):
         return super().c_attribute(tx, name)
 
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
-        if name in ("__context__", "__cause__"):
+        kind = value.realize().python_type()
+        if name in ("__context__", "__cause__") and issubclass(kind, (BaseException, type(None))):
             self.instance_set(tx, name, value)
+            if name == "__cause__":  # setting it sets this too, and so it comes before it
+                self.attrs.pop("__suppress_context__", None)
+                self.instance_set(tx, "__suppress_context__", ConstantVariable(True))
         elif name != "__traceback__" or value.realize() is not self.c_attribute(tx, name):
             super().setattr(tx, name, value)
+
+    def _is_hidden(self, name: str) -> bool:
+        return name not in ("__context__", "__cause__") and super()._is_hidden(name)
 
     def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
         if name in self.attrs or is_heap_type(raw.__objclass__):
