@@ -59,7 +59,7 @@ from .numpy_targets import (
     same_memory,
 )
 from .numpy_trials import Tried, adds_zero, in_another_form, try_call, try_write, try_write_at
-from .numpy_usual import are_usual, speaks_of_least
+from .numpy_usual import QUOTIENTS, are_usual
 from .numpy_values import is_of_items
 from .numpy_warnings import calm, is_quiet
 from .numpy_zeros import zeros_of
@@ -256,7 +256,7 @@ def call(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwa
     paired = _paired(tx, expected, found, tried)
     _expect_no_warning(tx, target, real, args, given, found)
     _expect_zeros(tx, target, args, kwargs, given, found)
-    if tried.asks or speaks_of_least(real, [_fact(arg) for arg in args]):
+    if tried.asks or _speaks_of_least(real, args):
         expect(tx, are_usual(real), given)
     if tx.graph.symbols.there_are:  # numpy is to do the same at other sizes
         other, tried = try_call(tx, target, real, args, kwargs, 2)
@@ -340,9 +340,15 @@ _CONDITIONS = frozenset(
 )
 
 
-def _fact(arg: VariableTracker) -> Any:
-    arg = arg.realize()
-    return arg.fake if isinstance(arg, NdarrayVariable) else arg.as_constant() if arg.is_constant() else None
+def _speaks_of_least(real: Any, args: Args) -> bool:
+    """Whether numpy warns of a quotient that has no opposite."""
+    array, by = _realized(args) if real in QUOTIENTS and len(args) == 2 else (None, None)
+    if not isinstance(array, NdarrayVariable) or not isinstance(by, (ConstantVariable, NumpyScalarVariable)):
+        return False
+    return bool(array.fake.dtype in _SIGNED and by.value == -1)
+
+
+_SIGNED = frozenset({torch.int8, torch.int16, torch.int32, torch.int64})
 
 
 def _realized(args: Args) -> Args:

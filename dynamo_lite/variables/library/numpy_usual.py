@@ -30,24 +30,13 @@ def _multiple_fits(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     return _have_opposites(one, other) & (product < 2.0 ** (bits - 2))
 
 
-_QUOTIENTS = (operator.floordiv, numpy.floor_divide, numpy.divmod)
+QUOTIENTS = (operator.floordiv, numpy.floor_divide, numpy.divmod)
 _SAYS: dict[Any, Says] = {
     **dict.fromkeys((numpy.fmax, numpy.fmin), _same_zeros),
     numpy.gcd: _have_opposites,
     numpy.lcm: _multiple_fits,
-    **dict.fromkeys(_QUOTIENTS, _have_opposites),
+    **dict.fromkeys(QUOTIENTS, _have_opposites),
 }
-
-
-def speaks_of_least(real: Any, args: list[Any]) -> bool:
-    """Whether numpy warns of a quotient that has no opposite. ``args``: tensors and numbers."""
-    least_by = (
-        real in _QUOTIENTS
-        and isinstance(args[1], (int, numpy.integer))
-        and args[1] == -1
-        and isinstance(args[0], torch.Tensor)
-    )
-    return least_by and args[0].dtype in (torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def usual_items(real: Any, args: list[Any]) -> torch.Tensor | None:
