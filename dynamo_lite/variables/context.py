@@ -17,7 +17,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._device import DeviceContext
 
 from .. import higher_order
-from ..reasons import UnsupportedAttribute, UnsupportedContext
+from ..overheard import Listening
+from ..reasons import OperatorWarns, UnsupportedAttribute, UnsupportedContext, UnsupportedOperation
 from ..source import Source
 from .attributes import MISSING, class_lookup
 from .base import Args, KnownVariable, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_type
@@ -399,6 +400,11 @@ class AutocastVariable(GraphContextVariable):
         arguments = (value.device, value.fast_dtype, value._enabled, value._cache_enabled)
         return autocast_mode._enter_autocast, arguments, autocast_mode._exit_autocast
 
+    def enter(self, tx: Any) -> None:
+        if [type(each) for each in self.nodes()[1]] != _OF_AUTOCAST:
+            unsupported(UnsupportedOperation("entering", "an autocast of what torch refuses when it is entered"))
+        super().enter(tx)
+
     def entered_value(self) -> VariableTracker:
         return self
 
@@ -407,6 +413,9 @@ class AutocastVariable(GraphContextVariable):
 
     def exit_by_call(self, tx: Any) -> VariableTracker:
         return super().exit_by_call(tx) if self.source is None else _leave_found(tx, self)
+
+
+_OF_AUTOCAST = [str, torch.dtype, bool, bool]
 
 
 class RecordVariable(GraphContextVariable):
@@ -575,19 +584,31 @@ def make_context(tx: Any, cls: type, values: tuple[Any, ...], named: dict[str, A
     """Construct one as the program does."""
     if cls in GRAD_CLASSES:
         if cls is not torch.set_grad_enabled:
-            return GradModeVariable(tx.fold(cls, values, named or {}), ())
+            return GradModeVariable(_made(tx, cls, values, named or {}), ())
         mode = tx.fold(_mode, values, named or {})
         found = GradModeVariable(torch.set_grad_enabled.__new__(torch.set_grad_enabled), (mode,))
         found.previous = torch.is_grad_enabled()
         _set_grad_mode(tx, mode)
         return found
-    made = tx.fold(cls, values, named or {})
-    return _graph_context(made)
+    return _graph_context(_made(tx, cls, values, named or {}))
+
+
+def _made(tx: Any, cls: type, values: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """One of that class: some are decorators as well, and give a function for what is no argument of theirs."""
+    with Listening() as listening:
+        made = tx.fold(cls, values, named)
+    if listening.heard:
+        unsupported(OperatorWarns(cls.__name__, str(listening.heard[0].message)))
+    if not isinstance(made, cls):
+        unsupported(UnsupportedOperation(f"the call of {cls.__name__}", "what it takes for a function"))
+    return made
 
 
 def attention_context(tx: Any, backends: Any, set_priority: bool) -> VariableTracker:
     """``sdpa_kernel(backends, set_priority)``."""
     chosen = [backends] if isinstance(backends, SDPBackend) else list(dict.fromkeys(backends))
+    if not all(isinstance(each, SDPBackend) for each in chosen):
+        unsupported(UnsupportedOperation("sdpa_kernel", "what is no backend"))
     arguments = (tuple(int(each) for each in chosen), set_priority)
     return AttentionVariable(tx.fold(sdpa_kernel, (backends, set_priority)), arguments)
 

@@ -127,6 +127,13 @@ def _swallows(leave: Any) -> bool:
     return isinstance(generator, GeneratorVariable) and not generator.finished and _handles(generator.frame)
 
 
+def check_index(index: Any) -> None:
+    """Of what an assignment goes to. Kernels refuse numbers that are no integers; fakes don't."""
+    parts = index if isinstance(index, (tuple, list)) else (index,)
+    if any(isinstance(each, torch.Tensor) and (each.is_floating_point() or each.is_complex()) for each in parts):
+        unsupported(OperatorFailed("setitem", "what it goes to are no integers"))
+
+
 def check_overlap(name: str, written: list[torch.Tensor], given: list[torch.Tensor], fakes: list[Any]) -> None:
     """Kernels refuse to write into memory of which another operand is another view; fakes don't. ``fakes``: the
     operator's arguments."""

@@ -47,7 +47,7 @@ from .base import (
 )
 from .by_mode import AskedVariable, by_mode, by_parts, without_mode
 from .constant import CONSTANT_TYPES, ConstantVariable
-from .data_failures import check_cast, check_failure, check_overlap, check_write, may_fail
+from .data_failures import check_cast, check_failure, check_index, check_overlap, check_write, may_fail
 from .defaults import dtype_to_say
 from .fake_calls import on_fakes, operator_name
 from .late_text import text_of_tensor
@@ -246,7 +246,9 @@ class TensorVariable(AskedVariable):
 
     @by_mode(operator.setitem)
     def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
-        record(tx, "call_function", operator.setitem, [self, key.as_index(tx), value], {})
+        key = key.as_index(tx)
+        check_index(key.as_fx()[1])
+        record(tx, "call_function", operator.setitem, [self, key, value], {})
 
     @without_mode
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:

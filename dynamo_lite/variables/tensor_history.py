@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ..higher_order import count_write
-from ..reasons import UnsupportedAttribute
+from ..reasons import UnsupportedAttribute, UnsupportedOperation
 from .base import VariableTracker, unsupported
 from .constant import ConstantVariable
 from .fake_calls import compute
@@ -84,6 +84,8 @@ def _is_data_of(tx: Any, tensor: TensorVariable, value: TensorVariable) -> bool:
 
 def _set_requires_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) -> VariableTracker:
     """Where it is what it was already, or the tensor was made inside; else the tensor object changes."""
+    if value.python_type() is not bool:
+        unsupported(UnsupportedOperation("requires_grad", value.describe()))
     wanted = tx.truth(value)
     made = tensor.source is None and tensor not in tx.attempt.made_before
     if wanted and made and _becomes_leaf(tensor.fake):

@@ -18,7 +18,7 @@ from torch.nested._internal import nested_tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .. import higher_order
-from ..reasons import UnknownCall, UnsupportedValue
+from ..reasons import UnknownCall, UnsupportedOperation, UnsupportedValue
 from ..source import Source
 from .attributes import MethodVariable
 from .base import Args, Kwargs, VariableTracker, unsupported, wraps_if, wraps_type, wraps_value
@@ -502,12 +502,7 @@ def _group_tensors(tx: Any, lists: VariableTracker, with_indices: VariableTracke
 
 def _context(cls: type) -> None:
     def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if (
-            len(args) == 1
-            and not kwargs
-            and not isinstance(args[0], ConstantVariable)
-            and cls is not torch.set_grad_enabled
-        ):
+        if len(args) == 1 and not kwargs and not isinstance(args[0], ConstantVariable) and cls in _DECORATORS:
             context = make_context(tx, cls, ())
             return tx.call(context, args, {})
         named = {name: tx.python_value(value) for name, value in kwargs.items()}
@@ -516,6 +511,8 @@ def _context(cls: type) -> None:
     models_raw(cls, model)
 
 
+_DECORATORS = (torch.no_grad, torch.enable_grad, torch.inference_mode)
+"""These may be given the function that they decorate."""
 for _cls in (*GRAD_CLASSES, torch.inference_mode, torch.autocast):
     _context(_cls)
 
@@ -547,6 +544,8 @@ def is_asking(value: Any) -> bool:
 
 @models(torch._C._set_grad_enabled)
 def _set_grad_enabled(tx: Any, mode: VariableTracker) -> VariableTracker:
+    if mode.python_type() is not bool:
+        unsupported(UnsupportedOperation("setting the grad mode", mode.describe()))
     tx.graph.ask_grad_mode()
     torch._C._set_grad_enabled(tx.python_value(mode))
     return ConstantVariable(None)

@@ -152,7 +152,7 @@ def _vmap(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs) -> 
     options = transform.options
     in_dims = options["in_dims"]
     per_argument = [in_dims] * len(args) if isinstance(in_dims, int) else in_dims
-    if not isinstance(per_argument, (tuple, list)) or len(per_argument) != len(args):
+    if not isinstance(in_dims, (int, tuple)) or len(per_argument) != len(args):
         refuse(transform.describe(), "its in_dims do not fit its arguments one by one")
     passed: list[tuple[VariableTracker, list[tuple[TensorVariable, int | None]]]] = []
     for arg, dims in zip(args, per_argument):
