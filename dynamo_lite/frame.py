@@ -354,6 +354,7 @@ class FrameCompiler:
         attempt.takes_wrappers = self.gives_wrappers
         attempt.carries_integers = getattr(self.backend, "carries_integers", True)
         attempt.frees_at_once = getattr(self.backend, "frees_at_once", False)
+        attempt.begins_in_block = raising_code(view.code) is not None
         return attempt
 
     def _earlier(self, before: tuple[int, ...], now: tuple[int, ...]) -> tuple[int, ...]:

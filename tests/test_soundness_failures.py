@@ -474,3 +474,56 @@ def test_the_line_where_no_handler_is(name):
         return y + 1
 
     check(fn, tensor(3, 3), ints(2) + 10, graphs=None)
+
+
+class Swallowing:
+    """Keeps what it is left with."""
+
+    log: list = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.log.append(error[0])
+        return True
+
+
+def after_a_try(a, i):
+    try:
+        dl.graph_break()
+    except IndexError:
+        return "caught"
+    a.scatter_(0, (i + 10)[None], 1.0)
+    return a * 2
+
+
+def after_a_handler(a, i):
+    found = []
+    try:
+        found.append(a.item())
+    except (RuntimeError, IndexError) as error:
+        found.append(type(error).__name__)
+    found.append(a.scatter_(0, (i + 10)[None], 1.0))
+    return found
+
+
+def after_a_block(a, i):
+    with Swallowing():
+        dl.graph_break()
+    a.index_add_(0, i + 10, a * 2)
+    return a * 2
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("fn", [after_a_try, after_a_handler, after_a_block])
+def test_failing_behind_the_block_that_a_break_was_in(fn, backend):
+    found = []
+    for each in (fn, dl.compile(fn, backend=backend)):
+        for _ in range(2):
+            Swallowing.log.clear()
+            a = tensor(3, 3)
+            with pytest.raises((RuntimeError, IndexError)) as raised:
+                each(a, ints(2))
+            found.append((raised.type, str(raised.value).partition(" is out")[0], a.tolist(), [*Swallowing.log]))
+    assert found[:2] == found[2:]

@@ -57,6 +57,8 @@ class Attempt:
     """Whether the backend takes loops that do."""
     reads: Any = None
     """What backwards in the graph read, which is looked at again when they run."""
+    begins_in_block = False
+    """Whether the frame goes on in a ``try`` or ``with``: what the graph raises is raised there."""
     catches_outside = False
     """Whether a ``catch_warnings`` of the frame's was entered by CPython, before a break."""
     frees_at_once = False

@@ -1,9 +1,9 @@
 """Operators that may fail on the data, where fakes don't, and what such a failure may not be mixed with.
 
-A graph that raises is run again by CPython, so that the program's own handlers see the error (`rerun`). That needs the
-inputs as they were. So where a graph has an operator that may fail under a handler of the program's as well as writes
-into inputs, these are copied before each call; where they are large, or gradients hang on them, the second of the two
-is left to CPython.
+A graph that raises is run again by CPython, so that the program's own handlers see the error (`rerun`), and that those
+don't which a frame that goes on in them has left by then. That needs the inputs as they were. So where a graph has an
+operator that may fail so as well as writes into inputs, these are copied before each call; where they are large, or
+gradients hang on them, the second of the two is left to CPython.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def check_failure(tx: Any, name: str) -> None:
     tx.graph.may_fail = True
     frame = tx
     while not tx.graph.handled_failure and frame is not None:
-        if _handles(frame):
+        if _handles(frame) or frame.parent is None and tx.attempt.begins_in_block:
             if not tx.graph.can_put_back():
                 unsupported(FailureAndWrite(name))
             tx.graph.fails_handled = True
