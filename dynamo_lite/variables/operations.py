@@ -46,6 +46,7 @@ from .symbols import BINARY, COMPARE, INPLACE, SWAPPED, UNARY, method_of
 from .user_object import RealExceptionVariable, UserObjectVariable, unwrapped
 
 _SEQUENCES = (list, tuple, deque)
+_IDS_OF_SEQUENCES = frozenset(map(id, _SEQUENCES))  # a class that is held against them may compare itself
 """Classes that have no arithmetic of numbers. Those that derive from them in Python have."""
 _NO_INTEGER = "'{}' object cannot be interpreted as an integer"
 _NO_SLICE_INDEX = "slice indices must be integers or None or have an __index__ method"
@@ -258,7 +259,7 @@ class Operations:
         """Whether the right operand is asked first: its class derives from the left's and has a reflected method of
         its own, or it is a number of some kind beside a sequence, which can do this as a sequence alone."""
         name = method_of(symbol, "r")
-        if left in _SEQUENCES and not issubclass(right, (*_SEQUENCES, int)):
+        if id(left) in _IDS_OF_SEQUENCES and not issubclass(right, (*_SEQUENCES, int)):
             return self.lookup(right, name) is not MISSING
         if not issubclass(right, left):
             return False
@@ -312,7 +313,7 @@ class Operations:
         """``left symbol= right``: what is bound to the left side after it."""
         kinds = left.python_type(), right.python_type()
         found = None
-        if kinds[0] in _SEQUENCES and self._overloads_reflected(symbol, *kinds):
+        if id(kinds[0]) in _IDS_OF_SEQUENCES and self._overloads_reflected(symbol, *kinds):
             found = right.binary(self, symbol, left, True)
         if found is None:
             found = left.inplace(self, symbol, right)

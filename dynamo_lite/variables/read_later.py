@@ -109,7 +109,7 @@ class Reader:
             return iter(value.__closure__ or ()) if is_library(value.__code__) else self._of_function(value)
         if kind is types.MethodType:
             return iter((value.__func__, value.__self__))
-        if kind in (staticmethod, classmethod):
+        if kind is staticmethod or kind is classmethod:
             return iter((value.__func__,))
         if kind is property:
             return iter((value.fget,))
@@ -128,8 +128,12 @@ class Reader:
         """What the code so far may come to in classes and objects."""
         for attributes in self._owners.values():
             for name, value in attributes.items():
-                if name in self._names or name in _OF_MODULES or _is_special(name):
+                if self._is_named(name):
                     yield value
+
+    def _is_named(self, name: Any) -> bool:
+        """Whether code comes to what has this name, if it is one: a ``__dict__`` may have other keys."""
+        return type(name) is str and (name in self._names or name in _OF_MODULES or _is_special(name))
 
     def _of_function(self, function: types.FunctionType) -> Iterator[Any]:
         """What is in its cells, and in the globals that it and the functions inside of it name."""
@@ -199,12 +203,12 @@ class Reader:
         parent = step.parent
         if step.kind in ("type_attr", "slot") or parent is not None and parent.kind == "instance_dict":
             name = step.arg.__name__ if step.kind == "slot" else step.arg
-            return name in self._names or name in _OF_MODULES or _is_special(name)
+            return self._is_named(name)
         return True
 
     def _matters(self, source: Source, kind: str, arg: Any) -> bool:
         if kind in _BY_NAME and (source.depth == 1 or source.kind == "instance_dict" or kind not in _OF_DICTS):
-            return arg in self._names
+            return type(arg) is str and arg in self._names
         if source.depth == 1 or kind in _OF_TENSORS:
             return False
         return kind != "id" or not (_is_of_library(arg) or self._is_own(arg))
