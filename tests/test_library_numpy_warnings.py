@@ -6,6 +6,7 @@ import operator
 import warnings
 
 import pytest
+import torch
 
 import dynamo_lite as dl
 from programs import Recorder, check, tensor
@@ -43,8 +44,9 @@ def test_warned_of_where_the_data_say_so(name):
         return x + 1, program(a)
 
     others = [(tensor(2), data) for data in (FINE, ZERO, LARGE, NAN, INFINITE, FINE)]
-    check(fn, tensor(2), FINE, others=others, all_graphs=1)
-    check(fn, tensor(2), ZERO, others=others, all_graphs=1)
+    exact = name != "products" or torch.__version__ >= "2.12"  # before it a root is a power, with its last bits
+    check(fn, tensor(2), FINE, others=others, all_graphs=1, exact=exact)
+    check(fn, tensor(2), ZERO, others=others, all_graphs=1, exact=exact)
 
 
 def test_infinities_among_others():

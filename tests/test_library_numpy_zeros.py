@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 import dynamo_lite as dl
 from programs import check, tensor
@@ -38,6 +39,8 @@ def test_sign_of_a_zero_is_numpys(program, kind):
         return x + 1, program(a), a
 
     captured = kind == "float64" or program not in (PICKING["percentiles"], PICKING["halfway"])
+    if torch.__version__ < "2.12" and program is PICKING["percentiles"]:  # there it reads a value
+        captured = False
     graphs = 1 if captured else None
     check(fn, tensor(2), np.ones((4, 37), kind), graphs=graphs, others=[(tensor(2), each) for each in _data(kind)])
 
