@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 
 import pytest
@@ -62,11 +63,13 @@ def in_two_places(x):
     return x, y, of(caught)
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
-@pytest.mark.parametrize("fn", [recorded, an_error, in_a_callee, after_a_break, in_two_places])
+PROGRAMS = (recorded, an_error, in_a_callee, after_a_break, in_two_places)
+
+
+@pytest.mark.parametrize(
+    ("fn", "backend"), [*itertools.product(PROGRAMS, ("eager", "aot_eager")), (recorded, "inductor")]
+)
 def test_a_warning_of_each_call_is_seen(fn, backend):
-    if backend == "inductor" and fn is not recorded:
-        pytest.skip("one is enough of what takes long")
     compiled = dl.compile(fn, backend=backend)
     for seed in range(3):
         x = tensor(1, seed=seed)
