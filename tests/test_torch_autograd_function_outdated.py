@@ -125,6 +125,26 @@ def of_a_module_on_ctx():
     return lambda x: Function.apply(x, layer, (1.0, [2.0])), change
 
 
+def of_a_list_on_ctx():
+    factors = [2.0, (3.0, [4.0])]
+
+    class Function(Scaled):
+        @staticmethod
+        def forward(ctx, x, factors):
+            ctx.factors, ctx.inner = factors, (factors[1], 2)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * ctx.factors[0] * ctx.inner[0][1][0], None
+
+    def change():
+        factors[0] += 1.0
+        factors[1][1][0] += 1.0
+
+    return lambda x: Function.apply(x, factors), change
+
+
 def of_numbers_that_differ():
     layer = Layer()
 
@@ -181,6 +201,7 @@ KINDS = [
     of_a_tensor,
     of_what_is_not_there,
     of_a_module_on_ctx,
+    of_a_list_on_ctx,
     of_numbers_that_differ,
     of_one_that_saves_little,
     under_a_decorator,

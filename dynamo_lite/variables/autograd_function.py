@@ -355,11 +355,11 @@ class _Application:
                 if node not in nodes:
                     nodes.append(node)
                 return Kept(nodes.index(node))
+            if value.source is not None and not isinstance(value, ConstantVariable):
+                return Found(value.source)  # it may have other things in it by then
             if type(value) in (TupleVariable, ListVariable):
                 return value.python_type()(pattern(each) for each in value.items)  # type: ignore[attr-defined]
-            if isinstance(value, ConstantVariable) or value.source is None:
-                return value.as_constant()
-            return Found(value.source)
+            return value.as_constant()
 
         try:
             attributes = tuple((name, pattern(value)) for name, value in self.ctx.attrs.items())
