@@ -362,6 +362,18 @@ def test_made_inside_and_kept_by_the_program():
         assert torch.equal(found, torch.full((3,), 5.0))
 
 
+def test_reads_that_are_too_many_to_be_looked_through():
+    table = [float(each) for each in range(5000)]
+
+    class Function(Scaled):
+        @staticmethod
+        def backward(ctx, gradient):
+            return helper(gradient) * table[2]
+
+    compiled = dl.compile(lambda x: Function.apply(x), backend="eager")
+    assert torch.equal(gradient(compiled, setter("FACTOR", 3.0)), torch.full((3,), 6.0))
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_nothing_is_held(backend):
     def watched():

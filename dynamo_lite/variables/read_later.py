@@ -154,6 +154,8 @@ class Reader:
     def may_see(self, attempt: Any, changed: set[Any], remade: Callable[[Any], bool]) -> bool:
         """Whether it may come to what the call of the compiled function changes: of what was found anything, of what it
         made what is written to later, or is left to the program. ``changed``: the trackers of what is."""
+        if len(self._objects) >= _MOST:  # it was not looked through
+            return True
         for call in self.calls:
             for tracker in reachable(call.context):
                 if tracker.source is None and (attempt.effects.last(tracker) > call.writes or remade(tracker)):
