@@ -8,10 +8,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .formulas import Formula
-from .source import Source
+
+if TYPE_CHECKING:
+    from .source import Source
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,7 +56,6 @@ from .shapes import Translated
 from .translator.attempt import Attempt
 from .translator.core import BreakHere, RootTranslator
 from .translator.graph_break import break_frame, origin_of, raising_code
-from .translator.mortals import trackers_in
 from .translator.nested_break import break_inside
 from .translator.settlings import Settlings
 from .unmet import Unmet
@@ -65,6 +64,7 @@ from .variables.context import ExitVariable, GraphContextVariable
 from .variables.exception import ExceptionVariable
 from .variables.nn_module import NNModuleVariable
 from .variables.operator_warnings import leaves_catching
+from .variables.reachable import trackers_in
 from .variables.read_later import backward_reads, check_readers
 from .variables.tensor import TensorVariable
 from .variables.told import Untold

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch._guards
@@ -23,8 +23,10 @@ from .exc import ConstraintViolation, Unsupported
 from .expressions import Step
 from .formulas import Bounds, Formula, decided, of_integer, same
 from .reasons import DataDependentValue, RandomValue
-from .source import Source
 from .wrappers import is_wrapper, parts
+
+if TYPE_CHECKING:
+    from .source import Source
 
 SYMBOLIC: tuple[type, ...] = (torch.SymInt, torch.SymFloat, torch.SymBool)
 

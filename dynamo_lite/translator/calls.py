@@ -9,8 +9,8 @@ from ..reasons import UnknownCall
 from ..variables.base import ObservedException, Spread, VariableTracker, refuse_arguments, unsupported
 from ..variables.classes import ModuleVariable, loaded_module
 from ..variables.function import NestedFunctionVariable
+from ..variables.null import NULL
 from .opcodes import opcode
-from .stack import NULL
 
 
 @opcode("KW_NAMES")

@@ -14,7 +14,7 @@ from typing import Any
 from ..codegen import PyCodegen
 from ..variables.base import LazyVariable, VariableTracker
 from ..variables.iterator import GeneratorVariable
-from .mortals import held_in
+from ..variables.reachable import held_in
 
 Recipe = tuple[Any, ...]
 """What makes it, the constants that it takes first, and of each part a recipe or None: as `made_again` wants it."""

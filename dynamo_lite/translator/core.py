@@ -30,10 +30,10 @@ from ..variables.constant import ConstantVariable
 from ..variables.exception import ExceptionVariable, HandledVariable, left_generator
 from ..variables.function import CellVariable, GlobalScope
 from ..variables.operations import Operations
+from ..variables.reachable import Holder
 from . import calls, class_body, containers, control, exceptions, operators, stack  # noqa: F401  (they register the handlers)
 from .attempt import Attempt
 from .graph_break import goes_on_inside, origin_of
-from .mortals import Holder
 from .nested_break import can_break_inside
 from .opcodes import HANDLERS, REFUSED
 from .suspended import parts_of, rebuild

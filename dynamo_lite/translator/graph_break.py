@@ -37,10 +37,10 @@ from ..variables.constant import ConstantVariable
 from ..variables.context import Entering, ExitVariable, can_be_left
 from ..variables.exception import HandledVariable
 from ..variables.function import ResumeFunction
+from ..variables.null import NULL, unbound_local
 from ..variables.polyfills.carried import made_again
 from ..variables.tensor import TensorVariable
 from .carried import Carried, Recipe
-from .stack import NULL, unbound_local
 
 STACK = "___stack{}"
 _KEPT = "___kept{}"

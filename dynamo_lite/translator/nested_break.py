@@ -23,6 +23,7 @@ from ..bytecode import Instruction, assemble, decode, effect, emit
 from ..codegen import PyCodegen, Unreconstructable
 from ..variables.exception import HandledVariable
 from ..variables.function import ResumeFunction
+from ..variables.null import NULL
 from .carried import Carried
 from .graph_break import (
     ARGUMENTS,
@@ -37,7 +38,6 @@ from .graph_break import (
     origin_of,
     why_unbroken,
 )
-from .stack import NULL
 
 _OPERANDS: dict[str, Callable[[int], int]] = {
     "CALL": lambda arg: arg + 2,

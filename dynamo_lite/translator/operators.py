@@ -8,9 +8,9 @@ from ..bytecode import BINARY_OPS
 from ..variables.base import VariableTracker
 from ..variables.constant import ConstantVariable
 from ..variables.late_text import joined
+from ..variables.null import NULL
 from ..variables.sequence import SliceVariable
 from .opcodes import opcode
-from .stack import NULL
 
 
 @opcode("BINARY_OP")

@@ -7,23 +7,8 @@ from typing import Any
 from ..variables.base import VariableTracker
 from ..variables.constant import ConstantVariable
 from ..variables.function import CellVariable
+from ..variables.null import NULL, unbound_local
 from .opcodes import opcode
-
-
-class Null(VariableTracker):
-    """The NULL that calls keep on the stack."""
-
-    __slots__ = ()
-    unshared = True
-
-    def describe(self) -> str:
-        return "NULL"
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.push_null()
-
-
-NULL = Null()
 
 
 @opcode("NOP", "RESUME", "PRECALL", "COPY_FREE_VARS")
@@ -111,11 +96,6 @@ def load_deref(tx: Any, instruction: Any) -> None:
     if content is None:
         _unbound_cell(tx, instruction.argval)
     tx.stack.append(content)
-
-
-def unbound_local(name: str) -> str:
-    """What CPython says of a local variable that is not bound."""
-    return f"cannot access local variable '{name}' where it is not associated with a value"
 
 
 def _unbound_cell(tx: Any, name: str) -> None:

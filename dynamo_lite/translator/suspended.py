@@ -17,10 +17,10 @@ from ..variables.base import NotConstant, Parts
 from ..variables.context import ExitVariable
 from ..variables.exception import HandledVariable
 from ..variables.function import ResumeFunction
+from ..variables.null import NULL
 from ..variables.polyfills.carried import generator_of, waiting_generator
 from ..variables.sequence import TupleVariable
 from .graph_break import NEW, RESUME_CODES, WAITING, ResumePoint, origin_of
-from .stack import NULL
 
 
 def rebuild(cg: PyCodegen, frame: Any, generator: Any) -> None:

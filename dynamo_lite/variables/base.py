@@ -113,6 +113,8 @@ class VariableTracker:
     """What was done to it is done in generated code before what was done to others."""
     immortal = False
     """Loaded in generated code as a constant, wherever it came from."""
+    is_tensor = False
+    """Whether it is a tensor."""
     is_wrapper = False
     """Whether it is a tensor that is made of others by code of its class."""
     registered = False

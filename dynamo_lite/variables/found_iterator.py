@@ -17,7 +17,6 @@ from ..source import Source
 from .base import Exhausted, IteratorVariable, LazyVariable, VariableTracker, unsupported, wraps_type
 from .constant import ConstantVariable
 from .sequence import TupleVariable, wrap_items
-from .tensor import TensorVariable
 from .user_object import instance_dict
 
 _OF_ITEMS: type = type(iter({}.items()))
@@ -114,7 +113,7 @@ def _was_written(tx: Any, container: Any) -> bool:
             return True
         if type(container) is dict and not isinstance(tracker, FoundIterator):
             value = getattr(tracker, "value", None)
-            if isinstance(tracker, TensorVariable) or (value is not None and instance_dict(value) is container):
+            if tracker.is_tensor or (value is not None and instance_dict(value) is container):
                 return True
     return tx.effects.wrote_global(container)
 

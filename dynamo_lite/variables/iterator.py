@@ -298,3 +298,30 @@ def _finished_generator() -> Any:
     for _ in generator:
         pass
     return generator
+
+
+class GetItemIterator(IteratorVariable):
+    """Iteration over an object that has ``__getitem__`` alone."""
+
+    __slots__ = ("of", "at")
+
+    def __init__(self, of: VariableTracker) -> None:
+        self.source = None
+        self.of: VariableTracker | None = of
+        self.at = 0
+
+    def python_type(self) -> type:
+        return type(iter(type("Sequence", (), {"__getitem__": lambda self, at: None})()))
+
+    def next(self, tx: Any) -> VariableTracker:
+        if self.of is None:
+            raise Exhausted
+        try:
+            item = self.of.getitem(tx, ConstantVariable(self.at))
+        except ObservedException as observed:
+            if issubclass(observed.error.python_type(), (IndexError, StopIteration)):
+                self.of = None
+                raise Exhausted from None
+            raise
+        self.at += 1
+        return item.realize()

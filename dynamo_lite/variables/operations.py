@@ -37,7 +37,7 @@ from .constant import ConstantVariable
 from .construct import construct
 from .exception import ExceptionVariable
 from .function import FunctionVariable
-from .iterator import GeneratorVariable, IteratorVariable
+from .iterator import GeneratorVariable, GetItemIterator
 from .mapping import DictVariable
 from .sequence import SequenceVariable, SliceVariable
 from .sets import SetVariable, combine_views
@@ -591,30 +591,3 @@ class _Row:
 
     def __lt__(self, other: _Row) -> bool:
         return self.tx.truth(self.tx.compare("<", self.key, other.key).realize())
-
-
-class GetItemIterator(IteratorVariable):
-    """Iteration over an object that has ``__getitem__`` alone."""
-
-    __slots__ = ("of", "at")
-
-    def __init__(self, of: VariableTracker) -> None:
-        self.source = None
-        self.of: VariableTracker | None = of
-        self.at = 0
-
-    def python_type(self) -> type:
-        return type(iter(type("Sequence", (), {"__getitem__": lambda self, at: None})()))
-
-    def next(self, tx: Any) -> VariableTracker:
-        if self.of is None:
-            raise Exhausted
-        try:
-            item = self.of.getitem(tx, ConstantVariable(self.at))
-        except ObservedException as observed:
-            if issubclass(observed.error.python_type(), (IndexError, StopIteration)):
-                self.of = None
-                raise Exhausted from None
-            raise
-        self.at += 1
-        return item.realize()

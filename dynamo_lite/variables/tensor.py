@@ -112,6 +112,7 @@ class TensorVariable(AskedVariable):
 
     __slots__ = ("node", "fake", "cls", "value", "attrs", "thawed")
     answers_equality = True
+    is_tensor = True
     asks = False
     """Whether torch's functions ask its class first."""
 

@@ -24,7 +24,7 @@ from ..attributes import BuiltinMethodVariable, class_lookup
 from ..base import Args, Exhausted, Kwargs, VariableTracker, call_handler, unsupported, wraps_type
 from ..c_callable import BuiltinVariable
 from ..constant import ConstantVariable
-from ..operations import GetItemIterator
+from ..iterator import GetItemIterator
 from ..registry import Model, models_raw
 from ..sequence import ListVariable, SliceVariable, TupleVariable
 from ..symbolic import ShapeNumber

@@ -1,0 +1,28 @@
+"""The NULL that CPython keeps on the stack beside a callable, and in local variables that are not bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .base import VariableTracker
+
+
+class Null(VariableTracker):
+    """The NULL that calls keep on the stack."""
+
+    __slots__ = ()
+    unshared = True
+
+    def describe(self) -> str:
+        return "NULL"
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.push_null()
+
+
+NULL = Null()
+
+
+def unbound_local(name: str) -> str:
+    """CPython's message for a local variable that is not bound."""
+    return f"cannot access local variable '{name}' where it is not associated with a value"
