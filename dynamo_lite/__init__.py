@@ -1,6 +1,6 @@
 """dynamo_lite: a graph-capturing JIT for PyTorch. See the README for what each name does."""
 
-from .compatibility import check as _check
+from .runtime.compatibility import check as _check
 
 _check()
 
@@ -20,9 +20,9 @@ from .api import (  # noqa: E402
     run,
 )
 from .backends import list_backends, lookup_backend, register_backend  # noqa: E402
-from .counters import counters  # noqa: E402
-from .export import export  # noqa: E402
-from .marks import mark_dynamic, mark_static  # noqa: E402
+from .export.program import export  # noqa: E402
+from .insight.counters import counters  # noqa: E402
+from .shapes.marks import mark_dynamic, mark_static  # noqa: E402
 
 __version__ = "0.1.0"
 

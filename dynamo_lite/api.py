@@ -13,14 +13,14 @@ import torch
 
 from . import _C
 from .backends.registry import configured, lookup_backend, name_of
-from .called import framed
-from .compiled_module import CompiledModule, compiled_module
-from .family import Family, family_of, forget_kept
-from .frame import FrameCompiler, GraphBreak, Observer
-from .reasons import DisabledCall, UserGraphBreak
-from .variables import registry
-from .variables.base import Args, Kwargs, VariableTracker, unsupported
-from .variables.torch_api import call_whole
+from .compiler.compiled_module import CompiledModule, compiled_module
+from .compiler.families import Family, family_of, forget_kept
+from .compiler.frame_compiler import FrameCompiler, GraphBreak, Observer
+from .compiler.frame_shim import framed
+from .insight.reasons import DisabledCall, UserGraphBreak
+from .variables.core import registry
+from .variables.core.base import Args, Kwargs, VariableTracker, unsupported
+from .variables.torch.functions.torch_functions import call_whole
 
 _OWNERS: weakref.WeakSet[_C.Owner] = weakref.WeakSet()
 """Those that are alive, for `reset`."""

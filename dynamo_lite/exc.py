@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from traceback import FrameSummary
 
-    from .reasons import BreakReason
+    from .insight.reasons import BreakReason
 
 
 class Unsupported(RuntimeError):

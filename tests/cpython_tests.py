@@ -27,7 +27,7 @@ from typing import Any
 import torch
 
 import dynamo_lite as dl
-from dynamo_lite.frame import FrameCompiler
+from dynamo_lite.compiler.frame_compiler import FrameCompiler
 
 MODULES = tuple(
     """

@@ -16,15 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from dynamo_lite.bytecode import (
-    assemble,
-    copy,
-    decode,
-    disassemble,
-    emit,
-    exception_table,
-    verify_code,
-)
+from dynamo_lite.bytecode import assemble, copy, decode, disassemble, emit, exception_table, verify_code
 
 LIBRARY = Path(os.__file__).parent
 FILES = sorted([*LIBRARY.glob("*.py"), *LIBRARY.glob("*/*.py")])

@@ -16,7 +16,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import dynamo_lite as dl
-from dynamo_lite.ddp import cut
+from dynamo_lite.compiler.ddp_stages import cut
 from programs import Recorder
 
 RANKS, STEPS = 2, 3

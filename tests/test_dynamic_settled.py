@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from dynamo_lite.frame import FrameCompiler
+from dynamo_lite.compiler.frame_compiler import FrameCompiler
 from equality import Pairing
 from programs import tensor
 

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from dynamo_lite import _C, reasons
+from dynamo_lite import _C
+from dynamo_lite.insight import reasons
 from programs import tensor
 
 
@@ -250,7 +251,7 @@ def test_errors_survive_pickling_of_their_text():
 
 def test_internal_errors_are_loud(monkeypatch):
     """A bug of ours is never a reason to run eagerly in silence."""
-    from dynamo_lite.graph import GraphBuilder
+    from dynamo_lite.records.graph import GraphBuilder
 
     def buggy(self, *args, **kwargs):
         raise AttributeError("a bug of ours")

@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._pytree import tree_leaves
 
-from dynamo_lite import fakes
+from dynamo_lite.records import fakes
 
 
 def _functional(x, w, i):

@@ -7,7 +7,7 @@ import builtins
 import pytest
 import torch
 
-from dynamo_lite.variables.registry import known_call
+from dynamo_lite.variables.core.registry import known_call
 from programs import tensor
 from table import Table
 

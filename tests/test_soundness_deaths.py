@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 import dynamo_lite as dl
-from dynamo_lite.translator import mortals
+from dynamo_lite.translator import observable_lifetimes as mortals
 from programs import tensor
 from table import Table
 

@@ -12,7 +12,8 @@ import torch
 from torch._guards import TracingContext
 from torch.fx.graph import _BoxedCodeGen
 
-from .. import _C
+from dynamo_lite import _C
+
 from .sizes import given_sizes
 
 WRITES_INSIDE: dict[str, Any] = {"keep_inference_input_mutations": True}

@@ -1,7 +1,7 @@
 """What caches of compiled code on disk are told of functions of ours in a graph.
 
 AOTAutograd saves what it made of a graph whose functions it knows; others may have changed since. Those of
-`higher_order` are named in the key together with the text of that module. The functions that they run are graphs
+`graph_functions` are named in the key together with the text of that module. The functions that they run are graphs
 within the graph, and in the key as text: what those call has to be known in turn.
 """
 
@@ -17,22 +17,24 @@ from typing import Any
 
 import torch
 
-from .. import higher_order
-from ..wrappers import is_of_program
+from dynamo_lite.runtime import graph_functions
+from dynamo_lite.runtime.inner_tensors import is_of_program
 
 _SETTING = "unsafe_marked_cacheable_functions"
 
 
 @functools.cache
 def _text() -> str:
-    return hashlib.sha256(inspect.getsource(higher_order).encode()).hexdigest()
+    return hashlib.sha256(inspect.getsource(graph_functions).encode()).hexdigest()
 
 
 def keyed_functions(gm: torch.fx.GraphModule) -> dict[str, Any]:
     """The setting of Inductor's that makes a graph with our functions one that can be found again; empty if it needs
     none, or can't be."""
     ours = {
-        _name(node.target) for node in _calls(gm) if getattr(node.target, "__module__", None) == higher_order.__name__
+        _name(node.target)
+        for node in _calls(gm)
+        if getattr(node.target, "__module__", None) == graph_functions.__name__
     }
     if not ours:
         return {}

@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from .. import _C
+from dynamo_lite import _C
+
 from .aot import aot, run_aten
 
 Boxed = Callable[[list[Any]], Any]

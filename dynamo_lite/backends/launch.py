@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch._guards import TracingContext
 
-from .. import _C
+from dynamo_lite import _C
 
 
 def _has_no_epilogue(facts: Any) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from ..exc import InvalidBackend
+from dynamo_lite.exc import InvalidBackend
 
 Backend = Callable[..., Callable[..., Any]]
 GROUPS = ("torch_dynamo_backends", "dynamo_lite.backends")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..exc import WrongBackendResult
+from dynamo_lite.exc import WrongBackendResult
 
 
 def wrong_results(name: str, outputs: int) -> Callable[[Any], Any]:

@@ -6,17 +6,7 @@ import dis
 from collections.abc import Sequence
 from functools import cache
 
-from .instructions import (
-    EFFECTS,
-    ENDS_BLOCK,
-    FLAG_BITS,
-    FREE_COUNT,
-    HAS_ARG,
-    KIND,
-    NUMBER,
-    BytecodeError,
-    Instruction,
-)
+from .instructions import EFFECTS, ENDS_BLOCK, FLAG_BITS, FREE_COUNT, HAS_ARG, KIND, NUMBER, BytecodeError, Instruction
 
 
 def successors(instruction: Instruction, following: Instruction | None) -> list[Instruction]:

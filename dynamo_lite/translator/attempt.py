@@ -11,33 +11,34 @@ from typing import Any, NoReturn
 
 import torch
 
-from .. import config
-from ..draws import Draw
-from ..graph import GraphBuilder
-from ..guards import Guards
-from ..other_data import history
-from ..ran_ahead import RanAhead
-from ..reasons import UnsupportedOperation
-from ..shapes import Translated
-from ..side_effects import SideEffects
-from ..source import Source
-from ..unmet import Expected
-from ..variables.base import KnowMore, LazyVariable, NotConstant, VariableTracker, unsupported, wrap
-from ..variables.classes import module_of
-from ..variables.constant import CONSTANT_TYPES, ConstantVariable
-from ..variables.function import GlobalScope
-from ..variables.keys import KnownAddresses
-from ..variables.lookup import is_heap_type
-from ..variables.mapping import DictVariable
-from ..variables.ordered import OrderedDictVariable
-from ..variables.sequence import ListVariable, SizeVariable, SliceVariable, TupleVariable
-from ..variables.sets import set_of_constants
-from ..variables.settle import settle
-from ..variables.symbolic import make_number
-from ..variables.told import Answers
-from ..variables.user_object import is_asked, wrap_opaque
-from .mortals import Mortals
-from .settlings import Settlings
+from dynamo_lite import config
+from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.records.graph import GraphBuilder
+from dynamo_lite.records.guards import Guards
+from dynamo_lite.records.replaced_data import history
+from dynamo_lite.records.runtime_assertions import Expected
+from dynamo_lite.records.side_effects import SideEffects
+from dynamo_lite.records.source import Source
+from dynamo_lite.runtime.precomputed_calls import RanAhead
+from dynamo_lite.shapes.policy import Translated
+from dynamo_lite.shapes.python_random import Draw
+from dynamo_lite.variables.core.base import KnowMore, LazyVariable, NotConstant, VariableTracker, unsupported, wrap
+from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
+from dynamo_lite.variables.core.keys import KnownAddresses
+from dynamo_lite.variables.core.lookup import is_heap_type
+from dynamo_lite.variables.python.classes.classes import module_of
+from dynamo_lite.variables.python.containers.mapping import DictVariable
+from dynamo_lite.variables.python.containers.sequence import ListVariable, SizeVariable, SliceVariable, TupleVariable
+from dynamo_lite.variables.python.containers.sets import set_of_constants
+from dynamo_lite.variables.python.functions.function import GlobalScope
+from dynamo_lite.variables.python.numbers.symbolic import make_number
+from dynamo_lite.variables.python.objects.ordered_dict import OrderedDictVariable
+from dynamo_lite.variables.python.objects.user_object import is_asked, wrap_opaque
+from dynamo_lite.variables.torch.tensors.is_compiling_results import Answers
+from dynamo_lite.variables.torch.tensors.specialize import settle
+
+from .observable_lifetimes import Mortals
+from .specializations import Settlings
 
 _CONSTANTS = frozenset(CONSTANT_TYPES)
 

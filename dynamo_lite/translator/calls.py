@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ..reasons import UnknownCall
-from ..variables.base import ObservedException, Spread, VariableTracker, refuse_arguments, unsupported
-from ..variables.classes import ModuleVariable, loaded_module
-from ..variables.function import NestedFunctionVariable
-from ..variables.null import NULL
+from dynamo_lite.insight.reasons import UnknownCall
+from dynamo_lite.variables.core.base import ObservedException, Spread, VariableTracker, refuse_arguments, unsupported
+from dynamo_lite.variables.core.null import NULL
+from dynamo_lite.variables.python.classes.classes import ModuleVariable, loaded_module
+from dynamo_lite.variables.python.functions.function import NestedFunctionVariable
+
 from .opcodes import opcode
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..variables.base import VariableTracker
-from ..variables.constant import ConstantVariable
-from ..variables.mapping import DictVariable
+from dynamo_lite.variables.core.base import VariableTracker
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.python.containers.mapping import DictVariable
+
 from .opcodes import opcode
 from .stack import load_deref, load_global_name
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import collections.abc
 from typing import Any
 
-from ..reasons import UnsupportedOperation
-from ..variables.base import ObservedException, VariableTracker, unsupported
-from ..variables.constant import ConstantVariable
-from ..variables.keys import key_of
-from ..variables.mapping import DictVariable
-from ..variables.sequence import ListVariable, SliceVariable, TupleVariable
-from ..variables.sets import SetVariable
+from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.variables.core.base import ObservedException, VariableTracker, unsupported
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.keys import key_of
+from dynamo_lite.variables.python.containers.mapping import DictVariable
+from dynamo_lite.variables.python.containers.sequence import ListVariable, SliceVariable, TupleVariable
+from dynamo_lite.variables.python.containers.sets import SetVariable
+
 from .calls import name_of_called
 from .opcodes import opcode
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..exc import Unsupported
-from ..reasons import DataDependentBranch
-from ..variables.base import Exhausted
-from ..variables.context import ContextVariable, ExitVariable, as_context
-from ..variables.iterator import GeneratorVariable
-from ..variables.tensor import TensorVariable
+from dynamo_lite.exc import Unsupported
+from dynamo_lite.insight.reasons import DataDependentBranch
+from dynamo_lite.variables.core.base import Exhausted
+from dynamo_lite.variables.python.containers.iterator import GeneratorVariable
+from dynamo_lite.variables.torch.contexts.context import ContextVariable, ExitVariable, as_context
+from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
+
 from .opcodes import opcode
 from .stack import constant_of_code
 

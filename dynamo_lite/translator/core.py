@@ -8,15 +8,17 @@ from collections.abc import Iterable, Iterator
 from traceback import FrameSummary
 from typing import Any, NoReturn
 
-from .. import config
-from ..bytecode import decode
-from ..codegen import PyCodegen
-from ..exc import InternalError, Unsupported
-from ..reasons import InlineLimit, UncaughtException, UnsupportedOpcode, UnsupportedOperation
-from ..skip import is_polyfill
-from ..variables import kinds  # noqa: F401  (registers them)
-from ..variables.arguments import bind_arguments
-from ..variables.base import (
+from dynamo_lite import config
+from dynamo_lite.bytecode import decode
+from dynamo_lite.codegen.python_codegen import PyCodegen
+from dynamo_lite.exc import InternalError, Unsupported
+from dynamo_lite.insight.reasons import InlineLimit, UncaughtException, UnsupportedOpcode, UnsupportedOperation
+from dynamo_lite.records.code_origin import is_polyfill
+from dynamo_lite.resume.generators import parts_of, rebuild
+from dynamo_lite.resume.graph_break import goes_on_inside, origin_of
+from dynamo_lite.resume.nested_break import can_break_inside
+from dynamo_lite.variables import kinds  # noqa: F401  (registers them)
+from dynamo_lite.variables.core.base import (
     Args,
     Exhausted,
     Kwargs,
@@ -26,17 +28,16 @@ from ..variables.base import (
     VariableTracker,
     unsupported,
 )
-from ..variables.constant import ConstantVariable
-from ..variables.exception import ExceptionVariable, HandledVariable, left_generator
-from ..variables.function import CellVariable, GlobalScope
-from ..variables.operations import Operations
-from ..variables.reachable import Holder
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.reachable import Holder
+from dynamo_lite.variables.python.functions.arguments import bind_arguments
+from dynamo_lite.variables.python.functions.function import CellVariable, GlobalScope
+from dynamo_lite.variables.python.objects.exception import ExceptionVariable, HandledVariable, left_generator
+
 from . import calls, class_body, containers, control, exceptions, operators, stack  # noqa: F401  (they register the handlers)
 from .attempt import Attempt
-from .graph_break import goes_on_inside, origin_of
-from .nested_break import can_break_inside
 from .opcodes import HANDLERS, REFUSED
-from .suspended import parts_of, rebuild
+from .operations import Operations
 
 _MOST_OPERANDS = 3
 """That instructions other than calls take from the stack."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..reasons import UnsupportedOperation
-from ..variables.base import ObservedException, VariableTracker, unsupported
-from ..variables.class_checks import guarded_derives
-from ..variables.classes import ClassVariable
-from ..variables.constant import ConstantVariable
-from ..variables.exception import HandledVariable, TracebackVariable, left_generator
-from ..variables.polyfills import exception_groups
-from ..variables.sequence import TupleVariable
-from ..variables.user_object import RealExceptionVariable
+from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.variables.core.base import ObservedException, VariableTracker, unsupported
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.polyfills import exception_groups
+from dynamo_lite.variables.python.classes.class_checks import guarded_derives
+from dynamo_lite.variables.python.classes.classes import ClassVariable
+from dynamo_lite.variables.python.containers.sequence import TupleVariable
+from dynamo_lite.variables.python.objects.exception import HandledVariable, TracebackVariable, left_generator
+from dynamo_lite.variables.python.objects.user_object import RealExceptionVariable
+
 from .opcodes import opcode
 
 

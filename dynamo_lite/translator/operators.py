@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..bytecode import BINARY_OPS
-from ..variables.base import VariableTracker
-from ..variables.constant import ConstantVariable
-from ..variables.late_text import joined
-from ..variables.null import NULL
-from ..variables.sequence import SliceVariable
+from dynamo_lite.bytecode import BINARY_OPS
+from dynamo_lite.variables.core.base import VariableTracker
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.late_text import joined
+from dynamo_lite.variables.core.null import NULL
+from dynamo_lite.variables.python.containers.sequence import SliceVariable
+
 from .opcodes import opcode
 
 

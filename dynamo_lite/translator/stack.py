@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..variables.base import VariableTracker
-from ..variables.constant import ConstantVariable
-from ..variables.function import CellVariable
-from ..variables.null import NULL, unbound_local
+from dynamo_lite.variables.core.base import VariableTracker
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.null import NULL, unbound_local
+from dynamo_lite.variables.python.functions.function import CellVariable
+
 from .opcodes import opcode
 
 

@@ -1,57 +1,41 @@
 """All kinds of values and models of callables: importing this registers them."""
 
-# ruff: noqa: F401
+# ruff: noqa: F401, F811
 
-from . import (
-    autograd_function,
-    autograd_node,
-    backward_hooks,
-    builtins,
-    c_callable,
-    class_statement,
-    classes,
-    compiler_marks,
-    constant,
-    construct,
-    context,
-    defaults,
-    deques,
+from importlib.util import find_spec
+
+from . import stdlib
+from .core import constant
+from .python import builtins
+from .python.classes import class_statement, classes, construct, super_object
+from .python.containers import deques, existing_dict, iterator, mapping, sequence, sets
+from .python.functions import c_callable, function
+from .python.numbers import symbolic
+from .python.objects import (
     enumeration,
     exception,
-    flex_attention,
-    float_factors,
-    found_dict,
-    found_iterator,
-    function,
-    function_modes,
-    gradients,
+    existing_iterator,
     identity,
-    iterator,
-    lazy_tensors,
-    legacy_tensors,
-    library,
-    loops,
-    made_tensors,
-    made_wrappers,
-    mapping,
-    module_hooks,
-    nn_module,
-    number_arguments,
     property_object,
-    sequence,
-    sets,
-    super_object,
-    symbol_indices,
-    symbolic,
-    tensor,
-    tensor_history,
-    tensor_hooks,
-    tensor_subclass,
     thread_local,
-    torch_api,
-    transforms,
     user_object,
     weak_proxy,
     weak_reference,
-    wrapper_subclass,
 )
+from .torch.autograd import created_leaves, function, gradients, nodes, tensor_history, tensor_hooks
+from .torch.contexts import context
+from .torch.functions import (
+    compiler_marks,
+    float_factors,
+    legacy_constructors,
+    number_arguments,
+    torch_function_classes,
+    torch_functions,
+)
+from .torch.higher_order import control_flow, flex_attention, transforms
+from .torch.modules import backward_hooks, lazy_modules, nn_module
+from .torch.subclasses import created_wrappers, function_modes, wrapper_subclass
+from .torch.tensors import default_dtype, hook_handles, symbolic_indices, tensor
+
+if find_spec("numpy") is not None:
+    from .numpy import numpy, orders, places, turns

@@ -1,0 +1,79 @@
+"""What ``dl.compile(module)`` returns: an ``nn.Module`` of the original's class that shares its state."""
+
+from __future__ import annotations
+
+import copy
+import types
+from typing import Any
+
+import torch
+
+from dynamo_lite import _C
+from dynamo_lite.insight.reasons import UnsupportedAttribute
+from dynamo_lite.variables.core.attributes import binds
+from dynamo_lite.variables.core.base import VariableTracker, unsupported
+
+
+class CompiledModule:
+    """Mixin in front of the original's class.
+
+    The instance shares the original's ``__dict__``: parameters, buffers, children, hooks and mode are the same objects,
+    under the same names. Its call goes from C to the original, with the compiler on.
+    """
+
+    __slots__ = ("_dl_call", "_dl_original", "_dl_recompile")
+
+    _dl_call: Any
+    _dl_original: torch.nn.Module
+    _dl_recompile: Any
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _restore, (self._dl_original, self._dl_recompile)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self._dl_recompile(copy.deepcopy(self._dl_original, memo))
+
+    def __copy__(self) -> Any:
+        return self._dl_recompile(copy.copy(self._dl_original))
+
+
+class _CompiledForward:
+    """``forward`` of a compiled module, called by its name: without hooks, as that of the original, and compiled. Not a
+    data descriptor: a module may be given another ``forward``."""
+
+    def __init__(self, forward: Any) -> None:
+        self._forward = forward
+
+    def __get__(self, module: Any, cls: type) -> Any:
+        if module is None:
+            return self._forward
+        return _C.Wrapped(module._dl_original.forward, module._dl_call.owner)
+
+
+@binds(_CompiledForward)
+def _bind_forward(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+    """Traced, it is the original's."""
+    if obj is None:
+        unsupported(UnsupportedAttribute(f"class {cls.__qualname__}", name))
+    return obj.getattr(tx, "_dl_original").realize().getattr(tx, name)  # type: ignore[no-any-return]
+
+
+def _restore(original: torch.nn.Module, recompile: Any) -> Any:
+    return recompile(original)
+
+
+def compiled_module(module: torch.nn.Module, owner: _C.Owner, recompile: Any) -> torch.nn.Module:
+    """A module like ``module`` whose call is compiled for ``owner``. ``recompile`` makes one of a copy."""
+    original = module._dl_original if isinstance(module, CompiledModule) else module
+    cls = type(original)
+    call = _C.InstanceCall(CompiledModule.__dict__["_dl_call"])
+    names: dict[str, Any] = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+    names |= {"__call__": call, "forward": _CompiledForward(cls.forward)}
+    made: Any = object.__new__(
+        types.new_class(cls.__name__, (CompiledModule, cls), {}, lambda body: body.update(names))
+    )
+    made.__dict__ = original.__dict__
+    call_original = _C.Wrapped(types.MethodType(cls.__call__, original), owner)
+    for name, value in (("_dl_original", original), ("_dl_recompile", recompile), ("_dl_call", call_original)):
+        object.__setattr__(made, name, value)  # Module's own would make a child of the original
+    return made

@@ -1,0 +1,85 @@
+"""Recompilation: why entries did not hold, and what happens at the limit of entries."""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections import Counter
+from types import CodeType
+from typing import Any
+
+import torch
+from torch.utils.weak import WeakIdKeyDictionary
+
+from dynamo_lite import _C, config, logs
+from dynamo_lite.insight.counters import counters
+
+
+class Versions:
+    """How many entries each code object has got, by the module that it was called with.
+
+    Layers share the code of their methods, and what is compiled of one may hold for it alone (its name, its number):
+    each may have as many versions as a function. Modules are told apart by identity: their own ``__hash__`` and
+    ``__eq__`` are the program's, and may ask for what ``__init__`` has yet to set.
+    """
+
+    def __init__(self) -> None:
+        self._of: weakref.WeakKeyDictionary[CodeType, WeakIdKeyDictionary] = weakref.WeakKeyDictionary()
+
+    def add(self, view: _C.FrameView) -> None:
+        """There is one more."""
+        counts = self._of.setdefault(view.code, WeakIdKeyDictionary())
+        module = _module_of(view)
+        counts[module] = counts.get(module, 0) + 1
+
+    def at_limit(self, view: _C.FrameView) -> bool:
+        """Whether there may be no more for this call."""
+        if view.entries < config.recompile_limit:
+            return False
+        if view.entries >= config.total_recompile_limit:
+            return True
+        return self._of.get(view.code, {}).get(_module_of(view), 0) >= config.recompile_limit
+
+    def forget(self) -> None:
+        self._of.clear()
+
+
+def _module_of(view: _C.FrameView) -> Any:
+    """The first of the arguments that is a module; else what stands for none."""
+    found = (value for value in view.locals.values() if issubclass(type(value), torch.nn.Module))
+    return next(found, Versions)
+
+
+def hold_again(view: _C.FrameView) -> bool:
+    """Whether entries did not hold for nothing but a registration with abstract classes that they never asked about."""
+    misses = view.misses() if view.entries else []
+    return any([each.kind == "registrations" and each.reason.answers.renew() for each in misses])
+
+
+def note_recompile(view: _C.FrameView) -> None:
+    """Count a translation of a frame that has entries, and log what failed in them."""
+    if not view.entries:
+        return
+    counters.recompiles += 1
+    if logs.recompiles.isEnabledFor(20):
+        failed = "; ".join(describe(failure) for failure in view.misses())
+        logs.recompiles.info("%s is translated again: %s", view.code.co_qualname, failed)
+
+
+def describe(failure: _C.Failure) -> str:
+    """A failed guard, in words."""
+    return f"{failure.reason} (found: {failure.found})"
+
+
+def limit_reached(view: _C.FrameView) -> str:
+    """Warn, once a code object, that it runs eager from now on; returns the message."""
+    failures = Counter(str(failure.reason) for failure in view.misses())
+    listed = "".join(f"\n  {count} of {view.entries} entries: {reason}" for reason, count in failures.most_common(8))
+    code = view.code
+    message = (
+        f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) has {view.entries} compiled versions, the "
+        f"limit (dl.config.recompile_limit for each module, total_recompile_limit in all); calls that none of them "
+        f"fits run eager from now on. The guards that failed now:{listed}"
+    )
+    warnings.warn(message, RuntimeWarning, stacklevel=3)
+    return message

@@ -1,0 +1,516 @@
+"""The graph module around a captured graph: placeholders for parameters, attributes for state, and the result."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import operator
+import re
+import textwrap
+import types
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import torch
+import torch.fx
+from torch._dispatch.python import enable_python_dispatcher
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.proxy import GraphAppendingTracer, Proxy, TraceError
+
+from dynamo_lite.compiler.frame_compiler import Translation
+from dynamo_lite.exc import Unsupported
+from dynamo_lite.insight.reasons import NotExportable
+from dynamo_lite.records.source import Source
+from dynamo_lite.runtime.graph_functions import from_numpy_written
+from dynamo_lite.shapes import facts
+from dynamo_lite.translator.attempt import Attempt
+from dynamo_lite.variables.core.lookup import is_heap_type
+from dynamo_lite.variables.python.objects.user_object import c_maker
+
+from .exported_program import (
+    CHECKED,
+    READ,
+    Calling,
+    ExportedModule,
+    Fact,
+    GradMode,
+    Identity,
+    Place,
+    Relation,
+    TensorFacts,
+    rebuild,
+)
+
+Module = torch.nn.Module
+_LITERALS = frozenset(
+    {type(None), bool, int, float, complex, str, type(...), torch.dtype, torch.device, torch.layout}
+    | {torch.memory_format, range}
+)
+"""Types of what a graph holds as it is."""
+_UNEXPECTED = "a condition on the data, at which the program raises, is not as it was when this was exported"
+_CELL = "cell_contents"
+
+
+class CallInside:
+    """Stands in new code for the graph's call: there the captured graph's nodes go into the outer graph."""
+
+    def __init__(self, captured: int, embed: Callable[[list[Any]], list[Any]]) -> None:
+        self.captured = captured
+        self._embed = embed
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        front = inputs[0][: self.captured] if self.captured else ()
+        return self._embed([*front, *inputs[bool(self.captured) :]])
+
+
+def _aten(inner: torch.fx.GraphModule, attempt: Attempt) -> torch.fx.GraphModule:
+    """The same as ATen operators. (Changes of grad mode are kept before autograd's dispatch alone.)"""
+    before_autograd = attempt.graph.changes_state
+    trace = make_fx(inner, tracing_mode="real", pre_dispatch=before_autograd, _allow_non_fake_inputs=True)
+    with attempt.graph.fake_mode, enable_python_dispatcher():
+        return trace(*(each.fake for each in attempt.graph.inputs))
+
+
+class OuterGraph:
+    """The graph module under way, in which the captured graph is one part."""
+
+    def __init__(self, program: Any, attempt: Attempt) -> None:
+        self.program = program
+        self.attempt = attempt
+        self.graph = torch.fx.Graph()
+        self.tracer = GraphAppendingTracer(self.graph)
+        self.root = torch.nn.Module()
+        self.root.training = True
+        self.names: dict[int, str] = {}
+        """Of the attributes that there are, by the id of their value."""
+        self.nodes: dict[str, torch.fx.Node] = {}
+        """The nodes that read attributes."""
+        self.reached: dict[Source, torch.fx.Node] = {}
+        """The nodes that reach what is among the arguments."""
+        self.kept: list[Any] = []
+        """Objects whose ids are of use."""
+        self.persists = True
+        """Whether tensors that are found elsewhere than in the program's module belong into the state dict."""
+        self.parameters = {each.name: self._placeholder(each) for each in program.parameters}
+        self._adopt_state(program.fn if isinstance(program.fn, Module) else getattr(program.fn, "__self__", None))
+
+    def _placeholder(self, parameter: inspect.Parameter) -> torch.fx.Node:
+        star = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
+        has_default = type(parameter.default) in _LITERALS
+        return self.graph.placeholder(
+            star + parameter.name, default_value=parameter.default if has_default else parameter.empty
+        )
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def _adopt_state(self, module: Any) -> None:
+        """All parameters and buffers of the module that is exported."""
+        if not isinstance(module, Module):
+            return
+        self.persists = False
+        self.root.training = module.training
+        saved = set(module.state_dict(keep_vars=True))
+        for name, parameter in module.named_parameters(remove_duplicate=False):
+            self._put(name, parameter, True)
+        for name, buffer in module.named_buffers(remove_duplicate=False):
+            self._put(name, buffer, name in saved)
+
+    def _put(self, name: str, value: Any, persistent: bool) -> None:
+        *path, last = name.split(".")
+        module = self.root
+        for each in path:
+            if each not in module._modules:
+                module.add_module(each, Module())
+            module = module._modules[each]  # type: ignore[assignment]
+        if isinstance(value, torch.nn.Parameter):
+            module.register_parameter(last, value)
+        elif isinstance(value, torch.Tensor):
+            module.register_buffer(last, value, persistent)
+        else:
+            setattr(module, last, value)
+        self.kept.append(value)
+        self.names.setdefault(id(value), name)
+
+    def attribute(self, value: Any, hint: str, persistent: bool = False) -> torch.fx.Node:
+        """The node that reads a value which the graph module has."""
+        name = self.names.get(id(value))
+        if name is None:
+            name = self._free_name(hint)
+            self._put(name, value, persistent)
+        if name not in self.nodes:
+            self.nodes[name] = self.graph.get_attr(name)
+        return self.nodes[name]
+
+    def _free_name(self, hint: str) -> str:
+        """A dotted name like ``hint`` for an attribute, which nothing has."""
+        parts = [part for part in re.split(r"\W+", hint) if part] or ["value"]
+        if not parts[0].isidentifier() or hasattr(ExportedModule, parts[0]):
+            parts[0] = "_" + parts[0]
+        used = set(self.names.values())
+        found = ".".join(parts)
+        while found in used or any(each.startswith(found + ".") or found.startswith(each + ".") for each in used):
+            found += "_"
+        return found
+
+    # -- values ----------------------------------------------------------------------------------------------------
+
+    def _proxy(self, node: torch.fx.Node) -> Proxy:
+        return Proxy(node, self.tracer)
+
+    def _argument_at(self, source: Source) -> torch.fx.Node:
+        """What is among the arguments at a place."""
+        if source not in self.reached:
+            self.reached[source] = self._reach(source)
+        return self.reached[source]
+
+    def _reach(self, source: Source) -> torch.fx.Node:
+        parent = source.parent
+        if source.kind == "local":
+            return self.parameters[source.arg]
+        assert parent is not None
+        if parent.kind == "instance_dict" and source.kind == "dict_item" and parent.parent is not None:
+            return self.graph.call_function(getattr, (self._argument_at(parent.parent), source.arg))
+        if source.kind in ("tuple_item", "list_item", "deque_item", "dict_item"):
+            return self.graph.call_function(operator.getitem, (self._argument_at(parent), source.arg))
+        if source.kind in ("slot", "c_attr", "cell_contents", "instance_dict"):
+            name = source.arg.__name__ if source.kind == "slot" else source.arg or _CELL
+            return self.graph.call_function(getattr, (self._argument_at(parent), name))
+        raise Unsupported(NotExportable(str(source), "a graph can't reach it from the arguments"))
+
+    def _captured(self, source: Source, value: Any) -> Any:
+        """What stands for a value that the new code takes from elsewhere than the arguments' names."""
+        if source.local_rooted:
+            return self._proxy(self._argument_at(source))
+        if not isinstance(value, torch.Tensor):
+            return value
+        if source.kind == "c_attr":
+            raise Unsupported(NotExportable(str(source), "it belongs to a tensor of the graph module's"))
+        return self._proxy(self.attribute(value, _dotted(source, self.program), self.persists))
+
+    def _embed(self, inner: torch.fx.GraphModule, truths: list[bool], inputs: list[Any]) -> list[Any]:
+        """The captured graph's nodes, given these."""
+        placeholders = [node for node in inner.graph.nodes if node.op == "placeholder"]
+        mapped = {node: each.node for node, each in zip(placeholders, inputs, strict=True)}
+        for node in inner.graph.nodes:
+            if node.op == "get_attr" and node not in mapped:
+                mapped[node] = self.attribute(_exported(operator.attrgetter(node.target)(inner)), node.target)
+        results: Any = self.graph.graph_copy(inner.graph, mapped)
+        count = len(results) - len(truths)
+        for condition, truth in zip(results[count:], truths):
+            if not truth:
+                condition = self.graph.call_function(torch.logical_not, (condition,))
+            self.graph.call_function(torch._assert_async, (condition, _UNEXPECTED))
+        return [self._proxy(node) for node in results[:count]]
+
+    def call_inside(self, translation: Translation, aten_graph: bool) -> Any:
+        """What the new code is to call, if there is something to be called."""
+        graph, expected = self.attempt.graph, self.attempt.expected
+        if not graph.operators:
+            return None
+        outputs = [*(tensor.node for tensor in translation.cg.outputs), *(each.tensor.node for each in expected)]
+        inner = graph.finish(outputs)
+        if aten_graph:
+            inner = _aten(inner, self.attempt)
+        for each in graph.inputs:
+            if each.convert is not None:
+                each.convert = partial(self._convert, each.convert)
+            if each.given is not None or each.of is not None:
+                raise Unsupported(NotExportable(str(each.given), "it gets other data, or another has its memory"))
+            if each.make is not None:
+                each.make = partial(self._make, each.make)
+        return CallInside(
+            sum(each.captured for each in graph.inputs), partial(self._embed, inner, [each.truth for each in expected])
+        )
+
+    def _convert(self, function: Callable[..., Any], given: Proxy) -> Any:
+        if isinstance(function, partial):
+            return self._proxy(self.graph.call_function(function.func, (*function.args, given.node)))
+        return self._proxy(self.graph.call_function(function, (given.node,)))
+
+    def _make(self, function: Any) -> Proxy:
+        return self._proxy(self.graph.call_function(function.func, function.args))
+
+    # -- the whole -------------------------------------------------------------------------------------------------
+
+    def run(self, after: types.CodeType, captured: tuple[Any, ...]) -> None:
+        """Run the new code: the graph's part becomes nodes, and so does the result."""
+        sources = self.attempt.guards.captured
+        found = tuple(map(self._captured, sources, captured))
+        given = [self._proxy(self.parameters[name]) for name in self.program.given]
+        after = after.replace(co_consts=tuple(map(_for_nodes, after.co_consts)))
+        try:
+            result = types.FunctionType(after, {})(*given, found)
+        except (TraceError, TypeError) as error:
+            raise Unsupported(NotExportable("what is made of the graph's results", str(error))) from error
+        maker = _ResultMaker(self, [*found, *after.co_consts])
+        self.graph.output(maker.argument(result))
+
+    def build(self, relations: list[facts.Fact]) -> ExportedModule:
+        """``relations``: what must be true of sizes and numbers."""
+        facts = [*self._facts(), *map(self._relation, relations)]
+        calling = Calling(self.program.name, self.program.parameters, self.program.given, facts)
+        self.graph.set_codegen(calling)
+        self._refuse_names()
+        made = ExportedModule(
+            self.root, self.graph, self.program.name.replace(".", "_").replace("<", "").replace(">", "")
+        )
+        made.training = self.root.training
+        for table in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
+            made.__dict__[table] = self.root.__dict__[table]
+        return made
+
+    def _refuse_names(self) -> None:
+        """FX gives a node another name than its parameter has, where that is the name of something in its code."""
+        text = textwrap.dedent(self.graph.python_code("self").src)
+        counts = Counter(node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name))
+        for name, node in self.parameters.items():
+            if node.name != name and counts[name] > 2:  # it is given to the check and to the node
+                raise Unsupported(NotExportable(f"a parameter with the name {name}", "the graph's code has it too"))
+
+    # -- facts -----------------------------------------------------------------------------------------------------
+
+    def _place(self, source: Source) -> Place | None:
+        """Where among the arguments a source is; None if it is elsewhere, or a fact of a class."""
+        steps: list[tuple[str, Any]] = []
+        at: Source | None = source
+        while at is not None and at.kind != "local":
+            if at.kind not in READ:
+                return None
+            steps.append((at.kind, at.arg.__name__ if at.kind == "slot" else at.arg))
+            at = at.parent
+        if at is None:
+            return None
+        parameter = next(index for index, each in enumerate(self.parameters) if each == at.arg)
+        return Place(str(source), parameter, tuple(reversed(steps)))
+
+    def _facts(self) -> Iterator[Fact | Identity | GradMode]:
+        """What the trace relied on of the arguments, parents first."""
+        if any(node.target is torch._C._set_grad_enabled for node in self.graph.nodes):
+            yield GradMode(self.attempt.initial_grad_mode)
+        for index, each in enumerate(self.program.parameters):
+            if each.name not in self.program.given:
+                default = () if each.kind is each.VAR_POSITIONAL else each.default
+                yield Fact(Place(each.name, index), "default", default)
+        guards = self.attempt.guards
+        for source in guards.root.walk():
+            place = self._place(source)
+            if place is None:
+                continue
+            kinds = {kind: arg for kind, arg, _ in source.checks.values()}
+            if "tensor" in kinds:
+                kinds["tensor"] = TensorFacts.of(kinds["tensor"])
+            if "tensor_of_any_size" in kinds:
+                kinds["tensor"] = TensorFacts.of(*kinds.pop("tensor_of_any_size"))
+            if "tensor" in kinds and kinds["type"] in (torch.Tensor, torch.nn.Parameter):
+                del kinds["type"]  # compilers call with classes of theirs
+            for kind, arg in kinds.items():
+                if kind not in CHECKED:
+                    raise Unsupported(NotExportable(place.name, f"what was found of it ({kind}) can't be checked"))
+                yield Fact(place, kind, arg)
+        yield from self._identities()
+
+    def _relation(self, fact: facts.Fact) -> Relation:
+        places = [self._place(source) for source in fact.sources]
+        if None in places:
+            raise Unsupported(NotExportable(fact.text, "it is of something that is no argument"))
+        return Relation(tuple(place for place in places if place is not None), tuple(fact.program), fact.text)
+
+    def _identities(self) -> Iterator[Identity]:
+        for one, other in self.attempt.guards.same_places:
+            places = self._place(one), self._place(other)
+            if places[0] is not None and places[1] is not None:
+                yield Identity((places[0], places[1]), True)
+            elif places[0] is not None or places[1] is not None:
+                raise Unsupported(NotExportable(str(one), f"it is the same object as {other}"))
+        found = [self._place(source) for source in self.attempt.guards.distinct_places]
+        distinct = tuple(place for place in found if place is not None)
+        if len(distinct) > 1:
+            yield Identity(distinct, False)
+
+
+def _exported(value: Any) -> Any:
+    """Graph modules inside of the graph are copied and pickled like the whole."""
+    if type(value).__mro__[1] is not torch.fx.GraphModule:
+        return value
+    for name, child in list(value.named_children()):
+        setattr(value, name, _exported(child))
+    return ExportedModule(value, value.graph, type(value).__name__)
+
+
+class _Size(tuple):
+    """A torch.Size in which nodes may stand for numbers."""
+
+
+def _for_nodes(constant: Any) -> Any:
+    """What new code is to call in place of a function that takes no nodes."""
+    if any(constant is each for each in _NODES):
+        return lambda given, *args: given.tracer.create_proxy("call_function", constant, (given, *args), {})
+    if constant is torch.Size:
+        return _Size
+    if isinstance(constant, types.MethodDescriptorType) and issubclass(torch.Tensor, constant.__objclass__):
+        return lambda tensor, *args: getattr(tensor, constant.__name__)(*args)
+    return constant
+
+
+_NODES = (torch.from_numpy, from_numpy_written)
+_TABLES = ("_parameters", "_buffers", "_modules")
+
+
+def _value_at(source: Source, program: Any) -> Any:
+    """What is outside of the arguments at a place, None where that isn't known."""
+    if source.kind == "const":
+        return source.arg
+    parent = source.parent
+    if parent is None or source.kind not in READ:
+        return None
+    if parent.kind == "globals":
+        return program.fn
+    value = _value_at(parent, program)
+    return None if value is None else READ[source.kind](value, source.arg)
+
+
+def _dotted(source: Source, program: Any) -> str:
+    """A name for a tensor that is found there, made of variables, attributes and items on the way."""
+    parts: list[str] = []
+    at: Source | None = source
+    while at is not None:
+        parent = at.parent
+        if parent is not None and parent.kind == "globals" and isinstance(program.fn, Module):
+            break
+        if parent is not None and parent.kind == "c_attr" and parent.arg == "__closure__" and parent.parent is not None:
+            function = _value_at(parent.parent, program)
+            parts.append("closure" if function is None else function.__code__.co_freevars[at.arg])
+            break
+        if at.kind == "const" and not isinstance(at.arg, types.ModuleType):
+            parts.append(getattr(at.arg, "__name__", type(at.arg).__name__))
+        elif at.kind in ("dict_item", "tuple_item", "list_item", "deque_item", "c_attr", "type_attr"):
+            if not (at.kind == "dict_item" and at.arg in _TABLES):
+                parts.append(str(at.arg))
+        elif at.kind == "slot":
+            parts.append(at.arg.__name__)
+        at = parent
+    return ".".join(reversed(parts))
+
+
+class _ResultMaker:
+    """Makes an argument of the output node of what the program returns.
+
+    What was there before the call is returned itself; what was made inside is made anew in each call.
+    """
+
+    def __init__(self, outer: OuterGraph, existing: list[Any]) -> None:
+        self.outer = outer
+        self.graph = outer.graph
+        self.existing = {id(each) for each in existing}
+        self.counts: Counter[int] = Counter()
+        """How often an object is met in the result."""
+        self.made: dict[int, torch.fx.Node] = {}
+
+    def argument(self, result: Any) -> Any:
+        self._count(result, ())
+        return self._argument(result)
+
+    def _is_leaf(self, value: Any) -> bool:
+        kind = type(value)
+        return kind in _LITERALS or issubclass(kind, (Proxy, torch.Tensor, type)) or id(value) in self.existing
+
+    def _count(self, value: Any, inside: tuple[int, ...]) -> None:
+        if self._is_leaf(value):
+            return
+        if id(value) in inside:
+            raise Unsupported(NotExportable(f"a {type(value).__name__} that contains itself", "a graph has no cycles"))
+        self.counts[id(value)] += 1
+        if self.counts[id(value)] == 1:
+            for part in _parts(value):
+                self._count(part, (*inside, id(value)))
+
+    def _argument(self, value: Any) -> Any:
+        kind = type(value)
+        if issubclass(kind, Proxy):
+            return value.node
+        if kind in _LITERALS:
+            return value
+        if issubclass(kind, torch.Tensor):
+            return self.outer.attribute(value, "tensor")
+        if self._is_leaf(value):
+            return self.constant(value)
+        shared = self.counts[id(value)] > 1 and kind is not tuple
+        if kind in _PLAIN and not shared and (kind is not dict or all(type(key) in _LITERALS for key in value)):
+            return _PLAIN[kind](value, self._argument)
+        if id(value) not in self.made:
+            self.made[id(value)] = self._node(value)
+        return self.made[id(value)]
+
+    def _node(self, value: Any) -> torch.fx.Node:
+        kind = type(value)
+        call = self.graph.call_function
+        if kind is _Size:
+            return call(torch.Size, ([self._argument(each) for each in value],))
+        if kind in (list, set, frozenset, torch.Size) or hasattr(kind, "n_sequence_fields"):
+            return call(kind, ([self._argument(each) for each in value],))
+        if kind in (dict, OrderedDict, defaultdict):
+            pairs = [(self._argument(key), self._argument(each)) for key, each in value.items()]
+            factory = (self._argument(value.default_factory),) if kind is defaultdict else ()
+            return call(kind, (*factory, pairs))
+        if kind is deque:
+            return call(deque, ([self._argument(each) for each in value], value.maxlen))
+        if _is_plain_object(kind):
+            items, attributes = _state_of(value)
+            arguments = [self._argument(each) for each in items]
+            named = {name: self._argument(each) for name, each in attributes.items()}
+            return call(rebuild, (self.constant(kind), arguments, named))
+        raise Unsupported(NotExportable(f"a {kind.__name__} that the program makes and returns", "a graph makes none"))
+
+    def constant(self, value: Any) -> torch.fx.Node:
+        """An object that was there before the call."""
+        if isinstance(value, Module):
+            raise Unsupported(NotExportable(f"a {type(value).__name__} module", "it would be returned"))
+        return self.outer.attribute(value, getattr(value, "__name__", type(value).__name__))
+
+
+_PLAIN: dict[type, Callable[[Any, Callable[[Any], Any]], Any]] = {
+    tuple: lambda value, argument: tuple(map(argument, value)),
+    list: lambda value, argument: list(map(argument, value)),
+    dict: lambda value, argument: {key: argument(each) for key, each in value.items()},
+    slice: lambda value, argument: slice(argument(value.start), argument(value.stop), argument(value.step)),
+}
+"""What graphs write as literals."""
+
+
+def _is_plain_object(kind: type) -> bool:
+    """Whether instances are their items and attributes and nothing else."""
+    static = next(base for base in kind.__mro__ if not is_heap_type(base))
+    return c_maker(kind) is None and kind is not static and static in (object, OrderedDict, dict, list, tuple)
+
+
+def _state_of(value: Any) -> tuple[list[Any], dict[str, Any]]:
+    """The items and the attributes of a plain object; of a mapping, pairs."""
+    items: list[Any] = []
+    if isinstance(value, dict):
+        items = list(dict.items(value))
+    elif isinstance(value, list):
+        items = list(list.__iter__(value))
+    elif isinstance(value, tuple):
+        items = list(tuple.__iter__(value))
+    attributes = dict(getattr(value, "__dict__", {}))
+    for cls in type(value).__mro__:
+        for name, raw in vars(cls).items():
+            if isinstance(raw, types.MemberDescriptorType) and hasattr(value, name):
+                attributes[name] = raw.__get__(value)
+    return items, attributes
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    kind = type(value)
+    if kind is slice:
+        return value.start, value.stop, value.step
+    if kind in (dict, OrderedDict, defaultdict):
+        return [*value.keys(), *value.values()]
+    if kind in (tuple, list, set, frozenset, deque, torch.Size, _Size) or hasattr(kind, "n_sequence_fields"):
+        return list(value)
+    if _is_plain_object(kind):
+        items, attributes = _state_of(value)
+        return [*items, *attributes.values()]
+    return ()

@@ -1,0 +1,299 @@
+"""Whole programs as graph modules.
+
+A program is called in a small function of ours whose parameters are those of its arguments that are given, and that
+function is translated as any frame is. The code that comes after the graph call is then run on nodes of the outer graph
+in place of values: so it is CPython that builds the result, and what it does to a value becomes an operator.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from traceback import FrameSummary
+from typing import Any
+
+import torch
+
+from dynamo_lite import _C
+from dynamo_lite.bytecode import assemble, emit
+from dynamo_lite.compiler.compiled_module import CompiledModule
+from dynamo_lite.compiler.families import Family
+from dynamo_lite.compiler.frame_compiler import FrameCompiler, Translation, can_trace_here
+from dynamo_lite.exc import ConstraintViolation, InternalError, SkipFrame, Unsupported
+from dynamo_lite.insight.reasons import EffectOfExport, FrameLeftAlone, NotExportable
+from dynamo_lite.records.side_effects import SideEffects
+from dynamo_lite.translator.attempt import Attempt
+from dynamo_lite.variables.core.base import VariableTracker
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, instance_dict
+from dynamo_lite.variables.torch.tensors.default_dtype import DefaultSetting
+
+from .outer_graph import OuterGraph
+
+_FILENAME = "<dl.export>"
+
+
+def export(fn: Any, *args: Any, aten_graph: bool = False, dynamic: bool = False, **kwargs: Any) -> Any:
+    """The program ``fn(*args, **kwargs)`` as one graph module, called as ``fn`` is, and the guards it needs.
+
+    It is traced and not run. Parameters and buffers are attributes of the graph module, the same objects; under the
+    names they have in ``fn`` where that is a module or a method of one.
+
+    Args:
+        aten_graph: a graph of ATen operators.
+        dynamic: whether the sizes of tensors among the arguments, and integers, may be others in later calls. What
+            the program asks of them is checked then. (0 and 1 stay what they are.)
+
+    Returns:
+        ``(gm, guards)``: a ``torch.fx.GraphModule``, which checks what it is called with (`exc.InvalidInput`), and
+        sentences in the way of `explain`'s.
+
+    Raises:
+        TypeError: ``fn`` can't be called, or not with these arguments.
+        exc.Unsupported: it is not one graph, or it writes into what outlives the call.
+    """
+    if not callable(fn):
+        raise TypeError(f"dl.export takes a callable, not {type(fn).__name__} ({fn!r})")
+    if isinstance(fn, CompiledModule):
+        fn = fn._dl_original
+    elif isinstance(fn, _C.Wrapped) and fn.owner is not _C.OFF:
+        fn = fn.__wrapped__
+    program = Program(fn, args, kwargs)
+    if not can_trace_here():
+        raise Unsupported(FrameLeftAlone(program.name, "a mode of torch's, or a changed builtin, would see the trace"))
+    exporter = _Exporter(program, aten_graph, dynamic)
+    owner = _C.Owner(exporter, "export")
+    try:
+        return _C.Wrapped(program.caller, owner)(**program.given)
+    finally:
+        owner.reset()
+
+
+class Program:
+    """A callable with the arguments of one call."""
+
+    def __init__(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.fn = fn
+        shown = fn.forward if isinstance(fn, torch.nn.Module) else fn
+        self.name: str = getattr(shown, "__qualname__", None) or type(fn).__qualname__
+        self.first_line = _first_line(shown, self.name)
+        named = list(_signature(fn).parameters.values())
+        starred = [each.name for each in named if each.kind is each.VAR_KEYWORD]
+        known = {each.name for each in named if each.kind not in (each.POSITIONAL_ONLY, *_STARRED)}
+        more = [name for name in kwargs if name not in known] if starred else []
+        _refuse_arguments(self.name, named, args, kwargs)
+        self.parameters = [_renamed(each) for each in named if each.kind is not each.VAR_KEYWORD]
+        taken = {each.name for each in self.parameters}
+        if taken.intersection(more):
+            raise ValueError(f"{self.name}: an argument in **{starred[0]} has the name of a parameter")
+        self.parameters += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in more]
+        order = {_own_name(name): at for at, name in enumerate(kwargs)}
+        last = [each for each in self.parameters if each.kind is each.KEYWORD_ONLY]
+        last.sort(key=lambda each: order.get(each.name, len(order)))  # as an interpreter is given them
+        self.parameters = [each for each in self.parameters if each.kind is not each.KEYWORD_ONLY] + last
+        self.given: dict[str, Any] = {}
+        """Those parameters that the call gives, with what it gives."""
+        self.caller = self._make_caller(args, kwargs)
+
+    def _make_caller(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
+        """A function of the arguments that are given that makes the call."""
+        passed = []
+        positional = [each for each in self.parameters if each.kind <= each.POSITIONAL_OR_KEYWORD]
+        for each, value in zip(positional, args):
+            self.given[each.name] = value
+            passed.append(each.name)
+        rest = next((each.name for each in self.parameters if each.kind is each.VAR_POSITIONAL), None)
+        if rest is not None and len(args) > len(positional):
+            self.given[rest] = args[len(positional) :]
+            passed.append(f"*{rest}")
+        for name, value in kwargs.items():
+            own = _own_name(name)
+            self.given[own] = value
+            passed.append(f"{name}={own}")
+        name = "self" if isinstance(self.fn, torch.nn.Module) else self.name.rpartition(".")[2]
+        if not name.isidentifier() or name in self.given:
+            name = "program"
+        while name in self.given:
+            name += "_"
+        text = f"def call({', '.join(self.given)}):\n    return {name}({', '.join(passed)})\n"
+        namespace: dict[str, Any] = {name: self.fn}
+        exec(compile(text, _FILENAME, "exec"), namespace)
+        made: Callable[..., Any] = namespace.pop("call")
+        return made
+
+
+_STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def _signature(fn: Any) -> inspect.Signature:
+    try:
+        return inspect.signature(fn.forward if isinstance(fn, torch.nn.Module) else fn)
+    except ValueError:  # C code that doesn't tell
+        kinds = zip(("args", "kwargs"), _STARRED)
+        return inspect.Signature([inspect.Parameter(name, kind) for name, kind in kinds])
+
+
+def _own_name(name: str) -> str:
+    """A parameter's name in a method."""
+    return "self_" if name == "self" else name
+
+
+def _renamed(parameter: inspect.Parameter) -> inspect.Parameter:
+    return parameter.replace(name=_own_name(parameter.name), annotation=inspect.Parameter.empty)
+
+
+def _refuse_arguments(name: str, named: list[inspect.Parameter], args: Any, kwargs: Any) -> None:
+    """Raise the TypeError that the call would, if it would."""
+    plain = [each.replace(annotation=each.empty) for each in named]
+    plain = [each if each.default is each.empty else each.replace(default=None) for each in plain]
+    namespace: dict[str, Any] = {}
+    exec(compile(f"def bind{inspect.Signature(plain)}: pass", _FILENAME, "exec"), namespace)
+    namespace["bind"].__qualname__ = name
+    namespace["bind"](*args, **kwargs)
+
+
+def _first_line(shown: Any, name: str) -> tuple[FrameSummary, ...]:
+    """Where a function is defined, if it is in Python."""
+    code = getattr(inspect.unwrap(getattr(shown, "__func__", shown)), "__code__", None)
+    if not isinstance(code, types.CodeType):
+        return ()
+    return (FrameSummary(code.co_filename, code.co_firstlineno, name, lookup_line=False),)
+
+
+class _PlacedEffects(SideEffects):
+    """Remembers where the program was when it wrote something first."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        super().__init__(attempt.guards, VariableTracker)
+        self._attempt = attempt
+        self.places: dict[Any, tuple[FrameSummary, ...]] = {}
+
+    def _note(self, written: Any) -> None:
+        if written not in self.places:
+            self.places[written] = _user_stack(self._attempt.innermost)
+
+    def mutate(self, tracker: Any) -> None:
+        super().mutate(tracker)
+        self._note(tracker)
+
+    def decorate(self, tracker: Any) -> None:
+        super().decorate(tracker)
+        self._note(tracker)
+
+    def write_global(self, scope: Any, name: str, value: Any) -> None:
+        super().write_global(scope, name, value)
+        self._note((scope, name))
+
+
+def _user_stack(translator: Any) -> tuple[FrameSummary, ...]:
+    """The frames that are being translated, outermost first."""
+    found: list[FrameSummary] = []
+    while translator is not None:
+        found.insert(0, translator.place())
+        translator = translator.parent
+    return _without_caller(found)
+
+
+def _without_caller(stack: Any) -> tuple[FrameSummary, ...]:
+    return tuple(each for each in stack if each.filename != _FILENAME)
+
+
+class _Exporter(FrameCompiler):
+    """Translates the frame that calls the program; what runs in its place returns the graph module and its guards."""
+
+    takes_all = True
+    gives_floats = False
+    arguments_only = True
+
+    def __init__(self, program: Program, aten_graph: bool, dynamic: bool) -> None:
+        super().__init__(lambda gm, inputs: gm.forward, "export", Family(None, dynamic), fullgraph=True)
+        self.program = program
+        self.aten_graph = aten_graph
+
+    def __call__(self, view: _C.FrameView) -> Any:
+        try:
+            return super().__call__(view)
+        except Unsupported as error:
+            stack = _without_caller(error.user_stack) or self.program.first_line
+            raise Unsupported(error.reason, stack) from error.__cause__
+        except ConstraintViolation as error:
+            raise ConstraintViolation(error.what, _without_caller(error.user_stack)) from None
+
+    def _leave_alone(self, code: types.CodeType, skipped: SkipFrame) -> Any:
+        if skipped.cause is not None:
+            raise Unsupported(skipped.cause.reason, skipped.cause.user_stack)
+        raise Unsupported(FrameLeftAlone(self.program.name, skipped.why))
+
+    def _begin(self, view: _C.FrameView, *for_attempt: Any) -> Attempt:
+        attempt = super()._begin(view, *for_attempt)
+        attempt.effects = _PlacedEffects(attempt)
+        return attempt
+
+    def _compile(self, view: _C.FrameView) -> Any:
+        translation = self._translate(view)
+        attempt = translation.attempt
+        try:
+            if translation.broken is not None:
+                raise Unsupported(translation.broken.reason, translation.broken.user_stack)
+            _refuse_losses(attempt)
+            result, tree = self._build(translation, view)
+        finally:
+            attempt.close()
+        code = [emit.make("RESUME", 0), emit.load_const(result), emit.return_value()]
+        return tree, assemble(code, like=view.code, cellvars=())
+
+    def _build(self, translation: Translation, view: _C.FrameView) -> tuple[Any, _C.GuardTree]:
+        attempt = translation.attempt
+        outer = OuterGraph(self.program, attempt)
+        call = outer.call_inside(translation, self.aten_graph)
+        tensors = attempt.graph.inputs if attempt.graph.operators else []
+        after = translation.cg.finish(call, tensors, translation.positions, [], [])
+        attempt.guards.written = attempt.graph.written | attempt.graph.alone
+        attempt.graph.symbols.check_marks()
+        facts = attempt.graph.symbols.facts()
+        attempt.guards.facts(facts)
+        tree = attempt.guards.build(view.code, translation.state)
+        captured = tree.lookup(view)
+        if captured is None:
+            raise InternalError(f"the guards of {self.program.name} don't hold of what it was exported with")
+        names = view.code.co_varnames[: view.code.co_argcount]
+        outer.run(assemble(after, like=view.code, cellvars=(), argnames=(*names, _C.CAPTURED_NAME)), captured)
+        return (outer.build(facts), [str(reason) for reason, _, _ in tree.checks()]), tree
+
+
+def _is_put_back(tracker: Any) -> bool:
+    """Whether the attributes that were written to an object are what they were in the end. Guards what they were."""
+    if not isinstance(tracker, UserObjectVariable) or tracker.source is None:
+        return False
+    real = instance_dict(tracker.value)
+    if real is None or tracker.deleted or tracker.payload is not None or tracker.cls is not type(tracker.value):
+        return False
+    for name, written in tracker.attrs.items():
+        now = None if written is None else written.realize()
+        if not isinstance(now, ConstantVariable) or name not in real or type(real[name]) is not type(now.value):
+            return False
+        if real[name] != now.value:
+            return False
+        tracker.source.instance_item(name).check("equals", now.value)
+    return True
+
+
+def _refuse_losses(attempt: Attempt) -> None:
+    """What the program does apart from computing its result has to be in the graph."""
+    effects = attempt.effects
+    assert isinstance(effects, _PlacedEffects)
+    for tracker in effects.left:
+        if _is_put_back(tracker):
+            continue
+        told = tracker.describe() if tracker.source is None else f"{tracker.source} ({tracker.describe()})"
+        raise Unsupported(EffectOfExport(told), effects.places.get(tracker, ()))
+    for scope, name in effects.written_globals:
+        raise Unsupported(EffectOfExport(f"the global {name}"), effects.places[scope, name])
+    if attempt.final_grad_mode != attempt.initial_grad_mode:
+        raise Unsupported(EffectOfExport("torch's grad mode"))
+    if any(isinstance(each, DefaultSetting) and each.is_left for each in attempt.contexts):
+        raise Unsupported(EffectOfExport("torch's default dtype or device"))
+    if attempt.graph.handled_failure:
+        why = "it may fail on the data, and a handler of the program's would run then"
+        raise Unsupported(NotExportable(attempt.graph.handled_failure, why))

@@ -1,0 +1,225 @@
+"""Which frames are looked at, and which functions are inlined: by where their code is, never by whose it is.
+
+The standard library and torch's own machinery run as they are when they are called from outside of a trace. Inside of
+one, a library function is inlined as anybody's, unless its module is about the process rather than about values.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import inspect
+import os
+import struct
+import sys
+import sysconfig
+import types
+from collections.abc import Mapping
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_NEWLOCALS
+from typing import Any
+
+import torch
+
+from dynamo_lite import config
+
+_ASYNCHRONOUS = CO_COROUTINE | CO_ASYNC_GENERATOR
+
+DISABLED = "it is marked to be left out of graphs"
+
+FOLDED_ERRORS: tuple[type[Exception], ...] = (
+    *(ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError),
+    struct.error,
+)
+"""What pure Python on known values may raise; the traced program raises the same."""
+
+_STDLIB = os.path.normpath(sysconfig.get_paths()["stdlib"]) + os.sep
+_SITE = tuple(os.path.normpath(sysconfig.get_paths()[name]) + os.sep for name in ("purelib", "platlib"))
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_CALLED = os.path.join(_OURS, "compiler", "frame_shim.py")
+_INLINED_OF_OURS = (
+    os.path.join(_OURS, "variables", "polyfills") + os.sep,
+    os.path.join(_OURS, "export", "exported_program.py"),
+    _CALLED,
+)
+
+_TORCH_USER_CODE = tuple(
+    os.path.join(_TORCH, *parts)
+    for parts in (("nn", "modules"), ("nn", "init.py"), ("distributions",), ("optim",), ("nn", "utils"))
+)
+"""Parts of torch that are written as a user would write them; their frames are worth compiling."""
+
+_TORCH_INLINED = (
+    *_TORCH_USER_CODE,
+    *(
+        os.path.join(_TORCH, *parts)
+        for parts in (
+            ("utils", "_contextlib.py"),
+            ("utils", "_pytree.py"),
+            ("utils", "_foreach_utils.py"),
+            ("utils", "checkpoint.py"),
+            ("autograd", "grad_mode.py"),
+            ("autograd", "forward_ad.py"),
+            ("autograd", "functional.py"),
+            ("nn", "functional.py"),
+            ("nn", "parameter.py"),
+            ("nn", "_reduction.py"),
+            ("nested", "__init__.py"),
+            ("nested", "_internal", "nested_tensor.py"),
+            ("functional.py",),
+            ("_tensor.py",),
+            ("_jit_internal.py",),
+            ("jit", "__init__.py"),
+            ("overrides.py",),
+            ("nn", "attention"),
+            ("amp",),
+            ("_utils.py",),
+            ("__init__.py",),
+            ("__future__.py",),
+            ("backends",),
+            ("_VF.py",),
+            ("_functorch", "functional_call.py"),
+            ("fx", "experimental", "symbolic_shapes.py"),
+            ("_dynamo", "external_utils.py"),
+            *(
+                ("_higher_order_ops", f"{name}.py")
+                for name in ("associative_scan", "cond", "map", "scan", "while_loop")
+            ),
+            ("_prims_common", "__init__.py"),
+            ("testing",),
+            ("types.py",),
+            ("torch_version.py",),
+            ("_vendor",),
+        )
+    ),
+)
+
+_PROCESS_MODULES = frozenset(
+    """asyncio atexit concurrent ctypes faulthandler fcntl gc getpass http importlib io linecache logging mmap
+    multiprocessing pdb pickle platform pprint queue random secrets select selectors shutil signal
+    socket ssl subprocess sys tempfile threading time timeit tokenize trace traceback tracemalloc unittest urllib uuid
+    warnings weakref zipfile _weakrefset glob datetime""".split()
+)
+"""Standard modules whose functions act on the process or the world."""
+_RECORDS = frozenset({("warnings", "WarningMessage")})
+"""Classes of theirs that only keep what they are given."""
+
+
+def _stdlib_module(filename: str) -> str | None:
+    if not filename.startswith(_STDLIB) or filename.startswith(_SITE):
+        return None
+    rest = filename[len(_STDLIB) :]
+    return rest.partition(os.sep)[0].removesuffix(".py")
+
+
+def is_standard(code: types.CodeType) -> bool:
+    """The standard library's."""
+    return code.co_filename.startswith("<frozen") or _stdlib_module(code.co_filename) is not None
+
+
+def is_library(code: types.CodeType) -> bool:
+    """The standard library's or torch's."""
+    return code.co_filename.startswith(_TORCH) or is_standard(code)
+
+
+def is_polyfill(code: types.CodeType) -> bool:
+    """Whether it is ours, in the place of code in C."""
+    return code.co_filename.startswith(_INLINED_OF_OURS)
+
+
+def skips_frame(code: types.CodeType) -> str | None:
+    """Why a frame of this code isn't translated when it is called from outside of a trace; None if it is."""
+    filename = code.co_filename
+    if _suspends(code):
+        return "a generator's or coroutine's frame"
+    if not code.co_flags & CO_NEWLOCALS:
+        return "a class body or a module"
+    if filename.startswith("<frozen") or filename == "<string>" and code.co_name == "<module>":
+        return "the interpreter's own code"
+    if filename.startswith(_OURS):
+        return None if filename == _CALLED else "dynamo_lite's own code"
+    if filename.startswith(_TORCH):
+        return None if filename.startswith(_TORCH_USER_CODE) else "torch's own machinery"
+    if _stdlib_module(filename) is not None and not config.translate_library:
+        return "the standard library"
+    return None
+
+
+def is_left_to_its_caller(code: types.CodeType) -> bool:
+    """Whether this code of a library is compiled only as a part of what calls it."""
+    return not _suspends(code) and is_library(code) and skips_frame(code) is not None
+
+
+def _suspends(code: types.CodeType) -> bool:
+    return bool(code.co_flags & (CO_GENERATOR | _ASYNCHRONOUS))
+
+
+_ALONE = tuple(
+    os.path.join(_TORCH, *parts)
+    for parts in (
+        *(("_dynamo",), ("_inductor",), ("_functorch",), ("_higher_order_ops",), ("_export",), ("export",)),
+        *(("fx",), ("jit",), ("onnx",), ("utils", "checkpoint.py"), ("autograd", "function.py"), ("distributed",)),
+    )
+)
+
+
+_MODULE_CALLS = os.path.join(_TORCH, "nn", "modules", "module.py")
+
+
+def is_module_call(filename: str) -> bool:
+    """Whether code in this file is ``Module.__call__``'s, which every module shares: it runs hooks and ``forward``,
+    each of them worth compiling by itself where they can't be compiled together."""
+    return filename == _MODULE_CALLS
+
+
+_GO_ROUND_A_CALL = (
+    os.path.join(_TORCH, "fx", "graph_module.py"),
+    os.path.join(_TORCH, "_dynamo", "external_utils.py"),
+)
+"""Of modules that torch.fx made, and of functions that are themselves left out of the graphs of what calls them
+(``torch.compiler.disable(recursive=False)``)."""
+
+
+def runs_alone(code: types.CodeType) -> bool:
+    """Whether what this code calls must not be compiled either: compilers, tracers, and what runs a function twice."""
+    return code.co_filename.startswith(_ALONE) and code.co_filename not in _GO_ROUND_A_CALL
+
+
+def why_not_inlined(code: types.CodeType, function: Any) -> str | None:
+    """Why a call of this function breaks the graph; None if it is inlined."""
+    if code.co_flags & _ASYNCHRONOUS:
+        return "it is a coroutine or an asynchronous generator"
+    if function is not None and getattr(function, "_torchdynamo_disable", False):
+        return DISABLED
+    filename = code.co_filename
+    if filename.startswith(_OURS):
+        return None if filename.startswith(_INLINED_OF_OURS) else "it belongs to dynamo_lite"
+    if filename.startswith(_TORCH):
+        return None if filename.startswith(_TORCH_INLINED) else "it is a part of torch that acts on more than tensors"
+    module = _stdlib_module(filename)
+    if module is None and filename.startswith("<frozen"):
+        module = filename[len("<frozen ") : -1].partition(".")[0]
+    if module in _PROCESS_MODULES and (module, code.co_qualname.partition(".")[0]) not in _RECORDS:
+        return f"functions of the module {module} act on the process"
+    return None
+
+
+def dynamic_scope(code: types.CodeType, namespace: Mapping[str, Any]) -> bool:
+    """Whether the code may look at its own frame's variables by name. ``namespace``: its globals."""
+    names = code.co_names
+    if not _FRAME_READERS.isdisjoint(names):
+        return True
+    known = [namespace[name] for name in names if name in namespace]
+    if any(value is reader for value in known for reader in _READERS):
+        return True
+    return "eval" in names and (any(value is builtins for value in known) or _loads_eval(code))
+
+
+def _loads_eval(code: types.CodeType) -> bool:
+    """Whether it does by its name, or from the module that it imports: as an attribute it is a method of modules."""
+    loads = [each for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME")]
+    return any(each.argval in ("eval", "builtins", "__builtins__") for each in loads)
+
+
+_FRAME_READERS = frozenset({"locals", "vars", "exec", "dir", "_getframe", "currentframe"})
+_READERS = (eval, exec, locals, vars, dir, sys._getframe, inspect.currentframe)

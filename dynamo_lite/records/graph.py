@@ -1,0 +1,789 @@
+"""The FX graph of one translation and the fake tensors that its operators are computed on."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import linecache
+import logging
+import operator
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.fx
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
+from torch.amp import autocast_mode
+from torch.autograd import grad_mode
+
+from dynamo_lite import config
+from dynamo_lite.exc import Unsupported
+from dynamo_lite.insight.reasons import UnsupportedContext, UnsupportedOperation, UnsupportedValue
+from dynamo_lite.runtime.graph_functions import (
+    autograd_function,
+    checkpoint,
+    data_of,
+    empty_leaf,
+    enter_recording,
+    enter_sdpa_kernel,
+    enter_warnings,
+    gradients,
+    hook,
+    leaf_of,
+    leave_autocast,
+    module_inputs,
+    module_outputs,
+    parameter_of,
+    part_of,
+    plain_tensor,
+    pull_back,
+    thawed,
+    vjp,
+    with_data_of,
+)
+from dynamo_lite.runtime.inner_tensors import is_wrapper, leaves, storages
+from dynamo_lite.shapes.expressions import Operation, compile_expression
+from dynamo_lite.shapes.facts import Computed
+from dynamo_lite.shapes.float_formulas import Formula
+from dynamo_lite.shapes.policy import Free
+from dynamo_lite.shapes.symbols import Symbols
+
+from .captured_warnings import Listening
+from .fakes import fake_mode
+from .replaced_data import Memory, OtherData
+from .source import Source
+from .subgraphs import Body
+
+_STATE_CHANGERS = frozenset(
+    {torch._C._set_grad_enabled, autocast_mode._enter_autocast, grad_mode._enter_inference_mode, enter_sdpa_kernel}
+    | {leave_autocast}
+)
+
+
+float_tensor = functools.partial(torch.scalar_tensor, dtype=torch.float64, device="cpu")
+"""Of a number. An object in C: it is called before each run of a graph that takes one."""
+
+
+def tensor_of_scalar(value: Any) -> torch.Tensor:
+    """A tensor of its own of a numpy scalar."""
+    return torch.from_numpy(value.reshape(1).reshape(()))
+
+
+def tensor_of_flipped(index: tuple[Any, ...], value: Any) -> torch.Tensor:
+    """A tensor with the memory of an array of numpy's that this index turns forwards."""
+    return torch.from_numpy(value[index])
+
+
+_TAKE_MEMORY = (data_of, leaf_of, parameter_of, thawed, with_data_of)
+
+
+@dataclass
+class GraphInput:
+    """A placeholder: where the call finds its value, the value it was traced with, and what stands for it.
+
+    The value is a tensor, or an integer that a symbol stands for."""
+
+    source: Source
+    value: Any
+    node: torch.fx.Node
+    fake: Any
+    convert: Callable[[Any], torch.Tensor] | None = None
+    """Makes the tensor of what is found at the source; None: that is the tensor."""
+    formula: Formula | None = None
+    """What computes it (``source``: the first place that this reads); None: it is what is found at the source."""
+    make: functools.partial[Any] | None = None
+    """Makes it before each call of the graph; None: it is what is found at the source."""
+    given: Source | None = None
+    """What that is given."""
+    of: GraphInput | None = None
+    """The input whose data it gets."""
+    step: int = 0
+    """The root's step at which it came."""
+    is_part: bool = False
+    """Whether another is made of it."""
+
+    @property
+    def captured(self) -> bool:
+        """Whether the call takes it as the guard check captured it."""
+        found = self.convert is None and self.formula is None and self.make is None
+        return found and self.source.kind != "local"
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether nobody else has its memory, or the part of it that it is."""
+        if self.of is not None:
+            return self.of.is_fresh
+        return self.make is not None and self.make.func not in _TAKE_MEMORY
+
+    @property
+    def is_of_before(self) -> bool:
+        """Whether it is the data that a found tensor had when the frame was called."""
+        return self.make is not None and self.make.func is data_of and self.of is None
+
+    @property
+    def is_thawed(self) -> bool:
+        """Whether it is a found leaf that requires gradients only inside."""
+        return self.make is not None and self.make.func is thawed
+
+    @property
+    def stays_in_place(self) -> bool:
+        """Whether it is a module's parameter or buffer, or was marked (`mark_static_address`): from call to call
+        it is in the same memory, as a rule."""
+        if self.convert is not None or self.make is not None:
+            return False
+        holder = self.source.parent
+        if holder is not None and holder.kind == self.source.kind == "dict_item":
+            if holder.arg in ("_parameters", "_buffers"):
+                return True
+        return "_dynamo_static_input_type" in vars(self.value)
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it has the memory of an array of numpy's, or what a scalar of numpy's is."""
+        known = self.convert in (torch.from_numpy, tensor_of_scalar)
+        return known or getattr(self.convert, "func", None) is tensor_of_flipped
+
+    @property
+    def may_share_memory(self) -> bool:
+        """Whether nothing is known of whose memory it is: it is made of something that is no tensor."""
+        makes_own = self.convert in (None, plain_tensor) or self.is_array
+        return not makes_own and self.formula is None
+
+    @property
+    def is_tensor(self) -> bool:
+        return isinstance(self.fake, torch.Tensor)
+
+    @property
+    def example(self) -> Any:
+        """What a backend is shown."""
+        return self.value if self.is_tensor else self.fake
+
+
+_Range = tuple[int, int, int]
+
+
+def _addresses(value: torch.Tensor) -> list[_Range]:
+    """Whose a tensor's memory is, and where it begins and ends; for each of those that it is made of."""
+    storage = value.untyped_storage()
+    if is_wrapper(value):
+        return [(storage._cdata, 0, 0), *(found for each in leaves(value) for found in _addresses(each))]
+    begin = 0 if value.device.type == "meta" else storage.data_ptr()
+    return [(storage._cdata, begin, begin + storage.nbytes())]
+
+
+def _overlap(ones: list[_Range], others: list[_Range]) -> bool:
+    return any(
+        one[0] == other[0] or bool(one[1] and other[1]) and one[1] < other[2] and other[1] < one[2]
+        for one, other in itertools.product(ones, others)
+    )
+
+
+def _overlaps_itself(ranges: list[_Range]) -> bool:
+    """Whether two of the tensors that one is made of share memory."""
+    return any(_overlap([one], [other]) for one, other in itertools.combinations(ranges, 2))
+
+
+_tracing = threading.local()
+
+
+def _is_of_the_program(record: logging.LogRecord) -> bool:
+    """Torch logs each operator that fails on fakes as an error; where we try one, the failure is the program's."""
+    return not getattr(_tracing, "on", False)
+
+
+logging.getLogger(FakeTensorMode.__module__).addFilter(_is_of_the_program)
+
+
+DENSE, OVERLAPS = 0, 1
+"""MemOverlap::No and ::Yes, of ``torch._debug_has_internal_overlap``."""
+_COPIED_BYTES = 1 << 20
+"""What is copied before each call in no time to speak of: statistics and counters, no activations."""
+
+
+_ASK_HISTORY = frozenset(
+    {checkpoint, autograd_function, hook, gradients, vjp, pull_back, module_inputs, module_outputs}
+)
+"""Operators that are made for tensors with a history."""
+
+
+def _has_history(result: Any, of: torch.Tensor) -> bool:
+    parts = result if isinstance(result, (tuple, list)) else [result]
+    return any(getattr(each, "requires_grad", False) and each is not of for each in parts)
+
+
+def _is_copied(given: GraphInput) -> bool:
+    value = given.value
+    given_as_is = given.convert is None or given.is_array
+    plain = given_as_is and not value.is_inference() and not given.fake.requires_grad
+    return plain and not is_wrapper(value) and torch._debug_has_internal_overlap(value) != OVERLAPS
+
+
+class GraphBuilder:
+    """Records operators. Its fake mode is entered for the length of a translation."""
+
+    reads_inside = False
+    """Whether compilers make loops of its operators, which read numbers of tensors."""
+
+    def __init__(self) -> None:
+        from torch.fx.experimental.symbolic_shapes import ShapeEnv  # brings sympy, which is slow to import
+
+        # Sizes that happen to be equal now are not taken to be equal always.
+        of_data = config.capture_scalar_outputs
+        shape_env = ShapeEnv(allow_scalar_outputs=of_data, allow_dynamic_output_shape_ops=of_data, duck_shape=False)
+        self.fake_mode = fake_mode(shape_env)
+        self.symbols = Symbols(shape_env)
+        self._floats: dict[Formula, GraphInput] = {}
+        self._scalars: dict[Formula, torch.fx.Node] = {}
+        self._numbers: dict[Any, torch.fx.Node] = {}
+        """Expression of symbols -> the node that computes it."""
+        self._results: dict[Any, tuple[torch.fx.Node, Any]] = {}
+        """Symbol that hangs on data -> the node in whose result it is, and where in that."""
+        self.graph = torch.fx.Graph()
+        self.inputs: list[GraphInput] = []
+        self._unused: dict[torch.fx.Node, GraphInput] = {}
+        self._layouts: dict[int, tuple[Any, Any]] = {}
+        """id of an input's fake -> its shape and strides as they were at first."""
+        self.made: dict[torch.fx.Node, GraphInput] = {}
+        """The placeholders of what is made before the graph, in that order."""
+        self.replaced: dict[Source, tuple[torch.fx.Node, type]] = {}
+        """Where tensors are that get other data -> the placeholder of the data that they had, and their class."""
+        self.other_data = OtherData()
+        self._parted: dict[int, bool] = {}
+        """Memory of tensors with a history and of parameters that are one with it in eager: nothing may be written to
+        it -> whether it may leave the graph."""
+        self._shared: set[int] = set()
+        """Memory that several inputs have."""
+        self.shared_by: Any = None
+        """The leaf that was made so last."""
+        self._views: dict[torch.fx.Node, bool] = {}
+        """Of memory that a tensor made before the graph took over, perhaps of no use -> whether what they are views by
+        takes no writes, as compilers see it."""
+        self._last_placeholder: torch.fx.Node | None = None
+        self.step = 0  # the root's
+        self.operators = 0
+        """Nodes that are calls."""
+        self._written: dict[Source, int] = {}  # with the root's step of the first write
+        self._thawed: set[int] = set()  # the real storages of inputs that require gradients only inside
+        self.alone: set[Source] = set()
+        """Places of tensors with which no other is to share memory, though nothing is written into them."""
+        self.writes = 0
+        """Operators that wrote, or may have written, into tensors."""
+        self.fails_handled = False
+        """Whether it checks data, or has an operator under a handler of the program's that may fail on the data."""
+        self.may_fail = False
+        """Whether it has any operator that may."""
+        self.differentiates = False  # whether it has `torch.autograd.grad`
+        self.handled_failure = ""
+        """The first of those that a handler of the program's covers; empty: none."""
+        self._initial_grad_mode = self._grad_mode = torch.is_grad_enabled()
+        self.default_dtype = torch.get_default_dtype()
+        """The one that the graph is run with: it is changed after it."""
+        self.indexing = 0
+        """How many contexts are entered in which tensors without dimensions are indices."""
+        self.bodies: list[Body] = []  # graphs under way inside of this one, innermost last
+        self.modes: list[Any] = []  # function modes of the program's that are on, but for the one that answers
+        self._root = torch.nn.Module()
+        self._modules = 0
+
+    def input(
+        self,
+        source: Source,
+        value: torch.Tensor,
+        convert: Callable[[Any], torch.Tensor] | None = None,
+        free: Free | None = None,
+    ) -> GraphInput:
+        """A new placeholder. Its fake has the value's class, metadata and ``requires_grad``. ``free``: what of it is
+        symbols."""
+        fake = self._fake(source, value, free)  # may be refused
+        return self._add_input(source, value, fake, convert)
+
+    def input_like(self, source: Source, value: torch.Tensor, like: torch.Tensor, free: Free | None) -> GraphInput:
+        """The same, with the fake of a tensor that is like the value."""
+        fake = self._fake(source, like, free)
+        self.fake_mode.fake_tensor_converter.set_tensor_memo(value, fake)  # type: ignore[arg-type]
+        return self._add_input(source, value, fake)
+
+    def array(
+        self, source: Source, value: torch.Tensor, convert: Callable[[Any], torch.Tensor], free: Free, steps: list[int]
+    ) -> GraphInput:
+        """One for an array of numpy's, whose memory the tensor has. ``steps``: as in `Symbols.fake_of_array`."""
+        fake = self.symbols.fake_of_array(self.fake_mode, source, value, free, steps)
+        return self._add_input(source, value, fake, convert)
+
+    def float(self, formula: Formula) -> GraphInput:
+        """The input that brings a float: a tensor of no dimension on the CPU, of which no bit is lost."""
+        found = self._floats.get(formula)
+        if found is None:
+            with unset_fake_temporarily():
+                value = float_tensor(formula.value)
+            fake = self.fake_mode.from_tensor(value, static_shapes=True)
+            source = self.symbols.first_source(formula)
+            found = self._floats[formula] = self._add_input(source, value, fake, float_tensor, formula)
+        return found
+
+    def made_before(
+        self, make: functools.partial[Any], value: torch.Tensor | None = None, given: Source | None = None
+    ) -> GraphInput:
+        """An input that is made anew before each call. ``value``: one like it; None: make it now."""
+        with unset_fake_temporarily():
+            value = make() if value is None else value
+        source = Source(None, "made", len(self.made))
+        found = self._add_input(source, value, self._fake(source, value, None))
+        found.make, found.given = make, given
+        self.made[found.node] = found
+        return found
+
+    def retire(self, given: GraphInput, step: int) -> bool:
+        """From here on a tensor has other data, and what was its input stands for those that it had. False where that
+        can't be: gradients would go to it."""
+        if any(_has_history(user.meta.get("example_value"), given.fake) for user in given.node.users):
+            if self.differentiates or any(node.target in _ASK_HISTORY for node in self.graph.nodes):
+                return False
+            self.other_data.severed.append((given.fake, step))
+        if given.make is None:
+            given.make, given.given = functools.partial(data_of), given.source
+        elif given.of is not None:
+            place = given.make.args[1]
+            given.make = functools.partial(data_of) if place is None else functools.partial(part_of, place)
+            given.given = None
+        else:
+            of_data: Any = *given.make.args[:4], False
+            given.make, given.given = functools.partial(empty_leaf, *of_data), None
+        self.made[given.node] = given
+        self.other_data.retired.append(given.fake)
+        given.fake = given.node.meta["example_value"] = given.fake.detach()
+        self._show(given, given.value.detach)
+        return True
+
+    def thaw(self, given: GraphInput) -> None:
+        """From here on a found leaf requires gradients. It does when the graph begins, and what was done to it so far
+        was done to its data. Views of it would require them too, so no other input may have its memory."""
+        self.alone.add(given.source)
+        self._thawed.add(given.value.untyped_storage()._cdata)
+        if given.node.users:
+            with self.graph.inserting_after(self._last_placeholder):
+                data = self.graph.call_method("detach", (given.node,))
+            data.meta["example_value"] = given.fake.detach()
+            self.operators += 1
+            given.node.replace_all_uses_with(data, delete_user_cb=lambda user: user is not data)
+        given.fake.requires_grad_()
+        given.make, given.given = functools.partial(thawed), given.source
+        self.made[given.node] = given
+        self._show(given, lambda: given.value.detach().requires_grad_())
+
+    def _show(self, given: GraphInput, make: Callable[[], torch.Tensor]) -> None:
+        """Backends are shown another tensor, of which this is the fake."""
+        with unset_fake_temporarily():
+            given.value = make()
+        self.fake_mode.fake_tensor_converter.set_tensor_memo(given.value, given.fake)
+
+    def view_anew(self, filled: torch.fx.Node, of: torch.Tensor) -> tuple[torch.fx.Node, torch.Tensor]:
+        """What stands from here on for a tensor whose memory became that of one made before the graph. It is left out
+        if nobody takes it."""
+        base = filled.meta["example_value"]
+        place = of.size(), of.stride(), of.storage_offset()
+        strided = place != (base.size(), base.stride(), base.storage_offset())
+        method, args = ("as_strided", place) if strided else ("detach", ())
+        fake = getattr(base, method)(*args)
+        node = self.call("call_method", method, (filled, *args), {}, fake)
+        self._views[node] = strided
+        return node, fake
+
+    def is_shared(self, fake: torch.Tensor) -> bool:
+        """Whether several inputs have a tensor's memory: a compiler can't say of which of them a result is a view."""
+        return fake.untyped_storage()._cdata in self._shared
+
+    def share(self, given: GraphInput, make: functools.partial[Any], by: Any) -> GraphInput:
+        """An input that is an object of its own, ``by``, with another's memory. Nothing may be written to that."""
+        self.shared_by = by
+        with unset_fake_temporarily():
+            value = make(given.value)
+        self._shared.add(given.fake.untyped_storage()._cdata)
+        return self.made_before(make, value, given.source)
+
+    def note_shared(self, owner: GraphInput, by: Any) -> None:
+        """The found tensor ``by`` has another's data from here on. Nothing may be written to them."""
+        self.shared_by = by
+        self._shared.add(owner.fake.untyped_storage()._cdata)
+
+    def allocate(self, fake: torch.Tensor, step: int) -> Memory:
+        """What is made before the graph in the place of the memory that a tensor, of which others get parts, is in."""
+        count = int(fake.untyped_storage().nbytes()) // fake.element_size()
+        given = self.made_before(functools.partial(empty_leaf, (count,), (1,), fake.dtype, fake.device, False))
+        return self.other_data.allocate(given, fake, step)
+
+    def cut_off(self, outputs: Iterable[torch.Tensor]) -> int:
+        """The step at which a tensor got other data, where it may not do so in a graph with these results; or 0."""
+        return self.other_data.cut_off([*outputs, *(each.fake for each in self.tensors)])
+
+    def part(self, fake: torch.Tensor, made: torch.Tensor) -> None:
+        """The graph has twice what is one piece of memory in eager: that of a result, and of what is made of it."""
+        self._parted[fake.untyped_storage()._cdata] = False
+        self._parted[made.untyped_storage()._cdata] = True
+
+    def is_parted(self, fake: torch.Tensor) -> bool:
+        """Whether a tensor may not be written to."""
+        return fake.untyped_storage()._cdata in (*self._parted, *self._shared)
+
+    def may_leave(self, fake: torch.Tensor) -> bool:
+        """Whether a tensor may be a result of the graph's."""
+        return self._parted.get(fake.untyped_storage()._cdata, True)
+
+    def takes_writes(self, node: Any) -> bool:
+        """Whether compilers know what a write into a tensor does to others."""
+        while isinstance(node, torch.fx.Node) and self._views:
+            if node in self._views:
+                return not self._views[node]
+            node = node.args[0] if node.args else None
+        return True
+
+    def scalar(self, formula: Formula) -> tuple[torch.fx.Node, torch.SymFloat] | None:
+        """A float as operators are given it, which reads it of its tensor; None where they can't be."""
+        number = None if self.bodies else self.symbols.scalar(formula)
+        if number is None:
+            return None
+        node = self._scalars.get(formula)
+        if node is None:
+            given = self.float(formula)
+            given.fake.item_memo = number  # for a backend that traces the graph
+            node = self._scalars[formula] = self.graph.call_method("item", (given.node,))
+            node.meta["example_value"] = number
+        return node, number
+
+    def _add_input(
+        self, source: Source, value: Any, fake: Any, convert: Any = None, formula: Formula | None = None
+    ) -> GraphInput:
+        node = self._placeholder(f"arg{len(self.inputs)}")
+        node.meta["example_value"] = fake
+        found = GraphInput(source, value, node, fake, convert, formula, step=self.step)
+        if found.is_tensor:
+            self._layouts[id(fake)] = (fake.shape, fake.stride())
+            if found.stays_in_place:
+                node.meta["tensor_dict"] = {"_dynamo_static_input_type": "unguarded"}  # as AOTAutograd wants it noted
+        self.inputs.append(found)
+        return found
+
+    def number(self, number: torch.SymInt | torch.SymFloat) -> torch.fx.Node:
+        """The node that computes a number from the inputs.
+
+        Raises:
+            NoProgram: a graph can't have what it is made by.
+        """
+        expression = number.node.expr
+        inside = any(not expression.free_symbols.isdisjoint(body.numbers) for body in self.bodies)
+        graph, numbers = (self.bodies[-1].graph, self.bodies[-1].numbers) if inside else (self.graph, self._numbers)
+        found = numbers.get(expression)
+        if found is None:
+            stack: list[Any] = []
+            for step in compile_expression(expression, lambda symbol: ("node", self._symbol(symbol)), False):
+                if isinstance(step, Operation):
+                    operands = tuple(stack[-step.operands :])
+                    if inside:
+                        operands = torch.fx.node.map_arg(operands, self._here)
+                    stack[-step.operands :] = [graph.call_function(step.function, operands)]
+                else:
+                    stack.append(step[1])
+            (found,) = stack
+            found.meta["example_value"] = number
+            numbers[expression] = found
+        return found
+
+    def given_number(self) -> torch.SymInt:
+        """An integer that the innermost function is given when it runs."""
+        number = self.symbols.unknown()
+        self.bodies[-1].numbers[number.node.expr] = self.bodies[-1].placeholder(number)
+        return number
+
+    def _symbol(self, symbol: Any) -> torch.fx.Node:
+        """The node that has a symbol's number: an input of its own, or what an input says of itself."""
+        for numbers in (self._numbers, *(body.numbers for body in self.bodies)):
+            if symbol in numbers:
+                return numbers[symbol]
+        if symbol in self._results:
+            found = self._numbers[symbol] = self._within(*self._results[symbol])
+            return found
+        place = self.symbols.places[symbol]
+        number = self.symbols.number_of(symbol)
+        if isinstance(place, Computed):
+            source, formula = self.symbols.first_source(place.formula), place.formula
+            found = self._add_input(source, formula.value, number, formula=formula).node
+        elif place.kind == "int":
+            found = self._add_input(place.source, self.symbols.hint(symbol), number).node
+        else:
+            of = next(each.node for each in self.inputs if each.source is place.source)
+            args = (of,) if place.kind == "offset" else (of, place.dim)
+            found = self.graph.call_method({"offset": "storage_offset"}.get(place.kind, place.kind), args)
+            found.meta["example_value"] = number
+        self._numbers[symbol] = found
+        return found
+
+    def _within(self, node: torch.fx.Node, path: Any) -> torch.fx.Node:
+        """What is at a path in a node's result: an item, or what a method returns."""
+        for key in path:
+            method = getattr(key, "name", None)
+            if method is not None:
+                node = self.graph.call_method(method, (node,))
+            else:
+                node = self.graph.call_function(operator.getitem, (node, key.idx))
+        return node
+
+    def define(self, node: torch.fx.Node, result: Any) -> None:
+        """The symbols that an operator's result brings: they hang on data."""
+        bound = self.symbols.new_in(result)
+        if bound:
+            node.meta["unbacked_bindings"] = bound
+            self._results.update((symbol, (node, path)) for symbol, path in bound.items())
+
+    @property
+    def tensors(self) -> list[GraphInput]:
+        """The inputs that are tensors."""
+        return [each for each in self.inputs if each.is_tensor]
+
+    def enter(self) -> None:
+        """From here on this thread's operators run on fakes."""
+        self.fake_mode.__enter__()
+        _tracing.on = True
+
+    def leave(self) -> None:
+        _tracing.on = False
+        self.fake_mode.__exit__(None, None, None)
+
+    def _fake(self, source: Source, value: torch.Tensor, free: Free | None) -> torch.Tensor:
+        shares = self._thawed and value.layout is torch.strided and value.untyped_storage()._cdata in self._thawed
+        if shares:
+            raise Unsupported(
+                UnsupportedValue("a tensor", "a leaf that has its memory came to require gradients inside")
+            )
+        with contextlib.ExitStack() as stack:
+            if value.requires_grad and not value.is_leaf:  # the converter reads .grad, of which torch warns then
+                stack.enter_context(Listening())
+            if free is not None and any(free):
+                return self.symbols.fake(self.fake_mode, source, value, free)
+            return self.fake_mode.from_tensor(value, static_shapes=True)
+
+    def _placeholder(self, name: str) -> torch.fx.Node:
+        graph = self.graph
+        if self._last_placeholder is None:
+            with graph.inserting_before(next(iter(graph.nodes), None)):  # type: ignore[arg-type]
+                node = graph.placeholder(name)
+        else:
+            with graph.inserting_after(self._last_placeholder):
+                node = graph.placeholder(name)
+        self._last_placeholder = node
+        return node
+
+    def call(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fake: Any) -> torch.fx.Node:
+        """Record one operator whose result on fakes was ``fake``, in the thread's grad mode."""
+        self._check_modes()
+        if self.other_data.severed and target in _ASK_HISTORY:
+            raise Unsupported(UnsupportedOperation(target.__name__, "what was computed of a leaf that got other data"))
+        graph = self._follow_grad_mode(torch.is_grad_enabled())
+        if self._modules or self.bodies:
+            args, kwargs = torch.fx.node.map_arg((args, kwargs), self._here)
+        node = graph.create_node(kind, target, args, kwargs)
+        node.meta["example_value"] = fake
+        self.operators += 1
+        return node
+
+    def _check_modes(self) -> None:
+        """What gets into a graph was asked of the program's function modes."""
+        if self.modes:
+            raise Unsupported(UnsupportedContext(self.modes[-1].describe()))
+
+    def _follow_grad_mode(self, mode: bool) -> torch.fx.Graph:
+        """The graph to record into, where grad mode is ``mode`` now."""
+        body = self.bodies[-1] if self.bodies else None
+        graph, before = (self.graph, self._grad_mode) if body is None else (body.graph, body.grad_mode)
+        if mode != before:
+            graph.create_node("call_function", torch._C._set_grad_enabled, (mode,))
+            self.note_grad_mode(mode)
+        return graph
+
+    def note_grad_mode(self, mode: bool) -> None:
+        """What was recorded last has set it."""
+        if self.bodies:
+            self.bodies[-1].grad_mode = mode
+        else:
+            self._grad_mode = mode
+        self.ask_grad_mode()
+
+    def ask_grad_mode(self) -> bool:
+        """Whether gradients are enabled: a function that an operator runs may find another mode then."""
+        for body in self.bodies:
+            body.asks_grad_mode = True
+        return torch.is_grad_enabled()
+
+    def drop(self, node: torch.fx.Node) -> None:
+        """Forget an operator that nobody takes the result of."""
+        node.graph.erase_node(node)
+        self.operators -= 1
+
+    def drop_last(self, node: torch.fx.Node) -> bool:
+        """Forget an operator if nothing came after it; whether it did."""
+        is_last = node.next.op == "root"
+        if is_last:
+            self.drop(node)
+        return is_last
+
+    def item(self, node: torch.fx.Node, index: int, fake: Any) -> torch.fx.Node:
+        """One of several results."""
+        found = node.graph.create_node("call_function", operator.getitem, (node, index))
+        found.meta["example_value"] = fake
+        return found
+
+    def _here(self, node: torch.fx.Node) -> torch.fx.Node:
+        """What stands for a node in the innermost graph."""
+        graphs = [self.graph, *(body.graph for body in self.bodies)]
+        if node.graph not in graphs:
+            raise Unsupported(UnsupportedValue("a tensor made inside of an operator's function", "it has left that"))
+        for body in self.bodies[graphs.index(node.graph) :]:
+            node = body.lift(node)
+        return node
+
+    def open(self, grad_mode: bool) -> Body:
+        """From here on operators belong to a function of their own, which will be called in this grad mode."""
+        self._check_modes()
+        self.bodies.append(Body(grad_mode))
+        return self.bodies[-1]
+
+    def close(self, body: Body, outputs: list[Any]) -> str:
+        """End the innermost graph. It becomes a module; the name that graphs get it by."""
+        outputs = torch.fx.node.map_arg(outputs, self._here)
+        assert self.bodies[-1] is body
+        self._follow_grad_mode(body.initial_grad_mode)
+        body.graph.output(tuple(outputs))
+        self.bodies.pop()
+        name = f"body{self._modules}"
+        self._modules += 1
+        module = torch.fx.GraphModule(self._root, body.graph, "Body")
+        forget_source_with(module)
+        self._root.add_module(name, module)
+        return name
+
+    def module(self, name: str) -> tuple[torch.fx.Node, torch.nn.Module]:
+        """A closed body as an argument in the innermost graph, and itself."""
+        module = self._root.get_submodule(name)
+        node = (self.bodies[-1].graph if self.bodies else self.graph).get_attr(name)
+        node.meta["example_value"] = module
+        return node, module
+
+    def inputs_in_storage(self, fake: torch.Tensor) -> list[GraphInput]:
+        """The inputs from outside that share a tensor's memory."""
+        return [each for each in self.all_in_storage(fake) if not each.is_fresh]
+
+    def all_in_storage(self, fake: torch.Tensor) -> list[GraphInput]:
+        """The same, and those that are made before the graph."""
+        memory = storages(fake)
+        return [each for each in self.tensors if not memory.isdisjoint(storages(each.fake))]
+
+    def is_resized(self, fake: torch.Tensor) -> bool:
+        """Whether it is an input whose shape or strides are other ones now."""
+        return self._layouts.get(id(fake), (fake.shape, fake.stride())) != (fake.shape, fake.stride())
+
+    def note_writes(self, fakes: list[torch.Tensor]) -> None:
+        """These were written into, or may have been."""
+        self.writes += 1
+        for body in self.bodies:
+            outside = body.storages()
+            found = [fake for fake in fakes if not (outside.isdisjoint(storages(fake)) or body.maps_over(fake))]
+            if body.overwritten is not None:
+                body.overwritten += found
+            elif found:
+                raise Unsupported(UnsupportedOperation("a write into a tensor from outside", "an operator's function"))
+        for fake in fakes:
+            for each in self.inputs_in_storage(fake):
+                self._written.setdefault(each.source, self.step)
+
+    @property
+    def changes_state(self) -> bool:
+        """Whether the graph changes grad mode, inference mode or autocast on its way."""
+        return any(node.target in _STATE_CHANGERS for node in self.graph.nodes if node.op == "call_function")
+
+    @property
+    def sets_filters(self) -> bool:
+        """Whether the graph sets filters of warnings on its way."""
+        return any(node.target in (enter_warnings, enter_recording) for node in self.graph.nodes)
+
+    @property
+    def mutates_inputs(self) -> bool:
+        """Whether an operator wrote, or may have written, into an input."""
+        return bool(self._written)
+
+    @property
+    def written(self) -> Set[Source]:
+        """The inputs whose memory was written to."""
+        return self._written.keys()
+
+    def can_put_back(self, fakes: Iterable[torch.Tensor] = ()) -> bool:
+        """Whether the inputs that are written to, these among them, can be as they were where the frame is run again
+        (`rerun.putting_back`): that takes a copy before each call."""
+        sources = self._written.keys() | {each.source for fake in fakes for each in self.inputs_in_storage(fake)}
+        given = [each for each in self.tensors if each.source in sources]
+        return all(_is_copied(each) for each in given) and sum(each.value.nbytes for each in given) <= _COPIED_BYTES
+
+    def writes_shared_memory(self) -> int | None:
+        """The root's step from which on an input that is written to and another input are views of one piece of memory,
+        or may be; None: there is none. 0: nobody knows."""
+        alone = self._written.keys() | self.alone
+        if not alone:
+            return None
+        if len(self.inputs) > 1 and any(each.may_share_memory for each in self.inputs):
+            return 0  # what is converted may share anything
+        # Of what others are made of only facts may have been asked.
+        ranges = [(each, _addresses(each.value)) for each in self.tensors if each.node.users or not each.is_part]
+        steps = [each.step for each, mine in ranges if each.source in alone and _overlaps_itself(mine)]
+        steps += [
+            max(self._written.get(each.source, each.step), other.step)
+            for each, mine in ranges
+            if each.source in alone
+            for other, theirs in ranges
+            if other is not each and _overlap(mine, theirs)
+        ]
+        return min(steps, default=None)
+
+    def drop_unused_inputs(self) -> None:
+        """Forget the inputs that no operator takes: of those only facts were asked."""
+        for each in self.inputs:
+            if not each.node.users:
+                self.graph.erase_node(each.node)
+                self._unused[each.node] = each
+        self.inputs = [each for each in self.inputs if each.node.users]
+
+    def unused_input(self, node: torch.fx.Node) -> GraphInput | None:
+        """The input that a node would be, if no operator takes it."""
+        if self.operators:
+            return self._unused.get(node)
+        return next((each for each in self.inputs if each.node is node), None)
+
+    def order_inputs(self, key: Callable[[GraphInput], Any]) -> None:
+        """Sort the placeholders (and the list of inputs) by ``key``, stably."""
+        self.inputs.sort(key=key)
+        first = next(iter(self.graph.nodes), None)
+        for each in self.inputs:
+            if first is not None and each.node is not first:
+                first.prepend(each.node)
+            elif first is not None:
+                first = first.next
+
+    def finish(self, outputs: list[torch.fx.Node]) -> torch.fx.GraphModule:
+        """Close the graph. It returns a tuple of ``outputs`` and leaves the grad mode as it found it."""
+        self._follow_grad_mode(self._initial_grad_mode)
+        self.fake_mode.allow_scalar_outputs = self.reads_inside
+        self.graph.output(tuple(outputs))
+        for node in self._views:
+            if not node.users:
+                self.drop(node)
+        made = torch.fx.GraphModule(self._root, self.graph, "GraphModule")
+        forget_source_with(made)
+        return made
+
+
+def forget_source_with(made: torch.fx.GraphModule) -> None:
+    """torch keeps the source of every graph for tracebacks, for ever; this one's goes with it."""
+    filename = type(made).forward.__code__.co_filename
+    for kept in (linecache.cache, torch.fx.graph_module._loader.eval_cache):
+        weakref.finalize(made, kept.pop, filename, None).atexit = False

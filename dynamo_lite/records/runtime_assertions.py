@@ -1,0 +1,52 @@
+"""Conditions on data that graphs return and that don't hold, call after call.
+
+Where one fails CPython runs the frame, after the graph: the call costs both. So after some failures in a row the frame
+is compiled anew, first with each condition by itself, which shows the one that fails, then with a break in its place.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from dynamo_lite import logs
+from dynamo_lite.shapes.policy import Settled
+
+from .guards import Held
+
+Place = tuple[Any, ...]
+"""The instructions that are under way, the outermost frame's first."""
+_IN_A_ROW = 8
+_MOST = 12
+"""Places of one frame at which it breaks for this."""
+
+
+class Expected(NamedTuple):
+    """A tensor, and the truth value that a trace went on with. ``places``: of the conditions that it stands for."""
+
+    tensor: Any
+    truth: bool
+    places: tuple[Place, ...]
+
+
+class Unmet:
+    """The failures in a row of one graph's conditions."""
+
+    def __init__(self, name: str, known: Settled, held: Held, places: list[tuple[Place, ...]]) -> None:
+        self._name = name
+        self._known = known
+        self._held: Held | None = held
+        self._places = places
+        self.count = 0
+
+    def add(self, at: int) -> None:
+        """This condition failed."""
+        self.count += 1
+        known, places = self._known, self._places[at]
+        if self.count < _IN_A_ROW or self._held is None or len(known.unmet) >= _MOST:
+            return
+        logs.recompiles.info("%s is to be compiled anew: what it expects of its data is not so", self._name)
+        if len(places) > 1:
+            known.apart = True
+        else:
+            known.unmet.update(places)
+        self._held = None

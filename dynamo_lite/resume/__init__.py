@@ -1,0 +1,6 @@
+"""How a program goes on after a graph break: resume functions, and what survives the break besides plain values.
+
+Enters: a translator that stopped before an instruction.
+Leaves: bytecode that runs the instruction in CPython and returns a continuation: a resume function and its live values.
+May import: `codegen`, `variables` and what is below them.
+"""

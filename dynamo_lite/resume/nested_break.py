@@ -1,0 +1,332 @@
+"""Breaking inside of an inlined call: what the callees did up to there stays in the caller's graph.
+
+The new code of the root's frame runs the one instruction in CPython, under frames that look like the callees', and
+returns a continuation: a resume function of the root, which goes on by calling one of the callee's in the place of the
+call that was under way, and so on inwards. It is traced as a whole: the rest of the callees is in one graph with what
+comes after them.
+
+Where the instruction raises into a handler of a callee, the innermost resume function raises it again. Only calls whose
+result is what the callee returns are entered, and only where no callee is handling an exception; a break elsewhere is
+one at the call.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from functools import partial
+from inspect import CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
+from typing import Any
+
+from dynamo_lite import _C
+from dynamo_lite.bytecode import Instruction, assemble, decode, effect, emit
+from dynamo_lite.codegen.python_codegen import PyCodegen, Unreconstructable
+from dynamo_lite.variables.core.null import NULL
+from dynamo_lite.variables.python.functions.function import ResumeFunction
+from dynamo_lite.variables.python.objects.exception import HandledVariable
+
+from .graph_break import (
+    ARGUMENTS,
+    CLOSURE,
+    ERROR,
+    RESUME_CODES,
+    SELF,
+    STACK,
+    BrokenFrame,
+    FrameBreaker,
+    ResumePoint,
+    origin_of,
+    why_unbroken,
+)
+from .iterators import Carried
+
+_OPERANDS: dict[str, Callable[[int], int]] = {
+    "CALL": lambda arg: arg + 2,
+    "CALL_FUNCTION_EX": lambda arg: 3 + (arg & 1),
+    "FORMAT_VALUE": lambda arg: 1 + (arg & 4 == 4),
+    "BUILD_STRING": lambda arg: arg,
+    **dict.fromkeys(("LOAD_ATTR", "LOAD_METHOD", "DELETE_ATTR", "GET_ITER"), lambda arg: 1),
+    **dict.fromkeys(("UNARY_NEGATIVE", "UNARY_NOT", "UNARY_INVERT", "UNARY_POSITIVE"), lambda arg: 1),
+    **dict.fromkeys(("BINARY_OP", "BINARY_SUBSCR", "COMPARE_OP", "CONTAINS_OP", "IS_OP"), lambda arg: 2),
+    **dict.fromkeys(("STORE_ATTR", "DELETE_SUBSCR"), lambda arg: 2),
+    **dict.fromkeys(("STORE_SUBSCR", "BINARY_SLICE"), lambda arg: 3),
+    "STORE_SLICE": lambda arg: 4,
+}
+"""Opcode -> how many values it takes off the stack. It leaves at most one (but for the NULL of a method), and what it
+means doesn't depend on the frame it is in."""
+_NEXT = "___next"
+_ARGS = "___args"
+_OPERAND = "___operand{}"
+
+
+def _tests_truth(instruction: Instruction) -> bool:
+    return instruction.opname.startswith("POP_JUMP_") and instruction.opname.endswith(("_IF_TRUE", "_IF_FALSE"))
+
+
+def can_break_inside(tx: Any, path: tuple[int, ...]) -> bool:
+    """Whether the graph may break inside of this inlined frame: at its current instruction, or (with a ``path``)
+    deeper, inside of what that calls."""
+    instruction = tx.current
+    original, index = origin_of(tx.code, instruction.index)
+    if why_unbroken(original, tx.scope.namespace, index) is not None or original.co_flags & CO_GENERATOR:
+        return False
+    if any(isinstance(value, HandledVariable) for value in tx.stack):
+        return False
+    if path:
+        return True
+    may_be_super = "__class__" in original.co_freevars and instruction.opname == "CALL" and instruction.arg == 0
+    return (instruction.opname in _OPERANDS or _tests_truth(instruction)) and not may_be_super
+
+
+def _seen_from_inside(error: BaseException, frames: int) -> BaseException:
+    """An error as its own frame would see it: without the outer ones in its traceback."""
+    trace = error.__traceback__
+    for _ in range(frames):
+        trace = trace and trace.tb_next
+    return BaseException.with_traceback(error, trace)
+
+
+def break_inside(cg: PyCodegen, root: Any) -> None:
+    """Emit the native instruction at the innermost of the stopped frames, and what comes after it."""
+    _NestedBreaker(cg, root).emit()
+
+
+class _Callee(BrokenFrame):
+    """One of the inlined frames, its values in locals of the root's new code."""
+
+    def __init__(self, tx: Any) -> None:
+        super().__init__(tx)
+        self.namespace: dict[str, Any] = tx.scope.namespace
+        self.is_innermost = tx.callee is None
+        taken = _OPERANDS.get(self.instruction.opname, lambda arg: 1)(self.instruction.arg or 0)
+        self.depth = len(tx.stack) - (taken if self.is_innermost else 0)
+        """How much of the stack stays."""
+        self.where: dict[str, str] = {}
+        """Argument of the resume function -> the local that has it."""
+        self.operands_at: list[str | None] = []
+        """The locals that have the instruction's operands, None for NULL."""
+        self.cells_at: list[str] = []
+
+    def load(self, cg: PyCodegen, carried: Carried) -> None:
+        tx = self.tx
+        for at, value in enumerate(tx.stack):
+            if isinstance(value, HandledVariable):
+                raise Unreconstructable(value)
+            name = None if value is NULL else self._keep(cg, partial(self.load_from_stack, cg, carried, at))
+            if at >= self.depth:
+                self.operands_at.append(name)
+            elif name is not None:
+                self.where[STACK.format(at)] = name
+
+        def keep(name: str) -> None:
+            self.where[name] = self._keep(cg, partial(self.load_local, cg, carried, name))
+
+        self.load_locals(cg, keep)
+        if self.first == SELF and SELF not in tx.locals:
+            self.where[SELF] = self._keep(cg, partial(cg.load, tx.cells[self.original.co_varnames[0]].content))
+        for name in (*self.original.co_cellvars, *self.original.co_freevars):
+            self.cells_at.append(self._keep(cg, partial(cg.load, tx.cells[name])))
+
+    @staticmethod
+    def _keep(cg: PyCodegen, load: Callable[[], None]) -> str:
+        name = cg.temp("of_callee")
+        load()
+        cg.store_fast(name)
+        return name
+
+    def exits(self, cg: PyCodegen) -> list[Callable[[], None]]:
+        return [partial(cg.load_fast, self.where[STACK.format(at)]) for at in self.contexts]
+
+    def point(self, index: int, depth: int, nulls: set[int], callee: ResumeFunction | None) -> ResumePoint:
+        return self.resume_point(index, depth, nulls, set(self.where), callee=callee)
+
+    def resume_function(self, point: ResumePoint) -> ResumeFunction:
+        return ResumeFunction(RESUME_CODES.get(self.original, point), self.namespace)
+
+    def push_closure(self, cg: PyCodegen) -> None:
+        for name in self.cells_at:
+            cg.load_fast(name)
+        cg.build("TUPLE", len(self.cells_at))
+
+    def push_arguments(self, cg: PyCodegen, point: ResumePoint, inner: dict[str, Callable[[], None]]) -> None:
+        arguments = point.arguments()
+        for name in arguments:
+            if name in inner:
+                inner[name]()
+            else:
+                cg.load_fast(self.where[name])
+        cg.build("TUPLE", len(arguments))
+
+    # -- frames to run the instruction in --------------------------------------------------------------------------
+
+    def native_function(self) -> types.FunctionType:
+        """A function of the operands that runs the instruction, in a frame that looks like this one."""
+        instruction = self.instruction
+        names = [_OPERAND.format(at) for at, name in enumerate(self.operands_at) if name is not None]
+        body: list[Instruction] = []
+        for at, name in enumerate(self.operands_at):
+            operand = _OPERAND.format(at)
+            body += [emit.push_null()] if name is None else [emit.load_fast(operand), emit.delete_fast(operand)]
+        if instruction.opname == "CALL":
+            body += emit.call(instruction.arg or 0, self.tx.kw_names)
+        elif self.pushes_null():
+            body.append(emit.load_attr(instruction.argval))
+        elif _tests_truth(instruction):
+            body += [emit.make("UNARY_NOT"), emit.make("UNARY_NOT")]
+        else:
+            native = emit.copy_of(instruction)
+            native.handler = None
+            body.append(native)
+        if not self.leaves_value():
+            body.append(emit.load_const(None))
+        return self._function(body, names)
+
+    def leaves_value(self) -> bool:
+        return _tests_truth(self.instruction) or effect(self.instruction, False) + len(self.operands_at) > 0
+
+    def calling_function(self) -> types.FunctionType:
+        """A function that calls another, in a frame that looks like this one."""
+        body = [emit.push_null(), emit.load_fast(_NEXT), emit.load_fast(_ARGS), emit.make("CALL_FUNCTION_EX", 0)]
+        return self._function(body, [_NEXT, _ARGS])
+
+    def _function(self, body: list[Instruction], names: list[str]) -> types.FunctionType:
+        instructions = [*emit.prologue((), 0), *body, emit.return_value()]
+        for each in instructions:
+            each.positions = self.instruction.positions
+        code = assemble(
+            instructions,
+            like=self.original,
+            argnames=names,
+            posonlyargcount=0,
+            kwonlyargcount=0,
+            flags=self.original.co_flags & ~(CO_VARARGS | CO_VARKEYWORDS),
+            cellvars=(),
+            freevars=(),
+        )
+        _C.mark_code(code, _C.MARK_SKIP)
+        return types.FunctionType(code, self.namespace)
+
+
+class _NestedBreaker:
+    """The root's frame and those of the callees down to the instruction."""
+
+    def __init__(self, cg: PyCodegen, root: Any) -> None:
+        self.cg = cg
+        self.root = FrameBreaker(cg, root)
+        self.callees: list[_Callee] = []
+        tx = root.callee
+        while tx is not None:
+            self.callees.append(_Callee(tx))
+            tx = tx.callee
+        self.innermost = self.callees[-1]
+
+    def emit(self) -> None:
+        cg = self.cg
+        covers = any(callee.is_covered for callee in self.callees)
+        self.root.restore(covers, self.callees)
+        start = len(cg.body)
+        self._run_natively()
+        covered = cg.body[start:]
+        self._continue()
+        if covers:
+            self.root.land(covered)
+            cg.call(_seen_from_inside, [lambda: cg.load_fast(ERROR), lambda: cg.load_const(len(self.callees))])
+            cg.store_fast(ERROR)
+            self.root.either_way(self._raise_inside, *self.callees)
+        else:
+            self.root.handle(covered)
+
+    def _suspend(self) -> None:
+        """Leave the callees' contexts that are entered again."""
+        for callee in reversed(self.callees):
+            for at in sorted(callee.contexts, reverse=True):
+                self.cg.load_fast(callee.where[STACK.format(at)])
+                self.cg.call_method_of_top("suspend")
+                self.cg.pop_top()
+
+    def _raise_inside(self) -> None:
+        """Return a continuation of all the frames, the innermost raising what its instruction raised."""
+        frame = self.innermost
+        self._suspend()
+        self.root.take_kept(len(self.root.tx.stack))
+        point = frame.resume_point(frame.index, frame.handler_depth, frame.nulls, set(frame.where), raising=True)
+        self._return(point, {ERROR: self._hand_error_on}, landed=True)
+
+    def _hand_error_on(self) -> None:
+        """Its traceback holds this frame."""
+        self.cg.load_fast(ERROR)
+        self.cg.op("DELETE_FAST", ERROR)
+
+    def _run_natively(self) -> None:
+        """Call the outermost of the functions that look like the callees."""
+        cg = self.cg
+        functions = [callee.calling_function() for callee in self.callees[:-1]]
+        functions.append(self.innermost.native_function())
+        operands = [name for name in self.innermost.operands_at if name is not None]
+        cg.push_null()
+        for function in functions:
+            cg.load_const(function)
+        for name in operands:
+            cg.load_fast(name)
+            cg.op("DELETE_FAST", name)
+        if len(functions) == 1:
+            cg.add(*emit.call(len(operands)))
+            return
+        cg.build("TUPLE", len(operands))
+        for _ in functions[2:]:
+            cg.build("TUPLE", 2)
+        cg.add(*emit.call(2))
+
+    def _continue(self) -> None:
+        cg, frame = self.cg, self.innermost
+        instruction = frame.instruction
+        index = frame.index + 1
+        if _tests_truth(instruction):
+            target = decode(frame.original)[frame.index].target
+            assert target is not None
+            landing = emit.make("NOP")
+            cg.add((emit.jump_if_true if instruction.opname.endswith("_TRUE") else emit.jump_if_false)(landing))
+            self._resume_at(index, frame.depth, frame.nulls)
+            cg.add(landing)
+            self._resume_at(target.index, frame.depth, frame.nulls)
+            return
+        depth, nulls = frame.depth, {at for at in frame.nulls if at < frame.depth}
+        if not frame.leaves_value():
+            cg.pop_top()
+        else:
+            if frame.pushes_null():
+                nulls.add(depth)
+                depth += 1
+            result = frame.where[STACK.format(depth)] = cg.temp("result")
+            cg.store_fast(result)
+            depth += 1
+        self._resume_at(index, depth, nulls)
+
+    def _resume_at(self, index: int, depth: int, nulls: set[int]) -> None:
+        """Return a continuation of all the frames, the innermost at an index of its code."""
+
+        def go_on() -> None:
+            self._suspend()
+            self._return(self.innermost.point(index, depth, nulls, None), {})
+
+        self.root.either_way(go_on, *self.callees)
+
+    def _return(self, point: ResumePoint, given: dict[str, Callable[[], None]], landed: bool = False) -> None:
+        """The same, the innermost from a point on. ``given``: loads its arguments that are in no frame."""
+        frame = self.innermost
+        loads = self._loads(frame, point, given)
+        function = frame.resume_function(point)
+        for callee in reversed(self.callees[:-1]):
+            point = callee.point(callee.index, callee.depth, callee.nulls, function)
+            loads = self._loads(callee, point, loads)
+            function = callee.resume_function(point)
+        self.root.return_call(function, loads, landed)
+
+    def _loads(
+        self, callee: _Callee, point: ResumePoint, inner: dict[str, Callable[[], None]]
+    ) -> dict[str, Callable[[], None]]:
+        cg = self.cg
+        return {
+            CLOSURE: lambda: callee.push_closure(cg),
+            ARGUMENTS: lambda: callee.push_arguments(cg, point, inner),
+        }

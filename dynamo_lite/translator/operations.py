@@ -1,0 +1,589 @@
+"""Python's operations on traced values: what the opcodes, the models of builtins and the kinds of values all build on.
+
+`InstructionTranslator` derives from `Operations`; everything here is stated in terms of ``self`` as the translator.
+"""
+
+from __future__ import annotations
+
+import types
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from dynamo_lite.insight.reasons import DisabledCall, UnknownCall, UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.records import code_origin
+from dynamo_lite.runtime.interrupts import let_through
+from dynamo_lite.variables.core import attributes, registry, text
+from dynamo_lite.variables.core.attributes import MISSING, bind, class_lookup
+from dynamo_lite.variables.core.base import (
+    Args,
+    Exhausted,
+    Kwargs,
+    NotConstant,
+    ObservedException,
+    VariableTracker,
+    call_handler,
+    drained,
+    told_by_identity,
+    unsupported,
+)
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, SWAPPED, UNARY, method_of
+from dynamo_lite.variables.python.classes import class_checks
+from dynamo_lite.variables.python.classes.classes import ClassVariable
+from dynamo_lite.variables.python.classes.construct import construct
+from dynamo_lite.variables.python.containers.iterator import GeneratorVariable, GetItemIterator
+from dynamo_lite.variables.python.containers.mapping import DictVariable
+from dynamo_lite.variables.python.containers.sequence import SequenceVariable, SliceVariable
+from dynamo_lite.variables.python.containers.sets import SetVariable, combine_views
+from dynamo_lite.variables.python.functions.function import FunctionVariable
+from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, SymbolicNumber
+from dynamo_lite.variables.python.objects.exception import ExceptionVariable
+from dynamo_lite.variables.python.objects.user_object import RealExceptionVariable, UserObjectVariable, unwrapped
+
+_SEQUENCES = (list, tuple, deque)
+_IDS_OF_SEQUENCES = frozenset(map(id, _SEQUENCES))  # a class that is held against them may compare itself
+"""Classes that have no arithmetic of numbers. Those that derive from them in Python have."""
+_NO_INTEGER = "'{}' object cannot be interpreted as an integer"
+_NO_SLICE_INDEX = "slice indices must be integers or None or have an __index__ method"
+
+
+class Operations:
+    """Mixin. The translator brings ``attempt``, ``guards``, ``graph``, ``effects``, ``handled``, ``call_function``."""
+
+    attempt: Any
+    guards: Any
+    graph: Any
+    effects: Any
+    handled: VariableTracker | None
+    call_function: Callable[..., VariableTracker]
+
+    generic_getattr = attributes.generic_getattr
+    plain_truth = attributes.plain_truth
+    plain_format = text.plain_format
+    lookup = attributes.guarded_lookup
+
+    # -- making and reading values ---------------------------------------------------------------------------------
+
+    def make(self, value: Any) -> VariableTracker:
+        return self.attempt.make(value)
+
+    def fold(self, function: Callable[..., Any], args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
+        """Call real Python on known values; what it raises, the traced program raises."""
+        try:
+            return function(*args, **(kwargs or {}))
+        except (Warning, *code_origin.FOLDED_ERRORS) as error:
+            let_through(error)
+            if isinstance(error, Warning) or type(error).__module__ != "builtins":
+                unsupported(UnsupportedOperation("a call", f"known values, which raises {type(error).__name__}"))
+            self.raise_error(type(error), *error.args)
+
+    def raise_error(self, cls: type[BaseException], *args: Any) -> NoReturn:
+        """Raise in the traced program."""
+        self.raise_with(cls, [self.make(arg) for arg in args])
+
+    def raise_with(
+        self, cls: type[BaseException], args: Args, attrs: dict[str, VariableTracker] | None = None
+    ) -> NoReturn:
+        """Raise in the traced program, with arguments that are traced values."""
+        error = ExceptionVariable(cls, args)
+        error.attrs.update(attrs or {})
+        error.context = self.handled
+        raise ObservedException(error)
+
+    def make_set(self, items: list[VariableTracker]) -> SetVariable:
+        return SetVariable.of(self, items)
+
+    def combine_views(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+        """An operator of a dict's keys or items."""
+        return combine_views(self, symbol, left, right)
+
+    def raise_attribute_error(self, owner: VariableTracker, name: str, message: str) -> NoReturn:
+        """AttributeError as attribute access raises it: it knows the object and the name."""
+        self.raise_with(AttributeError, [ConstantVariable(message)], {"name": ConstantVariable(name), "obj": owner})
+
+    def raise_name_error(self, name: str, message: str) -> NoReturn:
+        """NameError as the interpreter raises it: it knows the name."""
+        self.raise_with(NameError, [ConstantVariable(message)], {"name": ConstantVariable(name)})
+
+    def raise_stop_iteration(self, value: VariableTracker | None) -> NoReturn:
+        self.raise_with(StopIteration, [] if value is None or self.is_none(value) else [value])
+
+    def python_value(self, variable: VariableTracker, drain: bool = False) -> Any:
+        """The Python value of something all whose parts are known, containers included (a fresh one). ``drain``: what
+        asks goes over the items of an iterator and does nothing else with it.
+
+        Raises Unsupported where a part isn't."""
+        variable = variable.realize()
+        return variable.drained_value(self) if drain else variable.python_value(self)
+
+    def is_plain(self, variable: VariableTracker) -> bool:
+        """Whether it is a known constant whose text is no matter of the program's code, or a builtin container of such
+        alone."""
+        return variable.realize().is_plain(self)
+
+    def percent(self, template: str, values: VariableTracker) -> VariableTracker:
+        """``template % values``."""
+        return text.percent(self, template, values)
+
+    def format_text(self, template: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """``template.format(...)``."""
+        return text.format_text(self, template, args, kwargs)
+
+    def is_none(self, variable: VariableTracker) -> bool:
+        variable = variable.realize()
+        return isinstance(variable, ConstantVariable) and variable.value is None
+
+    def index_value(self, variable: VariableTracker, message: str = _NO_INTEGER) -> Any:
+        """What ``__index__`` gives. ``message``: of the TypeError where there is none."""
+        return variable.index(self, message)
+
+    def is_index(self, variable: VariableTracker) -> bool:
+        """Whether it is an integer or stands for one."""
+        return self.lookup(variable.python_type(), "__index__") is not MISSING
+
+    def is_iterable(self, variable: VariableTracker) -> bool:
+        kind = variable.python_type()
+        return any(self.lookup(kind, name) not in (MISSING, None) for name in ("__iter__", "__getitem__"))
+
+    def check_iterable(self, variable: VariableTracker, message: str) -> None:
+        if not self.is_iterable(variable):
+            self.raise_error(TypeError, message)
+
+    def subscript_value(self, key: VariableTracker, message: str) -> Any:
+        """The integer or slice by which a sequence is indexed."""
+        return self.slice_value(key) if isinstance(key, SliceVariable) else self.index_value(key, message)
+
+    def slice_value(self, variable: SliceVariable) -> slice:
+        """A slice by known numbers."""
+        parts = [part.realize() for part in variable.parts]
+        found = slice(*(None if self.is_none(part) else self.index_value(part, _NO_SLICE_INDEX) for part in parts))
+        if found.step == 0:
+            self.raise_error(ValueError, "slice step cannot be zero")
+        return found
+
+    # -- identity, truth, comparison -------------------------------------------------------------------------------
+
+    def identical(self, one: VariableTracker, other: VariableTracker) -> bool:
+        """``one is other``."""
+        if one is other:
+            return True
+        if (one.varies or other.varies) and one.python_type() is not other.python_type():
+            return False
+        first, second = one.identity(), other.identity()
+        if type(first) is type(second) is ConstantVariable:
+            return self._one_constant(first.value, second.value)
+        if first is second or (type(first) is tuple and first == second):
+            return True
+        if one.python_type() is other.python_type():
+            for each in (one, other, *_owner(first), *_owner(second)):
+                self.guard_different(each)
+            for recall in self.attempt.recalls:
+                recall.tell_apart(self.attempt, one, other)
+        return False
+
+    def _one_constant(self, one: Any, other: Any) -> bool:
+        """Equal constants may be one object or two, but for the small integers."""
+        if type(one) is not type(other) or (one != other and (one == one or other == other)):
+            return False
+        if type(one) is not int or not -5 <= one <= 256:
+            unsupported(UnsupportedOperation("`is`", f"two equal constants ({one!r})"))
+        return True
+
+    def guard_different(self, variable: VariableTracker) -> None:
+        """That two places hold different objects is a fact of this call, where neither is guarded by identity."""
+        if variable.source is not None and not isinstance(variable, _NO_OBJECTS):
+            self.guards.distinct(variable.source)
+
+    def truth(self, variable: VariableTracker) -> bool:
+        """``bool(variable)``."""
+        kind = type(variable)
+        if kind is ConstantVariable:
+            return bool(variable.value)  # type: ignore[attr-defined]
+        return variable.realize().truth(self)
+
+    def same_or_equal(self, one: VariableTracker, other: VariableTracker) -> bool:
+        """What containers use: ``one is other or one == other``."""
+        one, other = one.realize(), other.realize()
+        if one is other:
+            return True
+        if one.varies or other.varies:
+            return self._equal_numbers(one, other)
+        if isinstance(one, ConstantVariable) and isinstance(other, ConstantVariable):
+            return self.identical(one, other) if one.value != one.value else bool(one.value == other.value)
+        return self.identical(one, other) or self.truth(self.compare("==", one, other).realize())
+
+    def _equal_numbers(self, one: VariableTracker, other: VariableTracker) -> bool:
+        """The same where one may differ from call to call. Equal objects may be one, others can't be: but NaN."""
+        if self.truth(self.compare("==", one, other).realize()):
+            return True
+        for each in (one, other):
+            if isinstance(each, SymbolicFloat):
+                self.truth(self.compare("==", each, each).realize())
+        return False
+
+    def compare(self, symbol: str, one: VariableTracker, other: VariableTracker) -> VariableTracker:
+        """A rich comparison: the operands' methods, the right one's first where its class derives from the left's."""
+        if isinstance(one, ConstantVariable) and isinstance(other, ConstantVariable):
+            return self.make(self.fold(COMPARE[symbol], (one.value, other.value)))
+        derived, base = other.python_type(), one.python_type()
+        pairs = [(one, symbol, other), (other, SWAPPED[symbol], one)]
+        if derived is not base and issubclass(derived, base):
+            pairs.reverse()
+        for left, sign, right in pairs:
+            if not isinstance(left, UserObjectVariable):
+                right = unwrapped(right)  # C looks at the value of an object whose class derives from its own
+            if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
+                return self.make(self.fold(COMPARE[sign], (left.value, right.value)))
+            found = left.compare(self, sign, right)
+            if found is not None:
+                return found
+        if symbol in ("==", "!="):
+            self._check_default_equality(one, other)
+            return ConstantVariable(self.identical(one, other) == (symbol == "=="))
+        self.refuse_operands(f"`{symbol}`", COMPARE[symbol], one, other)
+
+    def _check_default_equality(self, one: VariableTracker, other: VariableTracker) -> None:
+        """Equality by identity is right only where neither class says otherwise, or the kinds can't be equal."""
+        for left, right in ((one, other), (other, one)):
+            kind = left.python_type()
+            answered = left.answers_equality or left.is_constant() or class_lookup(kind, "__eq__") is object.__eq__
+            if not answered and not (told_by_identity(kind) and kind in _COMPARED_BY_IDENTITY):
+                unsupported(UnsupportedOperation("`==`", f"{left.describe()} and {right.describe()}"))
+
+    def _overloads_reflected(self, symbol: str, left: type, right: type) -> bool:
+        """Whether the right operand is asked first: its class derives from the left's and has a reflected method of
+        its own, or it is a number of some kind beside a sequence, which can do this as a sequence alone."""
+        name = method_of(symbol, "r")
+        if id(left) in _IDS_OF_SEQUENCES and not issubclass(right, (*_SEQUENCES, int)):
+            return self.lookup(right, name) is not MISSING
+        if not issubclass(right, left):
+            return False
+        return self.lookup(right, name) not in (MISSING, self.lookup(left, name))
+
+    def refuse_operands(self, operation: str, function: Callable[..., Any], *operands: VariableTracker) -> NoReturn:
+        """No operand's methods took the operation: raise what CPython raises for operands of their types."""
+        try:
+            function(*[operand.stand_in() for operand in operands])
+        except TypeError as refused:
+            self.raise_error(TypeError, *refused.args)
+        except (NotConstant, *code_origin.FOLDED_ERRORS):  # there is none for an operand, or it is empty
+            pass
+        unsupported(UnsupportedOperation(operation, " and ".join(operand.describe() for operand in operands)))
+
+    # -- arithmetic ------------------------------------------------------------------------------------------------
+
+    def binary(
+        self,
+        symbol: str,
+        left: VariableTracker,
+        right: VariableTracker,
+        inplace: Callable[[Any, Any], Any] | None = None,
+    ) -> VariableTracker:
+        """``left symbol right`` with reflected methods as the data model has them."""
+        if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
+            return self.make(self.fold(inplace or BINARY[symbol], (left.value, right.value)))
+        kinds = left.python_type(), right.python_type()
+        order = [(left, right, False)]
+        if kinds[0] is not kinds[1] or right.varies:
+            order.insert(0 if self._overloads_reflected(symbol, *kinds) else 1, (right, left, True))
+        for one, other, reflected in order:
+            found = one.binary(self, symbol, other, reflected)
+            if found is not None:
+                return found
+        if symbol == "*":
+            repeated = self._repeat(left, right) or self._repeat(right, left)
+            if repeated is not None:
+                return repeated
+        self.refuse_operands(f"`{symbol}`", BINARY[symbol] if inplace is None else inplace, left, right)
+
+    def _repeat(self, sequence: VariableTracker, count: VariableTracker) -> VariableTracker | None:
+        """``sequence * count`` for an object that says what integer it is."""
+        if not isinstance(count, UserObjectVariable) or self.lookup(count.cls, "__index__") is MISSING:
+            return None
+        if not issubclass(sequence.python_type(), (str, bytes, list, tuple)):
+            return None
+        return self.binary("*", sequence, ConstantVariable(self.index_value(count)))
+
+    def inplace(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+        """``left symbol= right``: what is bound to the left side after it."""
+        kinds = left.python_type(), right.python_type()
+        found = None
+        if id(kinds[0]) in _IDS_OF_SEQUENCES and self._overloads_reflected(symbol, *kinds):
+            found = right.binary(self, symbol, left, True)
+        if found is None:
+            found = left.inplace(self, symbol, right)
+        return found if found is not None else self.binary(symbol, left, right, INPLACE[symbol])
+
+    def unary(self, symbol: str, operand: VariableTracker) -> VariableTracker:
+        function = UNARY[symbol]
+        found = operand.unary(self, function)
+        if found is not None:
+            return found
+        if operand.is_constant():
+            return self.make(self.fold(function, (operand.as_constant(),)))
+        self.refuse_operands(f"`{symbol}`", function, operand)
+
+    # -- items and iteration ---------------------------------------------------------------------------------------
+
+    def getitem(self, container: VariableTracker, key: VariableTracker) -> VariableTracker:
+        return container.getitem(self, key)
+
+    def iterate(self, variable: VariableTracker) -> VariableTracker:
+        """``iter(variable)``."""
+        return variable.realize().iterate(self).realize()
+
+    def found_by_iteration(self, variable: VariableTracker, item: VariableTracker) -> bool:
+        """``item in variable`` for what has no ``__contains__``: no item is taken after the one that is found."""
+        try:
+            iterator = self.iterate(variable)
+        except ObservedException as observed:
+            if not issubclass(observed.error.python_type(), TypeError):
+                raise
+            kind = variable.python_type().__name__
+            self.raise_error(TypeError, f"argument of type {kind!r} is not iterable")
+        return any(self.same_or_equal(each, item) for each in drained(self, iterator))
+
+    def checked_iterator(self, found: VariableTracker) -> VariableTracker:
+        """What an ``__iter__`` of the program's returned."""
+        kind = found.python_type()
+        if self.lookup(kind, "__next__") is MISSING:
+            self.raise_error(TypeError, f"iter() returned non-iterator of type {kind.__name__!r}")
+        return found
+
+    def iterate_by_getitem(self, variable: UserObjectVariable) -> VariableTracker:
+        if self.lookup(variable.cls, "__getitem__") is MISSING:
+            self.raise_error(TypeError, f"'{variable.cls.__name__}' object is not iterable")
+        return GetItemIterator(variable)
+
+    def next(self, iterator: VariableTracker) -> VariableTracker:
+        """``next(iterator)`` as the program sees it: StopIteration at the end."""
+        try:
+            return iterator.next(self)
+        except Exhausted as end:
+            self.raise_stop_iteration(end.value)
+
+    def next_by_call(self, method: VariableTracker, args: Args | None = None) -> VariableTracker:
+        """The next item of an object whose ``__next__`` is ``method``; its StopIteration is the end."""
+        try:
+            return self.call(method, args or [], {}).realize()
+        except ObservedException as observed:
+            if not issubclass(observed.error.python_type(), StopIteration):
+                raise
+            raise Exhausted(observed.error.getattr(self, "value")) from None
+
+    def thrown(self, kind: VariableTracker, value: VariableTracker | None) -> VariableTracker:
+        """The exception that ``throw(kind, value)`` raises."""
+        if isinstance(kind, ClassVariable) and issubclass(kind.value, BaseException):
+            if value is not None and isinstance(value, (ExceptionVariable, RealExceptionVariable)):
+                return value
+            args = [] if value is None or self.is_none(value) else [value]
+            return self.call(kind, args, {}).realize()
+        if not issubclass(kind.python_type(), BaseException):
+            name = kind.python_type().__name__
+            what = f"exceptions must be classes or instances deriving from BaseException, not {name}"
+            self.raise_error(TypeError, what)
+        if value is not None and not self.is_none(value):
+            self.raise_error(TypeError, "instance exception may not have a separate value")
+        return kind
+
+    def can_throw(self, iterator: VariableTracker) -> bool:
+        """Whether a generator that delegates to this iterator passes exceptions on to it."""
+        return isinstance(iterator, GeneratorVariable) or self.has_attribute(iterator, "throw")
+
+    def unpack(self, variable: VariableTracker, enough: int | None = None) -> list[VariableTracker]:
+        """The items for an assignment to several targets: not more than ``enough`` are taken."""
+        if isinstance(variable, SequenceVariable):
+            return list(variable.items)
+        self.check_iterable(variable, f"cannot unpack non-iterable {variable.python_type().__name__} object")
+        iterator = self.iterate(variable)
+        found: list[VariableTracker] = []
+        while enough is None or len(found) < enough:
+            try:
+                found.append(iterator.next(self))
+            except Exhausted:
+                break
+        return found
+
+    def as_dict(self, variable: VariableTracker) -> DictVariable | None:
+        """A mapping's items as a dict; None for what is no mapping."""
+        return variable.realize().mapping_items(self)
+
+    def collected_items(self, variable: VariableTracker) -> DictVariable | None:
+        """The same by its ``keys`` and ``__getitem__``."""
+        if self.lookup(variable.python_type(), "keys") is MISSING:
+            return None
+        made = DictVariable({})
+        for key in self.call(variable.getattr(self, "keys").realize(), [], {}).realize().elements(self):
+            made.put(self, key, variable.getitem(self, key))
+        return made
+
+    def sort(self, items: list[VariableTracker], key: VariableTracker | None, reverse: bool) -> None:
+        """Sort in place as ``list.sort`` does: by its comparisons, in their order, and as far as they went where one
+        raises."""
+        plain = key is None or self.is_none(key)
+        keys = items if plain else [self.call(key, [item], {}).realize() for item in items]
+        rows = [_Row(self, one, item) for one, item in zip(keys, items)]
+        try:
+            rows.sort(reverse=reverse)
+        finally:
+            items[:] = [row.item for row in rows]
+
+    def format(self, value: VariableTracker, spec: VariableTracker) -> VariableTracker:
+        """``format(value, spec)``."""
+        return value.format(self, spec)
+
+    def string(self, value: VariableTracker, name: str) -> VariableTracker:
+        """``str`` or ``repr``."""
+        return value.realize().text(self, name)
+
+    def length(self, of: VariableTracker) -> VariableTracker:
+        """``len(of)``."""
+        return self.make(of.length(self))
+
+    # -- attributes ------------------------------------------------------------------------------------------------
+
+    def attribute(self, owner: VariableTracker, name: str) -> VariableTracker:
+        """``owner.name`` as ``PyObject_GetAttr`` gets it: an AttributeError that says not of what is told."""
+        try:
+            return owner.getattr(self, name)
+        except ObservedException as observed:
+            if isinstance(observed.error, ExceptionVariable):
+                observed.error.note_attribute(owner, name)
+            raise
+
+    def method(self, owner: VariableTracker, name: str) -> VariableTracker:
+        """``owner.name`` for a call at once: what a plain object's property raises is left as it is."""
+        try:
+            return owner.getattr(self, name)
+        except ObservedException as observed:
+            if isinstance(observed.error, ExceptionVariable) and not attributes.asks_property(owner, name):
+                observed.error.note_attribute(owner, name)
+            raise
+
+    def has_attribute(self, variable: VariableTracker, name: str) -> bool:
+        """``hasattr``."""
+        return self.attribute_or_none(variable, name) is not None
+
+    def attribute_or_none(self, variable: VariableTracker, name: str) -> VariableTracker | None:
+        """The attribute, which is asked for once; None where that raises AttributeError."""
+        try:
+            return variable.getattr(self, name)
+        except ObservedException as observed:
+            if issubclass(observed.error.python_type(), AttributeError):
+                return None
+            raise
+
+    def getattr_by_hook(self, variable: VariableTracker, hook: VariableTracker, name: str) -> VariableTracker:
+        """Through the class's own ``__getattribute__``, bound, then its ``__getattr__``."""
+        try:
+            return self.call(hook, [ConstantVariable(name)], {})
+        except ObservedException as observed:
+            fallback = self.lookup(variable.python_type(), "__getattr__")
+            if fallback is MISSING or not issubclass(observed.error.python_type(), AttributeError):
+                raise
+            method = attributes.bind(self, fallback, "__getattr__", variable, variable.python_type())
+            return self.call(method, [ConstantVariable(name)], {})
+
+    def special_method(self, variable: VariableTracker, name: str, protocol: str) -> VariableTracker:
+        """A special method looked up on the class alone."""
+        cls = variable.python_type()
+        raw = self.lookup(cls, name)
+        if raw is MISSING:
+            self.raise_error(TypeError, f"'{cls.__name__}' object does not support the {protocol}")
+        if not isinstance(variable, UserObjectVariable):
+            unsupported(UnsupportedAttribute(variable.describe(), name, f"for the {protocol}"))
+        return bind(self, raw, name, variable, cls)
+
+    def is_instance(self, variable: VariableTracker, classinfo: VariableTracker) -> bool:
+        """``isinstance``."""
+        return class_checks.is_instance(self, variable, classinfo)
+
+    def is_subclass(self, variable: VariableTracker, classinfo: VariableTracker) -> bool:
+        """``issubclass``."""
+        return class_checks.is_subclass(self, variable, classinfo)
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    def call(self, function: VariableTracker, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """Call anything."""
+        function = function.realize()
+        if self.graph.modes:
+            found = registry.call_by_mode(self, function, args, kwargs)
+            if found is not None:
+                return found
+        return function.call(self, args, kwargs)
+
+    def known_call(self, function: Any) -> Callable[..., VariableTracker] | None:
+        """The model of a Python function that isn't inlined."""
+        if not isinstance(function, FunctionVariable):
+            return None
+        closure = registry.known_closure(function)
+        if closure is not None:
+            return closure
+        model = registry.known_call(function.value)
+        if model is not None and function.source is not None:
+            function.source.check("id", function.value)  # others of the same code have none
+        return model
+
+    def check_inlinable(self, function: Any) -> None:
+        """Break the graph where a Python function may not be inlined."""
+        code = function.code
+        why = code_origin.why_not_inlined(code, function.value if isinstance(function, FunctionVariable) else None)
+        if (
+            isinstance(function, FunctionVariable)
+            and function.value.__builtins__ is not self.attempt.builtins_namespace  # type: ignore[attr-defined]
+            and not function.value.__globals__.keys() >= set(code.co_names)
+        ):
+            why = "its builtins are not those of the frame"
+        if why is not None:
+            kind = DisabledCall if why == code_origin.DISABLED else UnknownCall
+            unsupported(kind(function.describe(), why) if kind is UnknownCall else DisabledCall(function.describe()))
+
+    def construct(self, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """Call a class."""
+        return construct(self, cls, args, kwargs)
+
+    def class_method(self, cls: ClassVariable, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """A method in C called on a class: ``type``'s own, or a builtin's class method."""
+        if not told_by_identity(cls.value):
+            unsupported(UnsupportedAttribute(cls.describe(), name, "its metaclass compares classes"))
+        handler = registry.class_method(cls.value, name)
+        if handler is not None:
+            return call_handler(handler, (self, cls, *args), kwargs, f"{cls.value.__name__}.{name}")
+        raw = class_lookup(cls.value, name)
+        if raw is not MISSING and args and not isinstance(raw, types.ClassMethodDescriptorType):
+            return args[0].call_method(self, name, args[1:], kwargs)
+        if cls.value in _NUMBERS_AND_TEXT:
+            values = [self.python_value(arg) for arg in args]
+            named = {key: self.python_value(value) for key, value in kwargs.items()}
+            return self.make(self.fold(getattr(cls.value, name), values, named))
+        unsupported(UnsupportedAttribute(cls.describe(), name, "the class method is not modelled"))
+
+
+def _owner(identity: Any) -> tuple[VariableTracker, ...]:
+    """What an identity hangs on, where it is another object's."""
+    return identity[1:] if type(identity) is tuple else ()
+
+
+_NUMBERS_AND_TEXT = frozenset({int, float, complex, bool, str, bytes})
+"""Classes whose class methods are pure."""
+
+
+_NO_OBJECTS = (ConstantVariable, SymbolicNumber, ClassVariable)
+"""Kinds that are told by their values, or guarded by identity."""
+_COMPARED_BY_IDENTITY = frozenset({types.FunctionType, types.BuiltinFunctionType, types.ModuleType})
+
+
+class _Row:
+    """An item and what it is sorted by."""
+
+    __slots__ = ("tx", "key", "item")
+
+    def __init__(self, tx: Any, key: VariableTracker, item: VariableTracker) -> None:
+        self.tx = tx
+        self.key = key
+        self.item = item
+
+    def __lt__(self, other: _Row) -> bool:
+        return self.tx.truth(self.tx.compare("<", self.key, other.key).realize())

@@ -1,0 +1,508 @@
+"""Attribute access by the descriptor protocol, once, for every object (Data model, *Implementing Descriptors*)."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from dynamo_lite.insight.reasons import UnsupportedAttribute, UnsupportedOperation
+
+from .base import (
+    Args,
+    Kwargs,
+    LazyVariable,
+    ObservedException,
+    Parts,
+    VariableTracker,
+    mro,
+    own_namespace,
+    told_by_identity,
+    unsupported,
+)
+from .constant import ConstantVariable
+from .lookup import MISSING, class_lookup, is_heap_type, type_name
+
+C_METHODS = (
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.BuiltinFunctionType,
+    types.MethodWrapperType,
+)
+
+
+def owner_of(cls: type, name: str) -> type:
+    """The class of the MRO that has the name."""
+    return next((base for base in mro(cls) if name in own_namespace(base)), cls)
+
+
+def made_attribute(tx: Any, cls: type, name: str) -> VariableTracker | None:
+    """What a class has under a name that was made inside, or was written there; None where it is as it was found."""
+    made, written = tx.attempt.classes, tx.attempt.written_classes
+    if not made and not written:
+        return None
+    for base in mro(cls):
+        found = written[id(base)].own(name) if id(base) in written else None
+        if found is not None or name in own_namespace(base):
+            return made[id(base)].own(name) if id(base) in made else found
+    return None
+
+
+def real_class(tx: Any, cls: type, name: str) -> type:
+    """The class to guard for what is found under a name: a real one."""
+    return owner_of(cls, name) if id(cls) in tx.attempt.classes else cls
+
+
+def class_attribute(tx: Any, cls: type, name: str, raw: Any) -> VariableTracker:
+    """The tracker of a raw class attribute, guarded where the class can change."""
+    made = made_attribute(tx, cls, name)
+    if made is not None:
+        return made.realize()
+    cls = real_class(tx, cls, name)
+    if id(cls) in tx.attempt.classes:  # a slot, or what `type` put there
+        return tx.make(raw)
+    source = tx.guards.const(cls)
+    if is_heap_type(cls):
+        return LazyVariable(tx.attempt, raw, source.child("type_attr", name)).realize()
+    return tx.make(raw)
+
+
+def guard_class_lacks(tx: Any, cls: type, name: str) -> None:
+    if id(cls) in tx.attempt.classes:
+        for base in cls.__bases__:
+            guard_class_lacks(tx, base, name)
+    elif is_heap_type(cls):
+        tx.guards.const(cls).check("type_lacks", name)
+
+
+def guard_class_attribute(tx: Any, cls: type, name: str, raw: Any) -> None:
+    """What `class_lookup` found, or that it found nothing, stays so."""
+    if raw is MISSING:
+        guard_class_lacks(tx, cls, name)
+    else:
+        _guard_class_has(tx, cls, name, raw)
+
+
+def guarded_lookup(tx: Any, cls: type, name: str) -> Any:
+    """`class_lookup`, where something depends on what it finds, or on that it finds nothing."""
+    raw = class_lookup(cls, name)
+    guard_class_attribute(tx, cls, name, raw)
+    return raw
+
+
+def _guard_class_has(tx: Any, cls: type, name: str, raw: Any) -> None:
+    cls = real_class(tx, cls, name)
+    if is_heap_type(cls) and id(cls) not in tx.attempt.classes:
+        tx.guards.const(cls).child("type_attr", name).check("id", raw)
+
+
+def guard_behind_instance(tx: Any, cls: type, name: str, raw: Any) -> None:
+    """What `class_lookup` found leaves it to the instance, and goes on doing so."""
+    if raw is MISSING:
+        guard_class_lacks(tx, cls, name)
+        return
+    cls = real_class(tx, cls, name)
+    if is_heap_type(cls) and id(cls) not in tx.attempt.classes:
+        tx.guards.const(cls).child("type_attr", name).check("type", type(raw))
+    _guard_descriptor(tx, type(raw))
+
+
+def _guard_descriptor(tx: Any, kind: type) -> None:
+    """What a class has of this type answers for itself as it does now."""
+    if is_heap_type(kind):
+        for name in ("__get__", "__set__", "__delete__"):
+            guarded_lookup(tx, kind, name)
+
+
+def generic_getattr(tx: Any, obj: VariableTracker, name: str, hook: bool = True) -> VariableTracker:
+    """``object.__getattribute__`` and, with ``hook``, ``__getattr__`` after it. Raises the program's AttributeError."""
+    cls = obj.python_type()
+    try:
+        found = _found_attribute(tx, obj, name, cls)
+    except ObservedException as observed:  # of a property, which says that way that it has no value
+        fallback = guarded_lookup(tx, cls, "__getattr__") if hook else MISSING
+        if fallback is MISSING or not issubclass(observed.error.python_type(), AttributeError):
+            raise
+        return tx.call(bind(tx, fallback, "__getattr__", obj, cls), [ConstantVariable(name)], {})
+    if found is not None:
+        return found
+    if hook:
+        fallback = class_lookup(cls, "__getattr__")
+        if fallback is MISSING:
+            guard_class_lacks(tx, cls, "__getattr__")
+        else:
+            return tx.call(bind(tx, fallback, "__getattr__", obj, cls), [ConstantVariable(name)], {})
+    tx.raise_attribute_error(obj, name, f"{type_name(cls)!r} object has no attribute {name!r}")
+
+
+def _found_attribute(tx: Any, obj: VariableTracker, name: str, cls: type) -> VariableTracker | None:
+    """A data descriptor, what the instance has, what the class has, or None."""
+    raw = class_lookup(cls, name)
+    if raw is not MISSING and hides_instance(raw):
+        _guard_descriptor(tx, type(raw))
+        return bind(tx, raw, name, obj, cls)
+    found = obj.instance_get(tx, name)  # type: ignore[attr-defined]
+    if found is not None:
+        guard_behind_instance(tx, cls, name, raw)
+        return found
+    if raw is not MISSING:
+        return bind(tx, raw, name, obj, cls)
+    guard_class_lacks(tx, cls, name)
+    return None
+
+
+def plain_truth(tx: Any, obj: VariableTracker) -> bool:
+    """``bool(obj)`` where the class says nothing of it."""
+    cls = obj.python_type()
+    for name in ("__bool__", "__len__"):
+        if guarded_lookup(tx, cls, name) is not MISSING:
+            unsupported(UnsupportedOperation("truth", obj.describe()))
+    return True
+
+
+def is_callable(tx: Any, value: VariableTracker) -> bool:
+    """``callable``."""
+    return issubclass(value.python_type(), type) or tx.lookup(value.python_type(), "__call__") is not MISSING
+
+
+def is_descriptor_type(kind: type) -> bool:
+    """Whether what a class has of this type answers for itself where it is read or written."""
+    return any(class_lookup(kind, name) is not MISSING for name in ("__get__", "__set__", "__delete__"))
+
+
+def is_data_descriptor(raw: Any) -> bool:
+    kind = type(raw)
+    return class_lookup(kind, "__set__") is not MISSING or class_lookup(kind, "__delete__") is not MISSING
+
+
+def hides_instance(raw: Any) -> bool:
+    """Whether a data descriptor also answers for itself where it is read: else what the instance has comes first."""
+    return class_lookup(type(raw), "__get__") is not MISSING and is_data_descriptor(raw)
+
+
+def asks_property(obj: VariableTracker, name: str) -> bool:
+    """Whether an attribute is what a data descriptor gives, and the class has no hooks."""
+    cls = obj.python_type()
+    plain = class_lookup(cls, "__getattribute__") is object.__getattribute__
+    raw = class_lookup(cls, name)
+    return plain and class_lookup(cls, "__getattr__") is MISSING and raw is not MISSING and hides_instance(raw)
+
+
+def bind(
+    tx: Any, raw: Any, name: str, obj: VariableTracker | None, cls: type, start: type | None = None
+) -> VariableTracker:
+    """``raw.__get__(obj, cls)`` for what a class has under ``name``. ``obj`` None: access through the class."""
+    if not told_by_identity(type(raw)):
+        unsupported(UnsupportedAttribute(f"class {cls.__name__}", name, "a value whose metaclass compares classes"))
+    binder = _BINDERS.get(type(raw)) or _inherited_binder(type(raw))
+    owner = start or cls
+    if binder is not None:
+        return binder(tx, raw, name, obj, cls, owner)
+    getter = class_lookup(type(raw), "__get__")
+    if getter is MISSING:
+        guard_class_lacks(tx, type(raw), "__get__")
+        return class_attribute(tx, owner, name, raw)
+    if not isinstance(getter, types.FunctionType):
+        unsupported(UnsupportedAttribute(f"class {cls.__name__}", name, f"a {type(raw).__name__} descriptor in C"))
+    args: Args = [
+        class_attribute(tx, owner, name, raw),
+        obj if obj is not None else ConstantVariable(None),
+        tx.make(cls),
+    ]
+    return tx.call(class_attribute(tx, type(raw), "__get__", getter), args, {})
+
+
+Binder = Callable[[Any, Any, str, "VariableTracker | None", type, type], VariableTracker]
+_BINDERS: dict[type, Binder] = {}
+
+
+def _inherited_binder(kind: type) -> Binder | None:
+    """That of a class which the descriptor's class derives from and whose ``__get__`` it has."""
+    base = next((base for base in mro(kind) if base in _BINDERS), None)
+    if base is None or class_lookup(kind, "__get__") is not class_lookup(base, "__get__"):
+        return None
+    return _BINDERS[base]
+
+
+def binds(*kinds: type) -> Callable[[Binder], Binder]:
+    """Register how class attributes of these types bind."""
+
+    def register(fn: Binder) -> Binder:
+        for kind in kinds:
+            _BINDERS[kind] = fn
+        return fn
+
+    return register
+
+
+@binds(types.FunctionType)
+def _bind_function(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+    function = class_attribute(tx, owner, name, raw)
+    return function if obj is None else MethodVariable(function, obj)
+
+
+@binds(classmethod)
+def _bind_classmethod(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+    function = _inner(tx, raw, name, owner, "__func__")
+    kind = function.python_type()
+    if kind is property and function.source is not None:  # whose own __get__ is asked
+        getter = LazyVariable(tx.attempt, raw.__func__.fget, function.source.child("c_attr", "fget"))
+        return tx.call(getter, [tx.make(cls)], {}).realize()
+    if class_lookup(kind, "__get__") is not MISSING and class_lookup(kind, "__call__") is MISSING:
+        unsupported(UnsupportedAttribute(f"class {cls.__name__}", name, f"a {kind.__name__} in a classmethod"))
+    return MethodVariable(function, tx.make(cls))
+
+
+def bind_classmethod(tx: Any, raw: Any, name: str, receiver: VariableTracker, owner: type) -> VariableTracker:
+    """A classmethod found in ``owner``, bound to another class: what ``super()`` gives."""
+    return MethodVariable(_inner(tx, raw, name, owner, "__func__"), receiver)
+
+
+@binds(staticmethod)
+def _bind_staticmethod(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+    return _inner(tx, raw, name, owner, "__func__")
+
+
+def _inner(tx: Any, raw: Any, name: str, owner: type, inner: str) -> VariableTracker:
+    """The function inside of a classmethod, staticmethod or property object."""
+    made = made_attribute(tx, owner, name)
+    if made is not None:
+        return made.getattr(tx, inner).realize()
+    owner = real_class(tx, owner, name)
+    value = getattr(raw, inner)
+    if not is_heap_type(owner):
+        return tx.make(value)
+    _guard_class_has(tx, owner, name, raw)
+    source = tx.guards.const(owner).child("type_attr", name).child("c_attr", inner)
+    return LazyVariable(tx.attempt, value, source).realize()
+
+
+@binds(property)
+def _bind_property(tx: Any, raw: property, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+    if obj is None:
+        return class_attribute(tx, owner, name, raw)
+    if raw.fget is None:
+        _refuse_property(tx, raw, name, cls, "getter", property.__get__)
+    return tx.call(_inner(tx, raw, name, owner, "fget"), [obj], {})
+
+
+def _refuse_property(tx: Any, raw: property, name: str, cls: type, what: str, act: Any, *args: Any) -> NoReturn:
+    """It knows the name that it was given by a class statement."""
+    if made_attribute(tx, cls, name) is None:
+        _guard_class_has(tx, cls, name, raw)
+        tx.fold(act, (raw, type(cls.__name__, (), {"__qualname__": cls.__qualname__})(), *args))
+    tx.raise_error(AttributeError, f"property {name!r} of {cls.__qualname__!r} object has no {what}")
+
+
+@binds(types.MemberDescriptorType)
+def _bind_slot(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+    if obj is None:
+        return class_attribute(tx, owner, name, raw)
+    _guard_class_has(tx, owner, name, raw)
+    return _in_slot(tx, raw, name, obj, cls)
+
+
+def _in_slot(tx: Any, raw: Any, name: str, obj: VariableTracker, cls: type) -> VariableTracker:
+    found = obj.slot_get(tx, name, raw)
+    if found is None:
+        tx.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
+    return found
+
+
+@binds(types.GetSetDescriptorType)
+def _bind_getset(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+    if obj is None:
+        return class_attribute(tx, owner, name, raw)
+    _guard_class_has(tx, owner, name, raw)
+    return obj.c_attribute(tx, name)
+
+
+@binds(functools.cached_property)
+def _bind_cached_property(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+    if obj is None:
+        return class_attribute(tx, owner, name, raw)
+    made = made_attribute(tx, owner, name)
+    if made is not None:
+        function = made.getattr(tx, "func").realize()
+    else:
+        owner = real_class(tx, owner, name)
+        _guard_class_has(tx, owner, name, raw)
+        source = tx.guards.const(owner).child("type_attr", name).child("instance_dict").child("dict_item", "func")
+        function = LazyVariable(tx.attempt, raw.func, source).realize()
+    value = tx.call(function, [obj], {})
+    obj.instance_set(tx, raw.attrname, value)
+    return value
+
+
+@binds(*C_METHODS)
+def _bind_c_method(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+    if issubclass(type(raw), types.BuiltinFunctionType):
+        return class_attribute(tx, owner, name, raw)
+    if issubclass(type(raw), types.ClassMethodDescriptorType):
+        return BuiltinMethodVariable(tx.make(cls), name)
+    if obj is None:
+        return class_attribute(tx, owner, name, raw)
+    _guard_class_has(tx, owner, name, raw)
+    return BuiltinMethodVariable(obj, name)
+
+
+def bind_here(tx: Any, raw: Any, name: str, obj: VariableTracker) -> VariableTracker:
+    """What an attribute in C, which the program has in hand, gives for an object."""
+    if isinstance(raw, types.GetSetDescriptorType):
+        return obj.c_attribute(tx, name)
+    return _in_slot(tx, raw, name, obj, obj.python_type())
+
+
+_SET_PROPERTY, _DELETE_PROPERTY = property.__dict__["__set__"], property.__dict__["__delete__"]
+
+
+def object_setattr(tx: Any, obj: Any, name: str, value: VariableTracker) -> None:
+    """``object.__setattr__``: data descriptors first, then the instance."""
+    cls = obj.python_type()
+    raw = class_lookup(cls, name)
+    if raw is not MISSING and is_data_descriptor(raw):
+        if class_lookup(type(raw), "__set__") is _SET_PROPERTY:
+            if raw.fset is None:
+                _refuse_property(tx, raw, name, cls, "setter", property.__set__, None)
+            tx.call(_inner(tx, raw, name, cls, "fset"), [obj, value], {})
+            return
+        if issubclass(type(raw), types.MemberDescriptorType):
+            _guard_class_has(tx, cls, name, raw)
+            obj.instance_set(tx, name, value)
+            return
+        setter = class_lookup(type(raw), "__set__")
+        if setter is MISSING:
+            tx.raise_error(AttributeError, "__set__")
+        if isinstance(setter, types.FunctionType):
+            descriptor = class_attribute(tx, cls, name, raw)
+            tx.call(class_attribute(tx, type(raw), "__set__", setter), [descriptor, obj, value], {})
+            return
+        obj.set_in_c(tx, name, value)
+        return
+    if raw is MISSING:
+        guard_class_lacks(tx, cls, name)
+    else:
+        _guard_class_has(tx, cls, name, raw)
+    if not cls.__dictoffset__:
+        problem = f"object has no attribute {name!r}" if raw is MISSING else f"object attribute {name!r} is read-only"
+        tx.raise_error(AttributeError, f"{type_name(cls)!r} {problem}")
+    obj.instance_set(tx, name, value)
+
+
+def object_delattr(tx: Any, obj: Any, name: str) -> None:
+    """``object.__delattr__``."""
+    cls = obj.python_type()
+    raw = class_lookup(cls, name)
+    if raw is not MISSING and is_data_descriptor(raw) and not issubclass(type(raw), types.MemberDescriptorType):
+        if class_lookup(type(raw), "__delete__") is _DELETE_PROPERTY and raw.fdel is not None:
+            tx.call(_inner(tx, raw, name, cls, "fdel"), [obj], {})
+            return
+        deleter = class_lookup(type(raw), "__delete__")
+        if isinstance(deleter, types.FunctionType):
+            descriptor = class_attribute(tx, cls, name, raw)
+            tx.call(class_attribute(tx, type(raw), "__delete__", deleter), [descriptor, obj], {})
+            return
+        unsupported(UnsupportedAttribute(obj.describe(), name, f"deleting a {type(raw).__name__} is not modelled"))
+    if issubclass(type(raw), types.MemberDescriptorType):
+        present = obj.slot_get(tx, name, raw)
+    else:
+        present = obj.instance_get(tx, name)
+    if present is None:
+        in_slot = issubclass(type(raw), types.MemberDescriptorType)
+        tx.raise_error(AttributeError, name if in_slot else f"{type_name(cls)!r} object has no attribute {name!r}")
+    obj.instance_delete(tx, name)
+
+
+class MethodVariable(VariableTracker):
+    """A bound method: a function and its first argument."""
+
+    __slots__ = ("function", "receiver")
+    answers_equality = True
+
+    def __init__(self, function: VariableTracker, receiver: VariableTracker, source: Any = None) -> None:
+        self.source = source
+        self.function = function
+        self.receiver = receiver
+
+    def python_type(self) -> type:
+        return types.MethodType
+
+    def describe(self) -> str:
+        return f"method {self.function.describe()}"
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        tx.delegate(self, self.function)
+        return tx.call(self.function, [self.receiver, *args], kwargs)
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name == "__self__":
+            return self.receiver
+        if name == "__func__":
+            return self.function
+        return self.function.getattr(tx, name)
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if symbol in ("==", "!=") and isinstance(other, MethodVariable):
+            same = tx.identical(self.receiver, other.receiver)
+            same = same and tx.truth(tx.compare("==", self.function.realize(), other.function.realize()))
+            return ConstantVariable(same == (symbol == "=="))
+        return None
+
+    def ingredients(self) -> Parts | None:
+        function = self.function.realize()
+        return Parts(types.MethodType, (function.as_constant(),), [self.receiver]) if function.is_constant() else None
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(types.MethodType, [lambda: cg.load(self.function), lambda: cg.load(self.receiver)])
+
+
+class BuiltinMethodVariable(VariableTracker):
+    """A bound method in C: ``[].append``. What it does is the receiver's `call_method`.
+
+    ``raw``: the descriptor it was bound by, where the receiver's class may have another one under the name.
+    """
+
+    __slots__ = ("receiver", "name", "raw")
+
+    def __init__(self, receiver: VariableTracker, name: str, raw: Any = None) -> None:
+        self.source = None
+        self.receiver = receiver
+        self.name = name
+        self.raw = raw
+
+    def python_type(self) -> type:
+        raw = class_lookup(self.receiver.python_type(), self.name) if self.raw is None else self.raw
+        return types.MethodWrapperType if type(raw) is types.WrapperDescriptorType else types.BuiltinMethodType
+
+    def describe(self) -> str:
+        return f"method {self.name} of {self.receiver.describe()}"
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name == "__self__":
+            return self.receiver
+        if name == "__name__":
+            return ConstantVariable(self.name)
+        return super().getattr(tx, name)
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return self.receiver.call_method(tx, self.name, args, kwargs)
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        """By the function and, whatever that says of equality, the object."""
+        if symbol not in ("==", "!=") or other.python_type() is not self.python_type():
+            return None
+        if not isinstance(other, BuiltinMethodVariable):
+            unsupported(UnsupportedOperation("comparison", f"{self.describe()} and {other.describe()}"))
+        same = self.name == other.name and tx.identical(self.receiver, other.receiver)
+        if same and self.raw is not other.raw:
+            unsupported(UnsupportedOperation("comparison", "methods in C that were found in different ways"))
+        return ConstantVariable(same == (symbol == "=="))
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.raw is not None:
+            cg.call(self.raw.__get__, [lambda: cg.load(self.receiver)])
+            return
+        cg.load(self.receiver)
+        cg.load_attr(self.name)

@@ -1,0 +1,225 @@
+"""Immutable values that are known: numbers, strings, dtypes, devices, ranges, enum-like singletons."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.records.source import Source
+from dynamo_lite.variables.polyfills.carried import advanced
+
+from .base import (
+    Args,
+    Exhausted,
+    IteratorVariable,
+    KnownVariable,
+    Kwargs,
+    NotConstant,
+    VariableTracker,
+    unsupported,
+    wraps_type,
+)
+from .lookup import class_lookup
+
+CONSTANT_TYPES: tuple[type, ...] = (
+    int,
+    float,
+    bool,
+    str,
+    bytes,
+    complex,
+    type(None),
+    type(Ellipsis),
+    type(NotImplemented),
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+    torch.finfo,
+    torch.iinfo,
+    range,
+)
+_NUMBERS = (int, float, bool)
+_SINGLETONS = (type(None), type(Ellipsis), type(NotImplemented), torch.dtype, torch.layout, torch.memory_format)
+
+
+class ConstantVariable(KnownVariable):
+    """A value of one of `CONSTANT_TYPES`, guarded by type and value where it has a source."""
+
+    __slots__ = ()
+
+    def is_constant(self) -> bool:
+        return True
+
+    def as_fx(self) -> tuple[Any, Any]:
+        return self.value, self.value
+
+    def key(self) -> Any:
+        if self.value != self.value:
+            raise NotConstant("NaN is told from others by identity")
+        return self.value
+
+    def identity(self) -> Any:
+        kind = type(self.value)
+        if kind in _SINGLETONS or kind is bool:
+            return self.value
+        return self
+
+    def describe(self) -> str:
+        return repr(self.value)
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        found = tx.fold(getattr, (self.value, name))
+        if callable(found) and not isinstance(found, type):
+            return ConstantMethod(self, name)
+        if type(found) is tuple:  # the constant's own, the same object each time
+            return tx.attempt.wrap(found, tx.guards.const(found))
+        return tx.make(found)
+
+    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+        tx.fold(setattr, (self.value, name, None))  # which raises, as all are of types that nobody can write to
+        super().setattr(tx, name, value)
+
+    def delattr(self, tx: Any, name: str) -> None:
+        tx.fold(delattr, (self.value, name))
+        super().delattr(tx, name)
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name == "format" and type(self.value) is str and not all(map(tx.is_plain, [*args, *kwargs.values()])):
+            return tx.format_text(self.value, args, kwargs)
+        if name == "__iter__":
+            return super().call_method(tx, name, args, kwargs)
+        if name not in _IMPURE:
+            values = [tx.python_value(arg, drain=name == "join") for arg in args]
+            named = {key: tx.python_value(arg) for key, arg in kwargs.items()}
+            raw = class_lookup(type(self.value), name)
+            if isinstance(raw, types.MethodDescriptorType):  # as a call of a method does it, errors included
+                return tx.make(tx.fold(raw, [self.value, *values], named))
+            return tx.make(tx.fold(tx.fold(getattr, (self.value, name)), values, named))
+        unsupported(UnsupportedOperation(f"{name}()", self.describe()))
+
+    def cache_key(self, tx: Any) -> Any:
+        return self.value
+
+    def own_names(self, tx: Any) -> Iterable[str]:
+        return ()
+
+    @property
+    def operand(self) -> Any:  # type: ignore[override]
+        return self.value if type(self.value) in _NUMBERS else None
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        """The ``%`` of texts, which takes anything; what is known on both sides is the translator's."""
+        if symbol != "%" or reflected or not isinstance(self.value, (str, bytes)):
+            return None
+        if isinstance(self.value, str) and not tx.is_plain(other):
+            return tx.percent(self.value, other)
+        return tx.make(tx.fold(operator.mod, (self.value, tx.python_value(other))))
+
+    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        if isinstance(self.value, (str, bytes, range)) and not key.is_constant():
+            key = ConstantVariable(tx.subscript_value(key, _WANT_INDEX[type(self.value)]))
+        return tx.make(tx.fold(operator.getitem, (self.value, tx.python_value(key))))
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        return ConstantIterator(tx.fold(iter, (self.value,)), self.value)
+
+    def reverse(self, tx: Any) -> VariableTracker:
+        return ConstantIterator(tx.fold(reversed, (self.value,)), self.value, reversed)
+
+    def length(self, tx: Any) -> int:
+        return tx.fold(len, (self.value,))
+
+    def truth(self, tx: Any) -> bool:
+        return bool(self.value)
+
+    def new_instance(self, cg: Any, base: type, load_class: Callable[[], None]) -> None:
+        cg.call(base.__new__, [load_class, lambda: cg.load(self)])
+
+    def contains(self, tx: Any, item: VariableTracker) -> bool:
+        return tx.fold(lambda value, other: other in value, (self.value, tx.python_value(item)))
+
+
+def unless_refused(found: VariableTracker | None) -> VariableTracker | None:
+    """What a special method returned, None where it left the operation to the other operand."""
+    if isinstance(found, ConstantVariable) and found.value is NotImplemented:
+        return None
+    return found
+
+
+_WANT_INDEX = {
+    str: "string indices must be integers, not '{}'",
+    bytes: "byte indices must be integers or slices, not {}",
+    range: "range indices must be integers or slices, not {}",
+}
+_IMPURE = frozenset(
+    {"__init__", "__setattr__", "__delattr__", "__getattribute__", "__reduce_ex__", "__init_subclass__"}
+    | {"__enter__", "__exit__"}
+)
+
+
+class ConstantMethod(VariableTracker):
+    """A bound method of a constant."""
+
+    __slots__ = ("receiver", "name")
+
+    def __init__(self, receiver: ConstantVariable, name: str) -> None:
+        self.source = None
+        self.receiver = receiver
+        self.name = name
+
+    def python_type(self) -> type:
+        return type(getattr(self.receiver.value, self.name))
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return self.receiver.call_method(tx, self.name, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load(self.receiver)
+        cg.load_attr(self.name)
+
+
+class ConstantIterator(IteratorVariable):
+    """An iterator over a constant: characters of a string, numbers of a range. ``made_by``: `iter` or `reversed`."""
+
+    __slots__ = ("iterator", "of", "made_by", "taken")
+
+    def __init__(self, iterator: Any, of: Any, made_by: Callable[[Any], Any] = iter) -> None:
+        self.source = None
+        self.iterator = iterator
+        self.of = of
+        self.made_by = made_by
+        self.taken = 0
+
+    def python_type(self) -> type:
+        return type(self.iterator)
+
+    def next(self, tx: Any) -> VariableTracker:
+        try:
+            value = builtins.next(self.iterator)
+        except StopIteration:
+            raise Exhausted from None
+        self.taken += 1
+        return ConstantVariable(value)
+
+    def reconstruct(self, cg: Any) -> None:
+        if not isinstance(self.of, (str, bytes, range)):
+            raise NotConstant("iterator")
+
+        def make() -> None:
+            cg.call(self.made_by, [lambda: cg.load_const(self.of)])
+
+        # Not one of the rest: of which type it is hangs on the whole, as on whether all characters are ASCII.
+        cg.call(advanced, [make, lambda: cg.load_const(self.taken)])
+
+
+@wraps_type(*(each for each in CONSTANT_TYPES if each not in (int, float)))
+def _wrap_constant(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    source.check("id" if type(value) in _SINGLETONS else "equals", value)
+    return attempt.found_constant(value, source)

@@ -1,0 +1,166 @@
+"""Texts of tensors' values and of symbols, which are made after the graph where they are still wanted.
+
+Nobody knows those of tensors while tracing, and often nobody asks (a message for an error that is not raised). Those of
+symbols would make the number known, so that other numbers are other entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from dynamo_lite.insight.reasons import DataDependentValue
+
+from .base import Args, Kwargs, NotConstant, VariableTracker, unsupported
+from .constant import ConstantVariable
+
+_SAMPLES = {torch.bool: True, **dict.fromkeys((torch.complex64, torch.complex128), 1j)}
+
+
+class LateTextVariable(VariableTracker):
+    """Known texts, and tensors or symbols with the function that makes a text of each. Of symbols alone it can be
+    known too, and is then the same in every call."""
+
+    __slots__ = ("parts", "writes")
+
+    def __init__(self, tx: Any, parts: list[Any], writes: int | None) -> None:
+        self.source = None
+        self.parts = parts
+        self.writes = writes
+        """How many writes into tensors the graph had seen; None where no tensor is in it."""
+        tx.attempt.made_at[self] = tx.attempt.root_step
+
+    def python_type(self) -> type:
+        return str
+
+    def describe(self) -> str:
+        return "a text of a tensor's value"
+
+    def as_constant(self) -> Any:
+        return "".join(part if isinstance(part, str) else _made(*part) for part in self.parts)
+
+    def is_constant(self) -> bool:
+        return False
+
+    def _known(self, what: str) -> ConstantVariable:
+        try:
+            return ConstantVariable(self.as_constant())
+        except NotConstant:
+            unsupported(DataDependentValue(f"{what} of {self.describe()}"))
+
+    def truth(self, tx: Any) -> bool:
+        return True  # no value's text is empty
+
+    def identity(self) -> Any:
+        return self if self.writes is not None else ConstantVariable(self.as_constant())
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        return self._known(f"`{name}`").getattr(tx, name)
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return self._known(f"{name}()").call_method(tx, name, args, kwargs)
+
+    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        return self._known("an item").getitem(tx, key)
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        return self._known("iteration").iterate(tx)
+
+    def reverse(self, tx: Any) -> VariableTracker:
+        return self._known("reversed()").reverse(tx)
+
+    def length(self, tx: Any) -> int:
+        return self._known("len()").length(tx)
+
+    def contains(self, tx: Any, item: VariableTracker) -> bool:
+        return self._known("`in`").contains(tx, item)
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        if symbol == "+" and other.python_type() is str:
+            found = joined(tx, [other, self] if reflected else [self, other])
+            if found is not None:
+                return found
+        known = self._known(f"`{symbol}`")
+        return tx.binary(symbol, other, known) if reflected else tx.binary(symbol, known, other)
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker:
+        return tx.compare(symbol, self._known(f"`{symbol}`"), other)
+
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        return self if name == "__str__" else super().text(tx, name)
+
+    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
+        return self._known("format()").format(tx, spec) if tx.truth(spec) else self
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.writes is not None and cg.attempt.graph.writes != self.writes:
+            raise NotConstant(self.describe())
+        for part in self.parts:
+            if isinstance(part, str):
+                cg.load_const(part)
+            else:
+                function, value, rest = part
+                cg.call(function, [partial(cg.load, value), *(partial(cg.load_const, each) for each in rest)])
+        cg.op("BUILD_STRING", len(self.parts))
+
+
+def _made(function: Callable[..., str], value: VariableTracker, rest: tuple[str, ...]) -> str:
+    return function(value.as_constant(), *rest)
+
+
+def text_of_number(tx: Any, number: VariableTracker, function: Callable[..., str], *rest: str) -> VariableTracker:
+    """``str``, ``repr`` or ``format`` of a symbol; the known text where the specification asks for the number."""
+    if any(rest) and not _fits_number(number.python_type(), rest[0]):
+        return tx.make(tx.fold(function, (number.as_constant(), *rest)))
+    return LateTextVariable(tx, [(function, number, rest)], None)
+
+
+def _fits_number(kind: type, spec: str) -> bool:
+    """Whether any number of a type can be formatted so."""
+    try:
+        format(kind(1), spec)
+    except ValueError:
+        return False
+    return "c" not in spec
+
+
+def text_of_tensor(tx: Any, tensor: Any, function: Callable[..., str], *rest: str) -> VariableTracker | None:
+    """``str``, ``repr`` or ``format`` of a tensor; None where it may raise or ask the program's code."""
+    if tensor.cls not in (torch.Tensor, torch.nn.Parameter) or tx.graph.bodies or tensor.fake.is_inference():
+        return None
+    if any(rest) and not _fits(tensor, rest[0]):
+        return None
+    return LateTextVariable(tx, [(function, tensor, rest)], tx.graph.writes)
+
+
+def _fits(tensor: Any, spec: str) -> bool:
+    """Whether any value of a tensor can be formatted so."""
+    if tensor.fake.ndim or tensor.cls is not torch.Tensor or "c" in spec:
+        return False
+    dtype = tensor.fake.dtype
+    sample = _SAMPLES.get(dtype, 1.5 if dtype.is_floating_point else 1)
+    try:
+        format(sample, spec)
+    except ValueError:
+        return False
+    return True
+
+
+def joined(tx: Any, parts: list[VariableTracker]) -> VariableTracker | None:
+    """Texts one after the other; None where one is neither known nor made late."""
+    if all(part.is_constant() for part in parts):
+        return ConstantVariable("".join(part.as_constant() for part in parts))
+    found: list[Any] = []
+    writes: int | None = None
+    for part in parts:
+        if isinstance(part, LateTextVariable) and part.writes in (None, tx.graph.writes):
+            found.extend(part.parts)
+            writes = part.writes if writes is None else writes
+        elif part.is_constant():
+            found.append(part.as_constant())
+        else:
+            return None
+    return LateTextVariable(tx, found, writes)

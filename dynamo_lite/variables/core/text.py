@@ -1,0 +1,216 @@
+"""What the kinds of values make their ``str``, ``repr`` and ``format`` of, ``%`` and ``str.format`` with values that
+aren't all constants.
+
+What is asked of an object is asked as CPython asks it: ``__str__``, ``__repr__``, ``__format__``, attributes and items.
+"""
+
+from __future__ import annotations
+
+import _string
+import re
+import types
+from collections.abc import Callable, Iterable, Sequence
+from string import Formatter
+from typing import Any
+
+from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.records.code_origin import is_library
+
+from .attributes import MISSING, bind
+from .base import Args, Kwargs, VariableTracker, unsupported
+from .constant import ConstantVariable
+from .late_text import joined
+from .lookup import is_written
+
+
+def plain_format(tx: Any, value: VariableTracker, spec: VariableTracker) -> VariableTracker:
+    """``object.__format__``."""
+    if tx.truth(spec):
+        raw = tx.lookup(value.python_type(), "__format__")
+        if raw is not object.__format__:
+            unsupported(UnsupportedOperation("format()", value.describe()))
+        name = value.python_type().__name__
+        tx.raise_error(TypeError, f"unsupported format string passed to {name}.__format__")
+    return value.text(tx, "__str__")
+
+
+def text_by(tx: Any, method: VariableTracker, name: str, *args: VariableTracker) -> VariableTracker:
+    """What a special method of the program's says."""
+    found = tx.call(method, list(args), {}).realize()
+    if not issubclass(found.python_type(), str):
+        tx.raise_error(TypeError, _NO_TEXT[name].format(found.python_type().__name__))
+    return found
+
+
+_NO_TEXT = {
+    "__str__": "__str__ returned non-string (type {})",
+    "__repr__": "__repr__ returned non-string (type {})",
+    "__format__": "__format__ must return a str, not {}",
+}
+
+
+def text_by_class(tx: Any, value: VariableTracker, name: str) -> VariableTracker | None:
+    """What the class's method says, where that is written in Python."""
+    cls = value.python_type()
+    raw = tx.lookup(cls, name)
+    return text_by(tx, bind(tx, raw, name, value, cls), name) if is_written(raw) else None
+
+
+def has_own_text(tx: Any, cls: type) -> bool:
+    """Whether code of the program's is asked for the texts of a class's instances."""
+    methods = [tx.lookup(cls, name) for name in _NO_TEXT]
+    own = [each for each in methods if is_written(each)]
+    return not all(type(each) is types.FunctionType and is_library(each.__code__) for each in own)
+
+
+def text_of(tx: Any, value: VariableTracker, name: str) -> str:
+    """The known result of ``str`` or ``repr``."""
+    return tx.python_value(value.realize().text(tx, name).realize())
+
+
+def reprs(tx: Any, values: Iterable[VariableTracker]) -> list[str]:
+    return [text_of(tx, value, "__repr__") for value in values]
+
+
+def bracketed(tx: Any, of: VariableTracker, brackets: Sequence[str], inner: Callable[[Any], str]) -> VariableTracker:
+    """``repr`` of a container, ``...`` where it is in itself."""
+    under_way = tx.attempt.reprs
+    opening, closing = brackets
+    if any(each is of for each in under_way):
+        return ConstantVariable(f"{opening}...{closing}")
+    under_way.append(of)
+    try:
+        return ConstantVariable(f"{opening}{inner(tx)}{closing}")
+    finally:
+        under_way.pop()
+
+
+# -- templates ---------------------------------------------------------------------------------------------------------
+
+_SPEC = re.compile(r"%(?:\((?P<key>[^()]*)\))?[-+ #0]*\d*(?:\.\d*)?(?P<kind>.)")
+_TEXTS = {"s": "__str__", "r": "__repr__"}
+
+
+def percent(tx: Any, template: str, values: VariableTracker) -> VariableTracker:
+    """``template % values``, where some of these aren't known constants."""
+    if any(spec["key"] is not None for spec in _SPEC.finditer(template)) or "*" in template:
+        unsupported(UnsupportedOperation("`%`", f"{template!r} and objects"))
+    several = values.contained() is not None and issubclass(values.python_type(), tuple)
+    items = values.elements(tx) if several else [values]
+    late = _percent_later(tx, template, items)
+    if late is not None:
+        return late
+    known: list[Any] = []
+    kinds = [spec["kind"] for spec in _SPEC.finditer(template) if spec["kind"] != "%"]
+    for kind, item in zip(kinds, items):
+        known.append(text_of(tx, item, _TEXTS[kind]) if kind in _TEXTS else tx.python_value(item))
+    if several or tx.lookup(values.python_type(), "__getitem__") is MISSING:  # what may be a mapping may have more
+        known.extend(None for _ in items[len(kinds) :])
+    return tx.make(tx.fold(str.__mod__, (re.sub(_SPEC, _as_text, template), tuple(known))))
+
+
+def _percent_later(tx: Any, template: str, items: Sequence[VariableTracker]) -> VariableTracker | None:
+    """The same of numbers that differ from call to call, as `format` has it; None where there are none or it hasn't."""
+    left = [each.realize() for each in items]
+    specs = [spec for spec in _SPEC.finditer(template) if spec["kind"] != "%"]
+    if len(specs) != len(left) or not any(each.varies for each in left):
+        return None
+    parts: list[VariableTracker] = []
+    end = 0
+    for spec in _SPEC.finditer(template):
+        parts.append(ConstantVariable(template[end : spec.start()]))
+        end = spec.end()
+        if spec["kind"] == "%":
+            parts.append(ConstantVariable("%"))
+            continue
+        item = left.pop(0)
+        if item.varies:
+            text = _number_as_percent(tx, item, spec[0])
+            if text is None:
+                return None
+            parts.append(text)
+        elif tx.is_plain(item):
+            parts.append(tx.make(tx.fold(str.__mod__, (spec[0], (tx.python_value(item),)))))
+        else:
+            return None
+    return joined(tx, [*parts, ConstantVariable(template[end:])])
+
+
+def _number_as_percent(tx: Any, number: VariableTracker, spec: str) -> VariableTracker | None:
+    if spec in ("%s", "%r"):
+        return number.text(tx, _TEXTS[spec[1]]).realize()
+    form = _FORMS[number.python_type()].fullmatch(spec) if number.python_type() in _FORMS else None
+    if form is None:
+        return None
+    kind = "d" if form["kind"] in "iu" else form["kind"]
+    return tx.format(number, ConstantVariable(form["flags"] + kind)).realize()  # type: ignore[no-any-return]
+
+
+_FORMS = {
+    int: re.compile(r"%(?P<flags>[+ ]?0?\d*)(?P<kind>[diuxX])"),
+    float: re.compile(r"%(?P<flags>[+ ]?(?:[1-9]\d*)?(?:\.\d+)?)(?P<kind>[feEgG])"),
+}
+"""What means to `%` as to `format`."""
+
+
+def _as_text(spec: re.Match[str]) -> str:
+    """``%r`` of what is text already."""
+    return spec[0][:-1] + "s" if spec["kind"] == "r" else spec[0]
+
+
+def format_text(tx: Any, template: str, args: Args, named: Kwargs) -> VariableTracker:
+    """``template.format(*args, **named)``."""
+    return _Formatter(tx, args, named).format(template)
+
+
+class _Formatter:
+    def __init__(self, tx: Any, args: Args, named: Kwargs) -> None:
+        self._tx = tx
+        self._args = args
+        self._named = named
+        self._next: int | None = 0
+        """The place that ``{}`` takes; None: places are numbered."""
+
+    def format(self, template: str, depth: int = 2) -> VariableTracker:
+        tx = self._tx
+        if not depth:
+            tx.raise_error(ValueError, "Max string recursion exceeded")
+        parts: list[VariableTracker] = []
+        for literal, field, spec, conversion in tx.fold(lambda: [*Formatter().parse(template)]):
+            parts.append(ConstantVariable(literal))
+            if field is None:
+                continue
+            value = self._field(field)
+            if conversion in ("s", "r"):
+                value = tx.string(value, _TEXTS[conversion])
+            elif conversion:
+                unsupported(UnsupportedOperation(f"the conversion !{conversion}", value.describe()))
+            spec = self.format(spec, depth - 1) if spec else ConstantVariable("")
+            parts.append(tx.format(value.realize(), spec).realize())
+        return joined(tx, parts) or ConstantVariable("".join(map(tx.python_value, parts)))
+
+    def _field(self, field: str) -> VariableTracker:
+        tx = self._tx
+        first, rest = tx.fold(_string.formatter_field_name_split, (field,))
+        if first == "":
+            if self._next is None:
+                tx.raise_error(ValueError, "cannot switch from manual field specification to automatic field numbering")
+            first, self._next = self._next, self._next + 1
+        elif isinstance(first, int):
+            if self._next:
+                tx.raise_error(ValueError, "cannot switch from automatic field numbering to manual field specification")
+            self._next = None
+        found = self._argument(first)
+        for is_attribute, name in rest:
+            found = (found.getattr(tx, name) if is_attribute else tx.getitem(found, tx.make(name))).realize()
+        return found
+
+    def _argument(self, name: Any) -> VariableTracker:
+        if isinstance(name, int):
+            if name >= len(self._args):
+                message = f"Replacement index {name} out of range for positional args tuple"
+                self._tx.raise_error(IndexError, message)
+            return self._args[name]
+        if name not in self._named:
+            self._tx.raise_error(KeyError, name)
+        return self._named[name]

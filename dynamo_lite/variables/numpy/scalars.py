@@ -1,0 +1,141 @@
+"""numpy's scalars, which are constants, and its types of items."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy
+import torch
+
+from dynamo_lite.insight.reasons import UnsupportedOperation, UnsupportedValue
+from dynamo_lite.records.graph import tensor_of_scalar
+from dynamo_lite.records.source import Source
+from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
+from dynamo_lite.variables.core.base import (
+    Args,
+    KnownVariable,
+    Kwargs,
+    VariableTracker,
+    unsupported,
+    wraps_if,
+    wraps_type,
+)
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
+from dynamo_lite.variables.python.objects.user_object import OpaqueVariable
+from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
+
+SCALARS: tuple[type, ...] = tuple({numpy.dtype(code).type for code in "?bBhHiIlLqQefdFD"})
+
+
+class NumpyScalarVariable(KnownVariable):
+    """A known numpy scalar: it computes as numpy does, and is a plain number to torch."""
+
+    __slots__ = ()
+    immortal = True
+
+    def as_fx(self) -> tuple[Any, Any]:
+        if isinstance(self.value, numpy.bool_):
+            unsupported(UnsupportedValue(self.describe(), "torch takes numpy's truth values for other than Python's"))
+        return self.value.item(), self.value.item()
+
+    def describe(self) -> str:
+        return repr(self.value)
+
+    def truth(self, tx: Any) -> bool:
+        return bool(self.value)
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        found = tx.fold(getattr, (self.value, name))
+        return BuiltinMethodVariable(self, name) if callable(found) else tx.make(found)
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        named = {key: tx.python_value(value) for key, value in kwargs.items()}
+        return quietly(tx, getattr(self.value, name), [tx.python_value(arg) for arg in args], named)
+
+    def _with(self, tx: Any, function: Any, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+        if isinstance(other, TensorVariable):
+            return record(tx, "call_function", function, [other, self] if reflected else [self, other], {})
+        if not isinstance(other, (ConstantVariable, NumpyScalarVariable)):
+            return None
+        pair = [self.value, other.as_constant()]
+        return quietly(tx, function, pair[::-1] if reflected else pair, {})
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        return self._with(tx, BINARY[symbol], other, reflected)
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        return self._with(tx, COMPARE[symbol], other, False)
+
+
+def quietly(tx: Any, function: Any, args: list[Any], named: dict[str, Any]) -> VariableTracker:
+    """Call numpy on known values, which make no array."""
+    found = known_result(tx, function, args, named)
+    if has_array(found):
+        unsupported(UnsupportedOperation("a call", "known values, which makes an array"))
+    return tx.make(found)
+
+
+def known_result(tx: Any, function: Any, args: list[Any], named: dict[str, Any]) -> Any:
+    """What numpy would warn of each time breaks the graph."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return tx.fold(function, args, named)
+    except Warning as warning:
+        unsupported(UnsupportedOperation("a call", f"known values, of which numpy warns: {warning}"))
+
+
+def has_array(found: Any) -> bool:
+    return isinstance(found, numpy.ndarray) or isinstance(found, (list, tuple)) and any(map(has_array, found))
+
+
+class ScalarArgument(OpaqueVariable):
+    """A numpy scalar that is another in each call. Beside a tensor it is an input of the graph."""
+
+    __slots__ = ("number",)
+
+    def beside(self, tx: Any, tensor: VariableTracker, symbol: str, reflected: bool = False) -> VariableTracker:
+        assert isinstance(tensor, TensorVariable) and self.source is not None
+        dtype = tensor.fake.dtype
+        if tx.graph.bodies or not is_cast(self.value.dtype, dtype, symbol, reflected):
+            return self
+        if not hasattr(self, "number"):
+            given = tx.graph.input(self.source, tensor_of_scalar(self.value), tensor_of_scalar)
+            self.number = TensorVariable(given.node, given.fake, torch.Tensor)
+        return record(tx, "call_method", "to", [self.number, ConstantVariable(dtype)], {})
+
+
+@wraps_type(*SCALARS)
+def _wrap_scalar(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    """Known by identity; one that is an argument of its own would be another object in each call."""
+    if source.kind == "local":
+        source.check("type", type(value))
+        return ScalarArgument(value, source, "a numpy scalar")
+    return NumpyScalarVariable.by_identity(attempt, value, source)
+
+
+class DtypeVariable(ConstantVariable):
+    """A numpy.dtype, which equals classes and names too."""
+
+    __slots__ = ()
+
+    def identity(self) -> Any:
+        return self.value
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if not other.is_constant():
+            return None
+        return tx.make(tx.fold(COMPARE[symbol], (self.value, other.as_constant())))
+
+
+wraps_if(lambda value: issubclass(type(value), numpy.dtype), order=5)(DtypeVariable.by_identity)
+
+
+def is_cast(kind: Any, dtype: torch.dtype, symbol: str, reflected: bool) -> bool:
+    """Whether a number beside a tensor of this type is cast to that before the operator computes."""
+    if kind == numpy.uint64:  # torch refuses those that are no int64
+        return False
+    fits = kind.kind in "iu" and dtype is torch.int64 or kind.kind in "iuf" and dtype in (torch.float32, torch.float64)
+    return fits and symbol not in ("**", "//", "%") and not (reflected and symbol == "/")  # that multiplies

@@ -1,0 +1,337 @@
+"""Models of Python's builtin functions, one a function; those that are protocols over items are in `polyfills`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.shapes.float_formulas import total_of
+from dynamo_lite.variables import polyfills
+from dynamo_lite.variables.core.attributes import is_callable
+from dynamo_lite.variables.core.base import (
+    Args,
+    Exhausted,
+    Kwargs,
+    ObservedException,
+    VariableTracker,
+    drained,
+    refuse_arguments,
+    unsupported,
+)
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.keys import key_of, same_in_every_call, slot_hash
+from dynamo_lite.variables.core.lookup import is_heap_type
+from dynamo_lite.variables.core.registry import models, models_raw
+
+from .classes.class_statement import make_class
+from .containers.instance_dict import globals_of
+from .containers.iterator import CallableIterator, EnumerateVariable, FilterVariable, MapVariable, ZipVariable
+from .containers.sequence import ListVariable, SequenceVariable, SliceVariable
+from .containers.sets import SetVariable
+from .functions.function import FunctionVariable
+from .numbers.symbolic import ShapeNumber, SymbolicNumber, call_on_numbers
+
+# -- polyfills ---------------------------------------------------------------------------------------------------------
+
+
+def _inline_polyfill(real: Any, replacement: Any) -> None:
+    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return tx.call(FunctionVariable(replacement, None), args, kwargs)
+
+    models_raw(real, model)
+
+
+for _real, _replacement in polyfills.TABLE.items():
+    if _real in (min, max):
+        continue
+    _inline_polyfill(_real, _replacement)
+
+
+def _best_of(real: Any, symbolic: Any) -> None:
+    """Over known values the builtin itself; over integers of which one isn't known torch's; else the polyfill."""
+    replacement = polyfills.TABLE[real]
+
+    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        items = args[0].items if len(args) == 1 and isinstance(args[0], SequenceVariable) else args
+        if not kwargs and all(isinstance(each.realize(), ConstantVariable) for each in items):
+            return tx.make(tx.fold(real, [tx.python_value(arg) for arg in args]))
+        if not kwargs and len(items) > 1 and _are_integers(items):
+            return tx.make(functools.reduce(symbolic, [each.realize().operand for each in items]))
+        return tx.call(FunctionVariable(replacement, None), args, kwargs)
+
+    models_raw(real, model)
+
+
+def _are_integers(items: Any) -> bool:
+    return all(each.realize().operand is not None and each.realize().python_type() is int for each in items)
+
+
+_best_of(min, torch.sym_min)
+_best_of(max, torch.sym_max)
+
+
+@models(sum)
+def _sum(tx: Any, iterable: VariableTracker, start: VariableTracker | None = None) -> VariableTracker:
+    """Numbers at the beginning are added by the builtin if there are floats: it adds those more exactly than one by
+    one."""
+    iterator = tx.iterate(iterable)
+    total: VariableTracker = start or ConstantVariable(0)
+    numbers: list[VariableTracker] = []
+    rest: list[VariableTracker] = []
+    try:
+        while not rest and isinstance(total, ConstantVariable):
+            item = iterator.next(tx)
+            (numbers if _may_be_known(item) else rest).append(item)
+    except Exhausted:
+        left: Iterable[VariableTracker] = ()  # an object may have items again after it said that there are no more
+    else:
+        left = drained(tx, iterator)
+    if all(issubclass(each.python_type(), int) for each in (total, *numbers)):
+        rest = [*numbers, *rest]
+    elif isinstance(total, ConstantVariable):
+        found = call_on_numbers(tx, total_of, [total, *numbers])
+        known = [] if found is not None else [each.as_constant() for each in numbers]
+        total = tx.make(tx.fold(sum, (known, total.value))) if found is None else found
+    for item in rest:
+        total = tx.binary("+", total, item).realize()
+    for item in left:
+        total = tx.binary("+", total, item).realize()
+    return total
+
+
+def _may_be_known(item: VariableTracker) -> bool:
+    """Whether it is a number, if not one that hangs on data."""
+    if isinstance(item, SymbolicNumber):
+        return not (isinstance(item, ShapeNumber) and item.hangs_on_data)
+    return isinstance(item, ConstantVariable) and isinstance(item.value, (int, float, complex))
+
+
+# -- functions of one value --------------------------------------------------------------------------------------------
+
+
+@models(len)
+def _len(tx: Any, of: VariableTracker) -> VariableTracker:
+    return tx.length(of)
+
+
+@models(bool)
+def _bool(tx: Any, of: VariableTracker | None = None) -> VariableTracker:
+    late = None if of is None else of.realize().late_truth(tx)
+    return ConstantVariable(of is not None and tx.truth(of)) if late is None else late
+
+
+@models(abs)
+def _abs(tx: Any, of: VariableTracker) -> VariableTracker:
+    return tx.unary("abs", of)
+
+
+def _number(kind: type) -> None:
+    methods = (f"__{kind.__name__}__", *(("__float__",) if kind is complex else ()), "__index__")
+
+    @models(kind)
+    def convert(tx: Any, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+        if len(args) == 1 and not kwargs:
+            return args[0].converted(tx, kind, methods)
+        named = {name: tx.python_value(value) for name, value in kwargs.items()}
+        return tx.make(tx.fold(kind, [tx.python_value(arg) for arg in args], named))
+
+
+for _kind in (int, float, complex):
+    _number(_kind)
+
+
+@models(str)
+def _str(tx: Any, *args: VariableTracker) -> VariableTracker:
+    if len(args) == 1:
+        return tx.string(args[0], "__str__")
+    return tx.make(tx.fold(str, [tx.python_value(arg) for arg in args]))
+
+
+@models(repr)
+def _repr(tx: Any, of: VariableTracker) -> VariableTracker:
+    return tx.string(of, "__repr__")
+
+
+@models(format)
+def _format(tx: Any, of: VariableTracker, spec: VariableTracker | None = None) -> VariableTracker:
+    if spec is not None and not issubclass(spec.python_type(), str):
+        refuse_arguments("format")
+    return tx.format(of, spec or ConstantVariable(""))
+
+
+@models(hash)
+def _hash(tx: Any, of: VariableTracker) -> VariableTracker:
+    found = of._special(tx, "__hash__")
+    if found is not None:
+        return ConstantVariable(slot_hash(tx.index_value(found, "__hash__ method should return an integer")))
+    key = key_of(tx, of)
+    if not same_in_every_call(key):
+        unsupported(UnsupportedOperation("hash()", of.describe()))
+    return ConstantVariable(hash(key))
+
+
+@models(callable)
+def _callable(tx: Any, of: VariableTracker) -> VariableTracker:
+    return ConstantVariable(is_callable(tx, of))
+
+
+# -- attributes and classes --------------------------------------------------------------------------------------------
+
+
+@models(getattr)
+def _getattr(tx: Any, of: VariableTracker, name: VariableTracker, default: Any = None) -> VariableTracker:
+    try:
+        return tx.attribute(of, _attribute_name(tx, name))
+    except ObservedException as observed:
+        if default is None or not issubclass(observed.error.python_type(), AttributeError):
+            raise
+        return default
+
+
+def _attribute_name(tx: Any, name: VariableTracker) -> str:
+    value = tx.python_value(name)
+    if not isinstance(value, str):
+        tx.raise_error(TypeError, f"attribute name must be string, not '{type(value).__name__}'")
+    return value
+
+
+@models(setattr)
+def _setattr(tx: Any, of: VariableTracker, name: VariableTracker, value: VariableTracker) -> VariableTracker:
+    of.setattr(tx, _attribute_name(tx, name), value)
+    return ConstantVariable(None)
+
+
+@models(delattr)
+def _delattr(tx: Any, of: VariableTracker, name: VariableTracker) -> VariableTracker:
+    of.delattr(tx, _attribute_name(tx, name))
+    return ConstantVariable(None)
+
+
+@models(hasattr)
+def _hasattr(tx: Any, of: VariableTracker, name: VariableTracker) -> VariableTracker:
+    return ConstantVariable(tx.has_attribute(of, _attribute_name(tx, name)))
+
+
+@models(isinstance)
+def _isinstance(tx: Any, of: VariableTracker, classinfo: VariableTracker) -> VariableTracker:
+    return ConstantVariable(tx.is_instance(of, classinfo))
+
+
+@models(issubclass)
+def _issubclass(tx: Any, of: VariableTracker, classinfo: VariableTracker) -> VariableTracker:
+    return ConstantVariable(tx.is_subclass(of, classinfo))
+
+
+@models(vars)
+def _vars(tx: Any, of: VariableTracker) -> VariableTracker:
+    if not tx.has_attribute(of, "__dict__"):
+        tx.raise_error(TypeError, "vars() argument must have __dict__ attribute")
+    return of.getattr(tx, "__dict__")
+
+
+@models(globals)
+def _globals(tx: Any) -> VariableTracker:
+    return globals_of(tx, tx.scope)
+
+
+@models(dir)
+def _dir(tx: Any, of: VariableTracker | None = None) -> VariableTracker:
+    if of is None:
+        unsupported(UnsupportedOperation("dir() without an argument", "the frame"))
+    cls = of.python_type()
+    said = of._special(tx, "__dir__")
+    if said is not None:
+        return tx.call(tx.make(sorted), [said], {})
+    own = of.own_names(tx)
+    for base in cls.__mro__:
+        if is_heap_type(base) and id(base) not in tx.attempt.classes:
+            tx.guards.const(base).child("instance_dict").check("dict_keys", tuple(base.__dict__))
+    return tx.make(sorted({*own, *(name for base in cls.__mro__ for name in base.__dict__)}))
+
+
+@models(type)
+def _type(tx: Any, of: VariableTracker, /, *rest: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    if rest or kwargs:
+        if len(rest) != 2:
+            refuse_arguments("type")
+        return make_class(tx, tx.make(type), of, *rest, **kwargs)
+    return tx.make(of.python_type())
+
+
+# -- iteration ---------------------------------------------------------------------------------------------------------
+
+
+@models(iter)
+def _iter(tx: Any, of: VariableTracker, sentinel: VariableTracker | None = None) -> VariableTracker:
+    if sentinel is None:
+        return tx.iterate(of)
+    if not is_callable(tx, of):
+        refuse_arguments("iter")
+    return CallableIterator(of, sentinel)
+
+
+@models(next)
+def _next(tx: Any, iterator: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
+    try:
+        return tx.next(iterator)
+    except ObservedException as observed:
+        if default is None or not issubclass(observed.error.python_type(), StopIteration):
+            raise
+        return default
+
+
+@models(enumerate)
+def _enumerate(tx: Any, iterable: VariableTracker, start: VariableTracker | None = None) -> VariableTracker:
+    first = 0 if start is None else start.as_constant()
+    if not isinstance(first, int):
+        refuse_arguments("enumerate")
+    return EnumerateVariable(tx.iterate(iterable), first)
+
+
+@models(zip)
+def _zip(tx: Any, *iterables: VariableTracker, strict: VariableTracker | None = None) -> VariableTracker:
+    return ZipVariable([tx.iterate(each) for each in iterables], strict is not None and tx.truth(strict))
+
+
+@models(map)
+def _map(tx: Any, function: VariableTracker, *iterables: VariableTracker) -> VariableTracker:
+    if not iterables:
+        refuse_arguments("map")
+    return MapVariable(function, [tx.iterate(each) for each in iterables])
+
+
+@models(filter)
+def _filter(tx: Any, function: VariableTracker, iterable: VariableTracker) -> VariableTracker:
+    return FilterVariable(function, tx.iterate(iterable))
+
+
+@models(reversed)
+def _reversed(tx: Any, of: VariableTracker) -> VariableTracker:
+    return of.reverse(tx)
+
+
+@models(sorted)
+def _sorted(tx: Any, iterable: VariableTracker, /, *, key: Any = None, reverse: Any = None) -> VariableTracker:
+    # A set's items differ from each other, so where they have a total order theirs makes no difference.
+    ordered = key is None and isinstance(iterable, SetVariable) and {*map(type, iterable.items)} in ({int}, {str})
+    items = list(iterable.items.values()) if ordered else list(iterable.listed(tx))
+    tx.sort(items, key, reverse is not None and tx.truth(reverse))
+    return ListVariable(items)
+
+
+@models(slice)
+def _slice(tx: Any, *parts: VariableTracker) -> VariableTracker:
+    if not 1 <= len(parts) <= 3:
+        refuse_arguments("slice")
+    none = ConstantVariable(None)
+    start, stop, step = {1: (none, *parts, none), 2: (*parts, none), 3: parts}[len(parts)]
+    return SliceVariable([start, stop, step])
+
+
+@models(range)
+def _range(tx: Any, *parts: VariableTracker) -> VariableTracker:
+    return tx.make(tx.fold(range, [p.as_constant() if p.is_constant() else tx.index_value(p) for p in parts]))

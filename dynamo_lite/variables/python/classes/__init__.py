@@ -1,0 +1,1 @@
+"""Classes: calling them, ``isinstance`` and ``issubclass``, ``super()``."""

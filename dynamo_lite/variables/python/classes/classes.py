@@ -1,0 +1,355 @@
+"""Classes and modules that exist."""
+
+from __future__ import annotations
+
+import enum
+import gc
+import operator
+import sys
+import types
+from typing import Any
+
+import torch
+
+from dynamo_lite.insight.reasons import UnsupportedOperation, UnsupportedValue
+from dynamo_lite.records import code_origin
+from dynamo_lite.records.source import Source
+from dynamo_lite.variables.core.attributes import (
+    MISSING,
+    bind,
+    class_lookup,
+    guard_behind_instance,
+    guard_class_lacks,
+    hides_instance,
+    is_descriptor_type,
+)
+from dynamo_lite.variables.core.base import (
+    Args,
+    KnownVariable,
+    Kwargs,
+    LazyVariable,
+    NotConstant,
+    VariableTracker,
+    own_namespace,
+    told_by_identity,
+    unsupported,
+    wraps_if,
+)
+from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
+from dynamo_lite.variables.core.lookup import is_heap_type, is_written
+from dynamo_lite.variables.core.mutated_attributes import let_go_of
+from dynamo_lite.variables.core.operator_symbols import method_of
+from dynamo_lite.variables.core.text import has_own_text, text_by
+from dynamo_lite.variables.python.functions.function import trusted_module
+
+
+class ModuleVariable(KnownVariable):
+    """An imported module."""
+
+    __slots__ = ()
+    known_by_identity = True
+    immortal = True
+
+    def describe(self) -> str:
+        return f"module {self.name}"
+
+    @property
+    def name(self) -> Any:
+        return self.value.__dict__.get("__name__")
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        raw = class_lookup(type(self.value), name)
+        tx.guards.const(self.value).check("type", type(self.value))
+        if raw is not MISSING and hides_instance(raw):
+            return bind(tx, raw, name, self, type(self.value))
+        found = tx.attempt.scope(self.value.__dict__).load(name)
+        if found is not None:
+            guard_behind_instance(tx, type(self.value), name, raw)
+            return found
+        if raw is not MISSING:
+            return bind(tx, raw, name, self, type(self.value))
+        hook = tx.attempt.scope(self.value.__dict__).load("__getattr__")
+        own = class_lookup(type(self.value), "__getattr__")
+        if hook is None and is_written(own):
+            hook = bind(tx, own, "__getattr__", self, type(self.value))
+        if hook is not None:
+            return tx.call(hook, [ConstantVariable(name)], {})
+        tx.raise_error(AttributeError, f"module {self.name!r} has no attribute {name!r}")
+
+    def method___getattribute__(self, tx: Any, name: VariableTracker) -> VariableTracker:
+        return self.getattr(tx, tx.python_value(name))
+
+    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+        if type(self.value) is not types.ModuleType:
+            return super().setattr(tx, name, value)
+        tx.attempt.scope(self.value.__dict__).store(name, value)
+
+
+def loaded_module(tx: Any, name: str) -> VariableTracker:
+    """What ``sys.modules`` has under a name that is there."""
+    modules = tx.guards.const(sys).child("instance_dict").child("dict_item", "modules")
+    return LazyVariable(tx.attempt, sys.modules[name], modules.child("dict_item", name)).realize()
+
+
+_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+
+
+class ClassVariable(KnownVariable):
+    """A class that exists."""
+
+    __slots__ = ("attributes",)
+    known_by_identity = True
+    immortal = True
+
+    def __init__(self, value: type, source: Source | None = None) -> None:
+        super().__init__(value, source)
+        self.attributes: dict[str, VariableTracker] | None = None
+        """What was written, by name."""
+
+    def as_fx(self) -> tuple[Any, Any]:
+        """Python's numbers stand for types of data. Of other classes a graph's code can't name each."""
+        dtype = _DTYPES.get(self.value) if told_by_identity(self.value) else None
+        if dtype is None:
+            unsupported(UnsupportedValue(self.describe(), "an operator can't take it as an argument"))
+        return dtype, dtype
+
+    def key(self) -> Any:
+        if not told_by_identity(self.value):
+            raise NotConstant("its metaclass says how it hashes")
+        return super().key()
+
+    def cache_key(self, tx: Any) -> Any:
+        return self.value if told_by_identity(self.value) else super().cache_key(tx)
+
+    def stand_in(self) -> Any:
+        """Errors name the class, or its metaclass."""
+        meta = type(self.value)
+        return (meta if meta is type else type(meta.__name__, (type,), {}))(self.value.__name__, (), {})
+
+    def special(self, tx: Any, name: str) -> VariableTracker | None:
+        """A special method that the metaclass has of its own, bound to the class."""
+        meta = type(self.value)
+        raw = tx.lookup(meta, name)
+        if raw is MISSING or raw is class_lookup(type, name):
+            return None
+        return bind(tx, raw, name, self, meta)
+
+    def truth(self, tx: Any) -> bool:
+        found = self._special(tx, "__bool__")
+        if found is not None:
+            return tx.truth(found)
+        return tx.lookup(type(self.value), "__len__") is MISSING or self.length(tx) != 0
+
+    def length(self, tx: Any) -> int:
+        found = self._special(tx, "__len__")
+        return tx.index_value(found) if found is not None else super().length(tx)
+
+    def contains(self, tx: Any, item: VariableTracker) -> bool:
+        found = self._special(tx, "__contains__", item)
+        if found is not None:
+            return tx.truth(found)
+        return tx.found_by_iteration(self, item)  # type: ignore[no-any-return]
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        found = unless_refused(self._special(tx, method_of(symbol, "r" if reflected else ""), other))
+        if found is None and symbol == "|" and isinstance(other, (ClassVariable, ConstantVariable)):
+            pair = (other.value, self.value) if reflected else (self.value, other.value)
+            return tx.make(tx.fold(operator.or_, pair))
+        return found
+
+    def unary(self, tx: Any, function: Any) -> VariableTracker | None:
+        return self._special(tx, f"__{function.__name__}__")
+
+    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        return unless_refused(self._special(tx, method_of(symbol, "i"), other))
+
+    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+        if self._special(tx, "__setitem__", key, value) is None:
+            super().setitem(tx, key, value)
+
+    def delitem(self, tx: Any, key: VariableTracker) -> None:
+        if self._special(tx, "__delitem__", key) is None:
+            super().delitem(tx, key)
+
+    def next(self, tx: Any) -> VariableTracker:
+        method = self.special(tx, "__next__")
+        return super().next(tx) if method is None else tx.next_by_call(method)
+
+    def reverse(self, tx: Any) -> VariableTracker:
+        found = self._special(tx, "__reversed__")
+        if found is None and tx.lookup(type(self.value), "__getitem__") is not MISSING:
+            unsupported(UnsupportedOperation("reversed()", self.describe()))
+        return super().reverse(tx) if found is None else found
+
+    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        method = self.special(tx, "__getitem__")
+        if method is not None and not issubclass(self.value, enum.Enum):
+            return tx.call(method, [key], {})
+        own = tx.lookup(self.value, "__class_getitem__")
+        if isinstance(own, (classmethod, types.FunctionType)) and not _is_generic(own):
+            return tx.call(self.getattr(tx, "__class_getitem__"), [key], {})
+        if key.is_constant() or method is None:
+            return tx.make(tx.fold(operator.getitem, (self.value, tx.python_value(key))))
+        unsupported(UnsupportedOperation("indexing" if method is not None else "subscripting", self.describe()))
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        found = unless_refused(self._special(tx, method_of(symbol), other))
+        if found is None and symbol == "!=":
+            equal = unless_refused(self._special(tx, "__eq__", other))
+            return None if equal is None else ConstantVariable(not tx.truth(equal))
+        return found
+
+    def is_plain(self, tx: Any) -> bool:
+        return not has_own_text(tx, type(self.value))
+
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        method = self.special(tx, name)
+        if method is None and name == "__str__":
+            method = self.special(tx, "__repr__")
+        return super().text(tx, name) if method is None else text_by(tx, method, name)
+
+    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
+        method = self.special(tx, "__format__")
+        return tx.plain_format(self, spec) if method is None else text_by(tx, method, "__format__", spec)
+
+    def describe(self) -> str:
+        return f"class {self.value.__qualname__}"
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return tx.construct(self, args, kwargs)
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        meta = type(self.value)
+        hook = type.__getattribute__
+        if meta is not type:
+            tx.guards.const(self.value).check("type", meta)
+            hook = tx.lookup(meta, "__getattribute__")
+        if is_written(hook):
+            return tx.getattr_by_hook(self, bind(tx, hook, "__getattribute__", self, meta), name)
+        return self.plain_getattr(tx, name)
+
+    def plain_getattr(self, tx: Any, name: str) -> VariableTracker:
+        """``type.__getattribute__``, then the metaclass's ``__getattr__``."""
+        cls = self.value
+        meta = type(cls)
+        if name == "__class__":
+            return tx.make(meta)
+        meta_raw = class_lookup(meta, name)
+        if meta_raw is not MISSING and hides_instance(meta_raw):
+            return bind(tx, meta_raw, name, self, meta)
+        raw = class_lookup(cls, name)
+        if raw is not MISSING:
+            guard_behind_instance(tx, meta, name, meta_raw)
+            return bind(tx, raw, name, None, cls)
+        guard_class_lacks(tx, cls, name)
+        if tx.lookup(meta, name) is not MISSING:
+            return bind(tx, meta_raw, name, self, meta)
+        hook = tx.lookup(meta, "__getattr__")
+        if hook is not MISSING:
+            return tx.call(bind(tx, hook, "__getattr__", self, meta), [ConstantVariable(name)], {})
+        tx.raise_error(AttributeError, f"type object {cls.__name__!r} has no attribute {name!r}")
+
+    def c_attribute(self, tx: Any, name: str) -> VariableTracker:
+        value = tx.fold(getattr, (self.value, name))
+        if not is_heap_type(self.value) or id(self.value) in tx.attempt.classes:
+            return tx.make(value)
+        if name == "__flags__":
+            return self._flags(tx, value)
+        return LazyVariable(tx.attempt, value, tx.guards.const(self.value).child("c_attr", name)).realize()
+
+    def _flags(self, tx: Any, flags: int) -> VariableTracker:
+        """Of its flags a program changes one, by its abstract methods; others are the interpreter's caches'."""
+        namespace = tx.guards.const(self.value).child("instance_dict")
+        abstract = _dict_of(self.value).get("__abstractmethods__", MISSING)
+        if abstract is MISSING:
+            namespace.check("dict_lacks", "__abstractmethods__")
+        else:
+            namespace.child("dict_item", "__abstractmethods__").check("id", abstract)
+        return tx.make(flags)
+
+    def own(self, name: str) -> VariableTracker | None:
+        """What was written under a name."""
+        return None if self.attributes is None else self.attributes.get(name)
+
+    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+        """``type.__setattr__`` of a value that is read as it is, in the place of another."""
+        if not self._takes(tx, name, value.realize().python_type()):
+            super().setattr(tx, name, value)
+        if self.source is None:
+            self.source = tx.guards.const(self.value)
+        if self.own(name) is None:
+            let_go_of(tx, own_namespace(self.value), name)
+        tx.effects.mutate(self)
+        self.attributes = {**(self.attributes or {}), name: value}
+        tx.attempt.written_classes[id(self.value)] = self
+        namespace = _dict_of(self.value)
+        tx.attempt.memo[id(namespace)] = (namespace, self)  # no dict is to show what it had before
+
+    def _takes(self, tx: Any, name: str, kind: type) -> bool:
+        """Whether an attribute can be written: nothing but code that asks for it by its name may look at it."""
+        cls, meta = self.value, type(self.value)
+        special = name.startswith("__") and name.endswith("__")
+        if special or not is_heap_type(cls) or not told_by_identity(cls):
+            return False
+        if tx.attempt.memo.get(id(_dict_of(cls)), (None, self))[1] is not self:  # the program looks at its namespace
+            return False
+        if tx.lookup(meta, "__setattr__") is not type.__setattr__ or tx.lookup(meta, name) is not MISSING:
+            return False
+        raw = class_lookup(cls, name)
+        return raw is not MISSING and not is_descriptor_type(type(raw)) and not is_descriptor_type(kind)
+
+    def guard_deaths(self) -> None:
+        assert self.source is not None
+        for name in self.attributes or ():
+            self.source.child("instance_dict").check("dict_item_dies_unseen", name)
+
+    def replay(self, cg: Any) -> None:
+        for name, value in (self.attributes or {}).items():
+            cg.load(value)
+            cg.load_const(self.value)
+            cg.store_attr(name)
+
+    def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
+        return self.c_attribute(tx, name)
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return tx.class_method(self, name, args, kwargs)
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        found = self._special(tx, "__iter__")
+        if found is not None:
+            return tx.checked_iterator(found)  # type: ignore[no-any-return]
+        tx.check_iterable(self, f"'{type(self.value).__name__}' object is not iterable")
+        return super().iterate(tx)
+
+
+def _dict_of(cls: type) -> Any:
+    """The dict that a class's namespace is a view of."""
+    (found,) = gc.get_referents(own_namespace(cls))
+    return found
+
+
+def _is_generic(method: Any) -> bool:
+    """Whether subscripting by this class method gives a generic alias: of constants, an expression of types."""
+    function = getattr(method, "__func__", method)
+    if not isinstance(function, types.FunctionType):
+        return isinstance(function, type) and trusted_module(function.__module__)
+    return code_origin.is_library(function.__code__)
+
+
+def _is_module(value: Any) -> bool:
+    """A module that finds its attributes as modules do."""
+    plain = types.ModuleType.__getattribute__
+    return issubclass(type(value), types.ModuleType) and class_lookup(type(value), "__getattribute__") is plain
+
+
+wraps_if(_is_module, order=20)(ModuleVariable.by_identity)
+
+
+wraps_if(lambda value: issubclass(type(value), type), order=5)(ClassVariable.by_identity)
+
+
+def module_of(namespace: dict[str, Any]) -> types.ModuleType | None:
+    """The module whose globals these are."""
+    found = sys.modules.get(namespace.get("__name__", ""))
+    return found if found is not None and getattr(found, "__dict__", None) is namespace else None

@@ -1,0 +1,388 @@
+"""Calling a class: ``type.__call__`` for the program's classes, and the builtin containers' constructors."""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections import OrderedDict, defaultdict, deque
+from typing import Any
+
+import torch
+
+from dynamo_lite.insight.reasons import UnknownCall, UnsupportedAttribute
+from dynamo_lite.variables.core.attributes import MISSING, bind, is_callable, owner_of
+from dynamo_lite.variables.core.base import (
+    Args,
+    Kwargs,
+    LazyVariable,
+    VariableTracker,
+    mro,
+    refuse_arguments,
+    told_by_identity,
+    unsupported,
+)
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.lookup import is_heap_type, is_instantiable, is_written
+from dynamo_lite.variables.core.registry import known_call, models, models_class_method
+from dynamo_lite.variables.python.containers.deques import DequeVariable
+from dynamo_lite.variables.python.containers.mapping import DictVariable, MappingProxyVariable
+from dynamo_lite.variables.python.containers.sequence import (
+    ListVariable,
+    NamedTupleVariable,
+    TupleVariable,
+    is_namedtuple_class,
+    is_struct_sequence,
+)
+from dynamo_lite.variables.python.containers.sets import SetVariable
+from dynamo_lite.variables.python.functions.function import CellVariable
+from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
+from dynamo_lite.variables.python.objects.exception import (
+    ExceptionVariable,
+    has_fields,
+    makes_its_instances,
+    mixes_in_c,
+)
+from dynamo_lite.variables.python.objects.ordered_dict import OrderedDictVariable
+from dynamo_lite.variables.python.objects.property_object import PropertyVariable
+from dynamo_lite.variables.python.objects.user_object import PLAIN, UserObjectVariable, c_maker, payload_base
+
+from .class_checks import derives, plain_is_instance
+from .classes import ClassVariable
+
+
+def construct(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """An instance of ``cls``, by its model or by what its metaclass, ``__new__`` and ``__init__`` say."""
+    value = cls.value
+    if not told_by_identity(value):
+        unsupported(UnknownCall(cls.describe(), "its metaclass compares classes"))
+    model = known_call(value)
+    if model is not None:
+        return model(tx, args, kwargs)
+    meta_call = tx.lookup(type(value), "__call__")
+    if meta_call is not type.__call__:
+        return _construct_by_metaclass(tx, cls, meta_call, args, kwargs)
+    return construct_plain(tx, cls, args, kwargs)
+
+
+def _construct_by_metaclass(tx: Any, cls: ClassVariable, call: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    if issubclass(cls.value, enum.Enum):
+        if len(args) == 1 and not kwargs and (args[0].is_constant() or isinstance(args[0], SymbolicNumber)):
+            return _member(tx, cls, args[0].as_constant())
+        unsupported(UnknownCall(f"{cls.describe()}()", "its metaclass makes it"))
+    if isinstance(call, (types.FunctionType, staticmethod, classmethod, type)):
+        return tx.call(bind(tx, call, "__call__", cls, type(cls.value)), args, kwargs)
+    unsupported(UnknownCall(f"{cls.describe()}()", "its metaclass makes it"))
+
+
+def _member(tx: Any, cls: ClassVariable, value: Any) -> VariableTracker:
+    """The member of an enumeration that has a value, or that its ``_missing_`` finds."""
+    missing = tx.lookup(cls.value, "_missing_")
+    known = any(each is missing for each in _MISSING_OF_ENUM)
+    if known or any(each.value == value for each in cls.value.__members__.values()):
+        return tx.make(tx.fold(cls.value, [value]))
+    found = tx.call(cls.getattr(tx, "_missing_"), [tx.make(value)], {}).realize()
+    if tx.is_none(found):
+        tx.raise_error(ValueError, f"{value!r} is not a valid {cls.value.__qualname__}")
+    if not derives(found.python_type(), cls.value):
+        unsupported(UnknownCall(f"{cls.describe()}()", "its _missing_ returns no member"))
+    return found
+
+
+_MISSING_OF_ENUM = tuple(each.__dict__["_missing_"] for each in (enum.Enum, enum.Flag))
+
+
+def construct_plain(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """``type.__call__``."""
+    value = cls.value
+    if issubclass(value, BaseException):
+        return _construct_exception(tx, cls, args, kwargs)
+    if is_struct_sequence(value):
+        return _construct_struct(tx, value, args, kwargs)
+    made = _new(tx, cls, args, kwargs)
+    if value not in mro(made.python_type()):
+        return made
+    kind = made.python_type()  # that of a class which derives from it, if `__new__` says so
+    init = tx.lookup(kind, "__init__")
+    if is_written(init):
+        _initialize(tx, bind(tx, init, "__init__", made, kind), args, kwargs)
+    elif not isinstance(tx.lookup(value, "__new__"), _WRITTEN_IN_PYTHON) or getattr(made, "payload", None) is not None:
+        if not isinstance(getattr(made, "payload", None), TupleVariable) and not issubclass(value, torch.Tensor):
+            made.call_method(tx, "__init__", args, kwargs)
+    return made
+
+
+def _initialize(tx: Any, method: VariableTracker, args: Args, kwargs: Kwargs) -> None:
+    result = tx.call(method, args, kwargs)
+    if not tx.is_none(result):
+        tx.raise_error(TypeError, f"__init__() should return None, not '{result.realize().python_type().__name__}'")
+
+
+def _construct_struct(tx: Any, cls: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    items = args[0].elements(tx) if len(args) == 1 and not kwargs else []
+    if len(items) != cls.n_fields or not is_instantiable(cls):
+        unsupported(UnknownCall(f"class {cls.__qualname__}()", "its arguments do not suit it"))
+    return NamedTupleVariable(items, cls)
+
+
+def _construct_exception(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+    value = cls.value
+    if makes_its_instances(value):
+        unsupported(UnknownCall(f"{cls.describe()}()", "the exception makes its instances itself"))
+    if issubclass(value, BaseExceptionGroup):
+        value = _group_class(tx, value, args)
+    if value is OSError and len(args) > 1:  # which makes an instance of the class for its number
+        value = type(tx.fold(OSError, [tx.python_value(arg) for arg in args]))
+    made = ExceptionVariable(value, args)
+    init = tx.lookup(value, "__init__")
+    if is_written(init):
+        if mixes_in_c(value):
+            unsupported(UnknownCall(f"{cls.describe()}()", "it derives from several exceptions in C"))
+        made.initialized = False
+        _initialize(tx, bind(tx, init, "__init__", made, value), args, kwargs)
+    elif is_heap_type(owner_of(value, "__init__")):
+        unsupported(UnknownCall(f"{cls.describe()}()", "its __init__ is in C"))
+    elif kwargs and not has_fields(value):
+        tx.raise_error(TypeError, f"{value.__name__}() takes no keyword arguments")
+    elif kwargs:
+        made.call_method(tx, "__init__", args, kwargs)
+    return made
+
+
+def _group_class(tx: Any, cls: type[BaseException], args: Args) -> type[BaseException]:
+    """``BaseExceptionGroup.__new__`` looks at what it is given, and makes an ExceptionGroup where it can."""
+    if len(args) != 2:
+        tx.raise_error(TypeError, f"{cls.__name__}.__new__() takes exactly 2 arguments ({len(args)} given)")
+    errors = args[1].elements(tx)
+    if not errors:
+        tx.raise_error(ValueError, "second argument (exceptions) must be a non-empty sequence")
+    kinds = [error.python_type() for error in errors]
+    for at, kind in enumerate(kinds):
+        if not issubclass(kind, BaseException):
+            tx.raise_error(ValueError, f"Item {at} of second argument (exceptions) is not an exception")
+    plain = all(issubclass(kind, Exception) for kind in kinds)
+    if not plain and issubclass(cls, Exception):
+        unsupported(UnknownCall(f"{cls.__name__}()", "it may not hold what is no Exception"))
+    return ExceptionGroup if plain and cls is BaseExceptionGroup else cls
+
+
+_MODELLED = (type.__new__, torch._C.TensorBase.__new__)
+
+
+_WRITTEN_IN_PYTHON = (staticmethod, classmethod, types.FunctionType)
+"""What a class may have as ``__new__``: a class statement makes the first of the last, an assignment does not."""
+
+
+def _new(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+    value = cls.value
+    raw = tx.lookup(value, "__new__")
+    if isinstance(raw, _WRITTEN_IN_PYTHON):
+        return tx.call(bind(tx, raw, "__new__", None, value), [cls, *args], kwargs).realize()
+    if any(raw is each for each in _MODELLED):
+        return tx.call(tx.make(raw), [cls, *args], kwargs).realize()
+    return new_instance(tx, value, args, kwargs)
+
+
+def new_instance(tx: Any, cls: type, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """``object.__new__(cls)`` or that of the builtin container it derives from; anything else in C is unknown."""
+    base = payload_base(cls)
+    maker = c_maker(cls)
+    if maker is property:
+        return PropertyVariable(None, cls)
+    if maker is not None or base in (defaultdict, frozenset):
+        unsupported(UnknownCall(f"{cls.__qualname__}()", f"{(maker or base).__name__} makes its instances in C"))  # type: ignore[union-attr]
+    if tx.lookup(cls, "__del__") is not MISSING:
+        unsupported(UnknownCall(f"{cls.__qualname__}()", "its instances have a __del__, which runs when they die"))
+    if getattr(cls, "__abstractmethods__", None):
+        tx.fold(object.__new__, (cls,))
+    if base in PLAIN:
+        named = {name: tx.python_value(value) for name, value in kwargs.items()}
+        payload: VariableTracker | None = ConstantVariable(tx.fold(base, [tx.python_value(a) for a in args], named))
+    else:
+        payload = _empty_payload(tx, base, args)
+    tx.attempt.note_class(cls)
+    return UserObjectVariable(None, cls, None, payload)
+
+
+def _empty_payload(tx: Any, base: type | None, args: Args) -> VariableTracker | None:
+    if base is None:
+        return None
+    if base in (dict, OrderedDict):
+        return DictVariable({}, None, None, base)
+    if base is tuple:
+        return TupleVariable(args[0].elements(tx) if args else [])
+    return {list: lambda: ListVariable([]), set: SetVariable.empty, deque: lambda: DequeVariable([])}[base]()
+
+
+# -- builtin containers ------------------------------------------------------------------------------------------------
+
+
+@models(object)
+def _object(tx: Any) -> VariableTracker:
+    return UserObjectVariable(None, object)
+
+
+@models(list)
+def _list(tx: Any, items: VariableTracker | None = None) -> VariableTracker:
+    return ListVariable([] if items is None else list(items.listed(tx)))
+
+
+@models(tuple)
+def _tuple(tx: Any, items: VariableTracker | None = None) -> VariableTracker:
+    if isinstance(items, TupleVariable) and items.python_type() is tuple:
+        return items
+    return TupleVariable([] if items is None else list(items.listed(tx)))
+
+
+def _real(cls: VariableTracker) -> Any:
+    """The class, or the stand-in of one that was made inside."""
+    return cls.value if isinstance(cls, ClassVariable) else cls.as_constant()
+
+
+@models(tuple.__new__)
+def _tuple_new(tx: Any, cls: VariableTracker, items: VariableTracker | None = None) -> VariableTracker:
+    found = [] if items is None else list(items.listed(tx))
+    kind = _real(cls)
+    if kind is tuple:
+        return TupleVariable(found)
+    if is_namedtuple_class(kind):
+        return NamedTupleVariable(found, kind)
+    return UserObjectVariable(None, kind, None, TupleVariable(found))
+
+
+@models(object.__new__)
+def _object_new(tx: Any, cls: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    kind = _real(cls)
+    if payload_base(kind) is not None:
+        unsupported(UnknownCall("object.__new__()", f"{cls.describe()} makes its instances in C"))
+    if args or kwargs:
+        if tx.lookup(kind, "__new__") is not object.__new__:
+            tx.raise_error(TypeError, "object.__new__() takes exactly one argument (the type to instantiate)")
+        if tx.lookup(kind, "__init__") is object.__init__:
+            tx.raise_error(TypeError, f"{kind.__name__}() takes no arguments")
+    return new_instance(tx, kind, [], {})
+
+
+def _container_new(kind: type) -> None:
+    @models(kind.__new__)
+    def new(tx: Any, cls: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+        return new_instance(tx, _real(cls), list(args), kwargs)
+
+
+for _kind in (dict, OrderedDict, list, set, *PLAIN):
+    _container_new(_kind)
+
+
+@models(dict)
+def _dict(tx: Any, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    made = DictVariable({})
+    made.method_update(tx, *args, **kwargs)
+    return made
+
+
+@models(OrderedDict)
+def _ordered_dict(tx: Any, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    if len(args) > 1:
+        refuse_arguments("OrderedDict")
+    made = OrderedDictVariable({})
+    made.method_update(tx, *args, **kwargs)
+    return made
+
+
+@models(defaultdict)
+def _defaultdict(
+    tx: Any, factory: VariableTracker | None = None, /, *args: VariableTracker, **kwargs: VariableTracker
+) -> VariableTracker:
+    if len(args) > 1 or factory is not None and not (tx.is_none(factory) or is_callable(tx, factory)):
+        refuse_arguments("defaultdict")
+    made = DictVariable({}, None, None, defaultdict, factory or ConstantVariable(None))
+    made.method_update(tx, *args, **kwargs)
+    return made
+
+
+@models(types.MappingProxyType)
+def _mapping_proxy(tx: Any, mapping: VariableTracker) -> VariableTracker:
+    if not isinstance(mapping, DictVariable):
+        unsupported(UnknownCall("types.MappingProxyType()", "what it shows is no dict"))
+    return MappingProxyVariable(mapping)
+
+
+@models(set)
+def _set(tx: Any, items: VariableTracker | None = None) -> VariableTracker:
+    return SetVariable.empty() if items is None else SetVariable.of(tx, items)
+
+
+@models(frozenset)
+def _frozenset(tx: Any, items: VariableTracker | None = None) -> VariableTracker:
+    return tx.make(frozenset()) if items is None else SetVariable.of(tx, items, frozenset)
+
+
+@models(deque)
+def _deque(tx: Any, items: VariableTracker | None = None, maxlen: VariableTracker | None = None) -> VariableTracker:
+    most = None if maxlen is None else maxlen.as_constant()
+    if most is not None and not (isinstance(most, int) and most >= 0):
+        refuse_arguments("deque")
+    made = DequeVariable([], None, most)
+    if items is not None:
+        made.method_extend(tx, items)
+    return made
+
+
+@models(types.MethodType)
+def _method(tx: Any, function: VariableTracker, receiver: VariableTracker) -> VariableTracker:
+    if tx.is_none(receiver):
+        refuse_arguments("method")
+    from_function = function.getattr(tx, "__get__")
+    return tx.call(from_function, [receiver], {})
+
+
+@models(types.CellType)
+def _cell(tx: Any, *content: VariableTracker) -> VariableTracker:
+    return CellVariable(content[0] if content else None)
+
+
+# -- class methods in C ------------------------------------------------------------------------------------------------
+
+
+@models_class_method(type, "mro")
+def _mro(tx: Any, cls: ClassVariable) -> VariableTracker:
+    return tx.make(tx.fold(type.mro, (cls.value,)))
+
+
+@models_class_method(type, "__subclasses__")
+def _subclasses(tx: Any, cls: ClassVariable) -> VariableTracker:
+    """Classes that were made inside are told apart from those beside which they stand by nobody here."""
+    if tx.attempt.classes:
+        unsupported(UnsupportedAttribute(cls.describe(), "__subclasses__", "classes were made inside"))
+    found, place = type.__subclasses__(cls.value), tx.guards.const(cls.value).child("subclasses")
+    place.check("length", len(found))
+    return ListVariable([LazyVariable(tx.attempt, each, place.child("list_item", at)) for at, each in enumerate(found)])
+
+
+@models_class_method(type, "__getattribute__")
+def _type_getattribute(tx: Any, cls: ClassVariable, name: VariableTracker) -> VariableTracker:
+    return cls.plain_getattr(tx, name.as_constant())
+
+
+@models_class_method(dict, "fromkeys")
+def _fromkeys(tx: Any, cls: ClassVariable, keys: VariableTracker, value: Any = None) -> VariableTracker:
+    made = tx.call(cls, [], {}).realize()
+    for key in keys.each(tx):
+        made.setitem(tx, key, value or ConstantVariable(None))
+    return made
+
+
+@models_class_method(type, "__subclasscheck__")
+def _subclasscheck(tx: Any, cls: ClassVariable, other: VariableTracker) -> VariableTracker:
+    if not isinstance(other, ClassVariable):
+        tx.raise_error(TypeError, "issubclass() arg 1 must be a class")
+    return ConstantVariable(derives(other.value, cls.value))
+
+
+@models_class_method(type, "__instancecheck__")
+def _instancecheck(tx: Any, cls: ClassVariable, other: VariableTracker) -> VariableTracker:
+    return ConstantVariable(plain_is_instance(tx, other, cls.value))
+
+
+@models_class_method(type, "__call__")
+def _type_call(tx: Any, cls: ClassVariable, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    return construct_plain(tx, cls, list(args), kwargs)

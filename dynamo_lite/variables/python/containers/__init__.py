@@ -1,0 +1,1 @@
+"""Sequences, dicts, sets, deques and the iterators of builtins: trackers held in real Python containers."""

@@ -1,0 +1,144 @@
+"""``obj.__dict__`` of an instance or a function, and a module's globals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.variables.core.base import VariableTracker, unsupported
+from dynamo_lite.variables.core.constant import ConstantVariable
+
+from .mapping import DictVariable
+
+
+class InstanceDictVariable(VariableTracker):
+    """``obj.__dict__``: reads and writes go to the object."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: Any) -> None:
+        self.source = of.source.child("instance_dict") if of.source is not None else None
+        self.of = of
+
+    def python_type(self) -> type:
+        return dict
+
+    def identity(self) -> Any:
+        return (InstanceDictVariable, self.of)
+
+    def _name(self, key: VariableTracker) -> str:
+        name = key.as_constant() if key.is_constant() else None
+        if not isinstance(name, str):
+            unsupported(UnsupportedOperation("a key that is no string", "__dict__"))
+        return name
+
+    def copied(self, tx: Any) -> DictVariable:
+        """A copy with its keys guarded."""
+        return self.of.namespace(tx)  # type: ignore[no-any-return]
+
+    def mapping_items(self, tx: Any) -> VariableTracker | None:
+        return self.copied(tx)
+
+    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        found = self.of.instance_get(tx, self._name(key))
+        if found is None:
+            tx.raise_error(KeyError, self._name(key))
+        return found
+
+    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+        self.of.instance_set(tx, self._name(key), value)
+
+    def delitem(self, tx: Any, key: VariableTracker) -> None:
+        if self.of.instance_get(tx, self._name(key)) is None:
+            tx.raise_error(KeyError, self._name(key))
+        self.of.instance_delete(tx, self._name(key))
+
+    def contains(self, tx: Any, item: VariableTracker) -> bool:
+        return self.of.instance_get(tx, self._name(item)) is not None
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        return self.copied(tx).iterate(tx)
+
+    def length(self, tx: Any) -> int:
+        return self.copied(tx).length(tx)
+
+    def truth(self, tx: Any) -> bool:
+        return self.copied(tx).truth(tx)
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        theirs = tx.as_dict(other) if isinstance(other, InstanceDictVariable) else other
+        return self.copied(tx).compare(tx, symbol, theirs)
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        return self.copied(tx).binary(tx, symbol, other, reflected)
+
+    def method_get(self, tx: Any, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
+        found = self.of.instance_get(tx, self._name(key))
+        return found if found is not None else (default or ConstantVariable(None))
+
+    def method_setdefault(self, tx: Any, key: VariableTracker, default: Any = None) -> VariableTracker:
+        if not self.contains(tx, key):
+            self.setitem(tx, key, default if default is not None else ConstantVariable(None))
+        return self.getitem(tx, key)
+
+    def method_clear(self, tx: Any) -> VariableTracker:
+        for name in self.copied(tx).items:
+            self.of.instance_delete(tx, name)
+        return ConstantVariable(None)
+
+    def method_pop(self, tx: Any, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
+        found = self.of.instance_get(tx, self._name(key))
+        if found is None:
+            if default is None:
+                tx.raise_error(KeyError, self._name(key))
+            return default
+        self.of.instance_delete(tx, self._name(key))
+        return found
+
+    def method_update(self, tx: Any, /, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
+        staged = DictVariable({})
+        staged.method_update(tx, *others, **named)
+        for name, value in staged.items.items():
+            self.of.instance_set(tx, name, value)
+        return ConstantVariable(None)
+
+    def method_items(self, tx: Any) -> VariableTracker:
+        return self.copied(tx).method_items(tx)
+
+    def method_keys(self, tx: Any) -> VariableTracker:
+        return self.copied(tx).method_keys(tx)
+
+    def method_values(self, tx: Any) -> VariableTracker:
+        return self.copied(tx).method_values(tx)
+
+    def method_copy(self, tx: Any) -> VariableTracker:
+        return self.copied(tx)
+
+    def method___contains__(self, tx: Any, item: VariableTracker) -> VariableTracker:
+        return ConstantVariable(self.contains(tx, item))
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load(self.of)
+        cg.load_attr("__dict__")
+
+
+class GlobalsVariable(InstanceDictVariable):
+    """``globals()``, and ``__globals__`` of a function: reads and writes go to the scope."""
+
+    def __init__(self, scope: Any) -> None:
+        self.source = None
+        self.of = scope
+
+    def copied(self, tx: Any) -> DictVariable:
+        unsupported(UnsupportedOperation("iteration", "globals()"))
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_const(self.of.namespace)
+
+
+def globals_of(tx: Any, scope: Any) -> VariableTracker:
+    """The dict of a scope. Wherever else it is found it is this one."""
+    _, known = tx.attempt.memo.setdefault(id(scope.namespace), (scope.namespace, GlobalsVariable(scope)))
+    if not isinstance(known, GlobalsVariable):
+        unsupported(UnsupportedOperation("globals()", "a dict that was looked at before"))
+    return known

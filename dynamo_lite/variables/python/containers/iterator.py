@@ -1,0 +1,335 @@
+"""Iterators that builtins make: enumerate, zip, map, filter; and `iter` over ``__getitem__``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynamo_lite.variables.core.base import (
+    Exhausted,
+    IteratorVariable,
+    NotConstant,
+    ObservedException,
+    Parts,
+    VariableTracker,
+)
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.polyfills.carried import strict_zip
+
+from .sequence import TupleVariable
+
+
+class EnumerateVariable(IteratorVariable):
+    __slots__ = ("of", "count")
+
+    def __init__(self, of: VariableTracker, count: int) -> None:
+        self.source = None
+        self.of = of
+        self.count = count
+
+    def python_type(self) -> type:
+        return enumerate
+
+    def next(self, tx: Any) -> VariableTracker:
+        item = self.of.next(tx)
+        self.count += 1
+        return TupleVariable([ConstantVariable(self.count - 1), item])
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(enumerate, [lambda: cg.load(self.of), lambda: cg.load_const(self.count)])
+
+
+class ZipVariable(IteratorVariable):
+    __slots__ = ("of", "strict", "started")
+
+    def __init__(self, of: list[VariableTracker], strict: bool) -> None:
+        self.source = None
+        self.of = of
+        self.strict = strict
+        self.started = False
+
+    def python_type(self) -> type:
+        return zip
+
+    def next(self, tx: Any) -> VariableTracker:
+        if not self.of:
+            raise Exhausted
+        self.started = True
+        items: list[VariableTracker] = []
+        for at, each in enumerate(self.of):
+            try:
+                items.append(each.next(tx))
+            except Exhausted:
+                if self.strict:
+                    self._check_strict(tx, at)
+                raise Exhausted from None
+        return TupleVariable(items)
+
+    def _check_strict(self, tx: Any, at: int) -> None:
+        if at:
+            tx.raise_error(
+                ValueError, f"zip() argument {at + 1} is shorter than argument{'s 1-' if at > 1 else ' '}{at}"
+            )
+        for later in range(1, len(self.of)):
+            try:
+                self.of[later].next(tx)
+            except Exhausted:
+                continue
+            which = f"argument{'s 1-' if later > 1 else ' '}{later}"
+            tx.raise_error(ValueError, f"zip() argument {later + 1} is longer than {which}")
+
+    def ingredients(self) -> Parts | None:
+        return None if self.started else Parts(strict_zip if self.strict else zip, (), self.of)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(strict_zip if self.strict else zip, [lambda each=each: cg.load(each) for each in self.of])
+
+
+class MapVariable(IteratorVariable):
+    __slots__ = ("function", "of")
+
+    def __init__(self, function: VariableTracker, of: list[VariableTracker]) -> None:
+        self.source = None
+        self.function = function
+        self.of = of
+
+    def python_type(self) -> type:
+        return map
+
+    def next(self, tx: Any) -> VariableTracker:
+        return tx.call(self.function, [each.next(tx) for each in self.of], {}).realize()
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(map, [lambda: cg.load(self.function), *(lambda each=each: cg.load(each) for each in self.of)])
+
+
+class FilterVariable(IteratorVariable):
+    """``keeps``: the items that it keeps have this truth."""
+
+    __slots__ = ("function", "of")
+    kind: type = filter
+    keeps = True
+
+    def __init__(self, function: VariableTracker, of: VariableTracker) -> None:
+        self.source = None
+        self.function = function
+        self.of = of
+
+    def python_type(self) -> type:
+        return self.kind
+
+    def next(self, tx: Any) -> VariableTracker:
+        while True:
+            item = self.of.next(tx)
+            kept = item
+            if not (isinstance(self.function, ConstantVariable) and self.function.value is None):
+                kept = tx.call(self.function, [item], {}).realize()
+            if tx.truth(kept) is self.keeps:
+                return item
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(self.kind, [lambda: cg.load(self.function), lambda: cg.load(self.of)])
+
+
+class CallableIterator(IteratorVariable):
+    """``iter(function, sentinel)``. ``function`` None: it came to its end."""
+
+    __slots__ = ("function", "sentinel")
+
+    def __init__(self, function: VariableTracker, sentinel: VariableTracker) -> None:
+        self.source = None
+        self.function: VariableTracker | None = function
+        self.sentinel = sentinel
+
+    def python_type(self) -> type:
+        return _CALLABLE_ITERATOR
+
+    def next(self, tx: Any) -> VariableTracker:
+        if self.function is None:
+            raise Exhausted
+        try:
+            item = tx.call(self.function, [], {}).realize()
+        except ObservedException as observed:
+            if not issubclass(observed.error.python_type(), StopIteration):
+                raise
+            self.function = None
+            raise Exhausted from None
+        if self.function is not None and tx.same_or_equal(self.sentinel, item):
+            self.function = None
+        if self.function is None:
+            raise Exhausted
+        return item
+
+    def reconstruct(self, cg: Any) -> None:
+        function = self.function
+        if function is None:
+            cg.call(iter, [lambda: cg.load_const(int), lambda: cg.load_const(0)])
+        else:
+            cg.call(iter, [lambda: cg.load(function), lambda: cg.load(self.sentinel)])
+
+
+_CALLABLE_ITERATOR: type = type(iter(int, 0))
+
+
+class GeneratorVariable(IteratorVariable):
+    """A generator that was made inside: a translator of its frame, suspended between two items."""
+
+    __slots__ = ("frame", "finished", "running")
+
+    def __init__(self, frame: Any) -> None:
+        self.source = None
+        self.frame = frame
+        self.finished = False
+        self.running = False
+        frame.attempt.generators[self] = frame.attempt.root_step
+
+    @property
+    def has_begun(self) -> bool:
+        return bool(self.frame.started)
+
+    @property
+    def in_block(self) -> bool:
+        """Whether it waits inside of a ``try`` or ``with``, which its end would leave."""
+        if self.finished or not self.frame.started:
+            return False
+        handler = self.frame.current.handler
+        while handler is not None:
+            if handler.target.opname == "PUSH_EXC_INFO" and not self._lets_pass(handler.target):
+                return True
+            handler = handler.target.handler
+        return False
+
+    def _lets_pass(self, target: Any) -> bool:
+        """Whether a handler is a row of ``except Error:`` none of which catches what closes a generator."""
+        instructions = self.frame.instructions
+        at = target.index + 1
+        while instructions[at].opname == "LOAD_GLOBAL":
+            test, jump = instructions[at + 1 : at + 3]
+            found = self.frame.scope.load(instructions[at].argval) or self.frame.attempt.builtin(
+                instructions[at].argval
+            )
+            kind = None if found is None else found.value  # type: ignore[attr-defined]
+            if test.opname != "CHECK_EXC_MATCH" or not isinstance(kind, type) or issubclass(GeneratorExit, kind):
+                return False
+            at = jump.target.index
+        return instructions[at].opname == "RERAISE"
+
+    def python_type(self) -> type:
+        return type(_ for _ in ())
+
+    def describe(self) -> str:
+        return f"a generator of {self.frame.code.co_qualname}"
+
+    def next(self, tx: Any) -> VariableTracker:
+        return self.send(tx, ConstantVariable(None))
+
+    def _resume(self, tx: Any, value: VariableTracker, error: VariableTracker | None = None) -> VariableTracker:
+        self.running = True
+        try:
+            return self.frame.resume_generator(tx, value, error)
+        except (Exhausted, ObservedException):
+            self.finished = True
+            raise
+        finally:
+            self.running = False
+
+    def _check_not_running(self, tx: Any) -> None:
+        if self.running:
+            tx.raise_error(ValueError, "generator already executing")
+
+    def send(self, tx: Any, value: VariableTracker) -> VariableTracker:
+        self._check_not_running(tx)
+        if self.finished:
+            raise Exhausted
+        if not self.frame.started and not tx.is_none(value):
+            tx.raise_error(TypeError, "can't send non-None value to a just-started generator")
+        return self._resume(tx, value)
+
+    def throw(self, tx: Any, error: VariableTracker) -> VariableTracker:
+        """Raise in it where it waits."""
+        self._check_not_running(tx)
+        if self.finished or not self.frame.started:
+            self.finished = True
+            raise ObservedException(error)
+        return self._resume(tx, ConstantVariable(None), error)
+
+    def close(self, tx: Any) -> None:
+        self._check_not_running(tx)
+        if self.finished or not self.frame.started:
+            self.finished = True
+            return
+        try:
+            self.throw(tx, tx.call(tx.make(GeneratorExit), [], {}).realize())
+        except Exhausted:
+            return
+        except ObservedException as observed:
+            if issubclass(observed.error.python_type(), (GeneratorExit, StopIteration)):
+                return
+            raise
+        tx.raise_error(RuntimeError, "generator ignored GeneratorExit")
+
+    def method_send(self, tx: Any, value: VariableTracker) -> VariableTracker:
+        fresh = not (self.finished or self.running or self.frame.started)
+        if fresh and not tx.is_none(value):
+            tx.raise_error(TypeError, "can't send non-None value to a just-started generator")
+        try:
+            return self.send(tx, value)
+        except Exhausted as end:
+            tx.raise_stop_iteration(end.value)
+
+    def method_throw(self, tx: Any, kind: VariableTracker, value: Any = None, traceback: Any = None) -> VariableTracker:
+        try:
+            return self.throw(tx, tx.thrown(kind, value))
+        except Exhausted as end:
+            tx.raise_stop_iteration(end.value)
+
+    def method_close(self, tx: Any) -> VariableTracker:
+        self.close(tx)
+        return ConstantVariable(None)
+
+    def ingredients(self) -> Parts | None:
+        if self.finished or self.running:
+            return None
+        try:
+            return self.frame.generator_parts()  # type: ignore[no-any-return]
+        except NotConstant:
+            return None
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.finished:
+            cg.call(_finished_generator, [])
+        else:
+            self.frame.rebuild_generator(cg, self)
+
+
+def _finished_generator() -> Any:
+    generator = (item for item in ())
+    for _ in generator:
+        pass
+    return generator
+
+
+class GetItemIterator(IteratorVariable):
+    """Iteration over an object that has ``__getitem__`` alone."""
+
+    __slots__ = ("of", "at")
+
+    def __init__(self, of: VariableTracker) -> None:
+        self.source = None
+        self.of: VariableTracker | None = of
+        self.at = 0
+
+    def python_type(self) -> type:
+        return type(iter(type("Sequence", (), {"__getitem__": lambda self, at: None})()))
+
+    def next(self, tx: Any) -> VariableTracker:
+        if self.of is None:
+            raise Exhausted
+        try:
+            item = self.of.getitem(tx, ConstantVariable(self.at))
+        except ObservedException as observed:
+            if issubclass(observed.error.python_type(), (IndexError, StopIteration)):
+                self.of = None
+                raise Exhausted from None
+            raise
+        self.at += 1
+        return item.realize()

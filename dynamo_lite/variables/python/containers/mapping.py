@@ -1,0 +1,603 @@
+"""Dicts and their views: trackers in a real Python dict, under keys that hash and compare as the program's do."""
+
+from __future__ import annotations
+
+import gc
+import operator
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Iterator
+from types import MappingProxyType
+from typing import Any
+
+from dynamo_lite.insight.reasons import UnsupportedOperation, UnsupportedValue
+from dynamo_lite.records.source import Source
+from dynamo_lite.variables.core.base import (
+    Args,
+    Exhausted,
+    IteratorVariable,
+    Kwargs,
+    LazyVariable,
+    NotConstant,
+    VariableTracker,
+    told_by_identity,
+    unsupported,
+    wraps_type,
+)
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.keys import PLAIN_KEYS, key_of
+from dynamo_lite.variables.core.mutated_while_comparing import Steady
+from dynamo_lite.variables.core.text import bracketed, reprs
+from dynamo_lite.variables.polyfills.carried import advanced
+
+from .sequence import TupleVariable
+
+
+class DictVariable(VariableTracker):
+    """A dict or defaultdict. ``items``: key -> tracker; ``keys``: key -> the key's tracker."""
+
+    __slots__ = ("items", "keys", "cls", "factory")
+    answers_equality = True
+
+    def __init__(
+        self,
+        items: dict[Any, VariableTracker],
+        keys: dict[Any, VariableTracker] | None = None,
+        source: Source | None = None,
+        cls: type = dict,
+        factory: VariableTracker | None = None,
+    ) -> None:
+        self.source = source
+        self.items = items
+        self.keys = keys if keys is not None else {}
+        self.cls = cls
+        self.factory = factory
+
+    def like(self, items: dict[Any, VariableTracker], keys: dict[Any, VariableTracker]) -> DictVariable:
+        """A new one of this class."""
+        return DictVariable(items, keys, None, self.cls, self.factory)
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def describe(self) -> str:
+        return f"a {self.cls.__name__} of {len(self.items)}"
+
+    def key_variable(self, key: Any) -> VariableTracker:
+        found = self.keys.get(key)
+        return found if found is not None else ConstantVariable(key)
+
+    def put(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+        """Set an item without a record of it: for making new dicts."""
+        raw = key_of(tx, key)
+        if raw not in self.items and not (type(raw) in PLAIN_KEYS and isinstance(key, ConstantVariable)):
+            self.keys[raw] = key
+        self.items[raw] = value
+
+    def as_fx(self) -> tuple[Any, Any]:
+        pairs = {key: value.realize().as_fx() for key, value in self.items.items()}
+        if self.keys:
+            unsupported(UnsupportedValue(self.describe(), "its keys can't be an operator's argument"))
+        return {k: p[0] for k, p in pairs.items()}, {k: p[1] for k, p in pairs.items()}
+
+    def python_value(self, tx: Any) -> Any:
+        found = {tx.python_value(self.key_variable(key)): tx.python_value(value) for key, value in self.items.items()}
+        if self.cls is defaultdict:
+            return defaultdict(None if self.factory is None else tx.python_value(self.factory), found)
+        return found if self.cls is dict else self.cls(found)
+
+    def is_plain(self, tx: Any) -> bool:
+        return not self.keys and all(map(tx.is_plain, self.items.values()))
+
+    def contained(self) -> Iterable[VariableTracker] | None:
+        return self.items.values()
+
+    def with_contained(self, tx: Any, new: Iterator[VariableTracker]) -> VariableTracker:
+        made = self.like({}, {})
+        for key, item in zip(self.items, new):
+            made.put(tx, self.key_variable(key), item)
+        return made
+
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        return super().text(tx, name) if self.cls is not dict else bracketed(tx, self, "{}", self._texts)
+
+    def _texts(self, tx: Any) -> str:
+        keys = reprs(tx, map(self.key_variable, self.items))
+        return ", ".join(f"{key}: {value}" for key, value in zip(keys, reprs(tx, self.items.values())))
+
+    def length(self, tx: Any) -> int:
+        return len(self.items)
+
+    def truth(self, tx: Any) -> bool:
+        return bool(self.items)
+
+    def find(self, tx: Any, key: VariableTracker) -> VariableTracker | None:
+        """What is there under a key; None: nothing."""
+        found = self.items.get(key_of(tx, key))
+        if found is None and self.source is not None:
+            tx.guards.lacking[self.source] = None
+        return found
+
+    def contains(self, tx: Any, item: VariableTracker) -> bool:
+        return self.find(tx, item) is not None
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        return DictIterator(self, "keys")
+
+    def reverse(self, tx: Any) -> VariableTracker:
+        return DictIterator(self, "keys", reverse=True)
+
+    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        found = self.find(tx, key)
+        if found is not None:
+            return found
+        if self.cls is defaultdict and self.factory is not None and not tx.is_none(self.factory):
+            made = tx.call(self.factory, [], {})
+            self.setitem(tx, key, made)
+            return made
+        tx.raise_with(KeyError, [key])
+
+    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+        tx.effects.mutate(self)
+        self.put(tx, key, value)
+
+    def delitem(self, tx: Any, key: VariableTracker) -> None:
+        raw = key_of(tx, key)
+        if raw not in self.items:
+            tx.raise_with(KeyError, [key])
+        tx.effects.mutate(self)
+        self._drop(raw)
+
+    def _drop(self, raw: Any) -> VariableTracker:
+        self.keys.pop(raw, None)
+        return self.items.pop(raw)
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if not isinstance(other, DictVariable) or symbol not in ("==", "!="):
+            return None
+        equal = self.items.keys() == other.items.keys()
+        if equal:
+            steady = Steady(tx, self, other)
+            equal = all(steady.equal(value, other.items[key]) for key, value in self.items.copy().items())
+        if equal and self.cls is OrderedDict and other.cls is OrderedDict:
+            equal = list(self.items) == list(other.items)
+        return ConstantVariable(equal == (symbol == "=="))
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        if symbol != "|" or not issubclass(other.python_type(), dict) or (reflected and self.cls is dict):
+            return None
+        merged = self.method_copy(tx)
+        if reflected:  # of a class that derives from the left operand's: it is one of this class
+            merged.items, merged.keys = {}, {}
+            merged._merge(tx.as_dict(other))
+        merged._merge(self if reflected else tx.as_dict(other))
+        return merged
+
+    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if symbol == "|":
+            self.method_update(tx, other)
+            return self
+        return None
+
+    def _merge(self, other: DictVariable) -> None:
+        for raw, value in other.items.items():
+            if raw not in self.items and raw in other.keys:
+                self.keys[raw] = other.keys[raw]
+            self.items[raw] = value
+
+    # -- methods ---------------------------------------------------------------------------------------------------
+
+    def method_get(self, tx: Any, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
+        found = self.find(tx, key)
+        return found if found is not None else (default if default is not None else ConstantVariable(None))
+
+    def method_setdefault(self, tx: Any, key: VariableTracker, default: Any = None) -> VariableTracker:
+        found = self.find(tx, key)
+        if found is None:
+            found = default if default is not None else ConstantVariable(None)
+            self.setitem(tx, key, found)
+        return found
+
+    def method_pop(self, tx: Any, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
+        raw = key_of(tx, key)
+        if raw in self.items:
+            tx.effects.mutate(self)
+            return self._drop(raw)
+        if default is None:
+            tx.raise_with(KeyError, [key])
+        return default
+
+    def method_popitem(self, tx: Any, last: VariableTracker | None = None) -> VariableTracker:
+        if last is not None and self.cls is not OrderedDict:
+            tx.raise_error(TypeError, "dict.popitem() takes no arguments (1 given)")
+        if not self.items:
+            what = "dictionary is empty"
+            tx.raise_error(KeyError, what if self.cls is OrderedDict else f"popitem(): {what}")
+        raw = next(reversed(self.items)) if last is None or last.truth(tx) else next(iter(self.items))
+        key = self.key_variable(raw)
+        tx.effects.mutate(self)
+        return TupleVariable([key, self._drop(raw)])
+
+    def method_move_to_end(self, tx: Any, key: VariableTracker, last: VariableTracker | None = None) -> VariableTracker:
+        raw = key_of(tx, key)
+        if raw not in self.items:
+            tx.raise_with(KeyError, [key])
+        tx.effects.mutate(self)
+        value = self.items.pop(raw)
+        if last is None or last.truth(tx):
+            self.items[raw] = value
+        else:
+            self.items = {raw: value, **self.items}
+        return ConstantVariable(None)
+
+    def method_update(self, tx: Any, /, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
+        if len(others) > 1:
+            tx.raise_error(TypeError, f"update expected at most 1 argument, got {len(others)}")
+        tx.effects.mutate(self)
+        for other in others:
+            mapping = tx.as_dict(other)
+            if mapping is not None:
+                self._merge(mapping)
+                continue
+            for at, pair in enumerate(other.each(tx)):
+                pair = pair.realize()
+                tx.check_iterable(pair, f"cannot convert dictionary update sequence element #{at} to a sequence")
+                parts = pair.elements(tx)
+                if len(parts) != 2 and self.cls is OrderedDict:
+                    few = f"need more than {len(parts)} value{'s' * (len(parts) != 1)} to unpack"
+                    tx.raise_error(ValueError, few if len(parts) < 2 else "too many values to unpack (expected 2)")
+                if len(parts) != 2:
+                    what = f"element #{at} has length {len(parts)}; 2 is required"
+                    tx.raise_error(ValueError, f"dictionary update sequence {what}")
+                self.put(tx, *parts)
+        for name, value in named.items():
+            self.items[name] = value
+        return ConstantVariable(None)
+
+    def method_clear(self, tx: Any) -> VariableTracker:
+        tx.effects.mutate(self)
+        self.items.clear()
+        self.keys.clear()
+        return ConstantVariable(None)
+
+    def method_copy(self, tx: Any) -> DictVariable:
+        return self.like(dict(self.items), dict(self.keys))
+
+    def method_keys(self, tx: Any) -> VariableTracker:
+        return DictViewVariable(self, "keys")
+
+    def method_values(self, tx: Any) -> VariableTracker:
+        return DictViewVariable(self, "values")
+
+    def method_items(self, tx: Any) -> VariableTracker:
+        return DictViewVariable(self, "items")
+
+    def method___getitem__(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        return self.getitem(tx, key)
+
+    def method___setitem__(self, tx: Any, key: VariableTracker, value: VariableTracker) -> VariableTracker:
+        self.setitem(tx, key, value)
+        return ConstantVariable(None)
+
+    def method___delitem__(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        self.delitem(tx, key)
+        return ConstantVariable(None)
+
+    def method___contains__(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        return ConstantVariable(self.contains(tx, key))
+
+    def method___len__(self, tx: Any) -> VariableTracker:
+        return ConstantVariable(len(self.items))
+
+    def method___iter__(self, tx: Any) -> VariableTracker:
+        return self.iterate(tx)
+
+    def method___init__(self, tx: Any, /, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
+        if others or named:
+            self.method_update(tx, *others, **named)
+        return ConstantVariable(None)
+
+    def method___eq__(self, tx: Any, other: VariableTracker) -> VariableTracker:
+        return self.compare(tx, "==", other) or ConstantVariable(NotImplemented)
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name == "default_factory" and self.cls is defaultdict:
+            return self.factory if self.factory is not None else ConstantVariable(None)
+        return tx.generic_getattr(self, name)
+
+    # -- code ------------------------------------------------------------------------------------------------------
+
+    def mapping_items(self, tx: Any) -> VariableTracker | None:
+        return self
+
+    def own_names(self, tx: Any) -> Iterable[str]:
+        return ()
+
+    def fill_instance(self, cg: Any, base: type) -> None:
+        cg.call_with_top(refill_ordered if base is OrderedDict else dict.update, [lambda: self.load_items(cg)])
+
+    def load_items(self, cg: Any) -> None:
+        """A plain dict of the items onto the stack."""
+        for raw, value in self.items.items():
+            cg.load(self.key_variable(raw))
+            cg.load(value)
+        cg.build("MAP", len(self.items))
+
+    def reconstruct(self, cg: Any) -> None:
+        def new() -> None:
+            if self.cls is defaultdict:
+                cg.call(defaultdict, [lambda: cg.load(self.factory or ConstantVariable(None))])
+            elif self.cls is dict:
+                cg.build("MAP", 0)
+            else:
+                cg.call(self.cls, [])
+
+        cg.make_then_fill(self, new, self.fill)
+
+    def fill(self, cg: Any) -> None:
+        """New and empty one on the stack: give it what it holds; leave it there."""
+        if self.items:
+            cg.call_with_top(self.cls.update, [lambda: self.load_items(cg)])
+
+    def replay(self, cg: Any) -> None:
+        refill = refill_ordered if self.cls is OrderedDict else _refill_dict
+        cg.call(refill, [lambda: cg.load_source(self.source), lambda: self.load_items(cg)])
+        cg.pop_top()
+
+
+def _refill_dict(target: dict[Any, Any], items: dict[Any, Any]) -> None:
+    """By dict's own methods: the target may be of a subclass that overrides them."""
+    dict.clear(target)
+    dict.update(target, items)
+
+
+def refill_ordered(target: OrderedDict[Any, Any], items: dict[Any, Any]) -> None:
+    OrderedDict.clear(target)
+    for key, value in items.items():
+        OrderedDict.__setitem__(target, key, value)
+
+
+class MappingProxyVariable(VariableTracker):
+    """A ``types.MappingProxyType``: a view of a dict that can't be written through."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: DictVariable, source: Source | None = None) -> None:
+        self.source = source
+        self.of = of
+
+    def python_type(self) -> type:
+        return MappingProxyType
+
+    def truth(self, tx: Any) -> bool:
+        return self.of.truth(tx)
+
+    def length(self, tx: Any) -> int:
+        return self.of.length(tx)
+
+    def contains(self, tx: Any, item: VariableTracker) -> bool:
+        return self.of.contains(tx, item)
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        return self.of.iterate(tx)
+
+    def reverse(self, tx: Any) -> VariableTracker:
+        return self.of.reverse(tx)
+
+    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        return self.of.getitem(tx, key)
+
+    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+        tx.raise_error(TypeError, "'mappingproxy' object does not support item assignment")
+
+    def delitem(self, tx: Any, key: VariableTracker) -> None:
+        tx.raise_error(TypeError, "'mappingproxy' object does not support item deletion")
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        theirs = other.of if isinstance(other, MappingProxyVariable) else other
+        return self.of.compare(tx, symbol, theirs)
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        theirs = other.of if isinstance(other, MappingProxyVariable) else other
+        return tx.binary(symbol, *((theirs, self.of) if reflected else (self.of, theirs)))
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return self.of.call_method(tx, name, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(MappingProxyType, [lambda: cg.load(self.of)])
+
+
+class DictViewVariable(VariableTracker):
+    """``keys()``, ``values()`` or ``items()`` of a dict; sees later changes."""
+
+    __slots__ = ("of", "kind")
+
+    def __init__(self, of: DictVariable, kind: str, source: Source | None = None) -> None:
+        self.source = source
+        self.of = of
+        self.kind = kind
+
+    def python_type(self) -> type:
+        return type(getattr(self.of.cls() if self.of.cls is not MappingProxyType else {}, self.kind)())
+
+    def python_value(self, tx: Any) -> Any:
+        items = [tx.python_value(item) for item in self.elements(tx)]
+        kind = OrderedDict if self.of.cls is OrderedDict else dict
+        if self.kind == "keys":
+            return kind.fromkeys(items).keys()
+        return kind(items).items() if self.kind == "items" else kind(enumerate(items)).values()
+
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        unsupported(UnsupportedOperation(f"{name.strip('_')}()", self.describe()))  # it may be in the dict itself
+
+    def item(self, raw: Any) -> VariableTracker:
+        if self.kind == "keys":
+            return self.of.key_variable(raw)
+        if self.kind == "values":
+            return self.of.items[raw].realize()
+        return TupleVariable([self.of.key_variable(raw), self.of.items[raw]])
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        return DictIterator(self.of, self.kind)
+
+    def reverse(self, tx: Any) -> VariableTracker:
+        return DictIterator(self.of, self.kind, reverse=True)
+
+    def length(self, tx: Any) -> int:
+        return len(self.of.items)
+
+    def truth(self, tx: Any) -> bool:
+        return bool(self.of.items)
+
+    def contains(self, tx: Any, item: VariableTracker) -> bool:
+        if self.kind == "keys":
+            return self.of.contains(tx, item)
+        if self.kind == "values":
+            return any(tx.same_or_equal(each, item) for each in self.each(tx))
+        pair = getattr(item, "payload", None) or item
+        if not isinstance(pair, TupleVariable) or len(pair.items) != 2:
+            return False
+        found = self.of.items.get(key_of(tx, pair.items[0]))
+        return found is not None and tx.same_or_equal(found, pair.items[1])
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        if self.kind == "values" or symbol not in "&|-^":
+            return None
+        pair = (other, self) if reflected else (self, other)
+        return tx.combine_views(symbol, *pair)
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if self.kind == "values":
+            return None
+        if isinstance(other, DictViewVariable):
+            other = tx.make_set(other.elements(tx))
+        return tx.make_set(self.elements(tx)).compare(tx, symbol, other)
+
+    def method_isdisjoint(self, tx: Any, other: VariableTracker) -> VariableTracker:
+        return tx.make_set(self.elements(tx)).method_isdisjoint(tx, other)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(getattr(self.of.cls, self.kind), [lambda: cg.load(self.of)])
+
+
+class DictIterator(IteratorVariable):
+    """An iterator over a dict or view. A change of size while it runs is the RuntimeError that Python raises."""
+
+    __slots__ = ("of", "kind", "at", "order", "reverse", "seen")
+
+    def __init__(self, of: DictVariable, kind: str, reverse: bool = False) -> None:
+        self.source = None
+        self.of = of
+        self.reverse = reverse
+        self.kind = kind
+        self.order = self._live_order()
+        self.at = 0
+        self.seen = -1
+        """At which count of side effects the dict changed last, and its keys were compared."""
+
+    def _live_order(self) -> list[Any]:
+        return list(reversed(self.of.items) if self.reverse else self.of.items)
+
+    def python_type(self) -> type:
+        view = getattr(OrderedDict() if issubclass(self.of.cls, OrderedDict) else {}, self.kind)()
+        return type(reversed(view) if self.reverse else iter(view))
+
+    def next(self, tx: Any) -> VariableTracker:
+        changed_at = tx.effects.last(self.of)
+        if self.seen != changed_at:
+            if self._changed:
+                if len(self.of.items) == len(self.order) or issubclass(self.of.cls, OrderedDict):
+                    unsupported(UnsupportedOperation("changing the keys during iteration", self.of.describe()))
+                tx.raise_error(RuntimeError, "dictionary changed size during iteration")
+            self.seen = changed_at
+        if self.at >= len(self.order):
+            raise Exhausted
+        raw = self.order[self.at]
+        self.at += 1
+        return DictViewVariable(self.of, self.kind).item(raw)
+
+    @property
+    def _changed(self) -> bool:
+        live = self._live_order()
+        return len(live) != len(self.order) or not all(map(operator.is_, live, self.order))
+
+    def reconstruct(self, cg: Any) -> None:
+        if self._changed:
+            raise NotConstant("an iterator over a dict that changed")
+
+        def load() -> None:
+            cg.call(getattr(self.of.cls, self.kind), [lambda: cg.load(self.of)])
+
+        def make() -> None:
+            cg.call(reversed if self.reverse else iter, [load])
+
+        cg.call(advanced, [make, lambda: cg.load_const(self.at)])
+
+
+def wrap_dict_items(attempt: Any, value: Any, source: Source) -> tuple[dict[Any, Any], dict[Any, Any]]:
+    """Guard a dict's keys and wrap its values lazily: (items, trackers of the keys that are no plain constants).
+
+    By the builtin's own methods, as the guards read it: a subclass may override them.
+    """
+    order = _order_of(value) if issubclass(type(value), OrderedDict) else tuple(dict.__iter__(value))
+    source.check("dict_keys", order)
+    items: dict[Any, VariableTracker] = {}
+    keys: dict[Any, VariableTracker] = {}
+    for position, key in enumerate(order):
+        if told_by_identity(type(key)) and type(key) in PLAIN_KEYS:
+            items[key] = LazyVariable(attempt, dict.__getitem__(value, key), source.child("dict_item", key))
+            if type(key) is int:
+                attempt.addresses.note(key)
+        else:
+            variable = LazyVariable(attempt, key, source.child("dict_key", position)).realize()
+            raw = attempt.key_of(variable)
+            keys[raw] = variable
+            items[raw] = LazyVariable(attempt, dict.__getitem__(value, key), source.child("dict_value", position))
+    return items, keys
+
+
+def _order_of(value: OrderedDict[Any, Any]) -> tuple[Any, ...]:
+    """The keys in order; methods of ``dict``'s may have changed the items without it."""
+    try:
+        order = tuple(OrderedDict.__iter__(value))
+    except (KeyError, RuntimeError):
+        order = ()
+    if {*map(id, order)} != {*map(id, dict.__iter__(value))}:
+        unsupported(UnsupportedValue("an OrderedDict", "its items are not those that it has an order for"))
+    return order
+
+
+def _shown(attempt: Any, value: Any, source: Source) -> DictVariable | None:
+    """The dict that a view shows, where it is a plain one."""
+    (mapping,) = gc.get_referents(value)
+    if type(mapping) not in (dict, OrderedDict):
+        return None
+    source.check("type", type(value))
+    found = attempt.wrap(mapping, source.child("taken_from"))
+    return found if isinstance(found, DictVariable) else None
+
+
+_VIEWS = {
+    type(getattr(of, kind)()): kind for of in ({}, OrderedDict[Any, Any]()) for kind in ("keys", "values", "items")
+}
+
+
+@wraps_type(*_VIEWS)
+def _wrap_view(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    of = _shown(attempt, value, source)
+    if of is None:
+        return attempt.opaque(value, source, "a view of what is more than a dict")
+    return DictViewVariable(of, _VIEWS[type(value)], source)
+
+
+@wraps_type(MappingProxyType)
+def _wrap_proxy(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    of = _shown(attempt, value, source)
+    return attempt.opaque(value, source, "a view of no dict") if of is None else MappingProxyVariable(of, source)
+
+
+@wraps_type(defaultdict)
+def _wrap_defaultdict(attempt: Any, value: defaultdict[Any, Any], source: Source) -> VariableTracker:
+    source.check("type", defaultdict)
+    factory = LazyVariable(attempt, value.default_factory, source.child("c_attr", "default_factory")).realize()
+    return DictVariable(*wrap_dict_items(attempt, value, source), source, defaultdict, factory)

@@ -1,0 +1,761 @@
+"""Lists, tuples, named tuples, `torch.Size` and slices: trackers in a real Python list."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NoReturn
+
+import torch
+
+from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.records.source import Source
+from dynamo_lite.variables.core.base import (
+    Exhausted,
+    IteratorVariable,
+    LazyVariable,
+    NotConstant,
+    VariableTracker,
+    own_namespace,
+    unsupported,
+    wraps_if,
+    wraps_type,
+)
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.lookup import is_final
+from dynamo_lite.variables.core.mutated_while_comparing import Steady
+from dynamo_lite.variables.core.operator_symbols import COMPARE
+from dynamo_lite.variables.core.text import bracketed, has_own_text, reprs, text_by_class
+
+
+class SequenceVariable(VariableTracker):
+    """Base: ``items`` are trackers, perhaps lazy."""
+
+    __slots__ = ("items",)
+    answers_equality = True
+    kind: type = tuple
+
+    def __init__(self, items: list[VariableTracker], source: Source | None = None) -> None:
+        self.source = source
+        self.items = items
+
+    def python_type(self) -> type:
+        return self.kind
+
+    def describe(self) -> str:
+        return f"a {self.python_type().__name__} of {len(self.items)}"
+
+    def as_fx(self) -> tuple[Any, Any]:
+        pairs = [item.realize().as_fx() for item in self.items]
+        return self._build([pair[0] for pair in pairs]), self._build([pair[1] for pair in pairs])
+
+    def _build(self, values: list[Any]) -> Any:
+        return self.kind(values)
+
+    def python_value(self, tx: Any) -> Any:
+        return self._build([tx.python_value(item) for item in self.items])
+
+    def made_real(self, leaf: Callable[[VariableTracker], Any]) -> Any:
+        return self._build([item.realize().made_real(leaf) for item in self.items])
+
+    def of_subclasses(self) -> Iterable[VariableTracker]:
+        return [each for item in self.items for each in item.realize().of_subclasses()]
+
+    def own_names(self, tx: Any) -> Iterable[str]:
+        return ()
+
+    def is_plain(self, tx: Any) -> bool:
+        return all(map(tx.is_plain, self.items))
+
+    def contained(self) -> Iterable[VariableTracker] | None:
+        return self.items
+
+    def with_contained(self, tx: Any, new: Iterator[VariableTracker]) -> VariableTracker:
+        return self.like(list(new))
+
+    def listed(self, tx: Any) -> Iterator[VariableTracker]:
+        return iter(self.elements(tx))
+
+    def elements(self, tx: Any) -> list[VariableTracker]:
+        return [item.realize() for item in self.items]
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        return SequenceIterator(self)
+
+    def reverse(self, tx: Any) -> VariableTracker:
+        return ReversedIterator(self)
+
+    def length(self, tx: Any) -> int:
+        return len(self.items)
+
+    def truth(self, tx: Any) -> bool:
+        return bool(self.items)
+
+    def make(self, items: list[VariableTracker]) -> SequenceVariable:
+        """A new one of the plain kind that slicing and ``+`` give."""
+        return type(self)(items)
+
+    def like(self, items: list[VariableTracker]) -> SequenceVariable:
+        """A new one of the same class."""
+        return self.make(items)
+
+    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        index = self._index(tx, key)
+        try:
+            found = self.items[index]
+        except IndexError:
+            tx.raise_error(IndexError, f"{self.kind.__name__} index out of range")
+        return self.make(list(found)) if isinstance(index, slice) else found  # type: ignore[arg-type]
+
+    def _index(self, tx: Any, key: VariableTracker) -> Any:
+        return tx.subscript_value(key, f"{self.kind.__name__} indices must be integers or slices, not {{}}")
+
+    def contains(self, tx: Any, item: VariableTracker) -> bool:
+        steady = Steady(tx, self)
+        return any(steady.equal(each, item) for each in self.items)
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        if symbol == "+" and isinstance(other, SequenceVariable) and not reflected and self._adds(other):
+            return self.make(self.items + other.items)
+        if symbol == "*" and tx.is_index(other):
+            return self.make(self.items * tx.index_value(other))
+        return None
+
+    def _adds(self, other: SequenceVariable) -> bool:
+        return issubclass(other.python_type(), self.kind)
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if not isinstance(other, SequenceVariable) or not self._adds(other):
+            return None
+        mine, others = self.elements(tx), other.elements(tx)
+        steady = Steady(tx, self, other)
+        if symbol in ("==", "!="):
+            equal = len(mine) == len(others) and all(map(steady.equal, mine, others))
+            return ConstantVariable(equal == (symbol == "=="))
+        for one, two in zip(mine, others):
+            if not steady.equal(one, two):
+                return tx.compare(symbol, one, two)
+        return ConstantVariable(COMPARE[symbol](len(mine), len(others)))
+
+    def method_index(self, tx: Any, item: VariableTracker, start: Any = None, stop: Any = None) -> VariableTracker:
+        low = 0 if start is None else tx.index_value(start)
+        high = len(self.items) if stop is None else tx.index_value(stop)
+        steady = Steady(tx, self)
+        for at in range(*slice(low, high).indices(len(self.items))):
+            if steady.equal(self.items[at], item):
+                return ConstantVariable(at)
+        self._not_found(tx, item)
+
+    def _not_found(self, tx: Any, item: VariableTracker) -> NoReturn:
+        tx.raise_error(ValueError, "tuple.index(x): x not in tuple")
+
+    def method_count(self, tx: Any, item: VariableTracker) -> VariableTracker:
+        steady = Steady(tx, self)
+        return ConstantVariable(sum(steady.equal(each, item) for each in self.items))
+
+    def method___len__(self, tx: Any) -> VariableTracker:
+        return ConstantVariable(len(self.items))
+
+    def method___getitem__(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        return self.getitem(tx, key)
+
+    def method___iter__(self, tx: Any) -> VariableTracker:
+        return self.iterate(tx)
+
+    def method___contains__(self, tx: Any, item: VariableTracker) -> VariableTracker:
+        return ConstantVariable(self.contains(tx, item))
+
+    def method___add__(self, tx: Any, other: VariableTracker) -> VariableTracker:
+        return tx.binary("+", self, other)
+
+    def method___eq__(self, tx: Any, other: VariableTracker) -> VariableTracker:
+        return self.compare(tx, "==", other) or ConstantVariable(NotImplemented)
+
+    def method___init__(self, tx: Any, *args: VariableTracker) -> VariableTracker:
+        return ConstantVariable(None)
+
+
+class TupleVariable(SequenceVariable):
+    __slots__ = ()
+    kind = tuple
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        if symbol == "+" and isinstance(other, SizeVariable) and not reflected and _SIZES_ADD_REFLECTED:
+            return None  # asked before a tuple's own concatenation
+        return super().binary(tx, symbol, other, reflected)
+
+    def as_constant(self) -> Any:
+        return tuple(item.realize().as_constant() for item in self.items)
+
+    def cache_key(self, tx: Any) -> Any:
+        return tuple(item.realize().cache_key(tx) for item in self.items)
+
+    def key(self) -> Any:
+        return tuple(item.realize().key() for item in self.items)
+
+    def as_index(self, tx: Any) -> VariableTracker:
+        indices = [item.realize() for item in self.items]
+        found = [index.as_index(tx) for index in indices]
+        return self if all(map(operator.is_, found, indices)) else TupleVariable(found)
+
+    def number_as_key(self, tx: Any) -> VariableTracker | None:
+        numbers = [item.realize().number_as_key(tx) for item in self.items]
+        if all(number is None for number in numbers):
+            return None
+        return TupleVariable([item if number is None else number for item, number in zip(self.items, numbers)])
+
+    def guard_key(self, tx: Any) -> None:
+        for item in self.items:
+            item.realize().guard_key(tx)
+
+    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        return None
+
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        return bracketed(tx, self, "()", self._texts)
+
+    def _texts(self, tx: Any) -> str:
+        found = ", ".join(reprs(tx, self.items))
+        return found + "," * (len(self.items) == 1)
+
+    def reconstruct(self, cg: Any) -> None:
+        for item in self.items:
+            cg.load(item)
+        cg.build("TUPLE", len(self.items))
+
+    def new_instance(self, cg: Any, base: type, load_class: Callable[[], None]) -> None:
+        cg.call(tuple.__new__, [load_class, lambda: cg.load_tuple(self.items)])
+
+
+_SIZES_ADD_REFLECTED = "__radd__" in vars(torch.Size)
+
+
+class SizeVariable(TupleVariable):
+    """`torch.Size`; its items are integers, known or symbolic."""
+
+    __slots__ = ()
+    kind = torch.Size
+
+    def python_type(self) -> type:
+        return torch.Size
+
+    def make(self, items: list[VariableTracker]) -> SequenceVariable:
+        return SizeVariable(items)
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        if symbol != "+" or not isinstance(other, TupleVariable):
+            return super().binary(tx, symbol, other, reflected)
+        if not all(issubclass(item.realize().python_type(), int) for item in other.items):
+            unsupported(UnsupportedOperation("`+` of sizes", "what is no size"))
+        if not reflected:
+            return SizeVariable(self.items + other.items)
+        return SizeVariable(other.items + self.items) if _SIZES_ADD_REFLECTED else None
+
+    def as_fx(self) -> tuple[Any, Any]:
+        pairs = [item.realize().as_fx() for item in self.items]
+        nodes = tuple(pair[0] for pair in pairs)  # which no Size can hold
+        return nodes if any(isinstance(node, torch.fx.Node) for node in nodes) else torch.Size(nodes), torch.Size(
+            [pair[1] for pair in pairs]
+        )
+
+    def cache_key(self, tx: Any) -> Any:
+        return self.as_constant()
+
+    def _adds(self, other: SequenceVariable) -> bool:
+        return isinstance(other, TupleVariable)
+
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        return VariableTracker.text(self, tx, name)
+
+    def method_numel(self, tx: Any) -> VariableTracker:
+        found: VariableTracker = ConstantVariable(1)
+        for item in self.items:
+            found = tx.binary("*", found, item.realize())
+        return found
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(torch.Size, [lambda: TupleVariable.reconstruct(self, cg)])
+
+
+class NamedTupleVariable(TupleVariable):
+    """An instance of a named tuple class, or of a struct sequence (``torch.return_types``)."""
+
+    __slots__ = ("cls",)
+
+    def __init__(self, items: list[VariableTracker], cls: type, source: Source | None = None) -> None:
+        super().__init__(items, source)
+        self.cls = cls
+
+    def python_type(self) -> type:
+        return self.cls
+
+    @property
+    def structured(self) -> bool:
+        return is_struct_sequence(self.cls)
+
+    def fields(self) -> tuple[str, ...]:
+        if self.structured:
+            return tuple(name for name in self.cls.__match_args__)  # type: ignore[attr-defined]
+        return self.cls._fields  # type: ignore[attr-defined]
+
+    def make(self, items: list[VariableTracker]) -> SequenceVariable:
+        return TupleVariable(items)
+
+    def like(self, items: list[VariableTracker]) -> SequenceVariable:
+        return NamedTupleVariable(items, self.cls)
+
+    def _build(self, values: list[Any]) -> Any:
+        return self.cls(values) if self.structured else self.cls(*values)
+
+    def as_constant(self) -> Any:
+        return self._build([item.realize().as_constant() for item in self.items])
+
+    def cache_key(self, tx: Any) -> Any:
+        return VariableTracker.cache_key(self, tx)
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if self.structured and name in self.fields():
+            return self.items[self.fields().index(name)]
+        return tx.generic_getattr(self, name)
+
+    def is_plain(self, tx: Any) -> bool:
+        return super().is_plain(tx) and not has_own_text(tx, self.cls)
+
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        found = text_by_class(tx, self, name)
+        if found is None and name == "__str__":
+            found = text_by_class(tx, self, "__repr__")
+        return VariableTracker.text(self, tx, name) if found is None else found
+
+    def method___repr__(self, tx: Any) -> VariableTracker:
+        """That of a tuple."""
+        return super().text(tx, "__repr__")
+
+    def method__replace(self, tx: Any, **changes: VariableTracker) -> VariableTracker:
+        fields = self.fields()
+        if any(name not in fields for name in changes):
+            tx.raise_error(ValueError, "Got unexpected field names")
+        return NamedTupleVariable([changes.get(n, i) for n, i in zip(fields, self.items)], self.cls)
+
+    def reconstruct(self, cg: Any) -> None:
+        def load() -> None:
+            for item in self.items:
+                cg.load(item)
+            cg.build("TUPLE", len(self.items))
+
+        if self.structured:
+            cg.call(self.cls, [load])
+        else:
+            cg.call(tuple.__new__, [lambda: cg.load_class(self.cls), load])
+
+
+class MutableSequence(SequenceVariable):
+    """What lists and deques have in common. Every write goes through `_changed` first."""
+
+    __slots__ = ()
+    out_of_range = "list assignment index out of range"
+
+    def fill_instance(self, cg: Any, base: type) -> None:
+        cg.call_with_top(self.kind.extend, [lambda: cg.load_tuple(self.items)])  # type: ignore[attr-defined]
+
+    def _changed(self, tx: Any) -> None:
+        tx.effects.mutate(self)
+
+    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+        index = self._index(tx, key)
+        if isinstance(index, slice):
+            if value is not self and not isinstance(value, SequenceVariable):
+                tx.check_iterable(value, "can only assign an iterable")
+            value = value.realize().elements(tx)
+        self._changed(tx)
+        try:
+            self.items[index] = value  # type: ignore[assignment, index]
+        except IndexError:
+            tx.raise_error(IndexError, self.out_of_range)
+        except ValueError as error:
+            tx.raise_error(ValueError, *error.args)
+
+    def delitem(self, tx: Any, key: VariableTracker) -> None:
+        index = self._index(tx, key)
+        self._changed(tx)
+        try:
+            del self.items[index]
+        except IndexError:
+            tx.raise_error(IndexError, self.out_of_range)
+
+    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if symbol == "+":
+            self.method_extend(tx, other)
+            return self
+        if symbol == "*" and tx.is_index(other):
+            count = tx.index_value(other)
+            self._changed(tx)
+            self.items *= count
+            return self
+        return None
+
+    def method_append(self, tx: Any, item: VariableTracker) -> VariableTracker:
+        self._changed(tx)
+        self._add([item])
+        return ConstantVariable(None)
+
+    def method_extend(self, tx: Any, items: VariableTracker) -> VariableTracker:
+        self._changed(tx)
+        if isinstance(items, SequenceVariable):
+            self._add(list(items.items))
+        elif items.holds_items_in(self):
+            self._add(list(self.items))
+        else:
+            for item in items.listed(tx) if self.kind is list else items.each(tx):
+                self._add([item])
+        return ConstantVariable(None)
+
+    def _add(self, items: list[VariableTracker]) -> None:
+        self.items.extend(items)
+
+    def method_insert(self, tx: Any, at: VariableTracker, item: VariableTracker) -> VariableTracker:
+        self._changed(tx)
+        self.items.insert(tx.index_value(at), item)
+        return ConstantVariable(None)
+
+    def method_pop(self, tx: Any, at: VariableTracker | None = None) -> VariableTracker:
+        index = -1 if at is None else tx.index_value(at)
+        if not self.items:
+            tx.raise_error(IndexError, "pop from empty list")
+        self._changed(tx)
+        try:
+            return self.items.pop(index)
+        except IndexError:
+            tx.raise_error(IndexError, "pop index out of range")
+
+    def _remove(self, tx: Any, item: VariableTracker) -> bool:
+        steady = Steady(tx, self)
+        for at, each in enumerate(self.items):
+            if steady.equal(each, item):
+                self._changed(tx)
+                del self.items[at]
+                return True
+        return False
+
+    def method_clear(self, tx: Any) -> VariableTracker:
+        self._changed(tx)
+        self.items.clear()
+        return ConstantVariable(None)
+
+    def method_reverse(self, tx: Any) -> VariableTracker:
+        self._changed(tx)
+        self.items.reverse()
+        return ConstantVariable(None)
+
+    def method_copy(self, tx: Any) -> VariableTracker:
+        return self.make(list(self.items))
+
+    def method___setitem__(self, tx: Any, key: VariableTracker, value: VariableTracker) -> VariableTracker:
+        self.setitem(tx, key, value)
+        return ConstantVariable(None)
+
+    def method___delitem__(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        self.delitem(tx, key)
+        return ConstantVariable(None)
+
+
+class ListVariable(MutableSequence):
+    __slots__ = ()
+    kind = list
+
+    def _not_found(self, tx: Any, item: VariableTracker) -> NoReturn:
+        tx.raise_error(ValueError, tx.string(item, "__repr__").realize().as_constant() + " is not in list")
+
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        return bracketed(tx, self, "[]", lambda tx: ", ".join(reprs(tx, self.items)))
+
+    def method_remove(self, tx: Any, item: VariableTracker) -> VariableTracker:
+        if not self._remove(tx, item):
+            tx.raise_error(ValueError, "list.remove(x): x not in list")
+        return ConstantVariable(None)
+
+    def method_sort(self, tx: Any, *, key: Any = None, reverse: Any = None) -> VariableTracker:
+        """The list is empty while it is sorted."""
+        self._changed(tx)
+        items = self.elements(tx)
+        self.items.clear()
+        try:
+            tx.sort(items, key, reverse is not None and reverse.truth(tx))
+            if self.items:
+                tx.raise_error(ValueError, "list modified during sort")
+        finally:
+            self.items[:] = items
+        return ConstantVariable(None)
+
+    def method___init__(self, tx: Any, items: VariableTracker | None = None) -> VariableTracker:
+        self.method_clear(tx)
+        return ConstantVariable(None) if items is None else self.method_extend(tx, items)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.make_then_fill(self, lambda: cg.build("LIST", 0), self._fill)
+
+    def _fill(self, cg: Any) -> None:
+        """Target on the stack: extend it with the items, leave it."""
+        if self.items:
+            for item in self.items:
+                cg.load(item)
+            cg.build("TUPLE", len(self.items))
+            cg.op("LIST_EXTEND", 1)
+
+    def replay(self, cg: Any) -> None:
+        """Make the object at the source hold these items."""
+        for item in self.items:
+            cg.load(item)
+        cg.build("LIST", len(self.items))
+        cg.load_source(self.source)
+        cg.load_const(slice(None))
+        cg.store_subscr()
+
+
+class SliceVariable(VariableTracker):
+    """``slice(start, stop, step)`` of trackers."""
+
+    __slots__ = ("parts",)
+
+    answers_equality = True
+
+    def __init__(self, parts: list[VariableTracker], source: Source | None = None) -> None:
+        self.source = source
+        self.parts = parts
+
+    def is_plain(self, tx: Any) -> bool:
+        return all(map(tx.is_plain, self.parts))
+
+    def python_type(self) -> type:
+        return slice
+
+    def as_constant(self) -> Any:
+        return slice(*(part.realize().as_constant() for part in self.parts))
+
+    def made_real(self, leaf: Callable[[VariableTracker], Any]) -> Any:
+        return slice(*(part.realize().made_real(leaf) for part in self.parts))
+
+    def key(self) -> Any:
+        raise NotConstant("slice")
+
+    def as_fx(self) -> tuple[Any, Any]:
+        pairs = [part.realize().as_fx() for part in self.parts]
+        return slice(*(pair[0] for pair in pairs)), slice(*(pair[1] for pair in pairs))
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name in ("start", "stop", "step"):
+            return self.parts[("start", "stop", "step").index(name)]
+        return super().getattr(tx, name)
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if not isinstance(other, SliceVariable):
+            return None
+        return TupleVariable(self.parts).compare(tx, symbol, TupleVariable(other.parts))
+
+    def method_indices(self, tx: Any, length: VariableTracker) -> VariableTracker:
+        return tx.make(tx.fold(tx.slice_value(self).indices, (tx.index_value(length),)))
+
+    def reconstruct(self, cg: Any) -> None:
+        for part in self.parts:
+            cg.load(part)
+        cg.op("BUILD_SLICE", 3)
+
+
+class SequenceIterator(IteratorVariable):
+    """``iter()`` of a list, tuple or deque; sees later changes of it, as Python's does."""
+
+    __slots__ = ("of", "at", "kind")
+
+    def __init__(self, of: SequenceVariable) -> None:
+        self.source = None
+        self.of: SequenceVariable | None = of
+        self.kind = of.kind
+        self.at = 0
+
+    def python_type(self) -> type:
+        return type(iter(self.kind()))
+
+    def next(self, tx: Any) -> VariableTracker:
+        if self.of is None or self.at >= len(self.of.items):
+            self.of = None
+            raise Exhausted
+        self.at += 1
+        return self.of.items[self.at - 1].realize()
+
+    def method___length_hint__(self, tx: Any) -> VariableTracker:
+        return ConstantVariable(0 if self.of is None else max(len(self.of.items) - self.at, 0))
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.of is None:
+            cg.call(_exhausted, [lambda: cg.load_const(self.kind)])
+        elif self.at == 0:
+            cg.call(iter, [lambda: cg.load(self.of)])
+        else:
+            cg.call(_iterate_from, [lambda: cg.load(self.of), lambda: cg.load_const(self.at)])
+
+
+class ReversedIterator(SequenceIterator):
+    """``reversed()`` of a list or tuple."""
+
+    __slots__ = ()
+
+    def __init__(self, of: SequenceVariable) -> None:
+        super().__init__(of)
+        self.at = len(of.items) - 1
+
+    def python_type(self) -> type:
+        return type(reversed(self.kind()))
+
+    def next(self, tx: Any) -> VariableTracker:
+        if self.of is None or not 0 <= self.at < len(self.of.items):
+            self.of = None
+            raise Exhausted
+        self.at -= 1
+        return self.of.items[self.at + 1].realize()
+
+    def method___length_hint__(self, tx: Any) -> VariableTracker:
+        return ConstantVariable(0 if self.of is None else self.at + 1)
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.of is None:
+            cg.call(_exhausted_backwards, [lambda: cg.load_const(self.kind)])
+        else:
+            cg.call(_reverse_from, [lambda: cg.load(self.of), lambda: cg.load_const(self.at)])
+
+
+def _exhausted(kind: Any) -> Any:
+    iterator = iter(kind())
+    next(iterator, None)
+    return iterator
+
+
+def _exhausted_backwards(kind: Any) -> Any:
+    iterator = reversed(kind())
+    next(iterator, None)
+    return iterator
+
+
+def _reverse_from(sequence: Any, at: int) -> Any:
+    return _set_index(reversed(sequence), sequence, at)
+
+
+def _iterate_from(sequence: Any, at: int) -> Any:
+    return _set_index(iter(sequence), sequence, at)
+
+
+def _set_index(iterator: Any, sequence: Any, at: int) -> Any:
+    """A list may be yet to get the items that the iterator is to be behind of, and an index is cut to what is there."""
+    length = len(sequence)
+    missing = at - length
+    if missing > 0 and isinstance(sequence, list):
+        list.extend(sequence, [None] * missing)
+        iterator.__setstate__(at)
+        del sequence[length:]
+    else:
+        iterator.__setstate__(at)
+    return iterator
+
+
+def wrap_items(attempt: Any, values: Sequence[Any], source: Source, accessor: str) -> list[VariableTracker]:
+    """Guard how many items there are and wrap them lazily."""
+    source.check("length", len(values))
+    return [LazyVariable(attempt, value, source.child(accessor, at)) for at, value in enumerate(values)]
+
+
+class FoundListVariable(ListVariable):
+    """A list of the program's. Until something asks for its items it has any number of them, and may be appended to:
+    results that a loop gathers are no matter of its code."""
+
+    __slots__ = ("attempt", "value", "added", "seen")
+
+    def __init__(self, attempt: Any, value: list[Any], source: Source) -> None:
+        self.source = source
+        self.attempt = attempt
+        self.value = value
+        self.added: list[VariableTracker] = []
+        """What was appended before the items were asked for."""
+        self.seen = False
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "items":
+            raise AttributeError(name)
+        assert self.source is not None
+        added, self.added, self.seen = self.added, [], True
+        self.items = wrap_items(self.attempt, self.value, self.source, "list_item")
+        self.attempt.effects.restate(self)
+        self.items += added
+        return self.items
+
+    def _changed(self, tx: Any) -> None:
+        if tx.effects.in_body and not self.seen:
+            _ = self.items  # by which is told that it is put back
+        super()._changed(tx)
+
+    def make(self, items: list[VariableTracker]) -> SequenceVariable:
+        return ListVariable(items)
+
+    def _add(self, items: list[VariableTracker]) -> None:
+        (self.items if self.seen else self.added).extend(items)
+
+    def replay(self, cg: Any) -> None:
+        if self.seen:
+            return super().replay(cg)
+        cg.load_source(self.source)
+        cg.load_tuple(self.added)
+        cg.op("LIST_EXTEND", 1)
+        cg.pop_top()
+
+
+@wraps_type(list)
+def _wrap_list(attempt: Any, value: list[Any], source: Source) -> VariableTracker:
+    source.check("type", list)
+    return FoundListVariable(attempt, value, source)
+
+
+@wraps_type(tuple)
+def _wrap_tuple(attempt: Any, value: tuple[Any, ...], source: Source) -> VariableTracker:
+    source.check("type", tuple)
+    return TupleVariable(wrap_items(attempt, value, source, "tuple_item"), source)
+
+
+@wraps_type(torch.Size)
+def _wrap_size(attempt: Any, value: torch.Size, source: Source) -> VariableTracker:
+    source.check("type", torch.Size)
+    return SizeVariable(wrap_items(attempt, value, source, "tuple_item"), source)
+
+
+_COUNTS = ("n_fields", "n_sequence_fields", "n_unnamed_fields")
+
+
+def is_struct_sequence(cls: type) -> bool:
+    """A tuple class of C's with names for its items (``PyStructSequence``), and nothing that is no item."""
+    if not is_final(cls) or not issubclass(cls, tuple):
+        return False
+    fields, items, unnamed = (own_namespace(cls).get(name) for name in _COUNTS)
+    return type(fields) is int and fields == items and unnamed == 0
+
+
+def is_namedtuple_class(cls: type) -> bool:
+    """Made by ``namedtuple`` or ``typing.NamedTuple``, or a struct sequence. (A class derived from one, whose instances
+    have a ``__dict__``, makes objects with a tuple's items.)"""
+    if not issubclass(cls, tuple) or cls is tuple or cls.__dictoffset__:
+        return False
+    if is_struct_sequence(cls):
+        return True
+    return isinstance(getattr(cls, "_fields", None), tuple) and cls.__new__ is not tuple.__new__
+
+
+@wraps_if(lambda value: issubclass(type(value), tuple) and is_namedtuple_class(type(value)), order=10)
+def _wrap_namedtuple(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    source.check("type", type(value))
+    items = wrap_items(attempt, [*tuple.__iter__(value)], source, "tuple_item")
+    return NamedTupleVariable(items, type(value), source)
+
+
+@wraps_type(slice)
+def _wrap_slice(attempt: Any, value: slice, source: Source) -> VariableTracker:
+    source.check("type", slice)
+    parts: list[VariableTracker] = [
+        LazyVariable(attempt, getattr(value, name), source.child("c_attr", name)) for name in ("start", "stop", "step")
+    ]
+    return SliceVariable(parts, source)

@@ -1,0 +1,175 @@
+"""Functions, methods and classes' methods in C: what a call of one does is a row of `registry`."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from dynamo_lite import _C
+from dynamo_lite.insight.reasons import DisabledCall, UnknownCall
+from dynamo_lite.records.source import Source
+from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, bind_here
+from dynamo_lite.variables.core.base import (
+    Args,
+    KnownVariable,
+    Kwargs,
+    VariableTracker,
+    unsupported,
+    wraps_if,
+    wraps_type,
+)
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.lookup import c_lookup, is_heap_type
+from dynamo_lite.variables.core.operator_symbols import COMPARE
+from dynamo_lite.variables.core.registry import class_method, known_call
+
+
+class BuiltinVariable(KnownVariable):
+    """A callable in C."""
+
+    __slots__ = ()
+    immortal = True
+
+    def describe(self) -> str:
+        module = getattr(self.value, "__module__", None)
+        name = getattr(self.value, "__qualname__", None) or getattr(self.value, "__name__", repr(type(self.value)))
+        return f"{module}.{name}" if isinstance(module, str) and module != "builtins" else name
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            return tx.make(getattr(self.value, name, None))
+        if name == "__class__":
+            return tx.make(type(self.value))
+        return super().getattr(tx, name)
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        """Two objects may be the same method of the same object."""
+        if symbol not in ("==", "!=") or not isinstance(other, BuiltinVariable):
+            return None
+        return tx.make(tx.fold(COMPARE[symbol], (self.value, other.value)))
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        model = known_call(self.value)
+        if model is None:
+            unsupported(UnknownCall(f"{self.describe()}()"))
+        return model(tx, args, kwargs)
+
+
+class UnboundMethodVariable(BuiltinVariable):
+    """A method in C that is reached through its class: ``list.append``."""
+
+    __slots__ = ()
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        model = known_call(self.value)
+        if model is not None:
+            return model(tx, args, kwargs)
+        owner = self.value.__objclass__
+        if not args and isinstance(self.value, types.MethodDescriptorType):
+            tx.raise_error(TypeError, f"unbound method {self.describe()}() needs an argument")
+        if not args:
+            tx.raise_error(
+                TypeError, f"descriptor '{self.value.__name__}' of '{owner.__name__}' object needs an argument"
+            )
+        if not issubclass(args[0].python_type(), owner):
+            name = args[0].python_type().__name__
+            what = f"'{self.value.__name__}' requires a '{owner.__name__}' object but received a '{name}'"
+            if isinstance(self.value, types.MethodDescriptorType):
+                what = f"'{self.value.__name__}' for '{owner.__name__}' objects doesn't apply to a '{name}' object"
+            tx.raise_error(TypeError, "descriptor " + what)
+        if self.value is object.__eq__ and len(args) == 2 and not kwargs:
+            return ConstantVariable(True if tx.identical(args[0], args[1]) else NotImplemented)
+        if not _is_own(args[0], self.value):
+            unsupported(UnknownCall(f"{self.describe()}()", f"{args[0].describe()} has another of that name"))
+        return args[0].call_method(tx, self.value.__name__, args[1:], kwargs)
+
+
+def _is_own(receiver: VariableTracker, method: Any) -> bool:
+    """Whether a method is the one in C that the receiver's class has."""
+    kind, name = receiver.python_type(), method.__name__
+    own = c_lookup(kind, name) is method or name in _ALIKE.get(method.__objclass__, ())
+    return own and (not issubclass(kind, type) or class_method(receiver.as_constant(), name) is not None)
+
+
+_ALIKE: dict[type, tuple[str, ...]] = {
+    object: ("__getattribute__",),
+    BaseException: ("__init__",),
+    Exception: ("__init__",),
+}
+"""Methods that classes derived in C have anew, to the same effect."""
+
+
+wraps_type(types.MethodDescriptorType, types.WrapperDescriptorType)(UnboundMethodVariable.by_identity)
+
+
+class DescriptorGetVariable(BuiltinVariable):
+    """``__get__`` of an attribute in C, bound: ``type.__dict__["__mro__"].__get__``."""
+
+    __slots__ = ()
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        raw, kind = self.value.__self__, args[0].python_type() if args else None
+        if kwargs or len(args) > 2 or kind is None or kind is type(None):
+            unsupported(UnknownCall(f"{self.describe()}()", "its arguments do not suit it"))
+        if not issubclass(kind, raw.__objclass__):
+            what = f"descriptor {raw.__name__!r} for {raw.__objclass__.__name__!r} objects"
+            tx.raise_error(TypeError, f"{what} doesn't apply to a {kind.__name__!r} object")
+        return bind_here(tx, raw, raw.__name__, args[0])
+
+
+class DescriptorVariable(BuiltinVariable):
+    """What an attribute in C is on its class: ``torch.Tensor.ndim``."""
+
+    __slots__ = ()
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name in ("__get__", "__objclass__"):
+            return tx.make(getattr(self.value, name))
+        return super().getattr(tx, name)
+
+
+_OF_C = (types.GetSetDescriptorType, types.MemberDescriptorType)
+
+
+def _is_c_attribute(value: Any) -> bool:
+    return type(value) in _OF_C and not is_heap_type(value.__objclass__)
+
+
+wraps_if(_is_c_attribute, order=59)(DescriptorVariable.by_identity)
+
+
+def _is_c_callable(value: Any) -> bool:
+    return callable(value) and not is_heap_type(type(value))
+
+
+@wraps_if(_is_c_callable, order=60)
+def _wrap_builtin(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    receiver = getattr(value, "__self__", None)
+    if receiver is not None and not isinstance(receiver, (types.ModuleType, type)) and known_call(value) is None:
+        if type(value) is types.MethodWrapperType and type(receiver) in _OF_C and value.__name__ == "__get__":
+            return DescriptorGetVariable.by_identity(attempt, value, source)
+        if not issubclass(type(value), types.BuiltinFunctionType) or getattr(value, "__name__", None) is None:
+            return attempt.opaque(value, source, "a bound method in C")
+        if source.kind == "const":
+            return attempt.opaque(value, source, "a bound method in C")
+        source.check("type", type(value))
+        inner = attempt.wrap(receiver, source.child("c_attr", "__self__"))
+        source.child("c_attr", "__name__").check("equals", value.__name__)
+        found = BuiltinMethodVariable(inner, value.__name__)
+        found.source = source
+        return found
+    return BuiltinVariable.by_identity(attempt, value, source)
+
+
+class WrappedVariable(BuiltinVariable):
+    """A function that ``dl.compile`` or ``dl.disable`` made: the first is inlined, the second is left out."""
+
+    __slots__ = ()
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if self.value.owner is _C.OFF:
+            unsupported(DisabledCall(f"{self.value.__wrapped__!r}"))
+        return tx.call(tx.make(self.value.__wrapped__), args, kwargs)
+
+
+wraps_type(_C.Wrapped)(WrappedVariable.by_identity)

@@ -1,0 +1,643 @@
+"""Python functions, real or made inside, their code, cells and globals."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+from dynamo_lite.insight.reasons import UnsupportedAttribute
+from dynamo_lite.records.source import Source
+from dynamo_lite.variables.core.attributes import MISSING, MethodVariable, class_lookup
+from dynamo_lite.variables.core.base import (
+    TEXTS,
+    Args,
+    KnownVariable,
+    Kwargs,
+    LazyVariable,
+    NotConstant,
+    VariableTracker,
+    unsupported,
+    wraps_type,
+)
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.mutated_attributes import let_go_of
+from dynamo_lite.variables.core.operator_symbols import COMPARE
+from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable, globals_of
+from dynamo_lite.variables.python.containers.mapping import DictVariable, wrap_dict_items
+from dynamo_lite.variables.python.containers.sequence import TupleVariable
+
+
+class CellVariable(VariableTracker):
+    """A closure's cell. ``content`` None: empty. A sourced one holds what the real cell does until it is written."""
+
+    __slots__ = ("content", "cell", "maker")
+
+    def __init__(
+        self,
+        content: VariableTracker | None = None,
+        cell: Any = None,
+        source: Source | None = None,
+        maker: tuple[Any, str] | None = None,
+    ) -> None:
+        self.source = source
+        self.content = content
+        self.cell = cell
+        self.maker = maker
+        """The frame that made it inside, and by what name."""
+
+    def python_type(self) -> type:
+        return types.CellType
+
+    def load(self) -> VariableTracker | None:
+        """The content, which the program is about to use; None if the cell is empty."""
+        content = self.content
+        if isinstance(content, LazyVariable):
+            assert content.source is not None
+            content.source.expect()
+        return content
+
+    def set(self, tx: Any, value: VariableTracker | None) -> None:
+        tx.effects.mutate(self)
+        self.content = value
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        """By their contents; an empty one is less than any other."""
+        if not isinstance(other, CellVariable):
+            return None
+        one, two = self.load(), other.load()
+        if one is None or two is None:
+            return ConstantVariable(COMPARE[symbol](one is not None, two is not None))
+        return tx.compare(symbol, one.realize(), two.realize())
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name == "cell_contents":
+            content = self.load()
+            if content is None:
+                tx.raise_error(ValueError, "Cell is empty")
+            return content
+        return super().getattr(tx, name)
+
+    def reconstruct(self, cg: Any) -> None:
+        def fill(cg: Any) -> None:
+            if self.content is not None:
+                cg.set_on_top("cell_contents", self.content)
+
+        cg.make_then_fill(self, lambda: cg.call(types.CellType, []), fill)
+
+    def replay(self, cg: Any) -> None:
+        if self.content is None:
+            cg.load_source(self.source)
+            cg.delete_attr("cell_contents")
+        else:
+            cg.load(self.content)
+            cg.load_source(self.source)
+            cg.store_attr("cell_contents")
+
+
+class GlobalScope:
+    """A module's globals: the dict with the writes made so far on top."""
+
+    def __init__(self, attempt: Any, namespace: dict[str, Any], source: Source) -> None:
+        self.attempt = attempt
+        self.namespace = namespace
+        self.source = source
+        self.writes: dict[str, VariableTracker | None] = {}
+        self._seen: dict[str, LazyVariable] = {}
+
+    def load(self, name: str) -> VariableTracker | None:
+        """The global, or None if there is none of that name (which is guarded)."""
+        if name in self.writes:
+            return self.writes[name]
+        found = self._seen.get(name)
+        if found is not None:
+            return found
+        value = self.namespace.get(name, MISSING)
+        if value is MISSING:
+            self.source.check("dict_lacks", name)
+            return None
+        found = self._seen[name] = LazyVariable(self.attempt, value, self.source.child("dict_item", name).expect())
+        return found
+
+    def store(self, name: str, value: VariableTracker | None) -> None:
+        self.attempt.effects.write_global(self, name, value)
+
+    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+        return self.load(name)
+
+    def instance_set(self, tx: Any, name: str, value: VariableTracker) -> None:
+        self.store(name, value)
+
+    def instance_delete(self, tx: Any, name: str) -> None:
+        self.store(name, None)
+
+
+_MEMBERS = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__annotations__", "__type_params__"})
+"""Attributes of a function that are kept beside its ``__dict__`` and say nothing of what it does."""
+if sys.version_info < (3, 12):
+    _MEMBERS -= {"__type_params__"}
+_DEFAULTS = {"__defaults__": "_defaults", "__kwdefaults__": "_keyword_defaults"}
+_FIXED = frozenset({*_DEFAULTS, "__code__", "__globals__", "__closure__", "__builtins__"})
+"""Attributes of a function that say what it does."""
+
+
+def _bound(
+    function: VariableTracker, tx: Any, receiver: VariableTracker, owner: VariableTracker | None = None, /
+) -> VariableTracker:
+    """``__get__`` of a function."""
+    if not tx.is_none(receiver):
+        return MethodVariable(function, receiver)
+    if owner is None or tx.is_none(owner):
+        tx.raise_error(TypeError, "__get__(None, None) is invalid")
+    return function
+
+
+class FunctionVariable(VariableTracker):
+    """A Python function that exists. ``by_code``: known by its code and globals, not by identity. ``attrs``: attributes
+    that were written inside, None for deleted."""
+
+    __slots__ = ("value", "_cells", "by_code", "attrs")
+    method___get__ = _bound
+
+    def __init__(self, value: types.FunctionType, source: Source | None, by_code: bool = False) -> None:
+        self.source = source
+        self.value = value
+        self.by_code = by_code
+        self._cells: list[CellVariable] | None = None
+        self.attrs: dict[str, VariableTracker | None] = {}
+
+    def python_type(self) -> type:
+        return types.FunctionType
+
+    def as_constant(self) -> Any:
+        if self.by_code:
+            raise NotConstant("a function known by its code")
+        return self.value
+
+    def key(self) -> Any:
+        return self if self.by_code else self.value
+
+    @property
+    def known_by_identity(self) -> bool:  # type: ignore[override]
+        return not self.by_code
+
+    def cache_key(self, tx: Any) -> Any:
+        return super().cache_key(tx) if self.by_code else self.value
+
+    def describe(self) -> str:
+        return f"{self.value.__module__}.{self.value.__qualname__}"
+
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        """It says where the function is."""
+        if "__qualname__" in self.attrs:
+            unsupported(UnsupportedAttribute(self.describe(), name, "its name was changed"))
+        if self.source is not None:
+            self.source.check("id", self.value)
+        return tx.make(tx.fold(TEXTS[name], (self.value,)))  # type: ignore[no-any-return]
+
+    @property
+    def code(self) -> types.CodeType:
+        return self.value.__code__
+
+    @property
+    def name(self) -> str:
+        return self.value.__qualname__
+
+    def defaults(self, tx: Any) -> list[VariableTracker]:
+        return self._sequence(tx, "__defaults__", self.value.__defaults__ or ())
+
+    def _sequence(self, tx: Any, name: str, values: tuple[Any, ...]) -> list[VariableTracker]:
+        if not values:
+            if self.source is not None and self.source.kind != "const":
+                self.source.child("c_attr", name).check("equals", None)
+            return []
+        source = self._part(name)
+        if source is None:
+            return [tx.make(value) for value in values]
+        if self.by_code:
+            source.check("type", tuple)
+            source.check("length", len(values))
+        else:
+            source.check("id", values)
+        return [LazyVariable(tx.attempt, value, source.child("tuple_item", at)) for at, value in enumerate(values)]
+
+    def _part(self, name: str) -> Source | None:
+        return None if self.source is None else self.source.child("c_attr", name)
+
+    def keyword_defaults(self, tx: Any) -> dict[str, VariableTracker]:
+        values = self.value.__kwdefaults__ or {}
+        source = self._part("__kwdefaults__")
+        if source is None or not values:
+            return {key: tx.make(value) for key, value in values.items()}
+        known = tx.attempt.memo.get(id(values))
+        if known is not None:  # it was looked at, and may have been written to
+            return dict(known[1].items)
+        source.check("dict_keys", tuple(values))
+        return {k: LazyVariable(tx.attempt, v, source.child("dict_item", k)) for k, v in values.items()}
+
+    def cells(self, tx: Any) -> list[CellVariable]:
+        """The closure, in the order of ``co_freevars``."""
+        if self._cells is None:
+            real = self.value.__closure__ or ()
+            source = self._part("__closure__") or tx.guards.const(self.value).child("c_attr", "__closure__")
+            self._cells = [tx.attempt.wrap(cell, source.child("tuple_item", at)) for at, cell in enumerate(real)]
+        return self._cells
+
+    def scope(self, tx: Any) -> GlobalScope:
+        return tx.attempt.scope(self.value.__globals__)
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return tx.call_function(self, args, kwargs)
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name in self.attrs and name in _MEMBERS:
+            return self.attrs[name] or ConstantVariable(None)
+        if name in _MEMBERS:
+            found = self._part(name) or tx.guards.const(self.value).child("c_attr", name)
+            return LazyVariable(tx.attempt, getattr(self.value, name), found)
+        if name == "__code__":
+            return tx.make(self.value.__code__)
+        if name == "__class__":
+            return tx.make(types.FunctionType)
+        if name == "__get__":
+            return FunctionGetVariable(self)
+        if name in _DEFAULTS:
+            place = self._part(name) or tx.guards.const(self.value).child("c_attr", name)
+            return LazyVariable(tx.attempt, getattr(self.value, name), place)
+        if name == "__call__":
+            return self
+        if name == "__globals__":
+            return globals_of(tx, self.scope(tx))
+        if name == "__dict__":
+            return InstanceDictVariable(self)
+        own = self.instance_get(tx, name)
+        if own is not None:
+            return own
+        if class_lookup(types.FunctionType, name) is MISSING:
+            tx.raise_attribute_error(self, name, f"'function' object has no attribute {name!r}")
+        unsupported(UnsupportedAttribute(self.describe(), name))
+
+    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+        """What its ``__dict__`` has."""
+        if name in self.attrs:
+            return self.attrs[name]
+        own = self.value.__dict__.get(name, MISSING)
+        if own is MISSING:
+            if self.source is not None:
+                self.source.child("instance_dict").check("dict_lacks", name)
+            return None
+        if self.source is None:
+            return tx.make(own)
+        return LazyVariable(tx.attempt, own, self.source.instance_item(name))
+
+    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+        if name in _FIXED or name == "__dict__":
+            unsupported(UnsupportedAttribute(self.describe(), name, "changing what a function does is not modelled"))
+        self.instance_set(tx, name, value)
+
+    def delattr(self, tx: Any, name: str) -> None:
+        if name in _MEMBERS or name in _FIXED:
+            unsupported(UnsupportedAttribute(self.describe(), name, "changing what a function does is not modelled"))
+        if self.instance_get(tx, name) is None:
+            tx.raise_attribute_error(self, name, f"'function' object has no attribute {name!r}")
+        self.instance_delete(tx, name)
+
+    def instance_set(self, tx: Any, name: str, value: VariableTracker) -> None:
+        if self.source is None:
+            self.source = tx.guards.const(self.value)
+        if name not in self.attrs:
+            let_go_of(tx, self.value.__dict__, name)
+        tx.effects.mutate(self)
+        self.attrs[name] = value
+
+    def guard_deaths(self) -> None:
+        assert self.source is not None
+        for name in self.attrs:
+            self.source.check("instance_item_dies_unseen", name)
+
+    def instance_delete(self, tx: Any, name: str) -> None:
+        """What was written inside alone leaves nothing behind."""
+        self.instance_set(tx, name, None)  # type: ignore[arg-type]
+        assert self.source is not None
+        if name in self.value.__dict__:
+            self.source.instance_item(name)
+        else:
+            self.source.child("instance_dict").check("dict_lacks", name)
+            del self.attrs[name]
+
+    def namespace(self, tx: Any) -> DictVariable:
+        """A copy of its ``__dict__`` with its keys guarded."""
+        source = self.source or tx.guards.const(self.value)
+        items = wrap_dict_items(tx.attempt, self.value.__dict__, source.child("instance_dict"))[0]
+        for name, value in self.attrs.items():
+            if value is None:
+                items.pop(name, None)
+            elif name not in _MEMBERS:
+                items[name] = value
+        return DictVariable(items)
+
+    def replay(self, cg: Any) -> None:
+        for name, value in self.attrs.items():
+            if value is not None:
+                cg.load(value)
+            cg.load_source(self.source)
+            (cg.delete_attr if value is None else cg.store_attr)(name)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_const(self.value)
+
+
+class FunctionGetVariable(VariableTracker):
+    """``function.__get__``."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: VariableTracker) -> None:
+        self.source = None
+        self.function = function
+
+    def python_type(self) -> type:
+        return types.MethodWrapperType
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return self.function.call_method(tx, "__get__", args, kwargs)
+
+
+class NestedFunctionVariable(VariableTracker):
+    """A function made inside (``MAKE_FUNCTION``)."""
+
+    __slots__ = ("code", "_defaults", "_keyword_defaults", "_cells", "_scope", "attrs", "members", "annotations")
+    method___get__ = _bound
+
+    def __init__(
+        self,
+        code: types.CodeType,
+        scope: GlobalScope,
+        cells: list[CellVariable],
+        defaults: TupleVariable | None = None,
+        keyword_defaults: DictVariable | None = None,
+        annotations: VariableTracker | None = None,
+    ) -> None:
+        self.source = None
+        self.code = code
+        self._scope = scope
+        self._defaults = defaults
+        self._keyword_defaults = keyword_defaults
+        self._cells = cells
+        self.annotations = annotations
+        self.attrs: dict[str, VariableTracker] = {}
+        """Its ``__dict__``."""
+        self.members: dict[str, VariableTracker] = {}
+        """Those of `_MEMBERS` that were written or asked for."""
+
+    def python_type(self) -> type:
+        return types.FunctionType
+
+    def key(self) -> Any:
+        return self
+
+    def describe(self) -> str:
+        return f"the function {self.code.co_qualname}"
+
+    @property
+    def name(self) -> str:
+        name = self.members.get("__qualname__")
+        return self.code.co_qualname if name is None else name.realize().as_constant()
+
+    def defaults(self, tx: Any) -> list[VariableTracker]:
+        return [] if self._defaults is None else self._defaults.items
+
+    def keyword_defaults(self, tx: Any) -> dict[str, VariableTracker]:
+        return {} if self._keyword_defaults is None else self._keyword_defaults.items
+
+    def cells(self, tx: Any) -> list[CellVariable]:
+        return self._cells
+
+    def scope(self, tx: Any) -> GlobalScope:
+        return self._scope
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return tx.call_function(self, args, kwargs)
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name in _MEMBERS:
+            found = self.members.get(name)
+            if found is None:
+                found = self.members[name] = self._member(tx, name)
+            return found
+        if name in _DEFAULTS:
+            return getattr(self, _DEFAULTS[name]) or ConstantVariable(None)
+        if name in self.attrs:
+            return self.attrs[name]
+        if name == "__get__":
+            return FunctionGetVariable(self)
+        if name == "__call__":
+            return self
+        if name == "__globals__":
+            return globals_of(tx, self._scope)
+        if name in ("__code__", "__class__"):
+            return tx.make(self.code if name == "__code__" else types.FunctionType)
+        if name == "__dict__":
+            return InstanceDictVariable(self)
+        if class_lookup(types.FunctionType, name) is MISSING:
+            tx.raise_attribute_error(self, name, f"'function' object has no attribute {name!r}")
+        return super().getattr(tx, name)
+
+    def _member(self, tx: Any, name: str) -> VariableTracker:
+        """As ``MAKE_FUNCTION`` leaves it."""
+        if name == "__name__":
+            return ConstantVariable(self.code.co_name)
+        if name == "__qualname__":
+            return ConstantVariable(self.code.co_qualname)
+        if name == "__module__":
+            return self._scope.load("__name__") or ConstantVariable(None)
+        if name == "__annotations__":
+            return self._annotations(tx)
+        if name == "__type_params__":
+            return TupleVariable([])
+        doc = self.code.co_consts[0] if self.code.co_consts else None
+        return ConstantVariable(doc if isinstance(doc, str) else None)
+
+    def _annotations(self, tx: Any) -> VariableTracker:
+        made = DictVariable({})
+        if isinstance(self.annotations, TupleVariable):
+            pairs = [each.realize() for each in self.annotations.items]
+            for name, value in zip(pairs[::2], pairs[1::2]):
+                made.put(tx, name, value)
+        elif self.annotations is not None:
+            return self.annotations
+        return made
+
+    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+        return self.attrs.get(name)
+
+    def instance_set(self, tx: Any, name: str, value: VariableTracker) -> None:
+        self.attrs[name] = value
+
+    def instance_delete(self, tx: Any, name: str) -> None:
+        del self.attrs[name]
+
+    def namespace(self, tx: Any) -> DictVariable:
+        return DictVariable(dict(self.attrs))
+
+    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+        if name in _DEFAULTS:
+            self._set_defaults(tx, name, value.realize())
+            return
+        if name in _FIXED or name == "__dict__":
+            unsupported(UnsupportedAttribute(self.describe(), name, "changing what a function does is not modelled"))
+        (self.members if name in _MEMBERS else self.attrs)[name] = value
+
+    def _set_defaults(self, tx: Any, name: str, value: VariableTracker) -> None:
+        wanted = tuple if name == "__defaults__" else dict
+        if tx.is_none(value):
+            setattr(self, _DEFAULTS[name], None)
+        elif value.python_type() is wanted and isinstance(value, (TupleVariable, DictVariable)):
+            setattr(self, _DEFAULTS[name], value)
+        elif issubclass(value.python_type(), wanted):
+            unsupported(UnsupportedAttribute(self.describe(), name, f"it is set to {value.describe()}"))
+        else:
+            tx.raise_error(TypeError, f"{name} must be set to a {wanted.__name__} object")
+
+    def delattr(self, tx: Any, name: str) -> None:
+        if name in _DEFAULTS:
+            self._set_defaults(tx, name, ConstantVariable(None))
+            return
+        if name not in self.attrs:
+            super().delattr(tx, name)
+        del self.attrs[name]
+
+    def reconstruct(self, cg: Any) -> None:
+        def new() -> None:
+            cg.call(
+                make_function,
+                [
+                    lambda: cg.load_const(self.code),
+                    lambda: cg.load_const(self._scope.namespace),
+                    lambda: cg.load(self._defaults or ConstantVariable(None)),
+                    lambda: cg.load(self._keyword_defaults or ConstantVariable(None)),
+                    lambda: cg.load_tuple(self._cells),
+                    lambda: cg.load(self.annotations if self.annotations is not None else TupleVariable([])),
+                ],
+            )
+
+        def fill(cg: Any) -> None:
+            for name, value in [*self.members.items(), *self.attrs.items()]:
+                cg.set_on_top(name, value)
+
+        cg.make_then_fill(self, new, fill)
+
+
+def make_function(
+    code: types.CodeType,
+    namespace: dict[str, Any],
+    defaults: tuple[Any, ...] | None,
+    keyword_defaults: dict[str, Any] | None,
+    cells: tuple[Any, ...],
+    annotations: Any,
+) -> types.FunctionType:
+    """What ``MAKE_FUNCTION`` does, from parts."""
+    function = types.FunctionType(code, namespace, code.co_name, defaults, cells or None)
+    if keyword_defaults is not None:
+        function.__kwdefaults__ = keyword_defaults
+    if annotations:
+        pairs = annotations if isinstance(annotations, dict) else dict(zip(annotations[::2], annotations[1::2]))
+        function.__annotations__ = pairs
+    return function
+
+
+class ResumeFunction:
+    """What makes the resume functions of one code object: called with a closure's cells."""
+
+    __slots__ = ("code", "namespace")
+
+    def __init__(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
+        self.code = code
+        self.namespace = namespace
+
+    def __call__(self, cells: tuple[Any, ...]) -> types.FunctionType:
+        return make_function(self.code, self.namespace, None, None, cells, None)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ResumeFunction) and self.code is other.code and self.namespace is other.namespace
+
+    def __hash__(self) -> int:
+        return hash((id(self.code), id(self.namespace)))
+
+
+class ResumeFunctionVariable(VariableTracker):
+    """A constant of generated code."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: ResumeFunction, source: Source) -> None:
+        self.source = source
+        self.value = value
+
+    def python_type(self) -> type:
+        return ResumeFunction
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        cells: Any = args[0].elements(tx)
+        return NestedFunctionVariable(self.value.code, tx.attempt.scope(self.value.namespace), cells)
+
+
+@wraps_type(ResumeFunction)
+def _wrap_resume_function(attempt: Any, value: ResumeFunction, source: Source) -> VariableTracker:
+    return ResumeFunctionVariable(value, source)
+
+
+class CodeVariable(KnownVariable):
+    """A code object."""
+
+    __slots__ = ()
+
+    def c_attribute(self, tx: Any, name: str) -> VariableTracker:
+        return tx.make(tx.fold(getattr, (self.value, name)))
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        return tx.make(tx.fold(getattr, (self.value, name)))
+
+
+def trusted_module(name: str | None) -> bool:
+    """The standard library and torch: their functions' code and defaults are taken as they are, not guarded."""
+    root = (name or "").partition(".")[0]
+    return root == "torch" or root in sys.stdlib_module_names
+
+
+@wraps_type(types.FunctionType)
+def _wrap_function(attempt: Any, value: types.FunctionType, source: Source) -> VariableTracker:
+    if source.kind == "const":
+        return FunctionVariable(value, None)
+    if source.local_rooted:
+        source.check("type", types.FunctionType)
+        source.child("c_attr", "__code__").check("id", value.__code__)
+        attempt.guard_globals(value, source)
+        return FunctionVariable(value, source, by_code=True)
+    source.check("id", value)
+    if trusted_module(value.__module__):
+        return FunctionVariable(value, None)
+    source.child("c_attr", "__code__").check("id", value.__code__)
+    return FunctionVariable(value, source)
+
+
+@wraps_type(types.CellType)
+def _wrap_cell(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    source.check("type", types.CellType)
+    contents = source.child("cell_contents")
+    try:
+        content = value.cell_contents
+    except ValueError:
+        contents.check("unbound")
+        return CellVariable(None, value, source)
+    return CellVariable(LazyVariable(attempt, content, contents), value, source)
+
+
+wraps_type(types.CodeType)(CodeVariable.by_identity)
+
+
+@wraps_type(types.MethodType)
+def _wrap_method(attempt: Any, value: types.MethodType, source: Source) -> VariableTracker:
+    source.check("type", types.MethodType)
+    function = attempt.wrap(value.__func__, source.child("c_attr", "__func__"))
+    return MethodVariable(function, attempt.wrap(value.__self__, source.child("c_attr", "__self__")), source)

@@ -1,0 +1,1 @@
+"""Symbolic ints and floats: numbers that may differ from call to call."""

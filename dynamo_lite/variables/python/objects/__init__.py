@@ -1,0 +1,1 @@
+"""Instances: of the program's classes, exceptions, enum members, weak references, pre-existing iterators."""

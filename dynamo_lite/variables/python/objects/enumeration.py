@@ -1,0 +1,124 @@
+"""Members of enumerations."""
+
+from __future__ import annotations
+
+import enum
+import types
+from typing import Any
+
+from dynamo_lite.insight.reasons import UnsupportedValue
+from dynamo_lite.records import code_origin
+from dynamo_lite.records.source import Source
+from dynamo_lite.variables.core.attributes import MISSING, class_lookup
+from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_if
+from dynamo_lite.variables.core.lookup import is_written
+from dynamo_lite.variables.core.operator_symbols import method_of
+from dynamo_lite.variables.core.text import has_own_text
+
+from .object_methods import OBJECT_METHODS
+from .user_object import PLAIN, UserObjectVariable, payload_base
+
+
+class EnumVariable(UserObjectVariable):
+    """A member of an enumeration: one object for the life of the class."""
+
+    __slots__ = ()
+    known_by_identity = True
+
+    def as_constant(self) -> Any:
+        return self.value
+
+    def as_fx(self) -> tuple[Any, Any]:
+        value = self.value if self.plain() is None else self.plain()
+        return value, value
+
+    def plain(self) -> Any:
+        base = payload_base(self.cls)
+        return PLAIN[base](self.value) if base in PLAIN else None
+
+    def key(self) -> Any:
+        standard = (object, enum.Enum, payload_base(self.cls))
+        for name in ("__hash__", "__eq__"):
+            if not any(class_lookup(self.cls, name) is getattr(each, name, None) for each in standard):
+                return super().key()
+        return self.value
+
+    def python_value(self, tx: Any) -> Any:
+        """Code in C asks a member as any object: the program's own methods are not run for it here."""
+        if any(_is_programs(tx.lookup(self.cls, name)) for name in _ASKED):
+            unsupported(UnsupportedValue(self.describe(), "its class says how it is compared or counted"))
+        return self.value
+
+    def cache_key(self, tx: Any) -> Any:
+        return VariableTracker.cache_key(self, tx)
+
+    def is_plain(self, tx: Any) -> bool:
+        return not has_own_text(tx, self.cls)
+
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        return VariableTracker.text(self, tx, name) if self.is_plain(tx) else super().text(tx, name)
+
+    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
+        return VariableTracker.format(self, tx, spec) if self.is_plain(tx) else super().format(tx, spec)
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name in _OF_MEMBERS and class_lookup(self.cls, name) is class_lookup(enum.Enum, name):
+            held = tx.guards.const(self.value).instance_item(f"_{name.strip('_')}_")
+            return LazyVariable(tx.attempt, getattr(self.value, name), held).realize()
+        return super().getattr(tx, name)
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        return self._answer(tx, method_of(symbol), other) or super().compare(tx, symbol, other)
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        if isinstance(self.value, str) and _has_written(tx, other, method_of(symbol, "r")):
+            return None  # texts are asked last
+        found = self._answer(tx, method_of(symbol, "r" if reflected else ""), other)
+        return found or super().binary(tx, symbol, other, reflected)
+
+    def _answer(self, tx: Any, name: str, other: VariableTracker) -> VariableTracker | None:
+        """What a method in C of the type that the class mixes in gives for a known value."""
+        raw = tx.lookup(self.cls, name)
+        if not other.is_constant() or raw is MISSING or is_written(raw) or raw is getattr(object, name, None):
+            return None
+        found = tx.fold(raw, (self.value, other.as_constant()))
+        return None if found is NotImplemented else tx.make(found)
+
+    def index(self, tx: Any, message: str) -> Any:
+        return int.__int__(self.value) if isinstance(self.value, int) else super().index(tx, message)
+
+    def truth(self, tx: Any) -> bool:
+        if any(is_written(tx.lookup(self.cls, name)) for name in ("__bool__", "__len__")):
+            return super().truth(tx)
+        return tx.fold(bool, (self.value,))
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if isinstance(self.value, (str, int)) and name not in OBJECT_METHODS:
+            return tx.make(tx.fold(getattr(self.value, name), [tx.python_value(arg) for arg in args]))
+        return super().call_method(tx, name, args, kwargs)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_const(self.value)
+
+
+def _has_written(tx: Any, operand: VariableTracker, name: str) -> bool:
+    """Whether the program wrote a method of a member."""
+    return isinstance(operand, EnumVariable) and is_written(tx.lookup(operand.cls, name))
+
+
+def _is_programs(raw: Any) -> bool:
+    return is_written(raw) and not (isinstance(raw, types.FunctionType) and code_origin.is_standard(raw.__code__))
+
+
+_ASKED = (
+    *("__eq__", "__hash__", "__index__", "__int__", "__float__", "__bool__", "__len__", "__iter__", "__getitem__"),
+    *("__contains__", "__lt__", "__complex__", "__trunc__"),
+)
+"""Methods by which functions in C look at what they are given. (Texts of members are asked for by themselves.)"""
+_OF_MEMBERS = frozenset({"value", "name", "_value_", "_name_"})
+
+
+@wraps_if(lambda value: issubclass(type(value), enum.Enum), order=4)
+def _wrap_enum(attempt: Any, value: enum.Enum, source: Source) -> VariableTracker:
+    source.check("id", value)
+    return EnumVariable(value, type(value), source)

@@ -1,0 +1,74 @@
+"""``object``'s own methods, for objects whose class leaves them to it."""
+
+from __future__ import annotations
+
+import copyreg
+from typing import Any
+
+from dynamo_lite.insight.reasons import UnsupportedAttribute
+from dynamo_lite.variables.core.attributes import MISSING, class_lookup, generic_getattr, object_delattr, object_setattr
+from dynamo_lite.variables.core.base import VariableTracker, own_namespace, unsupported
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.python.containers.mapping import DictVariable
+from dynamo_lite.variables.python.containers.sequence import TupleVariable
+
+
+def _object_setattr(tx: Any, obj: Any, name: VariableTracker, value: VariableTracker) -> VariableTracker:
+    object_setattr(tx, obj, name.as_constant(), value)
+    return ConstantVariable(None)
+
+
+def _object_delattr(tx: Any, obj: Any, name: VariableTracker) -> VariableTracker:
+    object_delattr(tx, obj, name.as_constant())
+    return ConstantVariable(None)
+
+
+def _object_init(tx: Any, obj: Any, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    if (args or kwargs) and tx.lookup(obj.python_type(), "__new__") is object.__new__:
+        tx.raise_error(TypeError, f"{obj.python_type().__name__}() takes no arguments")
+    return ConstantVariable(None)
+
+
+def _object_eq(tx: Any, obj: Any, other: VariableTracker) -> VariableTracker:
+    return ConstantVariable(True if obj is other else NotImplemented)
+
+
+def _object_reduce(tx: Any, obj: Any, protocol: VariableTracker) -> VariableTracker:
+    """``object.__reduce_ex__`` from protocol 2 on, for classes that leave pickling to it."""
+    cls = obj.python_type()
+    own = ("__reduce__", "__getnewargs__", "__getnewargs_ex__")
+    if obj.payload is not None or any(tx.lookup(cls, name) is not getattr(object, name, MISSING) for name in own):
+        unsupported(UnsupportedAttribute(obj.describe(), "__reduce_ex__", "its class says how it is pickled"))
+    state = obj._special(tx, "__getstate__")
+    if state is None:
+        state = _object_state(tx, obj)
+    parts = [tx.make(copyreg.__newobj__), TupleVariable([tx.make(cls)]), state]  # type: ignore[attr-defined]
+    return TupleVariable([*parts, ConstantVariable(None), ConstantVariable(None)])
+
+
+def _object_state(tx: Any, obj: Any) -> VariableTracker:
+    """``object.__getstate__``: the attributes, those in slots apart."""
+    cls = obj.python_type()
+    own: VariableTracker = obj.namespace(tx) if cls.__dictoffset__ else ConstantVariable(None)
+    if isinstance(own, DictVariable) and not own.items:
+        own = ConstantVariable(None)
+    slots = DictVariable({})
+    known = own_namespace(cls).get("__slotnames__", [])  # copyreg's cache, or the program's own
+    if type(known) is not list or any(type(name) is not str for name in known):
+        unsupported(UnsupportedAttribute(obj.describe(), "__getstate__", "its class says which slots it has"))
+    for name in copyreg._slotnames(cls):  # type: ignore[attr-defined]
+        value = obj.slot_get(tx, name, class_lookup(cls, name))
+        if value is not None:
+            slots.put(tx, ConstantVariable(name), value)
+    return TupleVariable([own, slots]) if slots.items else own
+
+
+OBJECT_METHODS: dict[str, Any] = {
+    "__setattr__": _object_setattr,
+    "__delattr__": _object_delattr,
+    "__getattribute__": lambda tx, obj, name: generic_getattr(tx, obj, name.as_constant(), hook=False),
+    "__init__": _object_init,
+    "__init_subclass__": lambda tx, obj: ConstantVariable(None),
+    "__eq__": _object_eq,
+    "__reduce_ex__": _object_reduce,
+}

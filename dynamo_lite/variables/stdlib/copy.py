@@ -1,0 +1,240 @@
+"""The module ``copy``: containers natively, each object once; objects as their classes say."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.variables import polyfills
+from dynamo_lite.variables.core.attributes import MISSING, MethodVariable, class_lookup
+from dynamo_lite.variables.core.base import VariableTracker, mro, unsupported
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.keys import key_of
+from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.python.classes.classes import ClassVariable
+from dynamo_lite.variables.python.containers.deques import DequeVariable
+from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
+from dynamo_lite.variables.python.containers.mapping import DictVariable
+from dynamo_lite.variables.python.containers.sequence import (
+    ListVariable,
+    NamedTupleVariable,
+    SizeVariable,
+    TupleVariable,
+)
+from dynamo_lite.variables.python.containers.sets import SetVariable
+from dynamo_lite.variables.python.functions.c_callable import BuiltinVariable
+from dynamo_lite.variables.python.functions.function import FunctionVariable, NestedFunctionVariable
+from dynamo_lite.variables.python.objects.enumeration import EnumVariable
+from dynamo_lite.variables.python.objects.identity import IdVariable
+from dynamo_lite.variables.python.objects.ordered_dict import OrderedDictVariable
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
+from dynamo_lite.variables.torch.autograd.created_leaves import is_whole
+from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
+from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
+
+Copier = Callable[[Any, Any], VariableTracker]
+
+
+def _itself(tx: Any, of: VariableTracker) -> VariableTracker:
+    return of
+
+
+def _copied_by_method(tx: Any, of: Any) -> VariableTracker:
+    return of.method_copy(tx)
+
+
+def _like(tx: Any, of: NamedTupleVariable, items: list[VariableTracker]) -> VariableTracker:
+    if not of.structured and any(tx.lookup(of.cls, name) is not class_lookup(tuple, name) for name in _OWN):
+        unsupported(UnsupportedOperation("a copy", f"{of.describe()}, whose class says how it is copied"))
+    return of.like(items)
+
+
+_OWN = ("__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")
+
+
+def _copied_object(tx: Any, of: VariableTracker) -> VariableTracker:
+    return tx.call(tx.make(polyfills.copy.copy_object), [of], {})
+
+
+_ATOMIC = frozenset(
+    {ConstantVariable, ClassVariable, FunctionVariable, NestedFunctionVariable, BuiltinVariable, EnumVariable}
+)
+"""Kinds of what copying gives itself, the kinds that derive from them included."""
+_COPIERS: dict[type, Copier] = {
+    **dict.fromkeys(_ATOMIC, _itself),
+    **dict.fromkeys((ListVariable, DictVariable, SetVariable, DequeVariable), _copied_by_method),
+    OrderedDictVariable: lambda tx, of: of.method_copy(tx).with_attributes(of.namespace(tx).items),
+    TupleVariable: _itself,
+    SizeVariable: lambda tx, of: of.make(list(of.items)),
+    NamedTupleVariable: lambda tx, of: _like(tx, of, list(of.items)),
+    InstanceDictVariable: lambda tx, of: of.copied(tx),
+    UserObjectVariable: _copied_object,
+    NNModuleVariable: _copied_object,
+}
+"""How `copy.copy` makes values of a kind."""
+_EXACT = frozenset({UserObjectVariable, TupleVariable})
+"""Kinds that say nothing of those which derive from them."""
+
+
+def _copier(table: dict[type, Any], of: VariableTracker) -> Any:
+    """The row of a value's kind, or of the first that it derives from."""
+    kind = type(of)
+    return next((table[base] for base in mro(kind) if base in table and (base is kind or base not in _EXACT)), None)
+
+
+@models(copy.copy)
+def _copy(tx: Any, of: VariableTracker) -> VariableTracker:
+    copier = _copier(_COPIERS, of)
+    if copier is None:
+        unsupported(UnsupportedOperation("copy.copy()", of.describe()))
+    return copier(tx, of)
+
+
+class MemoVariable(DictVariable):
+    """The memo of a deep copy under way: id of what is copied -> its copy."""
+
+    __slots__ = ()
+
+
+@models(copy.deepcopy)
+def _deepcopy(tx: Any, of: VariableTracker, memo: VariableTracker | None = None) -> VariableTracker:
+    if memo is None or tx.is_none(memo):
+        memo = MemoVariable({})
+    if not isinstance(memo, MemoVariable):
+        unsupported(UnsupportedOperation("copy.deepcopy() with a memo", of.describe()))
+    return _DeepCopy(tx, memo).copy(of)
+
+
+class _DeepCopy:
+    def __init__(self, tx: Any, memo: MemoVariable) -> None:
+        self._tx = tx
+        self._memo = memo
+
+    def copy(self, of: VariableTracker) -> VariableTracker:
+        of = of.realize()
+        copier = _copier(_DEEP_COPIERS, of)
+        if copier is _itself:
+            return of
+        found = self._memo.items.get(key_of(self._tx, IdVariable(of)))
+        if found is not None:
+            return found.realize()
+        if copier is None:
+            unsupported(UnsupportedOperation("copy.deepcopy()", of.describe()))
+        made = self._note(of, copier(self, of))
+        if made is not of:
+            self._keep(of)
+        return made
+
+    def _keep(self, of: VariableTracker) -> None:
+        """What was copied lives as long as the memo, which has it in a list under its own id."""
+        own = IdVariable(self._memo)
+        kept = self._memo.items.get(key_of(self._tx, own))
+        if kept is None:
+            self._memo.put(self._tx, own, ListVariable([of]))
+        else:
+            kept.realize().items.append(of)
+
+    def _note(self, of: VariableTracker, made: Any) -> Any:
+        if made is not of:
+            self._memo.put(self._tx, IdVariable(of), made)
+        return made
+
+    def _list(self, of: ListVariable) -> VariableTracker:
+        made = self._note(of, ListVariable([]))
+        made.items.extend(self.copy(item) for item in of.items)
+        return made
+
+    def _tuple(self, of: TupleVariable) -> VariableTracker:
+        items = [self.copy(item) for item in of.items]
+        found = self._memo.items.get(key_of(self._tx, IdVariable(of)))  # one of them had it in it
+        if found is not None:
+            return found.realize()
+        return of if all(a is b.realize() for a, b in zip(items, of.items)) else TupleVariable(items)
+
+    def _named_tuple(self, of: NamedTupleVariable) -> VariableTracker:
+        return _like(self._tx, of, [self.copy(item) for item in of.items])
+
+    def _deque(self, of: DequeVariable) -> VariableTracker:
+        made = self._note(of, DequeVariable([], None, of.maxlen))
+        made.items.extend(self.copy(item) for item in of.items)
+        return made
+
+    def _dict(self, of: DictVariable) -> Any:
+        made = self._note(of, of.like({}, {}))
+        made.factory = None if of.factory is None else self.copy(of.factory)
+        for key, value in of.items.items():
+            made.put(self._tx, self.copy(of.key_variable(key)), self.copy(value))
+        return made
+
+    def _ordered_dict(self, of: OrderedDictVariable) -> VariableTracker:
+        made: OrderedDictVariable = self._dict(of)
+        return made.with_attributes({name: self.copy(each) for name, each in of.namespace(self._tx).items.items()})
+
+    def _instance_dict(self, of: InstanceDictVariable) -> VariableTracker:
+        return self._dict(of.copied(self._tx))
+
+    def _set(self, of: SetVariable) -> VariableTracker:
+        return SetVariable.of(self._tx, [self.copy(item) for item in of.elements(self._tx)], of.cls)
+
+    def _method(self, of: MethodVariable) -> VariableTracker:
+        return MethodVariable(of.function, self.copy(of.receiver))
+
+    def _object(self, of: UserObjectVariable) -> VariableTracker:
+        plain = all(self._tx.lookup(of.cls, name) is getattr(object, name, MISSING) for name in _HOOKS)
+        if not plain or of.payload is not None:
+            return self._tx.call(self._tx.make(polyfills.copy.deepcopy_object), [of, self._memo], {}).realize()
+        made = self._note(of, UserObjectVariable(None, of.cls))
+        for name, value in of.namespace(self._tx).items.items():
+            made.attrs[name] = self.copy(value)
+        return made
+
+    def _tensor(self, of: TensorVariable) -> VariableTracker:
+        """A parameter as its class says. Of others all of the memory is copied, and what shares it shares the copy."""
+        tx = self._tx
+        if of.cls is torch.nn.Parameter:
+            return tx.call(tx.make(torch.nn.Parameter.__deepcopy__), [of, self._memo], {}).realize()  # type: ignore[no-any-return]
+        if tx.graph.modes:
+            unsupported(UnsupportedOperation("a function mode", f"copy.deepcopy() of {of.describe()}"))
+        plain = of.cls is torch.Tensor and not of.asks and of.getattr(tx, "is_leaf").as_constant() and not of.attrs
+        if not plain or not tx.is_none(of.getattr(tx, "grad")) or not _owns_memory(tx, of):
+            unsupported(UnsupportedOperation("copy.deepcopy()", of.describe()))
+        data = of.getattr(tx, "data")
+        made = tx.call(data.getattr(tx, "clone"), [], {"memory_format": tx.make(torch.preserve_format)})
+        return tx.call(made.getattr(tx, "requires_grad_"), [], {}) if of.fake.requires_grad else made.realize()
+
+
+def _owns_memory(tx: Any, of: TensorVariable) -> bool:
+    """Whether a tensor is all of its memory, and nothing but that; guarded."""
+    if of.source is None or of.value is None:
+        return False
+    of.source.child("instance_dict").check("length", 0)
+    tx.graph.alone.add(of.source)
+    return not vars(of.value) and is_whole(tx, of.fake) and len(tx.graph.inputs_in_storage(of.fake)) == 1
+
+
+_DEEP_COPIERS: dict[type, Any] = {
+    **dict.fromkeys(_ATOMIC, _itself),
+    ListVariable: _DeepCopy._list,
+    TupleVariable: _DeepCopy._tuple,
+    SizeVariable: lambda under_way, of: of.make(list(of.items)),
+    NamedTupleVariable: _DeepCopy._named_tuple,
+    DequeVariable: _DeepCopy._deque,
+    DictVariable: _DeepCopy._dict,
+    OrderedDictVariable: _DeepCopy._ordered_dict,
+    InstanceDictVariable: _DeepCopy._instance_dict,
+    SetVariable: _DeepCopy._set,
+    MethodVariable: _DeepCopy._method,
+    UserObjectVariable: _DeepCopy._object,
+    NNModuleVariable: _DeepCopy._object,
+    TensorVariable: _DeepCopy._tensor,
+}
+"""How `copy.deepcopy` makes values of a kind."""
+_HOOKS = (
+    *("__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__slots__"),
+    *("__getnewargs__", "__getnewargs_ex__", "__new__"),
+)
+"""What a class may have to say how its instances are copied."""

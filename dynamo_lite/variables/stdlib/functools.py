@@ -1,0 +1,179 @@
+"""The module ``functools``: what of it is in C. The rest (``wraps``, ``partialmethod``, …) is inlined as it is."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.records.source import Source
+from dynamo_lite.variables.core.attributes import is_callable
+from dynamo_lite.variables.core.base import (
+    Args,
+    Kwargs,
+    LazyVariable,
+    VariableTracker,
+    refuse_arguments,
+    unsupported,
+    wraps_type,
+)
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.registry import Model, models, models_if
+from dynamo_lite.variables.python.classes.classes import ClassVariable
+from dynamo_lite.variables.python.containers.mapping import DictVariable
+from dynamo_lite.variables.python.containers.sequence import TupleVariable
+from dynamo_lite.variables.python.functions.function import FunctionVariable
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
+
+
+class PartialVariable(UserObjectVariable):
+    """``functools.partial``. ``keywords`` is a dict that the program may change."""
+
+    __slots__ = ("function", "args", "keywords")
+
+    def __init__(
+        self,
+        function: VariableTracker,
+        args: VariableTracker,
+        keywords: VariableTracker,
+        value: Any = None,
+        source: Source | None = None,
+    ) -> None:
+        super().__init__(value, functools.partial, source)
+        self.function = function
+        self.args = args
+        self.keywords = keywords
+
+    @property
+    def has_attributes(self) -> bool:
+        """Whether it has a ``__dict__``, which is not to be asked for lightly: asking makes one."""
+        return bool(self.attrs) or self.value is not None and bool(self.value.__reduce__()[2][3])
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        keywords = self.keywords.realize()
+        assert isinstance(keywords, DictVariable)
+        named = {name: value.realize() for name, value in keywords.items.items()}
+        return tx.call(self.function, [*self.args.realize().elements(tx), *args], {**named, **kwargs})
+
+    def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
+        return {"func": self.function, "args": self.args, "keywords": self.keywords}[name]
+
+    def reconstruct(self, cg: Any) -> None:
+        def fill(cg: Any) -> None:
+            loads = [self.function, self.args, self.keywords]
+            cg.call_with_top(_fill_partial, [lambda each=each: cg.load(each) for each in loads])
+            self.store_attributes(cg)
+
+        cg.make_then_fill(self, lambda: cg.call(functools.partial, [lambda: cg.load_const(_fill_partial)]), fill)
+
+
+def _fill_partial(made: functools.partial[Any], function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    made.__setstate__((function, args, keywords, None))
+
+
+@models(functools.partial)
+def _partial(
+    tx: Any, function: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker
+) -> VariableTracker:
+    if not is_callable(tx, function):
+        refuse_arguments("functools.partial")
+    keywords = DictVariable(dict(kwargs))
+    if isinstance(function, PartialVariable) and not function.has_attributes:
+        before = function.keywords.realize()
+        assert isinstance(before, DictVariable)
+        keywords = DictVariable({**before.items, **kwargs})
+        args = (*function.args.realize().elements(tx), *args)
+        function = function.function
+    return PartialVariable(function, TupleVariable(list(args)), keywords)
+
+
+@wraps_type(functools.partial)
+def _wrap_partial(attempt: Any, value: functools.partial[Any], source: Source) -> VariableTracker:
+    source.check("type", functools.partial)
+    parts = [
+        LazyVariable(attempt, getattr(value, name), source.child("c_attr", name))
+        for name in ("func", "args", "keywords")
+    ]
+    return PartialVariable(*parts, value, source)
+
+
+# -- cmp_to_key --------------------------------------------------------------------------------------------------------
+
+
+class ComparedVariable(VariableTracker):
+    """What ``cmp_to_key(compare)`` returns, and with ``value`` what that makes of an item."""
+
+    __slots__ = ("comparison", "value")
+
+    def __init__(self, comparison: VariableTracker, value: VariableTracker | None = None) -> None:
+        self.source = None
+        self.comparison = comparison
+        self.value = value
+
+    def python_type(self) -> type:
+        return _KEY
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if len(args) != 1 or kwargs:
+            unsupported(UnsupportedOperation("a call with these arguments", "what functools.cmp_to_key() returned"))
+        return ComparedVariable(self.comparison, args[0])
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        if not isinstance(other, ComparedVariable) or self.value is None or other.value is None:
+            tx.raise_error(TypeError, "other argument must be K instance")
+        order = tx.call(self.comparison, [self.value, other.value], {}).realize()
+        return tx.compare(symbol, order, ConstantVariable(0))
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name == "obj" and self.value is not None:
+            return self.value
+        return super().getattr(tx, name)
+
+    def reconstruct(self, cg: Any) -> None:
+        if self.value is None:
+            cg.call(functools.cmp_to_key, [lambda: cg.load(self.comparison)])
+        else:
+            cg.call(_compared, [lambda: cg.load(self.comparison), lambda: cg.load(self.value)])
+
+
+_KEY: type = type(functools.cmp_to_key(lambda one, other: 0))
+
+
+def _compared(comparison: Any, value: Any) -> Any:
+    return functools.cmp_to_key(comparison)(value)
+
+
+@models(functools.cmp_to_key)
+def _cmp_to_key(tx: Any, mycmp: VariableTracker) -> VariableTracker:
+    return ComparedVariable(mycmp)
+
+
+# -- singledispatch ----------------------------------------------------------------------------------------------------
+
+_DISPATCH = next(
+    code for code in functools.singledispatch.__code__.co_consts if getattr(code, "co_name", "") == "dispatch"
+)
+
+
+def _find_implementation(cls: type, *kinds: type) -> type:
+    return functools._find_impl(cls, {kind: kind for kind in kinds})  # type: ignore[attr-defined]
+
+
+@models_if
+def _dispatches(value: Any) -> Model | None:
+    """``generic.dispatch``: what the registry has for a class. It remembers what it found, which nobody can see."""
+    if getattr(value, "__code__", None) is not _DISPATCH:
+        return None
+
+    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        dispatch = tx.make(value)
+        assert isinstance(dispatch, FunctionVariable)
+        if len(args) != 1 or kwargs or not isinstance(args[0], ClassVariable):
+            unsupported(UnsupportedOperation("a dispatch", "these arguments"))
+        cells = dict(zip(_DISPATCH.co_freevars, dispatch.cells(tx)))
+        registry = cells["registry"].content.realize()
+        kinds = {registry.key_variable(key).as_constant(): key for key in registry.items}
+        found = tx.guards.answers.ask(_find_implementation, args[0].value, *kinds)
+        return registry.items[kinds[found]].realize()
+
+    return model

@@ -1,0 +1,157 @@
+"""The module ``operator``: Python's operators as functions."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any
+
+from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.records.source import Source
+from dynamo_lite.variables.core.attributes import MISSING
+from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, refuse_arguments, unsupported, wraps_type
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, UNARY
+from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.python.containers.sequence import TupleVariable
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
+
+
+@models(operator.length_hint)
+def _length_hint(tx: Any, of: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
+    kind = of.python_type()
+    if default is not None and not issubclass(default.python_type(), int):
+        refuse_arguments("operator.length_hint")
+    if tx.lookup(kind, "__len__") is not MISSING:
+        return tx.length(of)
+    if tx.lookup(kind, "__length_hint__") is MISSING:
+        return default or ConstantVariable(0)
+    if isinstance(of, UserObjectVariable):
+        unsupported(UnsupportedOperation("operator.length_hint()", of.describe()))
+    return of.call_method(tx, "__length_hint__", [], {})
+
+
+@models(operator.truth)
+def _truth(tx: Any, of: VariableTracker) -> VariableTracker:
+    return ConstantVariable(tx.truth(of))
+
+
+@models(operator.not_)
+def _not(tx: Any, of: VariableTracker) -> VariableTracker:
+    return ConstantVariable(not tx.truth(of))
+
+
+def _operator_models() -> None:
+    for symbol, function in BINARY.items():
+        models(function)(lambda tx, a, b, symbol=symbol: tx.binary(symbol, a, b))
+        models(INPLACE[symbol])(lambda tx, a, b, symbol=symbol: tx.inplace(symbol, a, b))
+    for symbol, function in COMPARE.items():
+        models(function)(lambda tx, a, b, symbol=symbol: tx.compare(symbol, a, b))
+    for symbol, of_one in UNARY.items():
+        models(of_one)(lambda tx, a, symbol=symbol: tx.unary(symbol, a))
+
+
+_operator_models()
+models(operator.inv)(lambda tx, a: tx.unary("~", a))
+models(operator.is_)(lambda tx, a, b: ConstantVariable(tx.identical(a, b)))
+models(operator.is_not)(lambda tx, a, b: ConstantVariable(not tx.identical(a, b)))
+models(operator.contains)(lambda tx, a, b: ConstantVariable(a.contains(tx, b)))
+models(operator.getitem)(lambda tx, a, b: tx.getitem(a, b))
+models(operator.index)(lambda tx, a: a if a.varies and a.python_type() is int else tx.make(tx.index_value(a)))
+
+
+@models(operator.setitem)
+def _setitem(tx: Any, container: VariableTracker, key: VariableTracker, value: VariableTracker) -> VariableTracker:
+    container.setitem(tx, key, value)
+    return ConstantVariable(None)
+
+
+class GetterVariable(VariableTracker):
+    """``operator.itemgetter`` and ``attrgetter``."""
+
+    __slots__ = ("kind", "names")
+
+    def __init__(self, kind: Any, names: tuple[Any, ...], source: Source | None = None) -> None:
+        self.source = source
+        self.kind = kind
+        self.names = names
+
+    def python_type(self) -> type:
+        return self.kind
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if len(args) != 1 or kwargs:
+            unsupported(UnsupportedOperation("a call with these arguments", f"an operator.{self.kind.__name__}"))
+        found = [self._get(tx, args[0], name) for name in self.names]
+        return found[0] if len(found) == 1 else TupleVariable(found)
+
+    def _get(self, tx: Any, of: VariableTracker, name: Any) -> VariableTracker:
+        if self.kind is operator.itemgetter:
+            return tx.getitem(of, tx.make(name)).realize()
+        for part in name.split("."):
+            of = tx.attribute(of, part).realize()
+        return of
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(self.kind, [lambda name=name: cg.load_const(name) for name in self.names])
+
+
+@models(operator.itemgetter)
+def _itemgetter(tx: Any, first: VariableTracker, /, *others: VariableTracker) -> VariableTracker:
+    names = first, *others
+    return GetterVariable(operator.itemgetter, tuple(tx.python_value(name) for name in names))
+
+
+@models(operator.attrgetter)
+def _attrgetter(tx: Any, *names: VariableTracker) -> VariableTracker:
+    values = tuple(tx.python_value(name) for name in names)
+    tx.fold(operator.attrgetter, values)
+    return GetterVariable(operator.attrgetter, values)
+
+
+class MethodCallerVariable(VariableTracker):
+    """``operator.methodcaller``."""
+
+    __slots__ = ("name", "args", "named")
+
+    def __init__(self, name: str, args: Args, named: Kwargs, source: Source | None = None) -> None:
+        self.source = source
+        self.name = name
+        self.args = args
+        self.named = named
+
+    def python_type(self) -> type:
+        return operator.methodcaller
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if len(args) != 1 or kwargs:
+            unsupported(UnsupportedOperation("a call with these arguments", "an operator.methodcaller"))
+        return tx.call(tx.method(args[0], self.name), self.args, self.named)
+
+    def reconstruct(self, cg: Any) -> None:
+        loads = [lambda: cg.load_const(self.name), *(lambda arg=arg: cg.load(arg) for arg in self.args)]
+        named = {name: (lambda value=value: cg.load(value)) for name, value in self.named.items()}
+        cg.call_named(operator.methodcaller, loads, named)
+
+
+@models(operator.methodcaller)
+def _methodcaller(
+    tx: Any, name: VariableTracker, /, *args: VariableTracker, **named: VariableTracker
+) -> VariableTracker:
+    if not issubclass(name.python_type(), str):
+        refuse_arguments("operator.methodcaller")
+    return MethodCallerVariable(tx.python_value(name), list(args), named)
+
+
+@wraps_type(operator.itemgetter, operator.attrgetter, operator.methodcaller)
+def _wrap_getter(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    """What it was made with, as pickling tells it."""
+    source.check("id", value)
+    made, parts = value.__reduce__()
+    if not isinstance(value, operator.methodcaller):
+        return GetterVariable(type(value), parts, source)
+    named = {}
+    if isinstance(made, functools.partial):
+        parts, named = (*made.args, *parts), made.keywords
+    args = [attempt.make(each) for each in parts[1:]]
+    return MethodCallerVariable(parts[0], args, {key: attempt.make(each) for key, each in named.items()}, source)

@@ -1,0 +1,147 @@
+"""Functions without effects: called on known values, on objects by the methods that say what number they are."""
+
+from __future__ import annotations
+
+import cmath
+import json
+import math
+import os
+import struct
+import sys
+import types
+from typing import Any
+
+from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.variables import polyfills
+from dynamo_lite.variables.core.attributes import MISSING
+from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
+from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
+from dynamo_lite.variables.core.registry import models, models_raw
+from dynamo_lite.variables.python.classes.classes import ClassVariable
+from dynamo_lite.variables.python.containers.sequence import TupleVariable
+from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber, call_on_numbers
+from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
+
+_PURE: tuple[Any, ...] = (
+    *(value for module in (math, cmath) for value in vars(module).values() if type(value) is types.BuiltinFunctionType),
+    *(round, chr, ord, bin, hex, oct, bytes, str.maketrans),
+)
+_OWN_METHOD: dict[Any, str] = {
+    round: "__round__",
+    math.floor: "__floor__",
+    math.ceil: "__ceil__",
+    math.trunc: "__trunc__",
+    bytes: "__bytes__",
+}
+"""Functions for which a class may have a method."""
+_OF_INTEGERS = frozenset(
+    {chr, bin, hex, oct, bytes, math.factorial, math.gcd, math.lcm, math.comb, math.perm, math.isqrt}
+)
+
+
+_OVER_ITEMS = frozenset({bytes, math.prod, math.fsum})
+
+
+def _pure(value: Any) -> None:
+    own = _OWN_METHOD.get(value)
+    methods = ("__index__",) if value in _OF_INTEGERS else ("__float__", "__index__")
+    methods = ("__complex__", *methods) if value.__module__ == "cmath" else methods
+
+    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if any(isinstance(arg, TensorVariable) for arg in args):
+            unsupported(UnsupportedOperation(f"{value.__name__}()", "a tensor"))
+        method = args[0].special(tx, own) if own is not None and args else None
+        if method is not None:
+            return tx.call(method, args[1:], kwargs)
+        if len(args) == 1 and not kwargs and value not in _OVER_ITEMS:
+            in_c = own is not None and tx.lookup(args[0].python_type(), own) is not MISSING
+            return args[0].converted(tx, value, () if in_c else methods)
+        found = None if kwargs else call_on_numbers(tx, value, args)
+        if found is not None:
+            return found
+        named = {name: tx.python_value(item) for name, item in kwargs.items()}
+        drain = value in _OVER_ITEMS
+        return tx.make(tx.fold(value, [arg.known_number(tx, methods, drain) for arg in args], named))
+
+    models_raw(value, model)
+
+
+for _value in _PURE:
+    _pure(_value)
+
+
+@models(math.prod)
+def _prod(tx: Any, iterable: VariableTracker, /, *, start: VariableTracker | None = None) -> VariableTracker:
+    """Of known numbers the function itself, of others one after the other."""
+    items = TupleVariable(iterable.elements(tx))
+    named = {} if start is None else {"start": start}
+    if all(map(tx.is_plain, [items, *named.values()])):
+        values = {name: tx.python_value(value) for name, value in named.items()}
+        return tx.make(tx.fold(math.prod, (tx.python_value(items),), values))
+    return tx.call(tx.make(polyfills.operator.prod), [items], named)
+
+
+@models(ascii)
+def _ascii(tx: Any, of: VariableTracker) -> VariableTracker:
+    text = tx.python_value(tx.string(of, "__repr__").realize())
+    return ConstantVariable(text.encode("ascii", "backslashreplace").decode("ascii"))
+
+
+def _is_real(number: VariableTracker) -> bool:
+    return number.operand is not None and number.python_type() in (int, float)
+
+
+@models(divmod)
+def _divmod(tx: Any, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+    for one, name, other in ((left, "__divmod__", right), (right, "__rdivmod__", left)):
+        found = unless_refused(one._special(tx, name, other))
+        if found is not None:
+            return found
+    numbers = [each.realize() for each in (left, right)]
+    if any(isinstance(each, SymbolicNumber) for each in numbers) and all(map(_is_real, numbers)):
+        if tx.truth(tx.compare("!=", right, ConstantVariable(0))):  # else the message is divmod's own
+            return TupleVariable([tx.binary(symbol, left, right) for symbol in ("//", "%")])
+    return tx.make(tx.fold(divmod, (tx.python_value(left), tx.python_value(right))))
+
+
+@models(pow)
+def _pow(tx: Any, base: VariableTracker, exp: VariableTracker, mod: VariableTracker | None = None) -> VariableTracker:
+    if mod is None or tx.is_none(mod):
+        return tx.binary("**", base, exp)
+    found = base._special(tx, "__pow__", exp, mod)
+    if found is not None:
+        return found
+    numbers = [each.realize() for each in (base, exp, mod)]
+    if any(isinstance(each, SymbolicNumber) for each in numbers) and all(each.python_type() is int for each in numbers):
+        zero = ConstantVariable(0)  # of others there is an inverse, or an error
+        if tx.truth(tx.compare(">=", exp, zero)) and tx.truth(tx.compare("!=", mod, zero)):
+            return tx.binary("%", tx.binary("**", base, exp), mod)
+    return tx.make(tx.fold(pow, [tx.python_value(each) for each in (base, exp, mod)]))
+
+
+def _of_plain(function: Any) -> None:
+    """A function in Python that would call an object's methods: for constants and containers of such."""
+
+    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        given = [*args, *kwargs.values()]
+        if not all(map(tx.is_plain, given)) or any(isinstance(each.realize(), ClassVariable) for each in given):
+            name = f"{function.__module__}.{function.__name__}()"
+            unsupported(UnsupportedOperation(name, "values that are not known"))
+        named = {name: tx.python_value(value) for name, value in kwargs.items()}
+        return tx.make(tx.fold(function, [tx.python_value(arg) for arg in args], named))
+
+    models_raw(function, model)
+
+
+for _value in (json.dumps, json.loads, struct.calcsize, struct.pack, struct.unpack, sys.intern):
+    _of_plain(_value)
+
+
+@models(os.fspath)
+def _fspath(tx: Any, path: VariableTracker) -> VariableTracker:
+    if issubclass(path.python_type(), (str, bytes)):
+        return path
+    found = path._special(tx, "__fspath__")
+    if found is None or found.python_type() is not str:
+        unsupported(UnsupportedOperation("os.fspath()", path.describe()))
+    return found

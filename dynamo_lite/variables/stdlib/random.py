@@ -1,0 +1,280 @@
+"""``random.Random``. Of one that was found the call draws numbers before its graph; one made inside is a real one,
+of whose numbers nothing differs from call to call."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from dynamo_lite.insight.reasons import UnknownCall, UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
+from dynamo_lite.records.code_origin import FOLDED_ERRORS
+from dynamo_lite.records.source import Source
+from dynamo_lite.runtime.interrupts import let_through
+from dynamo_lite.shapes.float_formulas import ANYTHING, Bounds, Formula, is_exact
+from dynamo_lite.shapes.python_random import Draw
+from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.registry import models_raw
+from dynamo_lite.variables.python.containers.sequence import ListVariable
+from dynamo_lite.variables.python.numbers.symbolic import formula_of, make_draw
+
+Random = random.Random
+
+
+class RandomVariable(VariableTracker):
+    """``real``: the one made inside, or a copy of that which was found, of which the trace draws what the call will."""
+
+    __slots__ = ("real",)
+
+    def __init__(self, real: Random, source: Source | None = None) -> None:
+        self.source = source
+        self.real = real
+
+    def python_type(self) -> type:
+        return Random
+
+    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+        if name in self.real.__dict__:
+            unsupported(UnsupportedAttribute(self.describe(), name, "it is a part of its state"))
+        return None
+
+    def truth(self, tx: Any) -> bool:
+        return True
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """A method in C, which the class in Python leaves to it."""
+        if name not in _OF_C:
+            unsupported(UnsupportedAttribute(self.describe(), name, "the method is not modelled"))
+        return _METHODS[name](tx, self, args, kwargs)
+
+    def run(self, tx: Any, name: str, args: Iterable[Any], named: dict[str, Any]) -> Any:
+        """Call the method of the real one. The state is a part of the program's data."""
+        tx.effects.count += 1
+        return tx.fold(getattr(self.real, name), args, named)
+
+    def reconstruct(self, cg: Any) -> None:
+        def fill(cg: Any) -> None:
+            cg.call_with_top(Random.setstate, [lambda: cg.load_const(self.real.getstate())])
+
+        cg.make_then_fill(self, lambda: cg.call(Random, [lambda: cg.load_const(0)]), fill)
+
+
+@wraps_type(Random)
+def _wrap_random(attempt: Any, value: Random, source: Source) -> VariableTracker:
+    if list(value.__dict__) != _OWN:
+        return attempt.opaque(value, source, "a Random with attributes of its own")  # type: ignore[no-any-return]
+    if source.kind != "const":
+        source.check("type", Random)
+    source.child("instance_dict").check("dict_keys", tuple(_OWN))
+    copy = Random(0)
+    copy.setstate(value.getstate())
+    return RandomVariable(copy, source)
+
+
+_OWN = list(Random(0).__dict__)
+
+
+def _new(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """Of a seed that is known."""
+    seeds = [tx.python_value(each) for each in (*args, *kwargs.values())]
+    if len(seeds) != 1 or seeds[0] is None or not set(kwargs) <= {"x"}:
+        unsupported(UnknownCall("Random()", "it has no seed that is known"))
+    return RandomVariable(tx.fold(Random, seeds))
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+
+def _between(given: Args) -> Bounds:
+    """Of ``randint``."""
+    low, high = given
+    return (_known(low, -math.inf), _known(high, math.inf))
+
+
+def _in_range(given: Args) -> Bounds:
+    """Of ``randrange``."""
+    if all(each.is_constant() for each in given):
+        numbers = range(*(each.as_constant() for each in given))
+        return min(numbers[0], numbers[-1]), max(numbers[0], numbers[-1])
+    low, high = (ConstantVariable(0), *given)[-2:]
+    if len(given) > 2:
+        unsupported(UnsupportedOperation("randrange()", "these arguments"))
+    return _known(low, -math.inf), _known(high, math.inf) - 1
+
+
+def _known(number: VariableTracker, otherwise: float) -> float:
+    return number.as_constant() if number.is_constant() else otherwise
+
+
+def _bits(given: Args) -> Bounds:
+    return 0, (1 << given[0].as_constant()) - 1
+
+
+def _unit(given: Args) -> Bounds:
+    return 0.0, 1.0
+
+
+def _from_to(given: Args) -> Bounds:
+    """Of ``uniform``."""
+    if len(given) != 2 or not all(each.is_constant() for each in given):
+        return ANYTHING
+    start, stop = (each.as_constant() for each in given)
+    ends = float(start), float(start + (stop - start) * 1.0)  # which may be rounded to more than `stop`
+    return min(ends), max(ends)
+
+
+_FLOATS: dict[str, Callable[[Args], Bounds]] = {
+    **dict.fromkeys(("betavariate", "gauss", "normalvariate", "lognormvariate", "expovariate"), lambda given: ANYTHING),
+    **dict.fromkeys(("gammavariate", "vonmisesvariate", "paretovariate", "weibullvariate"), lambda given: ANYTHING),
+    "random": _unit,
+    "uniform": _from_to,
+}
+"""Methods that return a float, and between what."""
+_INTEGERS: dict[str, Callable[[Args], Bounds]] = {"randint": _between, "randrange": _in_range, "getrandbits": _bits}
+_OF_SYMBOLS = {"randint": (0, 1), "randrange": (0, 2), "uniform": (2, 2)}
+"""What may be given numbers that differ from call to call."""
+
+
+def _draws(name: str, bounds: Callable[[Args], Bounds], kind: type) -> None:
+    function: Any = getattr(Random, name)
+
+    def model(tx: Any, of: VariableTracker, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if not isinstance(of, RandomVariable):
+            unsupported(UnknownCall(f"Random.{name}()", f"it is given {of.describe()}"))
+        if of.source is None:
+            return tx.make(of.run(tx, name, *_known_arguments(tx, args, kwargs)))  # type: ignore[no-any-return]
+        if tx.graph.bodies or tx.effects.in_body or not tx.attempt.shapes.floats:
+            unsupported(UnknownCall(f"{of.describe()}.{name}()", "what runs here is run at other times too"))
+        args = [each.realize() for each in args]
+        if not _may_differ(tx, name, args):
+            args = [ConstantVariable(tx.python_value(each)) for each in args]
+        known = {key: ConstantVariable(tx.python_value(each)) for key, each in kwargs.items()}
+        formulas = [_formula(name, each) for each in args]
+        named = {key: _formula(name, each) for key, each in known.items()}
+        try:
+            value = function(of.real, *(each.value for each in formulas), **{k: v.value for k, v in named.items()})
+        except FOLDED_ERRORS as error:  # CPython raises it
+            let_through(error)
+            unsupported(UnknownCall(f"Random.{name}()", f"it raises {type(error).__name__}"))
+        if type(value) is not kind:
+            unsupported(UnsupportedValue(f"what Random.{name}() returns", "it is of another type than usual"))
+        draw = Draw(of.source, function, tuple(formulas), named, f"___draw{len(tx.attempt.draws)}")
+        tx.attempt.draws.append(draw)
+        tx.attempt.beforehand.append(draw)
+        given = [*args, *known.values()] if not kwargs else _in_order(function, args, known)
+        return make_draw(tx, draw, value, bounds(given))
+
+    _METHODS[name] = model
+
+
+def _in_order(function: Any, args: Args, named: Kwargs) -> Args:
+    """Arguments as they would be by position."""
+    names = function.__code__.co_varnames[1 : function.__code__.co_argcount]
+    defaults = dict(zip(reversed(names), reversed(function.__defaults__ or ())))
+    given = dict(zip(names, args)) | named
+    if function is Random.randrange and given.get("stop", ConstantVariable(None)).as_constant() is None:
+        return [given["start"]]
+    return [given[name] if name in given else ConstantVariable(defaults[name]) for name in names]
+
+
+def _formula(name: str, number: VariableTracker) -> Formula:
+    if isinstance(number, ConstantVariable) and (type(number.value) is not int or not is_exact(number.value)):
+        if type(number.value) is not float and number.value is not None:
+            unsupported(UnsupportedOperation(f"Random.{name}()", "these arguments"))
+        return Formula(number.value)
+    found = formula_of(number)
+    if found is None:
+        unsupported(UnsupportedOperation(f"Random.{name}()", number.describe()))
+    return found
+
+
+def _may_differ(tx: Any, name: str, args: Args) -> bool:
+    """Whether some of the arguments may be other numbers in other calls, of which none is refused."""
+    if all(each.is_constant() for each in args) or name not in _OF_SYMBOLS:
+        return False
+    if name == "uniform":
+        return all(each.python_type() in (int, float) for each in args)
+    if len(args) not in (1, 2) or any(each.python_type() is not int or each.hangs_on_data for each in _symbols(args)):
+        return False
+    low, high = (ConstantVariable(0), *args)[-2:]
+    return bool(tx.truth(tx.compare("<=" if name == "randint" else "<", low, high)))
+
+
+def _symbols(args: Args) -> list[Any]:
+    return [each for each in args if each.varies]
+
+
+def _known_arguments(tx: Any, args: Args, kwargs: Kwargs) -> tuple[list[Any], dict[str, Any]]:
+    return [tx.python_value(each) for each in args], {name: tx.python_value(each) for name, each in kwargs.items()}
+
+
+_METHODS: dict[str, Callable[[Any, Any, Args, Kwargs], VariableTracker]] = {}
+_OF_C = ("random", "getrandbits")
+for _name, _bounds in _FLOATS.items():
+    _draws(_name, _bounds, float)
+for _name, _bounds in _INTEGERS.items():
+    _draws(_name, _bounds, int)
+
+
+# -- choices, of one made inside ---------------------------------------------------------------------------------------
+
+
+def _chooses(name: str) -> None:
+    """The first argument is a sequence of values, of which the method takes some."""
+
+    def model(tx: Any, of: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        items = _items(tx, of, name, args)
+        rest, named = _known_arguments(tx, args[1:], kwargs)
+        found = of.run(tx, name, [items, *rest], named)
+        return ListVariable(found) if isinstance(found, list) else found
+
+    _METHODS[name] = model
+
+
+def _items(tx: Any, of: Any, name: str, args: Args) -> Args:
+    first = args[0].realize() if args else None
+    if not isinstance(of, RandomVariable) or of.source is not None:
+        unsupported(UnknownCall(f"Random.{name}()", "which it takes is known in the call only"))
+    if first is None or first.python_type() not in (list, tuple, range, str):
+        unsupported(UnsupportedOperation(f"Random.{name}()", "these arguments"))
+    return first.elements(tx)
+
+
+def _shuffle(tx: Any, of: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    items = _items(tx, of, "shuffle", args)
+    given = args[0].realize()
+    if len(args) != 1 or kwargs or not isinstance(given, ListVariable):
+        unsupported(UnsupportedOperation("Random.shuffle()", "these arguments"))
+    of.run(tx, "shuffle", [items], {})
+    given.setitem(tx, tx.make(slice(None)), ListVariable(items))
+    return ConstantVariable(None)
+
+
+def _seed(tx: Any, of: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    if not isinstance(of, RandomVariable) or of.source is not None or len(args) != 1 or kwargs:
+        unsupported(UnknownCall("Random.seed()", "it changes the state of what was found"))
+    of.run(tx, "seed", [tx.python_value(args[0])], {})
+    return ConstantVariable(None)
+
+
+for _name in ("choice", "choices", "sample"):
+    _chooses(_name)
+_METHODS["shuffle"] = _shuffle
+_METHODS["seed"] = _seed
+
+
+def _models_method(name: str) -> None:
+    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if not args:
+            raise NotConstant(name)
+        return _METHODS[name](tx, args[0].realize(), args[1:], kwargs)
+
+    models_raw(getattr(Random, name), model)
+
+
+for _name in _METHODS:
+    if _name not in _OF_C:
+        _models_method(_name)
+models_raw(Random, _new)

@@ -1,0 +1,47 @@
+"""The module ``sys``: its structures of facts."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from dynamo_lite.records.source import Source
+from dynamo_lite.variables.core.base import VariableTracker, wraps_type
+from dynamo_lite.variables.python.containers.sequence import SequenceVariable, TupleVariable
+
+
+class FactsVariable(TupleVariable):
+    """``sys.version_info`` and its like: a tuple with names, for the life of the process."""
+
+    __slots__ = ("value",)
+    immortal = True
+
+    def __init__(self, items: list[VariableTracker], value: Any, source: Source | None = None) -> None:
+        super().__init__(items, source)
+        self.value = value
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def as_constant(self) -> Any:
+        return self.value
+
+    def make(self, items: list[VariableTracker]) -> SequenceVariable:
+        return TupleVariable(items)
+
+    def like(self, items: list[VariableTracker]) -> SequenceVariable:
+        return self
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name in type(self.value).__match_args__:
+            return tx.make(getattr(self.value, name))
+        return super().getattr(tx, name)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_const(self.value)
+
+
+@wraps_type(*{type(each) for each in (sys.version_info, sys.flags, sys.float_info, sys.int_info, sys.hash_info)})
+def _wrap_facts(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    source.check("id", value)
+    return FactsVariable([attempt.make(each) for each in value], value, source)

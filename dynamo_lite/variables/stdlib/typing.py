@@ -1,0 +1,48 @@
+"""The module ``typing``: parameters of types, which stand for themselves."""
+
+from __future__ import annotations
+
+import typing
+from typing import Any
+
+from dynamo_lite.records.source import Source
+from dynamo_lite.variables.core.base import KnownVariable, VariableTracker, wraps_type
+from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
+
+
+class TypeParameterVariable(KnownVariable):
+    """A ``TypeVar`` or ``ParamSpec``."""
+
+    __slots__ = ()
+    known_by_identity = True
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        return tx.make(tx.fold(getattr, (self.value, name)))  # type: ignore[no-any-return]
+
+
+wraps_type(typing.TypeVar, typing.ParamSpec)(TypeParameterVariable.by_identity)
+
+
+class AliasVariable(UserObjectVariable):
+    """``List[int]`` and its like, which hash and compare by what they are made of."""
+
+    __slots__ = ()
+
+    def cache_key(self, tx: Any) -> Any:
+        return self.value
+
+
+@models(typing._idfunc)  # type: ignore[attr-defined]
+def _same(tx: Any, value: VariableTracker) -> VariableTracker:
+    """What a ``NewType`` returns."""
+    return value
+
+
+_ALIAS: type = typing._BaseGenericAlias  # type: ignore[attr-defined]
+
+
+@wraps_type(*(each for each in vars(typing).values() if isinstance(each, type) and issubclass(each, _ALIAS)))
+def _wrap_alias(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    source.check("id", value)
+    return AliasVariable(value, type(value), source)

@@ -1,0 +1,1 @@
+"""torch's context managers: recorded in the graph, and entered for real while tracing."""

@@ -1,0 +1,148 @@
+"""Floats that differ from call to call, where eager multiplies tensors by them on the way to something else: a learning
+rate, a factor in a sum, the base of a power. Of a tensor in the float's place nothing may be rounded once more."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+
+from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.python.containers.sequence import ListVariable, TupleVariable
+from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat
+from dynamo_lite.variables.torch.tensors.equivalent_operators import takes_floats
+from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
+
+from .number_arguments import converted, fits, float_as_tensor, float_beside, is_differentiated
+
+
+def _factor(tx: Any, number: VariableTracker, tensors: Args) -> VariableTracker | None:
+    """The float as a tensor of the type that all these tensors have, if eager computes in that."""
+    dtypes = {each.fake.dtype if isinstance(each, TensorVariable) and not each.asks else None for each in tensors}
+    if len(dtypes) != 1 or None in dtypes:
+        return None
+    dtype = dtypes.pop()
+    if not isinstance(number, SymbolicFloat) or not fits(tx, number, dtype):
+        return None
+    return converted(tx, float_as_tensor(tx, number), dtype)
+
+
+def _only(name: str, kwargs: Kwargs) -> VariableTracker | None:
+    return kwargs[name].realize() if set(kwargs) == {name} else None
+
+
+@takes_floats(operator.pow, torch.pow)
+def _power(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    """``float ** tensor``. An exponent that is a number is looked at by eager: some have kernels of their own."""
+    if len(args) != 2 or kwargs or not isinstance(args[0], SymbolicFloat) or is_differentiated(args[1:]):
+        return None  # its gradients would be other bits
+    base = float_beside(tx, args[0], args[1])
+    if base is None or not args[1].fake.is_contiguous():  # eager's result is contiguous
+        return None
+    return record(tx, "call_function", torch.pow, [base, args[1]], {})
+
+
+def _is_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether no item stands for several: eager's loop over such is one that rounds otherwise."""
+    strides = [stride for each in (one, other) for size, stride in zip(each.shape, each.stride()) if size != 1]
+    return one.shape == other.shape and 0 not in strides
+
+
+# -- sums --------------------------------------------------------------------------------------------------------------
+
+_SUMS: dict[str, Kwargs] = {"add": {}, "sub": {"value": ConstantVariable(-1)}}
+
+
+def _sum(name: str, more: Kwargs) -> None:
+    """``self + alpha * other`` rounds once; so does ``addcmul``."""
+
+    @takes_floats(getattr(torch, name), name, name + "_")
+    def rule(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+        alpha = _only("alpha", kwargs)
+        factor = None if alpha is None or len(args) != 2 else _factor(tx, alpha, args)
+        if factor is None or not _is_alike(args[0].fake, args[1].fake):
+            return None
+        method = "addcmul_" if target == name + "_" else "addcmul"
+        return record(tx, "call_method", method, [*args, factor], more)
+
+
+def _sum_of_lists(name: str, write: str, more: Kwargs) -> None:
+    @takes_floats(getattr(torch, name + write))
+    def rule(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+        alpha = _only("alpha", kwargs)
+        lists = _lists(tx, args)
+        factor = None if alpha is None or len(lists) != 2 else _factor(tx, alpha, [*lists[0], *lists[1]])
+        if factor is None or not all(_is_alike(one.fake, other.fake) for one, other in zip(*lists)):
+            return None
+        factors = ListVariable([factor] * len(lists[0]))
+        return record(tx, "call_function", getattr(torch, f"_foreach_addcmul{write}"), [*args, factors], more)
+
+
+for _name, _more in _SUMS.items():
+    _sum(_name, _more)
+    for _write in ("", "_"):
+        _sum_of_lists(f"_foreach_{_name}", _write, _more)
+
+
+def _lists(tx: Any, args: Args) -> list[list[VariableTracker]]:
+    """What is in these lists; nothing where one is none."""
+    if not all(isinstance(arg, (ListVariable, TupleVariable)) for arg in args):
+        return []
+    return [[each.realize() for each in arg.elements(tx)] for arg in args]
+
+
+# -- products ----------------------------------------------------------------------------------------------------------
+
+
+def _two_factors(name: str) -> None:
+    """``self + value * one * other`` or ``self + value * one / other``, from left to right."""
+
+    @takes_floats(getattr(torch, name), name, name + "_")
+    def rule(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+        value = _only("value", kwargs)
+        if value is None or len(args) != 3 or is_differentiated(args):
+            return None
+        factor = _factor(tx, value, args)
+        if factor is None:
+            return None
+        first = record(tx, "call_function", torch.mul, [args[1], factor], {})
+        return record(tx, "call_method", name + "_" * (target == name + "_"), [args[0], first, args[2]], {})
+
+
+def _two_factors_of_lists(target: Any) -> None:
+    @takes_floats(target)
+    def rule(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+        value = args[3] if len(args) == 4 and not kwargs else _only("value", kwargs)
+        lists = [each for items in _lists(tx, args[:3]) for each in items]
+        factor = None if value is None or is_differentiated(lists) else _factor(tx, value, lists)
+        if factor is None:
+            return None
+        first = record(tx, "call_function", torch._foreach_mul, [args[1], factor], {})
+        return record(tx, "call_function", target, [args[0], first, args[2]], {})
+
+
+for _name in ("addcmul", "addcdiv"):
+    _two_factors(_name)
+    for _write in ("", "_"):
+        _two_factors_of_lists(getattr(torch, f"_foreach_{_name}{_write}"))
+
+
+@takes_floats(*(getattr(torch, f"_foreach_{name}{write}") for name in ("add", "mul", "div") for write in ("", "_")))
+def _of_lists(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    """Each tensor of a list and one float."""
+    lists = _lists(tx, args[:1])
+    factor = _factor(tx, args[1], lists[0]) if lists and len(args) == 2 and not kwargs else None
+    if factor is None:
+        return None
+    return record(tx, "call_function", target, [args[0], ListVariable([factor] * len(lists[0]))], {})
+
+
+@takes_floats(torch._foreach_lerp, torch._foreach_lerp_)
+def _lerp_of_lists(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    lists = _lists(tx, args[:2])
+    factor = _factor(tx, args[2], [*lists[0], *lists[1]]) if lists and len(args) == 3 and not kwargs else None
+    if factor is None:
+        return None
+    return record(tx, "call_function", target, [*args[:2], ListVariable([factor] * len(lists[0]))], {})

@@ -1,0 +1,79 @@
+"""Tensors made by calling their type: ``torch.Tensor(2, 3)``, ``torch.LongTensor([1, 2])``. Integers and a `torch.Size`
+are sizes, other sequences are data."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from dynamo_lite.insight.reasons import UnknownCall
+from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.registry import models_raw
+from dynamo_lite.variables.python.classes.classes import ClassVariable
+from dynamo_lite.variables.python.containers.sequence import ListVariable, SizeVariable, TupleVariable
+from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
+from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable, record
+
+TYPES: tuple[Any, ...] = (
+    *(torch.FloatTensor, torch.DoubleTensor, torch.HalfTensor, torch.BFloat16Tensor, torch.BoolTensor),
+    *(torch.ByteTensor, torch.CharTensor, torch.ShortTensor, torch.IntTensor, torch.LongTensor),
+)
+
+
+def _make(kind: Any, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    given = [arg.realize() for arg in args]
+    base = kind is torch.Tensor
+    if kwargs or tx.graph.modes or (base and torch._C._get_default_device() != "cpu"):
+        unsupported(UnknownCall(f"torch.{kind.__name__}()", "it makes a tensor on another device"))
+    if base and len(given) == 1 and _is_plain(given[0]):
+        return record(tx, "call_function", torch.ops.aten.alias.default, given, {})
+    named: Kwargs = {
+        "dtype": ConstantVariable(torch.get_default_dtype() if base else kind.dtype),
+        "device": ConstantVariable(torch.device("cpu")),
+    }
+    if not given:
+        given = [ConstantVariable(0)]
+    if len(given) == 1 and isinstance(given[0], (ListVariable, TupleVariable)):
+        if isinstance(given[0], SizeVariable):
+            return record(tx, "call_function", torch.empty, given, named)
+        if _is_data(given[0]):
+            return tx.call(tx.make(torch.tensor), given, named)  # type: ignore[no-any-return]
+    elif all(_is_number(each, int) for each in given):
+        return record(tx, "call_function", torch.empty, [TupleVariable(given)], named)
+    unsupported(UnknownCall(f"torch.{kind.__name__}()", "it is given neither sizes nor a sequence of known numbers"))
+
+
+def _is_plain(value: VariableTracker) -> bool:
+    return isinstance(value, TensorVariable) and not value.of_subclasses() and value.fake.device.type == "cpu"
+
+
+def _is_number(value: VariableTracker, *kinds: type) -> bool:
+    return isinstance(value, (ConstantVariable, SymbolicNumber)) and value.python_type() in kinds
+
+
+def _is_data(value: VariableTracker) -> bool:
+    value = value.realize()
+    if type(value) in (ListVariable, TupleVariable) and value.python_type() in (list, tuple):
+        return all(map(_is_data, value.contained() or ()))
+    if isinstance(value, TensorVariable):
+        return not value.fake.ndim
+    return _is_number(value, int, float, bool)
+
+
+def _of_type(tx: Any, tensor: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    """``tensor.type(torch.LongTensor)``: a graph can't name such a type, but its dtype."""
+    kind = next(iter((*args, *kwargs.values())), None)
+    if isinstance(kind, ClassVariable):
+        if not any(kind.value is each for each in TYPES) or tensor.fake.device.type != "cpu":
+            unsupported(UnknownCall("Tensor.type()", "it makes a tensor on another device"))
+        dtype = ConstantVariable(kind.value.dtype)
+        args, kwargs = ((dtype, *args[1:]), kwargs) if args else ((), {**kwargs, "dtype": dtype})
+    return record(tx, "call_method", "type", [tensor, *args], kwargs)
+
+
+METHODS["type"] = _of_type
+for _kind in (torch.Tensor, *TYPES):
+    models_raw(_kind, functools.partial(_make, _kind))

@@ -1,0 +1,427 @@
+"""Classes with ``__torch_function__``, subclasses of Tensor above all: it is inlined where torch would call it.
+
+The graph computes with plain tensors. What is given is unwrapped before the graph is called, what leaves it is made one
+of its class again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode, get_default_nowrap_functions
+
+from dynamo_lite.insight.reasons import UnknownCall, UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.records.source import Source
+from dynamo_lite.runtime.graph_functions import plain_tensor
+from dynamo_lite.runtime.inner_tensors import is_wrapper_class
+from dynamo_lite.variables.core.attributes import MISSING, bind, class_lookup
+from dynamo_lite.variables.core.base import (
+    Args,
+    Kwargs,
+    LazyVariable,
+    Spread,
+    VariableTracker,
+    refuse_arguments,
+    unsupported,
+    wraps_if,
+)
+from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
+from dynamo_lite.variables.core.operator_symbols import method_of
+from dynamo_lite.variables.core.registry import Model, models, models_if, provides
+from dynamo_lite.variables.core.text import text_by
+from dynamo_lite.variables.python.containers.mapping import DictVariable
+from dynamo_lite.variables.python.containers.sequence import ListVariable, SizeVariable, TupleVariable
+from dynamo_lite.variables.torch.contexts.context import ContextVariable
+from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorMethod, TensorVariable, record, wrap_plain
+
+_TENSOR = torch.Tensor
+_DISPATCH = "__torch_dispatch__"
+_FUNCTION = "__torch_function__"
+_DEFAULT = class_lookup(_TENSOR, _FUNCTION)
+
+
+class Asked(BaseException):
+    """Torch asks a probe's class, or a mode: with these arguments."""
+
+    def __init__(
+        self, function: Any, kinds: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any] | None
+    ) -> None:
+        self.function = function
+        self.kinds = kinds
+        self.args = args
+        self.kwargs = kwargs
+
+
+class _Asking:
+    """Stands for an object, no tensor, to learn what torch asks its class."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise Asked(func, types, tuple(args), kwargs)
+
+
+class _Probe(_Asking, torch.Tensor):
+    """Stands for an instance of a subclass."""
+
+
+class SubclassVariable(TensorVariable):
+    """An instance of such a class. ``plain``: the tensor of the graph that it is made of."""
+
+    __slots__ = ("plain", "instance")
+    asks = True
+
+    def __init__(self, plain: TensorVariable, cls: type, source: Source | None = None, instance: Any = None) -> None:
+        super().__init__(plain.node, plain.fake, cls, source, plain.value)
+        self.plain = plain
+        self.instance = instance
+
+    def describe(self) -> str:
+        return f"a {self.cls.__qualname__}"
+
+    def is_asked(self, tx: Any) -> bool:
+        """Whether torch would ask the class now."""
+        return asks_classes(tx)
+
+    def _instance_attribute(self, tx: Any, name: str) -> VariableTracker | None:
+        if name in self.attrs or self.instance is None:
+            return self.attrs.get(name)
+        assert self.source is not None
+        namespace = object.__getattribute__(self.instance, "__dict__")
+        if name not in namespace:
+            self.source.check("lacks_instance_dict_item", name)
+            return None
+        return LazyVariable(tx.attempt, namespace[name], self.source.child("instance_dict").child("dict_item", name))
+
+    def special(self, tx: Any, name: str) -> VariableTracker | None:
+        raw = tx.lookup(self.cls, name)
+        return None if raw is class_lookup(_TENSOR, name) else bind(tx, raw, name, self, self.cls)
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        raw = tx.lookup(self.cls, name)
+        overridden = raw is not class_lookup(_TENSOR, name)
+        if not self.is_asked(tx) and not overridden:
+            if name in _OF_THE_OBJECT:
+                unsupported(UnsupportedAttribute(self.describe(), name))
+            return super().getattr(tx, name)
+        own = self._instance_attribute(tx, name)
+        if own is not None:
+            return own
+        if overridden:
+            if isinstance(raw, (types.FunctionType, classmethod, staticmethod, property)):
+                return bind(tx, raw, name, self, self.cls)
+            return tx.generic_getattr(self, name)
+        if raw is MISSING or name == "__class__":
+            return super().getattr(tx, name)
+        if isinstance(raw, (types.GetSetDescriptorType, property)):
+            return ask(tx, getattr, [self, ConstantVariable(name)], {})
+        return TensorMethod(self, name)
+
+    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+        if class_lookup(_TENSOR, name) is not MISSING:
+            unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
+        super().setattr(tx, name, value)
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if self.is_asked(tx) and name != "as_subclass":
+            return ask(tx, name, [self, *args], kwargs)
+        return super().call_method(tx, name, args, kwargs)
+
+    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+        return self._special(tx, "__getitem__", key) or super().getitem(tx, key)
+
+    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+        if self._special(tx, "__setitem__", key, value) is None:
+            super().setitem(tx, key, value)
+
+    def length(self, tx: Any) -> Any:
+        found = self._special(tx, "__len__")
+        if found is not None:
+            return tx.index_value(found)
+        return ask(tx, len, [self], {}).as_constant() if self.is_asked(tx) else super().length(tx)
+
+    def truth(self, tx: Any) -> bool:
+        found = self._special(tx, "__bool__")
+        if found is not None:
+            return tx.truth(found)  # type: ignore[no-any-return]
+        return tx.truth(ask(tx, bool, [self], {})) if self.is_asked(tx) else super().truth(tx)
+
+    def iterate(self, tx: Any) -> VariableTracker:
+        """``Tensor.__iter__`` asks for nothing itself; its parts do."""
+        found = self._special(tx, "__iter__")
+        if found is not None:
+            return found
+        if not self.is_asked(tx):
+            return super().iterate(tx)
+        ask(tx, "dim", [self], {})
+        return tx.iterate(ask(tx, "unbind", [self, ConstantVariable(0)], {}))  # type: ignore[no-any-return]
+
+    def contains(self, tx: Any, item: VariableTracker) -> bool:
+        found = self._special(tx, "__contains__", item)
+        return super().contains(tx, item) if found is None else tx.truth(found)
+
+    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+        found = self._special(tx, method_of(symbol, "r" if reflected else ""), other)
+        return super().binary(tx, symbol, other, reflected) if found is None else unless_refused(found)
+
+    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        found = self._special(tx, method_of(symbol, "i"), other)
+        return super().inplace(tx, symbol, other) if found is None else unless_refused(found)
+
+    def unary(self, tx: Any, function: Any) -> VariableTracker | None:
+        return self._special(tx, f"__{function.__name__}__") or super().unary(tx, function)
+
+    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        found = self._special(tx, method_of(symbol), other)
+        if found is not None:
+            return unless_refused(found)
+        if self.is_asked(tx) and not isinstance(other, (TensorVariable, ConstantVariable)):
+            unsupported(UnsupportedOperation(f"`{symbol}`", self.describe()))
+        return super().compare(tx, symbol, other)
+
+    def text(self, tx: Any, name: str) -> VariableTracker:
+        method = self.special(tx, name) or (self.special(tx, "__repr__") if name == "__str__" else None)
+        return super().text(tx, name) if method is None else text_by(tx, method, name)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.call(as_subclass, [lambda: cg.graph_output(self.plain), lambda: cg.load_const(self.cls)])
+
+
+_OF_THE_OBJECT = ("grad", "is_leaf", "grad_fn", "requires_grad_", "retain_grad", "_version", "_base")
+"""What an alias of a tensor has of its own."""
+
+
+def as_subclass(plain: torch.Tensor, cls: type) -> torch.Tensor:
+    """An alias of a tensor that is of a class; nobody is asked."""
+    with torch._C.DisableTorchFunctionSubclass():
+        return torch.Tensor.as_subclass(plain, cls)  # type: ignore[no-any-return]
+
+
+def asks_classes(tx: Any) -> bool:
+    """Whether torch would ask the classes of its functions' arguments now."""
+    return tx.attempt.asks_classes  # type: ignore[no-any-return]
+
+
+def instances(args: Any) -> list[Any]:
+    """Instances of classes that are asked among arguments, those in sequences too."""
+    return [each for arg in args for each in arg.realize().of_subclasses()]
+
+
+@provides("ask")
+def ask(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """Call ``target``, or the method of that name, as torch does: by the ``__torch_function__`` of the class."""
+    owners = {each.cls for each in instances([*args, *kwargs.values()])}
+    if len(owners) != 1:
+        unsupported(UnknownCall("__torch_function__", "instances of several classes meet"))
+    (cls,) = owners
+    function, _, given, named = probed(tx, target, args, kwargs)
+    raw = tx.lookup(cls, _FUNCTION)
+    if raw is _DEFAULT:
+        return _default(tx, tx.make(cls), function, None, given, *named)
+    if not isinstance(raw, classmethod) or not isinstance(raw.__func__, types.FunctionType):
+        unsupported(UnknownCall(f"{cls.__qualname__}.__torch_function__", "it is no classmethod in Python"))
+    method = bind(tx, raw, _FUNCTION, None, cls)
+    kinds = TupleVariable([tx.make(cls)])
+    found = tx.call(method, [function, kinds, given, *named], {}).realize()
+    if isinstance(found, ConstantVariable) and found.value is NotImplemented:
+        unsupported(UnknownCall(f"{cls.__qualname__}.__torch_function__", "it returns NotImplemented"))
+    return found
+
+
+def probed(
+    tx: Any, target: Any, args: Args, kwargs: Kwargs, mode: TorchFunctionMode | None = None
+) -> tuple[VariableTracker, VariableTracker, TupleVariable, Args]:
+    """What torch asks, a mode if one is given: about which function, for instances of which classes, with which
+    arguments, and perhaps those with names."""
+    asked, known = _probe(tx, target, args, kwargs, mode)
+    given = TupleVariable([_tracker(tx, value, known) for value in asked.args])
+    named: Args = []
+    if asked.kwargs is not None:
+        named = [DictVariable({name: _tracker(tx, value, known) for name, value in asked.kwargs.items()})]
+    return tx.make(asked.function), tx.make(asked.kinds), given, named
+
+
+def _probe(
+    tx: Any, target: Any, args: Args, kwargs: Kwargs, mode: TorchFunctionMode | None
+) -> tuple[Asked, dict[int, VariableTracker]]:
+    """What torch asks, and which tracker each of the objects in it stands for."""
+    known: dict[int, Any] = {}
+
+    def real(arg: VariableTracker) -> Any:
+        asks = arg.of_subclasses()
+        made = _Asking() if asks and not isinstance(arg, TensorVariable) else arg.as_fx()[1]
+        if asks and isinstance(made, torch.Tensor):
+            made = torch.Tensor.as_subclass(torch.empty(made.shape, dtype=made.dtype, device="meta"), _Probe)
+        elif mode is not None and isinstance(made, torch.Tensor):
+            made = torch.empty((0,) * made.ndim, dtype=made.dtype, device="meta")
+            made = torch.nn.Parameter(made, False) if issubclass(arg.python_type(), torch.nn.Parameter) else made
+        if isinstance(made, (torch.Tensor, _Asking)):
+            known[id(made)] = (made, arg)
+        return made
+
+    tx.graph.leave()
+    try:
+        values = [arg.realize().made_real(real) for arg in args]
+        named = {name: value.realize().made_real(real) for name, value in kwargs.items()}
+        function = target
+        if isinstance(target, str):
+            function = getattr(values.pop(0), target)
+        for value, arg in zip([*values, *named.values()], [*args[len(args) - len(values) :], *kwargs.values()]):
+            if type(value) in (list, dict):
+                known[id(value)] = (value, arg.realize())
+        with contextlib.nullcontext() if mode is None else mode:
+            function(*values, **named) if named or isinstance(kwargs, Spread) else function(*values)
+    except Asked as asked:
+        _check_whole(target, asked.function)
+        return asked, {key: pair[1] for key, pair in known.items()}
+    except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
+        unsupported(UnknownCall("a function of torch", f"it fails before it asks for __torch_function__: {error}"))
+    finally:
+        tx.graph.enter()
+    unsupported(UnknownCall("a function of torch", "it does not ask for __torch_function__"))
+
+
+def _check_whole(target: Any, asked: Any) -> None:
+    """A function in Python that does not ask for itself would ask for the first of its parts."""
+    whole = class_lookup(_TENSOR, target) if isinstance(target, str) else target
+    if isinstance(whole, types.FunctionType) and getattr(asked, "__name__", None) != whole.__name__:
+        unsupported(UnknownCall(f"{whole.__qualname__}", "it asks the class of its arguments for its parts"))
+
+
+def _tracker(tx: Any, value: Any, known: dict[int, VariableTracker]) -> VariableTracker:
+    found = known.get(id(value))
+    if found is not None:
+        return found
+    if type(value) is list:
+        return ListVariable([_tracker(tx, item, known) for item in value])
+    if type(value) is tuple:
+        return TupleVariable([_tracker(tx, item, known) for item in value])
+    return tx.make(value)
+
+
+@models(_DEFAULT.__func__)
+def _default(
+    tx: Any,
+    cls: VariableTracker,
+    func: VariableTracker,
+    types: VariableTracker | None = None,
+    args: VariableTracker | None = None,
+    kwargs: VariableTracker | None = None,
+) -> VariableTracker:
+    """``Tensor.__torch_function__``: the function as if they were plain tensors, its results made ``cls``."""
+    tx.attempt.unasked += 1
+    try:
+        named = {} if kwargs is None or tx.is_none(kwargs) else dict(kwargs.items)  # type: ignore[attr-defined]
+        given = [] if args is None else args.elements(tx)
+        found = tx.call(func, given, {name: value.realize() for name, value in named.items()}).realize()
+    finally:
+        tx.attempt.unasked -= 1
+    if func.is_constant() and func.as_constant() in get_default_nowrap_functions():
+        return found
+    return _converted(tx, found, cls.as_constant())
+
+
+def _alias(tx: Any, tensor: TensorVariable) -> Any:
+    tx.attempt.unasked += 1
+    plain = record(tx, "call_function", torch.ops.aten.alias.default, [tensor], {})
+    tx.attempt.unasked -= 1
+    return plain
+
+
+def _converted(tx: Any, found: VariableTracker, cls: type) -> VariableTracker:
+    if isinstance(found, TensorVariable) and not issubclass(found.cls, cls):
+        if is_wrapper_class(cls) or found.is_wrapper:
+            unsupported(UnknownCall("Tensor.as_subclass()", f"a {cls.__qualname__} is made of more than one tensor"))
+        plain = _alias(tx, found)
+        made = tx.attempt.fakes[id(plain.fake)] = SubclassVariable(plain, cls)
+        return made
+    if not isinstance(found, (ListVariable, TupleVariable)) or isinstance(found, SizeVariable):
+        return found
+    return found.like([_converted(tx, item.realize(), cls) for item in found.items])
+
+
+class UnaskedVariable(ContextVariable):
+    """``with torch._C.DisableTorchFunctionSubclass()``, or ``DisableTorchFunction()`` where there is no mode."""
+
+    __slots__ = ()
+
+    def enter(self, tx: Any) -> None:
+        tx.attempt.unasked += 1
+
+    def exit(self, tx: Any) -> None:
+        tx.attempt.unasked -= 1
+
+
+@models(torch._C.DisableTorchFunctionSubclass)
+def _disable(tx: Any) -> VariableTracker:
+    return UnaskedVariable(torch._C.DisableTorchFunctionSubclass(), ())
+
+
+@models(torch._C.DisableTorchFunction)
+def _disable_all(tx: Any) -> VariableTracker:
+    if torch._C._len_torch_function_stack() or tx.graph.modes:
+        unsupported(UnknownCall("DisableTorchFunction()", "it turns function modes off as well"))
+    return UnaskedVariable(torch._C.DisableTorchFunction(), ())
+
+
+@models_if
+def _attribute_getter(value: Any) -> Model | None:
+    """``torch.Tensor.shape.__get__`` called: how torch names the reading of an attribute."""
+    if type(value) is not types.MethodWrapperType or value.__name__ != "__get__":
+        return None
+    descriptor: Any = value.__self__
+    name = getattr(descriptor, "__name__", None) or getattr(getattr(descriptor, "fget", None), "__name__", None)
+    if name is None or class_lookup(_TENSOR, name) is not descriptor:
+        return None
+    return lambda tx, args, kwargs: args[0].getattr(tx, name)
+
+
+def is_asked_alone(cls: type) -> bool:
+    """Whether a class is only more by ``__torch_function__``, in Python or torch's own."""
+    ordinary = class_lookup(cls, _DISPATCH) is class_lookup(_TENSOR, _DISPATCH) and not issubclass(cls, _OTHERS)
+    return ordinary and isinstance(class_lookup(cls, _FUNCTION), classmethod)
+
+
+_OTHERS = (torch.nn.Parameter, torch.nn.Buffer, torch.nn.parameter.UninitializedTensorMixin)
+
+
+def _as_subclass(tx: Any, tensor: TensorVariable, cls: VariableTracker) -> VariableTracker:
+    if not issubclass(cls.python_type(), type):
+        refuse_arguments("Tensor.as_subclass")
+    kind = tx.python_value(cls)
+    if kind is _TENSOR:
+        return _alias(tx, tensor)  # type: ignore[no-any-return]
+    if not is_asked_alone(kind):
+        unsupported(UnknownCall("Tensor.as_subclass()", f"{kind.__qualname__} is more than a __torch_function__"))
+    tx.attempt.has_subclasses = True
+    return _converted(tx, tensor, kind)
+
+
+METHODS["as_subclass"] = _as_subclass
+
+
+@models(torch._C.TensorBase.__new__)
+def _new(tx: Any, cls: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    """``cls(tensor)`` of a subclass: another tensor object over the same data."""
+    kind = tx.python_value(cls)
+    of = args[0].realize() if len(args) == 1 and not kwargs else None
+    if kind is _TENSOR or not isinstance(of, TensorVariable) or of.of_subclasses():
+        unsupported(UnknownCall(f"{kind.__qualname__}.__new__()", "it is given more than a plain tensor"))
+    return _as_subclass(tx, of, cls)
+
+
+@wraps_if(lambda value: issubclass(type(value), torch.Tensor), order=3)
+def _wrap_subclass(attempt: Any, value: torch.Tensor, source: Source) -> VariableTracker:
+    cls = type(value)
+    if cls is torch.nn.Buffer:
+        return wrap_plain(attempt, value, source)
+    if not is_asked_alone(cls) or not torch._C._is_torch_function_enabled():
+        return attempt.opaque(value, source, "a subclass of torch.Tensor")
+    plain = wrap_plain(attempt, plain_tensor(value), source, cls)
+    if not isinstance(plain, TensorVariable):
+        return plain
+    attempt.has_subclasses = True
+    found = attempt.fakes[id(plain.fake)] = SubclassVariable(plain, cls, source, value)
+    return found

@@ -1,0 +1,565 @@
+"""torch's functions: which are operators of the graph, which state facts, which are modelled, which are refused."""
+
+from __future__ import annotations
+
+import os
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed
+import torch.overrides
+from torch import _jit_internal
+from torch._library.custom_ops import CustomOpDef
+from torch.autograd.profiler import record_function
+from torch.fx._symbolic_trace import is_fx_tracing
+from torch.nested._internal import nested_tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from dynamo_lite.insight.reasons import UnknownCall, UnsupportedOperation, UnsupportedValue
+from dynamo_lite.records.source import Source
+from dynamo_lite.runtime import graph_functions
+from dynamo_lite.variables.core.attributes import MethodVariable
+from dynamo_lite.variables.core.base import (
+    Args,
+    Kwargs,
+    VariableTracker,
+    unsupported,
+    wraps_if,
+    wraps_type,
+    wraps_value,
+)
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.registry import Model, models, models_if, models_raw
+from dynamo_lite.variables.python.classes.classes import ClassVariable
+from dynamo_lite.variables.python.containers.mapping import DictVariable
+from dynamo_lite.variables.python.containers.sequence import ListVariable, SizeVariable, TupleVariable
+from dynamo_lite.variables.python.functions.c_callable import BuiltinVariable
+from dynamo_lite.variables.python.functions.function import FunctionVariable, NestedFunctionVariable
+from dynamo_lite.variables.python.numbers.symbolic import ShapeNumber, SymbolicFloat
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
+from dynamo_lite.variables.torch.contexts.context import GRAD_CLASSES, attention_context, make_context, record_context
+from dynamo_lite.variables.torch.tensors.fake_calls import compute, operator_name
+from dynamo_lite.variables.torch.tensors.mutated_arguments import OPERATORS
+from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
+
+from .torch_function_classes import instances
+
+_LEAF_MODULES = frozenset(
+    {"torch.functional", "torch.nn.functional", "torch._tensor", "torch.masked._ops", "torch.signal.windows.windows"}
+)
+"""Python functions of these modules are operators: they only combine operators."""
+
+_INLINED = frozenset({torch.nn.functional.multi_head_attention_forward})
+_WHOLE = frozenset(
+    {
+        nested_tensor.nested_view_from_values_offsets,
+        nested_tensor.nested_view_from_values_offsets_lengths,
+        nested_tensor.nested_from_padded,
+    }
+)
+"""Functions of other modules that do so too."""
+
+_STATE_PREFIXES = (
+    "set_",
+    "_set",
+    "_get",
+    "manual_seed",
+    "seed",
+    "initial_seed",
+    "get_",
+    "init_",
+    "_c_",
+    "_add",
+    "_log",
+    "quantize",
+    "dequantize",
+    "_make_per_",
+    "_empty_affine_quantized",
+    "_empty_per_channel_affine_quantized",
+)
+_REFUSED_NAMES = frozenset(
+    {"from_numpy", "frombuffer", "from_file", "save", "load", "compile", "from_dlpack", "tensor_split_", "vmap"}
+    | {"equal", "allclose", "is_nonzero", "autocast_increment_nesting", "autocast_decrement_nesting"}
+    | {"clear_autocast_cache", "unify_type_list", "import_ir_module", "parse_ir", "fork", "wait", "_nested_tensor"}
+    | {"handle_torch_function"}
+)
+
+
+def _collect(namespace: Any) -> list[Any]:
+    return [value for value in (getattr(namespace, name, None) for name in dir(namespace)) if callable(value)]
+
+
+def _is_builtin(value: Any) -> bool:
+    return isinstance(value, (types.BuiltinFunctionType, types.MethodDescriptorType))
+
+
+def _operators() -> dict[int, Any]:
+    """What is recorded of every C function of torch's operator namespaces, by its id: the function itself, but where
+    ``torch`` has another under its name, which is what a graph's code would call."""
+    found: dict[int, Any] = {}
+    for namespace in (
+        torch,
+        torch._C._VariableFunctions,
+        torch._C._nn,
+        torch._C._fft,
+        torch._C._linalg,
+        torch._C._special,
+        torch.nn.functional,
+        torch.linalg,
+        torch.fft,
+        torch.special,
+        torch.sparse,
+        torch.nested,
+    ):
+        for value in _collect(namespace):
+            name = getattr(value, "__name__", "")
+            if _is_builtin(value) and not name.startswith(_STATE_PREFIXES) and name not in _REFUSED_NAMES:
+                is_hidden = namespace is torch._C._VariableFunctions and getattr(torch, name, None) is not value
+                found[id(value)] = getattr(torch.ops.aten, name) if is_hidden else value
+    return found
+
+
+_OPERATORS = _operators()
+
+
+def holds_tensor(args: Any) -> bool:
+    """Whether any argument is, or contains, a tensor."""
+    for arg in args:
+        arg = arg.realize()
+        if isinstance(arg, TensorVariable) or holds_tensor(arg.contained() or ()):
+            return True
+    return False
+
+
+def call_operator(target: Any) -> Model:
+    """The model that records ``target``."""
+
+    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        out = record(tx, "call_function", target, args, kwargs)
+        if not holds_tensor([*args, *kwargs.values()]) and isinstance(out, ConstantVariable):
+            if target not in _PURE_FACTS:
+                unsupported(UnknownCall(operator_name(target), "it neither takes nor makes a tensor"))
+        return out
+
+    return model
+
+
+def call_whole(function: Any) -> Model:
+    """The model of a function of the program's that is to be in the graph as it is."""
+    operator = call_operator(function)
+
+    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        for each in (*args, *kwargs.values()):
+            if isinstance(each.realize(), ClassVariable):  # an operator's are dtypes
+                unsupported(UnsupportedValue(each.describe(), "a graph can't name a class"))
+        return operator(tx, args, kwargs)
+
+    return model
+
+
+models_raw(torch.lstm, call_operator(graph_functions.lstm))
+
+_PURE_FACTS = frozenset({torch.result_type, torch.promote_types, torch.can_cast})
+
+
+_TENSOR_METHODS = {
+    id(value): name for name, value in vars(torch.Tensor).items() if isinstance(value, types.FunctionType)
+}
+"""Methods of Tensor that are written in Python, and what they are called: not always by the names they bear."""
+
+
+@models_if
+def _leaf(value: Any) -> Model | None:
+    """Operators: C functions of torch's namespaces, its functional modules' Python functions, registered ops."""
+    if id(value) in _OPERATORS:
+        return call_operator(_OPERATORS[id(value)])
+    kind = type(value)
+    if kind is types.FunctionType:
+        name = value.__name__
+        if value in _WHOLE:
+            return _function_leaf(value)
+        if value.__module__ not in _LEAF_MODULES or value in _INLINED or "jit" in name:
+            return None
+        if value.__module__ == "torch.nn.functional" and name.startswith("_"):
+            return None  # private ones check arguments or state facts
+        if id(value) in _TENSOR_METHODS:
+            return None
+        if value.__qualname__.startswith("boolean_dispatch"):
+            return None
+        return _function_leaf(value)
+    if isinstance(value, OPERATORS):
+        return call_operator(value)
+    return None
+
+
+def _function_leaf(value: Any) -> Model:
+    operator_model = call_operator(value)
+    seen_inside = (*_CALLED_BACK, SymbolicFloat) if value.__module__ == "torch.nn.functional" else _CALLED_BACK
+
+    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        given = [each.realize() for each in (*args, *kwargs.values())]
+        asks = tx.attempt.asks_classes and instances(given)
+        if not asks and any(isinstance(each, seen_inside) for each in given):
+            return tx.inline(FunctionVariable(value, None), args, kwargs)
+        return operator_model(tx, args, kwargs)
+
+    return model
+
+
+_CALLED_BACK = (FunctionVariable, NestedFunctionVariable, MethodVariable, UserObjectVariable)
+"""What an operator can't take as an argument, but what a Python function may call."""
+
+
+class OpVariable(BuiltinVariable):
+    """``torch.ops.library.name`` and its overloads."""
+
+    __slots__ = ()
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if name in ("__name__", "__module__", "__qualname__"):
+            return super().getattr(tx, name)
+        return tx.make(tx.fold(getattr, (self.value, name)))
+
+
+wraps_if(lambda value: issubclass(type(value), OPERATORS), order=8)(OpVariable.by_identity)
+wraps_if(lambda value: type(value) is torch.jit.ScriptFunction, order=8)(BuiltinVariable.by_identity)
+
+
+@models(CustomOpDef.__call__)
+def _custom_operator(tx: Any, definition: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> Any:
+    """What ``torch.library.custom_op`` makes of a function: its operator is called."""
+    return tx.call(definition.getattr(tx, "_opoverload"), list(args), kwargs)
+
+
+class OpNamespaceVariable(BuiltinVariable):
+    """``torch.ops``, the namespaces in it, and the one of torch's own operators."""
+
+    __slots__ = ()
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        return tx.make(tx.fold(getattr, (self.value, name)))
+
+
+_NAMESPACES = (torch._ops._OpNamespace, torch._ops._Ops)
+wraps_if(lambda value: issubclass(type(value), _NAMESPACES), order=7)(OpNamespaceVariable.by_identity)
+wraps_value(torch._C._VariableFunctions, OpNamespaceVariable.by_identity)
+
+
+# -- methods of Tensor reached through the class -----------------------------------------------------------------------
+
+
+@models_if
+def _tensor_method(value: Any) -> Model | None:
+    """``torch.Tensor.add(x, y)``, and methods of Tensor written in Python."""
+    if isinstance(value, (types.MethodDescriptorType, types.WrapperDescriptorType)):
+        owner = value.__objclass__
+        if owner in (torch._C.TensorBase, torch.Tensor):
+            return _method_model(value.__name__)
+    name = _TENSOR_METHODS.get(id(value))
+    return None if name is None else _method_model(name)
+
+
+def _method_model(name: str) -> Model:
+    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if not args or not isinstance(args[0], TensorVariable):
+            unsupported(UnknownCall(f"torch.Tensor.{name}", "its first argument is no tensor"))
+        return args[0].call_method(tx, name, args[1:], kwargs)
+
+    return model
+
+
+# -- checks ------------------------------------------------------------------------------------------------------------
+
+
+def _check_tensor(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """A check of a tensor's values, where the frame can be run again to raise what it raises."""
+    condition = kwargs.get("cond", args[1] if len(args) > 1 else None)
+    if isinstance(condition, TensorVariable) and condition.fake.dtype is torch.bool:
+        holds = tx.call(condition.getattr(tx, "all"), [], {})
+        if isinstance(holds, TensorVariable) and holds.expect(tx, True):
+            return ConstantVariable(None)
+    return tx.inline(FunctionVariable(torch._check_tensor_all_with, None), args, kwargs)
+
+
+models_raw(torch._check_tensor_all_with, _check_tensor)
+
+
+# -- what depends on where the call is ---------------------------------------------------------------------------------
+
+
+@models(torch._C._are_functorch_transforms_active)
+def _transforms_active(tx: Any) -> VariableTracker:
+    """The state is guarded; in the body of an operator over functions it may be another one than while tracing."""
+    if tx.graph.bodies:
+        unsupported(UnknownCall("_are_functorch_transforms_active()", "it is asked inside of an operator's function"))
+    return ConstantVariable(torch._C._are_functorch_transforms_active())
+
+
+@models(torch.autograd.forward_ad.unpack_dual)
+def _unpack_dual(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    if tx.graph.bodies:
+        unsupported(UnknownCall("unpack_dual()", "it is asked inside of an operator's function"))
+    return tx.inline(FunctionVariable(torch.autograd.forward_ad.unpack_dual, None), list(args), kwargs)
+
+
+@models(torch._unpack_dual)  # type: ignore[attr-defined]
+def _parts(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    unsupported(UnknownCall("_unpack_dual()", "fakes have no tangents that were found"))
+
+
+# -- facts -------------------------------------------------------------------------------------------------------------
+
+_FACTS: tuple[Callable[..., Any], ...] = (
+    torch.is_inference_mode_enabled,
+    torch.get_default_dtype,
+    torch.get_default_device,
+    torch._C._get_flash_sdp_enabled,
+    torch._C._get_mem_efficient_sdp_enabled,
+    torch._C._get_math_sdp_enabled,
+    torch._C._get_cudnn_sdp_enabled,
+    torch._C._get_mkldnn_enabled,
+    torch._C._get_cudnn_enabled,
+    torch._C._get_cudnn_benchmark,
+    torch._C._get_cudnn_deterministic,
+    torch.are_deterministic_algorithms_enabled,
+    torch.is_deterministic_algorithms_warn_only_enabled,
+    torch.get_num_threads,
+    torch.get_float32_matmul_precision,
+    torch.cuda.is_available,
+    torch.cuda.device_count,
+    torch.backends.cuda.is_built,
+    torch.backends.mps.is_available,
+    torch.distributed.is_available,
+    torch.broadcast_shapes,
+    torch._C._get_default_device,
+    torch.amp.is_autocast_available,
+    torch.get_device_module,
+    torch._C._get_privateuse1_backend_name,
+)
+"""Functions of known values whose answer is in the guard on torch's global state, or can't change."""
+_OF_AUTOCAST = (
+    torch.is_autocast_enabled,
+    torch.is_autocast_cpu_enabled,
+    torch.get_autocast_cpu_dtype,
+    torch.get_autocast_gpu_dtype,
+    torch.get_autocast_dtype,
+    torch.is_autocast_cache_enabled,
+)
+"""The same, but in what runs in the backward, which may be called anywhere."""
+
+
+def _fact(value: Callable[..., Any]) -> None:
+    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if tx.graph.modes and value in (torch.device, torch.get_default_device):
+            unsupported(UnknownCall(operator_name(value), "a function mode is asked about it"))
+        if value in _OF_AUTOCAST and any(body.runs_later for body in tx.graph.bodies):
+            unsupported(UnknownCall(operator_name(value), "it is asked in what runs in the backward"))
+        named = {name: tx.python_value(item) for name, item in kwargs.items()}
+        return tx.make(tx.fold(value, [tx.python_value(arg) for arg in args], named))
+
+    models_raw(value, model)
+
+
+for _value in (*_FACTS, *_OF_AUTOCAST, torch.device, torch.finfo, torch.iinfo):
+    _fact(_value)
+
+
+@models(torch.Size)
+def _size(tx: Any, sizes: VariableTracker | None = None, /) -> VariableTracker:
+    items = [] if sizes is None else [item.realize() for item in sizes.elements(tx)]
+    if all(item.python_type() is int for item in items):
+        return SizeVariable(items)
+    return tx.make(tx.fold(torch.Size, ([tx.python_value(item) for item in items],)))
+
+
+@models(torch.is_grad_enabled)
+def _is_grad_enabled(tx: Any) -> VariableTracker:
+    return ConstantVariable(tx.graph.ask_grad_mode())
+
+
+def _constantly(answer: Any, *values: Any) -> None:
+    for value in values:
+        models_raw(value, lambda tx, args, kwargs, answer=answer: tx.make(answer))
+
+
+@models(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._utils.is_compiling)
+def is_compiling(tx: Any) -> VariableTracker:
+    """True, but for torch's own modules: told so they leave out hooks, and compute something else than in eager."""
+    return ConstantVariable(False) if tx.code.co_filename.startswith(_MODULES) else tx.attempt.answers.ask(tx)
+
+
+_MODULES = os.path.dirname(torch.nn.modules.__file__) + os.sep
+
+
+_constantly(
+    False,
+    torch.jit.is_scripting,
+    is_fx_tracing,
+    torch.jit.is_tracing,
+    torch._C._get_tracing_state,
+    _jit_internal.is_scripting,
+    torch.onnx.is_in_onnx_export,
+    torch.compiler.is_exporting,
+    torch._C._is_tracing,
+)
+_constantly(None, torch._C._log_api_usage_once, torch._C._get_tracing_state)
+
+
+@models(torch.jit.annotate)
+def _annotate(tx: Any, the_type: VariableTracker, the_value: VariableTracker) -> VariableTracker:
+    """It tells another compiler a type."""
+    return the_value
+
+
+@models(torch.utils._python_dispatch._get_current_dispatch_mode_stack)
+def _dispatch_modes(tx: Any) -> VariableTracker:
+    """None: under a mode of the program's own no frame is looked at."""
+    return ListVariable([])
+
+
+def _has_torch_function(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    if tx.graph.modes:
+        return ConstantVariable(True)
+    if tx.attempt.asks_classes and instances(args):
+        unsupported(UnknownCall("has_torch_function()", "a function of torch's that is inlined would ask a class"))
+    return ConstantVariable(False)
+
+
+for _value in (
+    torch.overrides.has_torch_function,
+    torch.overrides.has_torch_function_unary,
+    torch.overrides.has_torch_function_variadic,
+):
+    models_raw(_value, _has_torch_function)
+
+
+@models(torch.is_tensor)
+def _is_tensor(tx: Any, of: VariableTracker) -> VariableTracker:
+    return ConstantVariable(issubclass(of.python_type(), torch.Tensor))
+
+
+def _parse_to(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """Where ``Module.to`` is told to move."""
+    named = {name: value.as_fx()[1] for name, value in kwargs.items()}
+    return tx.make(compute("call_function", torch._C._nn._parse_to, [arg.as_fx()[1] for arg in args], named))  # type: ignore[no-any-return]
+
+
+models_raw(torch._C._nn._parse_to, _parse_to)
+
+
+@models(torch.utils._python_dispatch.is_traceable_wrapper_subclass)
+def _is_wrapper(tx: Any, of: VariableTracker) -> VariableTracker:
+    cls = of.python_type()
+    has_parts = hasattr(cls, "__tensor_flatten__") and hasattr(cls, "__tensor_unflatten__")
+    return ConstantVariable(issubclass(cls, torch.Tensor) and has_parts)
+
+
+@models(torch.numel)
+def _numel(tx: Any, of: VariableTracker) -> VariableTracker:
+    if not isinstance(of, TensorVariable):
+        return record(tx, "call_function", torch.numel, [of], {})
+    return tx.call(of.getattr(tx, "numel"), [], {})
+
+
+@models(torch._check)
+def _check(tx: Any, condition: VariableTracker, message: Any = None) -> VariableTracker:
+    return _check_with(tx, ConstantVariable(RuntimeError), condition, message)
+
+
+@models(torch._check_with)
+def _check_with(tx: Any, error: VariableTracker, condition: VariableTracker, message: Any = None) -> VariableTracker:
+    if isinstance(condition, ShapeNumber):  # it hangs on data: the graph checks it
+        node = condition.node  # once it is taken to hold, its symbols may be numbers
+        torch._check(condition.number)
+        tx.graph.call("call_function", torch._check, (node,), {}, None)
+        return ConstantVariable(None)
+    if not tx.truth(condition):
+        text = tx.call(message, [], {}) if message is not None and not tx.is_none(message) else None
+        tx.raise_error(error.as_constant(), "Expected cond to be True" if text is None else tx.python_value(text))
+    return ConstantVariable(None)
+
+
+# -- groups of tensors -------------------------------------------------------------------------------------------------
+
+
+@models(torch._C._group_tensors_by_device_and_dtype)
+def _group_tensors(tx: Any, lists: VariableTracker, with_indices: VariableTracker | None = None) -> VariableTracker:
+    """The fakes are grouped by torch's own function: in which order depends on hashes."""
+    known: dict[int, VariableTracker] = {}
+
+    def fake(value: VariableTracker) -> Any:
+        if not isinstance(value, TensorVariable):
+            return value.python_value(tx)
+        known[id(value.fake)] = value
+        return value.fake
+
+    rows = [[fake(each.realize()) for each in row.elements(tx)] for row in lists.elements(tx)]
+    groups = tx.fold(
+        torch._C._group_tensors_by_device_and_dtype, (rows, with_indices is not None and tx.truth(with_indices))
+    )
+    found = DictVariable({})
+    for key, (grouped, indices) in groups.items():
+        tensors = [ListVariable([known.get(id(each)) or tx.make(each) for each in row]) for row in grouped]
+        found.put(tx, tx.make(key), TupleVariable([ListVariable(list(tensors)), tx.make(indices)]))
+    return found
+
+
+# -- contexts ----------------------------------------------------------------------------------------------------------
+
+
+def _context(cls: type) -> None:
+    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if len(args) == 1 and not kwargs and not isinstance(args[0], ConstantVariable) and cls in _DECORATORS:
+            context = make_context(tx, cls, ())
+            return tx.call(context, args, {})
+        named = {name: tx.python_value(value) for name, value in kwargs.items()}
+        return make_context(tx, cls, tuple(tx.python_value(arg) for arg in args), named)
+
+    models_raw(cls, model)
+
+
+_DECORATORS = (torch.no_grad, torch.enable_grad, torch.inference_mode)
+"""These may be given the function that they decorate."""
+for _cls in (*GRAD_CLASSES, torch.inference_mode, torch.autocast):
+    _context(_cls)
+
+
+@models(sdpa_kernel)
+def _sdpa_kernel(tx: Any, backends: VariableTracker, set_priority: VariableTracker | None = None) -> VariableTracker:
+    return attention_context(tx, tx.python_value(backends), set_priority is not None and tx.truth(set_priority))
+
+
+@models(record_function)
+def _record_function(tx: Any, name: VariableTracker, args: VariableTracker | None = None) -> VariableTracker:
+    return record_context(tx, tx.python_value(name), None if args is None else tx.python_value(args))
+
+
+wraps_type(SDPBackend)(BuiltinVariable.by_identity)
+
+
+def is_asking(value: Any) -> bool:
+    """Whether torch asks its function modes about calls of this, or of what it calls."""
+    kind = type(value)
+    if kind is types.FunctionType:
+        return value.__module__ in _LEAF_MODULES or id(value) in _TENSOR_METHODS
+    if kind in (types.MethodDescriptorType, types.WrapperDescriptorType):
+        return value.__objclass__ in (torch._C.TensorBase, torch.Tensor)
+    if id(value) in _OPERATORS:
+        return getattr(value, "__self__", None) is not torch._C  # the module's own functions state facts
+    return isinstance(value, OPERATORS) or value is torch._C._set_grad_enabled
+
+
+@models(torch._C._set_grad_enabled)
+def _set_grad_enabled(tx: Any, mode: VariableTracker) -> VariableTracker:
+    if mode.python_type() is not bool:
+        unsupported(UnsupportedOperation("setting the grad mode", mode.describe()))
+    tx.graph.ask_grad_mode()
+    torch._C._set_grad_enabled(tx.python_value(mode))
+    return ConstantVariable(None)
+
+
+@wraps_type(torch.Generator)
+def _wrap_generator(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    return attempt.opaque(value, source, "a generator of random numbers")

@@ -1,0 +1,1 @@
+"""Operators that take functions: ``torch.cond``, loops, checkpoint, ``torch.func``, flex attention."""

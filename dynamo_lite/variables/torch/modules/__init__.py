@@ -1,0 +1,1 @@
+"""``nn.Module`` instances, their backward hooks, and lazy modules."""

@@ -1,0 +1,84 @@
+"""Parameters and buffers of lazy modules: they have no data until ``materialize`` gives them some."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter, UninitializedTensorMixin
+
+from dynamo_lite.insight.reasons import UnsupportedAttribute, UnsupportedValue
+from dynamo_lite.records.source import Source
+from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.torch.autograd.created_leaves import replaces_data
+from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
+
+_BECOMES: dict[type, type] = {UninitializedParameter: torch.nn.Parameter, UninitializedBuffer: torch.Tensor}
+_KNOWN = frozenset({"requires_grad", "device", "dtype", "is_leaf", "__class__"})
+"""Attributes that don't tell of data."""
+
+
+class LazyTensorVariable(TensorVariable):
+    """One that was found without data. It is of another class once it has them."""
+
+    __slots__ = ()
+
+    @property
+    def _is_empty(self) -> bool:
+        return self.cls in _BECOMES
+
+    def describe(self) -> str:
+        return "a tensor without data" if self._is_empty else super().describe()
+
+    def as_fx(self) -> tuple[Any, Any]:
+        if self._is_empty:
+            unsupported(UnsupportedValue(self.describe(), "an operator can't take it"))
+        return super().as_fx()
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if not self._is_empty or name in _KNOWN:
+            return super().getattr(tx, name)
+        if name in ("materialize", "cls_to_become"):
+            return tx.generic_getattr(self, name)  # type: ignore[no-any-return]
+        unsupported(UnsupportedAttribute(self.describe(), name))
+
+    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+        if self._is_empty:
+            unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
+        super().setattr(tx, name, value)
+
+    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if self._is_empty:
+            unsupported(UnsupportedAttribute(self.describe(), name))
+        return super().call_method(tx, name, args, kwargs)
+
+
+@models(UninitializedTensorMixin.materialize)
+def _materialize(
+    tx: Any, empty: VariableTracker, shape: VariableTracker, device: Any = None, dtype: Any = None
+) -> VariableTracker:
+    if not isinstance(empty, LazyTensorVariable) or empty.cls not in _BECOMES:
+        unsupported(UnsupportedAttribute(empty.describe(), "materialize", "it is no tensor without data"))
+    told = {"device": device, "dtype": dtype}
+    kind = {
+        name: tx.make(getattr(empty.fake, name)) if value is None or tx.is_none(value) else value
+        for name, value in told.items()
+    }
+    data = record(tx, "call_function", torch.empty, [shape], kind)
+    if not isinstance(data, TensorVariable) or not replaces_data(tx, empty, data, _BECOMES[empty.cls]):
+        unsupported(UnsupportedAttribute(empty.describe(), "materialize", "there are no new data"))
+    return ConstantVariable(None)
+
+
+@wraps_type(UninitializedParameter, UninitializedBuffer)
+def _wrap_lazy(attempt: Any, value: torch.Tensor, source: Source) -> VariableTracker:
+    with torch._C.DisableTorchFunctionSubclass(), unset_fake_temporarily():
+        plain = value.data.requires_grad_(value.requires_grad)
+    given = attempt.graph.input(source, plain)
+    attempt.guards.tensor(source, plain, type(value))
+    found = LazyTensorVariable(given.node, given.fake, type(value), source, value)
+    attempt.fakes[id(given.fake)] = found
+    return found

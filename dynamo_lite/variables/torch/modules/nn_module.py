@@ -1,0 +1,163 @@
+"""`torch.nn.Module` instances: user objects whose parameters, buffers and children are found without running Python."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+import torch
+from torch.fx.graph_module import _WrappedCall
+from torch.nn.modules import module as torch_module
+
+from dynamo_lite import _C
+from dynamo_lite.records.source import Source
+from dynamo_lite.variables.core.attributes import (
+    MISSING,
+    class_lookup,
+    guard_class_attribute,
+    guard_class_lacks,
+    object_setattr,
+)
+from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, VariableTracker, wraps_if
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, instance_dict
+from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
+
+Module = torch.nn.Module
+_TABLES = ("_parameters", "_buffers", "_modules")
+_HOOKS = ("_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forward_pre_hooks")
+_GLOBAL_HOOKS = (
+    "_global_backward_pre_hooks",
+    "_global_backward_hooks",
+    "_global_forward_hooks",
+    "_global_forward_pre_hooks",
+)
+_ACCESS = {"__getattr__": Module.__getattr__, "__getattribute__": object.__getattribute__}
+_WRITING = {"__setattr__": Module.__setattr__}
+_CALLING = {name: Module.__dict__[name] for name in ("__call__", "_call_impl")}
+
+
+class NNModuleVariable(UserObjectVariable):
+    """A module that exists."""
+
+    __slots__ = ()
+
+    def describe(self) -> str:
+        return f"a {self.cls.__qualname__} module"
+
+    def key(self) -> Any:
+        return self.value
+
+    def getattr(self, tx: Any, name: str) -> VariableTracker:
+        if class_lookup(self.cls, name) is MISSING and self._has_class_attributes(tx, _ACCESS):
+            found = self._member(tx, name)
+            if found is not None:
+                return found
+        return super().getattr(tx, name)
+
+    def _has_class_attributes(self, tx: Any, wanted: dict[str, Any]) -> bool:
+        """Whether the class has these, and no others in their stead; guarded."""
+        key = (id(self.cls), *wanted)
+        if key in tx.attempt.plain_classes:
+            return True
+        if any(class_lookup(self.cls, name) is not value for name, value in wanted.items()):
+            return False
+        for name, value in wanted.items():
+            guard_class_attribute(tx, self.cls, name, value)
+        tx.attempt.plain_classes.add(key)
+        return True
+
+    def _tables(self, tx: Any) -> dict[str, dict[str, Any]]:
+        """The tables of members by name, where the object has them and nobody looked at them inside; else none."""
+        namespace = instance_dict(self.value) or {}
+        found = {name: namespace[name] for name in _TABLES if name in namespace and name not in self.attrs}
+        plain = all(type(table) in (dict, OrderedDict) and id(table) not in tx.attempt.memo for table in found.values())
+        return found if plain and len(found) == len(_TABLES) else {}
+
+    def _member(self, tx: Any, name: str) -> VariableTracker | None:
+        """What ``Module.__getattr__`` finds, where nothing was written to those tables inside."""
+        namespace = instance_dict(self.value)
+        if namespace is None or name in self.attrs or name in namespace:
+            return None
+        assert self.source is not None
+        own = self.source.child("instance_dict")
+        guard_class_lacks(tx, self.cls, name)
+        for table, entries in self._tables(tx).items():
+            place = own.child("dict_item", table)
+            if name in entries:
+                self.source.check("lacks_instance_dict_item", name)
+                return LazyVariable(tx.attempt, entries[name], place.child("dict_item", name)).realize()
+            place.check("dict_lacks", name)
+        return None
+
+    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+        """``Module.__setattr__`` of a plain value under a plain name is ``object``'s; the rest is inlined."""
+        value = value.realize()
+        plain = not isinstance(value, (TensorVariable, UserObjectVariable)) and name not in _TABLES
+        tables = self._tables(tx) if plain and self._has_class_attributes(tx, _WRITING) else {}
+        if tables and not any(name in table for table in tables.values()):
+            assert self.source is not None
+            for table in tables:
+                self.source.child("instance_dict").child("dict_item", table).check("dict_lacks", name)
+            object_setattr(tx, self, name, value)
+            return
+        super().setattr(tx, name, value)
+
+    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if isinstance(class_lookup(self.cls, "__call__"), _C.InstanceCall):  # of dl.compile: the module is traced
+            return tx.call(self.getattr(tx, "_dl_original"), args, kwargs)
+        if self._plain_call(tx):
+            forward = self.getattr(tx, "forward").realize()
+            tx.delegate(self, forward)
+            return tx.call(forward, args, kwargs)
+        return super().call(tx, args, kwargs)
+
+    def _plain_call(self, tx: Any) -> bool:
+        """Whether ``Module.__call__`` comes down to ``forward``: no hook on it or on all modules. Guards that."""
+        if not self._has_class_attributes(tx, _CALLING | _generated_call(self.cls)):
+            return False
+        namespace = instance_dict(self.value)
+        if namespace is None or any(name in self.attrs for name in (*_HOOKS, "_compiled_call_impl")):
+            return False
+        if namespace.get("_compiled_call_impl") is not None or any(namespace.get(name) for name in _HOOKS):
+            return False
+        everywhere = [getattr(torch_module, name) for name in _GLOBAL_HOOKS]
+        known = [tx.attempt.memo[id(each)][1] for each in everywhere if id(each) in tx.attempt.memo]
+        if any(everywhere) or any(map(tx.effects.last, known)):
+            return False
+        if any(id(namespace.get(name)) in tx.attempt.memo for name in _HOOKS):
+            return False
+        self._guard_no_hooks(tx, namespace)
+        return True
+
+    def _guard_no_hooks(self, tx: Any, namespace: dict[str, Any]) -> None:
+        assert self.source is not None
+        own = self.source.child("instance_dict")
+        for name in _HOOKS:
+            if name in namespace:
+                own.child("dict_item", name).check("length", 0)
+        if "_compiled_call_impl" in namespace:
+            own.child("dict_item", "_compiled_call_impl").check("id", None)
+        else:
+            self.source.check("lacks_instance_dict_item", "_compiled_call_impl")
+        everywhere = tx.guards.const(torch_module).child("instance_dict")
+        for name in _GLOBAL_HOOKS:
+            everywhere.child("dict_item", name).check("length", 0)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_const(self.value)
+
+
+def _generated_call(cls: type) -> dict[str, Any]:
+    """The ``__call__`` that torch.fx makes for a class, where it comes down to that of its base."""
+    wrapped = class_lookup(cls, "_wrapped_call")
+    if type(wrapped) is not _WrappedCall or wrapped.cls_call is not None or wrapped.cls is not cls:
+        return {}
+    return {"__call__": class_lookup(cls, "__call__"), "_wrapped_call": wrapped}
+
+
+@wraps_if(lambda value: issubclass(type(value), Module), order=2)
+def _wrap_module(attempt: Any, value: torch.nn.Module, source: Source) -> VariableTracker:
+    if issubclass(type(value), torch.jit.ScriptModule):
+        return attempt.opaque(value, source, "a module made by torch.jit")
+    source.check("type", type(value))
+    return NNModuleVariable(value, type(value), source)
