@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from traceback import FrameSummary
 
-    from .insight.reasons import BreakReason
+    from .insight.break_reason import BreakReason
 
 
 class Unsupported(RuntimeError):
@@ -30,7 +30,7 @@ class Unsupported(RuntimeError):
         self.path: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.reason.what()}{_where(self.user_stack)}\n\nHint: {self.reason.hint()}"
+        return f"{self.reason.code}: {self.reason.what()}{_where(self.user_stack)}\n\nHint: {self.reason.hint()}"
 
 
 def _where(user_stack: tuple[FrameSummary, ...]) -> str:

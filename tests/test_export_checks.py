@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
-from dynamo_lite.insight.reasons import (
+from dynamo_lite.insight.break_reasons import (
     DataDependentBranch,
     DisabledCall,
     EffectOfExport,

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from dynamo_lite.insight.reasons import NotExportable
+from dynamo_lite.insight.break_reasons import NotExportable
 from exports import Affine, check_export, refusal
 from programs import tensor
 

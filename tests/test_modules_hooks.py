@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
-from dynamo_lite.insight.reasons import UserGraphBreak
+from dynamo_lite.insight.break_reasons import UserGraphBreak
 from programs import Recorder, check, tensor
 from weights import seeded
 

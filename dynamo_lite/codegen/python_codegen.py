@@ -13,7 +13,8 @@ import torch
 from dynamo_lite import _C
 from dynamo_lite.bytecode import Handler, Instruction, emit
 from dynamo_lite.exc import InternalError
-from dynamo_lite.insight.reasons import BreakReason, UnreconstructableValue
+from dynamo_lite.insight.break_reason import BreakReason
+from dynamo_lite.insight.break_reasons import UnreconstructableValue
 from dynamo_lite.records.graph import GraphInput
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import frozen, with_data

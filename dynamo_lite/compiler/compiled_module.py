@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from dynamo_lite import _C
-from dynamo_lite.insight.reasons import UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import UnsupportedAttribute
 from dynamo_lite.variables.core.attributes import binds
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 

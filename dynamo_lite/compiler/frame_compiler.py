@@ -34,9 +34,8 @@ from dynamo_lite.exc import (
     Unsupported,
     WrongBackendResult,
 )
-from dynamo_lite.insight.counters import counters
-from dynamo_lite.insight.reasons import (
-    BreakReason,
+from dynamo_lite.insight.break_reason import BreakReason
+from dynamo_lite.insight.break_reasons import (
     DroppedGenerator,
     FrameLeftAlone,
     FreedTogether,
@@ -44,6 +43,7 @@ from dynamo_lite.insight.reasons import (
     SharedMemory,
     UncaughtException,
 )
+from dynamo_lite.insight.counters import counters
 from dynamo_lite.records import code_origin
 from dynamo_lite.records.captured_warnings import Listening
 from dynamo_lite.records.guards import Assumed
@@ -278,7 +278,7 @@ class FrameCompiler:
         counters.graph_breaks += 1
         counters.break_reasons[broken.reason.what()] += 1
         place = broken.user_stack[-1]
-        logs.breaks.info("graph break at %s:%s: %s", place.filename, place.lineno, broken.reason)
+        logs.breaks.info("graph break %s at %s:%s: %s", broken.reason.code, place.filename, place.lineno, broken.reason)
         if self.observer is not None:
             self.observer.breaks.append(broken)
 

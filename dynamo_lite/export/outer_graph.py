@@ -21,7 +21,7 @@ from torch.fx.proxy import GraphAppendingTracer, Proxy, TraceError
 
 from dynamo_lite.compiler.frame_compiler import Translation
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.reasons import NotExportable
+from dynamo_lite.insight.break_reasons import NotExportable
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import from_numpy_written
 from dynamo_lite.shapes import facts

@@ -21,7 +21,7 @@ from dynamo_lite.compiler.compiled_module import CompiledModule
 from dynamo_lite.compiler.families import Family
 from dynamo_lite.compiler.frame_compiler import FrameCompiler, Translation, can_trace_here
 from dynamo_lite.exc import ConstraintViolation, InternalError, SkipFrame, Unsupported
-from dynamo_lite.insight.reasons import EffectOfExport, FrameLeftAlone, NotExportable
+from dynamo_lite.insight.break_reasons import EffectOfExport, FrameLeftAlone, NotExportable
 from dynamo_lite.records.side_effects import SideEffects
 from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.variables.core.base import VariableTracker

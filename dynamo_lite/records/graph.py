@@ -22,7 +22,7 @@ from torch.autograd import grad_mode
 
 from dynamo_lite import config
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.reasons import UnsupportedContext, UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import UnsupportedContext, UnsupportedOperation, UnsupportedValue
 from dynamo_lite.runtime.graph_functions import (
     autograd_function,
     checkpoint,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnsupportedOperation
 
 from .finalizers import is_seen_to_die
 

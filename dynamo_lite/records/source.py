@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.reasons import NestedTooDeep
+from dynamo_lite.insight.break_reasons import NestedTooDeep
 
 FRAME = "frame"
 _HEAP_TYPE = 1 << 9

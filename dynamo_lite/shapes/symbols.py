@@ -15,7 +15,7 @@ import torch
 import torch._guards
 
 from dynamo_lite.exc import ConstraintViolation, Unsupported
-from dynamo_lite.insight.reasons import DataDependentValue, RandomValue
+from dynamo_lite.insight.break_reasons import DataDependentValue, RandomValue
 from dynamo_lite.runtime.inner_tensors import is_wrapper, parts
 
 from .conditions import checkable_parts, integer_roots, no_limit, of_floats, printer, symbolic_shapes, sympy_module

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import torch
 
 from dynamo_lite import config
-from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.guards import Guards
 from dynamo_lite.records.replaced_data import history

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from dynamo_lite.insight.reasons import UnknownCall
+from dynamo_lite.insight.break_reasons import UnknownCall
 from dynamo_lite.variables.core.base import ObservedException, Spread, VariableTracker, refuse_arguments, unsupported
 from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.python.classes.classes import ModuleVariable, loaded_module

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.reasons import DataDependentBranch
+from dynamo_lite.insight.break_reasons import DataDependentBranch
 from dynamo_lite.variables.core.base import Exhausted
 from dynamo_lite.variables.python.containers.iterator import GeneratorVariable
 from dynamo_lite.variables.torch.contexts.context import ContextVariable, ExitVariable, as_context

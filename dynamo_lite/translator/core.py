@@ -12,7 +12,7 @@ from dynamo_lite import config
 from dynamo_lite.bytecode import decode
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.exc import InternalError, Unsupported
-from dynamo_lite.insight.reasons import InlineLimit, UncaughtException, UnsupportedOpcode, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import InlineLimit, UncaughtException, UnsupportedOpcode, UnsupportedOperation
 from dynamo_lite.records.code_origin import is_polyfill
 from dynamo_lite.resume.generators import parts_of, rebuild
 from dynamo_lite.resume.graph_break import goes_on_inside, origin_of

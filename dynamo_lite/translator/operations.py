@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from dynamo_lite.insight.reasons import DisabledCall, UnknownCall, UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import DisabledCall, UnknownCall, UnsupportedAttribute, UnsupportedOperation
 from dynamo_lite.records import code_origin
 from dynamo_lite.runtime.interrupts import let_through
 from dynamo_lite.variables.core import attributes, registry, text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynamo_lite.insight.reasons import OperatorFailed
+from dynamo_lite.insight.break_reasons import OperatorFailed
 from dynamo_lite.records.guards import Assumed, Guards
 from dynamo_lite.shapes.policy import Settled
 
@@ -66,7 +66,7 @@ class Settlings:
             self._given_up.add(self._failed[0])
             return not self.all_known
         symbols, step = attempt.graph.symbols, attempt.steps
-        if not error.reason.may_be_of_numbers or not (symbols.there_are or symbols.has_floats):
+        if not error.reason.numbers_matter or not (symbols.there_are or symbols.has_floats):
             return False
         if step in self._given_up or len(self._steps) >= _MOST:
             return False

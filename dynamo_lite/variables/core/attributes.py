@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from dynamo_lite.insight.reasons import UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation
 
 from .base import (
     Args,

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.reasons import BreakReason, UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reason import BreakReason
+from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
 from dynamo_lite.records.source import Source
 
 from .lookup import class_lookup, is_heap_type, is_written

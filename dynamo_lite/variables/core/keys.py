@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnsupportedOperation
 
 from .base import NotConstant, VariableTracker, unsupported
 from .constant import ConstantVariable

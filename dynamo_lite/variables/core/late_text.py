@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.reasons import DataDependentValue
+from dynamo_lite.insight.break_reasons import DataDependentValue
 
 from .base import Args, Kwargs, NotConstant, VariableTracker, unsupported
 from .constant import ConstantVariable

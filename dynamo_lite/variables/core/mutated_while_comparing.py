@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnsupportedOperation
 
 from .base import VariableTracker, unsupported
 

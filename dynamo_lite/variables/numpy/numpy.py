@@ -19,7 +19,7 @@ import numpy
 import torch
 import torch._numpy
 
-from dynamo_lite.insight.reasons import DataDependentValue, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import DataDependentValue, UnsupportedOperation
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, class_lookup
 from dynamo_lite.variables.core.base import (
     Args,

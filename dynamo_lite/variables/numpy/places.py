@@ -9,7 +9,7 @@ import numpy
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from dynamo_lite.insight.reasons import DataDependentValue, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import DataDependentValue, UnsupportedOperation
 from dynamo_lite.records.graph import tensor_of_flipped
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import from_numpy_written

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 import torch
 
-from dynamo_lite.insight.reasons import UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import UnsupportedOperation, UnsupportedValue
 from dynamo_lite.records.graph import tensor_of_scalar
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable

@@ -12,7 +12,7 @@ import numpy
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from dynamo_lite.insight.reasons import OperatorFailed, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import OperatorFailed, UnsupportedOperation
 from dynamo_lite.records.code_origin import FOLDED_ERRORS
 from dynamo_lite.runtime.interrupts import let_through
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy
 
-from dynamo_lite.insight.reasons import OperatorFailed
+from dynamo_lite.insight.break_reasons import OperatorFailed
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 
 from .flips import reversal

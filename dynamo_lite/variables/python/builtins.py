@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.shapes.float_formulas import total_of
 from dynamo_lite.variables import polyfills
 from dynamo_lite.variables.core.attributes import is_callable

@@ -6,7 +6,7 @@ import importlib
 import sys
 from typing import Any
 
-from dynamo_lite.insight.reasons import UnknownCall
+from dynamo_lite.insight.break_reasons import UnknownCall
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.classes.classes import loaded_module

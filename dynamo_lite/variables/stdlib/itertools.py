@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.variables.core.attributes import MISSING
 from dynamo_lite.variables.core.base import (
     Exhausted,

@@ -15,7 +15,7 @@ from typing import Any
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from dynamo_lite import _C
-from dynamo_lite.insight.reasons import UnknownCall, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedOperation
 from dynamo_lite.records.guards import Assumed
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.interrupts import let_through

@@ -6,7 +6,7 @@ import functools
 import operator
 from typing import Any
 
-from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, refuse_arguments, unsupported, wraps_type

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynamo_lite.insight.reasons import OutputCall
+from dynamo_lite.insight.break_reasons import OutputCall
 from dynamo_lite.variables import polyfills
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.registry import models

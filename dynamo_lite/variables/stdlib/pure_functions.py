@@ -11,7 +11,7 @@ import sys
 import types
 from typing import Any
 
-from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.variables import polyfills
 from dynamo_lite.variables.core.attributes import MISSING
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported

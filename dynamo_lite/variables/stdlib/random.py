@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dynamo_lite.insight.reasons import UnknownCall, UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
 from dynamo_lite.records.code_origin import FOLDED_ERRORS
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.interrupts import let_through

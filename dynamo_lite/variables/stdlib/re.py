@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from dynamo_lite.insight.reasons import UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
 from dynamo_lite.variables import polyfills
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import (

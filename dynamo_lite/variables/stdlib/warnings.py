@@ -13,7 +13,7 @@ import re
 import warnings
 from typing import Any
 
-from dynamo_lite.insight.reasons import OutputCall, UnknownCall, UnsupportedContext
+from dynamo_lite.insight.break_reasons import OutputCall, UnknownCall, UnsupportedContext
 from dynamo_lite.records import code_origin
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import VariableTracker, refuse_arguments, unsupported

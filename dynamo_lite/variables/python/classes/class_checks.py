@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch._opaque_base import OpaqueBaseMeta
 
-from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records import code_origin
 from dynamo_lite.variables.core.attributes import MISSING, bind, class_lookup
 from dynamo_lite.variables.core.base import VariableTracker, mro, unsupported

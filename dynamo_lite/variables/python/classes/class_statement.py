@@ -16,7 +16,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from dynamo_lite.insight.reasons import UnknownCall
+from dynamo_lite.insight.break_reasons import UnknownCall
 from dynamo_lite.variables.core.attributes import is_data_descriptor
 from dynamo_lite.variables.core.base import (
     Args,

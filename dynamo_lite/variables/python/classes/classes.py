@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.reasons import UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import UnsupportedOperation, UnsupportedValue
 from dynamo_lite.records import code_origin
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import (

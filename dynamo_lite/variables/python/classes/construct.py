@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.reasons import UnknownCall, UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedAttribute
 from dynamo_lite.variables.core.attributes import MISSING, bind, is_callable, owner_of
 from dynamo_lite.variables.core.base import (
     Args,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from dynamo_lite.insight.reasons import UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation
 from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, bind, bind_classmethod
 from dynamo_lite.variables.core.base import VariableTracker, mro, own_namespace, unsupported
 from dynamo_lite.variables.core.lookup import is_heap_type

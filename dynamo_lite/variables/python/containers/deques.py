@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, NoReturn
 
-from dynamo_lite.insight.reasons import UnsupportedValue
+from dynamo_lite.insight.break_reasons import UnsupportedValue
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import NotConstant, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable

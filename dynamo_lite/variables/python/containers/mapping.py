@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 from typing import Any
 
-from dynamo_lite.insight.reasons import UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import UnsupportedOperation, UnsupportedValue
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
     Args,

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
     Exhausted,

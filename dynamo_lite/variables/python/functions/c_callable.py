@@ -6,7 +6,7 @@ import types
 from typing import Any
 
 from dynamo_lite import _C
-from dynamo_lite.insight.reasons import DisabledCall, UnknownCall
+from dynamo_lite.insight.break_reasons import DisabledCall, UnknownCall
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, bind_here
 from dynamo_lite.variables.core.base import (

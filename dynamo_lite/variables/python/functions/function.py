@@ -6,7 +6,7 @@ import sys
 import types
 from typing import Any
 
-from dynamo_lite.insight.reasons import UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import UnsupportedAttribute
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, MethodVariable, class_lookup
 from dynamo_lite.variables.core.base import (

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from dynamo_lite.exc import InternalError
-from dynamo_lite.insight.reasons import DataDependentBranch, DataDependentValue, UnsupportedValue
+from dynamo_lite.insight.break_reasons import DataDependentBranch, DataDependentValue, UnsupportedValue
 from dynamo_lite.records.source import Source
 from dynamo_lite.shapes.conditions import symbolic_shapes
 from dynamo_lite.shapes.expressions import NoProgram, Operation, compile_expression

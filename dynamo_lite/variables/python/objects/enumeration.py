@@ -6,7 +6,7 @@ import enum
 import types
 from typing import Any
 
-from dynamo_lite.insight.reasons import UnsupportedValue
+from dynamo_lite.insight.break_reasons import UnsupportedValue
 from dynamo_lite.records import code_origin
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup

@@ -6,7 +6,7 @@ import sys
 import types
 from typing import Any
 
-from dynamo_lite.insight.reasons import UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import UnsupportedAttribute
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, is_data_descriptor, object_setattr, owner_of
 from dynamo_lite.variables.core.base import TEXTS, NotConstant, VariableTracker, mro, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable

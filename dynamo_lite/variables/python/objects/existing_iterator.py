@@ -12,7 +12,7 @@ import gc
 from collections.abc import Iterator
 from typing import Any
 
-from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
     Exhausted,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from numbers import Number
 from typing import Any
 
-from dynamo_lite.insight.reasons import UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import UnsupportedOperation, UnsupportedValue
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import Address

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copyreg
 from typing import Any
 
-from dynamo_lite.insight.reasons import UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import UnsupportedAttribute
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, generic_getattr, object_delattr, object_setattr
 from dynamo_lite.variables.core.base import VariableTracker, own_namespace, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable

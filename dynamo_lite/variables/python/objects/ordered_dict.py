@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
-from dynamo_lite.insight.reasons import UnsupportedValue
+from dynamo_lite.insight.break_reasons import UnsupportedValue
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import object_delattr, object_setattr
 from dynamo_lite.variables.core.base import VariableTracker, unsupported, wraps_type

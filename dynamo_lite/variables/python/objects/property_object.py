@@ -6,7 +6,7 @@ import types
 from functools import partial
 from typing import Any
 
-from dynamo_lite.insight.reasons import UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
     Args,

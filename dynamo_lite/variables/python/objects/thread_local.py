@@ -7,7 +7,7 @@ import threading
 from typing import Any, NoReturn
 
 from dynamo_lite import _C
-from dynamo_lite.insight.reasons import UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import UnsupportedAttribute
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup
 from dynamo_lite.variables.core.base import VariableTracker, unsupported, wraps_if

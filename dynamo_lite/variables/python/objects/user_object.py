@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.reasons import UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import (
     MISSING,

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from dynamo_lite.insight.reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported, wraps_type

@@ -12,7 +12,7 @@ from torch.autograd import forward_ad
 from torch.autograd.function import FunctionCtx, once_differentiable
 
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.reasons import UnknownCall, UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedAttribute
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.backward_calls import Again, Found, Kept
 from dynamo_lite.runtime.inner_tensors import storages

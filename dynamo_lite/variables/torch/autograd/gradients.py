@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.reasons import UnknownCall
+from dynamo_lite.insight.break_reasons import UnknownCall
 from dynamo_lite.records.replaced_data import history
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import VariableTracker, unsupported

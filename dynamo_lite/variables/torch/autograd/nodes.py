@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.reasons import OperatorFailed, UnknownCall, UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import OperatorFailed, UnknownCall, UnsupportedAttribute
 from dynamo_lite.records.replaced_data import history
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.reasons import UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation
 from dynamo_lite.runtime.graph_functions import count_write
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable

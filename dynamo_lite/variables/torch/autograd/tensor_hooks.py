@@ -17,7 +17,7 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 from dynamo_lite.bytecode import decode, successors
-from dynamo_lite.insight.reasons import UnknownCall, UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedAttribute
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable

@@ -16,7 +16,12 @@ from torch.nn import attention
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._device import DeviceContext
 
-from dynamo_lite.insight.reasons import OperatorWarns, UnsupportedAttribute, UnsupportedContext, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import (
+    OperatorWarns,
+    UnsupportedAttribute,
+    UnsupportedContext,
+    UnsupportedOperation,
+)
 from dynamo_lite.records.captured_warnings import Listening
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime import graph_functions

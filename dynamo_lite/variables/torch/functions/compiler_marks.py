@@ -16,7 +16,7 @@ import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.reasons import DisabledCall, UserGraphBreak
+from dynamo_lite.insight.break_reasons import DisabledCall, UserGraphBreak
 from dynamo_lite.variables.core.base import Args, KnowMore, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.registry import Model, models_if
 from dynamo_lite.variables.torch.tensors.fake_calls import operator_name

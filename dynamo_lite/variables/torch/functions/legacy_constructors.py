@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.reasons import UnknownCall
+from dynamo_lite.insight.break_reasons import UnknownCall
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.registry import models_raw

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode, get_default_nowrap_functions
 
-from dynamo_lite.insight.reasons import UnknownCall, UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedAttribute, UnsupportedOperation
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import plain_tensor
 from dynamo_lite.runtime.inner_tensors import is_wrapper_class

@@ -17,7 +17,7 @@ from torch.fx._symbolic_trace import is_fx_tracing
 from torch.nested._internal import nested_tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from dynamo_lite.insight.reasons import UnknownCall, UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedOperation, UnsupportedValue
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.attributes import MethodVariable

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from dynamo_lite.insight.reasons import UnknownCall, UnsupportedValue
+from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedValue
 from dynamo_lite.records.side_effects import slots
 from dynamo_lite.variables.core.base import KnownVariable, LazyVariable, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable

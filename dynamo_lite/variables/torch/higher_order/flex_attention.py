@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import traceback as fx_traceback
 
-from dynamo_lite.insight.reasons import UnknownCall
+from dynamo_lite.insight.break_reasons import UnknownCall
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils.hooks import BackwardHook
 
-from dynamo_lite.insight.reasons import UnknownCall, UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedAttribute
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import Args, NotConstant, VariableTracker, unsupported

@@ -8,7 +8,7 @@ import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter, UninitializedTensorMixin
 
-from dynamo_lite.insight.reasons import UnsupportedAttribute, UnsupportedValue
+from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedValue
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable

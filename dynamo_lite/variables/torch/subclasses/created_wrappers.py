@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from dynamo_lite import _C
-from dynamo_lite.insight.reasons import UnknownCall, UnsupportedValue
+from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedValue
 from dynamo_lite.runtime.inner_tensors import asks_in_python, is_wrapper_class
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, guard_class_attribute, is_data_descriptor
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from dynamo_lite.insight.reasons import UnknownCall, UnsupportedContext, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedContext, UnsupportedOperation
 from dynamo_lite.variables.core.attributes import bind
 from dynamo_lite.variables.core.base import Args, Kwargs, Spread, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable

@@ -18,7 +18,12 @@ from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
 from dynamo_lite import _C
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.reasons import DataDependentValue, UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import (
+    DataDependentValue,
+    UnsupportedAttribute,
+    UnsupportedOperation,
+    UnsupportedValue,
+)
 from dynamo_lite.records.code_origin import FOLDED_ERRORS
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.inner_tensors import asks_in_python, is_wrapper_class, leaves, rebuilt

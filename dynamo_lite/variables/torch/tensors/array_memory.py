@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.reasons import UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import UnsupportedAttribute
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported
 
 from .equivalent_operators import rewrites

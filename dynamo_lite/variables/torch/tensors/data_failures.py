@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.reasons import FailureAndWrite, OperatorFailed
+from dynamo_lite.insight.break_reasons import FailureAndWrite, OperatorFailed
 from dynamo_lite.records.graph import DENSE
 from dynamo_lite.variables.core.attributes import MethodVariable
 from dynamo_lite.variables.core.base import unsupported

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils._device import _device_constructors
 
-from dynamo_lite.insight.reasons import UnknownCall, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedOperation
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.registry import models

@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 
-from dynamo_lite.insight.reasons import DataDependentValue, OperatorFailed
+from dynamo_lite.insight.break_reasons import DataDependentValue, OperatorFailed
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.interrupts import let_through
 from dynamo_lite.variables.core.base import unsupported

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch.utils.hooks import RemovableHandle
 
-from dynamo_lite.insight.reasons import UnknownCall, UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedAttribute, UnsupportedOperation
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.registry import models

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import increment_version
 
-from dynamo_lite.insight.reasons import OperatorFailed
+from dynamo_lite.insight.break_reasons import OperatorFailed
 from dynamo_lite.records.graph import OVERLAPS
 from dynamo_lite.variables.core.base import unsupported
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.reasons import KernelWarns, MayWarn, OperatorWarns
+from dynamo_lite.insight.break_reasons import KernelWarns, MayWarn, OperatorWarns
 from dynamo_lite.records import code_origin
 from dynamo_lite.records.captured_warnings import Listening, Overheard, action_for
 from dynamo_lite.variables.core.base import unsupported

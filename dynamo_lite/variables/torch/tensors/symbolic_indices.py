@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.reasons import DataDependentValue, OperatorFailed
+from dynamo_lite.insight.break_reasons import DataDependentValue, OperatorFailed
 from dynamo_lite.shapes.conditions import symbolic_shapes
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable

@@ -18,7 +18,7 @@ from torch.utils._device import _device_constructors
 
 from dynamo_lite import config
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.reasons import (
+from dynamo_lite.insight.break_reasons import (
     DataDependentBranch,
     DataDependentValue,
     UnmetCondition,

@@ -1,0 +1,228 @@
+"""The reasons of graph breaks: one row each, by families of codes.
+
+01 asked for by the program · 02 calls · 03 data of tensors · 04 operators · 05 Python's statements and values ·
+06 limits · 07 memory and autograd · 08 values that survive a break, frames that run without a graph · 09 export
+"""
+
+from __future__ import annotations
+
+from .break_reason import BreakReason
+
+# -- 01: asked for by the program ------------------------------------------------------------------------------------
+
+
+class UserGraphBreak(BreakReason, code="DL0101", numbers_matter=False):
+    happened = "dl.graph_break() was called"
+    mend = "remove the call where one graph is wanted"
+    message: str = ""
+
+    def what(self) -> str:
+        return super().what() + (f": {self.message}" if self.message else "")
+
+
+class DisabledCall(BreakReason, code="DL0102", numbers_matter=False):
+    happened = "{callee} is marked to be left out of graphs"
+    mend = "remove dl.disable (or disallow_in_graph) from it where one graph is wanted"
+    callee: str
+
+
+# -- 02: calls -------------------------------------------------------------------------------------------------------
+
+
+class UnknownCall(BreakReason, code="DL0201", numbers_matter=False):
+    happened = "the call of {callee} can't be traced: {because}"
+    mend = "dl.allow_in_graph puts a pure tensor function into the graph as it is; otherwise keep the call outside"
+    callee: str
+    because: str = "it is C code, or excluded, and nothing is known of its effects"
+
+
+class OutputCall(BreakReason, code="DL0202", numbers_matter=False):
+    happened = "{callee}() has an effect outside the program's data"
+    mend = "move it out of the compiled function, or put it under `if not dl.is_compiling():`"
+    callee: str
+
+
+# -- 03: data of tensors ---------------------------------------------------------------------------------------------
+
+
+class DataDependentBranch(BreakReason, code="DL0301", numbers_matter=False):
+    happened = "the program branches on a tensor's value, which is not known while tracing"
+    mend = "use torch.where (or torch.cond) to choose by data, or branch on shapes and constants"
+
+
+class DataDependentValue(BreakReason, code="DL0302", numbers_matter=False):
+    happened = "{operation} needs a tensor's value, which is not known while tracing"
+    mend = "keep the value in a tensor, or read it outside of the compiled function"
+    operation: str
+
+
+class UnmetCondition(BreakReason, code="DL0303", numbers_matter=False):
+    happened = "a runtime assertion on tensor data failed several times in a row"
+    mend = "keep exceptional values (those for which an operator raises or warns) out of the data"
+
+
+class RandomValue(BreakReason, code="DL0304", numbers_matter=False):
+    happened = "the program depends on the value of the random number {number}, which differs from call to call"
+    mend = "choose by random numbers outside of the compiled function, or in tensors with torch.where"
+    number: str
+
+
+# -- 04: operators ---------------------------------------------------------------------------------------------------
+
+
+class OperatorFailed(BreakReason, code="DL0401", numbers_matter=True):
+    happened = "{operator} could not be computed on fake tensors: {error}"
+    mend = "if it fails in eager too, mend the call; otherwise keep it outside of the compiled function"
+    operator: str
+    error: str
+    over_operands: bool = False
+    """Operands of other shapes, types or devices might not fail."""
+
+
+class FailureAndWrite(BreakReason, code="DL0402", numbers_matter=False):
+    happened = "{operator} can't share a graph with what was before: one writes into an input, one may fail"
+    mend = "move the write into the input out of the `try` or `with`, or make it a new tensor"
+    operator: str
+
+
+class OperatorWarns(BreakReason, code="DL0403", numbers_matter=True):
+    happened = "{operator} warns: {warning}"
+    mend = "do as the warning says, or ignore it by a filter before the function is compiled"
+    operator: str
+    warning: str
+
+
+class KernelWarns(BreakReason, code="DL0404", numbers_matter=True):
+    happened = "{operator} warns: {warning}"
+    mend = "do as the warning says, or ignore it by a filter before the function is compiled"
+    breaks_inside = True
+    operator: str
+    warning: str
+
+
+class MayWarn(BreakReason, code="DL0405", numbers_matter=True):
+    happened = "{operator} may warn where the program would see it, and can't be tried: {why}"
+    mend = "keep it outside of the `with catch_warnings()`, or ignore all warnings there"
+    breaks_inside = True
+    operator: str
+    why: str
+
+
+# -- 05: Python's statements and values ------------------------------------------------------------------------------
+
+
+class UnsupportedOpcode(BreakReason, code="DL0501", numbers_matter=True):
+    happened = "the bytecode {opname} is not traced: {why}"
+    mend = "move that statement out of the compiled function"
+    opname: str
+    why: str
+
+
+class UnsupportedAttribute(BreakReason, code="DL0502", numbers_matter=True):
+    happened = "attribute {name!r} of {owner} can't be traced: {why}"
+    mend = "read or write it outside of the compiled function"
+    owner: str
+    name: str
+    why: str = "its meaning is not modelled"
+
+
+class UnsupportedOperation(BreakReason, code="DL0503", numbers_matter=True):
+    happened = "{operation} of {operands} can't be traced"
+    mend = "move that expression out of the compiled function, or write it with tensors and built-in containers"
+    operation: str
+    operands: str
+
+
+class UnsupportedValue(BreakReason, code="DL0504", numbers_matter=True):
+    happened = "{value} can't be used in a graph: {why}"
+    mend = "make it outside of the compiled function, or pass its data as tensors and constants"
+    value: str
+    why: str
+
+
+class UnsupportedContext(BreakReason, code="DL0505", numbers_matter=True):
+    happened = "the context manager {manager} is not traced"
+    mend = "enter it outside of the compiled function"
+    manager: str
+
+
+class UncaughtException(BreakReason, code="DL0506", numbers_matter=True):
+    happened = "the traced program raises {error}"
+    mend = "nothing to do where that is meant: the exception is raised by the program itself, as in eager"
+    error: str
+
+
+# -- 06: limits ------------------------------------------------------------------------------------------------------
+
+
+class InlineLimit(BreakReason, code="DL0601", numbers_matter=False):
+    happened = "the call of {callee} is nested more than {depth} deep"
+    mend = "raise dl.config.inline_limit, or make the recursion a loop"
+    callee: str
+    depth: int
+
+
+class NestedTooDeep(BreakReason, code="DL0602", numbers_matter=False):
+    happened = "a value lies more than {steps} steps away from the function's arguments and globals"
+    mend = "pass what it is in as an argument of a function of its own"
+    steps: int
+
+
+# -- 07: memory and autograd -----------------------------------------------------------------------------------------
+
+
+class SharedMemory(BreakReason, code="DL0701", numbers_matter=True):
+    happened = "one graph would write into memory that another of its inputs has too"
+    mend = "pass one of the tensors, and make the views of it inside"
+
+
+class FreedTogether(BreakReason, code="DL0702", numbers_matter=True):
+    happened = "the backward of the operators before this would free what these need too, were they one compiled graph"
+    mend = "compute what does not depend on it after `backward()`"
+
+
+# -- 08: what survives a break, and frames that run without a graph --------------------------------------------------
+
+
+class UnreconstructableValue(BreakReason, code="DL0801", numbers_matter=True):
+    happened = "{value} is alive at a graph break and can't be made outside of the trace"
+    mend = "use it up before the break (for example: list(generator))"
+    value: str
+
+
+class DroppedGenerator(BreakReason, code="DL0802", numbers_matter=True):
+    happened = (
+        "{value} is dropped while it waits inside a block, which CPython leaves when it deallocates the generator"
+    )
+    mend = "use it up, or close() it"
+    value: str
+
+
+class FrameLeftAlone(BreakReason, code="DL0803", numbers_matter=True):
+    happened = "{name} runs without a graph: {because}"
+    mend = "call the part that computes with tensors as a function of its own"
+    name: str
+    because: str
+    cause: BreakReason | None = None
+
+    def what(self) -> str:
+        return super().what() + ("" if self.cause is None else f" (it broke there: {self.cause.what()})")
+
+    def hint(self) -> str:
+        return super().hint() + ("" if self.cause is None else f", or mend the break: {self.cause.hint()}")
+
+
+# -- 09: export ------------------------------------------------------------------------------------------------------
+
+
+class EffectOfExport(BreakReason, code="DL0901", numbers_matter=True):
+    happened = "the program writes into {written}, which outlives the call; a graph module can't do that"
+    mend = "return the new value, and write it after the call"
+    written: str
+
+
+class NotExportable(BreakReason, code="DL0902", numbers_matter=True):
+    happened = "{value} can't be in an exported graph: {why}"
+    mend = "pass and return tensors, constants, and containers and objects of them"
+    value: str
+    why: str
