@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 STAMP := $(VENV)/.dynamo_lite
-SOURCES := $(wildcard csrc/*) CMakeLists.txt pyproject.toml
+SOURCES := $(wildcard csrc/* csrc/*/*) CMakeLists.txt pyproject.toml
 
 BUILD_NEEDS := "scikit-build-core>=0.10,<2" "pybind11>=2.12,<4" "cmake>=3.22,<5" "ninja>=1.11,<2"
 TEST_NEEDS := "pytest>=8,<10" "pytest-timeout>=2.3,<3" "pytest-xdist>=3.5,<4" "hypothesis>=6,<7" "einops>=0.7,<1"

@@ -1,7 +1,7 @@
 """Whether the program could see when a value dies.
 
 By a finalizer or the callback of a weak reference, its own or that of something which it may alone hold. It is found in
-C++ (`csrc/deaths.cpp`), for guards ask it as well.
+C++ (`csrc/guards/finalizers.cpp`), for guards ask it as well.
 """
 
 from __future__ import annotations

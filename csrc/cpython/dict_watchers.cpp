@@ -1,0 +1,77 @@
+#include "cpython/dict_watchers.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace dynamo_lite {
+
+#if PY_VERSION_HEX >= 0x030C0000
+
+// Who waits to hear of which dict. Never freed: dicts die after this module does.
+struct Watchers {
+  std::unordered_map<PyObject*, std::vector<WatchedDicts*>> of;
+  int number = -1;  // the interpreter's; there are eight, others may have taken them
+
+  static Watchers& all() {
+    static auto* made = new Watchers;
+    return *made;
+  }
+
+  // Called before the change is made.
+  static int tell(PyDict_WatchEvent event, PyObject* dict, PyObject*, PyObject*) {
+    auto& of = all().of;
+    const auto found = of.find(dict);
+    if (found == of.end()) return 0;
+    for (WatchedDicts* each : found->second) each->unchanged_ = false;
+    if (event == PyDict_EVENT_DEALLOCATED) of.erase(found);
+    return 0;
+  }
+
+  void forget(PyObject* dict, const WatchedDicts* who) noexcept {
+    const auto found = of.find(dict);
+    if (found == of.end()) return;  // it died
+    auto& listeners = found->second;
+    const auto listener = std::find(listeners.begin(), listeners.end(), who);
+    if (listener == listeners.end()) return;  // it died, and another dict is at its address
+    listeners.erase(listener);
+    if (!listeners.empty()) return;
+    of.erase(found);
+    // While the interpreter goes down dicts die untold.
+    if (!_Py_IsFinalizing() && PyDict_Unwatch(number, dict) < 0) PyErr_Clear();
+  }
+};
+
+bool WatchedDicts::add(PyObject* dict) {
+  Watchers& watchers = Watchers::all();
+  if (watchers.number < 0) return false;
+  if (PyDict_Watch(watchers.number, dict) < 0) {
+    PyErr_Clear();
+    return false;
+  }
+  watchers.of[dict].push_back(this);
+  dicts_.push_back(dict);
+  return true;
+}
+
+void WatchedDicts::clear() noexcept {
+  for (PyObject* dict : dicts_) Watchers::all().forget(dict, this);
+  dicts_.clear();
+  unchanged_ = true;
+}
+
+bool prepare_watch() {
+  Watchers& watchers = Watchers::all();
+  if (watchers.number < 0) watchers.number = PyDict_AddWatcher(Watchers::tell);
+  if (watchers.number < 0) PyErr_Clear();  // none is left: versions are compared
+  return true;
+}
+
+#else
+
+bool WatchedDicts::add(PyObject*) { return false; }
+void WatchedDicts::clear() noexcept {}
+bool prepare_watch() { return true; }
+
+#endif
+
+}  // namespace dynamo_lite

@@ -1,0 +1,279 @@
+#define Py_BUILD_CORE 1
+#include "cpython/frames.h"
+
+#include <pthread.h>
+
+#include <cstring>
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#include <internal/pycore_code.h>
+#include <internal/pycore_frame.h>
+#undef HAVE_STD_ATOMIC  // C's <stdatomic.h> is not for C++; the compiler's own atomics have the same layout
+#include <internal/pycore_interp.h>
+#if PY_VERSION_HEX >= 0x030C0000
+#include <internal/pycore_instruments.h>
+#endif
+#pragma GCC diagnostic pop
+
+namespace dynamo_lite {
+
+namespace {
+
+constexpr int kSpecialFlags = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
+constexpr int kFunctionFlags = CO_OPTIMIZED | CO_NEWLOCALS;
+
+constexpr bool kPython312 = PY_VERSION_HEX >= 0x030C0000;
+
+PyObject* function_of(Frame* frame) noexcept {
+#if PY_VERSION_HEX >= 0x030C0000
+  return frame->f_funcobj;
+#else
+  return reinterpret_cast<PyObject*>(frame->f_func);
+#endif
+}
+
+// Slots of a whole frame, in pointers.
+Py_ssize_t frame_size(const PyCodeObject* code) noexcept {
+#if PY_VERSION_HEX >= 0x030C0000
+  return code->co_framesize;
+#else
+  return code->co_nlocalsplus + code->co_stacksize + static_cast<Py_ssize_t>(FRAME_SPECIALS_SIZE);
+#endif
+}
+
+// Where on this thread's C stack it becomes deep: frames below are left alone, and below the second calls are refused.
+struct StackMarks {
+  bool known = false;
+  const char* deep = nullptr;
+  const char* exhausted = nullptr;
+};
+
+StackMarks find_stack_marks() noexcept {
+  StackMarks marks{.known = true};
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return marks;
+  void* base = nullptr;
+  std::size_t size = 0;
+  if (pthread_attr_getstack(&attributes, &base, &size) == 0) {
+    marks.deep = static_cast<const char*>(base) + size / 2;
+    marks.exhausted = static_cast<const char*>(base) + size / 16;
+  }
+  pthread_attr_destroy(&attributes);
+  return marks;
+}
+
+const StackMarks& stack_marks() noexcept {
+  static thread_local StackMarks marks __attribute__((tls_model("initial-exec")));
+  if (!marks.known) marks = find_stack_marks();
+  return marks;
+}
+
+int& recursion_remaining(PyThreadState* state) noexcept {
+#if PY_VERSION_HEX >= 0x030C0000
+  return state->py_recursion_remaining;
+#else
+  return state->recursion_remaining;
+#endif
+}
+
+int recursion_limit(PyThreadState* state) noexcept {
+#if PY_VERSION_HEX >= 0x030C0000
+  return state->py_recursion_limit;
+#else
+  return state->recursion_limit;
+#endif
+}
+
+#if PY_VERSION_HEX >= 0x030C0000
+// Tools of sys.monitoring other than the two that stand for sys.setprofile and sys.settrace: those two are set for
+// the whole interpreter though they concern the threads that have a function alone.
+template <std::size_t count>
+bool is_watched(const uint8_t (&tools)[count]) noexcept {
+  uint8_t all = 0;
+  for (const uint8_t each : tools) all |= each;
+  return (all & ((1 << PY_MONITORING_SYS_PROFILE_ID) - 1)) != 0;
+}
+#endif
+
+}  // namespace
+
+FrameSlots slots_of(Frame* frame) noexcept {
+  return {frame->f_code, function_of(frame), frame->f_globals, frame->f_builtins, frame->localsplus};
+}
+
+int argument_count(const PyCodeObject* code) noexcept {
+  return code->co_argcount + code->co_kwonlyargcount + ((code->co_flags & CO_VARARGS) != 0) +
+         ((code->co_flags & CO_VARKEYWORDS) != 0);
+}
+
+bool is_plain(Frame* frame) noexcept {
+  return frame->owner == FRAME_OWNED_BY_THREAD && (frame->f_code->co_flags & kSpecialFlags) == 0 &&
+         (frame->f_code->co_flags & kFunctionFlags) == kFunctionFlags && frame->frame_obj == nullptr;
+}
+
+bool is_suspended(PyObject* generator) noexcept {
+  return reinterpret_cast<PyGenObject*>(generator)->gi_frame_state == FRAME_SUSPENDED;
+}
+
+bool is_traced(PyThreadState* state, Frame* frame) noexcept {
+#if PY_VERSION_HEX >= 0x030C0000
+  if (state->tracing != 0 || state->c_tracefunc != nullptr || state->c_profilefunc != nullptr) return true;
+  if (is_watched(state->interp->monitors.tools)) return true;
+  const _PyCoMonitoringData* local = frame->f_code->_co_monitoring;
+  return local != nullptr && is_watched(local->local_monitors.tools);
+#else
+  (void)frame;
+  return state->tracing != 0 || state->cframe->use_tracing != 0;
+#endif
+}
+
+bool is_deep(PyThreadState* state) noexcept {
+  const char here = 0;
+  if (&here < stack_marks().deep) return true;
+#if PY_VERSION_HEX >= 0x030C0000
+  // The limit is a constant of the interpreter that runs, which may be another than that of the headers.
+  static const int limit = state->c_recursion_remaining;
+  return state->c_recursion_remaining < limit / 2;
+#else
+  (void)state;
+  return false;
+#endif
+}
+
+bool is_exhausted() noexcept {
+  const char here = 0;
+  return &here < stack_marks().exhausted;
+}
+
+FreshRecursion::FreshRecursion(PyThreadState* state) noexcept
+    : state_(state), granted_(recursion_limit(state) - recursion_remaining(state)) {
+  recursion_remaining(state) += granted_;
+}
+
+FreshRecursion::~FreshRecursion() { recursion_remaining(state_) -= granted_; }
+
+bool can_become(const PyCodeObject* code, const PyCodeObject* replacement) noexcept {
+  return argument_count(code) == argument_count(replacement) && code->co_nfreevars == replacement->co_nfreevars &&
+         (replacement->co_flags & kSpecialFlags) == 0 && (replacement->co_flags & kFunctionFlags) == kFunctionFlags;
+}
+
+DL_HIT bool swap_code(PyThreadState* state, Frame* frame, PyCodeObject* code) noexcept {
+  PyCodeObject* old = frame->f_code;
+  auto** base = reinterpret_cast<PyObject**>(frame);
+  const Py_ssize_t before = frame_size(old);
+  const Py_ssize_t after = frame_size(code);
+  if (state->datastack_top != base + before || base + after >= state->datastack_limit) return false;
+  state->datastack_top = base + after;  // what pops the frame expects it to end there
+  const int arguments = argument_count(code);
+  std::memset(frame->localsplus + arguments, 0,
+              sizeof(PyObject*) * static_cast<std::size_t>(code->co_nlocalsplus - arguments));
+  Py_INCREF(code);
+  frame->f_code = code;
+  frame->prev_instr = _PyCode_CODE(code) - 1;
+  frame->stacktop = code->co_nlocalsplus;
+  drop(old);  // the function, which the frame holds, holds it too
+  return true;
+}
+
+void set_slot(Frame* frame, int slot, Ref value) noexcept { put(frame->localsplus[slot], value.release()); }
+
+void add_code_ahead(PyCodeObject* code, LinesAhead& ahead) {
+  ahead.add(code, sizeof(*code) + static_cast<std::size_t>(Py_SIZE(code)) * sizeof(_Py_CODEUNIT));
+  PyObject* constants = code->co_consts;
+  ahead.add(constants, sizeof(PyTupleObject) + static_cast<std::size_t>(Py_SIZE(constants)) * sizeof(PyObject*));
+  for (Py_ssize_t i = 0; i < Py_SIZE(constants); ++i) ahead.add(PyTuple_GET_ITEM(constants, i), 3 * sizeof(PyObject));
+}
+
+int local_slot(PyCodeObject* code, const char* name) noexcept {
+  for (int slot = 0; slot < code->co_nlocals; ++slot) {
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_localsplusnames, slot), name) == 0) return slot;
+  }
+  return -1;
+}
+
+PyObject* abandon(PyThreadState* state, Frame* frame) noexcept {
+  // 3.12's evaluator clears the frames it is given; 3.11 leaves that to the caller.
+  if constexpr (kPython312) return _PyEval_EvalFrameDefault(state, frame, 1);
+  (void)state;
+  (void)frame;
+  return nullptr;
+}
+
+void discard(PyThreadState* state, Frame* frame) noexcept {
+  if constexpr (!kPython312) return;
+  for (int slot = 0; slot < frame->stacktop; ++slot) clear(frame->localsplus[slot]);
+  drop(frame->f_locals);
+  PyCodeObject* code = frame->f_code;
+  drop(function_of(frame));
+  drop(code);
+  auto** base = reinterpret_cast<PyObject**>(frame);
+  _PyStackChunk* chunk = state->datastack_chunk;
+  if (base != &chunk->data[0]) {
+    state->datastack_top = base;
+    return;
+  }
+  // The frame was the first of its chunk: the chunk goes, as _PyThreadState_PopFrame does it.
+  _PyStackChunk* previous = chunk->previous;
+  state->datastack_top = &previous->data[previous->top];
+  state->datastack_chunk = previous;
+  PyObjectArenaAllocator arena;
+  PyObject_GetArenaAllocator(&arena);
+  arena.free(arena.ctx, chunk, chunk->size);
+  state->datastack_limit = reinterpret_cast<PyObject**>(reinterpret_cast<char*>(previous) + previous->size);
+}
+
+void release_locals(Frame* frame) noexcept {
+  if constexpr (kPython312) return;
+  if (frame->frame_obj != nullptr && Py_REFCNT(frame->frame_obj) > 1) return;  // somebody looks at it
+  for (int slot = 0; slot < frame->f_code->co_nlocalsplus; ++slot) clear(frame->localsplus[slot]);
+}
+
+Ref flattened(PyCodeObject* code) {
+  Ref replace = Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(code), "replace"));
+  Ref empty = Ref::steal(PyTuple_New(0));
+  Ref names = Ref::steal(Py_BuildValue("{s:i,s:i,s:i,s:i}", "co_argcount", argument_count(code), "co_posonlyargcount",
+                                       0, "co_kwonlyargcount", 0, "co_flags",
+                                       code->co_flags & ~(CO_VARARGS | CO_VARKEYWORDS)));
+  if (!replace || !empty || !names) return {};
+  return Ref::steal(PyObject_Call(replace.get(), empty.get(), names.get()));
+}
+
+PyObject* evaluate_default(PyThreadState* state, Frame* frame, int throwflag) {
+  return _PyEval_EvalFrameDefault(state, frame, throwflag);
+}
+
+Evaluator evaluate_default_address() noexcept { return _PyEval_EvalFrameDefault; }
+
+Evaluator current_evaluator(PyInterpreterState* interpreter) noexcept {
+  const Evaluator current = interpreter->eval_frame;
+  return current == nullptr ? _PyEval_EvalFrameDefault : current;
+}
+
+void set_evaluator(PyInterpreterState* interpreter, Evaluator evaluator) noexcept {
+  _PyInterpreterState_SetEvalFrameFunc(interpreter, evaluator);
+}
+
+#if PY_VERSION_HEX >= 0x030C0000
+Py_ssize_t request_extra(freefunc free_extra) { return PyUnstable_Eval_RequestCodeExtraIndex(free_extra); }
+void* get_extra(PyCodeObject* code, Py_ssize_t index) noexcept {
+  void* extra = nullptr;
+  PyUnstable_Code_GetExtra(reinterpret_cast<PyObject*>(code), index, &extra);
+  return extra;
+}
+bool set_extra(PyCodeObject* code, Py_ssize_t index, void* extra) noexcept {
+  return PyUnstable_Code_SetExtra(reinterpret_cast<PyObject*>(code), index, extra) == 0;
+}
+#else
+Py_ssize_t request_extra(freefunc free_extra) { return _PyEval_RequestCodeExtraIndex(free_extra); }
+void* get_extra(PyCodeObject* code, Py_ssize_t index) noexcept {
+  void* extra = nullptr;
+  _PyCode_GetExtra(reinterpret_cast<PyObject*>(code), index, &extra);
+  return extra;
+}
+bool set_extra(PyCodeObject* code, Py_ssize_t index, void* extra) noexcept {
+  return _PyCode_SetExtra(reinterpret_cast<PyObject*>(code), index, extra) == 0;
+}
+#endif
+
+}  // namespace dynamo_lite

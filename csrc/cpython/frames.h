@@ -1,0 +1,107 @@
+// Frames, the thread's stacks and the evaluator of CPython.
+//
+// The room cpython/: all that depends on the interpreter's internals, and the only place that names its version.
+// Enters: borrowed objects, frames and thread states of the running interpreter (3.11 or 3.12).
+// Leaves: functions that say what they read or change, the same for each version. A new version is ported here alone.
+#pragma once
+
+#include <Python.h>
+
+#include "prefetch.h"
+#include "refs.h"
+
+#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030D0000
+#error "dynamo_lite knows the frames of CPython 3.11 and 3.12"
+#endif
+
+struct _PyInterpreterFrame;
+
+namespace dynamo_lite {
+
+using Frame = ::_PyInterpreterFrame;
+using Evaluator = PyObject* (*)(PyThreadState*, Frame*, int);
+
+// A frame that has not begun: its code, function, namespaces and slots, all borrowed. The first slots hold the
+// arguments, the others are null.
+struct FrameSlots {
+  PyCodeObject* code;
+  PyObject* func;
+  PyObject* globals;
+  PyObject* builtins;
+  PyObject** localsplus;
+};
+
+FrameSlots slots_of(Frame* frame) noexcept;
+
+// How many slots hold arguments: positional, keyword-only, *args and **kwargs.
+int argument_count(const PyCodeObject* code) noexcept;
+
+// Whether the frame is a plain function's that lives on the thread's data stack.
+bool is_plain(Frame* frame) noexcept;
+
+// Whether a generator waits at a yield.
+bool is_suspended(PyObject* generator) noexcept;
+
+// Whether somebody watches this frame run: a trace or profile function of its thread, a tool of sys.monitoring; or
+// whether it belongs to one of their callbacks.
+bool is_traced(PyThreadState* state, Frame* frame) noexcept;
+
+// Whether calls have used up so much of the C stack (or of its counter) that they should go on without a hook, as
+// plain Python calls use none.
+bool is_deep(PyThreadState* state) noexcept;
+
+// Whether there is so little left of the C stack that another level could end the process.
+bool is_exhausted() noexcept;
+
+// As many nested Python calls as an empty stack allows, for the life of the object.
+class FreshRecursion {
+ public:
+  explicit FreshRecursion(PyThreadState* state) noexcept;
+  ~FreshRecursion();
+  FreshRecursion(const FreshRecursion&) = delete;
+  FreshRecursion& operator=(const FreshRecursion&) = delete;
+
+ private:
+  PyThreadState* state_;
+  int granted_;
+};
+
+// Whether a frame of `code` may become one of `replacement`: a plain function with as many arguments and free variables.
+bool can_become(const PyCodeObject* code, const PyCodeObject* replacement) noexcept;
+
+// Makes the frame one of `code`, in place: `code` has the same arguments and free variables. False, with the frame as
+// it was, where the data stack's chunk has no room for a larger frame.
+bool swap_code(PyThreadState* state, Frame* frame, PyCodeObject* code) noexcept;
+
+// Puts a value into a slot of a frame that has not begun.
+void set_slot(Frame* frame, int slot, Ref value) noexcept;
+
+// The slot of a local variable, -1 if the code has none of that name.
+void add_code_ahead(PyCodeObject* code, LinesAhead& ahead);
+int local_slot(PyCodeObject* code, const char* name) noexcept;
+
+// Ends a frame that was never evaluated, with an exception set. Returns null.
+PyObject* abandon(PyThreadState* state, Frame* frame) noexcept;
+
+// Ends a frame that was never evaluated, keeping its caller's exception state.
+void discard(PyThreadState* state, Frame* frame) noexcept;
+
+// Drops what a finished frame still holds where its caller clears it later (3.11). Does nothing where the evaluator has
+// cleared it.
+void release_locals(Frame* frame) noexcept;
+
+// A code object like `code` whose arguments are all positional: it is called with the slots of a frame. New reference.
+Ref flattened(PyCodeObject* code);
+
+PyObject* evaluate_default(PyThreadState* state, Frame* frame, int throwflag);
+// CPython's own evaluator, as current_evaluator() names it.
+Evaluator evaluate_default_address() noexcept;
+Evaluator current_evaluator(PyInterpreterState* interpreter) noexcept;
+void set_evaluator(PyInterpreterState* interpreter, Evaluator evaluator) noexcept;
+
+// The index of this project's data on code objects, requested once a process. -1 if there is none left.
+Py_ssize_t request_extra(freefunc free_extra);
+void* get_extra(PyCodeObject* code, Py_ssize_t index) noexcept;
+bool set_extra(PyCodeObject* code, Py_ssize_t index, void* extra) noexcept;
+
+}  // namespace dynamo_lite

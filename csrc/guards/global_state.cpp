@@ -1,0 +1,509 @@
+#include "guards/global_state.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/SavedTensorHooks.h>
+#include <ATen/ThreadLocalState.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/AutogradState.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <torch/csrc/Device.h>
+#include <torch/csrc/PyInterpreter.h>
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "prefetch.h"
+#include "cpython/lookup.h"
+#include "guards/float32_precision.h"
+#include "refs.h"
+#include "guards/private_members.h"
+
+namespace dynamo_lite {
+
+namespace {
+
+std::string show_bool(std::int64_t value) { return value ? "on" : "off"; }
+std::string show_number(std::int64_t value) { return std::to_string(value); }
+std::string show_dtype(std::int64_t value) { return c10::toString(static_cast<c10::ScalarType>(value)); }
+std::string show_torch_function(std::int64_t value) {
+  constexpr std::array<const char*, 3> kNames{"on", "off for subclasses", "off"};
+  return kNames.at(static_cast<std::size_t>(value));
+}
+std::string show_keys(std::int64_t value) {
+  return c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, static_cast<std::uint64_t>(value)));
+}
+
+// Of _functorch, which torch's own headers do not let be used from C++; owned for the life of the process.
+PyObject*& interpreter_stack_getter() {
+  static PyObject* function = nullptr;
+  return function;
+}
+
+// The kinds of functorch's transforms in force, outermost first, as one number: digits base 32. -1 if unknown.
+std::int64_t functorch_transforms() noexcept {
+  NoCollection no_collection;
+  std::int64_t code = 0;
+  const Ref stack = Ref::steal(PyObject_CallNoArgs(interpreter_stack_getter()));
+  for (Py_ssize_t i = 0; stack && PyList_Check(stack.get()) && i < PyList_GET_SIZE(stack.get()); ++i) {
+    const Ref key = Ref::steal(PyObject_CallMethod(PyList_GET_ITEM(stack.get(), i), "key", nullptr));
+    const Ref number = Ref::steal(key ? PyNumber_Long(key.get()) : nullptr);
+    if (!number) break;
+    code = code * 32 + PyLong_AsLong(number.get()) + 1;
+  }
+  if (!PyErr_Occurred()) return code;
+  PyErr_Clear();
+  return -1;
+}
+
+constexpr std::array kAutocastDevices{
+    c10::DeviceType::CPU,  c10::DeviceType::CUDA, c10::DeviceType::XPU, c10::DeviceType::MPS,
+    c10::DeviceType::MTIA, c10::DeviceType::HPU,  c10::DeviceType::XLA, c10::DeviceType::PrivateUse1,
+};
+
+// What is read, remembered and compared. Which devices have autocast on is a matter of `excluded`.
+struct Facts {
+  std::uint64_t included = 0, excluded = 0;  // this thread's dispatch keys
+  std::uint64_t precisions = 0;
+  std::int64_t function_modes = 0, dispatch_modes = 0;  // depths of the stacks
+  std::int64_t functorch = 0;
+  std::int32_t threads = 0;
+  std::array<c10::ScalarType, kAutocastDevices.size()> autocast_dtype{};
+  c10::ScalarType default_dtype{};
+  bool grad = false, inference = false, forward_grad = false;
+  bool autocast_cache = false;
+  bool deterministic = false, deterministic_warns = false, deterministic_fill = false;
+  bool flash = false, memory_efficient = false, math = false, cudnn = false;  // kinds of attention
+  std::int8_t fp16_reduction = 0, bf16_reduction = 0;
+  std::int8_t torch_function = 0;
+  bool mkldnn_enabled = false, cudnn_enabled = false, cudnn_benchmark = false, cudnn_deterministic = false;
+  bool saved_hooks = false;  // the last of them, which leaves no padding: the bytes are compared
+
+  bool operator==(const Facts& other) const noexcept { return std::memcmp(this, &other, sizeof(Facts)) == 0; }
+
+  static Facts read() noexcept;
+};
+static_assert(std::has_unique_object_representations_v<Facts>);
+
+DL_REVEAL(Deterministic, at::Context, _deterministic_algorithms);
+DL_REVEAL(DeterministicWarns, at::Context, _deterministic_algorithms_warn_only);
+DL_REVEAL(DeterministicFill, at::Context, _deterministic_fill_uninitialized_memory);
+DL_REVEAL(Flash, at::Context, enabled_flashSDP);
+DL_REVEAL(MemoryEfficient, at::Context, enabled_mem_efficientSDP);
+DL_REVEAL(Math, at::Context, enabled_mathSDP);
+DL_REVEAL(Cudnn, at::Context, enabled_cudnnSDP);
+DL_REVEAL(MkldnnEnabled, at::Context, enabled_mkldnn);
+DL_REVEAL(CudnnEnabled, at::Context, enabled_cudnn);
+DL_REVEAL(CudnnBenchmark, at::Context, benchmark_cudnn);
+DL_REVEAL(CudnnDeterministic, at::Context, deterministic_cudnn);
+DL_REVEAL(Fp16Reduction, at::Context, allow_fp16_reduction_cublas);
+DL_REVEAL(Bf16Reduction, at::Context, allow_bf16_reduction_cublas);
+DL_REVEAL(FunctionState, at::impl::PythonTorchFunctionTLS, disabled_state_);
+DL_REVEAL(FunctionModes, at::impl::PythonTorchFunctionTLS, stack_);
+
+// Where torch keeps this thread's state: the same places for as long as the thread lives.
+struct ThreadPlaces {
+  const c10::AutogradState* autograd = nullptr;
+  const at::impl::PythonTorchFunctionTLS* torch_function = nullptr;
+  const at::impl::SavedTensorDefaultHooksTLS* saved = nullptr;
+};
+
+const ThreadPlaces& thread_places() noexcept {
+  static thread_local ThreadPlaces places __attribute__((tls_model("initial-exec")));
+  if (!places.autograd) {
+    places = {&c10::AutogradState::get_tls_state(), &at::impl::PythonTorchFunctionTLS::get_state(),
+              &at::SavedTensorDefaultHooks::get_tls_state()};
+  }
+  return places;
+}
+
+void read_context(Facts& facts) noexcept {
+  static const at::Context& context = at::globalContext();
+  facts.precisions = float32_precisions();
+  facts.deterministic = context.*revealed(Deterministic{});
+  facts.deterministic_warns = context.*revealed(DeterministicWarns{});
+  facts.deterministic_fill = context.*revealed(DeterministicFill{});
+  facts.flash = context.*revealed(Flash{});
+  facts.memory_efficient = context.*revealed(MemoryEfficient{});
+  facts.math = context.*revealed(Math{});
+  facts.cudnn = context.*revealed(Cudnn{});
+  facts.mkldnn_enabled = context.*revealed(MkldnnEnabled{});
+  facts.cudnn_enabled = context.*revealed(CudnnEnabled{});
+  facts.cudnn_benchmark = context.*revealed(CudnnBenchmark{});
+  facts.cudnn_deterministic = context.*revealed(CudnnDeterministic{});
+  facts.fp16_reduction = static_cast<std::int8_t>(context.*revealed(Fp16Reduction{}));
+  facts.bf16_reduction = static_cast<std::int8_t>(context.*revealed(Bf16Reduction{}));
+}
+
+// A function of the modules whose hooks nobody can tell from none, as frame.py has them.
+bool loses_nothing(PyObject* hook) noexcept {
+  PyObject* module = PyFunction_Check(hook) ? PyFunction_GET_MODULE(hook) : nullptr;
+  return module && PyUnicode_Check(module) &&
+         (PyUnicode_CompareWithASCIIString(module, "torch.autograd.graph") == 0 ||
+          PyUnicode_CompareWithASCIIString(module, "torch.utils.checkpoint") == 0);
+}
+
+// Whether hooks of the program's see what autograd saves: of compiled code another set of tensors than of eager's.
+bool sees_saved(const at::impl::SavedTensorDefaultHooksTLS& saved) noexcept {
+  if (saved.stack.empty()) return false;
+  const auto& [pack, unpack] = saved.stack.top();
+  const c10::impl::PyInterpreter* interpreter = getPyInterpreter();
+  return !loses_nothing(pack.ptr(interpreter)) || !loses_nothing(unpack.ptr(interpreter));
+}
+
+void read_thread(Facts& facts) noexcept {
+  const ThreadPlaces& places = thread_places();
+  const auto keys = c10::impl::tls_local_dispatch_key_set();
+  facts.included = keys.included_.raw_repr();
+  facts.excluded = keys.excluded_.raw_repr();
+  facts.grad = places.autograd->get_grad_mode();
+  facts.inference = places.autograd->get_inference_mode();
+  facts.forward_grad = places.autograd->get_fw_grad_mode();
+  facts.torch_function = static_cast<std::int8_t>(places.torch_function->*revealed(FunctionState{}));
+  facts.function_modes = static_cast<std::int64_t>((places.torch_function->*revealed(FunctionModes{})).size());
+  facts.saved_hooks = sees_saved(*places.saved);
+  // A dispatch mode on the stack includes the key for Python, a transform the front key of its own.
+  const bool has_modes = keys.included_.has(c10::DispatchKey::Python);
+  facts.dispatch_modes = has_modes ? c10::impl::TorchDispatchModeTLS::stack_len() : 0;
+  const bool in_functorch = keys.included_.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
+  facts.functorch = in_functorch ? functorch_transforms() : 0;
+}
+
+DL_HIT Facts Facts::read() noexcept {
+  Facts facts;
+  read_context(facts);
+  read_thread(facts);
+  for (std::size_t i = 0; i < kAutocastDevices.size(); ++i) {
+    facts.autocast_dtype[i] = at::autocast::get_autocast_dtype(kAutocastDevices[i]);
+  }
+  facts.autocast_cache = at::autocast::is_autocast_cache_enabled();
+  facts.default_dtype = c10::get_default_dtype_as_scalartype();
+  facts.threads = at::get_num_threads();
+  return facts;
+}
+
+// A fact for people: its name, its value as a number and that in words.
+struct Line {
+  const char* name;
+  std::int64_t (*value)(const Facts&);
+  std::string (*show)(std::int64_t);
+};
+
+#define DL_FACT(name, field, show) \
+  Line { name, [](const Facts& f) { return static_cast<std::int64_t>(f.field); }, show }
+
+const std::array kLines{
+    DL_FACT("grad mode", grad, show_bool),
+    DL_FACT("inference mode", inference, show_bool),
+    DL_FACT("forward grad mode", forward_grad, show_bool),
+    DL_FACT("autocast cache", autocast_cache, show_bool),
+    DL_FACT("default dtype", default_dtype, show_dtype),
+    DL_FACT("deterministic algorithms", deterministic, show_bool),
+    DL_FACT("deterministic algorithms, warn only", deterministic_warns, show_bool),
+    DL_FACT("deterministic fill of uninitialized memory", deterministic_fill, show_bool),
+    DL_FACT("float32 precision", precisions, show_float32_precisions),
+    DL_FACT("fp16 reduction in cuBLAS", fp16_reduction, show_number),
+    DL_FACT("bf16 reduction in cuBLAS", bf16_reduction, show_number),
+    DL_FACT("flash attention", flash, show_bool),
+    DL_FACT("memory efficient attention", memory_efficient, show_bool),
+    DL_FACT("math attention", math, show_bool),
+    DL_FACT("cuDNN attention", cudnn, show_bool),
+    DL_FACT("use of oneDNN", mkldnn_enabled, show_bool),
+    DL_FACT("use of cuDNN", cudnn_enabled, show_bool),
+    DL_FACT("benchmarks of cuDNN", cudnn_benchmark, show_bool),
+    DL_FACT("deterministic algorithms of cuDNN", cudnn_deterministic, show_bool),
+    DL_FACT("number of threads", threads, show_number),
+    DL_FACT("torch function", torch_function, show_torch_function),
+    DL_FACT("depth of the torch function mode stack", function_modes, show_number),
+    DL_FACT("depth of the torch dispatch mode stack", dispatch_modes, show_number),
+    DL_FACT("the stack of functorch's transforms", functorch, show_number),
+    DL_FACT("hooks on what autograd saves", saved_hooks, show_bool),
+};
+
+// Of these one difference is told only where there is no other: most of the above change them too.
+const std::array kKeyLines{
+    DL_FACT("the set of included dispatch keys", included, show_keys),
+    DL_FACT("the set of excluded dispatch keys", excluded, show_keys),
+};
+#undef DL_FACT
+
+// A mode on one of the stacks: the same one is meant, or, for the mode that `torch.device` used as a context and
+// set_default_device put there, one of the same device. Held weakly: a dead mode is no mode.
+struct Mode {
+  Ref reference;  // a weak reference
+  std::optional<c10::Device> device;
+};
+
+struct Snapshot {
+  Facts facts;
+  std::vector<Mode> modes;  // torch function modes, then torch dispatch modes, outermost first
+};
+
+struct StateObject {
+  PyObject_HEAD
+  Snapshot* snapshot;  // owned
+};
+
+struct Types {
+  PyTypeObject* state = nullptr;           // owned for the life of the process
+  PyTypeObject* device_context = nullptr;  // likewise
+  Ref device_name;
+};
+
+Types& types() {
+  static auto* made = new Types;  // outlives the interpreter: its references are never given back
+  return *made;
+}
+
+std::optional<c10::Device> default_device(PyObject* mode) noexcept {
+  if (Py_TYPE(mode) != types().device_context) return std::nullopt;
+  PyObject* name = types().device_name.get();
+  PyObject* device = instance_dict_find(mode, name, PyObject_Hash(name)).value;
+  if (!device || !THPDevice_Check(device)) return std::nullopt;
+  return reinterpret_cast<THPDevice*>(device)->device;
+}
+
+// Calls visit(mode) for each mode in force, outermost first, until it returns false; whether it never did.
+template <class Visit>
+bool each_mode(Visit visit) {
+  const auto* interpreter = getPyInterpreter();
+  for (std::int64_t i = 0; i < at::impl::PythonTorchFunctionTLS::stack_len(); ++i) {
+    if (!visit(at::impl::PythonTorchFunctionTLS::get_stack_at(i)->ptr(interpreter))) return false;
+  }
+  for (std::int64_t i = 0; i < c10::impl::TorchDispatchModeTLS::stack_len(); ++i) {
+    if (!visit(c10::impl::TorchDispatchModeTLS::get_stack_at(i)->ptr(interpreter))) return false;
+  }
+  return true;
+}
+
+bool same_mode(const Mode& mode, PyObject* other) noexcept {
+  if (PyWeakref_GET_OBJECT(mode.reference.get()) == other) return true;
+  return mode.device && mode.device == default_device(other);
+}
+
+// Reads this thread's state. False with an exception set.
+bool take(Snapshot& snapshot) {
+  snapshot.facts = Facts::read();
+  return each_mode([&](PyObject* mode) {
+    Mode made{Ref::steal(PyWeakref_NewRef(mode, nullptr)), default_device(mode)};
+    if (!made.reference) return false;
+    snapshot.modes.push_back(std::move(made));
+    return true;
+  });
+}
+
+bool same_modes(const Snapshot& snapshot) {
+  std::size_t at = 0;
+  return each_mode([&](PyObject* mode) { return same_mode(snapshot.modes[at++], mode); });
+}
+
+bool same_modes(const Snapshot& a, const Snapshot& b) {
+  if (a.modes.size() != b.modes.size()) return false;
+  for (std::size_t i = 0; i < a.modes.size(); ++i) {
+    if (!same_mode(a.modes[i], PyWeakref_GET_OBJECT(b.modes[i].reference.get()))) return false;
+  }
+  return true;
+}
+
+// Collects sentences.
+class Differences {
+ public:
+  void add(const std::string& name, const std::string& now, const std::string& before) {
+    add(name + " is " + now + ", was " + before);
+  }
+  void add(const std::string& sentence) { text_ += (text_.empty() ? "" : "; ") + sentence; }
+  bool empty() const noexcept { return text_.empty(); }
+  const std::string& text() const noexcept { return text_; }
+
+ private:
+  std::string text_;
+};
+
+template <std::size_t size>
+void compare(Differences& differences, const std::array<Line, size>& lines, const Facts& facts, const Facts& other) {
+  for (const Line& line : lines) {
+    const std::int64_t before = line.value(facts);
+    const std::int64_t now = line.value(other);
+    if (now != before) differences.add(line.name, line.show(now), line.show(before));
+  }
+}
+
+bool has_autocast(const Facts& facts, c10::DeviceType device) {
+  const c10::DispatchKeySet excluded(c10::DispatchKeySet::RAW, facts.excluded);
+  return !excluded.has(at::autocast::get_autocast_dispatch_key_from_device_type(device));
+}
+
+void compare_autocast(Differences& differences, const Facts& facts, const Facts& other) {
+  for (std::size_t i = 0; i < kAutocastDevices.size(); ++i) {
+    const std::string name = "autocast on " + c10::DeviceTypeName(kAutocastDevices[i], /*lower_case=*/true);
+    const bool now = has_autocast(other, kAutocastDevices[i]);
+    const bool before = has_autocast(facts, kAutocastDevices[i]);
+    if (now != before) differences.add(name, show_bool(now), show_bool(before));
+    if (other.autocast_dtype[i] != facts.autocast_dtype[i]) {
+      differences.add("dtype of " + name, c10::toString(other.autocast_dtype[i]),
+                      c10::toString(facts.autocast_dtype[i]));
+    }
+  }
+}
+
+// What `other` has where that is not what `snapshot` has.
+std::string difference(const Snapshot& snapshot, const Snapshot& other) {
+  Differences differences;
+  compare(differences, kLines, snapshot.facts, other.facts);
+  compare_autocast(differences, snapshot.facts, other.facts);
+  if (differences.empty()) compare(differences, kKeyLines, snapshot.facts, other.facts);
+  if (differences.empty() && !same_modes(snapshot, other)) {
+    differences.add("other modes are on the torch function or dispatch stack");
+  }
+  return differences.text();
+}
+
+Snapshot& snapshot_of(PyObject* state) noexcept { return *reinterpret_cast<StateObject*>(state)->snapshot; }
+
+PyObject* state_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  if (PyTuple_GET_SIZE(args) || (kwargs && PyDict_GET_SIZE(kwargs))) {
+    PyErr_SetString(PyExc_TypeError, "GlobalState() takes no arguments: it reads this thread's state");
+    return nullptr;
+  }
+  Ref self = Ref::steal(type->tp_alloc(type, 0));
+  if (!self) return nullptr;
+  reinterpret_cast<StateObject*>(self.get())->snapshot = new Snapshot;
+  return take(snapshot_of(self.get())) ? self.release() : nullptr;
+}
+
+void state_dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  delete reinterpret_cast<StateObject*>(self)->snapshot;
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* state_compare(PyObject* self, PyObject* other, int operation) {
+  if (!is_global_state(other) || (operation != Py_EQ && operation != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
+  const bool equal = difference(snapshot_of(self), snapshot_of(other)).empty();
+  return PyBool_FromLong(equal == (operation == Py_EQ));
+}
+
+PyObject* state_difference(PyObject* self, PyObject* other) {
+  if (!is_global_state(other)) {
+    return PyErr_Format(PyExc_TypeError, "difference() needs a GlobalState, not a %.100s", Py_TYPE(other)->tp_name);
+  }
+  return PyUnicode_FromString(difference(snapshot_of(self), snapshot_of(other)).c_str());
+}
+
+PyMethodDef state_methods[] = {
+    {"difference", state_difference, METH_O,
+     PyDoc_STR("difference(other)\n--\n\nWhat the other has that this has not, in words; '' if nothing.")},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+bool prepare_types() {
+  if (types().state) return true;
+  const Ref devices = Ref::steal(PyImport_ImportModule("torch.utils._device"));
+  if (!devices) return false;
+  types().device_context =
+      reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(devices.get(), "DeviceContext"));
+  const Ref functorch = Ref::steal(PyImport_ImportModule("torch._C._functorch"));
+  if (!functorch) return false;
+  interpreter_stack_getter() = PyObject_GetAttrString(functorch.get(), "get_interpreter_stack");
+  if (!interpreter_stack_getter()) return false;
+  types().device_name = Ref::steal(PyUnicode_InternFromString("device"));
+  if (!types().device_context || !types().device_name) return false;
+  PyType_Slot slots[] = {
+      {Py_tp_new, reinterpret_cast<void*>(state_new)},
+      {Py_tp_dealloc, reinterpret_cast<void*>(state_dealloc)},
+      {Py_tp_richcompare, reinterpret_cast<void*>(state_compare)},
+      {Py_tp_hash, reinterpret_cast<void*>(PyObject_HashNotImplemented)},
+      {Py_tp_methods, state_methods},
+      {Py_tp_doc, const_cast<char*>("A snapshot of torch's state of this thread that is not on any tensor.")},
+      {0, nullptr},
+  };
+  PyType_Spec spec = {"dynamo_lite._C.GlobalState", sizeof(StateObject), 0, Py_TPFLAGS_DEFAULT, slots};
+  types().state = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  return types().state != nullptr;
+}
+
+}  // namespace
+
+bool is_global_state(PyObject* object) noexcept { return Py_TYPE(object) == types().state; }
+
+DL_HIT bool matches_current_state(PyObject* state, std::string* found) noexcept {
+  const Snapshot& expected = snapshot_of(state);
+  if (Facts::read() == expected.facts && (expected.modes.empty() || same_modes(expected))) return true;
+  if (found) {
+    Snapshot now;
+    *found = take(now) ? difference(expected, now) : "a state that cannot be read";
+    PyErr_Clear();
+  }
+  return false;
+}
+
+struct KeptState::Kept {
+  c10::AutogradState autograd = c10::AutogradState::get_tls_state();
+  c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+  std::array<c10::ScalarType, kAutocastDevices.size()> autocast_dtype{};
+  bool autocast_cache = at::autocast::is_autocast_cache_enabled();
+  int nesting = 0;
+  bool flash = at::globalContext().userEnabledFlashSDP();
+  bool memory_efficient = at::globalContext().userEnabledMemEfficientSDP();
+  bool math = at::globalContext().userEnabledMathSDP();
+  bool cudnn = at::globalContext().userEnabledCuDNNSDP();
+  std::vector<std::int64_t> attention_order = attention_order_now();
+
+  static std::vector<std::int64_t> attention_order_now() {
+    std::vector<std::int64_t> order;
+    for (const auto backend : at::globalContext().sDPPriorityOrder()) order.push_back(static_cast<std::int64_t>(backend));
+    return order;
+  }
+};
+
+KeptState::KeptState() : kept_(std::make_unique<Kept>()) {
+  for (std::size_t i = 0; i < kAutocastDevices.size(); ++i) {
+    kept_->autocast_dtype[i] = at::autocast::get_autocast_dtype(kAutocastDevices[i]);
+  }
+  at::autocast::increment_nesting();  // there is no other way to read it
+  kept_->nesting = at::autocast::decrement_nesting();
+}
+
+KeptState::~KeptState() = default;
+
+void KeptState::restore() const {
+  c10::AutogradState::set_tls_state(kept_->autograd);
+  c10::impl::_force_tls_local_dispatch_key_set(kept_->keys);
+  for (std::size_t i = 0; i < kAutocastDevices.size(); ++i) {
+    at::autocast::set_autocast_dtype(kAutocastDevices[i], kept_->autocast_dtype[i]);
+  }
+  at::autocast::set_autocast_cache_enabled(kept_->autocast_cache);
+  at::Context& context = at::globalContext();
+  context.setSDPUseFlash(kept_->flash);
+  context.setSDPUseMemEfficient(kept_->memory_efficient);
+  context.setSDPUseMath(kept_->math);
+  context.setSDPUseCuDNN(kept_->cudnn);
+  context.setSDPPriorityOrder(kept_->attention_order);
+  at::autocast::increment_nesting();
+  int nesting = at::autocast::decrement_nesting();
+  if (nesting > kept_->nesting && kept_->nesting == 0) at::autocast::clear_cache();
+  while (nesting > kept_->nesting) nesting = at::autocast::decrement_nesting();
+  while (nesting < kept_->nesting) nesting = at::autocast::increment_nesting();
+}
+
+KeptThread::KeptThread() : kept_(std::make_unique<at::ThreadLocalState>()) {}
+
+KeptThread::~KeptThread() = default;
+
+void KeptThread::restore() const { at::ThreadLocalState::setThreadLocalState(*kept_); }
+
+bool register_global_state(PyObject* module) {
+  return prepare_types() &&
+         PyModule_AddObjectRef(module, "GlobalState", reinterpret_cast<PyObject*>(types().state)) == 0;
+}
+
+}  // namespace dynamo_lite

@@ -1,0 +1,571 @@
+#include "guards/guard_tree.h"
+
+#include <algorithm>
+
+#include "prefetch.h"
+#include "guards/constants.h"
+#include "cpython/lookup.h"
+
+namespace dynamo_lite {
+
+namespace {
+
+constexpr int kDeepest = 2000;  // steps from the frame; a walk recurses
+constexpr std::size_t kPairsBySorting = 4096;
+
+bool is_of_frame(AccessorKind kind) noexcept { return kind < AccessorKind::Const; }
+
+bool may_stay(AccessorKind kind) noexcept {
+  return kind == AccessorKind::Const || kind == AccessorKind::TypeAttr || kind == AccessorKind::DictItem ||
+         kind == AccessorKind::DictKey || kind == AccessorKind::DictValue || kind == AccessorKind::TupleItem;
+}
+
+// Sets a flag for as long as it lives.
+class Flag {
+ public:
+  explicit Flag(bool& flag) noexcept : flag_(flag) { flag_ = true; }
+  ~Flag() { flag_ = false; }
+  Flag(const Flag&) = delete;
+  Flag& operator=(const Flag&) = delete;
+
+ private:
+  bool& flag_;
+};
+
+bool has_duplicate(std::vector<PyObject*> values) {
+  std::sort(values.begin(), values.end());
+  const auto first = std::find_if(values.begin(), values.end(), [](PyObject* each) { return each != nullptr; });
+  return std::adjacent_find(first, values.end()) != values.end();
+}
+
+}  // namespace
+
+GuardTree::GuardTree(PyCodeObject* code) : layout_(code), steps_(1) {}
+
+GuardTree::Node GuardTree::Node::fresh() const noexcept {
+  Node node;
+  node.first_check = first_check;
+  node.end_check = end_check;
+  node.first_child = node.end_live = node.end_dict = first_child;
+  node.end_child = end_child;
+  node.expects_nothing = expects_nothing;
+  node.may_stay = may_stay;
+  return node;
+}
+
+GuardTree::GuardTree(const GuardTree& other)
+    : layout_(other.layout_),
+      liveness_(other.liveness_),
+      steps_(other.steps_),
+      facts_(other.facts_),
+      all_facts_(other.all_facts_),
+      sealed_(other.sealed_),
+      children_(other.children_),
+      live_(other.live_.size()),
+      dicts_(other.dicts_.size()),
+      checks_(other.checks_),
+      lasts_(other.lasts_.size(), Lasts::Now) {
+  fact_values_.nodes = other.fact_values_.nodes;
+  captures_.nodes = other.captures_.nodes;
+  for (const Relation& each : other.relations_) {
+    Relation& relation = relations_.emplace_back();
+    relation.node = each.node;
+    relation.check = each.check;
+    relation.values.nodes = each.values.nodes;
+  }
+  nodes_.reserve(other.nodes_.size());
+  for (const Node& each : other.nodes_) nodes_.push_back(each.fresh());
+}
+
+bool GuardTree::is_node(Py_ssize_t node) const {
+  if (node >= 0 && node < static_cast<Py_ssize_t>(steps_.size())) return true;
+  PyErr_Format(PyExc_ValueError, "the tree has %zd nodes, there is no number %zd", steps_.size(), node);
+  return false;
+}
+
+bool GuardTree::is_open() const {
+  if (!sealed_) return true;
+  PyErr_SetString(PyExc_RuntimeError, "a GuardTree that was tested or checked cannot be added to");
+  return false;
+}
+
+Py_ssize_t GuardTree::add_child(Py_ssize_t parent, const char* kind, PyObject* arg) {
+  if (!is_open() || !is_node(parent)) return -1;
+  Step step;
+  step.parent = static_cast<std::uint32_t>(parent);
+  step.depth = steps_[step.parent].depth + 1;
+  if (step.depth > kDeepest) {
+    PyErr_Format(PyExc_ValueError, "a value nested more than %d steps deep cannot be guarded", kDeepest);
+    return -1;
+  }
+  if (!step.accessor.set(kind, arg, layout_, liveness_)) return -1;
+  const AccessorKind which = step.accessor.kind();
+  if (which != AccessorKind::Const && is_of_frame(which) != (parent == 0)) {
+    PyErr_Format(PyExc_ValueError, "'%s' is %s accessor of the frame", kind, parent == 0 ? "no" : "an");
+    return -1;
+  }
+  const std::size_t number = steps_.size();
+  steps_.push_back(std::move(step));
+  steps_[static_cast<std::size_t>(parent)].children.push_back(static_cast<std::uint32_t>(number));
+  return static_cast<Py_ssize_t>(number);
+}
+
+bool GuardTree::add_check(Py_ssize_t node, const char* kind, PyObject* arg, PyObject* reason) {
+  if (!is_open() || !is_node(node)) return false;
+  Check check;
+  if (!check.set(kind, arg, reason, static_cast<Py_ssize_t>(steps_.size()), liveness_)) return false;
+  const auto at = static_cast<std::uint32_t>(node);
+  if (check.kind() == CheckKind::Symbolic) {
+    all_facts_.add(check.program(), check.nodes());
+    fact_values_.nodes = all_facts_.nodes();
+    facts_.push_back(std::move(check));
+    return true;
+  }
+  if (check.relates()) {
+    Relation& relation = relations_.emplace_back();
+    relation.node = at;
+    relation.values.nodes = check.nodes();
+    relation.check = std::move(check);
+    return true;
+  }
+  const bool is_of_no_value = check.kind() == CheckKind::GlobalState || check.kind() == CheckKind::Registrations;
+  if ((at == 0) != is_of_no_value) {
+    PyErr_Format(PyExc_ValueError, "a check of kind %s cannot be made of %s", check.kind_name(),
+                 at == 0 ? "the frame" : "a value");
+    return false;
+  }
+  steps_[at].checks.push_back(std::move(check));
+  return true;
+}
+
+Py_ssize_t GuardTree::add_capture(Py_ssize_t node) {
+  if (!is_open() || !is_node(node)) return -1;
+  if (node == 0) {
+    PyErr_SetString(PyExc_ValueError, "the frame itself cannot be captured");
+    return -1;
+  }
+  auto& nodes = captures_.nodes;
+  const auto found = std::find(nodes.begin(), nodes.end(), static_cast<std::uint32_t>(node));
+  const Py_ssize_t index = found - nodes.begin();
+  if (found == nodes.end()) nodes.push_back(static_cast<std::uint32_t>(node));
+  return index;
+}
+
+// What an instance lacks is a matter of its __dict__: where that is a node, its version answers.
+void GuardTree::move_to_instance_dict(Step& step) {
+  const auto is_dict = [this](std::uint32_t child) {
+    return steps_[child].accessor.kind() == AccessorKind::InstanceDict;
+  };
+  const auto dict = std::find_if(step.children.begin(), step.children.end(), is_dict);
+  if (dict == step.children.end()) return;
+  const auto stays = [](const Check& check) { return check.kind() != CheckKind::LacksInstanceDictItem; };
+  const auto moved = std::stable_partition(step.checks.begin(), step.checks.end(), stays);
+  auto& target = steps_[*dict].checks;
+  for (auto check = moved; check != step.checks.end(); ++check) {
+    check->ask_the_dict();
+    target.push_back(std::move(*check));
+  }
+  step.checks.erase(moved, step.checks.end());
+}
+
+void GuardTree::seal() {
+  if (sealed_) return;
+  sealed_ = true;
+  for (Step& step : steps_) move_to_instance_dict(step);
+  nodes_.resize(steps_.size());
+  for (std::uint32_t at = 0; at < steps_.size(); ++at) {
+    Step& step = steps_[at];
+    Node& node = nodes_[at];
+    node.first_check = static_cast<std::uint32_t>(checks_.size());
+    for (Check& check : step.checks) {
+      node.expects_nothing = node.expects_nothing || check.kind() == CheckKind::Unbound;
+      checks_.push_back(std::move(check));
+    }
+    node.end_check = static_cast<std::uint32_t>(checks_.size());
+    node.first_child = static_cast<std::uint32_t>(children_.size());
+    children_.insert(children_.end(), step.children.begin(), step.children.end());
+    node.end_child = static_cast<std::uint32_t>(children_.size());
+    node.end_live = node.end_dict = node.first_child;
+    node.may_stay = at == 0 || may_stay(step.accessor.kind());
+    step.checks.clear();
+    step.children.clear();
+  }
+  live_.resize(children_.size());
+  dicts_.resize(children_.size());
+  lasts_.resize(checks_.size(), Lasts::Now);
+}
+
+DL_HIT bool GuardTree::walk(const FrameSlots& frame, Ref* captured, Miss* miss) {
+  // A C getter that lets other code in must not find this tree's nodes half visited.
+  if (!alive() || busy_) return false;
+  const Ref self = Ref::borrow(self_);  // what is dropped below may drop the tree
+  Flag busy(busy_);
+  seal();
+  frame_ = &frame;
+  const bool holds = walk_sealed(captured, miss);
+  frame_ = nullptr;
+  for (const std::uint32_t owner : owners_) steps_[owner].owned.reset();
+  owners_.clear();
+  return holds;
+}
+
+DL_HIT bool GuardTree::walk_sealed(Ref* captured, Miss* miss) {
+  if (!miss && !failed_.empty() && fails_again()) return false;
+  failed_.clear();
+  const bool replayed = !miss && replay();
+  if (!replayed) {
+    replay_.ready = false;  // the nodes get the values of this walk
+    walks_ += walks_ < UINT32_MAX;
+    if (!visit(0, true, miss)) {
+      if (!miss) note_failed();
+      return false;
+    }
+  }
+  if (!relations_hold(replayed, miss) || !facts_hold(replayed, miss)) {
+    replay_.ready = false;  // it stands for values of which they hold
+    return false;
+  }
+ if (!replayed && !miss) make_replay();
+  return !captured || captures_.nodes.empty() || capture(replayed, *captured);
+}
+
+void GuardTree::note_failed() {
+  for (std::uint32_t at = failing_; at != 0; at = steps_[at].parent) failed_.push_back(at);
+  std::reverse(failed_.begin(), failed_.end());
+}
+
+// Leaves what the nodes remember as it is.
+bool GuardTree::fails_again() {
+  PyObject* value = nullptr;
+  std::vector<Ref> made;
+  for (const std::uint32_t at : failed_) {
+    Ref owned;
+    const Reached reached = steps_[at].accessor.reach(value, *frame_, owned);
+    if (owned) made.push_back(std::move(owned));
+    const Node& node = nodes_[at];
+    if (!reached.value) return !(node.expects_nothing && reached.readable);
+    value = reached.value;
+    for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
+      if (!checks_[i].holds(value, nullptr)) return true;
+    }
+  }
+  return false;
+}
+
+// Whether they may be others than they were. After a replay only what it does not vouch for is read again.
+DL_HIT bool GuardTree::read(Values& values, bool replayed) const noexcept {
+  if (!replayed) {
+    values.of.resize(values.nodes.size());
+    for (std::size_t i = 0; i < values.of.size(); ++i) values.of[i] = nodes_[values.nodes[i]].value;
+    return true;
+  }
+  bool moved = false;
+  for (const std::uint32_t at : values.may_move) {
+    PyObject* before = std::exchange(values.of[at], nodes_[values.nodes[at]].value);
+    moved = moved || values.of[at] != before;
+  }
+  return moved;
+}
+
+DL_HIT bool GuardTree::relations_hold(bool replayed, Miss* miss) {
+  for (Relation& relation : relations_) {
+    if (relation_holds(relation, replayed, miss ? &miss->found : nullptr)) continue;
+    if (miss) *miss = {relation.node, &relation.check, std::move(miss->found)};
+    return false;
+  }
+  return true;
+}
+
+DL_HIT bool GuardTree::facts_hold(bool replayed, Miss* miss) {
+  if (all_facts_.empty()) return true;
+  read(fact_values_, replayed);
+  const std::ptrdiff_t wrong = all_facts_.wrong(fact_values_.of, miss ? &miss->found : nullptr);
+  if (wrong >= 0 && miss) *miss = {0, &facts_[static_cast<std::size_t>(wrong)], std::move(miss->found)};
+  return wrong < 0;
+}
+
+inline bool GuardTree::remembers(const Node& node, bool same) noexcept {
+  switch (node.memory) {
+    case Memory::None:
+      return false;
+    case Memory::Object:
+      return same;
+    case Memory::Dict:
+      return node.container == node.value && (same || PyDict_Check(node.value)) &&
+             dict_version(node.value) == node.version;
+    case Memory::Type:
+      return node.container == node.value && (same || PyType_Check(node.value)) &&
+             type_version(node.value) == node.version;
+  }
+  return false;
+}
+
+// `same`: the value is, for sure, the object that it was when the parent last remembered.
+DL_HIT bool GuardTree::visit(std::uint32_t at, bool same, Miss* miss) {
+  const Node& node = nodes_[at];
+  return !miss && remembers(node, same) ? visit_known(node) : visit_anew(at, miss);
+}
+
+DL_HIT bool GuardTree::visit_known(const Node& node) {
+  if (node.checks_now) {
+    for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
+      if (lasts_[i] == Lasts::Now && !checks_[i].holds(node.value, nullptr)) {
+        failing_ = static_cast<std::uint32_t>(&node - nodes_.data());
+        return false;
+      }
+    }
+  }
+  for (std::uint32_t i = node.first_child; i < node.end_dict; ++i) {
+    if (dict_version(dicts_[i].dict) != dicts_[i].version && !visit_dict(dicts_[i])) return false;
+  }
+  for (std::uint32_t i = node.first_child; i < node.end_live; ++i) {
+    const Live live = live_[i];
+    const bool holds = live.same ? visit(live.child, true, nullptr) : visit_child(node, live.child, nullptr);
+    if (!holds) return false;
+  }
+  return true;
+}
+
+// The dict changed: it is looked into, and remembered again where nothing but its version needs to be.
+DL_HIT bool GuardTree::visit_dict(DictChild& dict) {
+  if (!visit(dict.child, true, nullptr)) return false;
+  const Node& node = nodes_[dict.child];
+  if (needs_no_visit(node, Memory::Dict)) dict.version = node.version;
+  return true;
+}
+
+DL_HIT bool GuardTree::visit_anew(std::uint32_t at, Miss* miss) {
+  Node& node = nodes_[at];
+  node.memory = Memory::None;
+  node.anew = walks_;
+  const bool is_dict = node.value && PyDict_Check(node.value);
+  // Read before the rest: what is remembered may be older than the dict, never younger.
+  if (is_dict) node.version = dict_version(node.value);
+  for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
+    if (checks_[i].holds(node.value, miss ? &miss->found : nullptr)) continue;
+    failing_ = at;
+    if (miss) *miss = {at, &checks_[i], std::move(miss->found)};
+    return false;
+  }
+  for (std::uint32_t i = node.first_child; i < node.end_child; ++i) {
+    if (!visit_child(node, children_[i], miss)) return false;
+  }
+  if (!miss && (node.may_stay || is_dict || PyType_Check(node.value))) remember(node);
+  return true;
+}
+
+DL_HIT bool GuardTree::visit_child(const Node& parent, std::uint32_t child, Miss* miss) {
+  Step& step = steps_[child];
+  Node& node = nodes_[child];
+  const Reached reached = step.accessor.reach(parent.value, *frame_, step.owned);
+  if (step.owned) owners_.push_back(child);
+  if (node.value != reached.value) node.moved = walks_;
+  node.value = reached.value;
+  if (!reached.value) return visit_nothing(child, reached.readable, miss);
+  return visit(child, false, miss);
+}
+
+DL_HIT bool GuardTree::visit_nothing(std::uint32_t at, bool readable, Miss* miss) {
+  Node& node = nodes_[at];
+  node.end_live = node.end_dict = node.first_child;
+  node.checks_now = false;
+  const bool holds = node.expects_nothing && readable;
+  node.memory = holds ? Memory::Object : Memory::None;
+  if (!holds) failing_ = at;
+  if (!holds && miss) *miss = {at, nullptr, readable ? "nothing there" : "a value that cannot be read that way"};
+  return holds;
+}
+
+Lasts GuardTree::step_lasts(const Accessor& accessor, PyObject* from) const noexcept {
+  switch (accessor.kind()) {
+    case AccessorKind::Const:
+      return Lasts::Forever;
+    case AccessorKind::TupleItem:
+      return Lasts::Forever;
+    case AccessorKind::DictItem:
+      return Lasts::Version;
+    case AccessorKind::DictKey:
+    case AccessorKind::DictValue:
+      return keeps_order(from) ? Lasts::Version : Lasts::Now;
+    case AccessorKind::TypeAttr:
+      return type_version(from) ? Lasts::Version : Lasts::Now;
+    default:
+      return Lasts::Now;
+  }
+}
+
+// Nothing of it and below it can change as long as it is the same object (or, of a dict, has the same version).
+bool GuardTree::needs_no_visit(const Node& node, Memory memory) noexcept {
+  return node.memory == memory && !node.checks_now && node.end_live == node.first_child &&
+         node.end_dict == node.first_child;
+}
+
+void GuardTree::remember(Node& node) {
+  bool needs_version = false;
+  node.checks_now = false;
+  for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
+    lasts_[i] = checks_[i].lasts(node.value);
+    needs_version = needs_version || lasts_[i] == Lasts::Version;
+    node.checks_now = node.checks_now || lasts_[i] == Lasts::Now;
+  }
+  node.end_live = node.end_dict = node.first_child;
+  for (std::uint32_t i = node.first_child; i < node.end_child; ++i) {
+    const std::uint32_t at = children_[i];
+    const Node& child = nodes_[at];
+    const Lasts lasts = step_lasts(steps_[at].accessor, node.value);
+    needs_version = needs_version || lasts == Lasts::Version;
+    const bool same = lasts != Lasts::Now;
+    if (same && needs_no_visit(child, Memory::Object)) continue;
+    if (same && needs_no_visit(child, Memory::Dict)) {
+      dicts_[node.end_dict++] = {child.value, child.version, at};
+    } else {
+      live_[node.end_live++] = {at, same};
+    }
+  }
+  node.container = node.value;
+  node.memory = Memory::Object;
+  if (!needs_version) return;
+  node.memory = PyDict_Check(node.value) ? Memory::Dict : Memory::Type;
+  if (node.memory == Memory::Type) node.version = type_version(node.value);
+}
+
+DL_HIT bool GuardTree::relation_holds(Relation& relation, bool replayed, std::string* found) {
+  const bool moved = read(relation.values, replayed) || relation.node_may_move;
+  const auto& values = relation.values.of;
+  const CheckKind kind = relation.check.kind();
+  // Which objects they are is all that matters, and of those which a replay vouches for it held.
+  if (!moved && kind != CheckKind::StoragesDistinct) return true;
+  if (kind == CheckKind::SameAs) {
+    if (nodes_[relation.node].value == values.front()) return true;
+    if (found) *found = "another object: " + in_words(nodes_[relation.node].value);
+    return false;
+  }
+  if (kind == CheckKind::Distinct) return are_distinct(relation, found);
+  return relation.storages.holds(values, relation.check.written(), found);
+}
+
+// That pointers differ is a fact about the pointers: only those that changed since it held last are compared.
+bool GuardTree::are_distinct(Relation& relation, std::string* found) {
+  const auto& values = relation.values.of;
+  auto& before = relation.before;
+  const auto& numbers = relation.values.nodes;
+  before.resize(values.size());
+  if (relation.node != 0 &&
+      std::find(values.begin(), values.end(), nodes_[relation.node].value) != values.end()) {
+    if (found) *found = "the same object as one of the others";
+    return false;
+  }
+  std::size_t changed = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) changed += values[i] != before[i];
+  if (changed == 0) return true;
+  bool apart = true;
+  if (changed * values.size() > kPairsBySorting) {
+    apart = !has_duplicate(values);
+    if (apart || !found) {
+      if (apart) before = values;
+      return apart;
+    }
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!values[i] || values[i] == before[i]) continue;
+    const auto same = [&](std::size_t j) { return j != i && values[j] == values[i]; };
+    for (std::size_t j = 0; j < values.size(); ++j) {
+      if (!same(j)) continue;
+      if (found) {
+        *found = "nodes " + std::to_string(numbers[std::min(i, j)]) + " and " +
+                 std::to_string(numbers[std::max(i, j)]) + " are one object: " + in_words(values[i]);
+      }
+      return false;
+    }
+  }
+  before = values;
+  return true;
+}
+
+DL_HIT bool GuardTree::capture(bool replayed, Ref& captured) noexcept {
+  NoCollection no_collection;
+  read(captures_, replayed);
+  Ref tuple = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(captures_.of.size())));
+  if (!tuple) {
+    PyErr_Clear();
+    return false;
+  }
+  for (std::size_t i = 0; i < captures_.of.size(); ++i) {
+    PyObject* value = captures_.of[i];
+    if (!value) return false;
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(value));
+  }
+  captured = std::move(tuple);
+  return true;
+}
+
+std::vector<const Check*> GuardTree::checks_in_order() {
+  seal();
+  std::vector<const Check*> ordered;
+  std::vector<std::uint32_t> stack{0};
+  while (!stack.empty()) {
+    const Node& node = nodes_[stack.back()];
+    stack.pop_back();
+    for (std::uint32_t i = node.first_check; i < node.end_check; ++i) ordered.push_back(&checks_[i]);
+    for (std::uint32_t i = node.end_child; i > node.first_child; --i) stack.push_back(children_[i - 1]);
+  }
+  for (const Relation& relation : relations_) ordered.push_back(&relation.check);
+  for (const Check& fact : facts_) ordered.push_back(&fact);
+  return ordered;
+}
+
+PyObject* GuardTree::reason_of(const Miss& miss) const noexcept {
+  if (miss.check) return miss.check->reason();
+  // Depth first, as checks_in_order: a node's number is larger than its parent's.
+  std::uint32_t at = miss.node;
+  while (true) {
+    const Node& node = nodes_[at];
+    for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
+      if (checks_[i].kind() == CheckKind::Present || i == node.first_check) return checks_[i].reason();
+    }
+    if (node.first_child == node.end_child) return Py_None;
+    at = children_[node.first_child];
+  }
+}
+
+int GuardTree::traverse(visitproc visit, void* arg) const {
+  for (const Step& step : steps_) {
+    if (const int stop = step.accessor.traverse(visit, arg)) return stop;
+    for (const Check& check : step.checks) {
+      if (const int stop = check.traverse(visit, arg)) return stop;
+    }
+  }
+  for (const Check& check : checks_) {
+    if (const int stop = check.traverse(visit, arg)) return stop;
+  }
+  for (const Relation& relation : relations_) {
+    if (const int stop = relation.check.traverse(visit, arg)) return stop;
+  }
+  for (const Check& fact : facts_) {
+    if (const int stop = fact.traverse(visit, arg)) return stop;
+  }
+  return 0;
+}
+
+void GuardTree::clear() noexcept {
+  liveness_ = {};  // a copy's goes on
+  if (busy_) return;  // the walk that goes on needs its nodes; nothing after it will
+  // Taken out first: dropping a reference may run code that looks at this tree.
+  const auto steps = std::exchange(steps_, {});
+  const auto relations = std::exchange(relations_, {});
+  const auto facts = std::exchange(facts_, {});
+  all_facts_ = {};
+  fact_values_ = {};
+  const auto checks = std::exchange(checks_, {});
+  replay_ = {};
+  replayed_dicts_.clear();
+  nodes_.clear();
+  children_.clear();
+  live_.clear();
+  dicts_.clear();
+  lasts_.clear();
+  owners_.clear();
+  captures_ = {};
+}
+
+}  // namespace dynamo_lite

@@ -1,0 +1,46 @@
+// Guard trees: what the translation of a frame assumed, checked before its code runs.
+//
+// The room guards/: accessors reach values from a frame, checks test them, a tree of both is walked once a call.
+// Enters: what Python builds through `GuardTree.child` and `.check`; at run time a frame's slots, borrowed.
+// Leaves: whether all holds, the captured values, or a `Failure` that says what did not hold and why.
+// Nothing here runs Python code of the program's or leaves an exception set while it checks.
+#pragma once
+
+#include <Python.h>
+
+#include "cpython/frames.h"
+#include "refs.h"
+
+namespace dynamo_lite {
+
+class GuardTree;
+
+// What the guards' types add to the module: GuardTree, Failure, GlobalState. False with an exception set on failure.
+bool register_guards(PyObject* module);
+
+// The slots behind a FrameView, borrowed; null with an exception set. The hook's function, given when the module is made.
+using FrameReader = const FrameSlots* (*)(PyObject* view);
+void set_frame_reader(FrameReader reader) noexcept;
+
+// Whether `object` is a dynamo_lite._C.GuardTree.
+bool is_guard_tree(PyObject* object) noexcept;
+
+// The tree inside a GuardTree object; borrowed, lives as long as the object does.
+GuardTree& guard_tree(PyObject* object) noexcept;
+
+// A new GuardTree of the same assumptions, with nothing remembered. Empty with an exception set.
+Ref copied_tree(PyObject* object);
+
+// One load: false for good once an object that the tree holds weakly has died. check() then fails.
+bool is_valid(const GuardTree& tree) noexcept;
+
+// The hot path. Whether all assumptions hold of a frame that has not begun. On true, `captured` owns the tuple of
+// captured values, or is empty where the tree captures nothing. Runs no Python, allocates only that tuple, leaves no
+// exception set (a tuple that cannot be allocated is a miss).
+bool check(GuardTree& tree, const FrameSlots& frame, Ref& captured) noexcept;
+
+// The same walk, told to say what failed: a new Failure; empty where everything holds; empty with an exception set
+// where the Failure cannot be made. Never runs the guarded program's Python.
+Ref explain(GuardTree& tree, const FrameSlots& frame);
+
+}  // namespace dynamo_lite

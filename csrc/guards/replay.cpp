@@ -1,0 +1,227 @@
+// The replay of a walk: what it reads where nothing has changed, as words of memory one after the other.
+//
+// A walk goes from node to node; of a large model most of what it reads are pointers to types and dicts and the version
+// numbers of dicts. The replay has the addresses of those and what was there. It is compared in the walk's order: a
+// word lies in an object that is alive if the words before it are what they were. Where the interpreter tells of changes
+// to dicts, one flag stands for all their version numbers, and is read first. What is not a word (values that an accessor
+// works out, and the like) is asked afterwards, by the walk's own means. If anything differs the walk is made.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "prefetch.h"
+#include "cpython/lookup.h"
+#include "guards/guard_tree.h"
+
+namespace dynamo_lite {
+
+namespace {
+
+constexpr std::uint32_t kMostPatience = 1024;
+constexpr std::size_t kMany = 256;  // words: fewer stay near the processor
+constexpr std::size_t kAhead = 64;  // words fetched before they are compared: after a graph they lie far from the processor
+
+std::uint64_t word_at(const void* at) noexcept {
+  std::uint64_t word;
+  std::memcpy(&word, at, sizeof(word));
+  return word;
+}
+
+}  // namespace
+
+DL_HIT bool GuardTree::replay() {
+  if (!replay_.ready) return false;
+  const auto holds = [this] {
+    if (!replayed_dicts_.unchanged()) return false;
+    for (const auto& [child, value] : replay_.roots) {
+      Step& step = steps_[child];
+      if (step.accessor.reach(nullptr, *frame_, step.owned).value != value) return false;
+    }
+    for (std::size_t i = 0, end = replay_.words.size(); i < end; ++i) {
+      __builtin_prefetch(replay_.words[std::min(i + kAhead, end - 1)].at);
+      if (word_at(replay_.words[i].at) != replay_.words[i].was) return false;
+    }
+    for (const auto& [parent, child] : replay_.visits) {
+      const bool held = child.same ? visit(child.child, true, nullptr) : visit_child(nodes_[parent], child.child, nullptr);
+      if (!held) return false;
+    }
+    for (const auto& [check, value] : replay_.checks) {
+      if (!check->holds(value, nullptr)) return false;
+    }
+    return true;
+  };
+  if (holds()) {
+    replay_.patience -= replay_.patience > 1;
+    return true;
+  }
+  replay_.ready = false;
+  replay_.not_before = walks_ > UINT32_MAX - kMostPatience - 2 ? UINT32_MAX : walks_ + 1 + replay_.patience;
+  replay_.patience = std::min(2 * replay_.patience, kMostPatience);
+  return false;
+}
+
+void GuardTree::make_replay() {
+  if (walks_ < replay_.not_before || walks_ == UINT32_MAX) return;
+  replay_.roots.clear();
+  replay_.words.clear();
+  replay_.visits.clear();
+  replay_.checks.clear();
+  replay_.kept.clear();
+  replayed_dicts_.clear();
+  const Node& frame = nodes_[0];
+  add_checks(frame, true);
+  for (std::uint32_t i = frame.first_child; i < frame.end_child; ++i) add_root(children_[i]);
+  note_moving();
+  replay_.ready = true;
+  added_.clear();
+  tells_ahead_ = replay_.words.size() >= kMany;
+}
+
+// A replay asks for its words itself. The rest of a walk is read by way of pointers, one after the other.
+void GuardTree::add_ahead(LinesAhead& ahead) const {
+  ahead.add(this, sizeof(*this));
+  ahead.add_items(replay_.roots, 0, replay_.roots.size());
+  ahead.add_items(replay_.words, 0, kAhead);
+  ahead.add_items(replay_.visits, 0, replay_.visits.size());
+  ahead.add_items(replay_.checks, 0, replay_.checks.size());
+  for (const auto& root : replay_.roots) ahead.add(&steps_[root.child].accessor, sizeof(Accessor));
+  for (const auto& visit : replay_.visits) add_ahead(visit.child.child, ahead);
+  for (const auto& asked : replay_.checks) asked.check->add_ahead(ahead);
+  ahead.add_items(relations_, 0, relations_.size());
+  ahead.add_items(captures_.of, 0, captures_.of.size());
+}
+
+void GuardTree::add_ahead(std::uint32_t at, LinesAhead& ahead) const {
+  const Node& node = nodes_[at];
+  ahead.add(&node, sizeof(node));
+  ahead.add(&steps_[at], sizeof(Step));
+  ahead.add_items(lasts_, node.first_check, node.end_check);
+  ahead.add_items(children_, node.first_child, node.end_child);
+  ahead.add_items(live_, node.first_child, node.end_live);
+  for (std::uint32_t i = node.first_check; i < node.end_check; ++i) checks_[i].add_ahead(ahead);
+  for (std::uint32_t i = node.first_child; i < node.end_child; ++i) add_ahead(children_[i], ahead);
+}
+
+// What is visited may be another object each time, and all below it.
+void GuardTree::note_moving() {
+  std::vector<bool> moves(nodes_.size());
+  for (const auto& [parent, child] : replay_.visits) moves[child.child] = true;
+  for (std::size_t at = 1; at < nodes_.size(); ++at) moves[at] = moves[at] || moves[steps_[at].parent];
+  const auto note = [&moves](Values& values) {
+    values.may_move.clear();
+    for (std::uint32_t i = 0; i < values.nodes.size(); ++i) {
+      if (moves[values.nodes[i]]) values.may_move.push_back(i);
+    }
+  };
+  note(captures_);
+  note(fact_values_);
+  for (Relation& relation : relations_) {
+    note(relation.values);
+    relation.node_may_move = moves[relation.node];
+  }
+}
+
+// What hangs on a value of the frame is replayed where it was the same object the last times; a leaf is as well visited.
+void GuardTree::add_root(std::uint32_t child) {
+  const Node& node = nodes_[child];
+  if (steps_[child].accessor.kind() == AccessorKind::Const) {
+    if (!add_remembered(child, true)) replay_.visits.push_back({0, {child, 1}});
+    return;
+  }
+  const bool stays = node.value && node.moved != walks_ && node.first_child != node.end_child;
+  if (!stays) {
+    replay_.visits.push_back({0, {child, 0}});
+    return;
+  }
+  replay_.roots.push_back({child, node.value});
+  if (!add_remembered(child, false)) add_anew(child);
+}
+
+// Whether a walk took from memory what it could of a node.
+bool GuardTree::remembered(std::uint32_t at, bool same) const noexcept {
+  const Node& node = nodes_[at];
+  const bool known = node.memory == Memory::Object ? same : node.memory != Memory::None;
+  return known && node.value && node.container == node.value && node.anew != walks_;
+}
+
+// What `visit` does of a node that it remembers. False, and nothing added, if it does not.
+bool GuardTree::add_remembered(std::uint32_t at, bool same) {
+  if (!remembered(at, same)) return false;
+  const Node& node = nodes_[at];
+  if (node.memory == Memory::Dict) add_dict(node.value);
+  if (node.memory == Memory::Type) {
+    for (const void* word : type_version_at(node.value)) add_word(word);
+  }
+  add_checks(node, false);
+  for (std::uint32_t i = node.first_child; i < node.end_dict; ++i) add_dict(dicts_[i].dict);
+  for (std::uint32_t i = node.first_child; i < node.end_live; ++i) {
+    const Live live = live_[i];
+    if (!live.same) {
+      add_child_of(at, live.child);
+    } else if (!add_remembered(live.child, true)) {
+      replay_.visits.push_back({at, live});
+    }
+  }
+  return true;
+}
+
+// What `visit` does of a node whose value is at the address that it was, maybe as another object: nothing that held of
+// that one is known of this one.
+void GuardTree::add_anew(std::uint32_t at) {
+  const Node& node = nodes_[at];
+  add_checks(node, true);
+  for (std::uint32_t i = node.first_child; i < node.end_child; ++i) add_child_of(at, children_[i]);
+}
+
+// `all`: also those that need not be made again of the same object.
+void GuardTree::add_checks(const Node& node, bool all) {
+  std::vector<const void*> scratch;
+  for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
+    if (!all && lasts_[i] != Lasts::Now) continue;
+    const CheckKind kind = checks_[i].kind();
+    if (kind == CheckKind::Id || kind == CheckKind::Present) continue;  // the address is known already
+    if (kind == CheckKind::Type) {
+      add_word(&node.value->ob_type);
+    } else if (kind == CheckKind::Tensor && TensorFacts::words(node.value, scratch)) {
+      for (const void* word : scratch) add_word(word);
+      scratch.clear();
+    } else if (kind == CheckKind::Equals) {
+      replay_.kept.push_back(Ref::borrow(node.value));
+    } else {
+      replay_.checks.push_back({&checks_[i], node.value});
+    }
+  }
+}
+
+// A child that the parent does not vouch for: replayed where it is a word of the parent that stays, else visited.
+void GuardTree::add_child_of(std::uint32_t parent, std::uint32_t child) {
+  PyObject* const from = nodes_[parent].value;
+  const Node& node = nodes_[child];
+  PyObject* const* word = node.value && node.moved != walks_ ? steps_[child].accessor.word(from) : nullptr;
+  const bool may_be_remembered =
+      node.value && node.memory != Memory::Object && (PyDict_Check(node.value) || PyType_Check(node.value));
+  if (!word || (*word ? *word : Py_None) != node.value || (may_be_remembered && !remembered(child, false))) {
+    replay_.visits.push_back({parent, {child, 0}});
+    return;
+  }
+  // Where the word is depends on the type, and on the number of items.
+  add_word(&from->ob_type);
+  if (Py_TYPE(from)->tp_itemsize != 0) add_word(&reinterpret_cast<PyVarObject*>(from)->ob_size);
+  add_word(word);
+  if (!add_remembered(child, false)) add_anew(child);
+}
+
+// A word that the walk has just found to be as it should.
+void GuardTree::add_word(const void* at) {
+  if (added_.insert(at).second) replay_.words.push_back({at, word_at(at)});
+}
+
+void GuardTree::add_dict(PyObject* dict) {
+  const void* version = dict_version_at(dict);
+  if (added_.count(version) != 0) return;
+  if (!replayed_dicts_.add(dict)) return add_word(version);
+  added_.insert(version);
+}
+
+}  // namespace dynamo_lite

@@ -1,0 +1,331 @@
+#include "guards/tensors.h"
+
+#include <c10/core/TensorImpl.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "prefetch.h"
+#include "guards/private_members.h"
+
+namespace dynamo_lite {
+
+namespace {
+
+DL_REVEAL(AutogradMetaOf, c10::TensorImpl, autograd_meta_);
+
+// Grants sight of the fields that TensorImpl's virtual accessors would hide behind Python for some subclasses.
+struct Fields : c10::TensorImpl {
+  static std::optional<c10::Device> device(const c10::TensorImpl& impl) { return impl.*(&Fields::device_opt_); }
+  static const c10::impl::SizesAndStrides& sizes_and_strides(const c10::TensorImpl& impl) {
+    return impl.*(&Fields::sizes_and_strides_);
+  }
+  static std::int64_t storage_offset(const c10::TensorImpl& impl) { return impl.*(&Fields::storage_offset_); }
+  static bool computes_sizes(const c10::TensorImpl& impl) {
+    return (impl.*(&Fields::matches_python_custom))(SizesStridesPolicy::CustomStrides);
+  }
+  // The first and the last of the words that hold dtype, device, flags and dispatch keys.
+  static std::pair<const void*, const void*> kind(const c10::TensorImpl& impl) {
+    return {&(impl.*(&Fields::data_type_)), &(impl.*(&Fields::key_set_))};
+  }
+};
+
+const c10::TensorImpl& impl_of(PyObject* tensor) noexcept {
+  return *THPVariable_Unpack(tensor).unsafeGetTensorImpl();
+}
+
+bool is_strided(c10::DispatchKeySet keys) noexcept {
+  return !keys.has_any(c10::sparse_ks | c10::sparse_csr_ks | c10::mkldnn_ks);
+}
+
+// As TensorImpl::requires_grad() finds it, without its calls.
+bool requires_grad(const c10::TensorImpl& impl) noexcept {
+  const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(impl.autograd_meta());
+  return meta && (meta->requires_grad_ || meta->grad_fn_);
+}
+
+c10::DispatchKeySet visible_difference(c10::DispatchKeySet a, c10::DispatchKeySet b) noexcept {
+  const auto local = c10::impl::tls_local_dispatch_key_set();
+  return (a ^ b) - local.included_ - local.excluded_;
+}
+
+// Text is put together of strings: a torch that brings a C++ library of its own breaks the streams of another.
+std::string dims(c10::IntArrayRef values) {
+  std::string text = "(";
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i) text += ", ";
+    if (values[i] < 0) {
+      text += "any";
+    } else {
+      text += std::to_string(values[i]);
+    }
+  }
+  return text + ")";
+}
+
+std::string device_text(const std::optional<c10::Device>& device) {
+  if (!device) return "no device";
+  const std::string type = c10::DeviceTypeName(device->type(), /*lower_case=*/true);
+  return device->has_index() ? type + ":" + std::to_string(device->index()) : type;
+}
+
+}  // namespace
+
+DL_HIT bool is_tensor(PyObject* object) noexcept {
+  auto* tensor = reinterpret_cast<PyTypeObject*>(THPVariableClass);
+  return THPVariable_CheckExact(object) || PyType_IsSubtype(Py_TYPE(object), tensor);
+}
+
+bool has_python_dispatch(PyObject* tensor) noexcept { return impl_of(tensor).is_python_dispatch(); }
+
+bool computes_sizes(PyObject* object) noexcept { return Fields::computes_sizes(impl_of(object)); }
+
+PyObject* tensor_grad(PyObject* object) noexcept {
+  try {
+    return THPVariable_Wrap(THPVariable_Unpack(object).grad());
+  } catch (const std::exception&) {
+    PyErr_Clear();
+    return nullptr;
+  }
+}
+
+TensorShape shape_of(PyObject* object) noexcept {
+  if (!is_tensor(object)) return {};
+  const c10::TensorImpl& impl = impl_of(object);
+  if (impl.has_symbolic_sizes_strides()) return {};
+  const c10::impl::SizesAndStrides& numbers = Fields::sizes_and_strides(impl);
+  return {numbers.sizes_data(), numbers.strides_data(), static_cast<std::int64_t>(numbers.size()),
+          Fields::storage_offset(impl)};
+}
+
+std::int64_t storage_offset(PyObject* object) noexcept { return shape_of(object).offset; }
+
+bool TensorFacts::fits(const c10::DimVector& wanted, c10::IntArrayRef found) noexcept {
+  if (wanted.size() != found.size()) return false;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (wanted[i] != found[i] && wanted[i] != kFree) return false;
+  }
+  return true;
+}
+
+TensorFacts TensorFacts::read(const c10::TensorImpl& impl) {
+  TensorFacts facts;
+  facts.keys_ = impl.key_set();
+  facts.dtype_ = c10::typeMetaToScalarType(impl.dtype());
+  facts.device_ = Fields::device(impl);
+  facts.requires_grad_ = requires_grad(impl);
+  facts.strided_ = is_strided(facts.keys_);
+  const auto& shape = Fields::sizes_and_strides(impl);
+  facts.sizes_ = shape.sizes_arrayref();
+  if (facts.strided_) facts.strides_ = shape.strides_arrayref();
+  return facts;
+}
+
+std::unique_ptr<TensorFacts> TensorFacts::of(PyObject* tensor) {
+  if (!is_tensor(tensor)) {
+    PyErr_Format(PyExc_TypeError, "a tensor check needs an example tensor, not a %.100s", Py_TYPE(tensor)->tp_name);
+    return nullptr;
+  }
+  const c10::TensorImpl& impl = impl_of(tensor);
+  if (impl.has_symbolic_sizes_strides() || impl.is_nested()) {
+    PyErr_SetString(PyExc_ValueError,
+                    "a tensor check cannot be made of a nested tensor or one with symbolic sizes; "
+                    "guard what it is made of");
+    return nullptr;
+  }
+  return std::make_unique<TensorFacts>(read(impl));
+}
+
+std::unique_ptr<TensorFacts> TensorFacts::without_sizes(PyObject* tensor) {
+  if (!is_tensor(tensor)) {
+    PyErr_Format(PyExc_TypeError, "a tensor check needs an example tensor, not a %.100s", Py_TYPE(tensor)->tp_name);
+    return nullptr;
+  }
+  auto facts = std::make_unique<TensorFacts>(read(impl_of(tensor)));
+  facts->sized_ = false;
+  return facts;
+}
+
+std::unique_ptr<TensorFacts> TensorFacts::with_free_dims(PyObject* tuple) {
+  PyObject* tensor;
+  PyObject* sizes;
+  PyObject* strides;
+  if (!PyArg_ParseTuple(tuple, "OO!O!", &tensor, &PyTuple_Type, &sizes, &PyTuple_Type, &strides)) return nullptr;
+  auto facts = of(tensor);
+  const auto free = [](PyObject* dims, c10::DimVector& numbers) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(dims); ++i) {
+      const std::size_t dim = PyLong_AsSize_t(PyTuple_GET_ITEM(dims, i));
+      if (dim >= numbers.size()) {
+        if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "the tensor has no dimension %zu", dim);
+        return false;
+      }
+      numbers[dim] = kFree;
+    }
+    return true;
+  };
+  return facts && free(sizes, facts->sizes_) && free(strides, facts->strides_) ? std::move(facts) : nullptr;
+}
+
+DL_HIT bool TensorFacts::fits_shape(const c10::TensorImpl& impl) const noexcept {
+  const auto& shape = Fields::sizes_and_strides(impl);
+  return !impl.has_symbolic_sizes_strides() && fits(sizes_, shape.sizes_arrayref()) &&
+         (!strided_ || fits(strides_, shape.strides_arrayref()));
+}
+
+DL_HIT bool TensorFacts::match(PyObject* object, std::string* found) const noexcept {
+  if (!is_tensor(object)) {
+    if (found) *found = "no tensor";
+    return false;
+  }
+  const c10::TensorImpl& impl = impl_of(object);
+  const bool matches = visible_difference(keys_, impl.key_set()).empty() &&
+                       dtype_ == c10::typeMetaToScalarType(impl.dtype()) && device_ == Fields::device(impl) &&
+                       requires_grad_ == requires_grad(impl) && (!sized_ || fits_shape(impl));
+  if (!matches && found) {
+    const bool symbolic = sized_ && impl.has_symbolic_sizes_strides();
+    *found = symbolic ? "a tensor with symbolic sizes" : difference(read(impl));
+  }
+  return matches;
+}
+
+bool TensorFacts::words(PyObject* object, std::vector<const void*>& words) {
+  const auto add = [&words](const void* first, const void* last) {
+    auto at = reinterpret_cast<std::uintptr_t>(first) & ~std::uintptr_t{7};
+    for (; at <= reinterpret_cast<std::uintptr_t>(last); at += 8) words.push_back(reinterpret_cast<const void*>(at));
+  };
+  const auto* start = reinterpret_cast<const char*>(object);
+  const auto* tensor = reinterpret_cast<const char*>(&THPVariable_Unpack(object));
+  if (tensor < start || tensor >= start + sizeof(THPVariable)) return false;
+  const c10::TensorImpl& impl = impl_of(object);
+  add(&object->ob_type, tensor);
+  const auto& [first, last] = Fields::kind(impl);
+  add(first, last);
+  const auto& shape = Fields::sizes_and_strides(impl);
+  // Before the numbers is how many there are, then the address of those that do not lie within.
+  const auto* numbers = reinterpret_cast<const std::int64_t*>(&shape);
+  add(numbers, numbers + 1);
+  if (shape.size() != 0) {
+    add(shape.sizes_data(), shape.sizes_data() + shape.size() - 1);
+    add(shape.strides_data(), shape.strides_data() + shape.size() - 1);
+  }
+  const auto& autograd = impl.*revealed(AutogradMetaOf{});
+  add(&autograd, &autograd);
+  if (const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(autograd.get())) {
+    add(&meta->requires_grad_, &meta->requires_grad_);
+    if (!meta->requires_grad_) add(&meta->grad_fn_, &meta->grad_fn_);  // either is enough
+  }
+  return true;
+}
+
+std::string TensorFacts::difference(const TensorFacts& other) const {
+  std::string text;
+  const auto add = [&](bool differs, const std::string& name, const std::string& theirs, const std::string& ours) {
+    if (differs) text += (text.empty() ? "" : ", ") + name + " " + theirs + " instead of " + ours;
+  };
+  add(dtype_ != other.dtype_, "dtype", c10::toString(other.dtype_), c10::toString(dtype_));
+  add(device_ != other.device_, "device", device_text(other.device_), device_text(device_));
+  add(requires_grad_ != other.requires_grad_, "requires_grad", other.requires_grad_ ? "True" : "False",
+      requires_grad_ ? "True" : "False");
+  add(sized_ && !fits(sizes_, other.sizes_), "size", dims(other.sizes_), dims(sizes_));
+  add(sized_ && !fits(strides_, other.strides_), "strides", dims(other.strides_), dims(strides_));
+  const auto keys = visible_difference(keys_, other.keys_);
+  add(!keys.empty(), "dispatch keys", c10::toString(other.keys_), c10::toString(keys_));
+  return text;
+}
+
+std::string TensorFacts::in_words() const {
+  std::string text = c10::toString(dtype_);
+  text += " tensor on " + device_text(device_);
+  if (sized_) text += ", size " + dims(sizes_);
+  if (sized_ && strided_) text += ", strides " + dims(strides_);
+  if (requires_grad_) text += ", requires_grad";
+  return text;
+}
+
+namespace {
+
+// The addresses of what an object lets others look at, as arrays do. Where it refuses, all there are.
+bool buffer_range(PyObject* object, const char*& begin, const char*& end) noexcept {
+  Py_buffer view;
+  if (PyObject_GetBuffer(object, &view, PyBUF_STRIDED_RO) != 0) {
+    PyErr_Clear();
+    begin = nullptr;
+    end = reinterpret_cast<const char*>(UINTPTR_MAX);
+    return true;
+  }
+  begin = end = static_cast<const char*>(view.buf);
+  bool empty = view.itemsize == 0;
+  for (int i = 0; i < view.ndim; ++i) {
+    empty = empty || view.shape[i] == 0;
+    const Py_ssize_t reach = view.strides[i] * (view.shape[i] - 1);
+    (reach < 0 ? begin : end) += reach;
+  }
+  end += view.itemsize;
+  PyBuffer_Release(&view);
+  return !empty;
+}
+
+// The addresses of the tensor's storage; those of the storage's record where it has no memory of its own (meta).
+bool storage_range(PyObject* object, const char*& begin, const char*& end) noexcept {
+  if (object && !is_tensor(object)) return PyObject_CheckBuffer(object) && buffer_range(object, begin, end);
+  if (!object) return false;
+  const c10::Storage& storage = impl_of(object).unsafe_storage();
+  c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
+  if (!impl) return false;
+  begin = static_cast<const char*>(impl->_mutable_data_ptr_no_checks().get());
+  const bool sized = begin && !impl->sym_nbytes().is_symbolic() && impl->sym_nbytes().as_int_unchecked() > 0;
+  if (!sized) {
+    begin = reinterpret_cast<const char*>(impl);
+    end = begin + 1;
+    return true;
+  }
+  end = begin + impl->sym_nbytes().as_int_unchecked();
+  return true;
+}
+
+}  // namespace
+
+bool StoragesDistinct::holds(const std::vector<PyObject*>& tensors, std::size_t written, std::string* found) {
+  ranges_.clear();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    Range range{nullptr, nullptr, i};
+    if (storage_range(tensors[i], range.begin, range.end)) ranges_.push_back(range);
+  }
+  if (order_.size() != ranges_.size()) {
+    order_.resize(ranges_.size());
+    for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = i;
+  }
+  const auto all_apart = [this] {
+    for (std::size_t i = 1; i < order_.size(); ++i) {
+      if (ranges_[order_[i - 1]].end > ranges_[order_[i]].begin) return false;
+    }
+    return true;
+  };
+  if (all_apart()) return true;
+  std::sort(order_.begin(), order_.end(), [this](auto a, auto b) { return ranges_[a].begin < ranges_[b].begin; });
+  // What reaches farthest so far, of all and of those that are written to.
+  const Range* any = nullptr;
+  const Range* changed = nullptr;
+  for (const std::size_t at : order_) {
+    const Range& range = ranges_[at];
+    const bool writes = range.which < written;
+    const Range* before = writes ? any : changed;
+    if (before && before->end > range.begin) {
+      if (found) {
+        *found = "tensors number " + std::to_string(before->which) + " and " + std::to_string(range.which) +
+                 " share memory";
+      }
+      return false;
+    }
+    if (!any || range.end > any->end) any = &range;
+    if (writes && (!changed || range.end > changed->end)) changed = &range;
+  }
+  return true;
+}
+
+}  // namespace dynamo_lite

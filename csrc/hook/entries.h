@@ -1,0 +1,93 @@
+// Guarded code kept on code objects: for each owner (a dl.compile or dl.enable) its entries and what it said of the code.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <unordered_set>
+#include <vector>
+
+#include "prefetch.h"
+#include "cpython/frames.h"
+#include "refs.h"
+
+namespace dynamo_lite {
+
+enum class Mark : int { None = 0, Skip = 1, SkipRecursive = 2 };
+enum class Verdict : int { None = 0, Pass, Skip, Freeze, Retry };
+constexpr int kVerdicts = 5;
+
+// A Python object: somebody who compiles. Its entries are on the code objects in `codes`, and are its own: it is what
+// the garbage collector reaches them through.
+struct Owner {
+  PyObject_HEAD
+  PyObject* callback;  // owned; None: cached code only
+  PyObject* name;      // owned
+  PyObject* family;    // owned; None: nobody else's. Owners of one family compile alike
+  PyObject* weakrefs;
+  std::unordered_set<PyCodeObject*> codes;  // borrowed: a code object leaves when it dies
+  LinesAhead ahead;  // what a call will read, as far as it lies apart
+};
+
+// A Python object: assumptions and the code that holds under them.
+struct Entry {
+  PyObject_HEAD
+  PyObject* tree;   // owned; a GuardTree
+  PyObject* code;   // owned
+  PyObject* flat;   // owned, made when first needed: `code` with positional arguments only
+  PyObject* owner;  // borrowed; null once the entry has been dropped
+  std::uint64_t hits;
+  int captured_slot;  // where `code` wants the captured values, -1 for nowhere
+  bool self_contained;  // `code` runs its graph and makes its result: nothing that it calls is to be compiled
+};
+
+// What one owner has on one code object.
+struct OwnerSlot {
+  Owner* owner;  // borrowed: it leaves when it dies
+  Verdict verdict = Verdict::None;
+  std::vector<Ref> entries = {};  // of Entry; the last hit first
+};
+
+// What a code object carries.
+struct Extra {
+  PyCodeObject* code;  // borrowed: it owns this
+  Mark mark = Mark::None;
+  std::vector<OwnerSlot> slots = {};
+
+  // Good until Python runs next: that may reset owners and add slots.
+  OwnerSlot* find(const Owner* owner) noexcept {
+    for (OwnerSlot& slot : slots) {
+      if (slot.owner == owner) return &slot;
+    }
+    return nullptr;
+  }
+};
+
+inline Entry* as_entry(const Ref& ref) noexcept { return reinterpret_cast<Entry*>(ref.get()); }
+
+// Null where the code carries nothing.
+Extra* extra_of(PyCodeObject* code) noexcept;
+// Null with an exception set where there is no memory.
+Extra* make_extra(PyCodeObject* code);
+// The owner's slot on the code, made if needed. Null with an exception set.
+OwnerSlot* make_slot(PyCodeObject* code, Owner* owner);
+
+// Puts a new entry in front of the owner's others. Empty with an exception set.
+Ref add_entry(PyCodeObject* code, Owner* owner, PyObject* tree, PyObject* new_code, bool self_contained);
+// Gives the owner an entry of another one of its family that holds of a frame, with guards that remember by themselves.
+// False where there is none, or with an exception set.
+[[gnu::cold, gnu::noinline]] bool adopt_entry(const FrameSlots& slots, Owner* owner);
+// Puts an entry in front of its owner's others, if it is still one of them.
+void move_to_front(OwnerSlot& slot, const Entry* entry) noexcept;
+// Drops the owner's entries that can't hold any more. May run Python.
+[[gnu::cold, gnu::noinline]] void drop_invalid(PyCodeObject* code, const Owner* owner);
+
+Owner* off_owner() noexcept;  // borrowed
+bool is_owner(PyObject* object) noexcept;
+PyObject* verdict_object(Verdict verdict) noexcept;  // borrowed
+// None where the object is no verdict.
+Verdict verdict_of(PyObject* object) noexcept;
+
+bool register_cache(PyObject* module);
+
+}  // namespace dynamo_lite

@@ -1,0 +1,528 @@
+#include "hook/eval_frame.h"
+
+#include <utility>
+#include <vector>
+
+#include "prefetch.h"
+#include "hook/callables.h"
+#include "hook/frame_view.h"
+#include "guards/global_state.h"
+#include "guards/guard_tree.h"
+#include "guards/guards.h"
+
+namespace dynamo_lite {
+
+namespace {
+
+// The hook's own state. Under the GIL.
+struct Hook {
+  PyInterpreterState* interpreter = nullptr;  // the only one: no other can import us
+  Evaluator previous = nullptr;  // what ours was put on top of; null for CPython's own
+  int users = 0;                 // threads and the process that have an owner other than OFF
+  Owner* process = nullptr;      // owned
+  bool chained = false;          // ours is the current one, or somebody who is on top of it may pass frames to it
+};
+
+Hook& hook() noexcept {
+  static Hook found;
+  return found;
+}
+
+PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag);
+
+bool counts(const Owner* owner) noexcept { return owner != nullptr && owner != off_owner(); }
+
+bool is_installed() noexcept { return current_evaluator(hook().interpreter) == evaluate; }
+
+void install() noexcept {
+  Hook& our = hook();
+  const Evaluator current = current_evaluator(our.interpreter);
+  if (current == evaluate) return;
+  const bool strange = current != evaluate_default_address();
+  // Whoever was put on top of ours passes frames to us. (Not so who was there before: their leaving takes ours out.)
+  if (strange && our.chained && current != our.previous) return;
+  our.previous = strange ? current : nullptr;
+  our.chained = true;
+  set_evaluator(our.interpreter, evaluate);
+}
+
+// Takes the hook out where it is on top. Under somebody else's it stays, for they hold its address; it passes frames on.
+void remove() noexcept {
+  Hook& our = hook();
+  const Evaluator current = current_evaluator(our.interpreter);
+  if (current == evaluate) {
+    set_evaluator(our.interpreter, our.previous == nullptr ? evaluate_default_address() : our.previous);
+    our.chained = false;
+  } else if (current == evaluate_default_address()) {
+    our.chained = false;
+  }
+}
+
+void add_user(const Owner* owner) noexcept {
+  if (!counts(owner)) return;
+  ++hook().users;
+  install();
+}
+
+void drop_user(const Owner* owner) noexcept {
+  if (!counts(owner)) return;
+  if (--hook().users == 0) remove();
+}
+
+// Runs a frame as it is: by the hook that was there before ours, else by CPython.
+PyObject* pass_on(PyThreadState* state, Frame* frame, int throwflag) {
+  const Evaluator previous = hook().previous;
+  if (previous == nullptr) return evaluate_default(state, frame, throwflag);
+  Thread& thread = this_thread();
+  if (thread.passing == frame) return evaluate_default(state, frame, throwflag);  // they pass frames to us in turn
+  const Frame* before = std::exchange(thread.passing, frame);
+  PyObject* result = previous(state, frame, throwflag);
+  thread.passing = before;
+  return result;
+}
+
+// Runs a frame, and all that it calls, without any hook: as deep as plain Python goes.
+[[gnu::noinline]] PyObject* run_unhooked(PyThreadState* state, Frame* frame) {
+  const HookOut out;
+  return staying([&] { return pass_on(state, frame, 0); });
+}
+
+PyObject* run_off(PyThreadState* state, Frame* frame, Thread& thread) {
+  const OffScope off(thread);
+  return staying([&] { return pass_on(state, frame, 0); });
+}
+
+DL_HIT PyObject* run_new_code(PyThreadState* state, Frame* frame, const Entry* entry, Thread& thread) {
+  const auto run = [&] { return evaluate_default(state, frame, 0); };
+  if (!entry->self_contained) return staying(run);
+  const OffScope off(thread);
+  return staying(run);
+}
+
+// A frame that run_beside() has called, which has new code already.
+[[gnu::noinline]] PyObject* run_direct(PyThreadState* state, Frame* frame, Thread& thread) {
+  const DirectCall direct = std::exchange(thread.direct, {});
+  const int slot = direct.entry->captured_slot;
+  if (slot >= 0) set_slot(frame, slot, Ref::borrow(direct.captured));
+  return run_new_code(state, frame, direct.entry, thread);
+}
+
+// A function of this code with the globals and the closure of the frame's.
+Ref function_like(PyObject* code, const FrameSlots& slots) {
+  Ref function = Ref::steal(PyFunction_New(code, slots.globals));
+  PyObject* closure = PyFunction_GET_CLOSURE(slots.func);
+  if (function && closure != nullptr && PyFunction_SetClosure(function.get(), closure) < 0) return {};
+  return function;
+}
+
+// The frame's data stack has no room for the new code: it runs in a frame of its own, called with the slots.
+PyObject* run_beside(PyThreadState* state, Frame* frame, Entry* entry, Ref captured, Thread& thread) {
+  const FrameSlots slots = slots_of(frame);
+  if (entry->flat == nullptr) entry->flat = flattened(reinterpret_cast<PyCodeObject*>(entry->code)).release();
+  const Ref function = entry->flat == nullptr ? Ref() : function_like(entry->flat, slots);
+  if (!function) return abandon(state, frame);
+  install();  // the call must come to us, whoever took the hook out meanwhile
+  thread.direct = {entry->flat, entry, captured.get()};
+  PyObject* result = staying([&] {
+    return PyObject_Vectorcall(function.get(), slots.localsplus, argument_count(slots.code), nullptr);
+  });
+  thread.direct = {};
+  if (result == nullptr) return abandon(state, frame);
+  discard(state, frame);
+  return result;
+}
+
+// Runs the continuations that a frame's new code asks for, one after the other, in that frame's place.
+PyObject* continue_with(Ref result, PyObject* globals, PyObject* builtins, Thread& thread) {
+  while (result && is_continuation(result.get())) {
+    const Ref function = continuation_function(result.get(), globals, builtins);
+    if (!function) return nullptr;
+    const ContinuationArguments arguments = continuation_arguments(result.get());
+    thread.tail = PyFunction_GET_CODE(function.get());
+    thread.continuation = result.get();
+    Ref next = Ref::steal(
+        staying([&] { return PyObject_Vectorcall(function.get(), arguments.values, arguments.count, nullptr); }));
+    thread.tail = nullptr;
+    result = std::move(next);
+  }
+  return result.release();
+}
+
+// In line where a hit is: behind a graph, whose calls are deeper than a processor's memory of returns, each return of
+// ours is a wrong guess.
+[[gnu::always_inline]] inline PyObject* run_entry(PyThreadState* state, Frame* frame, const Ref& held, Ref captured,
+                                                  Thread& thread, bool tail) {
+  Entry* entry = as_entry(held);
+  ++entry->hits;
+  const FrameSlots slots = slots_of(frame);
+  const Ref globals = Ref::borrow(slots.globals);
+  const Ref builtins = Ref::borrow(slots.builtins);
+  Ref result;
+  if (swap_code(state, frame, reinterpret_cast<PyCodeObject*>(entry->code))) {
+    if (entry->captured_slot >= 0) set_slot(frame, entry->captured_slot, std::move(captured));
+    result = Ref::steal(run_new_code(state, frame, entry, thread));
+    if (result && is_continuation(result.get())) release_locals(frame);
+  } else {
+    result = Ref::steal(run_beside(state, frame, entry, std::move(captured), thread));
+  }
+  if (tail || !result || !is_continuation(result.get())) return result.release();
+  return continue_with(std::move(result), globals.get(), builtins.get(), thread);
+}
+
+// What an owner says of a frame. `entry` is there if it is to be run, and new; `code` and `error` where that code is to
+// raise the error in the frame's place.
+struct Answer {
+  enum Kind { RunEntry, RunAsItIs, RunOff, LookAgain, RaiseInside, Error } kind;
+  Ref entry = {};
+  Ref code = {};
+  Ref error = {};
+};
+
+// Whether a callback's answer is (code, exception).
+bool holds_error(PyObject* answer) noexcept {
+  return PyTuple_Check(answer) && PyTuple_GET_SIZE(answer) == 2 && PyExceptionInstance_Check(PyTuple_GET_ITEM(answer, 1));
+}
+
+// Calls the owner's callback. No frame comes to us meanwhile, nor is the program's depth held against the callback.
+Ref call_back(PyThreadState* state, const FrameSlots& slots, Owner* owner, Thread& thread) {
+  const Ref callback = Ref::borrow(owner->callback);
+  const FrameViewScope view(slots, owner);
+  if (!view) return {};
+  const HookOut out(thread.owner);
+  const FreshRecursion recursion(state);
+  const KeptThread torch;  // an error may come anywhere, that of a signal's handler too
+  ++thread.busy;
+  Ref answer = Ref::steal(staying([&] { return PyObject_CallOneArg(callback.get(), view.get()); }));
+  --thread.busy;
+  if (!answer || holds_error(answer.get())) torch.restore();
+  return answer;
+}
+
+// A new entry of (GuardTree, code, self_contained, keeper), which must hold of the frame it was made from. The keeper, an
+// owner or None, has one like it. Empty with an exception set.
+Ref accept(PyObject* answer, const FrameSlots& slots, Owner* owner) {
+  PyObject* tree = nullptr;
+  PyObject* code = nullptr;
+  int self_contained = 0;
+  PyObject* keeper = Py_None;
+  if (!PyTuple_Check(answer) ||
+      !PyArg_ParseTuple(answer, "OO!|pO", &tree, &PyCode_Type, &code, &self_contained, &keeper) ||
+      !is_guard_tree(tree) || !(keeper == Py_None || is_owner(keeper))) {
+    PyErr_Format(PyExc_TypeError, "a callback returns a verdict or (GuardTree, code), not %R", answer);
+    return {};
+  }
+  if (!can_become(slots.code, reinterpret_cast<PyCodeObject*>(code))) {
+    PyErr_Format(PyExc_ValueError, "%R can't take the place of %R: it must be a function's, with as many arguments and "
+                 "free variables, and no generator's", code, slots.code);
+    return {};
+  }
+  const Ref failure = explain(guard_tree(tree), slots);
+  if (PyErr_Occurred()) return {};
+  if (failure) {
+    raise_internal_error(failure.get());
+    return {};
+  }
+  if (keeper != Py_None) {
+    const Ref copy = copied_tree(tree);
+    auto* other = reinterpret_cast<Owner*>(keeper);
+    drop_invalid(slots.code, other);
+    if (!copy || !add_entry(slots.code, other, copy.get(), code, self_contained != 0)) return {};
+  }
+  return add_entry(slots.code, owner, tree, code, self_contained != 0);
+}
+
+Answer raise_inside(PyObject* answer, const FrameSlots& slots) {
+  PyObject* code = PyTuple_GET_ITEM(answer, 0);
+  const bool fits = PyCode_Check(code) && reinterpret_cast<PyCodeObject*>(code)->co_nfreevars == slots.code->co_nfreevars;
+  const int count = fits ? argument_count(reinterpret_cast<PyCodeObject*>(code)) : -1;
+  if (count < 1 || count < argument_count(slots.code) || count > argument_count(slots.code) + 1) {
+    PyErr_Format(PyExc_ValueError, "%R can't raise in the place of %R", code, slots.code);
+    return {Answer::Error};
+  }
+  return {Answer::RaiseInside, {}, Ref::borrow(code), Ref::borrow(PyTuple_GET_ITEM(answer, 1))};
+}
+
+Answer ask(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread) {
+  if (owner->callback == Py_None || owner->callback == nullptr) return {Answer::RunAsItIs};
+  const FrameSlots slots = slots_of(frame);
+  const Ref answer = call_back(state, slots, owner, thread);
+  if (!answer) return {Answer::Error};
+  if (PyExceptionInstance_Check(answer.get())) {  // what the frame raised when it was run ahead, its traceback on it
+    PyErr_Restore(Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(answer.get()))), Py_NewRef(answer.get()),
+                  PyException_GetTraceback(answer.get()));
+    return {Answer::Error};
+  }
+  if (holds_error(answer.get())) return raise_inside(answer.get(), slots);
+  const Verdict verdict = verdict_of(answer.get());
+  if (verdict == Verdict::Pass) return {Answer::RunAsItIs};
+  if (verdict == Verdict::Retry) return {Answer::LookAgain};
+  if (verdict != Verdict::None) {
+    OwnerSlot* slot = make_slot(slots.code, owner);
+    if (slot == nullptr) return {Answer::Error};
+    slot->verdict = verdict;
+    return {verdict == Verdict::Freeze ? Answer::RunOff : Answer::RunAsItIs};
+  }
+  Ref entry = accept(answer.get(), slots, owner);
+  return entry ? Answer{Answer::RunEntry, std::move(entry)} : Answer{Answer::Error};
+}
+
+// What the owner's next call will read until it runs an entry's code.
+[[gnu::cold, gnu::noinline]] void note_ahead(Owner* owner, const Extra& extra, const OwnerSlot& slot,
+                                             const Entry* entry, const GuardTree& tree) {
+  LinesAhead& ahead = owner->ahead;
+  ahead.clear();
+  ahead.add(&extra, sizeof(extra));
+  ahead.add(&slot, sizeof(slot));
+  ahead.add_items(slot.entries, 0, 1);
+  ahead.add(entry, sizeof(*entry));
+  ahead.add(entry->tree, sizeof(PyObject) + sizeof(void*));
+  tree.add_ahead(ahead);
+  ahead.add_code();
+  add_code_ahead(reinterpret_cast<PyCodeObject*>(entry->code), ahead);
+  ahead.settle();
+}
+
+// The entry that holds, moved to the front; empty if none does. A check may allocate, and with that run the garbage
+// collector and whatever Python it finds: the slot is looked up each time.
+DL_HIT Ref find_entry(PyCodeObject* code, Extra& extra, Owner* owner, const FrameSlots& slots, Ref& captured) {
+  bool stale = false;
+  for (std::size_t at = 0;; ++at) {
+    OwnerSlot* slot = extra.find(owner);
+    if (slot == nullptr || at >= slot->entries.size()) break;
+    Ref entry = slot->entries[at];
+    GuardTree& tree = guard_tree(as_entry(entry)->tree);
+    if (check(tree, slots, captured)) {
+      const bool tells = tree.tells_ahead();
+      slot = at == 0 && !tells ? nullptr : extra.find(owner);
+      if (slot != nullptr) move_to_front(*slot, as_entry(entry));
+      if (slot != nullptr && tells) note_ahead(owner, extra, *slot, as_entry(entry), tree);
+      return entry;
+    }
+    stale = stale || !is_valid(tree);
+  }
+  if (stale) drop_invalid(code, owner);
+  return {};
+}
+
+PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail);
+
+// Calls code that takes the frame's arguments and the error to raise, with nobody compiling.
+PyObject* run_raising(PyThreadState* state, Frame* frame, const Answer& answer, Thread& thread) {
+  const FrameSlots slots = slots_of(frame);
+  const Ref function = function_like(answer.code.get(), slots);
+  if (!function) return abandon(state, frame);
+  const int count = argument_count(reinterpret_cast<PyCodeObject*>(answer.code.get()));
+  std::vector<PyObject*> arguments(slots.localsplus, slots.localsplus + count - 1);
+  arguments.push_back(answer.error.get());
+  const OffScope off(thread);
+  PyObject* result =
+      staying([&] { return PyObject_Vectorcall(function.get(), arguments.data(), arguments.size(), nullptr); });
+  if (result == nullptr) return abandon(state, frame);
+  discard(state, frame);
+  return result;
+}
+
+[[gnu::noinline]] PyObject* run_by_answer(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail) {
+  const Ref kept = Ref::borrow(reinterpret_cast<PyObject*>(owner));
+  const Answer answer = ask(state, frame, owner, thread);
+  switch (answer.kind) {
+    case Answer::Error:
+      return abandon(state, frame);
+    case Answer::RunOff:
+      return run_off(state, frame, thread);
+    case Answer::RunAsItIs:
+      return staying([&] { return pass_on(state, frame, 0); });
+    case Answer::RaiseInside:
+      return run_raising(state, frame, answer, thread);
+    case Answer::LookAgain:
+      return evaluate_for(state, frame, owner, thread, tail);
+    case Answer::RunEntry:
+      break;
+  }
+  Ref captured;
+  GuardTree& tree = guard_tree(as_entry(answer.entry)->tree);
+  if (check(tree, slots_of(frame), captured)) {
+    return run_entry(state, frame, answer.entry, std::move(captured), thread, tail);
+  }
+  const Ref failure = explain(tree, slots_of(frame));
+  if (failure) return staying([&] { return pass_on(state, frame, 0); });  // what it guards has changed since: a finalizer, another thread
+  if (!PyErr_Occurred()) raise_internal_error(nullptr);
+  return abandon(state, frame);
+}
+
+// What is to be done with a frame whose code carries something: the entry that holds, or what it said.
+DL_HIT [[gnu::noinline]] PyObject* run_by_extra(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread,
+                                                bool tail, Extra* extra) {
+  if (extra->mark == Mark::SkipRecursive) return run_off(state, frame, thread);
+  const FrameSlots slots = slots_of(frame);
+  const Ref kept = Ref::borrow(reinterpret_cast<PyObject*>(owner));
+  const OwnerSlot* slot = extra->find(owner);
+  const Verdict verdict = slot == nullptr ? Verdict::None : slot->verdict;
+  Ref captured;
+  if (const Ref entry = find_entry(slots.code, *extra, owner, slots, captured)) {
+    return run_entry(state, frame, entry, std::move(captured), thread, tail);
+  }
+  if (verdict == Verdict::Freeze) return run_off(state, frame, thread);
+  return run_by_answer(state, frame, owner, thread, tail);
+}
+
+// What is to be done with a plain function's frame on a thread whose owner is `owner`.
+PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail) {
+  Extra* extra = extra_of(slots_of(frame).code);
+  if (extra == nullptr) return run_by_answer(state, frame, owner, thread, tail);
+  if (extra->mark == Mark::Skip) return pass_on(state, frame, 0);
+  const OwnerSlot* slot = extra->find(owner);
+  if (slot != nullptr && slot->verdict == Verdict::Skip) return pass_on(state, frame, 0);
+  return run_by_extra(state, frame, owner, thread, tail, extra);
+}
+
+PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
+  Thread& thread = this_thread();
+  if (throwflag != 0 || thread.passing == frame) return pass_on(state, frame, throwflag);
+  const auto* code = reinterpret_cast<PyObject*>(slots_of(frame).code);
+  if (thread.direct.code == code) return run_direct(state, frame, thread);
+  if (hook().users == 0) remove();  // somebody who was on top of ours has put it back
+  if (is_deep(state)) return run_unhooked(state, frame);
+  const bool tail = thread.tail == code;
+  thread.tail = nullptr;
+  if (tail) drop_arguments(thread.continuation);
+  if (is_traced(state, frame)) return run_unhooked(state, frame);  // who watches sees what CPython does by itself
+  Owner* owner = thread.owner != nullptr ? thread.owner : hook().process;
+  if (!counts(owner) || thread.busy != 0 || !is_plain(frame)) return pass_on(state, frame, 0);
+  return evaluate_for(state, frame, owner, thread, tail);
+}
+
+// -- functions of the module --------------------------------------------------------------------------------------------
+
+Owner* owner_argument(PyObject* object, bool& ok) {
+  ok = object == Py_None || is_owner(object);
+  if (!ok) PyErr_Format(PyExc_TypeError, "expected an Owner or None, not %s", Py_TYPE(object)->tp_name);
+  return ok && object != Py_None ? reinterpret_cast<Owner*>(object) : nullptr;
+}
+
+// Replaces an owner in its place; returns the one before as a new reference, None for none.
+PyObject* replace_owner(Owner*& place, Owner* owner) {
+  Owner* before = place;
+  Py_XINCREF(owner);
+  place = owner;
+  add_user(owner);
+  drop_user(before);
+  return before == nullptr ? Py_NewRef(Py_None) : reinterpret_cast<PyObject*>(before);
+}
+
+constexpr const char* kThreadKey = "dynamo_lite.thread";
+
+// A thread that ends with an owner set lets go of it.
+void end_thread(PyObject* capsule) {
+  Thread& thread = this_thread();
+  if (PyCapsule_GetPointer(capsule, kThreadKey) != &thread) return;  // another thread tidies up after a dead one
+  Owner* owner = std::exchange(thread.owner, nullptr);
+  drop_user(owner);
+  drop(owner);
+}
+
+bool watch_thread_end(Thread& thread) {
+  PyObject* kept = PyThreadState_GetDict();  // borrowed
+  if (kept == nullptr) return true;
+  if (PyDict_GetItemString(kept, kThreadKey) != nullptr) return true;
+  const Ref capsule = Ref::steal(PyCapsule_New(&thread, kThreadKey, end_thread));
+  return capsule && PyDict_SetItemString(kept, kThreadKey, capsule.get()) == 0;
+}
+
+PyObject* set_thread_owner(PyObject*, PyObject* object) {
+  bool ok = false;
+  Owner* owner = owner_argument(object, ok);
+  if (!ok || !watch_thread_end(this_thread())) return nullptr;
+  this_thread().calls += this_thread().owner == nullptr;
+  return replace_owner(this_thread().owner, owner);
+}
+
+PyObject* set_process_owner(PyObject*, PyObject* object) {
+  bool ok = false;
+  Owner* owner = owner_argument(object, ok);
+  ++this_thread().calls;
+  return ok ? replace_owner(hook().process, owner) : nullptr;
+}
+
+PyObject* current_owner(PyObject*, PyObject*) {
+  Owner* owner = this_thread().owner != nullptr ? this_thread().owner : hook().process;
+  return Py_NewRef(owner == nullptr ? Py_None : reinterpret_cast<PyObject*>(owner));
+}
+
+PyObject* hook_installed(PyObject*, PyObject*) {
+  return PyBool_FromLong(is_installed());
+}
+
+PyObject* outermost_calls(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(this_thread().calls); }
+
+PyMethodDef functions[] = {
+    {"set_thread_owner", set_thread_owner, METH_O, "Set who compiles on this thread; returns who did."},
+    {"set_process_owner", set_process_owner, METH_O, "Set who compiles on threads without an owner; returns who did."},
+    {"current_owner", current_owner, METH_NOARGS, "Who compiles on this thread."},
+    {"outermost_calls", outermost_calls, METH_NOARGS, "How often this thread entered compiled code from outside of any."},
+    {"hook_installed", hook_installed, METH_NOARGS, "Whether frames come to us."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+Thread& this_thread() noexcept {
+  static thread_local Thread found __attribute__((tls_model("initial-exec")));
+  return found;
+}
+
+OwnerScope::OwnerScope(Owner* owner) noexcept : thread_(this_thread()), before_(thread_.owner) {
+  thread_.calls += before_ == nullptr;
+  owner->ahead.fetch();
+  Py_INCREF(owner);
+  thread_.owner = owner;
+  add_user(owner);
+}
+
+OwnerScope::~OwnerScope() {
+  Owner* mine = thread_.owner;
+  thread_.owner = before_;
+  drop_user(mine);
+  drop(mine);
+}
+
+HookOut::HookOut() noexcept : HookOut(true) {}
+
+HookOut::HookOut(const Owner* owner) noexcept
+    : HookOut(hook().users == 1 && counts(owner) && !counts(hook().process)) {}
+
+HookOut::HookOut(bool wanted) noexcept : out_(wanted && hook().previous == nullptr && is_installed()) {
+  if (out_) set_evaluator(hook().interpreter, evaluate_default_address());
+}
+
+DL_HIT HookOut::~HookOut() {
+  if (!out_) return;
+  Hook& our = hook();
+  const Evaluator current = current_evaluator(our.interpreter);
+  if (current == evaluate) return;  // somebody needed it meanwhile
+  const bool as_left = current == evaluate_default_address();
+  if (as_left && our.users > 0) {
+    set_evaluator(our.interpreter, evaluate);
+  } else {
+    our.chained = false;  // nobody who came meanwhile knows of it
+  }
+}
+
+bool is_unwatched() noexcept {
+  const Evaluator current = current_evaluator(hook().interpreter);
+  return current == evaluate_default_address() || (current == evaluate && hook().previous == nullptr);
+}
+
+DL_HIT OffScope::~OffScope() {
+  Owner* mine = thread_.owner;
+  thread_.owner = before_;
+  drop_user(mine);  // whoever was set inside and left there
+  drop(mine);
+}
+
+bool register_eval_frame(PyObject* module) {
+  hook().interpreter = PyInterpreterState_Get();
+  return PyModule_AddFunctions(module, functions) == 0;
+}
+
+}  // namespace dynamo_lite

@@ -1,0 +1,91 @@
+// The frame hook (PEP 523): who compiles on this thread, and what is done with each frame.
+//
+// The room hook/: the evaluator, the entries kept on code objects, and the callables that compiled programs are made of.
+// Enters: every Python frame while somebody compiles, before its first instruction.
+// Leaves: the frame's result, from an entry's code where guards hold, else from CPython or from what a callback (the
+// compiler, in Python) returns for it.
+#pragma once
+
+#include <Python.h>
+
+#include "hook/entries.h"
+#include "cpython/frames.h"
+#include "refs.h"
+
+namespace dynamo_lite {
+
+// A call that goes around the guards: of an entry's flat code, with its captured values. Borrowed; empty when none is due.
+struct DirectCall {
+  PyObject* code = nullptr;
+  const Entry* entry = nullptr;
+  PyObject* captured = nullptr;
+};
+
+// What a thread is doing. `owner` is a strong reference or null: whoever the process names then.
+struct Thread {
+  Owner* owner = nullptr;
+  int busy = 0;                      // a callback is at work: frames run as they are
+  PyObject* tail = nullptr;          // borrowed: the code of the continuation that the hook's loop is calling
+  PyObject* continuation = nullptr;  // borrowed: that continuation
+  const Frame* passing = nullptr;    // the frame that is with another hook
+  DirectCall direct = {};
+  unsigned long long calls = 0;  // how often somebody began to compile who was not called by another
+};
+
+Thread& this_thread() noexcept;
+
+// Sets the thread's owner for the life of the object, the hook being there as long as somebody needs it.
+class OwnerScope {
+ public:
+  explicit OwnerScope(Owner* owner) noexcept;
+  ~OwnerScope();
+  OwnerScope(const OwnerScope&) = delete;
+  OwnerScope& operator=(const OwnerScope&) = delete;
+
+ private:
+  Thread& thread_;
+  Owner* before_;  // owned
+};
+
+// The hook is out of the interpreter for the life of the object where it is on top of CPython's own evaluator: Python
+// calls Python as if we were not there. With an `owner`, who is at work on this thread, only if nobody else needs it.
+class HookOut {
+ public:
+  HookOut() noexcept;
+  explicit HookOut(const Owner* owner) noexcept;
+  ~HookOut();
+  HookOut(const HookOut&) = delete;
+  HookOut& operator=(const HookOut&) = delete;
+
+ private:
+  explicit HookOut(bool wanted) noexcept;
+
+  bool out_;
+};
+
+// Nobody compiles on this thread for the life of the object.
+class OffScope {
+ public:
+  explicit OffScope(Thread& thread) noexcept : thread_(thread), before_(thread.owner), out_(before_) {
+    thread.owner = off_owner();
+    Py_INCREF(thread.owner);
+  }
+  ~OffScope();
+  OffScope(const OffScope&) = delete;
+  OffScope& operator=(const OffScope&) = delete;
+
+ private:
+  Thread& thread_;
+  Owner* before_;  // owned
+  HookOut out_;
+};
+
+// Whether frames go to CPython's evaluator, or to our hook alone.
+bool is_unwatched() noexcept;
+
+// The slots behind a FrameView; null with a RuntimeError set once its callback has returned, or a TypeError.
+const FrameSlots* frame_slots(PyObject* view) noexcept;
+
+bool register_eval_frame(PyObject* module);
+
+}  // namespace dynamo_lite
