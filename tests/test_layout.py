@@ -253,6 +253,28 @@ def test_interpreter_versions_only_in_their_place():
     assert wrong == []
 
 
+INTERPRETER_INTERNALS = re.compile(
+    r"\b_Py[A-Z]\w*"  # functions and types that CPython keeps to itself
+    r"|\bPy_BUILD_CORE\b|internal/pycore|\bPyUnstable_\w+|\bPyObject_GET_WEAKREFS_LISTPTR\b"
+    r"|\bPy(Function|Method|Cell|Tuple|Var|Slice|Complex|MemberDescr|Gen|HeapType|ASCII|Dict|Set)Object\b"
+    r"|\bPyWeakReference\b|\bPy_TPFLAGS_(MANAGED_DICT|VALID_VERSION_TAG)\b"
+    r"|(->|\.)(ob_(type|size|item|ref|refcnt)|wr_\w+|func_\w+|im_\w+|d_(member|common)|co_\w+|gi_\w+|ma_\w+|dv_\w+)\b"
+    r"|(->|\.)(f_code|f_globals|localsplus|prev_instr|stacktop|datastack_\w+|tp_version_tag|tp_dict|ht_\w+|cval)\b"
+)
+"""Names that only csrc/cpython/ may use: another version of CPython may change what they mean."""
+
+
+def test_interpreter_internals_only_in_their_place():
+    wrong = []
+    for path in NATIVE:
+        code = re.sub(r"//.*", "", path.read_text())
+        if path.parent.name != "cpython" and path.stem != "finalizers":
+            wrong += [
+                f"{path.parent.name}/{path.name} uses {found[0]}" for found in INTERPRETER_INTERNALS.finditer(code)
+            ]
+    assert wrong == []
+
+
 NATIVE_WALK = ["launch", "hook", "guards", "cpython", "csrc"]
 """Rooms of C++, highest first; ``csrc`` itself has what all of them need."""
 

@@ -7,12 +7,9 @@
 
 #include <Python.h>
 
+#include "cpython/version.h"
 #include "prefetch.h"
 #include "refs.h"
-
-#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030D0000
-#error "dynamo_lite knows the frames of CPython 3.11 and 3.12"
-#endif
 
 struct _PyInterpreterFrame;
 
@@ -28,10 +25,14 @@ struct FrameSlots {
   PyObject* func;
   PyObject* globals;
   PyObject* builtins;
-  PyObject** localsplus;
+  PyObject** values;
 };
 
 FrameSlots slots_of(Frame* frame) noexcept;
+
+// The names of all slots of a frame of `code`, in order; borrowed.
+inline PyObject* slot_names(PyCodeObject* code) noexcept { return code->co_localsplusnames; }
+inline int free_variable_count(const PyCodeObject* code) noexcept { return code->co_nfreevars; }
 
 // How many slots hold arguments: positional, keyword-only, *args and **kwargs.
 int argument_count(const PyCodeObject* code) noexcept;

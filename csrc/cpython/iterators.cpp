@@ -1,8 +1,6 @@
 #include "cpython/iterators.h"
 
-#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030D0000
-#error "the iterators below are those of CPython 3.11 and 3.12"
-#endif
+#include "cpython/version.h"
 
 namespace dynamo_lite {
 

@@ -3,11 +3,8 @@
 #include <cstddef>
 
 #include "prefetch.h"
+#include "cpython/version.h"
 #include "refs.h"
-
-#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030D0000
-#error "dict version tags and the layout of dict keys are those of CPython 3.11 and 3.12"
-#endif
 
 namespace dynamo_lite {
 

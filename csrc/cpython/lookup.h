@@ -1,6 +1,5 @@
-// Reading dicts, types and instances without running Python, and the version numbers which say that they have not
-// changed. What guards need of the interpreter's internals is here and nowhere else; an interpreter without version
-// tags (3.13 on) fulfils the same declarations by PyDict_Watch.
+// Lookups in dicts, types and instances that run no Python, and the version numbers which say that those have not
+// changed. An interpreter without version tags (3.13 on) can fulfil the same declarations by PyDict_Watch.
 #pragma once
 
 #include <Python.h>

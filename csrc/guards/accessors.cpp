@@ -1,7 +1,6 @@
 #include "guards/accessors.h"
 
 #include <ATen/PythonTorchFunctionTLS.h>
-#include <structmember.h>
 
 #include <array>
 #include <cstring>
@@ -9,7 +8,7 @@
 #include "prefetch.h"
 #include "guards/constants.h"
 #include "cpython/iterators.h"
-#include "cpython/thread_locals.h"
+#include "cpython/objects.h"
 #include "guards/tensors.h"
 #include "cpython/lookup.h"
 
@@ -39,19 +38,14 @@ class NoTorchFunction {
   at::impl::TorchFunctionDisabledState state_;
 };
 
-// Attributes that are read without calling their getter, then those whose getter of tensors asks no __torch_dispatch__.
-enum Direct : Py_ssize_t {
-  kCode, kDefaults, kKwdefaults, kClosure, kGlobals, kFunc, kSelf, kGrad, kIsLeaf, kHooks, kNotDirect
-};
-constexpr std::array<const char*, kNotDirect> kDirectNames{
-    "__code__", "__defaults__", "__kwdefaults__", "__closure__", "__globals__",
-    "__func__", "__self__",     "grad",           "is_leaf",     "_backward_hooks",
-};
+// Attributes of tensors that are read in a way of their own.
+enum TensorField : Py_ssize_t { kGrad, kIsLeaf, kHooks, kOther };
 
-Py_ssize_t direct_place(PyObject* name) noexcept {
-  Py_ssize_t place = 0;
-  while (place < kNotDirect && PyUnicode_CompareWithASCIIString(name, kDirectNames[place]) != 0) ++place;
-  return place;
+TensorField tensor_field_named(PyObject* name) noexcept {
+  constexpr std::array kNames{"grad", "is_leaf", "_backward_hooks"};
+  Py_ssize_t at = 0;
+  while (at < kOther && PyUnicode_CompareWithASCIIString(name, kNames[at]) != 0) ++at;
+  return static_cast<TensorField>(at);
 }
 
 Reached own(PyObject* object, Ref& owned) noexcept {  // steals
@@ -70,72 +64,26 @@ Reached run_getter(PyObject* object, PyObject* name, Ref& owned) noexcept {
   return own(kind->tp_descr_get(descriptor, object, reinterpret_cast<PyObject*>(Py_TYPE(object))), owned);
 }
 
-Reached tensor_attr(PyObject* object, Py_ssize_t place, PyObject* name, Ref& owned) noexcept {
+Reached tensor_attr(PyObject* object, Py_ssize_t field, PyObject* name, Ref& owned) noexcept {
   NoCollection no_collection;
   NoTorchFunction no_torch_function;
-  if (place == kGrad) return own(tensor_grad(object), owned);
-  const bool in_c = place == kIsLeaf || place == kHooks;
-  // A subclass with __torch_dispatch__ may answer in Python.
+  if (field == kGrad) return own(tensor_grad(object), owned);
+  const bool in_c = field == kIsLeaf || field == kHooks;
+  // Other getters may call a subclass's __torch_dispatch__, which is Python.
   return !in_c && has_python_dispatch(object) ? Reached::unreadable() : run_getter(object, name, owned);
 }
 
-// Where a function or a method keeps the attribute; null in the word stands for None.
-PyObject* const* callable_word(PyObject* object, Py_ssize_t place) noexcept {
-  if (PyFunction_Check(object)) {
-    const auto* function = reinterpret_cast<PyFunctionObject*>(object);
-    switch (place) {
-      case kCode:
-        return &function->func_code;
-      case kDefaults:
-        return &function->func_defaults;
-      case kKwdefaults:
-        return &function->func_kwdefaults;
-      case kClosure:
-        return &function->func_closure;
-      case kGlobals:
-        return &function->func_globals;
-      default:
-        return nullptr;
-    }
-  }
-  if (!PyMethod_Check(object)) return nullptr;
-  const auto* method = reinterpret_cast<PyMethodObject*>(object);
-  return place == kFunc ? &method->im_func : place == kSelf ? &method->im_self : nullptr;
+Reached c_attr(PyObject* object, Field field, Py_ssize_t tensor_field, PyObject* name, Ref& owned) noexcept {
+  if (PyObject* const* word = field_word(object, field, name)) return {*word ? *word : Py_None};
+  return is_tensor(object) ? tensor_attr(object, tensor_field, name, owned) : run_getter(object, name, owned);
 }
 
-// Where an object of a type that nobody can change keeps a member; null in the word stands for None.
-PyObject* const* member_word(PyObject* object, PyObject* name) noexcept {
-  if (!PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_IMMUTABLETYPE)) return nullptr;
-  PyObject* descriptor = type_find(reinterpret_cast<PyObject*>(Py_TYPE(object)), name);
-  if (!descriptor || !Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) return nullptr;
-  const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member;
-  if (member->type != T_OBJECT || (member->flags & READ_RESTRICTED)) return nullptr;
-  return reinterpret_cast<PyObject* const*>(reinterpret_cast<const char*>(object) + member->offset);
-}
-
-PyObject* const* c_attr_word(PyObject* object, Py_ssize_t place, PyObject* name) noexcept {
-  PyObject* const* word = callable_word(object, place);
-  return word ? word : member_word(object, name);
-}
-
-Reached c_attr(PyObject* object, Py_ssize_t place, PyObject* name, Ref& owned) noexcept {
-  if (PyObject* const* word = c_attr_word(object, place, name)) return {*word ? *word : Py_None};
-  return is_tensor(object) ? tensor_attr(object, place, name, owned) : run_getter(object, name, owned);
-}
-
-PyObject* const* slot_word(PyObject* object, PyObject* descriptor) noexcept {
-  const auto* member = reinterpret_cast<PyMemberDescrObject*>(descriptor);
-  const bool is_word = member->d_member->type == T_OBJECT_EX && PyObject_TypeCheck(object, member->d_common.d_type);
-  const char* at = reinterpret_cast<const char*>(object) + member->d_member->offset;
-  return is_word ? reinterpret_cast<PyObject* const*>(at) : nullptr;
-}
-
-Reached read_slot(PyObject* object, PyObject* descriptor, Ref& owned) noexcept {
+Reached slot_value(PyObject* object, PyObject* descriptor, Ref& owned) noexcept {
   if (PyObject* const* word = slot_word(object, descriptor)) return {*word};
-  auto* member = reinterpret_cast<PyMemberDescrObject*>(descriptor);
-  if (!PyObject_TypeCheck(object, member->d_common.d_type)) return Reached::unreadable();
   NoCollection no_collection;
-  return own(PyMember_GetOne(reinterpret_cast<char*>(object), member->d_member), owned);
+  bool applies = false;
+  PyObject* value = read_slot(object, descriptor, applies);
+  return applies ? own(value, owned) : Reached::unreadable();
 }
 
 Reached dict_entry(PyObject* dict, Py_ssize_t position, bool value) noexcept {
@@ -153,7 +101,7 @@ Reached dict_item(PyObject* dict, const Key& key) noexcept {
 }
 
 Reached closure_cell(const FrameSlots& frame, Py_ssize_t index) noexcept {
-  PyObject* cells = reinterpret_cast<PyFunctionObject*>(frame.func)->func_closure;
+  PyObject* cells = function_closure(frame.func);
   return {cells && index < PyTuple_GET_SIZE(cells) ? PyTuple_GET_ITEM(cells, index) : nullptr};
 }
 
@@ -211,7 +159,7 @@ bool Key::set(PyObject* key, const Liveness& liveness) {
 }
 
 FrameLayout::FrameLayout(PyCodeObject* code)
-    : slot_names(Ref::borrow(code->co_localsplusnames)), free_count(code->co_nfreevars) {}
+    : names(Ref::borrow(slot_names(code))), free_count(free_variable_count(code)) {}
 
 bool Accessor::set(const char* kind, PyObject* arg, const FrameLayout& layout, const Liveness& liveness) {
   std::size_t which = 1;
@@ -255,7 +203,7 @@ bool Accessor::set_frame_part(PyObject* arg, const FrameLayout& layout) {
                  index_);
     return false;
   }
-  PyObject* names = layout.slot_names.get();
+  PyObject* names = layout.names.get();
   for (index_ = 0; index_ < PyTuple_GET_SIZE(names); ++index_) {
     if (same_constant(PyTuple_GET_ITEM(names, index_), arg)) return true;
   }
@@ -282,7 +230,8 @@ bool Accessor::set_name(PyObject* arg, const Liveness& liveness) {
     PyObject* name = Py_NewRef(arg);
     PyUnicode_InternInPlace(&name);  // the type's cache of lookups is by identity
     const Ref interned = Ref::steal(name);
-    index_ = direct_place(name);
+    field_ = field_named(name);
+    index_ = tensor_field_named(name);
     return key_.set(name, liveness);
   }
   PyErr_Format(PyExc_ValueError, "%s needs a name, not %R", kKindNames[static_cast<std::size_t>(kind_)], arg);
@@ -294,7 +243,7 @@ DL_HIT Reached Accessor::reach(PyObject* from, const FrameSlots& frame, Ref& own
     case AccessorKind::Frame:
       return Reached::nothing();
     case AccessorKind::Local:
-      return {frame.localsplus[index_]};
+      return {frame.values[index_]};
     case AccessorKind::Closure:
       return closure_cell(frame, index_);
     case AccessorKind::Globals:
@@ -312,9 +261,9 @@ DL_HIT Reached Accessor::reach(PyObject* from, const FrameSlots& frame, Ref& own
     case AccessorKind::TypeAttr:
       return PyType_Check(from) ? Reached{type_find(from, key_.object.get())} : Reached::unreadable();
     case AccessorKind::Slot:
-      return read_slot(from, object_.get(), owned);
+      return slot_value(from, object_.get(), owned);
     case AccessorKind::CAttr:
-      return c_attr(from, index_, key_.object.get(), owned);
+      return c_attr(from, field_, index_, key_.object.get(), owned);
     case AccessorKind::DictItem:
       return dict_item(from, key_);
     case AccessorKind::DictKey:
@@ -354,11 +303,11 @@ PyObject* const* Accessor::word(PyObject* from) const noexcept {
     case AccessorKind::Slot:
       return slot_word(from, object_.get());
     case AccessorKind::CAttr:
-      return c_attr_word(from, index_, key_.object.get());
+      return field_word(from, field_, key_.object.get());
     case AccessorKind::TupleItem:
-      return PyTuple_Check(from) && index_ < PyTuple_GET_SIZE(from) ? &PyTuple_GET_ITEM(from, index_) : nullptr;
+      return PyTuple_Check(from) && index_ < PyTuple_GET_SIZE(from) ? tuple_items(from) + index_ : nullptr;
     case AccessorKind::CellContents:
-      return PyCell_Check(from) ? &reinterpret_cast<PyCellObject*>(from)->ob_ref : nullptr;
+      return PyCell_Check(from) ? cell_word(from) : nullptr;
     default:
       return nullptr;
   }

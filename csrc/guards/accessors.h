@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cpython/frames.h"
+#include "cpython/objects.h"
 #include "guards/guarded_object.h"
 #include "refs.h"
 
@@ -53,7 +54,7 @@ struct Key {
 
 // What the frame of a code object can offer, by name.
 struct FrameLayout {
-  Ref slot_names;           // co_localsplusnames
+  Ref names;  // of all slots
   Py_ssize_t free_count = 0;
 
   explicit FrameLayout(PyCodeObject* code);
@@ -93,7 +94,8 @@ class Accessor {
   bool set_name(PyObject* arg, const Liveness& liveness);
 
   AccessorKind kind_ = AccessorKind::Frame;
-  Py_ssize_t index_ = 0;  // a slot of the frame, a position; of c_attr the place of its name among those read directly
+  Field field_ = Field::Other;  // c_attr
+  Py_ssize_t index_ = 0;        // a slot of the frame, a position; of c_attr the field of a tensor
   Key key_;               // dict_item, type_attr, c_attr
   Held object_;           // const, slot
 };

@@ -1,5 +1,6 @@
 #include "guards/checks.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -9,6 +10,7 @@
 #include "guards/global_state.h"
 #include "guards/tensors.h"
 #include "cpython/lookup.h"
+#include "cpython/objects.h"
 
 namespace dynamo_lite {
 
@@ -198,13 +200,10 @@ bool Check::set_keys(PyObject* arg, const Liveness& liveness) {
 
 bool Check::set_set(PyObject* arg, const Liveness& liveness) {
   details_ = std::make_unique<CheckDetails>();
-  Py_ssize_t position = 0;
-  PyObject* item;
-  Py_hash_t hash;
-  while (_PySet_NextEntry(arg, &position, &item, &hash)) {
+  for (SetItems items(arg); items.next();) {
     Key& key = details_->keys.emplace_back();
-    key.hash = hash;
-    if (!key.object.hold(item, liveness)) return false;
+    key.hash = items.hash;
+    if (!key.object.hold(items.item, liveness)) return false;
   }
   return true;
 }
@@ -259,30 +258,19 @@ bool Check::keys_match(PyObject* dict) const noexcept {
 bool Check::set_matches(PyObject* set) const noexcept {
   const std::vector<Key>& keys = details_->keys;
   if (PySet_GET_SIZE(set) != static_cast<Py_ssize_t>(keys.size())) return false;
-  Py_ssize_t position = 0;
-  PyObject* item;
-  Py_hash_t hash;
-  while (_PySet_NextEntry(set, &position, &item, &hash)) {
-    bool known = false;
-    for (const Key& key : keys) {
-      if (key.hash == hash && is_key(key, item)) {
-        known = true;
-        break;
-      }
-    }
-    if (!known) return false;
+  for (SetItems items(set); items.next();) {
+    const auto is_item = [&items](const Key& key) { return key.hash == items.hash && is_key(key, items.item); };
+    if (std::none_of(keys.begin(), keys.end(), is_item)) return false;
   }
   return true;
 }
 
 bool Check::order_matches(PyObject* set) const noexcept {
-  Py_ssize_t position = 0;
-  PyObject* item;
-  Py_hash_t hash;
+  SetItems items(set);
   for (const Key& key : details_->keys) {
-    if (!_PySet_NextEntry(set, &position, &item, &hash) || !is_key(key, item)) return false;
+    if (!items.next() || !is_key(key, items.item)) return false;
   }
-  return !_PySet_NextEntry(set, &position, &item, &hash);
+  return !items.next();
 }
 
 DL_HIT DictLookup Check::item_of(PyObject* container) const noexcept {

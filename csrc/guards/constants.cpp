@@ -1,6 +1,5 @@
 #include "guards/constants.h"
 
-#include <structmember.h>
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/Layout.h>
@@ -8,9 +7,10 @@
 #include <torch/csrc/Size.h>
 #include <torch/csrc/TypeInfo.h>
 
-#include <array>
+#include <algorithm>
 #include <cstring>
 
+#include "cpython/objects.h"
 #include "prefetch.h"
 #include "refs.h"
 
@@ -20,15 +20,6 @@ namespace {
 
 constexpr int kDeepest = 64;  // nesting of tuples and frozensets
 constexpr std::size_t kLine = 100;
-
-struct RangeParts {
-  std::array<PyMemberDef*, 3> members{};  // start, stop, step; of static storage
-};
-
-RangeParts& range_parts() noexcept {
-  static RangeParts parts;
-  return parts;
-}
 
 template <class T>
 bool same_bits(T a, T b) noexcept {
@@ -54,43 +45,18 @@ bool same_items(PyObject* a, PyObject* b) noexcept {
 }
 
 bool holds_item(PyObject* set, PyObject* wanted, Py_hash_t wanted_hash) noexcept {
-  Py_ssize_t position = 0;
-  PyObject* item;
-  Py_hash_t hash;
-  while (_PySet_NextEntry(set, &position, &item, &hash)) {
-    if (hash == wanted_hash && same_constant(wanted, item)) return true;
+  for (SetItems items(set); items.next();) {
+    if (items.hash == wanted_hash && same_constant(wanted, items.item)) return true;
   }
   return false;
 }
 
 bool same_members(PyObject* a, PyObject* b) noexcept {
   if (PySet_GET_SIZE(a) != PySet_GET_SIZE(b)) return false;
-  Py_ssize_t position = 0;
-  PyObject* item;
-  Py_hash_t hash;
-  while (_PySet_NextEntry(a, &position, &item, &hash)) {
-    if (!holds_item(b, item, hash)) return false;
+  for (SetItems items(a); items.next();) {
+    if (!holds_item(b, items.item, items.hash)) return false;
   }
   return true;
-}
-
-PyObject* range_part(PyObject* range, std::size_t which) noexcept {
-  const char* place = reinterpret_cast<const char*>(range) + range_parts().members[which]->offset;
-  return *reinterpret_cast<PyObject* const*>(place);
-}
-
-bool same_range(PyObject* a, PyObject* b) noexcept {
-  for (std::size_t i = 0; i < 3; ++i) {
-    if (!same_constant(range_part(a, i), range_part(b, i))) return false;
-  }
-  return true;
-}
-
-bool same_slice(PyObject* a, PyObject* b) noexcept {
-  const auto* one = reinterpret_cast<PySliceObject*>(a);
-  const auto* other = reinterpret_cast<PySliceObject*>(b);
-  return same_constant(one->start, other->start) && same_constant(one->stop, other->stop) &&
-         same_constant(one->step, other->step);
 }
 
 bool is_type_info(PyTypeObject* type) noexcept { return type == &THPFInfoType || type == &THPIInfoType; }
@@ -113,16 +79,12 @@ bool is_constant_within(PyObject* object, int depth) noexcept {
     return true;
   }
   if (type == &PySlice_Type) {
-    const auto* slice = reinterpret_cast<PySliceObject*>(object);
-    return is_constant_within(slice->start, depth - 1) && is_constant_within(slice->stop, depth - 1) &&
-           is_constant_within(slice->step, depth - 1);
+    PyObject* const* bounds = bounds_of(object);
+    return std::all_of(bounds, bounds + 3, [depth](PyObject* each) { return is_constant_within(each, depth - 1); });
   }
   if (type != &PyFrozenSet_Type) return false;
-  Py_ssize_t position = 0;
-  PyObject* item;
-  Py_hash_t hash;
-  while (_PySet_NextEntry(object, &position, &item, &hash)) {
-    if (!is_constant_within(item, depth - 1)) return false;
+  for (SetItems items(object); items.next();) {
+    if (!is_constant_within(items.item, depth - 1)) return false;
   }
   return true;
 }
@@ -159,15 +121,13 @@ DL_HIT bool same_constant(PyObject* expected, PyObject* found) noexcept {
   if (type == &PyUnicode_Type) return PyUnicode_Compare(expected, found) == 0;
   if (type == &PyLong_Type) return same_int(expected, found);
   if (type == &PyFloat_Type) return same_bits(PyFloat_AS_DOUBLE(expected), PyFloat_AS_DOUBLE(found));
-  if (type == &PyComplex_Type) {
-    return same_bits(reinterpret_cast<PyComplexObject*>(expected)->cval,
-                     reinterpret_cast<PyComplexObject*>(found)->cval);
-  }
+  if (type == &PyComplex_Type) return same_bits(PyComplex_AsCComplex(expected), PyComplex_AsCComplex(found));
   if (type == &PyBytes_Type) return same_bytes(expected, found);
   if (type == &PyTuple_Type || type == &THPSizeType) return same_items(expected, found);
   if (type == &PyFrozenSet_Type) return same_members(expected, found);
-  if (type == &PyRange_Type) return same_range(expected, found);
-  if (type == &PySlice_Type) return same_slice(expected, found);
+  if (type == &PyRange_Type || type == &PySlice_Type) {
+    return std::equal(bounds_of(expected), bounds_of(expected) + 3, bounds_of(found), same_constant);
+  }
   if (type == &THPDeviceType) {
     return reinterpret_cast<THPDevice*>(expected)->device == reinterpret_cast<THPDevice*>(found)->device;
   }
@@ -185,10 +145,7 @@ bool same_payload(PyObject* expected, PyObject* found) noexcept {
     return Ref::steal(PyLong_Type.tp_richcompare(expected, found, Py_EQ)).get() == Py_True;
   }
   if (type == &PyFloat_Type) return same_bits(PyFloat_AS_DOUBLE(expected), PyFloat_AS_DOUBLE(found));
-  if (type == &PyComplex_Type) {
-    return same_bits(reinterpret_cast<PyComplexObject*>(expected)->cval,
-                     reinterpret_cast<PyComplexObject*>(found)->cval);
-  }
+  if (type == &PyComplex_Type) return same_bits(PyComplex_AsCComplex(expected), PyComplex_AsCComplex(found));
   return type == &PyBytes_Type && same_bytes(expected, found);
 }
 
@@ -197,7 +154,7 @@ std::string in_words(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (PyType_Check(object)) return std::string("the class ") + reinterpret_cast<PyTypeObject*>(object)->tp_name;
   if (PyFunction_Check(object)) {
-    return "the function " + as_text(Py_NewRef(reinterpret_cast<PyFunctionObject*>(object)->func_qualname));
+    return "the function " + as_text(Py_NewRef(function_qualname(object)));
   }
   if (type == Py_TYPE(Py_None)) return "None";
   const bool is_collection = type == &PyFrozenSet_Type || type == &PyTuple_Type;
@@ -205,22 +162,6 @@ std::string in_words(PyObject* object) {
     return shortened(std::string(type->tp_name) + " " + as_text(PyObject_Repr(object)));
   }
   return std::string("an object of type ") + type->tp_name;
-}
-
-bool prepare_constants() {
-  constexpr std::array<const char*, 3> kNames{"start", "stop", "step"};
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    PyObject* descriptor = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyRange_Type), kNames[i]);
-    if (!descriptor) return false;
-    const bool is_member = Py_IS_TYPE(descriptor, &PyMemberDescr_Type);
-    if (is_member) range_parts().members[i] = reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member;
-    drop(descriptor);  // range keeps it
-    if (!is_member) {
-      PyErr_SetString(PyExc_ImportError, "this interpreter's range keeps its start, stop and step in an unknown way");
-      return false;
-    }
-  }
-  return true;
 }
 
 }  // namespace dynamo_lite

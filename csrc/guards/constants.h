@@ -23,7 +23,4 @@ bool same_payload(PyObject* expected, PyObject* found) noexcept;
 // The object in words for a report, at most a line; runs none of the program's Python.
 std::string in_words(PyObject* object);
 
-// Looks up what the above need of the builtins. False with an exception set.
-bool prepare_constants();
-
 }  // namespace dynamo_lite

@@ -8,6 +8,7 @@
 
 #include "prefetch.h"
 #include "cpython/frames.h"
+#include "cpython/objects.h"
 #include "refs.h"
 #include "guards/tensors.h"
 
@@ -71,9 +72,8 @@ bool is_heard(PyObject* callback) noexcept {
 bool is_watched(PyObject* value) noexcept {
   if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(value))) return false;
   if (PyType_Check(value) || PyModule_Check(value) || PyCFunction_Check(value)) return false;
-  const PyObject* first = *PyObject_GET_WEAKREFS_LISTPTR(value);
-  for (auto* each = reinterpret_cast<const PyWeakReference*>(first); each != nullptr; each = each->wr_next) {
-    if (is_heard(each->wr_callback)) return true;
+  for (WeakCallbacks each(value); each.next();) {
+    if (is_heard(each.callback)) return true;
   }
   return false;
 }

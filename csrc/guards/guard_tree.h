@@ -59,7 +59,7 @@ class GuardTree {
   Py_ssize_t add_capture(Py_ssize_t node);
 
   bool alive() const noexcept { return liveness_.alive(); }
-  Py_ssize_t local_count() const noexcept { return PyTuple_GET_SIZE(layout_.slot_names.get()); }
+  Py_ssize_t local_count() const noexcept { return PyTuple_GET_SIZE(layout_.names.get()); }
   // Whether all holds. Either `captured` or `miss` is given: for `miss`, which receives the first failure, nothing is
   // taken from memory.
   bool walk(const FrameSlots& frame, Ref* captured, Miss* miss);

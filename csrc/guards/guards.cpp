@@ -10,6 +10,7 @@
 
 #include "guards/constants.h"
 #include "cpython/dict_watchers.h"
+#include "cpython/objects.h"
 #include "guards/global_state.h"
 #include "guards/guard_tree.h"
 #include "guards/guarded_object.h"
@@ -154,7 +155,7 @@ class Asked {
   Asked(const GuardTree& tree, PyObject* frame) : slots_(PyTuple_CheckExact(frame) ? nullptr : read_frame(frame)) {
     if (slots_ || PyErr_Occurred()) return;
     if (PyTuple_GET_SIZE(frame) == tree.local_count()) {
-      locals_.localsplus = reinterpret_cast<PyTupleObject*>(frame)->ob_item;
+      locals_.values = tuple_items(frame);
       slots_ = &locals_;
     } else {
       PyErr_Format(PyExc_ValueError, "the code has %zd locals, not %zd", tree.local_count(), PyTuple_GET_SIZE(frame));
@@ -310,7 +311,7 @@ bool make_types() {
 }  // namespace
 
 bool register_guards(PyObject* module) {
-  return prepare_lookups() && prepare_watch() && prepare_constants() && prepare_held() && make_types() &&
+  return prepare_lookups() && prepare_watch() && prepare_objects() && prepare_held() && make_types() &&
          PyModule_AddObjectRef(module, "GuardTree", reinterpret_cast<PyObject*>(types().tree)) == 0 &&
          PyModule_AddObjectRef(module, "Failure", reinterpret_cast<PyObject*>(types().failure)) == 0 &&
          register_global_state(module);

@@ -12,6 +12,7 @@
 
 #include "prefetch.h"
 #include "cpython/lookup.h"
+#include "cpython/objects.h"
 #include "guards/guard_tree.h"
 
 namespace dynamo_lite {
@@ -182,7 +183,7 @@ void GuardTree::add_checks(const Node& node, bool all) {
     const CheckKind kind = checks_[i].kind();
     if (kind == CheckKind::Id || kind == CheckKind::Present) continue;  // the address is known already
     if (kind == CheckKind::Type) {
-      add_word(&node.value->ob_type);
+      add_word(type_word(node.value));
     } else if (kind == CheckKind::Tensor && TensorFacts::words(node.value, scratch)) {
       for (const void* word : scratch) add_word(word);
       scratch.clear();
@@ -206,8 +207,8 @@ void GuardTree::add_child_of(std::uint32_t parent, std::uint32_t child) {
     return;
   }
   // Where the word is depends on the type, and on the number of items.
-  add_word(&from->ob_type);
-  if (Py_TYPE(from)->tp_itemsize != 0) add_word(&reinterpret_cast<PyVarObject*>(from)->ob_size);
+  add_word(type_word(from));
+  if (Py_TYPE(from)->tp_itemsize != 0) add_word(size_word(from));
   add_word(word);
   if (!add_remembered(child, false)) add_anew(child);
 }

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string>
 
+#include "cpython/objects.h"
 #include "prefetch.h"
 #include "guards/private_members.h"
 
@@ -202,7 +203,7 @@ bool TensorFacts::words(PyObject* object, std::vector<const void*>& words) {
   const auto* tensor = reinterpret_cast<const char*>(&THPVariable_Unpack(object));
   if (tensor < start || tensor >= start + sizeof(THPVariable)) return false;
   const c10::TensorImpl& impl = impl_of(object);
-  add(&object->ob_type, tensor);
+  add(type_word(object), tensor);
   const auto& [first, last] = Fields::kind(impl);
   add(first, last);
   const auto& shape = Fields::sizes_and_strides(impl);

@@ -6,6 +6,7 @@
 
 #include "prefetch.h"
 #include "cpython/frames.h"
+#include "cpython/objects.h"
 #include "hook/eval_frame.h"
 #include "guards/global_state.h"
 
@@ -13,11 +14,8 @@ namespace dynamo_lite {
 
 namespace {
 
-// PyObject_Vectorcall, whose look at the result a Python function doesn't need.
 PyObject* call(PyObject* fn, PyObject* const* args, std::size_t count, PyObject* names) {
-  const bool plain = PyFunction_Check(fn);
-  const vectorcallfunc vectorcall = plain ? reinterpret_cast<PyFunctionObject*>(fn)->vectorcall : PyObject_Vectorcall;
-  return staying([&] { return vectorcall(fn, args, count, names); });
+  return staying([&] { return vectorcall_of(fn)(fn, args, count, names); });
 }
 
 // -- Wrapped: what dl.compile and dl.disable return -----------------------------------------------------------------------
@@ -493,8 +491,7 @@ Ref continuation_function(PyObject* object, PyObject* globals, PyObject* builtin
   Continuation* continuation = as_continuation(object);
   Ref function = Ref::steal(PyFunction_New(continuation->code, globals));
   if (!function) return function;
-  auto* made = reinterpret_cast<PyFunctionObject*>(function.get());
-  if (made->func_builtins != builtins) put(made->func_builtins, Py_NewRef(builtins));
+  set_function_builtins(function.get(), builtins);
   if (continuation->closure == Py_None) return function;
   if (PyFunction_SetClosure(function.get(), continuation->closure) < 0) return {};
   return function;

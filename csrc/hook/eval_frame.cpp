@@ -124,7 +124,7 @@ PyObject* run_beside(PyThreadState* state, Frame* frame, Entry* entry, Ref captu
   install();  // the call must come to us, whoever took the hook out meanwhile
   thread.direct = {entry->flat, entry, captured.get()};
   PyObject* result = staying([&] {
-    return PyObject_Vectorcall(function.get(), slots.localsplus, argument_count(slots.code), nullptr);
+    return PyObject_Vectorcall(function.get(), slots.values, argument_count(slots.code), nullptr);
   });
   thread.direct = {};
   if (result == nullptr) return abandon(state, frame);
@@ -233,7 +233,7 @@ Ref accept(PyObject* answer, const FrameSlots& slots, Owner* owner) {
 
 Answer raise_inside(PyObject* answer, const FrameSlots& slots) {
   PyObject* code = PyTuple_GET_ITEM(answer, 0);
-  const bool fits = PyCode_Check(code) && reinterpret_cast<PyCodeObject*>(code)->co_nfreevars == slots.code->co_nfreevars;
+  const bool fits = PyCode_Check(code) && free_variable_count(reinterpret_cast<PyCodeObject*>(code)) == free_variable_count(slots.code);
   const int count = fits ? argument_count(reinterpret_cast<PyCodeObject*>(code)) : -1;
   if (count < 1 || count < argument_count(slots.code) || count > argument_count(slots.code) + 1) {
     PyErr_Format(PyExc_ValueError, "%R can't raise in the place of %R", code, slots.code);
@@ -312,7 +312,7 @@ PyObject* run_raising(PyThreadState* state, Frame* frame, const Answer& answer, 
   const Ref function = function_like(answer.code.get(), slots);
   if (!function) return abandon(state, frame);
   const int count = argument_count(reinterpret_cast<PyCodeObject*>(answer.code.get()));
-  std::vector<PyObject*> arguments(slots.localsplus, slots.localsplus + count - 1);
+  std::vector<PyObject*> arguments(slots.values, slots.values + count - 1);
   arguments.push_back(answer.error.get());
   const OffScope off(thread);
   PyObject* result =

@@ -59,9 +59,9 @@ PyObject* get_locals(PyObject* self, void*) {
   if (!found) return nullptr;
   const FrameSlots& slots = *view->slots;
   for (int at = 0; at < argument_count(slots.code); ++at) {
-    if (slots.localsplus[at] == nullptr) continue;
-    PyObject* name = PyTuple_GET_ITEM(slots.code->co_localsplusnames, at);
-    if (PyDict_SetItem(found.get(), name, slots.localsplus[at]) < 0) return nullptr;
+    if (slots.values[at] == nullptr) continue;
+    PyObject* name = PyTuple_GET_ITEM(slot_names(slots.code), at);
+    if (PyDict_SetItem(found.get(), name, slots.values[at]) < 0) return nullptr;
   }
   return found.release();
 }

@@ -1,0 +1,85 @@
+// What CPython's own objects keep, and the words of memory they keep it in: functions, methods, cells, members of slots,
+// tuples, sets, ranges, slices, weak references, threading.local and functools.lru_cache.
+//
+// A word is the address of a pointer inside an object: it stays good while the object is alive and, for an object of
+// variable size, keeps its size. All objects are borrowed unless a function says otherwise; nothing here runs Python.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+
+#include "cpython/version.h"
+
+namespace dynamo_lite {
+
+inline const void* type_word(PyObject* object) noexcept { return &object->ob_type; }
+inline const void* size_word(PyObject* object) noexcept { return &reinterpret_cast<PyVarObject*>(object)->ob_size; }
+inline PyObject** tuple_items(PyObject* tuple) noexcept { return reinterpret_cast<PyTupleObject*>(tuple)->ob_item; }
+inline PyObject* const* cell_word(PyObject* cell) noexcept { return &reinterpret_cast<PyCellObject*>(cell)->ob_ref; }
+
+// Attributes of functions and methods that are read without their getters.
+enum class Field : std::uint8_t { Code, Defaults, KwDefaults, Closure, Globals, Func, Self, Other };
+Field field_named(PyObject* name) noexcept;
+
+// Where a function or a method keeps a field, or an instance of an immutable type the member `name`; null if neither.
+// Null in the word stands for None.
+PyObject* const* field_word(PyObject* object, Field field, PyObject* name) noexcept;
+
+// Where an object keeps what a member descriptor of its class reads; null if it is no single word.
+PyObject* const* slot_word(PyObject* object, PyObject* descriptor) noexcept;
+// What the descriptor reads, as a new reference. Null where nothing is there (an exception may be set) or, with
+// `applies` false, where the object isn't of the descriptor's class.
+PyObject* read_slot(PyObject* object, PyObject* descriptor, bool& applies) noexcept;
+
+inline PyObject* function_closure(PyObject* function) noexcept {
+  return reinterpret_cast<PyFunctionObject*>(function)->func_closure;
+}
+inline PyObject* function_qualname(PyObject* function) noexcept {
+  return reinterpret_cast<PyFunctionObject*>(function)->func_qualname;
+}
+void set_function_builtins(PyObject* function, PyObject* builtins) noexcept;
+
+// How to call an object: PyObject_Vectorcall, whose check of the result a Python function doesn't need.
+inline vectorcallfunc vectorcall_of(PyObject* callable) noexcept {
+  return PyFunction_Check(callable) ? reinterpret_cast<PyFunctionObject*>(callable)->vectorcall : PyObject_Vectorcall;
+}
+
+// Start, stop and step of a range or a slice.
+PyObject* const* bounds_of(PyObject* range_or_slice) noexcept;
+
+// The items of a set or frozenset, in its own order.
+class SetItems {
+ public:
+  explicit SetItems(PyObject* set) noexcept : set_(set) {}
+  bool next() noexcept;
+  PyObject* item = nullptr;
+  Py_hash_t hash = 0;
+
+ private:
+  PyObject* set_;
+  Py_ssize_t position_ = 0;
+};
+
+// The callbacks of an object's weak references, null for one that has none. The object's type supports weak references.
+class WeakCallbacks {
+ public:
+  explicit WeakCallbacks(PyObject* object) noexcept;
+  bool next() noexcept;
+  PyObject* callback = nullptr;
+
+ private:
+  const PyWeakReference* next_;
+};
+
+// The dict of a `threading.local` on this thread; null for anything else, and where this thread hasn't touched it: its
+// class would have to initialize one.
+PyObject* thread_dict(PyObject* object) noexcept;
+
+// Makes a function of functools.lru_cache count one miss less.
+void take_miss_back(PyObject* cached) noexcept;
+
+// Looks up what the above need of the standard library. False with an exception set.
+bool prepare_objects();
+
+}  // namespace dynamo_lite
