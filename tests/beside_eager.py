@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
+from backend_reference import assert_backends_result
 from weights import seeded
 
 Wrap = Callable[[Any], Any]
@@ -67,7 +68,11 @@ def check_training(
     dl.reset()
     dl.counters.reset()
     compiled = observe(body, lambda fn: dl.compile(fn, backend=backend, options=options))
-    _compare(compiled, eager, "result", {"rtol": rtol, "atol": atol})
     told = f"{dl.counters.graphs} graphs, {dl.counters.graph_breaks} breaks: {dict(dl.counters.break_reasons)}"
     assert graphs is None or dl.counters.graphs == graphs, told
     assert breaks is None or dl.counters.graph_breaks == breaks, told
+
+    def compare(found: Any, expected: Any) -> None:
+        _compare(found, expected, "result", {"rtol": rtol, "atol": atol})
+
+    assert_backends_result(compiled, eager, lambda wrap: observe(body, wrap), backend, compare, options=options)
