@@ -10,11 +10,13 @@ STAMP := $(VENV)/.dynamo_lite
 SOURCES := $(wildcard csrc/* csrc/*/*) CMakeLists.txt pyproject.toml
 
 BUILD_NEEDS := "scikit-build-core>=0.10,<2" "pybind11>=2.12,<4" "cmake>=3.22,<5" "ninja>=1.11,<2"
-TEST_NEEDS := "pytest>=8,<10" "pytest-timeout>=2.3,<3" "pytest-xdist>=3.5,<4" "hypothesis>=6,<7" "einops>=0.7,<1"
+TEST_NEEDS := "pytest>=8,<10" "pytest-timeout>=2.3,<3" "pytest-xdist>=3.5,<4" "hypothesis>=6,<7" "einops>=0.7,<1" \
+  "sybil>=10,<11"
 DEMO_NEEDS := "transformers>=5,<6" "rich>=13,<15" "tqdm>=4.60,<5"
 LINT_NEEDS := "ruff>=0.5,<1" "mypy>=1.10,<3"
+DOCS_NEEDS := "mkdocs>=1.6,<2" "mkdocs-material>=9,<10"
 
-.PHONY: demo test fuzz cpython-tests soak asan debug lint bench training clean
+.PHONY: demo test fuzz cpython-tests soak asan debug lint bench training docs clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -79,9 +81,18 @@ debug: $(STAMP)
 	$(DEBUG_PYTHON) -m pytest $(DEBUG_TESTS) -q -p no:cacheprovider
 
 lint: $(STAMP)
-	$(BIN)/ruff check dynamo_lite tests benchmarks examples
-	$(BIN)/ruff format --check dynamo_lite tests benchmarks examples
+	$(BIN)/ruff check dynamo_lite tests benchmarks examples docs
+	$(BIN)/ruff format --check dynamo_lite tests benchmarks examples docs
 	$(BIN)/mypy
+
+# The site in build/site. It needs neither torch nor the extension.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+$(VENV)/.docs: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -q $(DOCS_NEEDS)
+	touch $@
 
 clean:
 	rm -rf build $(VENV)/build $(VENV)/asan $(VENV)/debug dynamo_lite/_C*.so $(STAMP)

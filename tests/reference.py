@@ -23,6 +23,7 @@ NOT_FOR_REFERENCE = [
     "test_backends_*.py",
     "test_bytecode_*.py",
     "test_csrc_*.py",
+    "test_docs.py",
     "test_exc.py",
     "test_export*.py",
     "test_guards*.py",
