@@ -9,7 +9,6 @@ data, of which one outcome only raises, is not as the trace took it to be.
 from __future__ import annotations
 
 import types
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from typing import Any
@@ -81,22 +80,6 @@ def _generators() -> Iterable[torch.Generator]:
     if torch.cuda.is_initialized():
         yield from torch.cuda.default_generators
 
-
-def keeping_filters(compiled: Callable[..., Any]) -> Callable[..., Any]:
-    """A compiled graph that sets filters of warnings on its way: where it raises they are what they were."""
-
-    def call(*inputs: Any) -> Any:
-        before = {name: getattr(warnings, name) for name in _SET_BY_CATCHING}
-        try:
-            return compiled(*inputs)
-        except BaseException:
-            vars(warnings).update(before)
-            raise
-
-    return call
-
-
-_SET_BY_CATCHING = ("filters", "showwarning", "_showwarnmsg_impl")
 
 _OF_OPERATORS = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, AssertionError, AttributeError)
 

@@ -24,7 +24,7 @@ from dynamo_lite import _C, logs
 from dynamo_lite.backends.results import described, wrong_results
 from dynamo_lite.bytecode import assemble, names_after
 from dynamo_lite.codegen.python_codegen import PyCodegen, Unreconstructable
-from dynamo_lite.codegen.rerun import as_expected, keeping_filters, putting_back, where_graph_raises
+from dynamo_lite.codegen.rerun import as_expected, putting_back, where_graph_raises
 from dynamo_lite.exc import (
     BackendCompilerFailed,
     ConstraintViolation,
@@ -45,7 +45,6 @@ from dynamo_lite.insight.break_reasons import (
 )
 from dynamo_lite.insight.counters import counters
 from dynamo_lite.records import code_origin
-from dynamo_lite.records.captured_warnings import Listening
 from dynamo_lite.records.guards import Assumed
 from dynamo_lite.records.runtime_assertions import Unmet
 from dynamo_lite.resume.graph_break import break_frame, origin_of, raising_code
@@ -64,7 +63,6 @@ from dynamo_lite.variables.torch.autograd.read_later import backward_reads, chec
 from dynamo_lite.variables.torch.contexts.context import ExitVariable, GraphContextVariable
 from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 from dynamo_lite.variables.torch.tensors.is_compiling_results import Untold
-from dynamo_lite.variables.torch.tensors.operator_warnings import leaves_catching
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 from .aliases import guard_aliases
@@ -445,7 +443,7 @@ class FrameCompiler:
             self.observer.graphs.append(gm)
         started = time.perf_counter()
         try:
-            with tracing(TracingContext(attempt.graph.fake_mode)), _unheard(attempt):
+            with tracing(TracingContext(attempt.graph.fake_mode)):
                 compiled = self._staged_backend()(gm, [each.example for each in attempt.graph.inputs])
         except Exception as error:
             let_through(error)
@@ -460,11 +458,6 @@ class FrameCompiler:
     def _staged_backend(self) -> Backend:
         ddp = active_ddp()
         return self.backend if ddp is None else in_stages(self.backend, ddp)
-
-
-def _unheard(attempt: Attempt) -> contextlib.AbstractContextManager[Any]:
-    """What a backend warns of is not for the program's lists."""
-    return Listening() if attempt.catches_outside else contextlib.nullcontext()
 
 
 def _check_what_was_told(attempt: Attempt, root: RootTranslator) -> None:
@@ -525,8 +518,6 @@ def _call_of(
 ) -> _C.GraphCall:
     """The call of what a backend made, with what is done around it. ``outputs``: the results without conditions."""
     graph, truths = attempt.graph, [each.truth for each in attempt.expected]
-    if graph.sets_filters:
-        compiled = keeping_filters(compiled)
     if truths:
         compiled = as_expected(_C.GraphCall(compiled, outputs=outputs + len(truths), wrong=wrong), truths, unmet)
     written = [at for at, each in enumerate(graph.inputs) if each.source in graph.written]
@@ -778,5 +769,4 @@ def _root(attempt: Attempt, view: _C.FrameView, break_at: tuple[int, ...]) -> Ro
     scope = attempt.scope(view.globals)
     root = RootTranslator(attempt, view.code, scope, locals_, cells, break_at=break_at)
     root.own_cells = origin_of(view.code, 0)[0].co_cellvars
-    attempt.catches_outside = leaves_catching(view.locals.values())
     return root

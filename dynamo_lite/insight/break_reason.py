@@ -27,9 +27,6 @@ class BreakReason:
     these numbers specialized."""
     happened: ClassVar[str]
     mend: ClassVar[str]
-    breaks_inside: ClassVar[bool] = False
-    """Whether to break inside an inlined callee even if its graph so far is empty: compiled by itself the callee would
-    not meet this reason."""
 
     def __init_subclass__(cls, *, code: str, numbers_matter: bool) -> None:
         cls.code, cls.numbers_matter = code, numbers_matter

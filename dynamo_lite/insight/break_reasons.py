@@ -92,22 +92,6 @@ class OperatorWarns(BreakReason, code="DL0403", numbers_matter=True):
     warning: str
 
 
-class KernelWarns(BreakReason, code="DL0404", numbers_matter=True):
-    happened = "{operator} warns: {warning}"
-    mend = "do as the warning says, or ignore it by a filter before the function is compiled"
-    breaks_inside = True
-    operator: str
-    warning: str
-
-
-class MayWarn(BreakReason, code="DL0405", numbers_matter=True):
-    happened = "{operator} may warn where the program would see it, and can't be tried: {why}"
-    mend = "keep it outside of the `with catch_warnings()`, or ignore all warnings there"
-    breaks_inside = True
-    operator: str
-    why: str
-
-
 # -- 05: Python's statements and values ------------------------------------------------------------------------------
 
 
@@ -150,6 +134,12 @@ class UncaughtException(BreakReason, code="DL0506", numbers_matter=True):
     happened = "the traced program raises {error}"
     mend = "nothing to do where that is meant: the exception is raised by the program itself, as in eager"
     error: str
+
+
+class WarningsObserved(BreakReason, code="DL0507", numbers_matter=False):
+    happened = "{call} lets the program observe warnings"
+    mend = "keep it outside of the compiled function; a `catch_warnings()` that only ignores may stay inside"
+    call: str
 
 
 # -- 06: limits ------------------------------------------------------------------------------------------------------

@@ -120,9 +120,9 @@ def _matches(pattern: Any, text: str) -> bool:
     return pattern is None or (pattern == text if isinstance(pattern, str) else pattern.match(text) is not None)
 
 
-def action_for(warning: Overheard, module: str, lineno: int) -> str:
-    """What the program's filters do with a warning that a line of a module gives."""
-    for action, message, category, of_module, line in warnings.filters:
+def action_for(warning: Overheard, filters: Any, module: str, lineno: int) -> str:
+    """The action of ``filters`` on a warning that is raised at a line of a module."""
+    for action, message, category, of_module, line in filters:
         if (
             _matches(message, str(warning.message))
             and issubclass(warning.category, category)

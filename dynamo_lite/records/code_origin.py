@@ -101,8 +101,6 @@ _PROCESS_MODULES = frozenset(
     warnings weakref zipfile _weakrefset glob datetime""".split()
 )
 """Standard modules whose functions act on the process or the world."""
-_RECORDS = frozenset({("warnings", "WarningMessage")})
-"""Classes of theirs that only keep what they are given."""
 
 
 def _stdlib_module(filename: str) -> str | None:
@@ -199,7 +197,7 @@ def why_not_inlined(code: types.CodeType, function: Any) -> str | None:
     module = _stdlib_module(filename)
     if module is None and filename.startswith("<frozen"):
         module = filename[len("<frozen ") : -1].partition(".")[0]
-    if module in _PROCESS_MODULES and (module, code.co_qualname.partition(".")[0]) not in _RECORDS:
+    if module in _PROCESS_MODULES:
         return f"functions of the module {module} act on the process"
     return None
 

@@ -28,9 +28,7 @@ from dynamo_lite.runtime.graph_functions import (
     checkpoint,
     data_of,
     empty_leaf,
-    enter_recording,
     enter_sdpa_kernel,
-    enter_warnings,
     gradients,
     hook,
     leaf_of,
@@ -702,11 +700,6 @@ class GraphBuilder:
     def changes_state(self) -> bool:
         """Whether the graph changes grad mode, inference mode or autocast on its way."""
         return any(node.target in _STATE_CHANGERS for node in self.graph.nodes if node.op == "call_function")
-
-    @property
-    def sets_filters(self) -> bool:
-        """Whether the graph sets filters of warnings on its way."""
-        return any(node.target in (enter_warnings, enter_recording) for node in self.graph.nodes)
 
     @property
     def mutates_inputs(self) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import builtins
 import contextlib
 import functools
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -178,43 +177,6 @@ def exit_record_function(entered: Any) -> None:
     """The end of a ``record_function``."""
     if entered is not None:
         entered.__exit__(None, None, None)
-
-
-def enter_warnings() -> Any:
-    """The beginning of a ``warnings.catch_warnings``; what to give to its end."""
-    made = warnings.catch_warnings()
-    made.__enter__()
-    return made
-
-
-def exit_warnings(entered: Any) -> None:
-    """The end of a ``warnings.catch_warnings``."""
-    entered.__exit__(None, None, None)
-
-
-def enter_recording() -> Any:
-    """The beginning of a ``warnings.catch_warnings(record=True)``; what to give to its end."""
-    made = warnings.catch_warnings(record=True)
-    return made, made.__enter__()
-
-
-class Recorded(Exception):
-    """A kernel warned where the program records: the list that it is given has no place for it."""
-
-
-def exit_recording(entered: Any) -> None:
-    """The end of a ``warnings.catch_warnings(record=True)``."""
-    made, log = entered
-    made.__exit__(None, None, None)
-    if log:
-        raise Recorded(str(log[0].message))
-
-
-def set_warnings_filter(function: str, **options: Any) -> None:
-    """A function of the module ``warnings``, with the builtin category of that name."""
-    if "category" in options:
-        options["category"] = getattr(builtins, options["category"])
-    getattr(warnings, function)(**options)
 
 
 def unasked(kind: str, target: Any) -> Callable[..., Any]:

@@ -60,8 +60,6 @@ class Attempt:
     """What backwards in the graph read, which is looked at again when they run."""
     begins_in_block = False
     """Whether the frame goes on in a ``try`` or ``with``: what the graph raises is raised there."""
-    catches_outside = False
-    """Whether a ``catch_warnings`` of the frame's was entered by CPython, before a break."""
     frees_at_once = False
     """Whether a backward frees all that the backend's graph saved for backwards."""
 
@@ -95,13 +93,13 @@ class Attempt:
         self.grown: dict[Any, int] = {}  # where that is so: nodes of autograd's graph -> the root's step they are of
         self.settled_sizes = False  # whether, when that was done last, sizes of tensors became known
         self.contexts: list[Any] = []  # those that are entered for real while tracing, outermost first
+        self.ignoring: list[Any] = []  # blocks of `catch_warnings` that were entered inside, outermost first
         self.root_step = 0  # the one that the root frame is at
         self.generators: dict[Any, int] = {}  # those that were made inside -> the root's step that made them
         self.ahead = ahead
         """Calls that this and earlier attempts at the frame made."""
         self.counted: list[tuple[Any, Any]] = []  # cached functions with the keys of calls that it came to
-        self.classes: dict[int, Any] = {}
-        """id of the stand-in of a class that was made inside -> its tracker."""
+        self.classes: dict[int, Any] = {}  # id of the stand-in of a class that was created inside -> its tracker
         self.written_classes: dict[int, Any] = {}  # the same of classes that were found and written to
         self.leaves_made: dict[VariableTracker, int] = {}  # made, or told, to require gradients: the root's step
         self.made_before: dict[VariableTracker, Any] = {}  # made inside, but before the graph: the placeholder
@@ -165,9 +163,9 @@ class Attempt:
         return self.has_subclasses and not self.unasked
 
     @property
-    def catching(self) -> bool:
-        """Whether a ``warnings.catch_warnings`` is entered."""
-        return any(each.catches_warnings for each in self.contexts)
+    def filters_around(self) -> Any:
+        """The filters of warnings under which the graph will run."""
+        return self.ignoring[0].filters_before if self.ignoring else warnings.filters
 
     def note_class(self, cls: type) -> None:
         """An instance of a class, no tensor, is about."""
@@ -217,6 +215,7 @@ class Attempt:
         self.recalls.clear()
         self.beforehand.clear()
         self.contexts.clear()
+        self.ignoring.clear()
         self.graph.inputs.clear()
         self.graph.made.clear()
         self.graph.symbols.close()

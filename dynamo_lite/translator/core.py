@@ -230,7 +230,7 @@ class InstructionTranslator(Operations, Holder):
             raise
         except Unsupported as error:
             callee.note_place(error)
-            gains = self.graph.operators > before or goes_on_inside(self) or error.reason.breaks_inside
+            gains = self.graph.operators > before or goes_on_inside(self)
             enters = is_tail and gains
             error.path = (callee.steps, *error.path) if enters and can_break_inside(callee, error.path) else ()
             raise

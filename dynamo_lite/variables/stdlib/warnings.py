@@ -1,105 +1,71 @@
-"""``warnings.catch_warnings`` with the filters that are set inside of it.
+"""``warnings.catch_warnings`` around filters that ignore. What records, shows or raises warnings breaks the graph.
 
-Nothing that warns is traced inside: what the filters would do with it is left to CPython. They are set while the graph
-runs as well, for what kernels alone say.
+Such a block leaves nothing in the graph: an operator that would warn there while the graph runs breaks it.
 """
 
 from __future__ import annotations
 
-import builtins
 import functools
 import inspect
 import re
 import warnings
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import OutputCall, UnknownCall, UnsupportedContext
-from dynamo_lite.records import code_origin
-from dynamo_lite.runtime import graph_functions
-from dynamo_lite.variables.core.base import VariableTracker, refuse_arguments, unsupported
+from dynamo_lite.insight.break_reasons import OutputCall, UnknownCall, UnsupportedContext, WarningsObserved
+from dynamo_lite.variables.core.base import NotConstant, VariableTracker, refuse_arguments, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.python.containers.sequence import ListVariable
-from dynamo_lite.variables.torch.contexts.context import GraphContextVariable
+from dynamo_lite.variables.torch.contexts.context import ContextVariable
 
 
-class CatchingVariable(GraphContextVariable):
-    """``warnings.catch_warnings()``. It can't go on over a break: CPython enters it then. ``arguments``: those of
-    ``simplefilter``, which it calls when it is entered, if there are any."""
+class IgnoringVariable(ContextVariable):
+    """``warnings.catch_warnings()``, entered for real while tracing. It can't survive a graph break: CPython enters it
+    then. ``arguments``: those of ``simplefilter``, which it calls when it is entered, if there are any."""
 
-    __slots__ = ("decides",)
-    catches_warnings = True
-    options: dict[str, Any] = {}
-
-    def nodes(self) -> Any:
-        return graph_functions.enter_warnings, (), graph_functions.exit_warnings
+    __slots__ = ("ignores_all", "filters_before")
+    ends_with_graph = False
 
     def enter(self, tx: Any) -> None:
         if tx.effects.in_body:
             unsupported(UnsupportedContext(f"{self.describe()} (in a function that an operator runs)"))
+        if self.value._entered:
+            unsupported(UnsupportedContext(f"{self.describe()} (entered twice)"))
+        blocks = tx.attempt.ignoring
         tx.attempt.made_at[self] = tx.attempt.root_step
-        self.decides = _decides(tx)
-        super().enter(tx)
+        self.ignores_all = any(each.ignores_all for each in blocks)
+        self.filters_before = warnings.filters
+        self.value.__enter__()
+        tx.attempt.contexts.append(self)
+        blocks.append(self)
         if self.arguments:
             tx.call(tx.make(warnings.simplefilter), [tx.make(each) for each in self.arguments], {})
 
-    def record_end(self, graph: Any) -> None:
-        nodes = self.node.graph.nodes
-        while (last := next(iter(reversed(nodes)))).target is graph_functions.set_warnings_filter:
-            graph.drop(last)
-        if not graph.drop_last(self.node):
-            super().record_end(graph)
+    def leave(self) -> None:
+        """For real."""
+        self.value.__exit__(None, None, None)
 
     def exit(self, tx: Any) -> None:
-        super().exit(tx)
-        del tx.attempt.made_at[self]
+        self.leave()
+        tx.attempt.contexts.remove(self)
+        tx.attempt.ignoring.remove(self)
         tx.effects.note(_Mutated())
 
     def reconstruct(self, cg: Any) -> None:
-        named = dict(zip(_FILTER, self.arguments))
-        cg.call(functools.partial(warnings.catch_warnings, **self.options, **named), [])
-
-
-_FILTER = {"action": None, "category": Warning, "lineno": 0, "append": False}
-"""Options that make a filter, with their defaults."""
-
-
-class RecordingVariable(CatchingVariable):
-    """``warnings.catch_warnings(record=True)``. What an operator says that was not tried is not in its list: the frame
-    is run again."""
-
-    __slots__ = ("log",)
-    options = {"record": True}
-
-    def nodes(self) -> Any:
-        return graph_functions.enter_recording, (), graph_functions.exit_recording
-
-    def enter(self, tx: Any) -> None:
-        if not tx.graph.can_put_back():
-            unsupported(UnsupportedContext(f"{self.describe()} (after a write into much memory)"))
-        tx.graph.fails_handled = True
-        self.log = ListVariable([])
-        super().enter(tx)
-
-    def leave(self) -> None:
-        self.entered[0].__exit__(None, None, None)
-
-    def entered_value(self) -> VariableTracker:
-        return self.log
-
-
-def _decides(tx: Any) -> bool:
-    """Whether the filter in front was set inside of this graph: others are of the process, and may be others."""
-    catching = [each for each in tx.attempt.contexts if each.catches_warnings]
-    return bool(catching) and catching[-1].decides
+        if self.value._entered:  # a second ``with`` raises
+            raise NotConstant
+        cg.call(functools.partial(warnings.catch_warnings, **dict(zip(_FILTER, self.arguments))), [])
 
 
 class _Mutated:
-    """Filters were set and taken back: what was shown once is no longer known to have been."""
+    """Filters were set and restored: CPython forgets which warnings it has shown already."""
 
     def replay(self, cg: Any) -> None:
         cg.call(warnings._filters_mutated, [])  # type: ignore[attr-defined]
         cg.pop_top()
+
+
+_FILTER = {"action": None, "category": Warning, "lineno": 0, "append": False}
+"""Arguments of ``catch_warnings`` that make a filter, with their defaults."""
 
 
 @models(warnings.catch_warnings)
@@ -107,44 +73,40 @@ def _catch_warnings(tx: Any, **options: VariableTracker) -> VariableTracker:
     named = {name: tx.python_value(value) for name, value in options.items()}
     if named.get("module") is not None:
         unsupported(UnknownCall("warnings.catch_warnings()", "it is of another module"))
-    kind = RecordingVariable if named.get("record") else CatchingVariable
-    wanted = {**_FILTER, **{name: value for name, value in named.items() if name in _FILTER}}
+    if named.get("record"):
+        unsupported(WarningsObserved("warnings.catch_warnings(record=True)"))
     made = tx.fold(warnings.catch_warnings, (), named)
-    return kind(made, () if wanted["action"] is None else tuple(wanted.values()))
+    if named.get("action") is None:
+        return IgnoringVariable(made, ())
+    return IgnoringVariable(warnings.catch_warnings(), tuple(named.get(name, _FILTER[name]) for name in _FILTER))
 
 
-def _sets_filter(function: Any) -> None:
-    signature = inspect.signature(function)
+def _models_filter(function: Any) -> None:
+    signature, name = inspect.signature(function), f"warnings.{function.__name__}()"
 
     def model(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-        if not tx.attempt.catching:
-            why = "it acts on the process, under no catch_warnings() of this graph"
-            unsupported(UnknownCall(f"warnings.{function.__name__}()", why))
+        if not tx.attempt.ignoring:
+            unsupported(UnknownCall(name, "it acts on the process, under no catch_warnings() of this graph"))
         values = [tx.python_value(each) for each in args]
         named = {key: tx.python_value(each) for key, each in kwargs.items()}
         try:
-            options = signature.bind(*values, **named).arguments
-            category = options.get("category", Warning)
-            if getattr(builtins, getattr(category, "__name__", ""), None) is not category:
-                unsupported(UnknownCall("a filter of warnings", "its category is not a builtin one"))
-            if "category" in options:
-                options["category"] = category.__name__
-            graph_functions.set_warnings_filter(function.__name__, **options)
+            given = signature.bind(*values, **named).arguments
+            if given["action"] != "ignore":
+                unsupported(WarningsObserved(f"{name} with the action {given['action']!r}"))
+            function(**given)
         except (TypeError, ValueError, AssertionError, re.error):
-            refuse_arguments(f"warnings.{function.__name__}")
-        tx.graph.call("call_function", graph_functions.set_warnings_filter, (function.__name__,), options, None)
-        innermost = [each for each in tx.attempt.contexts if each.catches_warnings][-1]
-        innermost.decides |= not options.get("append", False)
+            refuse_arguments(name.removesuffix("()"))
+        if not given.get("append") and warnings.filters[:1] == [_IGNORES_ALL]:
+            tx.attempt.ignoring[-1].ignores_all = True
         return ConstantVariable(None)
 
     models(function)(model)
 
 
-for _function in (warnings.simplefilter, warnings.filterwarnings, warnings.resetwarnings):
-    _sets_filter(_function)
+for _function in (warnings.simplefilter, warnings.filterwarnings):
+    _models_filter(_function)
 
-_OF_ALL = (None, Warning, None, 0)
-"""A filter without its action that is asked of each warning."""
+_IGNORES_ALL = ("ignore", None, Warning, None, 0)
 
 
 @models(warnings.warn)
@@ -155,15 +117,13 @@ def _warn(
     stacklevel: VariableTracker | None = None,
     **options: VariableTracker,
 ) -> VariableTracker:
+    """Nothing happens under a filter that ignores all, set inside: others are the process's, and may change."""
     kind = UserWarning if category is None or tx.is_none(category) else tx.python_value(category)
     plain = isinstance(message, ConstantVariable) and type(message.value) is str and not options
-    if not (plain and _decides(tx) and isinstance(kind, type) and issubclass(kind, Warning)) or _wrote(tx):
+    is_warning = isinstance(kind, type) and issubclass(kind, Warning)
+    ignored = any(each.ignores_all for each in tx.attempt.ignoring[-1:]) and not _wrote(tx)
+    if not (plain and is_warning and ignored):
         unsupported(OutputCall("warnings.warn"))
-    action, *asked = warnings.filters[0] if warnings.filters else ("", None)
-    if tuple(asked) != _OF_ALL or action not in ("ignore", "always"):
-        unsupported(OutputCall("warnings.warn"))
-    if action == "always":
-        _record(tx, message, kind, 1 if stacklevel is None else tx.python_value(stacklevel))
     return ConstantVariable(None)
 
 
@@ -171,17 +131,3 @@ def _wrote(tx: Any) -> bool:
     """Whether the program itself wrote into the module, or into its list of filters."""
     filters = tx.attempt.memo.get(id(warnings.filters))
     return tx.effects.wrote_global(vars(warnings)) or filters is not None and filters[1] in tx.effects.written
-
-
-def _record(tx: Any, message: VariableTracker, kind: type[Warning], level: Any) -> None:
-    """A warning that is shown each time, into the list of what is recorded."""
-    recording = [each for each in tx.attempt.contexts if isinstance(each, RecordingVariable)]
-    frame = tx
-    while type(level) is int and level > 1 and frame is not None and not code_origin.is_polyfill(frame.code):
-        frame, level = frame.parent, level - 1
-    if not recording or type(level) is not int or frame is None or code_origin.is_polyfill(frame.code):
-        unsupported(OutputCall("warnings.warn"))
-    place, category = frame.place(), tx.make(kind)
-    values = [tx.call(category, [message], {}), category, tx.make(place.filename), tx.make(place.lineno)]
-    found = tx.call(tx.make(warnings.WarningMessage), values, {})
-    tx.call(recording[-1].log.getattr(tx, "append"), [found], {})

@@ -229,7 +229,6 @@ class GraphContextVariable(ContextVariable):
     __slots__ = ("node", "entered")
     ends_with_graph = False
     """Whether it goes on to the end of the graph, wherever that is."""
-    catches_warnings = False
 
     def nodes(self) -> tuple[Callable[..., Any], tuple[Any, ...], Callable[..., Any]]:
         """The function that enters, its arguments, and the one that leaves with what that returned."""

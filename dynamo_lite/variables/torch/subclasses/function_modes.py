@@ -34,7 +34,6 @@ class ModeEntry(VariableTracker):
 
     __slots__ = ("mode",)
     ends_with_graph = False
-    catches_warnings = False
 
     def __init__(self, mode: UserObjectVariable) -> None:
         self.source = None

@@ -24,7 +24,6 @@ class DefaultSetting:
     """A default that the program set: kept among the contexts of the attempt, and replayed."""
 
     ends_with_graph = True
-    catches_warnings = False
 
     def __init__(self, setter: Callable[[Any], None], before: Any, replayed: Callable[[Any], None]) -> None:
         self.setter = setter

@@ -8,73 +8,43 @@ tracing as from the program's line: the operator in the graph says nothing of it
 from __future__ import annotations
 
 import sys
-import types
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from dynamo_lite.insight.break_reasons import KernelWarns, MayWarn, OperatorWarns
+from dynamo_lite.insight.break_reasons import OperatorWarns
 from dynamo_lite.records import code_origin
 from dynamo_lite.records.captured_warnings import Listening, Overheard, action_for
 from dynamo_lite.variables.core.base import unsupported
 
 from .fake_calls import operator_name
 from .mutated_arguments import version
-from .operator_trials import Untried, heard_in_trial
 
 
-def run_heard(
-    tx: Any,
-    called: tuple[str, Any],
-    given: tuple[list[Any], dict[str, Any]],
-    operands: list[torch.Tensor],
-    run: Callable[[], Any],
-) -> Any:
-    """Run an operator on fakes. ``operands``: the tensors among what it is given. What filters keep still at the
-    program's line alone would show from the graph."""
-    target, versions = called[1], [version(each) for each in operands]
-    if tx.attempt.catching or tx.attempt.catches_outside:
-        _check_kernels(called, given)
+def run_heard(tx: Any, target: Any, operands: list[torch.Tensor], run: Callable[[], Any]) -> Any:
+    """Run an operator on fakes. ``operands``: the tensors among its arguments.
+
+    The graph runs under the filters that are in force around it. An operator that would warn from there, at another
+    line or although a block inside ignores it, breaks the graph.
+    """
+    versions = [version(each) for each in operands]
     with Listening() as first:
         result = run()
     if not first.heard:
         return result
-    place = _place(tx)
-    catching = tx.attempt.catching
-    told = [each for each in first.heard if catching or _action(each, *place) != "ignore"]
-    shown = told or [each for each in first.heard if each.is_callers and action_for(each, "", 0) != "ignore"]
-    if shown and (catching or versions != [version(each) for each in operands] or _warns(run)):
+    place, around = _place(tx), tx.attempt.filters_around
+    shown = [each for each in first.heard if _action(each, around, *place) != "ignore"]
+    shown = shown or [each for each in first.heard if each.is_callers and action_for(each, around, "", 0) != "ignore"]
+    told = [(_action(each, warnings.filters, *place), each) for each in first.heard]
+    raises = any(action == "error" for action, _ in told)
+    if shown and (raises or versions != [version(each) for each in operands] or _warns(run)):
         unsupported(OperatorWarns(operator_name(target), _first_line(shown[0])))
-    for each in told:
-        _show(each, *place)
+    for action, each in told:
+        if action != "ignore":
+            _show(each, *place)
     return result
-
-
-def leaves_catching(values: Iterable[Any]) -> bool:
-    """Whether there is the exit of a ``catch_warnings`` that goes on over a break, among what a frame was given."""
-    for each in values:
-        if type(each) is types.MethodType and type(each.__self__) is warnings.catch_warnings:
-            return True
-        if type(each) is tuple and leaves_catching(each):
-            return True
-    return False
-
-
-def _check_kernels(called: tuple[str, Any], given: tuple[list[Any], dict[str, Any]]) -> None:
-    """Where the program sees warnings: whether the operator's kernels have none."""
-    if warnings.filters and warnings.filters[0] == _IGNORES_ALL:
-        return
-    try:
-        heard = heard_in_trial(*called, *given)
-    except Untried as error:
-        unsupported(MayWarn(operator_name(called[1]), str(error)))
-    if heard:
-        unsupported(KernelWarns(operator_name(called[1]), _first_line(heard[0])))
-
-
-_IGNORES_ALL = ("ignore", None, Warning, None, 0)
 
 
 def _first_line(warning: Overheard) -> str:
@@ -95,10 +65,10 @@ def _place(tx: Any) -> tuple[str, int, dict[str, Any]]:
     return place.filename, place.lineno or 0, tx.scope.namespace
 
 
-def _action(warning: Overheard, filename: str, lineno: int, namespace: dict[str, Any]) -> str:
+def _action(warning: Overheard, filters: Any, filename: str, lineno: int, namespace: dict[str, Any]) -> str:
     if warning.is_callers:
-        return action_for(warning, str(namespace.get("__name__")), lineno)
-    return action_for(warning, _module_of(warning.filename), warning.lineno)
+        return action_for(warning, filters, str(namespace.get("__name__")), lineno)
+    return action_for(warning, filters, _module_of(warning.filename), warning.lineno)
 
 
 def _module_of(filename: str) -> str:

@@ -630,7 +630,7 @@ def _record_plain(
     if any(asks_in_python(type(each)) for each in wrappers):  # that was asked, or is not to be
         called = "call_function", unasked(kind, target)
     run = functools.partial(on_fakes, tx, *called, fakes, fake_kwargs)
-    fake = run_heard(tx, called, (fakes, fake_kwargs), given, run)
+    fake = run_heard(tx, called[1], given, run)
     if tx.graph.symbols.has_scalars:
         tx.graph.symbols.settle_scalars(_numbers_of(fake))
     written = [each for each, before in zip(given, versions) if before < 0 or each._version != before]
