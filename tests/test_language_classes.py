@@ -59,7 +59,7 @@ class Nameless:
         raise ValueError(f"no {name}")
 
 
-@program()
+@program(breaks=2)
 def a_name_is_refused(x, n):
     """What this raises is another error on CPython 3.11, one with a note from 3.12 on."""
     try:

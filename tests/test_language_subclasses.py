@@ -1,4 +1,4 @@
-"""``__subclasses__``: which there are is known until there are others."""
+"""``__subclasses__``: the list changes when a class is collected, so CPython reads it: the graph breaks there."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_those_that_there_are():
         same = Shape.__subclasses__() is Shape.__subclasses__()
         return x, Shape.__subclasses__(), same, type.__subclasses__(Triangle), Asked.__subclasses__()
 
-    check(fn, tensor(2), operators=2)
+    check(fn, tensor(2), graphs=None)
 
 
 def test_the_list_is_the_callers():
@@ -47,7 +47,7 @@ def test_the_list_is_the_callers():
         found.append(int)
         return x + len(found), found, len(Shape.__subclasses__())
 
-    check(fn, tensor(2))
+    check(fn, tensor(2), graphs=1, breaks=2)
 
 
 def test_more_and_less_of_them():
@@ -56,7 +56,7 @@ def test_more_and_less_of_them():
             x = x * each.sides
         return x
 
-    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    compiled = dl.compile(fn, backend="eager")
     assert compiled(torch.ones(1)) == 12
     more = type("Pentagon", (Shape,), {"sides": 5})
     assert compiled(torch.ones(1)) == 60

@@ -547,7 +547,9 @@ def slots_of_numbers(x, n):
     )
 
 
-LEFT_TO_PYTHON = frozenset("aiter anext breakpoint bytearray compile eval exec locals memoryview open".split())
+LEFT_TO_PYTHON = frozenset(
+    "aiter anext breakpoint bytearray classmethod compile eval exec locals memoryview open property".split()
+) | {"staticmethod"}
 MADE_BY_SITE = frozenset({"copyright", "credits", "exit", "help", "license", "quit"})
 
 

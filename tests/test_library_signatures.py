@@ -76,7 +76,7 @@ def of_everything_that_is_called(x):
     return x + 1, names, list(raw.parameters), list(partial.parameters), partial.parameters["c"].default
 
 
-@programs(tensor(2), recompiles=True)
+@programs(tensor(2), breaks=1, recompiles=True)
 def of_a_method_inside(x):
     class Thing:
         def f(self, a, b=2):

@@ -407,7 +407,7 @@ def test_pairs_of_an_iterator_that_asks_for_pairs(most):
         pairs = itertools.pairwise(Counting())
         return x + 1, list(pairs)
 
-    check(fn, tensor(2), graphs=None, breaks=None)
+    check(fn, tensor(2), graphs=None, breaks=None, recompiles=True)
 
 
 def test_init_of_a_frozenset():

@@ -212,13 +212,14 @@ def decorated(x, p):
     return f(x)
 
 
-def suppressing(x, p):
-    class S(Scale):
-        def __exit__(self, *e):
-            super().__exit__(*e)
-            return True
+class Suppresses(Scale):
+    def __exit__(self, *e):
+        super().__exit__(*e)
+        return True
 
-    with S(2.0):
+
+def suppressing(x, p):
+    with Suppresses(2.0):
         y = torch.sin(x)
         raise ValueError("x")
     return y, torch.sin(x)
@@ -292,17 +293,18 @@ def grad_mode_by_a_decorator(x, p):
     return y, log.seen
 
 
-def other_keyword_arguments(x, p):
-    class K(TorchFunctionMode):
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            kwargs = kwargs or {}
-            kwargs.pop("alpha", None)
-            kwargs["out"] = None
-            if func is torch.add:
-                return func(*args, **kwargs)
-            return func(*args)
+class OtherKeywords(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        kwargs.pop("alpha", None)
+        kwargs["out"] = None
+        if func is torch.add:
+            return func(*args, **kwargs)
+        return func(*args)
 
-    with K():
+
+def other_keyword_arguments(x, p):
+    with OtherKeywords():
         return torch.add(x, 1, alpha=3)
 
 

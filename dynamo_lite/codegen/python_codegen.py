@@ -84,14 +84,6 @@ class PyCodegen:
             raise InternalError(f"the new code would hold {value!r}, which stands for another number in each call")
         self.add(emit.load_const(value))
 
-    def load_class(self, cls: type) -> None:
-        """A class, which may be one that was made inside."""
-        made = self.attempt.classes.get(id(cls))
-        if made is None:
-            self.load_const(cls)
-        else:
-            self.load(made)
-
     def load_fast(self, name: str) -> None:
         self.add(emit.load_fast(name))
 

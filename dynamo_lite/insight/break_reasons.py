@@ -142,6 +142,12 @@ class WarningsObserved(BreakReason, code="DL0507", numbers_matter=False):
     call: str
 
 
+class ClassCreation(BreakReason, code="DL0508", numbers_matter=False):
+    happened = "the class {name} is created in the traced function, and each call creates another one"
+    mend = "define the class outside of the compiled function"
+    name: str
+
+
 # -- 06: limits ------------------------------------------------------------------------------------------------------
 
 

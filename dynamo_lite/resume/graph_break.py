@@ -717,15 +717,15 @@ _UNSEEN = frozenset(
 
 
 def may_be_missed(cg: PyCodegen, value: VariableTracker) -> bool:
-    """Whether somebody may see when a value dies: by a weak reference, a finalizer, what C code does then, or among the
-    subclasses of a class."""
+    """Whether user code can observe that a value is deallocated: by a weak reference, a finalizer, or what C code does
+    then."""
     if isinstance(value, LazyVariable):
         return id(type(value.value)) not in _UNSEEN
     if cg.attempt.mortals.held_by(value):
         return True
     if isinstance(value, (ConstantVariable, TensorVariable)) or value.varies or value.immortal:
         return False
-    return cg.has_made(value) or value.registered or value.source is not None and not value.known_by_identity
+    return cg.has_made(value) or value.source is not None and not value.known_by_identity
 
 
 def _in_force(value: Any) -> bool:

@@ -46,8 +46,6 @@ class Carried:
             return None
         if isinstance(value, GeneratorVariable) and value.has_begun and not waiting:
             return None
-        if any(id(each) in self._cg.attempt.classes for each in parts.first):
-            return None
         return (parts.make, parts.first, *(self._recipe(each, waiting) for each in parts.of))
 
     def load(self, value: VariableTracker, recipe: Recipe) -> None:

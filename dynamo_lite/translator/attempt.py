@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import types
 import warnings
 from collections import OrderedDict
@@ -25,7 +24,6 @@ from dynamo_lite.shapes.python_random import Draw
 from dynamo_lite.variables.core.base import KnowMore, LazyVariable, NotConstant, VariableTracker, unsupported, wrap
 from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
 from dynamo_lite.variables.core.keys import KnownAddresses
-from dynamo_lite.variables.core.lookup import is_heap_type
 from dynamo_lite.variables.python.classes.classes import module_of
 from dynamo_lite.variables.python.containers.mapping import DictVariable
 from dynamo_lite.variables.python.containers.sequence import ListVariable, SizeVariable, SliceVariable, TupleVariable
@@ -41,10 +39,6 @@ from .observable_lifetimes import Mortals
 from .specializations import Settlings
 
 _CONSTANTS = frozenset(CONSTANT_TYPES)
-
-
-class _Forgotten:
-    """The base of stand-ins that are needed no more."""
 
 
 class Attempt:
@@ -99,8 +93,7 @@ class Attempt:
         self.ahead = ahead
         """Calls that this and earlier attempts at the frame made."""
         self.counted: list[tuple[Any, Any]] = []  # cached functions with the keys of calls that it came to
-        self.classes: dict[int, Any] = {}  # id of the stand-in of a class that was created inside -> its tracker
-        self.written_classes: dict[int, Any] = {}  # the same of classes that were found and written to
+        self.written_classes: dict[int, Any] = {}  # id of a class that was written to -> its tracker
         self.leaves_made: dict[VariableTracker, int] = {}  # made, or told, to require gradients: the root's step
         self.made_before: dict[VariableTracker, Any] = {}  # made inside, but before the graph: the placeholder
         self.made_at: dict[VariableTracker, int] = {}  # what new code may not be able to make: the root's step
@@ -200,7 +193,6 @@ class Attempt:
         self.generators.clear()
         self.mortals.close()
         self.answers.close()
-        self._forget_classes()
         self.written_classes.clear()
         self.leaves_made.clear()
         self.made_before.clear()
@@ -237,20 +229,6 @@ class Attempt:
     def note_guards(self) -> None:
         """What torch's ``ShapeEnv`` has come to assume is this place's doing."""
         self.graph.symbols.note_guards(self.innermost)
-
-    def add_class(self, made: Any) -> None:
-        """A class was made inside."""
-        self.classes[id(made.value)] = made
-        self.memo[id(made.value)] = (made.value, made)
-
-    def _forget_classes(self) -> None:
-        """Nobody's ``__subclasses__()`` is to show a stand-in."""
-        for made in self.classes.values():
-            stand_in = made.value
-            if any(is_heap_type(base) for base in stand_in.__bases__):
-                with contextlib.suppress(TypeError):  # of another layout than its bases: it goes when it is collected
-                    stand_in.__bases__ = (_Forgotten,)
-        self.classes.clear()
 
     def wrap(self, value: Any, source: Source) -> VariableTracker:
         return wrap(self, value, source)

@@ -34,7 +34,7 @@ from dynamo_lite.variables.python.functions.arguments import bind_arguments
 from dynamo_lite.variables.python.functions.function import CellVariable, GlobalScope
 from dynamo_lite.variables.python.objects.exception import ExceptionVariable, HandledVariable, left_generator
 
-from . import calls, class_body, containers, control, exceptions, operators, stack  # noqa: F401  (they register the handlers)
+from . import calls, containers, control, exceptions, operators, stack  # noqa: F401  (they register the handlers)
 from .attempt import Attempt
 from .opcodes import HANDLERS, REFUSED
 from .operations import Operations
@@ -83,8 +83,6 @@ class InstructionTranslator(Operations, Holder):
         self.locals = locals_
         self.cells: dict[str, CellVariable] = dict(zip(code.co_freevars, closure))
         self.parent = parent
-        self.namespace: VariableTracker | None = None
-        """What a class body binds its names in."""
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.stack: list[VariableTracker] = []
         self.pc = 0
@@ -242,23 +240,6 @@ class InstructionTranslator(Operations, Holder):
     def inlined(self, is_tail: bool, *frame: Any) -> InstructionTranslator:
         """The translator of a frame that this one calls. ``is_tail``: what it returns is the current call's result."""
         return InstructionTranslator(self.attempt, *frame, parent=self)
-
-    def run_class_body(self, function: Any, namespace: VariableTracker) -> VariableTracker:
-        """Run a class statement's body, which binds its names in ``namespace``."""
-        if self.depth >= config.inline_limit:
-            unsupported(InlineLimit(function.describe(), config.inline_limit))
-        body = InstructionTranslator(
-            self.attempt, function.code, function.scope(self), {}, function.cells(self), parent=self
-        )
-        body.namespace = namespace
-        try:
-            body.run()
-        except Unsupported as error:
-            body.note_place(error)
-            error.path = ()  # not to be entered
-            raise
-        assert body.returned is not None
-        return body.returned.realize()
 
     def resume_generator(
         self, tx: InstructionTranslator, value: VariableTracker, error: VariableTracker | None = None

@@ -41,3 +41,8 @@ refuse(
 refuse("coroutines are left to CPython", "BEFORE_ASYNC_WITH", "GET_AITER", "GET_ANEXT", "GET_AWAITABLE")
 refuse("coroutines are left to CPython", "END_ASYNC_FOR", "ASYNC_GEN_WRAP", "INTERPRETER_EXIT")
 refuse("it belongs to modules", "IMPORT_STAR", "PRINT_EXPR")
+refuse(
+    "it belongs to class bodies and modules, which run once",
+    *("LOAD_NAME", "STORE_NAME", "DELETE_NAME", "SETUP_ANNOTATIONS"),
+    *("LOAD_CLASSDEREF", "LOAD_LOCALS", "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS"),
+)

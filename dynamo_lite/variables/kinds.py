@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from . import stdlib
 from .core import constant
 from .python import builtins
-from .python.classes import class_statement, classes, construct, super_object
+from .python.classes import classes, construct, super_object
 from .python.containers import deques, existing_dict, iterator, mapping, sequence, sets
 from .python.functions import c_callable, function
 from .python.numbers import symbolic

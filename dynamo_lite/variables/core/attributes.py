@@ -38,31 +38,23 @@ def owner_of(cls: type, name: str) -> type:
     return next((base for base in mro(cls) if name in own_namespace(base)), cls)
 
 
-def made_attribute(tx: Any, cls: type, name: str) -> VariableTracker | None:
-    """What a class has under a name that was made inside, or was written there; None where it is as it was found."""
-    made, written = tx.attempt.classes, tx.attempt.written_classes
-    if not made and not written:
+def _written_attribute(tx: Any, cls: type, name: str) -> VariableTracker | None:
+    """What the trace wrote under this name of a class or its bases; None if the name is as it was found."""
+    written = tx.attempt.written_classes
+    if not written:
         return None
     for base in mro(cls):
         found = written[id(base)].own(name) if id(base) in written else None
         if found is not None or name in own_namespace(base):
-            return made[id(base)].own(name) if id(base) in made else found
+            return found
     return None
-
-
-def real_class(tx: Any, cls: type, name: str) -> type:
-    """The class to guard for what is found under a name: a real one."""
-    return owner_of(cls, name) if id(cls) in tx.attempt.classes else cls
 
 
 def class_attribute(tx: Any, cls: type, name: str, raw: Any) -> VariableTracker:
     """The tracker of a raw class attribute, guarded where the class can change."""
-    made = made_attribute(tx, cls, name)
-    if made is not None:
-        return made.realize()
-    cls = real_class(tx, cls, name)
-    if id(cls) in tx.attempt.classes:  # a slot, or what `type` put there
-        return tx.make(raw)
+    written = _written_attribute(tx, cls, name)
+    if written is not None:
+        return written.realize()
     source = tx.guards.const(cls)
     if is_heap_type(cls):
         return LazyVariable(tx.attempt, raw, source.child("type_attr", name)).realize()
@@ -70,10 +62,7 @@ def class_attribute(tx: Any, cls: type, name: str, raw: Any) -> VariableTracker:
 
 
 def guard_class_lacks(tx: Any, cls: type, name: str) -> None:
-    if id(cls) in tx.attempt.classes:
-        for base in cls.__bases__:
-            guard_class_lacks(tx, base, name)
-    elif is_heap_type(cls):
+    if is_heap_type(cls):
         tx.guards.const(cls).check("type_lacks", name)
 
 
@@ -93,8 +82,7 @@ def guarded_lookup(tx: Any, cls: type, name: str) -> Any:
 
 
 def _guard_class_has(tx: Any, cls: type, name: str, raw: Any) -> None:
-    cls = real_class(tx, cls, name)
-    if is_heap_type(cls) and id(cls) not in tx.attempt.classes:
+    if is_heap_type(cls):
         tx.guards.const(cls).child("type_attr", name).check("id", raw)
 
 
@@ -103,8 +91,7 @@ def guard_behind_instance(tx: Any, cls: type, name: str, raw: Any) -> None:
     if raw is MISSING:
         guard_class_lacks(tx, cls, name)
         return
-    cls = real_class(tx, cls, name)
-    if is_heap_type(cls) and id(cls) not in tx.attempt.classes:
+    if is_heap_type(cls):
         tx.guards.const(cls).child("type_attr", name).check("type", type(raw))
     _guard_descriptor(tx, type(raw))
 
@@ -267,10 +254,6 @@ def _bind_staticmethod(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner:
 
 def _inner(tx: Any, raw: Any, name: str, owner: type, inner: str) -> VariableTracker:
     """The function inside of a classmethod, staticmethod or property object."""
-    made = made_attribute(tx, owner, name)
-    if made is not None:
-        return made.getattr(tx, inner).realize()
-    owner = real_class(tx, owner, name)
     value = getattr(raw, inner)
     if not is_heap_type(owner):
         return tx.make(value)
@@ -290,9 +273,8 @@ def _bind_property(tx: Any, raw: property, name: str, obj: Any, cls: type, owner
 
 def _refuse_property(tx: Any, raw: property, name: str, cls: type, what: str, act: Any, *args: Any) -> NoReturn:
     """It knows the name that it was given by a class statement."""
-    if made_attribute(tx, cls, name) is None:
-        _guard_class_has(tx, cls, name, raw)
-        tx.fold(act, (raw, type(cls.__name__, (), {"__qualname__": cls.__qualname__})(), *args))
+    _guard_class_has(tx, cls, name, raw)
+    tx.fold(act, (raw, type(cls.__name__, (), {"__qualname__": cls.__qualname__})(), *args))
     tx.raise_error(AttributeError, f"property {name!r} of {cls.__qualname__!r} object has no {what}")
 
 
@@ -323,14 +305,9 @@ def _bind_getset(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type)
 def _bind_cached_property(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
     if obj is None:
         return class_attribute(tx, owner, name, raw)
-    made = made_attribute(tx, owner, name)
-    if made is not None:
-        function = made.getattr(tx, "func").realize()
-    else:
-        owner = real_class(tx, owner, name)
-        _guard_class_has(tx, owner, name, raw)
-        source = tx.guards.const(owner).child("type_attr", name).child("instance_dict").child("dict_item", "func")
-        function = LazyVariable(tx.attempt, raw.func, source).realize()
+    _guard_class_has(tx, owner, name, raw)
+    source = tx.guards.const(owner).child("type_attr", name).child("instance_dict").child("dict_item", "func")
+    function = LazyVariable(tx.attempt, raw.func, source).realize()
     value = tx.call(function, [obj], {})
     obj.instance_set(tx, raw.attrname, value)
     return value

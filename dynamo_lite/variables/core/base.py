@@ -119,8 +119,6 @@ class VariableTracker:
     """Whether it is a tensor."""
     is_wrapper = False
     """Whether it is a tensor that is made of others by code of its class."""
-    registered = False
-    """Something that was found has a list of such, this among them."""
 
     def __init__(self, source: Source | None = None) -> None:
         self.source = source

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import builtins
+import collections
+import dataclasses
 import functools
+import types
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
-from dynamo_lite.insight.break_reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import ClassCreation, UnsupportedOperation
 from dynamo_lite.shapes.float_formulas import total_of
 from dynamo_lite.variables import polyfills
 from dynamo_lite.variables.core.attributes import is_callable
@@ -27,7 +31,6 @@ from dynamo_lite.variables.core.keys import key_of, same_in_every_call, slot_has
 from dynamo_lite.variables.core.lookup import is_heap_type
 from dynamo_lite.variables.core.registry import models, models_raw
 
-from .classes.class_statement import make_class
 from .containers.instance_dict import globals_of
 from .containers.iterator import CallableIterator, EnumerateVariable, FilterVariable, MapVariable, ZipVariable
 from .containers.sequence import ListVariable, SequenceVariable, SliceVariable
@@ -248,9 +251,33 @@ def _dir(tx: Any, of: VariableTracker | None = None) -> VariableTracker:
         return tx.call(tx.make(sorted), [said], {})
     own = of.own_names(tx)
     for base in cls.__mro__:
-        if is_heap_type(base) and id(base) not in tx.attempt.classes:
+        if is_heap_type(base):
             tx.guards.const(base).child("instance_dict").check("dict_keys", tuple(base.__dict__))
     return tx.make(sorted({*own, *(name for base in cls.__mro__ for name in base.__dict__)}))
+
+
+# -- classes -----------------------------------------------------------------------------------------------------------
+
+
+def _create_class(tx: Any, name: VariableTracker) -> NoReturn:
+    name = name.realize()
+    known = isinstance(name, ConstantVariable)
+    unsupported(ClassCreation(str(name.value) if known else name.describe().removeprefix("class ")))
+
+
+@models(builtins.__build_class__)
+def _build_class(tx: Any, body: VariableTracker, name: VariableTracker, /, *bases: Any, **kwargs: Any) -> NoReturn:
+    """A class statement: CPython runs it, and the rest of the frame finds an ordinary class."""
+    _create_class(tx, name)
+
+
+def _breaks_to_create(function: Any) -> None:
+    """``function``'s first argument is the new class's name, or a class that it copies or changes."""
+    models_raw(function, lambda tx, args, kwargs: _create_class(tx, next(iter((*args, *kwargs.values())))))
+
+
+for _each in (collections.namedtuple, types.new_class, dataclasses._process_class):  # type: ignore[attr-defined]
+    _breaks_to_create(_each)
 
 
 @models(type)
@@ -258,7 +285,7 @@ def _type(tx: Any, of: VariableTracker, /, *rest: VariableTracker, **kwargs: Var
     if rest or kwargs:
         if len(rest) != 2:
             refuse_arguments("type")
-        return make_class(tx, tx.make(type), of, *rest, **kwargs)
+        _create_class(tx, of)
     return tx.make(of.python_type())
 
 

@@ -251,7 +251,7 @@ class ClassVariable(KnownVariable):
 
     def c_attribute(self, tx: Any, name: str) -> VariableTracker:
         value = tx.fold(getattr, (self.value, name))
-        if not is_heap_type(self.value) or id(self.value) in tx.attempt.classes:
+        if not is_heap_type(self.value):
             return tx.make(value)
         if name == "__flags__":
             return self._flags(tx, value)

@@ -9,12 +9,11 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import ClassCreation, UnknownCall
 from dynamo_lite.variables.core.attributes import MISSING, bind, is_callable, owner_of
 from dynamo_lite.variables.core.base import (
     Args,
     Kwargs,
-    LazyVariable,
     VariableTracker,
     mro,
     refuse_arguments,
@@ -68,6 +67,8 @@ def _construct_by_metaclass(tx: Any, cls: ClassVariable, call: Any, args: Args, 
     if issubclass(cls.value, enum.Enum):
         if len(args) == 1 and not kwargs and (args[0].is_constant() or isinstance(args[0], SymbolicNumber)):
             return _member(tx, cls, args[0].as_constant())
+        if not cls.value.__members__:  # the functional API
+            unsupported(ClassCreation(f"of {cls.describe().removeprefix('class ')}()"))
         unsupported(UnknownCall(f"{cls.describe()}()", "its metaclass makes it"))
     if isinstance(call, (types.FunctionType, staticmethod, classmethod, type)):
         return tx.call(bind(tx, call, "__call__", cls, type(cls.value)), args, kwargs)
@@ -165,9 +166,6 @@ def _group_class(tx: Any, cls: type[BaseException], args: Args) -> type[BaseExce
     return ExceptionGroup if plain and cls is BaseExceptionGroup else cls
 
 
-_MODELLED = (type.__new__, torch._C.TensorBase.__new__)
-
-
 _WRITTEN_IN_PYTHON = (staticmethod, classmethod, types.FunctionType)
 """What a class may have as ``__new__``: a class statement makes the first of the last, an assignment does not."""
 
@@ -177,7 +175,7 @@ def _new(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTra
     raw = tx.lookup(value, "__new__")
     if isinstance(raw, _WRITTEN_IN_PYTHON):
         return tx.call(bind(tx, raw, "__new__", None, value), [cls, *args], kwargs).realize()
-    if any(raw is each for each in _MODELLED):
+    if raw is torch._C.TensorBase.__new__:
         return tx.call(tx.make(raw), [cls, *args], kwargs).realize()
     return new_instance(tx, value, args, kwargs)
 
@@ -233,15 +231,10 @@ def _tuple(tx: Any, items: VariableTracker | None = None) -> VariableTracker:
     return TupleVariable([] if items is None else list(items.listed(tx)))
 
 
-def _real(cls: VariableTracker) -> Any:
-    """The class, or the stand-in of one that was made inside."""
-    return cls.value if isinstance(cls, ClassVariable) else cls.as_constant()
-
-
 @models(tuple.__new__)
 def _tuple_new(tx: Any, cls: VariableTracker, items: VariableTracker | None = None) -> VariableTracker:
     found = [] if items is None else list(items.listed(tx))
-    kind = _real(cls)
+    kind = cls.as_constant()
     if kind is tuple:
         return TupleVariable(found)
     if is_namedtuple_class(kind):
@@ -251,7 +244,7 @@ def _tuple_new(tx: Any, cls: VariableTracker, items: VariableTracker | None = No
 
 @models(object.__new__)
 def _object_new(tx: Any, cls: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    kind = _real(cls)
+    kind = cls.as_constant()
     if payload_base(kind) is not None:
         unsupported(UnknownCall("object.__new__()", f"{cls.describe()} makes its instances in C"))
     if args or kwargs:
@@ -265,7 +258,7 @@ def _object_new(tx: Any, cls: VariableTracker, /, *args: VariableTracker, **kwar
 def _container_new(kind: type) -> None:
     @models(kind.__new__)
     def new(tx: Any, cls: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-        return new_instance(tx, _real(cls), list(args), kwargs)
+        return new_instance(tx, cls.as_constant(), list(args), kwargs)
 
 
 for _kind in (dict, OrderedDict, list, set, *PLAIN):
@@ -346,16 +339,6 @@ def _cell(tx: Any, *content: VariableTracker) -> VariableTracker:
 @models_class_method(type, "mro")
 def _mro(tx: Any, cls: ClassVariable) -> VariableTracker:
     return tx.make(tx.fold(type.mro, (cls.value,)))
-
-
-@models_class_method(type, "__subclasses__")
-def _subclasses(tx: Any, cls: ClassVariable) -> VariableTracker:
-    """Classes that were made inside are told apart from those beside which they stand by nobody here."""
-    if tx.attempt.classes:
-        unsupported(UnsupportedAttribute(cls.describe(), "__subclasses__", "classes were made inside"))
-    found, place = type.__subclasses__(cls.value), tx.guards.const(cls.value).child("subclasses")
-    place.check("length", len(found))
-    return ListVariable([LazyVariable(tx.attempt, each, place.child("list_item", at)) for at, each in enumerate(found)])
 
 
 @models_class_method(type, "__getattribute__")

@@ -62,17 +62,17 @@ class SuperVariable(VariableTracker):
         return found
 
     def reconstruct(self, cg: Any) -> None:
-        cg.call(super, [lambda: cg.load_class(self.cls), lambda: cg.load(self.receiver)])
+        cg.call(super, [lambda: cg.load_const(self.cls), lambda: cg.load(self.receiver)])
 
 
 def _guard_order(tx: Any, kind: type, at: int, base: type) -> None:
     """A class has another at this place of its MRO."""
-    if is_heap_type(kind) and id(kind) not in tx.attempt.classes:
+    if is_heap_type(kind):
         tx.guards.const(kind).child("c_attr", "__mro__").child("tuple_item", at).check("id", base)
 
 
 def _guard_own_lacks(tx: Any, base: type, name: str) -> None:
-    if is_heap_type(base) and id(base) not in tx.attempt.classes:
+    if is_heap_type(base):
         tx.guards.const(base).child("instance_dict").check("dict_lacks", name)
 
 

@@ -79,7 +79,7 @@ class FoundDictVariable(DictVariable):
         if raw in self.added:
             return self.added[raw][1]
         if raw not in self.asked:
-            if not _is_quiet(raw) or (type(raw) is tuple and any(id(each) in tx.attempt.classes for each in raw)):
+            if not _is_quiet(raw):
                 self.look()
                 return super().find(tx, key)
             is_there = raw in self.found.value

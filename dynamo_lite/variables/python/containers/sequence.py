@@ -346,7 +346,7 @@ class NamedTupleVariable(TupleVariable):
         if self.structured:
             cg.call(self.cls, [load])
         else:
-            cg.call(tuple.__new__, [lambda: cg.load_class(self.cls), load])
+            cg.call(tuple.__new__, [lambda: cg.load_const(self.cls), load])
 
 
 class MutableSequence(SequenceVariable):

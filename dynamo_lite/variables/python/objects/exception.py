@@ -209,11 +209,11 @@ class ExceptionVariable(VariableTracker):
         def new() -> None:
             if plainly_constructed(self.cls):
                 cg.push_null()
-                cg.load_class(self.cls)
+                cg.load_const(self.cls)
                 cg.finish_call([lambda a=a: cg.load(a) for a in self.args])
                 return
             base = _in_c(self.cls)
-            loads = [lambda: cg.load_class(self.cls), *(lambda a=a: cg.load(a) for a in self.args)]
+            loads = [lambda: cg.load_const(self.cls), *(lambda a=a: cg.load(a) for a in self.args)]
             if self.initialized and has_fields(base):
                 cg.call(_initialized, [lambda: cg.load_const(base), *loads])
             else:

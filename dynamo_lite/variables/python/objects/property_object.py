@@ -102,7 +102,7 @@ class PropertyVariable(UserObjectVariable):
                 cg.call_with_top(property.__init__, [partial(cg.load, part) for part in self.parts.values()])
             self.store_attributes(cg)
 
-        cg.make_then_fill(self, lambda: cg.call(property.__new__, [lambda: cg.load_class(self.cls)]), fill)
+        cg.make_then_fill(self, lambda: cg.call(property.__new__, [lambda: cg.load_const(self.cls)]), fill)
 
 
 _METHODS: dict[str, Any] = {

@@ -577,7 +577,7 @@ class UserObjectVariable(VariableTracker):
 
         def new() -> None:
             make = super(UserObjectVariable, self) if self.payload is None else self.payload
-            make.new_instance(cg, base, lambda: cg.load_class(self.cls))
+            make.new_instance(cg, base, lambda: cg.load_const(self.cls))
 
         def fill(cg: Any) -> None:
             if self.payload is not None:
@@ -589,7 +589,7 @@ class UserObjectVariable(VariableTracker):
     def store_attributes(self, cg: Any) -> None:
         """Object on the stack: give it the class and the attributes written inside; leave it there."""
         if self.value is not None and type(self.value) is not self.cls:
-            load = functools.partial(cg.load_class, self.cls)
+            load = functools.partial(cg.load_const, self.cls)
             cg.call_with_top(object.__setattr__, [functools.partial(cg.load_const, "__class__"), load])
         for name in self.deleted:
             cg.call_with_top(object.__delattr__, [functools.partial(cg.load_const, name)])

@@ -104,7 +104,7 @@ def _make(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     named = {name: value.realize() for name, value in kwargs.items()}
     values = [tx.python_value(each) for each in given], {name: tx.python_value(each) for name, each in named.items()}
     cls = values[0][0] if given else None
-    if not isinstance(cls, type) or id(cls) in tx.attempt.classes or not is_wrapper_class(cls):
+    if not isinstance(cls, type) or not is_wrapper_class(cls):
         unsupported(UnknownCall("Tensor._make_wrapper_subclass()", "the class does not say what it is made of"))
     if any(class_lookup(cls, name) is not class_lookup(torch.Tensor, name) for name in _HOOKS):
         unsupported(UnknownCall("Tensor._make_wrapper_subclass()", "the class finds attributes by code of its own"))
