@@ -57,19 +57,6 @@ class RecompileLimitExceeded(RuntimeError):
     """A frame would need more than ``dl.config.recompile_limit`` entries under ``fullgraph=True``."""
 
 
-class BackwardOutdated(RuntimeError):
-    """A Function's backward reads what was changed after the compiled call whose gradients are asked for: it was
-    compiled with what it found there at that call."""
-
-    def __init__(self, functions: list[str], what: str) -> None:
-        names = " and ".join(functions)
-        super().__init__(
-            f"what the backward of {names} reads was changed after the compiled call: {what}\n\n"
-            f"Hint: {names} runs uncompiled from now on, and reads it when its backward runs; run the forward again. "
-            f"To have it compiled, change nothing that it reads before its backward, or keep it on ctx in its forward."
-        )
-
-
 class BackendCompilerFailed(RuntimeError):
     """A backend raised; its exception is the ``__cause__``. The program's state is as if the call had not begun."""
 

@@ -121,7 +121,7 @@ def test_solver(backend):
 @BACKENDS
 def test_parameters_of_a_module(backend):
     model = seeded(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 3)))
-    beside_eager(lambda x: OfModule.apply(model, x * 2, *model.parameters()) * 3, backend, model)
+    beside_eager(lambda x: OfModule.apply(model, x * 2, *model.parameters()) * 3, backend, model, graphs=None)
 
 
 @BACKENDS

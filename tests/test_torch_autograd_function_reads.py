@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
 import dynamo_lite as dl
+from dynamo_lite.insight.break_reasons import BackwardReads
 from programs import check, tensor
 
 SCALE = 2.0
@@ -192,13 +195,49 @@ def test_changed_before_the_call(kind):
     gradients(make)
 
 
-def test_not_changed_is_captured():
-    apply, change = of_an_object()
-    seen = []
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_graph_breaks_at_the_call(kind):
+    apply, change = kind()
 
     def fn(x):
         y = apply(x * 2).sin()
         seen.append(len(seen))
         return y
 
-    check(fn, tensor(3, grad=True), backward=True, fullgraph=True, recompiles=True)
+    seen = []
+    check(fn, tensor(3, grad=True), backward=True, graphs=2, recompiles=True)
+    (broken, *_) = dl.explain(fn)(tensor(3, grad=True)).breaks
+    assert isinstance(broken.reason, BackwardReads)
+
+
+LIMIT, KIND = 2.0, torch.float64
+
+
+def scaled(gradient, by=3.0):
+    return gradient.to(KIND).to(torch.float32) * by * LIMIT
+
+
+def with_contiguous(backward):
+    def wrapper(ctx, gradient):
+        return backward(ctx, gradient.contiguous())
+
+    return wrapper
+
+
+class OfConstants(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, factors):
+        ctx.factors, ctx.shapes = factors, [tuple(each) for each in (x.shape, (2, 3))]
+        return x * 2
+
+    @staticmethod
+    @with_contiguous
+    def backward(ctx, gradient):
+        return scaled(gradient) * ctx.factors[0] * ctx.shapes[1][0] * math.pi, None
+
+
+def test_constants_are_captured():
+    def fn(x):
+        return OfConstants.apply(x * 2, (3.0, "a")).sin()
+
+    check(fn, tensor(3, grad=True), backward=True, fullgraph=True)

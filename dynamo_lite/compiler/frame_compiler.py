@@ -59,7 +59,7 @@ from dynamo_lite.variables.core.base import KnowMore, LazyVariable, ObservedExce
 from dynamo_lite.variables.core.reachable import trackers_in
 from dynamo_lite.variables.python.objects.exception import ExceptionVariable
 from dynamo_lite.variables.python.objects.user_object import instance_dict
-from dynamo_lite.variables.torch.autograd.read_later import backward_reads, check_readers
+from dynamo_lite.variables.torch.autograd.function import check_kept_on_ctx
 from dynamo_lite.variables.torch.contexts.context import ExitVariable, GraphContextVariable
 from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 from dynamo_lite.variables.torch.tensors.is_compiling_results import Untold
@@ -241,8 +241,6 @@ class FrameCompiler:
         attempt.guards.written = attempt.graph.written | attempt.graph.alone
         attempt.graph.symbols.check_marks(self.name if graph_call is not None else "")
         attempt.guards.facts(attempt.graph.symbols.facts())
-        if attempt.reads is not None:
-            attempt.reads.build()
         tree = attempt.guards.build(view.code, translation.state)
         translation.shapes.keep()
         code = assemble(instructions, like=view.code, cellvars=())
@@ -407,7 +405,7 @@ class FrameCompiler:
         for generator in attempt.generators:
             if generator.in_block and not cg.lives_on(generator):
                 raise Dropped(generator)
-        check_readers(attempt, cg.has_made)
+        check_kept_on_ctx(attempt, cg.has_made)
         _check_what_leaves(attempt, [each.fake for each in cg.outputs if isinstance(each, TensorVariable)])
         if broke:
             _check_what_is_freed(attempt, root, cg)
@@ -524,9 +522,6 @@ def _call_of(
     if graph.fails_handled and written:
         compiled = putting_back(compiled, written)
     captured = sum(each.captured for each in graph.inputs)
-    if attempt.reads is not None:
-        compiled = attempt.reads.around(compiled, captured, written)
-        captured += len(attempt.reads.found)
     return _C.GraphCall(compiled, captured, graph.changes_state, outputs, wrong)
 
 
@@ -754,10 +749,6 @@ def _order_inputs(attempt: Attempt) -> None:
     attempt.graph.drop_unused_inputs()
     attempt.graph.order_inputs(lambda each: not each.captured)
     attempt.guards.capture_all(each.source for each in attempt.graph.inputs if each.captured)
-    attempt.reads = backward_reads(attempt)
-    if attempt.reads is not None:
-        attempt.reads.held = attempt.guards.held()
-        attempt.guards.capture_all(attempt.reads.found)
 
 
 def _root(attempt: Attempt, view: _C.FrameView, break_at: tuple[int, ...]) -> RootTranslator:

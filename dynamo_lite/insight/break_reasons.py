@@ -177,6 +177,12 @@ class FreedTogether(BreakReason, code="DL0702", numbers_matter=True):
     mend = "compute what does not depend on it after `backward()`"
 
 
+class BackwardReads(BreakReason, code="DL0703", numbers_matter=False):
+    happened = "the backward of a torch.autograd.Function reads {place}: that may change before it runs"
+    mend = "keep the value on ctx in the Function's forward, or read it from a constant of the module"
+    place: str
+
+
 # -- 08: what survives a break, and frames that run without a graph --------------------------------------------------
 
 

@@ -22,8 +22,6 @@ from torch.utils import _pytree as pytree
 from torch.utils import checkpoint as torch_checkpoint
 from torch.utils.hooks import BackwardHook
 
-from .backward_calls import in_call, running
-
 Tensors = tuple[torch.Tensor, ...]
 Body = Callable[..., Tensors]
 
@@ -201,14 +199,8 @@ def checkpoint(body: Body, preserve_rng_state: bool, determinism_check: str, *te
     if being_traced():
         operator = torch.ops.higher_order.tag_activation_checkpoint
         return operator(body, *tensors, use_reentrant=False, preserve_rng_state=preserve_rng_state)
-    call = running()
-
-    def in_this_call(*args: torch.Tensor) -> Tensors:
-        with in_call(call):
-            return body(*args)
-
     return torch_checkpoint.checkpoint(
-        in_this_call,
+        body,
         *tensors,
         use_reentrant=False,
         preserve_rng_state=preserve_rng_state,
@@ -252,7 +244,7 @@ class TracedFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, bodies: Sequence[Body], extras: Tensors, facts: Any, *inputs: torch.Tensor) -> Any:
-        count, non_differentiable, dirty, kept, materializes, ways, again = facts
+        count, non_differentiable, dirty, kept, materializes, ways = facts
         results = bodies[0](*inputs, *extras)
         outputs = results[:count]
         _prepare(ctx, bodies[1:], count, materializes, ways)
@@ -261,16 +253,12 @@ class TracedFunction(torch.autograd.Function):
         ctx.save_for_backward(*(sources[place][index] for place, index, saved in kept if saved))
         ctx.mark_non_differentiable(*(outputs[index] for index in non_differentiable))
         ctx.mark_dirty(*(inputs[index] for index in dirty))
-        ctx.call = None if being_traced() else running()
-        ctx.again = None if ctx.call is None else ctx.call.again(again)
         return outputs
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> Any:
         saved = iter(ctx.saved_tensors)
         values = [next(saved) if value is None else value for value in ctx.kept]
-        if ctx.again is not None and ctx.call.is_outdated():
-            return (None, None, None, *ctx.again.run(ctx.call, values, gradients))
         return (None, None, None, *_pull(ctx, gradients, values))
 
 
@@ -291,7 +279,7 @@ class TransformedFunction(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        (_, *backwards), (ctx.count, non_differentiable, _, kept, materializes, ways, _, given), *tensors = inputs
+        (_, *backwards), (ctx.count, non_differentiable, _, kept, materializes, ways, given), *tensors = inputs
         ctx.given = len(tensors)
         _prepare(ctx, backwards, ctx.count, materializes, ways)
         sources = {"inputs": tensors[:given], "extras": tensors[given:], "results": output}
@@ -323,8 +311,7 @@ def autograd_function(
     gradient, which inputs are written to, what the backwards want of the forward (of its inputs, extras or results, and
     whether it was saved: autograd watches over that), whether they get zeros for gradients that are not there; and for
     each of them whether it is differentiated again and of which outputs it takes gradients, which of what is wanted it
-    takes, for each input where its gradient is among its results, and what it raises instead; then which of the graph's
-    `Again` is of it (-1: none)."""
+    takes, for each input where its gradient is among its results, and what it raises instead."""
     if torch._C._are_functorch_transforms_active():
         transformed = OnceTransformedFunction if once else TransformedFunction
         found = _named(transformed, name).apply(tuple(bodies), (*facts, len(inputs)), *inputs, *extras)

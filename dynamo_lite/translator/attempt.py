@@ -50,8 +50,6 @@ class Attempt:
     """Whether the graph has some."""
     carries_integers = True
     """Whether the backend takes loops that do."""
-    reads: Any = None
-    """What backwards in the graph read, which is looked at again when they run."""
     begins_in_block = False
     """Whether the frame goes on in a ``try`` or ``with``: what the graph raises is raised there."""
     frees_at_once = False
@@ -83,7 +81,7 @@ class Attempt:
         self.settlings = Settlings() if settlings is None else settlings
         self.pauses_at = self._next_pause()
         """The step before which there is more to be done than to take it."""
-        self.readers: dict[Any, Any] = {}  # by Functions whose backward was traced: what that may read
+        self.kept_on_ctx: list[Any] = []  # mutable objects that were made inside and that a traced backward reads
         self.grown: dict[Any, int] = {}  # where that is so: nodes of autograd's graph -> the root's step they are of
         self.settled_sizes = False  # whether, when that was done last, sizes of tensors became known
         self.contexts: list[Any] = []  # those that are entered for real while tracing, outermost first
@@ -199,7 +197,7 @@ class Attempt:
         self.made_at.clear()
         self.freed.clear()
         self.grown.clear()
-        self.readers.clear()
+        self.kept_on_ctx.clear()
         self.expected.clear()
         self.counted.clear()
         self.of_arrays.clear()

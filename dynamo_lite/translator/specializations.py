@@ -26,6 +26,8 @@ class Settlings:
         """Steps at which no tensor gets other data, as something that hangs on the old ones leaves the graph."""
         self.untold: set[Any] = set()
         """Where the program asks whether it is compiled, and isn't told so."""
+        self.untraced_functions: set[type] = set()
+        """``torch.autograd.Function`` classes that are left to CPython, as what their backward reads may change."""
         self.goes_back = False
         """Whether the graph breaks for a `backward`."""
         self._before = before or Settled()

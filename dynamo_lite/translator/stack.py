@@ -6,6 +6,7 @@ from typing import Any
 
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.invariant_reads import check_cell, check_global, is_read_later
 from dynamo_lite.variables.core.null import NULL, unbound_local
 from dynamo_lite.variables.python.functions.function import CellVariable
 
@@ -96,6 +97,8 @@ def load_deref(tx: Any, instruction: Any) -> None:
     content = tx.cells[instruction.argval].load()
     if content is None:
         _unbound_cell(tx, instruction.argval)
+    if tx.graph.bodies and is_read_later(tx):
+        check_cell(tx, tx.cells[instruction.argval], instruction.argval, content)
     tx.stack.append(content)
 
 
@@ -133,6 +136,8 @@ def load_global_name(tx: Any, name: str) -> VariableTracker:
         found = tx.attempt.builtin(name)
         if found is None:
             tx.raise_name_error(name, f"name '{name}' is not defined")
+    elif tx.graph.bodies and is_read_later(tx):
+        check_global(tx.scope, name, found)
     return found
 
 

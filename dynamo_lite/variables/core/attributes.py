@@ -22,6 +22,7 @@ from .base import (
     unsupported,
 )
 from .constant import ConstantVariable
+from .invariant_reads import check_class_attribute, is_read_later
 from .lookup import MISSING, class_lookup, is_heap_type, type_name
 
 C_METHODS = (
@@ -190,6 +191,8 @@ def bind(
     getter = class_lookup(type(raw), "__get__")
     if getter is MISSING:
         guard_class_lacks(tx, type(raw), "__get__")
+        if tx.graph.bodies and is_read_later(tx):
+            check_class_attribute(owner_of(owner, name), name, raw)
         return class_attribute(tx, owner, name, raw)
     if not isinstance(getter, types.FunctionType):
         unsupported(UnsupportedAttribute(f"class {cls.__name__}", name, f"a {type(raw).__name__} descriptor in C"))

@@ -36,6 +36,7 @@ from dynamo_lite.variables.core.base import (
     wraps_if,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
+from dynamo_lite.variables.core.invariant_reads import check_global, is_read_later
 from dynamo_lite.variables.core.lookup import is_heap_type, is_written
 from dynamo_lite.variables.core.mutated_attributes import let_go_of
 from dynamo_lite.variables.core.operator_symbols import method_of
@@ -65,6 +66,8 @@ class ModuleVariable(KnownVariable):
         found = tx.attempt.scope(self.value.__dict__).load(name)
         if found is not None:
             guard_behind_instance(tx, type(self.value), name, raw)
+            if tx.graph.bodies and is_read_later(tx):
+                check_global(tx.attempt.scope(self.value.__dict__), name, found)
             return found
         if raw is not MISSING:
             return bind(tx, raw, name, self, type(self.value))

@@ -21,6 +21,7 @@ from dynamo_lite.variables.core.base import (
     wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.invariant_reads import check_value, is_read_later, refuse_read
 from dynamo_lite.variables.core.mutated_attributes import let_go_of
 from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable, globals_of
@@ -204,7 +205,11 @@ class FunctionVariable(VariableTracker):
         return self.value.__qualname__
 
     def defaults(self, tx: Any) -> list[VariableTracker]:
-        return self._sequence(tx, "__defaults__", self.value.__defaults__ or ())
+        found = self._sequence(tx, "__defaults__", self.value.__defaults__ or ())
+        if tx.graph.bodies and is_read_later(tx):
+            for each in found:
+                check_value(each, f"a default of {self.describe()}")
+        return found
 
     def _sequence(self, tx: Any, name: str, values: tuple[Any, ...]) -> list[VariableTracker]:
         if not values:
@@ -233,7 +238,11 @@ class FunctionVariable(VariableTracker):
         if known is not None:  # it was looked at, and may have been written to
             return dict(known[1].items)
         source.check("dict_keys", tuple(values))
-        return {k: LazyVariable(tx.attempt, v, source.child("dict_item", k)) for k, v in values.items()}
+        found = {k: LazyVariable(tx.attempt, v, source.child("dict_item", k)) for k, v in values.items()}
+        if tx.graph.bodies and is_read_later(tx):
+            for each in found.values():
+                check_value(each, f"a default of {self.describe()}")
+        return dict(found)
 
     def cells(self, tx: Any) -> list[CellVariable]:
         """The closure, in the order of ``co_freevars``."""
@@ -286,6 +295,8 @@ class FunctionVariable(VariableTracker):
             if self.source is not None:
                 self.source.child("instance_dict").check("dict_lacks", name)
             return None
+        if tx.graph.bodies and is_read_later(tx):
+            refuse_read(f"{self.describe()}.{name}")
         if self.source is None:
             return tx.make(own)
         return LazyVariable(tx.attempt, own, self.source.instance_item(name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import itertools
 import types
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -14,13 +15,21 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedAttribute
 from dynamo_lite.runtime import graph_functions
-from dynamo_lite.runtime.backward_calls import Again, Found, Kept
 from dynamo_lite.runtime.inner_tensors import storages
 from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, bind, class_lookup
-from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, ObservedException, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import (
+    Args,
+    KnowMore,
+    Kwargs,
+    NotConstant,
+    ObservedException,
+    VariableTracker,
+    unsupported,
+)
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.invariant_reads import is_read_later, mutable_parts, refuse_read
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.python.containers.sequence import ListVariable, TupleVariable
+from dynamo_lite.variables.python.containers.sequence import TupleVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 from dynamo_lite.variables.torch.higher_order.bodies import (
     BodyVariable,
@@ -28,11 +37,10 @@ from dynamo_lite.variables.torch.higher_order.bodies import (
     PlainVariable,
     given,
     leaves,
+    reachable,
     trace_body,
 )
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
-
-from .read_later import Reader, TracedCall, left_alone
 
 _METHODS = ("save_for_backward", "mark_non_differentiable", "mark_dirty", "set_materialize_grads", "save_for_forward")
 
@@ -40,10 +48,11 @@ _METHODS = ("save_for_backward", "mark_non_differentiable", "mark_dirty", "set_m
 class FunctionContext(VariableTracker):
     """``ctx``: what the forward hands to the backward."""
 
-    __slots__ = ("attrs", "saved", "non_differentiable", "dirty", "needs", "materializes")
+    __slots__ = ("function", "attrs", "saved", "non_differentiable", "dirty", "needs", "materializes")
 
-    def __init__(self, needs: list[bool]) -> None:
+    def __init__(self, function: type[torch.autograd.Function], needs: list[bool]) -> None:
         self.source = None
+        self.function = function
         self.attrs: dict[str, VariableTracker] = {}
         self.saved: list[VariableTracker] = []
         self.non_differentiable: list[VariableTracker] = []
@@ -61,6 +70,8 @@ class FunctionContext(VariableTracker):
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
         if name in self.attrs:
+            if is_read_later(tx):
+                self._check_read(tx, name)
             return self.attrs[name]
         if name == "saved_tensors":
             return TupleVariable(list(self.saved))
@@ -69,6 +80,16 @@ class FunctionContext(VariableTracker):
         if name in _METHODS:
             return BuiltinMethodVariable(self, name)
         unsupported(UnsupportedAttribute(self.describe(), name))
+
+    def _check_read(self, tx: Any, name: str) -> None:
+        """A backward reads an attribute. Of tensors it has these very ones."""
+        for part in mutable_parts(self.attrs[name]):
+            if isinstance(part, TensorVariable):
+                continue
+            inside = [each for each in reachable([part]) if not isinstance(each, TensorVariable)]
+            if any(each.source is not None and next(mutable_parts(each), None) is not None for each in inside):
+                refuse_read(f"ctx.{name}, a mutable object")
+            tx.attempt.kept_on_ctx.append(KeptOnCtx(self.function, inside, tx.effects.count))
 
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
         if class_lookup(FunctionCtx, name) is not MISSING or hasattr(torch._C._FunctionBase, name):
@@ -98,6 +119,27 @@ class FunctionContext(VariableTracker):
         return ConstantVariable(None)
 
 
+class KeptOnCtx(NamedTuple):
+    """Mutable objects that the trace made, which a backward reads from ``ctx``. ``writes``: how many came before."""
+
+    function: type[torch.autograd.Function]
+    objects: list[VariableTracker]
+    writes: int
+
+
+def check_kept_on_ctx(attempt: Any, has_made: Callable[[VariableTracker], bool]) -> None:
+    """Another attempt leaves to CPython what keeps objects on ``ctx`` that are changed after the call, or that the
+    program has too, by `has_made`."""
+    changing = {
+        kept.function
+        for kept in attempt.kept_on_ctx
+        if any(attempt.effects.last(each) > kept.writes or has_made(each) for each in kept.objects)
+    }
+    if changing:
+        attempt.settlings.untraced_functions |= changing
+        raise KnowMore
+
+
 class GradientVariable(TensorVariable):
     """What the backward is given: of known sizes, but of strides that are only known when it runs."""
 
@@ -119,11 +161,11 @@ def apply(tx: Any, cls: VariableTracker, *args: VariableTracker, **kwargs: Varia
     plain = _is_plain(tx, value, {body.transform for body in tx.graph.bodies if body.transform})
     if kwargs or torch._C._are_functorch_transforms_active() or not plain or summed:
         unsupported(UnknownCall(f"{value.__qualname__}.apply", "only the ordinary ways to use a Function are traced"))
-    if value in left_alone:
-        unsupported(UnknownCall(f"{value.__qualname__}.apply", "its backward reads what is written to after the call"))
+    if value in tx.attempt.settlings.untraced_functions:
+        refuse_read("a mutable object on ctx, which the program keeps or changes")
     leaves(tx, TupleVariable(list(tensors)))
     needs = [isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in args]
-    ctx = FunctionContext(needs)
+    ctx = FunctionContext(value, needs)
     tx.attempt.made_at[ctx] = tx.attempt.root_step
     return _Application(tx, value, list(args), tensors, ctx).run()
 
@@ -151,10 +193,6 @@ def _no_dual_numbers(tx: Any) -> bool:
 
 _BY_OPERATORS = frozenset({"grad", "grad_and_value", "vjp", "jacrev", "vmap"})
 """Transforms that have no more of the function than the operators of its forward and backward."""
-
-
-_WITH_BACKWARD = frozenset({"grad", "grad_and_value", "jacrev"})
-"""Those of them that run the backward before they return."""
 
 
 Pattern = tuple[bool, ...]
@@ -218,7 +256,7 @@ class _Application:
             unsupported(UnknownCall(f"{self.cls.__qualname__}.apply", "it returns a tensor from outside"))
         backwards, once = self._backwards(outputs)
         torch._C._set_grad_enabled(enabled)
-        return self._record(body, outputs, backwards, once, *self._note_reads(body))
+        return self._record(body, outputs, backwards, once)
 
     # -- forward ---------------------------------------------------------------------------------------------------
 
@@ -340,55 +378,7 @@ class _Application:
 
     # -- the graph's node ------------------------------------------------------------------------------------------
 
-    def _note_reads(self, body: Any) -> tuple[int, list[Any]]:
-        """Note that the backward is traced, which runs when the program may have changed what it reads. Returns a
-        number for the call, and the nodes that the program's backward wants of the forward, were it to be run."""
-        if any(each.transform in _WITH_BACKWARD for each in self.tx.graph.bodies):
-            return -1, []
-        readers = self.tx.attempt.readers
-        number = sum(len(each.calls) for each in readers.values())
-        reader = readers[self.cls] = readers.get(self.cls) or Reader(self.cls)
-        context = list(self.ctx.attrs.values())
-        nodes, again = self._again(body) if reader.reads_program(context) else ([], None)
-        reader.calls.append(TracedCall(number, self.tx.effects.count, context, again))
-        return number, nodes
-
-    def _again(self, body: Any) -> tuple[list[Any], Again | None]:
-        nodes: list[Any] = []
-
-        def pattern(value: VariableTracker) -> Any:
-            value = value.realize()
-            if isinstance(value, TensorVariable) and not value.asks:
-                node = value.node if value.node.graph is body.graph else body.lift(value.node)
-                if node not in nodes:
-                    nodes.append(node)
-                return Kept(nodes.index(node))
-            if value.source is not None and not isinstance(value, ConstantVariable):
-                return Found(value.source)  # it may have other things in it by then
-            if type(value) in (TupleVariable, ListVariable):
-                return value.python_type()(pattern(each) for each in value.items)  # type: ignore[attr-defined]
-            return value.as_constant()
-
-        try:
-            attributes = tuple((name, pattern(value)) for name, value in self.ctx.attrs.items())
-            saved = tuple(map(pattern, self.ctx.saved))
-        except NotConstant:
-            return [], None
-        tensors = [at for at, arg in enumerate(self.args) if isinstance(arg, TensorVariable)]
-        slots = [at for at in tensors if self.args[at] not in self.args[:at]]
-        which = list(self.tx.attempt.readers).index(self.cls)
-        return nodes, Again(which, attributes, saved, tuple(self.ctx.needs), tuple(slots))
-
-    def _record(
-        self,
-        body: Any,
-        outputs: list[Any],
-        backwards: dict[Case, Backward],
-        once: bool,
-        number: int,
-        kept_too: list[Any],
-    ) -> VariableTracker:
-        """``kept_too``: nodes of the forward that are kept whether a traced backward wants them or not."""
+    def _record(self, body: Any, outputs: list[Any], backwards: dict[Case, Backward], once: bool) -> VariableTracker:
         tx = self.tx
         inputs = [body.lifted[tensor.node] for tensor in self.tensors]
         extras = [node for node in body.lifted if body.lifted[node] not in inputs]
@@ -396,7 +386,7 @@ class _Application:
         places = {body.lifted[node]: ("extras", at) for at, node in enumerate(extras)}
         places.update((node, ("inputs", at)) for at, node in enumerate(inputs))
         lifted = [node for each in backwards.values() for node in each.body.lifted]
-        wanted = list(dict.fromkeys([*kept_too, *lifted]))
+        wanted = list(dict.fromkeys(lifted))
         for node in wanted:
             if node not in places:
                 if node not in results:
@@ -413,7 +403,7 @@ class _Application:
             for case, each in backwards.items()
         ]
         kept = tuple((*places[node], node in saved) for node in wanted)
-        facts = PlainVariable((len(outputs), marked, dirty, kept, self.ctx.materializes, tuple(ways), number))
+        facts = PlainVariable((len(outputs), marked, dirty, kept, self.ctx.materializes, tuple(ways)))
         if all(each.raises for each in backwards.values()):
             unsupported(UnknownCall(f"{self.cls.__qualname__}.backward", "it raises"))
         some = next(each.body for each in backwards.values() if not each.raises)

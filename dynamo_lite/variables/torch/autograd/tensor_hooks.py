@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import builtins
 import functools
-import itertools
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -16,11 +15,12 @@ from typing import Any
 import torch
 from torch.utils.hooks import RemovableHandle
 
-from dynamo_lite.bytecode import decode, successors
+from dynamo_lite.bytecode import decode
 from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedAttribute
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.invariant_reads import is_assigned_once, of_root
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
 from dynamo_lite.variables.python.functions.function import CellVariable, FunctionVariable, NestedFunctionVariable
@@ -161,39 +161,9 @@ def _stays(tx: Any, value: VariableTracker) -> bool:
 
 def _is_final(tx: Any, cell: CellVariable) -> bool:
     """Whether a cell has the value that it will have for good: no code that may yet run stores another one."""
-    frame, name = cell.maker or _of_root(tx, cell)
-    if frame is None or cell.content is None or not _stays(tx, cell.content):
+    if cell.maker is None and of_root(tx, cell)[0] is None or cell.content is None:
         return False
-    functions = [const for const in frame.original.co_consts if isinstance(const, types.CodeType)]
-    inner = [_instructions(function) for function in functions if name in function.co_freevars]
-    to_come = itertools.chain(_to_come(frame), *inner)
-    return not any(each.opname in _STORES and each.argval == name for each in to_come)
-
-
-_STORES = ("STORE_DEREF", "DELETE_DEREF")
-
-
-def _of_root(tx: Any, cell: CellVariable) -> tuple[Any, str]:
-    """The same of one that the root's frame made before it broke."""
-    root = tx
-    while root.parent is not None:
-        root = root.parent
-    return next(((root, name) for name in root.own_cells if root.cells.get(name) is cell), (None, ""))
-
-
-def _to_come(frame: Any) -> Iterator[Any]:
-    """What a frame may yet run."""
-    seen: set[int] = set()
-    waiting = [frame.current]
-    while waiting:
-        each = waiting.pop()
-        if each.index in seen:
-            continue
-        seen.add(each.index)
-        yield each
-        waiting += successors(each, next(iter(frame.instructions[each.index + 1 :]), None))
-        if each.handler is not None:
-            waiting.append(each.handler.target)
+    return _stays(tx, cell.content) and is_assigned_once(tx, cell, "")
 
 
 def hooks_wait(tx: Any) -> bool:

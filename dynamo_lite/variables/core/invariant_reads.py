@@ -1,0 +1,230 @@
+"""What a traced backward reads of the program. It has to be invariant: the backward runs later than it is traced.
+
+A backward in the graph has the values of the call. In eager it reads what is there when it runs. So while one is
+traced, it may read its arguments, ``ctx``, and places outside that no code assigns to, with immutable objects in them.
+Any other read breaks the graph, and the Function runs in CPython.
+
+A place is invariant by these rules:
+
+- what torch and the standard library read of their own is;
+- a global is, unless a function of its module assigns to it in a ``global`` statement or calls ``globals()``. That
+  another module assigns to it, as an attribute of the module, is not seen: as in torch.compile the value at the call
+  counts;
+- a variable of an enclosing function is, unless that function may yet assign to it, or one inside of it does;
+- attributes of classes, functions and other objects, and what containers hold, are not, but for methods of classes.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+import torch
+
+from dynamo_lite.bytecode import decode, successors
+from dynamo_lite.insight.break_reasons import BackwardReads
+from dynamo_lite.records.code_origin import is_library, is_polyfill
+
+from .base import VariableTracker, unsupported
+from .constant import CONSTANT_TYPES
+
+_INVARIANT = (
+    *CONSTANT_TYPES,
+    range,
+    enum.Enum,
+    type,
+    types.FunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ModuleType,
+    types.CodeType,
+    functools._lru_cache_wrapper,
+    torch._ops.OpOverload,
+    torch._ops.OpOverloadPacket,
+)
+"""Classes whose instances are taken to stay what they are. Reads of attributes are looked at by themselves."""
+_OF_C = (types.BuiltinFunctionType, types.MethodWrapperType)
+_OWNERS_IN_C = (type(None), type, types.ModuleType)
+"""What functions in C belong to that are no methods of an object."""
+_STORES_GLOBAL = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
+_STORES_CELL = frozenset({"STORE_DEREF", "DELETE_DEREF"})
+_LIBRARY = sys.stdlib_module_names | {torch.__name__}
+
+
+def is_read_later(tx: Any) -> bool:
+    """Whether code of the program is traced that runs in a backward, after the compiled call."""
+    bodies = tx.graph.bodies
+    if not bodies or not any(each.is_backward for each in bodies) or any(each.transform in BACKWARD for each in bodies):
+        return False
+    return not (is_library(tx.code) or is_polyfill(tx.code))
+
+
+BACKWARD = frozenset({"grad", "grad_and_value", "jacrev"})
+"""Transforms of torch.func that run the backward before they return."""
+
+
+def check_global(scope: Any, name: str, value: VariableTracker) -> None:
+    """A backward reads a global, or an attribute of a module."""
+    namespace = scope.namespace
+    if is_of_library(namespace.get("__name__")):
+        return
+    if name in scope.writes or _assigns_global(namespace, name):
+        refuse_read(f"the global {name}, which is assigned to")
+    check_value(value, f"the global {name}")
+
+
+def check_cell(tx: Any, cell: Any, name: str, value: VariableTracker) -> None:
+    """A backward reads a variable of an enclosing function."""
+    if not is_assigned_once(tx, cell, name):
+        refuse_read(f"the variable {name} of an enclosing function, which may be assigned to")
+    check_value(value, f"the variable {name} of an enclosing function")
+
+
+def check_class_attribute(cls: type, name: str, value: Any) -> None:
+    """A backward reads what a class has that is no method."""
+    if not is_of_library(cls.__module__) and not isinstance(value, enum.Enum):
+        refuse_read(f"the class attribute {cls.__qualname__}.{name}")
+
+
+def check_value(value: VariableTracker, what: str) -> None:
+    """A backward reads this value from an invariant place."""
+    value = value.realize()
+    if value.varies and value.source is not None or next(mutable_parts(value), None) is not None:
+        refuse_read(what)
+
+
+def refuse_read(what: str) -> NoReturn:
+    """Break the graph: a backward reads what may change."""
+    unsupported(BackwardReads(what))
+
+
+def mutable_parts(value: VariableTracker) -> Iterator[VariableTracker]:
+    """What can be changed in place of a value: itself, or parts of an immutable container."""
+    value = value.realize()
+    kind = value.python_type()
+    parts = value.contained() if issubclass(kind, tuple) else None
+    if kind is types.MethodType:
+        parts = [value.receiver]  # type: ignore[attr-defined]
+    if parts is not None:
+        for each in parts:
+            yield from mutable_parts(each)
+    elif kind in (frozenset, slice, *_OF_C):
+        if not value.is_constant() or not isinstance(getattr(value.as_constant(), "__self__", None), _OWNERS_IN_C):
+            yield value
+    elif not issubclass(kind, _INVARIANT):
+        yield value
+
+
+def is_of_library(module: Any) -> bool:
+    """Whether code of this module is torch's or the standard library's, which programs leave as it is."""
+    return type(module) is str and module.partition(".")[0] in _LIBRARY
+
+
+# -- who assigns to a variable -----------------------------------------------------------------------------------------
+
+
+def _assigns_global(namespace: Mapping[str, Any], name: str) -> bool:
+    return any(
+        "globals" in code.co_names or name in code.co_names and _stores(code, _STORES_GLOBAL, name)
+        for *_, code in _codes(namespace)
+    )
+
+
+def _stores(code: types.CodeType, opcodes: frozenset[str], name: str) -> bool:
+    return any(each.opname in opcodes and each.argval == name for each in decode(code))
+
+
+def _codes(namespace: Mapping[str, Any]) -> Iterator[tuple[types.CodeType, ...]]:
+    """The code of a module's functions and methods, and of functions inside of them: each behind those around it."""
+    seen: set[int] = set()
+    waiting = list(namespace.values())
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        kind = type(value)
+        if kind is types.FunctionType:
+            if value.__globals__ is namespace:
+                yield from _with_inner((value.__code__,))
+            waiting.append(value.__dict__.get("__wrapped__"))
+        elif kind in (staticmethod, classmethod):
+            waiting.append(value.__func__)
+        elif kind is property:
+            waiting += [value.fget, value.fset, value.fdel]
+        elif issubclass(kind, type) and value.__module__ == namespace.get("__name__"):
+            waiting += vars(value).values()
+
+
+def _with_inner(path: tuple[types.CodeType, ...]) -> Iterator[tuple[types.CodeType, ...]]:
+    yield path
+    for const in path[-1].co_consts:
+        if type(const) is types.CodeType:
+            yield from _with_inner((*path, const))
+
+
+def is_assigned_once(tx: Any, cell: Any, name: str) -> bool:
+    """Whether no code that may yet run assigns to a cell, which the running function knows by this name."""
+    frame, own_name = cell.maker or of_root(tx, cell)
+    if frame is not None:
+        return not _inner_stores(frame.original, own_name) and not any(
+            each.opname in _STORES_CELL and each.argval == own_name for each in _to_come(frame)
+        )
+    owner = _owner(tx.scope.namespace, tx.original, name)
+    return owner is not None and not _inner_stores(owner, name) and not _assigns_again(owner, name)
+
+
+def of_root(tx: Any, cell: Any) -> tuple[Any, str]:
+    """The root frame, if it made the cell before it broke, and the cell's name there."""
+    root = tx
+    while root.parent is not None:
+        root = root.parent
+    return next(((root, name) for name in root.own_cells if root.cells.get(name) is cell), (None, ""))
+
+
+def _owner(namespace: Mapping[str, Any], code: types.CodeType, name: str) -> types.CodeType | None:
+    """The code of the function that a free variable is of."""
+    around = (each for *path, last in _codes(namespace) if last is code for each in reversed(path))
+    return next((each for each in around if name in each.co_cellvars), None)
+
+
+def _inner_stores(owner: types.CodeType, name: str) -> bool:
+    """Whether a function inside assigns to a variable of the owner's."""
+    inner = [const for const in owner.co_consts if type(const) is types.CodeType and name in const.co_freevars]
+    return any(_stores(each, _STORES_CELL, name) or _inner_stores(each, name) for each in inner)
+
+
+def _assigns_again(owner: types.CodeType, name: str) -> bool:
+    """Whether a function assigns to its own variable once that has a value."""
+    stores = [each for each in decode(owner) if each.opname in _STORES_CELL and each.argval == name]
+    arguments = owner.co_argcount + owner.co_kwonlyargcount + bool(owner.co_flags & 4) + bool(owner.co_flags & 8)
+    if len(stores) + (name in owner.co_varnames[:arguments]) > 1:
+        return True
+    return any(each is stores[0] for each in _reached(decode(owner), stores[0], past=True)) if stores else False
+
+
+def _to_come(frame: Any) -> Iterator[Any]:
+    """The instructions that a frame may yet run."""
+    return _reached(frame.instructions, frame.current)
+
+
+def _reached(instructions: Any, start: Any, past: bool = False) -> Iterator[Any]:
+    """The instructions that are reachable from one of them; ``past``: without that one, unless there is a loop."""
+    seen: set[int] = set()
+    waiting = [start]
+    while waiting:
+        each = waiting.pop()
+        if each.index in seen:
+            continue
+        if past:
+            past = False
+        else:
+            seen.add(each.index)
+            yield each
+        waiting += successors(each, next(iter(instructions[each.index + 1 :]), None))
+        if each.handler is not None:
+            waiting.append(each.handler.target)
