@@ -8,7 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import bisect, builtins, collections, copy, distributed, functools, heapq, inspect, logging, operator, re
+from . import (
+    bisect,
+    builtins,
+    collections,
+    copy,
+    distributed,
+    functools,
+    heapq,
+    inspect,
+    itertools,
+    logging,
+    operator,
+    re,
+)
 
 TABLE: dict[Any, Any] = {
     **bisect.TABLE,
@@ -22,4 +35,4 @@ TABLE: dict[Any, Any] = {
 }
 """The real callable -> what is inlined for it."""
 
-__all__ = ["TABLE", "copy", "heapq", "operator", "re"]
+__all__ = ["TABLE", "copy", "heapq", "itertools", "operator", "re"]

@@ -1,4 +1,8 @@
-"""The module ``itertools``: several iterators at once, one shared by several, groups and combinations."""
+"""The module ``itertools``: ``tee``, ``groupby`` and combinations.
+
+They are classes: the iterators of ``tee`` and the groups share state, and a tee is copied, which generators can't do;
+``product`` and its kin are CPython's own over the places of the items.
+"""
 
 from __future__ import annotations
 
@@ -10,75 +14,38 @@ from dynamo_lite.variables.core.base import Args, Exhausted, Kwargs, NotConstant
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.registry import models, models_raw
 from dynamo_lite.variables.polyfills.carried import advanced
+from dynamo_lite.variables.python.containers.iterator import IteratorVariable
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
-from .itertools import ItertoolVariable, loader, nothing
 
-# -- several at once ---------------------------------------------------------------------------------------------------
+class ItertoolVariable(IteratorVariable):
+    """Base. ``kind``: the real class."""
 
+    __slots__ = ("under_way",)
+    kind: type
 
-class CompressVariable(ItertoolVariable):
-    __slots__ = ("data", "selectors")
-    kind = itertools.compress
-
-    def __init__(self, data: VariableTracker, selectors: VariableTracker) -> None:
-        self.source = None
-        self.data = data
-        self.selectors = selectors
-
-    def take(self, tx: Any) -> VariableTracker:
-        while True:
-            item = self.data.next(tx)
-            if tx.truth(self.selectors.next(tx)):
-                return item
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.call(itertools.compress, [lambda: cg.load(self.data), lambda: cg.load(self.selectors)])
-
-
-@models(itertools.compress)
-def _compress(tx: Any, data: VariableTracker, selectors: VariableTracker) -> VariableTracker:
-    return CompressVariable(tx.iterate(data), tx.iterate(selectors))
-
-
-class ZipLongestVariable(ItertoolVariable):
-    """``of``: the iterators, None for those at their end."""
-
-    __slots__ = ("of", "fill")
-    kind = itertools.zip_longest
-
-    def __init__(self, of: list[VariableTracker], fill: VariableTracker) -> None:
-        self.source = None
-        self.of: list[VariableTracker | None] = [*of]
-        self.fill = fill
-
-    def take(self, tx: Any) -> VariableTracker:
-        if not any(self.of):
-            raise Exhausted
-        items = [self._take(tx, at) for at in range(len(self.of))]
-        return TupleVariable(items)
-
-    def _take(self, tx: Any, at: int) -> VariableTracker:
-        iterator = self.of[at]
-        if iterator is None:
-            return self.fill
+    def next(self, tx: Any) -> VariableTracker:
+        if getattr(self, "under_way", False):
+            unsupported(UnsupportedOperation("next(), by what it takes from,", self.describe()))
+        self.under_way = True
         try:
-            return iterator.next(tx)
-        except Exhausted:
-            self.of[at] = None
-            if not any(self.of):
-                raise
-            return self.fill
+            return self.take(tx)
+        finally:
+            self.under_way = False
 
-    def reconstruct(self, cg: Any) -> None:
-        loads = [loader(cg, each) for each in self.of]
-        cg.call_named(itertools.zip_longest, loads, {"fillvalue": lambda: cg.load(self.fill)})
+    def take(self, tx: Any) -> VariableTracker:
+        """What `next` does."""
+        raise NotImplementedError
+
+    def python_type(self) -> type:
+        return self.kind
+
+    def describe(self) -> str:
+        return f"an itertools.{self.kind.__name__} object"
 
 
-@models(itertools.zip_longest)
-def _zip_longest(tx: Any, *iterables: VariableTracker, fillvalue: VariableTracker | None = None) -> VariableTracker:
-    return ZipLongestVariable([tx.iterate(each) for each in iterables], fillvalue or ConstantVariable(None))
+# -- one shared by several ---------------------------------------------------------------------------------------------
 
 
 _TEE: type = type(itertools.tee(())[0])
@@ -208,12 +175,14 @@ class GroupVariable(ItertoolVariable):
     def reconstruct(self, cg: Any) -> None:
         if self.parent.group is self:
             raise NotConstant("a group of an itertools.groupby")
-        nothing(cg)()
+        cg.call(iter, [lambda: cg.build("TUPLE", 0)])
 
 
 @models(itertools.groupby)
 def _groupby(tx: Any, iterable: VariableTracker, key: VariableTracker | None = None) -> VariableTracker:
-    return GroupbyVariable(tx.iterate(iterable), None if key is None or tx.is_none(key) else key)
+    made = GroupbyVariable(tx.iterate(iterable), None if key is None or tx.is_none(key) else key)
+    tx.attempt.made_at[made] = tx.attempt.root_step
+    return made
 
 
 # -- combinatorics -----------------------------------------------------------------------------------------------------

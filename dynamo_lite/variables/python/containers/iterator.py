@@ -1,4 +1,8 @@
-"""Iterators that builtins make: enumerate, zip, map, filter; and `iter` over ``__getitem__``."""
+"""Iterators that builtins make: enumerate, zip, map, filter, ``iter(function, sentinel)``; and generators.
+
+The builtins' are classes, not polyfills: each is as short as one, hot in traces, goes on after an exception, and can be
+created anew in generated code when it has begun.
+"""
 
 from __future__ import annotations
 
@@ -103,11 +107,7 @@ class MapVariable(IteratorVariable):
 
 
 class FilterVariable(IteratorVariable):
-    """``keeps``: the items that it keeps have this truth."""
-
     __slots__ = ("function", "of")
-    kind: type = filter
-    keeps = True
 
     def __init__(self, function: VariableTracker, of: VariableTracker) -> None:
         self.source = None
@@ -115,7 +115,7 @@ class FilterVariable(IteratorVariable):
         self.of = of
 
     def python_type(self) -> type:
-        return self.kind
+        return filter
 
     def next(self, tx: Any) -> VariableTracker:
         while True:
@@ -123,11 +123,11 @@ class FilterVariable(IteratorVariable):
             kept = item
             if not (isinstance(self.function, ConstantVariable) and self.function.value is None):
                 kept = tx.call(self.function, [item], {}).realize()
-            if tx.truth(kept) is self.keeps:
+            if tx.truth(kept):
                 return item
 
     def reconstruct(self, cg: Any) -> None:
-        cg.call(self.kind, [lambda: cg.load(self.function), lambda: cg.load(self.of)])
+        cg.call(filter, [lambda: cg.load(self.function), lambda: cg.load(self.of)])
 
 
 class CallableIterator(IteratorVariable):
