@@ -32,6 +32,7 @@ from dynamo_lite.bytecode import (
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.exc import SkipFrame
 from dynamo_lite.records.code_origin import dynamic_scope
+from dynamo_lite.translator.opcodes import EXCEPT_STAR
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.null import NULL, unbound_local
@@ -287,6 +288,8 @@ def why_unbroken(code: types.CodeType, namespace: Mapping[str, Any], index: int 
         return "the first thing it does is to break"
     if dynamic_scope(code, namespace):
         return "it looks at its own variables by name"
+    if decode(code)[index].opname in EXCEPT_STAR:  # it changes which exception is handled
+        return "it handles an exception by `except*`"
     if set(code.co_cellvars) & set(code.co_freevars):
         return "one name is a cell of its own and of the function around it"
     return None

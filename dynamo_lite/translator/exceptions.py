@@ -7,7 +7,6 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.variables.core.base import ObservedException, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.polyfills import exception_groups
 from dynamo_lite.variables.python.classes.class_checks import guarded_derives
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
@@ -111,37 +110,6 @@ def with_except_start(tx: Any, instruction: Any) -> None:
     else:
         traceback = TracebackVariable()
     tx.stack.append(tx.call(leave, [kind, error, traceback], {}))
-
-
-@opcode("CHECK_EG_MATCH")
-def check_eg_match(tx: Any, instruction: Any) -> None:
-    kinds, error = tx.pop(), tx.pop()
-    taken, rest = tx.call(tx.make(exception_groups.match), [error, kinds], {}).realize().items
-    tx.stack += [rest, taken]
-    if not tx.is_none(taken):
-        _handle_instead(tx, error, taken.realize())
-
-
-def _handle_instead(tx: Any, error: VariableTracker, part: VariableTracker) -> None:
-    """In an ``except*`` clause its part of the group is what is handled."""
-    tx.handled = part
-    kept = next(value for value in reversed(tx.stack) if isinstance(value, HandledVariable))
-    kept.error = part
-    raised_at = tx.attempt.raised_at
-    raised_at.setdefault(part, raised_at.get(error, tx.attempt.root_step))
-
-
-@opcode("PREP_RERAISE_STAR")
-def prep_reraise_star(tx: Any, instruction: Any) -> None:
-    errors, original = tx.pop(), tx.pop()
-    tx.stack.append(tx.call(tx.make(exception_groups.reraised), [original, errors], {}))
-
-
-@opcode("CALL_INTRINSIC_2")
-def call_intrinsic_2(tx: Any, instruction: Any) -> None:
-    if instruction.arg != 1:
-        tx.refuse(instruction, f"intrinsic {instruction.arg} is not modelled")
-    prep_reraise_star(tx, instruction)
 
 
 @opcode("CLEANUP_THROW")

@@ -9,6 +9,7 @@ from typing import Any
 Handler = Callable[[Any, Any], None]
 HANDLERS: dict[str, Handler] = {}
 REFUSED: dict[str, str] = {}
+EXCEPT_STAR = ("CHECK_EG_MATCH", "PREP_RERAISE_STAR")
 
 
 def opcode(*names: str) -> Callable[[Handler], Handler]:
@@ -41,6 +42,8 @@ refuse(
 refuse("coroutines are left to CPython", "BEFORE_ASYNC_WITH", "GET_AITER", "GET_ANEXT", "GET_AWAITABLE")
 refuse("coroutines are left to CPython", "END_ASYNC_FOR", "ASYNC_GEN_WRAP", "INTERPRETER_EXIT")
 refuse("it belongs to modules", "IMPORT_STAR", "PRINT_EXPR")
+refuse("`except*` runs in CPython", *EXCEPT_STAR)
+refuse("it belongs to `except*` and type parameters, which run in CPython", "CALL_INTRINSIC_2")
 refuse(
     "it belongs to class bodies and modules, which run once",
     *("LOAD_NAME", "STORE_NAME", "DELETE_NAME", "SETUP_ANNOTATIONS"),

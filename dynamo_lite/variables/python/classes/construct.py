@@ -130,7 +130,7 @@ def _construct_exception(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs
     if makes_its_instances(value):
         unsupported(UnknownCall(f"{cls.describe()}()", "the exception makes its instances itself"))
     if issubclass(value, BaseExceptionGroup):
-        value = _group_class(tx, value, args)
+        unsupported(UnknownCall(f"{cls.describe()}()", "exception groups are created in CPython"))
     if value is OSError and len(args) > 1:  # which makes an instance of the class for its number
         value = type(tx.fold(OSError, [tx.python_value(arg) for arg in args]))
     made = ExceptionVariable(value, args)
@@ -147,23 +147,6 @@ def _construct_exception(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs
     elif kwargs:
         made.call_method(tx, "__init__", args, kwargs)
     return made
-
-
-def _group_class(tx: Any, cls: type[BaseException], args: Args) -> type[BaseException]:
-    """``BaseExceptionGroup.__new__`` looks at what it is given, and makes an ExceptionGroup where it can."""
-    if len(args) != 2:
-        tx.raise_error(TypeError, f"{cls.__name__}.__new__() takes exactly 2 arguments ({len(args)} given)")
-    errors = args[1].elements(tx)
-    if not errors:
-        tx.raise_error(ValueError, "second argument (exceptions) must be a non-empty sequence")
-    kinds = [error.python_type() for error in errors]
-    for at, kind in enumerate(kinds):
-        if not issubclass(kind, BaseException):
-            tx.raise_error(ValueError, f"Item {at} of second argument (exceptions) is not an exception")
-    plain = all(issubclass(kind, Exception) for kind in kinds)
-    if not plain and issubclass(cls, Exception):
-        unsupported(UnknownCall(f"{cls.__name__}()", "it may not hold what is no Exception"))
-    return ExceptionGroup if plain and cls is BaseExceptionGroup else cls
 
 
 _WRITTEN_IN_PYTHON = (staticmethod, classmethod, types.FunctionType)

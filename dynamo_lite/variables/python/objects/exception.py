@@ -13,7 +13,6 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.lookup import c_lookup, is_heap_type
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.core.text import reprs, text_by_class, text_of
-from dynamo_lite.variables.polyfills import exception_groups
 from dynamo_lite.variables.python.containers.sequence import ListVariable, TupleVariable
 
 
@@ -21,7 +20,7 @@ class ExceptionVariable(VariableTracker):
     """An exception that was made inside. ``args``: what its class in C was given last, by its ``__init__`` where
     ``initialized``, which an ``__init__`` of the program's need not call."""
 
-    __slots__ = ("cls", "args", "initialized", "cause", "context", "attrs", "suppress", "args_tuple", "members")
+    __slots__ = ("cls", "args", "initialized", "cause", "context", "attrs", "suppress", "args_tuple")
 
     def __init__(self, cls: type[BaseException], args: list[VariableTracker]) -> None:
         self.source = None
@@ -32,8 +31,6 @@ class ExceptionVariable(VariableTracker):
         self.context: VariableTracker | None = None
         self.suppress = False
         self.args_tuple: TupleVariable | None = None
-        self.members: TupleVariable | None = None
-        """What an exception group holds."""
         self.attrs: dict[str, VariableTracker] = {}
 
     def python_type(self) -> type:
@@ -67,15 +64,7 @@ class ExceptionVariable(VariableTracker):
             return tx.make(self.cls)
         if name == "__suppress_context__":
             return ConstantVariable(self.suppress)
-        if issubclass(self.cls, BaseExceptionGroup) and name in ("message", "exceptions"):
-            return self.args[0] if name == "message" else self.group(tx)
         return tx.generic_getattr(self, name)
-
-    def group(self, tx: Any) -> TupleVariable:
-        """``exceptions`` of an exception group."""
-        if self.members is None:
-            self.members = TupleVariable(self.args[1].realize().elements(tx))
-        return self.members
 
     def note_attribute(self, owner: VariableTracker, name: str) -> None:
         """An attribute access raises this."""
@@ -160,15 +149,6 @@ class ExceptionVariable(VariableTracker):
             unsupported(UnsupportedAttribute(self.describe(), "with_traceback"))
         return self
 
-    def method_derive(self, tx: Any, errors: VariableTracker) -> VariableTracker:
-        return tx.call(tx.make(BaseExceptionGroup), [self.args[0].realize(), errors], {}).realize()
-
-    def method_split(self, tx: Any, condition: VariableTracker) -> VariableTracker:
-        return tx.call(tx.make(exception_groups.split), [self, condition], {}).realize()
-
-    def method_subgroup(self, tx: Any, condition: VariableTracker) -> VariableTracker:
-        return tx.call(tx.make(exception_groups.subgroup), [self, condition], {}).realize()
-
     def text(self, tx: Any, name: str) -> VariableTracker:
         found = text_by_class(tx, self, name)
         return ConstantVariable(self._text_in_c(tx, name)) if found is None else found
@@ -185,9 +165,6 @@ class ExceptionVariable(VariableTracker):
         args = [arg.realize() for arg in self.args]
         if raw is BaseException.__repr__:
             return f"{self.cls.__name__}({', '.join(reprs(tx, self._shown(tx)))})"
-        if raw is BaseExceptionGroup.__str__:
-            count = len(self.group(tx).items)
-            return f"{tx.python_value(args[0])} ({count} sub-exception{'s' * (count != 1)})"
         if raw is BaseException.__str__ or raw is KeyError.__str__:
             if len(args) != 1:
                 return f"({', '.join(reprs(tx, args))})" if args else ""

@@ -46,7 +46,6 @@ from dynamo_lite.variables.core.lookup import finalizes, is_heap_type, is_immuta
 from dynamo_lite.variables.core.mutated_attributes import guard_written_over, slot_is_bound, written_over
 from dynamo_lite.variables.core.operator_symbols import method_of
 from dynamo_lite.variables.core.text import text_by
-from dynamo_lite.variables.polyfills import exception_groups
 from dynamo_lite.variables.polyfills.carried import object_of
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
 from dynamo_lite.variables.python.containers.mapping import DictVariable, wrap_dict_items
@@ -718,14 +717,6 @@ class RealExceptionVariable(UserObjectVariable):
             return super().slot_get(tx, name, raw)
         assert self.source is not None
         return tx.attempt.wrap(getattr(self.value, name), self.source.child("c_attr", name))
-
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name in ("split", "subgroup") and issubclass(self.cls, BaseExceptionGroup):
-            return tx.call(tx.make(getattr(exception_groups, name)), [self, *args], kwargs).realize()
-        if name == "derive" and issubclass(self.cls, BaseExceptionGroup):
-            message = self.slot_get(tx, "message", BaseExceptionGroup.__dict__["message"])
-            return tx.call(tx.make(BaseExceptionGroup), [message, *args], kwargs).realize()
-        return super().call_method(tx, name, args, kwargs)
 
     def _text_in_c(self, tx: Any, name: str) -> VariableTracker:
         """Where that is BaseException's: a matter of the arguments."""
