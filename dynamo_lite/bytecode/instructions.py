@@ -202,3 +202,6 @@ COMPARE_OPS: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
 }
 """COMPARE_OP's symbol -> function."""
+
+EXCEPT_STAR = ("CHECK_EG_MATCH", "PREP_RERAISE_STAR")
+"""Opcodes of ``except*`` alone."""

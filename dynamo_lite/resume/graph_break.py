@@ -29,10 +29,10 @@ from dynamo_lite.bytecode import (
     emit,
     live_locals,
 )
+from dynamo_lite.bytecode.instructions import EXCEPT_STAR
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.exc import SkipFrame
 from dynamo_lite.records.code_origin import dynamic_scope
-from dynamo_lite.translator.opcodes import EXCEPT_STAR
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.null import NULL, unbound_local

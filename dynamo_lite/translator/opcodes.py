@@ -6,10 +6,11 @@ import dis
 from collections.abc import Callable
 from typing import Any
 
+from dynamo_lite.bytecode.instructions import EXCEPT_STAR
+
 Handler = Callable[[Any, Any], None]
 HANDLERS: dict[str, Handler] = {}
 REFUSED: dict[str, str] = {}
-EXCEPT_STAR = ("CHECK_EG_MATCH", "PREP_RERAISE_STAR")
 
 
 def opcode(*names: str) -> Callable[[Handler], Handler]:
