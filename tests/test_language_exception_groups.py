@@ -1,4 +1,4 @@
-"""``except*`` and exception groups, which run in CPython; context managers that swallow, replace and fail; ``ExitStack``."""
+"""``except*`` and exception groups; context managers that swallow, replace and fail; ``ExitStack``."""
 
 from __future__ import annotations
 

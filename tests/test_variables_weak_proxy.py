@@ -1,4 +1,4 @@
-"""``weakref.proxy``: what is done with one is done with its object."""
+"""``weakref.proxy``: its attributes and calls are its object's; all else breaks the graph."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def classes_of_one_that_was_found(x):
     return x + 1, kinds, said, callable(scale_proxy), callable(items_proxy)
 
 
-@programs(tensor(2))
+@programs(tensor(2), graphs=1, breaks=7)
 def items_of_one_that_was_found(x):
     texts = str(items_proxy), f"{items_proxy}"
     return items_proxy(x), len(items_proxy), items_proxy[1], [*items_proxy], 3 in items_proxy, bool(items_proxy), texts
@@ -106,7 +106,7 @@ def written_to(x):
     return y, hasattr(scale, "seen")
 
 
-@programs(tensor(2), operators=1, cut=False)
+@programs(tensor(2), graphs=1, breaks=2, cut=False)
 def made_inside(x):
     made = Scale(3)
     proxy = weakref.proxy(made)

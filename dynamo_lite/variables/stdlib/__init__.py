@@ -23,5 +23,4 @@ from . import (  # noqa: F401
     types,
     typing,
     warnings,
-    weakref,
 )

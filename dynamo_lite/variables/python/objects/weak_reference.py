@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NoReturn
 
 from dynamo_lite import _C
-from dynamo_lite.insight.break_reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedOperation
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
     Args,
@@ -16,19 +16,18 @@ from dynamo_lite.variables.core.base import (
     NotConstant,
     VariableTracker,
     unsupported,
+    wraps_if,
     wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.lookup import type_name
-from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.core.registry import models, models_raw
 
 
 class WeakReferenceVariable(VariableTracker):
     """A reference without a callback. ``of``: its referent, where it was made inside."""
 
     __slots__ = ("attempt", "value", "of")
-    make: Callable[[Any], Any] = weakref.ref
-    """Makes one."""
 
     def __init__(
         self,
@@ -52,7 +51,7 @@ class WeakReferenceVariable(VariableTracker):
             callback = self.value.__callback__
             self.source.child("c_attr", "__callback__").check("id", callback)
             of = self.as_found() if callback is None else None
-        return self if of is None else (self.make, of)
+        return self if of is None else (weakref.ref, of)
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         if args or kwargs:
@@ -100,7 +99,7 @@ class WeakReferenceVariable(VariableTracker):
         kept = cg.has_made(of) if of.source is None else _is_kept(cg.attempt.effects, of.source)
         if not kept and not _is_variable(cg.attempt.innermost, of):
             raise NotConstant(self.describe())
-        cg.call(self.make, [lambda: cg.load(of)])
+        cg.call(weakref.ref, [lambda: cg.load(of)])
 
 
 def _is_kept(effects: Any, source: Source | None) -> bool:
@@ -167,19 +166,14 @@ def _holds_nothing(argument: VariableTracker) -> bool:
 _ATOMS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
 
 
-def make_reference(tx: Any, cls: type[WeakReferenceVariable], of: VariableTracker) -> VariableTracker:
-    """One to a value that was found, or made inside."""
+@models(weakref.ref)
+def _ref(tx: Any, of: VariableTracker) -> VariableTracker:
     kind = of.python_type()
     if not kind.__weakrefoffset__:
         tx.raise_error(TypeError, f"cannot create weak reference to {type_name(kind)!r} object")
-    made = cls(of=of)
+    made = WeakReferenceVariable(of=of)
     tx.attempt.made_at[made] = tx.attempt.root_step
     return made
-
-
-@models(weakref.ref)
-def _ref(tx: Any, of: VariableTracker) -> VariableTracker:
-    return make_reference(tx, WeakReferenceVariable, of)
 
 
 @wraps_type(weakref.ReferenceType)
@@ -188,3 +182,21 @@ def _wrap_reference(attempt: Any, value: Any, source: Source) -> VariableTracker
         return attempt.opaque(value, source, "a weak reference")
     source.check("type", weakref.ReferenceType)
     return WeakReferenceVariable(value, source, attempt=attempt)
+
+
+# -- weak containers: what is in one depends on what is alive, so CPython reads and changes them -----------------------
+
+_CONTAINERS = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
+
+
+@wraps_if(lambda value: issubclass(type(value), _CONTAINERS), order=9)
+def _wrap_container(attempt: Any, value: Any, source: Source) -> VariableTracker:
+    return attempt.opaque(value, source, "a weak container")  # type: ignore[no-any-return]
+
+
+def _refuse_creation(tx: Any, args: Args, kwargs: Kwargs) -> NoReturn:
+    unsupported(UnknownCall(f"{args[0].describe()}.__init__()", "weak containers are created in CPython"))
+
+
+for _each in _CONTAINERS:
+    models_raw(_each.__dict__["__init__"], _refuse_creation)
