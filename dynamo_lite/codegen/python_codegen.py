@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -358,13 +359,11 @@ class PyCodegen:
         tensors: list[GraphInput],
         positions: Any,
         failed: list[Instruction],
-        unlike: list[Instruction],
         nobody_compiles: bool = False,
     ) -> list[Instruction]:
         """The new code: prologue, what comes before the graph, its call with results in locals, body. ``failed``: where
-        the call raises to, ``unlike``: where what comes before it does; if empty, out of the frame.
-        ``nobody_compiles``: the hook is off while the code runs."""
-        prologue = [*emit.prologue((), len(self.code.co_freevars)), *self._beforehand(failed, unlike)]
+        the call raises to; if empty, out of the frame. ``nobody_compiles``: the hook is off while the code runs."""
+        prologue = [*emit.prologue((), len(self.code.co_freevars)), *self._draw(bool(failed))]
         code: list[Instruction] = []
         wrong: list[Instruction] = []
         if graph_call is not None:
@@ -382,23 +381,17 @@ class PyCodegen:
         code = [*prologue, *self._make_tensors(), *code, *self.body]
         if graph_call is not None:
             code.extend([*failed, *wrong])
-        code.extend(unlike)
         for instruction in code:
             if instruction.positions is None:
                 instruction.positions = positions
         return code
 
-    def _beforehand(self, failed: list[Instruction], unlike: list[Instruction]) -> list[Instruction]:
-        attempt = self.attempt
-        kept = self._emitted(lambda: emit_states(self, attempt.draws)) if failed or unlike else []
-        done = [
-            each
-            for event in attempt.beforehand
-            for each in self._emitted(functools.partial(event.emit, self, load_formula))
-        ]
-        for instruction in done if unlike else ():
-            instruction.handler = Handler(unlike[0], 0, False)
-        return [*kept, *done]
+    def _draw(self, keeps_states: bool) -> list[Instruction]:
+        """Draw the random numbers, which may have to be drawn again."""
+        draws = self.attempt.draws
+        kept = self._emitted(lambda: emit_states(self, draws)) if keeps_states else []
+        drawn = [self._emitted(functools.partial(each.emit, self, load_formula)) for each in draws]
+        return [*kept, *itertools.chain.from_iterable(drawn)]
 
     def draws_again(self) -> list[Instruction]:
         """What has the same random numbers drawn again."""

@@ -232,9 +232,9 @@ class FrameCompiler:
             attempt.close()
             return self._compile(view)
         tensors = attempt.graph.inputs if graph_call is not None else []
-        failed, unlike = _where_raised(view.code, translation)
+        failed = _where_raised(view.code, translation)
         self_contained = translation.broken is None
-        instructions = translation.cg.finish(graph_call, tensors, translation.positions, failed, unlike, self_contained)
+        instructions = translation.cg.finish(graph_call, tensors, translation.positions, failed, self_contained)
         if not attempt.guards.answers.hold():  # the backend registered a class
             attempt.close()
             return _C.PASS
@@ -388,8 +388,6 @@ class FrameCompiler:
         guard_aliases(attempt)
         _order_inputs(attempt)
         cg = PyCodegen(attempt, root.code)
-        for recall in attempt.recalls:
-            recall.keep(cg)
         attempt.effects.replay(cg)
         if broke:
             cg.grad_mode = attempt.initial_grad_mode
@@ -400,8 +398,6 @@ class FrameCompiler:
             assert root.returned is not None
             cg.load(root.returned)
             cg.op("RETURN_VALUE")
-        for recall in attempt.recalls:
-            recall.check(attempt, cg)
         for generator in attempt.generators:
             if generator.in_block and not cg.lives_on(generator):
                 raise Dropped(generator)
@@ -525,13 +521,10 @@ def _call_of(
     return _C.GraphCall(compiled, captured, graph.changes_state, outputs, wrong)
 
 
-def _where_raised(code: types.CodeType, translation: Translation) -> tuple[list[Any], list[Any]]:
-    """Where the graph's call raises to, and where what comes before it does."""
+def _where_raised(code: types.CodeType, translation: Translation) -> list[Any]:
+    """Where the graph's call raises to."""
     attempt, inside, cg = translation.attempt, raising_code(code), translation.cg
-    failed = where_graph_raises(code, attempt.shows_failures, inside, cg.draws_again(), cg.put_back())
-    if not attempt.recalls:
-        return failed, []
-    return failed, where_graph_raises(code, True, inside, cg.draws_again())
+    return where_graph_raises(code, attempt.shows_failures, inside, cg.draws_again(), cg.put_back())
 
 
 def _nothing_to_reset() -> None:

@@ -248,7 +248,7 @@ class _Exporter(FrameCompiler):
         outer = OuterGraph(self.program, attempt)
         call = outer.call_inside(translation, self.aten_graph)
         tensors = attempt.graph.inputs if attempt.graph.operators else []
-        after = translation.cg.finish(call, tensors, translation.positions, [], [])
+        after = translation.cg.finish(call, tensors, translation.positions, [])
         attempt.guards.written = attempt.graph.written | attempt.graph.alone
         attempt.graph.symbols.check_marks()
         facts = attempt.graph.symbols.facts()

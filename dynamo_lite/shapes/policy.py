@@ -29,7 +29,6 @@ class Settled:
 
     steps: dict[int, Any] = field(default_factory=dict)
     """Those that an instruction takes: how many steps there were before it -> where it is."""
-    caches: set[int] = field(default_factory=set)  # ids of cached functions that are to be given known numbers
     whole: dict[int, bool] = field(default_factory=dict)
     """Ids of functions that may be put into the graph as they are, and can't be traced: whether they can so."""
     to_fill: set[Any] = field(default_factory=set)

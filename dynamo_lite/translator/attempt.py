@@ -90,7 +90,6 @@ class Attempt:
         self.generators: dict[Any, int] = {}  # those that were made inside -> the root's step that made them
         self.ahead = ahead
         """Calls that this and earlier attempts at the frame made."""
-        self.counted: list[tuple[Any, Any]] = []  # cached functions with the keys of calls that it came to
         self.written_classes: dict[int, Any] = {}  # id of a class that was written to -> its tracker
         self.leaves_made: dict[VariableTracker, int] = {}  # made, or told, to require gradients: the root's step
         self.made_before: dict[VariableTracker, Any] = {}  # made inside, but before the graph: the placeholder
@@ -103,8 +102,6 @@ class Attempt:
         """Conditions on the data: where one is not so the frame is run again."""
         self.of_arrays: list[Any] = []  # tensors that were made of numpy's arrays
         self.draws: list[Draw] = []  # the random numbers of Python's that the call draws, in order
-        self.recalls: list[Any] = []  # calls of cached functions that have to give what the trace took them to
-        self.beforehand: list[Any] = []  # these, in the order in which new code does them before its graph
         self.has_handlers = False  # whether code that was traced has exception handlers
         self.answers = Answers(self.settlings.untold)  # what the program was told of being compiled
         self.initial_grad_mode = self.final_grad_mode = torch.is_grad_enabled()
@@ -199,11 +196,8 @@ class Attempt:
         self.grown.clear()
         self.kept_on_ctx.clear()
         self.expected.clear()
-        self.counted.clear()
         self.of_arrays.clear()
         self.draws.clear()
-        self.recalls.clear()
-        self.beforehand.clear()
         self.contexts.clear()
         self.ignoring.clear()
         self.graph.inputs.clear()

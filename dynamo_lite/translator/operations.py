@@ -178,8 +178,6 @@ class Operations:
         if one.python_type() is other.python_type():
             for each in (one, other, *_owner(first), *_owner(second)):
                 self.guard_different(each)
-            for recall in self.attempt.recalls:
-                recall.tell_apart(self.attempt, one, other)
         return False
 
     def _one_constant(self, one: Any, other: Any) -> bool:

@@ -35,8 +35,6 @@ class Settlings:
         """Before which the numbers and sizes are settled that the instruction takes, and where that is; None: not known
         yet."""
         self._given_up: set[int] = set()
-        self.caches = self._before.caches
-        """Ids of cached functions that are to be given known numbers."""
         self.whole = self._before.whole
         """Ids of functions that may be put into the graph as they are, and can't be traced: whether they can so."""
         self.unmet = self._before.unmet

@@ -2,6 +2,7 @@
 
 Of a cache that exists the entry is read and guarded, so that a result is the same object as in eager, and one that was
 evicted or cleared is missed. Where there is no entry yet the function runs while tracing, once, as it would have run.
+Symbolic numbers among the arguments are specialized.
 """
 
 from __future__ import annotations
@@ -32,10 +33,8 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import key_of
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.python.containers.sequence import NamedTupleVariable, TupleVariable
+from dynamo_lite.variables.python.containers.sequence import NamedTupleVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
-
-from .recalls import recalled
 
 WRAPPER: type = functools._lru_cache_wrapper
 
@@ -81,26 +80,12 @@ def _result_of(wrapper: Any, key: Any, link: Any) -> Any:
     return held[at + 1]
 
 
-_MOST = 12
-"""Functions of which a translation finds out that they are to be given known numbers: it begins anew for each."""
-
-
-def _differs(argument: VariableTracker) -> bool:
-    """Whether a number may be another in the next call, or there is such a one in a tuple."""
-    argument = argument.realize()
-    return argument.varies or isinstance(argument, TupleVariable) and any(map(_differs, argument.items))
-
-
 class CachedVariable(UserObjectVariable):
     """A cached function that exists."""
 
     __slots__ = ()
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        given_up = tx.attempt.settlings.caches
-        traces = id(self.value) not in given_up and len(given_up) < _MOST
-        if traces and any(map(_differs, (*args, *kwargs.values()))):
-            return recalled(tx, self.value, args, kwargs)
         values = [arg.cache_key(tx) for arg in args]
         named = {name: value.cache_key(tx) for name, value in kwargs.items()}
         if not hasattr(self.value, "cache_parameters"):
@@ -117,9 +102,9 @@ class CachedVariable(UserObjectVariable):
             if key not in cache:
                 unsupported(UnknownCall(self.describe(), "its cache keeps nothing"))
             tx.attempt.ahead.filled.append(early)
-        counted = early in tx.attempt.ahead.filled and early not in tx.attempt.counted
-        tx.attempt.counted.append(early)
-        tx.effects.note(CacheHit(self.value, tuple(values), named, counted))
+        again = any(isinstance(each, CacheHit) and each.of == early for each in tx.effects.noted)
+        counted = early in tx.attempt.ahead.filled and not again
+        tx.effects.note(CacheHit(self.value, tuple(values), named, early, counted))
         key = next(each for each in cache if each == key)  # its own object: a guard finds it without comparing
         place = tx.guards.const(cache).child("dict_item", key)
         if parameters["maxsize"] is None:
@@ -162,9 +147,12 @@ class CachedVariable(UserObjectVariable):
 
 class CacheHit:
     """A call that the program makes each time: it counts as a hit, and the entry is evicted later for it.
-    ``counted``: the first one was made while tracing."""
+    ``of``: the function and its key; ``counted``: the first one was made while tracing."""
 
-    def __init__(self, wrapper: Any, args: tuple[Any, ...], named: dict[str, Any], counted: bool) -> None:
+    def __init__(
+        self, wrapper: Any, args: tuple[Any, ...], named: dict[str, Any], of: tuple[Any, Any], counted: bool
+    ) -> None:
+        self.of = of
         self.call: Any = functools.partial(wrapper, *args, **named)
         if counted:
             self.call = _AllButFirst(self.call)

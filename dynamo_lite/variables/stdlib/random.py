@@ -162,7 +162,6 @@ def _draws(name: str, bounds: Callable[[Args], Bounds], kind: type) -> None:
             unsupported(UnsupportedValue(f"what Random.{name}() returns", "it is of another type than usual"))
         draw = Draw(of.source, function, tuple(formulas), named, f"___draw{len(tx.attempt.draws)}")
         tx.attempt.draws.append(draw)
-        tx.attempt.beforehand.append(draw)
         given = [*args, *known.values()] if not kwargs else _in_order(function, args, known)
         return make_draw(tx, draw, value, bounds(given))
 
