@@ -87,11 +87,8 @@ class Entry:
     tree: GuardTree
 
 def is_seen_to_die(value: Any) -> bool:
-    """Whether the program could see when a value dies: by a finalizer or the callback of a weak reference, its own or
-    that of something which it may alone hold; also where it holds too much to be looked through."""
-
-def set_held_elsewhere(classes: tuple[type, ...]) -> None:
-    """Classes whose instances' parts are held by others too."""
+    """Whether user code observes the deallocation of a value: by its own finalizer or the callback of a weak reference
+    to it. What it alone may hold is not looked at."""
 
 def thread_dict(local: Any) -> dict[str, Any] | None:
     """What a threading.local has on this thread; None: nothing yet, its class would begin it."""

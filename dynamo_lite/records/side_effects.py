@@ -12,10 +12,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
+from dynamo_lite import _C
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
-
-from .finalizers import is_seen_to_die
 
 _ABSENT = object()
 
@@ -128,7 +127,7 @@ class SideEffects:
         other effects; those of the trace are stored after the graph, so CPython is to write this one. Guards tell
         where another call finds such an object."""
         for value in values:
-            if is_seen_to_die(value):
+            if _C.is_seen_to_die(value):
                 kind = type(value).__name__
                 raise Unsupported(UnsupportedOperation("letting go of what is seen to die", f"a {kind}"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from dynamo_lite.records.finalizers import is_seen_to_die
+from dynamo_lite import _C
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
 from dynamo_lite.variables.core.reachable import held_in
 from dynamo_lite.variables.python.objects.weak_reference import WeakReferenceVariable
@@ -20,7 +20,7 @@ class Mortals:
     def among(self, arguments: Iterable[VariableTracker]) -> None:
         """Those of the frame that is translated."""
         lazy = [each for each in arguments if isinstance(each, LazyVariable)]
-        self._held = [each for each in lazy if id(type(each.value)) not in _PLAIN and is_seen_to_die(each.value)]
+        self._held = [each for each in lazy if id(type(each.value)) not in _PLAIN and _C.is_seen_to_die(each.value)]
 
     @property
     def there_are(self) -> bool:
