@@ -308,9 +308,6 @@ class PyCodegen:
         if freed_at:  # CPython is to make that call
             self.attempt.made_at[tensor] = freed_at
         if freed_at or not graph.may_leave(tensor.fake):
-            memory = graph.other_data.memory_of(tensor.fake)
-            if memory is not None:
-                self.attempt.let_data_stay(memory.step)
             raise Unreconstructable(tensor)
         if graph.is_shared(tensor.fake):
             raise Unreconstructable(graph.shared_by)

@@ -36,7 +36,6 @@ from dynamo_lite.runtime.graph_functions import (
     module_inputs,
     module_outputs,
     parameter_of,
-    part_of,
     plain_tensor,
     pull_back,
     thawed,
@@ -52,7 +51,7 @@ from dynamo_lite.shapes.symbols import Symbols
 
 from .captured_warnings import Listening
 from .fakes import fake_mode
-from .replaced_data import Memory, OtherData
+from .replaced_data import OtherData
 from .source import Source
 from .subgraphs import Body
 
@@ -345,9 +344,7 @@ class GraphBuilder:
         if given.make is None:
             given.make, given.given = functools.partial(data_of), given.source
         elif given.of is not None:
-            place = given.make.args[1]
-            given.make = functools.partial(data_of) if place is None else functools.partial(part_of, place)
-            given.given = None
+            given.make, given.given = functools.partial(data_of), None
         else:
             of_data: Any = *given.make.args[:4], False
             given.make, given.given = functools.partial(empty_leaf, *of_data), None
@@ -407,12 +404,6 @@ class GraphBuilder:
         """The found tensor ``by`` has another's data from here on. Nothing may be written to them."""
         self.shared_by = by
         self._shared.add(owner.fake.untyped_storage()._cdata)
-
-    def allocate(self, fake: torch.Tensor, step: int) -> Memory:
-        """What is made before the graph in the place of the memory that a tensor, of which others get parts, is in."""
-        count = int(fake.untyped_storage().nbytes()) // fake.element_size()
-        given = self.made_before(functools.partial(empty_leaf, (count,), (1,), fake.dtype, fake.device, False))
-        return self.other_data.allocate(given, fake, step)
 
     def cut_off(self, outputs: Iterable[torch.Tensor]) -> int:
         """The step at which a tensor got other data, where it may not do so in a graph with these results; or 0."""

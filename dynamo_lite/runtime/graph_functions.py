@@ -33,7 +33,6 @@ def plain_tensor(value: torch.Tensor) -> torch.Tensor:
 
 
 Numbers = tuple[int, ...]
-Place = tuple[Numbers, Numbers, int]
 
 
 def empty_leaf(
@@ -84,9 +83,9 @@ def with_new_data(
     return with_data(empty_leaf(size, stride, dtype, device, False), cls, tensor)
 
 
-def with_data_of(cls: type, place: Place | None, tensor: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """The same, to which another tensor's data belong, or a part of them."""
-    return with_data(part_of(place, other), cls, tensor)
+def with_data_of(cls: type, tensor: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """The same, to which another tensor's data belong."""
+    return with_data(other, cls, tensor)
 
 
 def from_numpy_written(array: Any, writes: int) -> torch.Tensor:
@@ -94,15 +93,6 @@ def from_numpy_written(array: Any, writes: int) -> torch.Tensor:
     found = torch.from_numpy(array)
     torch._C._autograd._unsafe_set_version_counter((found,), (writes,))
     return found
-
-
-def part_of(place: Place | None, tensor: torch.Tensor) -> torch.Tensor:
-    """What has these sizes and strides, and begins so far behind the beginning of a tensor; None: the tensor."""
-    if place is None:
-        return tensor
-    size, stride, offset = place
-    with torch._C.DisableTorchFunctionSubclass():
-        return tensor.detach().as_strided(size, stride, tensor.storage_offset() + offset)
 
 
 def with_data(data: torch.Tensor, cls: type, tensor: torch.Tensor) -> torch.Tensor:

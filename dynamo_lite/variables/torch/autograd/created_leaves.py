@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from dynamo_lite.insight.break_reasons import UnknownCall
+from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedAttribute
 from dynamo_lite.records.graph import DENSE, GraphInput
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
@@ -44,8 +44,9 @@ def replaces_data(tx: Any, tensor: TensorVariable, data: TensorVariable, cls: ty
     owner = _owner_of_data(tx, data)
     if tx.attempt.steps in tx.attempt.settlings.data_stay:
         return False
-    is_part = owner is None and not _may_be_taken(tx, data, sharing)
-    if (is_part and not _may_be_part(tx, tensor, data)) or not _fits(tensor.fake, data.fake):
+    if not is_whole(tx, data.fake) if owner is None else _is_part(owner, data):
+        unsupported(UnsupportedAttribute(tensor.describe(), "data", "its new data are a part of another tensor"))
+    if (owner is None and not _may_be_taken(tx, data, sharing)) or not _fits(tensor.fake, data.fake):
         return False
     if before is None or before.convert is not None or (before.make and not before.is_fresh and before.of is None):
         return False
@@ -57,10 +58,7 @@ def replaces_data(tx: Any, tensor: TensorVariable, data: TensorVariable, cls: ty
         return False
     requires_grad = tensor.fake.requires_grad
     if owner is not None:
-        _take_data(tx, tensor, before, owner, _place_in(owner, data), cls)
-        return True
-    if is_part:
-        _take_part(tx, tensor, before, data, cls)
+        _take_data(tx, tensor, before, owner, cls)
         return True
     if tensor.source is None:
         given = tx.graph.made_before(functools.partial(_EMPTY[cls], *_kind(data.fake), requires_grad))
@@ -77,45 +75,20 @@ def replaces_data(tx: Any, tensor: TensorVariable, data: TensorVariable, cls: ty
     return True
 
 
-def _take_data(
-    tx: Any, tensor: TensorVariable, before: GraphInput, owner: GraphInput, place: tuple[Any, ...] | None, cls: type
-) -> None:
-    """A found tensor has the data of an input, or a part of them, from here on: nothing may be written to them."""
+def _take_data(tx: Any, tensor: TensorVariable, before: GraphInput, owner: GraphInput, cls: type) -> None:
+    """A found tensor has the data of an input from here on, given to it before the graph: nothing may be written to
+    them."""
     tx.graph.note_shared(owner, tensor)
     tx.attempt.made_at.setdefault(tensor, tx.attempt.root_step)
-    _give_data(tx, tensor, before, owner, place, cls)
-
-
-def _give_data(
-    tx: Any, tensor: TensorVariable, before: GraphInput, owner: GraphInput, place: tuple[Any, ...] | None, cls: type
-) -> None:
-    """A found tensor is given the data of an input, or a part of them, before the graph."""
     assert tensor.source is not None
     with unset_fake_temporarily():
-        value = _OF[cls](tensor.fake.requires_grad, graph_functions.part_of(place, owner.value))
-    make = functools.partial(graph_functions.with_data_of, cls, place)
+        value = _OF[cls](tensor.fake.requires_grad, owner.value)
+    make = functools.partial(graph_functions.with_data_of, cls)
     given = tx.graph.made_before(make, value, tensor.source)
     given.of = owner
     tx.graph.replaced.setdefault(tensor.source, (before.node, tensor.cls))
     tensor.cls = cls
     _stand_for(tx, given, tensor)
-
-
-def _take_part(tx: Any, tensor: TensorVariable, before: GraphInput, data: TensorVariable, cls: type) -> None:
-    """A found tensor has a part of memory made inside from here on: one that has all of it is made before the graph,
-    which fills this part. What else was in that memory stays apart from it."""
-    memory = tx.graph.other_data.memory_of(data.fake) or tx.graph.allocate(data.fake, tx.attempt.steps)
-    part = _part(data.fake)
-    memory.parts.append(part)
-    _give_data(tx, tensor, before, memory.given, (*_kind(data.fake)[:2], part.start), cls)
-    _fill(tx, tensor, data, [])
-    tx.graph.part(data.fake, tensor.fake)
-
-
-def _part(fake: torch.Tensor) -> range:
-    """Of its memory, in items."""
-    start = int(fake.storage_offset())
-    return range(start, start + fake.numel())
 
 
 def _fits(fake: torch.Tensor, data: torch.Tensor) -> bool:
@@ -140,7 +113,7 @@ _OF: dict[type, Callable[..., torch.Tensor]] = {
 def _owner(tx: Any, data: TensorVariable) -> GraphInput | None:
     """The input from outside of which a tensor is all, if nothing was written to it."""
     owner = _owner_of(tx, data, tx.graph.inputs_in_storage(data.fake))
-    if owner is None or owner.make is not None or _place_in(owner, data) is not None:
+    if owner is None or owner.make is not None or _is_part(owner, data):
         return None
     return owner
 
@@ -165,11 +138,10 @@ def _owner_of(tx: Any, data: TensorVariable, owners: list[GraphInput]) -> GraphI
     return owner
 
 
-def _place_in(owner: GraphInput, data: TensorVariable) -> tuple[Any, ...] | None:
-    """Sizes, strides and offset of a part of an input; None where it is the whole."""
-    fakes = owner.fake, data.fake
-    one, other = ((each.size(), each.stride(), each.storage_offset()) for each in fakes)
-    return None if one == other else (*_kind(data.fake)[:2], int(fakes[1].storage_offset() - fakes[0].storage_offset()))
+def _is_part(owner: GraphInput, data: TensorVariable) -> bool:
+    """Whether a view of an input has other sizes, strides or another offset."""
+    one, other = ((each.size(), each.stride(), each.storage_offset()) for each in (owner.fake, data.fake))
+    return bool(one != other)
 
 
 def _kind(fake: torch.Tensor) -> tuple[Any, ...]:
@@ -204,20 +176,6 @@ def _may_be_taken(tx: Any, data: TensorVariable, sharing: list[TensorVariable]) 
     if any(each.asks for each in sharing) or tx.graph.is_parted(fake):
         return False
     return not tx.graph.all_in_storage(fake)
-
-
-def _may_be_part(tx: Any, tensor: TensorVariable, data: TensorVariable) -> bool:
-    """Whether a found tensor may get a part of memory made inside, of which all parts are given so, each to one."""
-    fake = data.fake
-    if tensor.source is None or tx.graph.bodies or data.asks or fake.is_inference() or fake.is_conj() or fake.is_neg():
-        return False
-    if torch._debug_has_internal_overlap(fake) != DENSE or not fake.numel() or hangs_on_data(tx, fake):
-        return False
-    memory = tx.graph.other_data.memory_of(fake)
-    if memory is not None:
-        return memory.fake.dtype is fake.dtype and memory.is_free(_part(fake))
-    bytes_ = int(fake.untyped_storage().nbytes())
-    return not (tx.graph.is_parted(fake) or tx.graph.all_in_storage(fake) or bytes_ % fake.element_size())
 
 
 def all_sharing(tx: Any, fake: torch.Tensor) -> list[TensorVariable]:
