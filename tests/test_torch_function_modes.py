@@ -1,4 +1,4 @@
-"""Function modes of the program's own: entered inside they are asked as torch asks them."""
+"""Function modes entered in compiled functions: the graph breaks, and CPython asks them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_rewriting():
             y, z = torch.add(x, 3), x + 3
         return y, z, torch.add(x, 3)
 
-    check(fn, tensor(3), operators=3)
+    check(fn, tensor(3), graphs=None, breaks=None)
 
 
 def test_one_in_another():
@@ -74,7 +74,7 @@ def test_one_in_another():
             w = x.sin()
         return y, z, w
 
-    check(fn, tensor(3), others=[(tensor(3, seed=1),)])
+    check(fn, tensor(3), others=[(tensor(3, seed=1),)], graphs=None, breaks=None)
 
 
 def test_state_of_a_mode_that_was_found():
@@ -89,7 +89,7 @@ def test_state_of_a_mode_that_was_found():
         mode.seen = []
         return fn(x), mode.seen
 
-    check(run, tensor(3), others=[(tensor(3, seed=1),)])
+    check(run, tensor(3), others=[(tensor(3, seed=1),)], graphs=None, breaks=None)
 
 
 def test_grown_state_compiles_again_as_any_list_does():
@@ -113,7 +113,7 @@ def test_base_mode():
         with BaseTorchFunctionMode():
             return torch.sin(x) + 1
 
-    check(fn, tensor(3), operators=2)
+    check(fn, tensor(3), graphs=None, breaks=None)
 
 
 def test_it_raises():
@@ -125,7 +125,7 @@ def test_it_raises():
             return x + 1, str(error)
         return y
 
-    check(fn, tensor(3), operators=1)
+    check(fn, tensor(3), graphs=None, breaks=None)
 
 
 def test_it_raises_out_of_the_function():
@@ -146,7 +146,7 @@ def test_modules_under_a_mode():
             y = model(x)
         return y, log.seen
 
-    check(fn, tensor(4, 3), backward=True)
+    check(fn, tensor(4, 3), backward=True, graphs=None, breaks=None)
 
 
 def test_attention_and_a_recurrent_layer():
@@ -158,7 +158,7 @@ def test_attention_and_a_recurrent_layer():
             y = attention(x, x, x)[0] + recurrent(x)[0]
         return y, log.seen
 
-    check(fn, tensor(3, 2, 4))
+    check(fn, tensor(3, 2, 4), graphs=None, breaks=None)
 
 
 def scaled(x, factor=1):
@@ -208,7 +208,8 @@ def test_what_it_is_asked(name):
             y = program(x)
         return y, log.seen, x * 2
 
-    check(fn, tensor(2, 3))
+    recompiles = name == "matmul"  # what gets `T` is another object in each call
+    check(fn, tensor(2, 3), graphs=None, breaks=None, recompiles=recompiles)
 
 
 def test_grad_mode_is_asked_about():
@@ -218,7 +219,7 @@ def test_grad_mode_is_asked_about():
             y = x * PARAMETER
         return y, log.seen
 
-    check(fn, tensor(3))
+    check(fn, tensor(3), graphs=None, breaks=None)
 
 
 def test_a_list_it_is_given_is_the_programs():
@@ -234,7 +235,7 @@ def test_a_list_it_is_given_is_the_programs():
             y = torch.cat(parts)
         return y, parts
 
-    check(fn, tensor(3))
+    check(fn, tensor(3), graphs=None, breaks=None)
 
 
 def test_a_mode_entered_while_one_answers():
@@ -247,7 +248,7 @@ def test_a_mode_entered_while_one_answers():
         with Outer():
             return torch.sin(x), x + 1
 
-    check(fn, tensor(3), operators=3)
+    check(fn, tensor(3), graphs=None, breaks=None)
 
 
 def test_under_a_device():
@@ -256,7 +257,7 @@ def test_under_a_device():
             y = torch.ones(3) + x
         return y, log.seen
 
-    check(fn, tensor(3))
+    check(fn, tensor(3), graphs=None, breaks=None)
 
 
 BROKEN = {
@@ -285,7 +286,7 @@ def test_what_breaks_under_it_is_cpythons(name):
             y = torch.cos(y)
         return y * 2, z, log.seen
 
-    check(fn, tensor(2, 3), graphs=None, breaks=None, calls=1)
+    check(fn, tensor(2, 3), calls=1, graphs=None, breaks=None)
 
 
 def test_break_while_it_answers():
@@ -311,7 +312,7 @@ def test_break_after_it():
         dl.graph_break()
         return torch.sin(y)
 
-    check(fn, tensor(3), graphs=2, breaks=1)
+    check(fn, tensor(3), graphs=None, breaks=None)
 
 
 def test_around_the_call_and_inside():
@@ -334,7 +335,26 @@ def test_left_by_a_helper():
         mode.__exit__(None, None, None)
         return y, torch.sin(x)
 
-    check(fn, tensor(3), operators=3)
+    check(fn, tensor(3), graphs=None, breaks=None)
+
+
+def test_a_break_has_a_name_and_a_hint():
+    def fn(x):
+        with Scale(2.0):
+            return torch.sin(x)
+
+    with pytest.raises(dl.exc.Unsupported, match="the context manager .*Scale.* is not traced"):
+        dl.compile(fn, backend="eager", fullgraph=True)(tensor(3))
+
+
+def test_what_comes_before_it_is_captured():
+    def fn(x):
+        y = (x * 2).cos()
+        with Scale(2.0):
+            z = torch.sin(y)
+        return z + y
+
+    check(fn, tensor(3), graphs=2, breaks=None)
 
 
 def test_left_on():

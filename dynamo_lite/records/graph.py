@@ -22,7 +22,7 @@ from torch.autograd import grad_mode
 
 from dynamo_lite import config
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.break_reasons import UnsupportedContext, UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import UnsupportedOperation, UnsupportedValue
 from dynamo_lite.runtime.graph_functions import (
     autograd_function,
     checkpoint,
@@ -282,7 +282,6 @@ class GraphBuilder:
         self.indexing = 0
         """How many contexts are entered in which tensors without dimensions are indices."""
         self.bodies: list[Body] = []  # graphs under way inside of this one, innermost last
-        self.modes: list[Any] = []  # function modes of the program's that are on, but for the one that answers
         self._root = torch.nn.Module()
         self._modules = 0
 
@@ -567,7 +566,6 @@ class GraphBuilder:
 
     def call(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fake: Any) -> torch.fx.Node:
         """Record one operator whose result on fakes was ``fake``, in the thread's grad mode."""
-        self._check_modes()
         if self.other_data.severed and target in _ASK_HISTORY:
             raise Unsupported(UnsupportedOperation(target.__name__, "what was computed of a leaf that got other data"))
         graph = self._follow_grad_mode(torch.is_grad_enabled())
@@ -577,11 +575,6 @@ class GraphBuilder:
         node.meta["example_value"] = fake
         self.operators += 1
         return node
-
-    def _check_modes(self) -> None:
-        """What gets into a graph was asked of the program's function modes."""
-        if self.modes:
-            raise Unsupported(UnsupportedContext(self.modes[-1].describe()))
 
     def _follow_grad_mode(self, mode: bool) -> torch.fx.Graph:
         """The graph to record into, where grad mode is ``mode`` now."""
@@ -635,7 +628,6 @@ class GraphBuilder:
 
     def open(self, grad_mode: bool) -> Body:
         """From here on operators belong to a function of their own, which will be called in this grad mode."""
-        self._check_modes()
         self.bodies.append(Body(grad_mode))
         return self.bodies[-1]
 

@@ -505,12 +505,7 @@ class Operations:
 
     def call(self, function: VariableTracker, args: Args, kwargs: Kwargs) -> VariableTracker:
         """Call anything."""
-        function = function.realize()
-        if self.graph.modes:
-            found = registry.call_by_mode(self, function, args, kwargs)
-            if found is not None:
-                return found
-        return function.call(self, args, kwargs)
+        return function.realize().call(self, args, kwargs)
 
     def known_call(self, function: Any) -> Callable[..., VariableTracker] | None:
         """The model of a Python function that isn't inlined."""

@@ -135,13 +135,3 @@ def replaces_data(tx: Any, tensor: Any, data: Any, cls: type) -> bool:
 def ask(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     """Call a function of torch by the ``__torch_function__`` of its arguments' class."""
     return _HOOKS["ask"](tx, target, args, kwargs)
-
-
-def ask_mode(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-    """Call one by the innermost of the program's function modes."""
-    return _HOOKS["ask_mode"](tx, target, args, kwargs)  # type: ignore[no-any-return]
-
-
-def call_by_mode(tx: Any, function: VariableTracker, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-    """The same of anything that is called while one is on; None where torch doesn't ask it."""
-    return _HOOKS["call_by_mode"](tx, function, args, kwargs)  # type: ignore[no-any-return]

@@ -197,8 +197,6 @@ class _DeepCopy:
         tx = self._tx
         if of.cls is torch.nn.Parameter:
             return tx.call(tx.make(torch.nn.Parameter.__deepcopy__), [of, self._memo], {}).realize()  # type: ignore[no-any-return]
-        if tx.graph.modes:
-            unsupported(UnsupportedOperation("a function mode", f"copy.deepcopy() of {of.describe()}"))
         plain = of.cls is torch.Tensor and not of.asks and of.getattr(tx, "is_leaf").as_constant() and not of.attrs
         if not plain or not tx.is_none(of.getattr(tx, "grad")) or not _owns_memory(tx, of):
             unsupported(UnsupportedOperation("copy.deepcopy()", of.describe()))

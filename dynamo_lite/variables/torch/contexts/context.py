@@ -199,7 +199,7 @@ class GradModeVariable(ContextVariable):
 
 
 def _set_grad_mode(tx: Any, mode: bool) -> None:
-    """As torch does, which asks function modes about it."""
+    """As torch does."""
     tx.call(tx.make(torch._C._set_grad_enabled), [ConstantVariable(mode)], {})
 
 
@@ -531,8 +531,6 @@ class DeviceVariable(SuspendedVariable):
         return torch.device.__enter__, self.arguments, _leave_device
 
     def enter(self, tx: Any) -> None:
-        if tx.graph.modes:
-            unsupported(UnsupportedContext(f"{self.describe()} (inside of a function mode)"))
         self.before = torch.is_grad_enabled()
         self.entered = DeviceContext(self.value)
         self.entered.__enter__()

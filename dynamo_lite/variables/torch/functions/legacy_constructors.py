@@ -26,7 +26,7 @@ TYPES: tuple[Any, ...] = (
 def _make(kind: Any, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     given = [arg.realize() for arg in args]
     base = kind is torch.Tensor
-    if kwargs or tx.graph.modes or (base and torch._C._get_default_device() != "cpu"):
+    if kwargs or (base and torch._C._get_default_device() != "cpu"):
         unsupported(UnknownCall(f"torch.{kind.__name__}()", "it makes a tensor on another device"))
     if base and len(given) == 1 and _is_plain(given[0]):
         return record(tx, "call_function", torch.ops.aten.alias.default, given, {})

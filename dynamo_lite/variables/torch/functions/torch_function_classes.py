@@ -6,14 +6,18 @@ of its class again.
 
 from __future__ import annotations
 
-import contextlib
 import types
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode, get_default_nowrap_functions
+from torch.overrides import get_default_nowrap_functions
 
-from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import (
+    UnknownCall,
+    UnsupportedAttribute,
+    UnsupportedContext,
+    UnsupportedOperation,
+)
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import plain_tensor
 from dynamo_lite.runtime.inner_tensors import is_wrapper_class
@@ -43,14 +47,11 @@ _FUNCTION = "__torch_function__"
 _DEFAULT = class_lookup(_TENSOR, _FUNCTION)
 
 
-class Asked(BaseException):
-    """Torch asks a probe's class, or a mode: with these arguments."""
+class _Asked(BaseException):
+    """Torch asks a probe's class: with these arguments."""
 
-    def __init__(
-        self, function: Any, kinds: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any] | None
-    ) -> None:
+    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
         self.function = function
-        self.kinds = kinds
         self.args = args
         self.kwargs = kwargs
 
@@ -60,7 +61,7 @@ class _Asking:
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        raise Asked(func, types, tuple(args), kwargs)
+        raise _Asked(func, tuple(args), kwargs)
 
 
 class _Probe(_Asking, torch.Tensor):
@@ -216,7 +217,7 @@ def ask(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     if len(owners) != 1:
         unsupported(UnknownCall("__torch_function__", "instances of several classes meet"))
     (cls,) = owners
-    function, _, given, named = probed(tx, target, args, kwargs)
+    function, given, named = _probed(tx, target, args, kwargs)
     raw = tx.lookup(cls, _FUNCTION)
     if raw is _DEFAULT:
         return _default(tx, tx.make(cls), function, None, given, *named)
@@ -230,22 +231,17 @@ def ask(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     return found
 
 
-def probed(
-    tx: Any, target: Any, args: Args, kwargs: Kwargs, mode: TorchFunctionMode | None = None
-) -> tuple[VariableTracker, VariableTracker, TupleVariable, Args]:
-    """What torch asks, a mode if one is given: about which function, for instances of which classes, with which
-    arguments, and perhaps those with names."""
-    asked, known = _probe(tx, target, args, kwargs, mode)
+def _probed(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> tuple[VariableTracker, TupleVariable, Args]:
+    """What torch passes to ``__torch_function__``: which function, which arguments, and perhaps those with names."""
+    asked, known = _probe(tx, target, args, kwargs)
     given = TupleVariable([_tracker(tx, value, known) for value in asked.args])
     named: Args = []
     if asked.kwargs is not None:
         named = [DictVariable({name: _tracker(tx, value, known) for name, value in asked.kwargs.items()})]
-    return tx.make(asked.function), tx.make(asked.kinds), given, named
+    return tx.make(asked.function), given, named
 
 
-def _probe(
-    tx: Any, target: Any, args: Args, kwargs: Kwargs, mode: TorchFunctionMode | None
-) -> tuple[Asked, dict[int, VariableTracker]]:
+def _probe(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> tuple[_Asked, dict[int, VariableTracker]]:
     """What torch asks, and which tracker each of the objects in it stands for."""
     known: dict[int, Any] = {}
 
@@ -254,9 +250,6 @@ def _probe(
         made = _Asking() if asks and not isinstance(arg, TensorVariable) else arg.as_fx()[1]
         if asks and isinstance(made, torch.Tensor):
             made = torch.Tensor.as_subclass(torch.empty(made.shape, dtype=made.dtype, device="meta"), _Probe)
-        elif mode is not None and isinstance(made, torch.Tensor):
-            made = torch.empty((0,) * made.ndim, dtype=made.dtype, device="meta")
-            made = torch.nn.Parameter(made, False) if issubclass(arg.python_type(), torch.nn.Parameter) else made
         if isinstance(made, (torch.Tensor, _Asking)):
             known[id(made)] = (made, arg)
         return made
@@ -271,9 +264,8 @@ def _probe(
         for value, arg in zip([*values, *named.values()], [*args[len(args) - len(values) :], *kwargs.values()]):
             if type(value) in (list, dict):
                 known[id(value)] = (value, arg.realize())
-        with contextlib.nullcontext() if mode is None else mode:
-            function(*values, **named) if named or isinstance(kwargs, Spread) else function(*values)
-    except Asked as asked:
+        function(*values, **named) if named or isinstance(kwargs, Spread) else function(*values)
+    except _Asked as asked:
         _check_whole(target, asked.function)
         return asked, {key: pair[1] for key, pair in known.items()}
     except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
@@ -343,7 +335,7 @@ def _converted(tx: Any, found: VariableTracker, cls: type) -> VariableTracker:
 
 
 class UnaskedVariable(ContextVariable):
-    """``with torch._C.DisableTorchFunctionSubclass()``, or ``DisableTorchFunction()`` where there is no mode."""
+    """``with torch._C.DisableTorchFunctionSubclass()``; ``DisableTorchFunction()`` too where no function mode is on."""
 
     __slots__ = ()
 
@@ -361,9 +353,41 @@ def _disable(tx: Any) -> VariableTracker:
 
 @models(torch._C.DisableTorchFunction)
 def _disable_all(tx: Any) -> VariableTracker:
-    if torch._C._len_torch_function_stack() or tx.graph.modes:
+    if torch._C._len_torch_function_stack():
         unsupported(UnknownCall("DisableTorchFunction()", "it turns function modes off as well"))
     return UnaskedVariable(torch._C.DisableTorchFunction(), ())
+
+
+@models(torch._C._push_on_torch_function_stack)
+def _push_mode(tx: Any, mode: VariableTracker) -> VariableTracker:
+    """CPython enters it, and no frame is traced until it is left."""
+    unsupported(UnsupportedContext(f"{mode.describe()} (a function mode)"))
+
+
+@models(torch._C._pop_torch_function_stack)
+def _pop_mode(tx: Any) -> VariableTracker:
+    unsupported(UnsupportedContext("a function mode"))
+
+
+@models(torch._C._get_function_stack_at)
+def _mode_at(tx: Any, index: VariableTracker) -> VariableTracker:
+    unsupported(UnsupportedContext("a function mode"))
+
+
+@models(torch._C._len_torch_function_stack)
+def _count_of_modes(tx: Any) -> VariableTracker:
+    return ConstantVariable(torch._C._len_torch_function_stack())
+
+
+@models(torch._C._is_torch_function_mode_enabled)
+def _has_modes(tx: Any) -> VariableTracker:
+    """Under one of the program's own no frame is traced, and a device makes no difference."""
+    return ConstantVariable(False)
+
+
+@models(torch._C._is_torch_function_enabled)
+def _asks_classes(tx: Any) -> VariableTracker:
+    return ConstantVariable(torch._C._is_torch_function_enabled() and not tx.attempt.unasked)
 
 
 @models_if

@@ -352,8 +352,6 @@ _OF_AUTOCAST = (
 
 def _fact(value: Callable[..., Any]) -> None:
     def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if tx.graph.modes and value in (torch.device, torch.get_default_device):
-            unsupported(UnknownCall(operator_name(value), "a function mode is asked about it"))
         if value in _OF_AUTOCAST and any(body.runs_later for body in tx.graph.bodies):
             unsupported(UnknownCall(operator_name(value), "it is asked in what runs in the backward"))
         named = {name: tx.python_value(item) for name, item in kwargs.items()}
@@ -420,8 +418,6 @@ def _dispatch_modes(tx: Any) -> VariableTracker:
 
 
 def _has_torch_function(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-    if tx.graph.modes:
-        return ConstantVariable(True)
     if tx.attempt.asks_classes and instances(args):
         unsupported(UnknownCall("has_torch_function()", "a function of torch's that is inlined would ask a class"))
     return ConstantVariable(False)
@@ -537,18 +533,6 @@ def _record_function(tx: Any, name: VariableTracker, args: VariableTracker | Non
 
 
 wraps_type(SDPBackend)(BuiltinVariable.by_identity)
-
-
-def is_asking(value: Any) -> bool:
-    """Whether torch asks its function modes about calls of this, or of what it calls."""
-    kind = type(value)
-    if kind is types.FunctionType:
-        return value.__module__ in _LEAF_MODULES or id(value) in _TENSOR_METHODS
-    if kind in (types.MethodDescriptorType, types.WrapperDescriptorType):
-        return value.__objclass__ in (torch._C.TensorBase, torch.Tensor)
-    if id(value) in _OPERATORS:
-        return getattr(value, "__self__", None) is not torch._C  # the module's own functions state facts
-    return isinstance(value, OPERATORS) or value is torch._C._set_grad_enabled
 
 
 @models(torch._C._set_grad_enabled)

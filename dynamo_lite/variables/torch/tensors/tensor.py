@@ -48,7 +48,7 @@ from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
 from dynamo_lite.variables.core.late_text import text_of_tensor
 from dynamo_lite.variables.core.mutated_attributes import let_go_of
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE
-from dynamo_lite.variables.core.registry import ask, ask_mode, become_made, to_array, wrapper_result
+from dynamo_lite.variables.core.registry import ask, become_made, to_array, wrapper_result
 from dynamo_lite.variables.python.containers.sequence import (
     ListVariable,
     NamedTupleVariable,
@@ -62,7 +62,6 @@ from .data_failures import check_cast, check_failure, check_index, check_overlap
 from .default_dtype import dtype_to_say
 from .equivalent_operators import by_rules
 from .fake_calls import on_fakes, operator_name
-from .mode_calls import AskedVariable, by_mode, by_parts, without_mode
 from .mutated_arguments import OPERATORS, check_written, said_to_be_written, tensors_in, version
 from .operator_warnings import run_heard
 
@@ -108,7 +107,7 @@ COMPUTED = frozenset({"T", "mT", "H", "mH", "real", "imag", "data"})
 _LITERAL = (*CONSTANT_TYPES, type)
 
 
-class TensorVariable(AskedVariable):
+class TensorVariable(VariableTracker):
     """A tensor. ``fake`` has its dtype, device, sizes, strides and ``requires_grad``; ``cls`` is its Python class."""
 
     __slots__ = ("node", "fake", "cls", "value", "attrs", "thawed")
@@ -142,14 +141,12 @@ class TensorVariable(AskedVariable):
     def of_subclasses(self) -> Iterable[VariableTracker]:
         return (self,) if self.asks else ()
 
-    @without_mode
     def index(self, tx: Any, message: str) -> Any:
         try:
             return self._value(tx, "__index__", []).as_constant()
         except TypeError as error:
             tx.raise_error(TypeError, *error.args)
 
-    @without_mode
     def converted(self, tx: Any, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
         return self._value(tx, f"__{function.__name__}__", [])
 
@@ -157,8 +154,6 @@ class TensorVariable(AskedVariable):
         return self
 
     def getattr(self, tx: Any, name: str) -> VariableTracker:
-        if tx.graph.modes and isinstance(class_lookup(self.cls, name), (types.GetSetDescriptorType, property)):
-            return ask_mode(tx, getattr, [self, ConstantVariable(name)], {})
         if name in FACTS:
             return tx.make(getattr(self.fake, name))
         if name in COMPUTED:
@@ -190,8 +185,6 @@ class TensorVariable(AskedVariable):
         return LazyVariable(tx.attempt, namespace[name], self.source.instance_item(name))
 
     def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if tx.graph.modes:
-            return ask_mode(tx, name, [self, *args], kwargs)
         if name in METADATA_WRITERS and not (name in RESHAPERS and self.source is None):
             tx.attempt.settlings.goes_back |= name == "backward"
             unsupported(UnsupportedAttribute(self.describe(), name, "it changes the tensor object or leaves the graph"))
@@ -233,11 +226,9 @@ class TensorVariable(AskedVariable):
         items = [self.getitem(tx, ConstantVariable(at)) for at in range(int(self.fake.shape[0]))]
         return ListVariable([item._listed(tx) for item in items])  # type: ignore[attr-defined]
 
-    @without_mode
     def late_truth(self, tx: Any) -> VariableTracker | None:
         return self._item(tx).late_truth(tx) if self._is_captured else None
 
-    @by_mode(operator.getitem)
     def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
         key = key.as_index(tx)
         if tx.graph.indexing:
@@ -246,13 +237,11 @@ class TensorVariable(AskedVariable):
                 return record(tx, "call_function", indexed, [self, TupleVariable(indices)], {})
         return record(tx, "call_function", operator.getitem, [self, key], {})
 
-    @by_mode(operator.setitem)
     def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
         key = key.as_index(tx)
         check_index(key.as_fx()[1])
         record(tx, "call_function", operator.setitem, [self, key, value], {})
 
-    @without_mode
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
         value = value.realize()
         setter = SETTERS.get(name)
@@ -264,7 +253,6 @@ class TensorVariable(AskedVariable):
         else:
             unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
 
-    @without_mode
     def delattr(self, tx: Any, name: str) -> None:
         if name == "grad":
             SETTERS[name](tx, self, ConstantVariable(None))
@@ -295,19 +283,15 @@ class TensorVariable(AskedVariable):
                 cg.delete_attr(name)
 
     def length(self, tx: Any) -> Any:
-        if tx.graph.modes:
-            return tx.index_value(ask_mode(tx, len, [self], {}))
         if self.fake.ndim == 0:
             tx.raise_error(TypeError, "len() of a 0-d tensor")
         return self.fake.shape[0]
 
-    @by_parts(torch.Tensor.__iter__)
     def iterate(self, tx: Any) -> VariableTracker:
         if self.fake.ndim == 0:
             tx.raise_error(TypeError, "iteration over a 0-d tensor")
         return record(tx, "call_method", "unbind", [self, ConstantVariable(0)], {}).iterate(tx)
 
-    @by_mode(reversed)
     def reverse(self, tx: Any) -> VariableTracker:
         return tx.call(self.getattr(tx, "flip"), [ConstantVariable(0)], {}) if self.fake.ndim else self
 
@@ -316,7 +300,6 @@ class TensorVariable(AskedVariable):
         """Whether a number that is read of it is a symbol."""
         return config.capture_scalar_outputs and getattr(self.fake, "constant", None) is None
 
-    @without_mode
     def truth(self, tx: Any) -> bool:
         if self._is_captured:
             unsupported(DataDependentBranch())
@@ -325,7 +308,6 @@ class TensorVariable(AskedVariable):
         except (DataDependentOutputException, RuntimeError):
             unsupported(DataDependentBranch())
 
-    @without_mode
     def expect(self, tx: Any, truth: bool) -> bool:
         """Go on as if this were true, or false: the graph returns it too, and where it isn't so the frame is run again
         as it is. False where that can't be done."""
@@ -345,8 +327,6 @@ class TensorVariable(AskedVariable):
         unsupported(DataDependentValue("`in` a tensor"))
 
     def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
-        if tx.graph.modes:
-            return ask_mode(tx, BINARY[symbol], [other, self] if reflected else [self, other], {})
         other = other.beside(tx, self, symbol, reflected)
         if not _operand(tx, other):
             return None
@@ -354,21 +334,15 @@ class TensorVariable(AskedVariable):
         return record(tx, "call_function", BINARY[symbol], args, {})
 
     def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if tx.graph.modes:
-            return ask_mode(tx, INPLACE[symbol], [self, other], {})
         other = other.beside(tx, self, symbol)
         if not _operand(tx, other):
             return None
         return record(tx, "call_function", INPLACE[symbol], [self, other], {})
 
     def unary(self, tx: Any, function: Any) -> VariableTracker | None:
-        if tx.graph.modes:
-            return ask_mode(tx, function, [self], {})
         return record(tx, "call_function", function, [self], {})
 
     def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if tx.graph.modes:
-            return ask_mode(tx, COMPARE[symbol], [self, other], {})
         if isinstance(other, ConstantVariable) and not isinstance(other.value, (int, float, complex)):
             return tx.make({"==": False, "!=": True}[symbol]) if symbol in ("==", "!=") else None
         other = other.beside(tx, self, symbol)
@@ -376,11 +350,9 @@ class TensorVariable(AskedVariable):
             return None
         return record(tx, "call_function", COMPARE[symbol], [self, other], {})
 
-    @without_mode
     def text(self, tx: Any, name: str) -> VariableTracker:
         return text_of_tensor(tx, self, TEXTS[name]) or super().text(tx, name)
 
-    @without_mode
     def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
         known = tx.python_value(spec)
         return text_of_tensor(tx, self, format, known) or tx.make(tx.fold(format, (self.python_value(tx), known)))
