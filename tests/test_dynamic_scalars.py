@@ -38,7 +38,6 @@ OPERATORS = {
     "alpha": lambda x, f: (torch.add(x, x[0], alpha=f), x.sub(x[:, :1], alpha=f)),
     "alpha of half precision": lambda x, f: (x.half().add(x.half(), alpha=f), x.bfloat16().sub(x.bfloat16(), alpha=f)),
     "half precision": lambda x, f: (x[0, 0].half() * f, x[0, 0].bfloat16() + f),
-    "arange": lambda x, f: (x.sum() + torch.arange(0.0, 1.0, f), torch.arange(f), torch.arange(-f, f, 0.01)),
     "linspace": lambda x, f: x * torch.linspace(-f, f, 7),
     "rectifiers": lambda x, f: (F.leaky_relu(x, f), F.elu(x, f), F.celu(x, f), F.threshold(x, f, 0.5)),
     "shrinking": lambda x, f: (F.hardshrink(x, f), F.softshrink(x, f), F.softplus(x, f), F.hardtanh(x, -f, f)),
@@ -78,6 +77,7 @@ KNOWN = {
     "quantile": lambda x, f: torch.quantile(x, f),
     "upsampling": lambda x, f: F.interpolate(IMAGES, scale_factor=f + 1),
     "padding": lambda x, f: F.pad(x, (1, 1), value=f),
+    "arange": lambda x, f: (x.sum() + torch.arange(0.0, 1.0, f), torch.arange(f), torch.arange(-f, f, 0.01)),
 }
 
 
@@ -145,7 +145,11 @@ def test_graphs_that_share_a_float():
 
 def test_sizes_and_floats_at_once():
     programs = [(tensor(n, 3), f) for n, f in ((4, 0.5), (6, 0.25), (9, 0.1), (5, 0.7))]
-    sweep(lambda x, f: (F.elu(x, f)[: x.size(0) // 2], torch.arange(f, x.size(0), 0.5), x ** (f * x.size(0))), programs)
+    sweep(
+        lambda x, f: (F.elu(x, f)[: x.size(0) // 2], torch.arange(f, x.size(0), 0.5), x ** (f * x.size(0))),
+        programs,
+        graphs=4,
+    )
 
 
 def test_a_compiler_that_asks_for_their_values():

@@ -1,9 +1,8 @@
 """Floats that differ from call to call, where eager multiplies tensors by them on the way to something else: a learning
-rate, a factor in a sum, the base of a power. Of a tensor in the float's place nothing may be rounded once more."""
+rate, a factor in a sum. Of a tensor in the float's place nothing may be rounded once more."""
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import torch
@@ -15,7 +14,7 @@ from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat
 from dynamo_lite.variables.torch.tensors.equivalent_operators import takes_floats
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
-from .number_arguments import converted, fits, float_as_tensor, float_beside, is_differentiated
+from .number_arguments import converted, fits, float_as_tensor, is_differentiated
 
 
 def _factor(tx: Any, number: VariableTracker, tensors: Args) -> VariableTracker | None:
@@ -31,17 +30,6 @@ def _factor(tx: Any, number: VariableTracker, tensors: Args) -> VariableTracker 
 
 def _only(name: str, kwargs: Kwargs) -> VariableTracker | None:
     return kwargs[name].realize() if set(kwargs) == {name} else None
-
-
-@takes_floats(operator.pow, torch.pow)
-def _power(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-    """``float ** tensor``. An exponent that is a number is looked at by eager: some have kernels of their own."""
-    if len(args) != 2 or kwargs or not isinstance(args[0], SymbolicFloat) or is_differentiated(args[1:]):
-        return None  # its gradients would be other bits
-    base = float_beside(tx, args[0], args[1])
-    if base is None or not args[1].fake.is_contiguous():  # eager's result is contiguous
-        return None
-    return record(tx, "call_function", torch.pow, [base, args[1]], {})
 
 
 def _is_alike(one: torch.Tensor, other: torch.Tensor) -> bool:

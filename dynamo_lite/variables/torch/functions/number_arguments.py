@@ -4,7 +4,6 @@ float that may differ from call to call is a tensor of the graph, where the oper
 from __future__ import annotations
 
 import functools
-import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +17,7 @@ from dynamo_lite.variables.core.registry import models_raw
 from dynamo_lite.variables.python.containers.sequence import ListVariable, TupleVariable
 from dynamo_lite.variables.python.numbers.symbolic import ShapeNumber, SymbolicFloat, SymbolicNumber
 from dynamo_lite.variables.torch.tensors.equivalent_operators import rewrites, takes_floats
-from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record, result
+from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 from .torch_functions import call_operator
 
@@ -194,46 +193,18 @@ def _over(tx: Any, number: VariableTracker, tensor: VariableTracker) -> Variable
     )
 
 
-_METHODS = ("add", "sub", "mul", "div", "gt", "ge", "lt", "le", "eq", "ne", "remainder", "floor_divide")
-_SYNONYMS = (
-    "subtract",
-    "multiply",
-    "divide",
-    "true_divide",
-    "greater",
-    "greater_equal",
-    "less",
-    "less_equal",
-    "not_equal",
-)
+_METHODS = ("add", "sub", "mul", "div", "gt", "ge", "lt", "le")
 
 for _sign in ("+", "*"):
     _operator_of_two(BINARY[_sign], lambda tx, n, t, sign=_sign: record(tx, "call_function", BINARY[sign], [t, n], {}))
-for _sign in ("-", "//", "%"):
-    _operator_of_two(BINARY[_sign], lambda tx, n, t, sign=_sign: record(tx, "call_function", BINARY[sign], [n, t], {}))
+_operator_of_two(operator.sub, lambda tx, n, t: record(tx, "call_function", operator.sub, [n, t], {}))
 _operator_of_two(BINARY["/"], _over)
-for _sign, _function in COMPARE.items():
-    _swapped = COMPARE[SWAPPED[_sign]]
+for _sign in ("<", "<=", ">", ">="):
+    _function, _swapped = COMPARE[_sign], COMPARE[SWAPPED[_sign]]
     _operator_of_two(_function, lambda tx, n, t, swapped=_swapped: record(tx, "call_function", swapped, [t, n], {}))
 _elementwise(*(INPLACE[sign] for sign in "+-*/"))
-for _name in (*_METHODS, *_SYNONYMS):
+for _name in _METHODS:
     _elementwise(_name, _name + "_", getattr(torch, _name))
-
-
-@takes_floats(torch.where, "where")
-def _where(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-    """One of the values is a float, the other one a tensor."""
-    if len(args) != 3 or kwargs or not isinstance(args[0], TensorVariable):
-        return None
-    at = 1 if isinstance(args[1], SymbolicFloat) else 2
-    number = args[at]
-    if not isinstance(number, SymbolicFloat):
-        return None
-    made = float_beside(tx, number, args[3 - at])
-    if made is None:
-        return None
-    values = [made, args[2]] if at == 1 else [args[1], made]
-    return record(tx, _kind(target), target, [args[0], *values], {})
 
 
 def _filling(*targets: Any) -> None:
@@ -302,26 +273,6 @@ def _full(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker |
         return None
     empty = record(tx, _kind(target), target, [*given, ConstantVariable(0.0)], kwargs)
     return record(tx, "call_function", torch.fill, [empty, float_as_tensor(tx, number)], {})
-
-
-@takes_floats(torch.arange)
-def _arange(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-    """The operator is given the floats as they are; how long its result is follows from them."""
-    if kwargs or not tx.attempt.shapes.scalars or not 0 < len(args) < 4 or torch._C._len_torch_function_stack():
-        return None
-    start, stop = args[:2] if len(args) > 1 else (ConstantVariable(0), *args)
-    step = args[2] if len(args) > 2 else ConstantVariable(1)
-    if not all(each.python_type() in (int, float) for each in args) or not step.operand:
-        return None
-    wanted = tx.binary("/", tx.binary("-", stop, start), step).realize()
-    if not isinstance(wanted, SymbolicFloat) or not 0 <= wanted.operand < math.inf:
-        return None
-    length = wanted.converted(tx, math.ceil, ()).realize()
-    if not tx.truth(tx.compare(">=", length, ConstantVariable(0))):
-        return None
-    pairs = [arg.as_fx() for arg in args]
-    fake = torch.empty(length.operand)
-    return result(tx, tx.graph.call("call_function", target, tuple(pair[0] for pair in pairs), {}, fake), fake)
 
 
 # -- tensors made of numbers -------------------------------------------------------------------------------------------
