@@ -279,6 +279,8 @@ class Pairing:
             return numpy.array_equal(one, other)
         bits = 0.0 if self.exact else 1.0
         near = numpy.isclose(one, other, rtol=1e-4 * bits, atol=1e-5 * bits, equal_nan=True)
+        if not self.exact:
+            return bool(near.all())
         signs = (numpy.signbit(one) == numpy.signbit(other)) | (one != 0) | (other != 0)
         return bool((near & signs).all())
 

@@ -198,7 +198,7 @@ def test_views_of_results_share_memory():
 
 def test_numpy():
     check_export(lambda a: (a * 2).sum(), numpy.arange(3.0), pickled=False, aten=False)
-    check_export(lambda a: (a * 2 + a[0]).sum(), numpy.arange(3.0)[::-1], pickled=False, aten=False)
+    check_export(lambda a: (a * 2 + a[0]).sum(), numpy.arange(3.0)[::-1].copy(), pickled=False, aten=False)
 
 
 def test_control_flow_operators():

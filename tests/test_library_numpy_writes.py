@@ -40,7 +40,7 @@ def rows_and_columns(a):
     return a, a.T[0]
 
 
-@programs(counted(6), graphs=1)
+@programs(counted(6), graphs=3, breaks=3)
 def operators_and_functions_that_write(a):
     same = a
     a += 1

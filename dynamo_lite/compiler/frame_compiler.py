@@ -502,9 +502,7 @@ def _unmet(translation: Translation) -> Unmet:
     """What counts failures of the graph's conditions, and ends the entry where there are too many."""
     attempt = translation.attempt
     held = attempt.guards.held()
-    return Unmet(
-        translation.cg.code.co_qualname, translation.shapes.settled, held, [e.places for e in attempt.expected]
-    )
+    return Unmet(translation.cg.code.co_qualname, translation.shapes.settled, held, [e.place for e in attempt.expected])
 
 
 def _call_of(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import dis
+import importlib.util
 import inspect
 import os
 import struct
@@ -42,6 +43,8 @@ _INLINED_OF_OURS = (
     os.path.join(_OURS, "export", "exported_program.py"),
     _CALLED,
 )
+_OF_NUMPY = importlib.util.find_spec("numpy")
+_NUMPY = (os.path.dirname(_OF_NUMPY.origin) + os.sep,) if _OF_NUMPY is not None and _OF_NUMPY.origin else ()
 
 _TORCH_USER_CODE = tuple(
     os.path.join(_TORCH, *parts)
@@ -138,6 +141,8 @@ def skips_frame(code: types.CodeType) -> str | None:
         return None if filename == _CALLED else "dynamo_lite's own code"
     if filename.startswith(_TORCH):
         return None if filename.startswith(_TORCH_USER_CODE) else "torch's own machinery"
+    if filename.startswith(_NUMPY):  # what it decides by the last bits of a number may differ in a graph
+        return "numpy's own code"
     if _stdlib_module(filename) is not None and not config.translate_library:
         return "the standard library"
     return None

@@ -70,11 +70,6 @@ def tensor_of_scalar(value: Any) -> torch.Tensor:
     return torch.from_numpy(value.reshape(1).reshape(()))
 
 
-def tensor_of_flipped(index: tuple[Any, ...], value: Any) -> torch.Tensor:
-    """A tensor with the memory of an array of numpy's that this index turns forwards."""
-    return torch.from_numpy(value[index])
-
-
 _TAKE_MEMORY = (data_of, leaf_of, parameter_of, thawed, with_data_of)
 
 
@@ -141,8 +136,7 @@ class GraphInput:
     @property
     def is_array(self) -> bool:
         """Whether it has the memory of an array of numpy's, or what a scalar of numpy's is."""
-        known = self.convert in (torch.from_numpy, tensor_of_scalar)
-        return known or getattr(self.convert, "func", None) is tensor_of_flipped
+        return self.convert in (torch.from_numpy, tensor_of_scalar)
 
     @property
     def may_share_memory(self) -> bool:
@@ -303,12 +297,10 @@ class GraphBuilder:
         self.fake_mode.fake_tensor_converter.set_tensor_memo(value, fake)  # type: ignore[arg-type]
         return self._add_input(source, value, fake)
 
-    def array(
-        self, source: Source, value: torch.Tensor, convert: Callable[[Any], torch.Tensor], free: Free, steps: list[int]
-    ) -> GraphInput:
-        """One for an array of numpy's, whose memory the tensor has. ``steps``: as in `Symbols.fake_of_array`."""
-        fake = self.symbols.fake_of_array(self.fake_mode, source, value, free, steps)
-        return self._add_input(source, value, fake, convert)
+    def array(self, source: Source, value: torch.Tensor, free: Free) -> GraphInput:
+        """One for an array of numpy's, whose memory the tensor has."""
+        fake = self.symbols.fake_of_array(self.fake_mode, source, value, free)
+        return self._add_input(source, value, fake, torch.from_numpy)
 
     def float(self, formula: Formula) -> GraphInput:
         """The input that brings a float: a tensor of no dimension on the CPU, of which no bit is lost."""

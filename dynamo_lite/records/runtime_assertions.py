@@ -1,7 +1,7 @@
 """Conditions on data that graphs return and that don't hold, call after call.
 
 Where one fails CPython runs the frame, after the graph: the call costs both. So after some failures in a row the frame
-is compiled anew, first with each condition by itself, which shows the one that fails, then with a break in its place.
+is compiled anew, with a break at the condition that fails.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _MOST = 12
 
 
 class Expected(NamedTuple):
-    """A tensor, and the truth value that a trace went on with. ``places``: of the conditions that it stands for."""
+    """A tensor, and the truth value that a trace went on with."""
 
     tensor: Any
     truth: bool
-    places: tuple[Place, ...]
+    place: Place
 
 
 class Unmet:
     """The failures in a row of one graph's conditions."""
 
-    def __init__(self, name: str, known: Settled, held: Held, places: list[tuple[Place, ...]]) -> None:
+    def __init__(self, name: str, known: Settled, held: Held, places: list[Place]) -> None:
         self._name = name
         self._known = known
         self._held: Held | None = held
@@ -41,12 +41,9 @@ class Unmet:
     def add(self, at: int) -> None:
         """This condition failed."""
         self.count += 1
-        known, places = self._known, self._places[at]
+        known = self._known
         if self.count < _IN_A_ROW or self._held is None or len(known.unmet) >= _MOST:
             return
         logs.recompiles.info("%s is to be compiled anew: what it expects of its data is not so", self._name)
-        if len(places) > 1:
-            known.apart = True
-        else:
-            known.unmet.update(places)
+        known.unmet.add(self._places[at])
         self._held = None

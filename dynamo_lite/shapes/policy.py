@@ -36,7 +36,6 @@ class Settled:
     hopeless: set[Any] = field(default_factory=set)
     """How instructions failed for which that is not enough, but knowing all numbers is."""
     unmet: set[Any] = field(default_factory=set)  # places of conditions on data that failed again and again
-    apart: bool = False  # whether graphs return each condition by itself
 
 
 @dataclass

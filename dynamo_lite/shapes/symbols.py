@@ -119,17 +119,15 @@ class Symbols:
         self._marked += [(found.shape[dim], Place(source, "size", dim)) for dim in free.sizes if dim in marked]
         return found
 
-    def fake_of_array(
-        self, mode: Any, source: Source, tensor: torch.Tensor, free: Free, steps: list[int]
-    ) -> torch.Tensor:
-        """The same for an array of numpy's, whose memory this tensor has. ``steps``: to the next item, in bytes."""
+    def fake_of_array(self, mode: Any, source: Source, tensor: torch.Tensor, free: Free) -> torch.Tensor:
+        """The same for an array of numpy's, whose memory this tensor has."""
         found = self._with_symbols(mode, source, tensor, _context(tensor, free.sizes))
         places = [source.child("c_attr", name) for name in ("shape", "strides")]
         for dim, (size, stride) in enumerate(zip(found.shape, found.stride())):
             self._add_item(places[0].child("tuple_item", dim), size)
             if isinstance(stride, torch.SymInt) and stride.node.expr.is_Symbol and stride.node.expr not in self.places:
                 stride = int(stride)  # it follows from no size
-            self._add_item(places[1].child("tuple_item", dim), stride * steps[dim])
+            self._add_item(places[1].child("tuple_item", dim), stride * tensor.itemsize)
         return found
 
     def _note_base(self, base: torch.Tensor, source: Source) -> None:

@@ -39,8 +39,6 @@ class Settlings:
         """Ids of functions that may be put into the graph as they are, and can't be traced: whether they can so."""
         self.unmet = self._before.unmet
         """Places of conditions on data at which it breaks, as they failed again and again."""
-        self.apart = self._before.apart
-        """Whether the graph returns each condition by itself."""
         self._to_fill: set[Any] = set()
         self._failed: tuple[int, Any] | None = None
         """The step for which numbers are all known now, and how it failed before."""

@@ -38,4 +38,4 @@ from .torch.subclasses import created_wrappers, wrapper_subclass
 from .torch.tensors import default_dtype, hook_handles, symbolic_indices, tensor
 
 if find_spec("numpy") is not None:
-    from .numpy import numpy, orders, places, turns
+    from .numpy import numpy, tensors

@@ -320,7 +320,7 @@ class TensorVariable(VariableTracker):
         check_failure(tx, "a condition on data")
         graph.fails_handled = True
         kept = record(tx, "call_method", "clone", [self], {})  # it may be written to yet
-        tx.attempt.expected.append(Expected(kept, truth, (place,)))
+        tx.attempt.expected.append(Expected(kept, truth, place))
         return True
 
     def contains(self, tx: Any, item: VariableTracker) -> bool:

@@ -1,8 +1,7 @@
-"""numpy: arrays that a program brings, and those that share a tensor's memory."""
+"""Arrays that are inputs of the graph, and tensors that share an array's memory."""
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy
@@ -10,7 +9,6 @@ import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from dynamo_lite.insight.break_reasons import DataDependentValue, UnsupportedOperation
-from dynamo_lite.records.graph import tensor_of_flipped
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import from_numpy_written
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_type
@@ -18,7 +16,6 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.registry import known_call, models, models_raw, provides
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
-from .flips import backwards, reversal
 from .numpy import NdarrayVariable
 from .targets import numpy_dtype
 
@@ -31,23 +28,20 @@ def _wrap_array(attempt: Any, value: Any, source: Source) -> VariableTracker:
     source.check("type", numpy.ndarray)
     source.child("c_attr", "dtype").check("id", value.dtype)
     source.child("c_attr", "flags").child("c_attr", "writeable").check("equals", True)
-    axes = backwards(value)
-    convert = functools.partial(tensor_of_flipped, reversal(axes)) if axes else torch.from_numpy
     with unset_fake_temporarily():
-        shared = convert(value)
+        shared = torch.from_numpy(value)
     free = attempt.shapes.free(source, shared)
     if free.sizes:
         source.child("c_attr", "ndim").check("equals", value.ndim)
-        steps = [-value.itemsize if axis in axes else value.itemsize for axis in range(value.ndim)]
-        given = attempt.graph.array(source, shared, convert, free, steps)
+        given = attempt.graph.array(source, shared, free)
     else:
         for name in ("shape", "strides"):
             source.child("c_attr", name).check("equals", getattr(value, name))
-        given = attempt.graph.input(source, shared, convert)
+        given = attempt.graph.input(source, shared, torch.from_numpy)
     attempt.guards.array(source)
     tensor = TensorVariable(given.node, given.fake, torch.Tensor)
     attempt.fakes[id(given.fake)] = tensor
-    return NdarrayVariable(tensor, False, source, axes)
+    return NdarrayVariable(tensor, False, source)
 
 
 def _has_tensor(value: Any) -> bool:
@@ -55,7 +49,7 @@ def _has_tensor(value: Any) -> bool:
         return False
     try:
         with unset_fake_temporarily():
-            torch.from_numpy(value[reversal(backwards(value))])
+            torch.from_numpy(value)
     except (TypeError, ValueError):
         return False
     return True
@@ -100,7 +94,7 @@ def tensor_of(tx: Any, array: NdarrayVariable) -> VariableTracker:
 
 @models(torch.from_numpy)
 def _from_numpy(tx: Any, array: VariableTracker) -> VariableTracker:
-    if not isinstance(array, NdarrayVariable) or array.scalar or array.flips:
+    if not isinstance(array, NdarrayVariable) or array.scalar:
         unsupported(UnsupportedOperation("torch.from_numpy()", array.describe()))
     return tensor_of(tx, array)
 
@@ -112,7 +106,7 @@ def _takes_arrays(function: Any, copies: bool) -> None:
 
     def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         array = args[0].realize() if len(args) == 1 else None
-        if not isinstance(array, NdarrayVariable) or array.flips or not set(kwargs) <= {"dtype", "device"}:
+        if not isinstance(array, NdarrayVariable) or not set(kwargs) <= {"dtype", "device"}:
             return otherwise(tx, args, kwargs)
         if torch._C._len_torch_function_stack():
             return otherwise(tx, args, kwargs)

@@ -1,0 +1,18 @@
+"""Programs of numpy's, compared with eager as far as a captured graph goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from programs import Recorder, check
+
+
+def check_arrays(fn: Callable[..., Any], *args: Any, **settings: Any) -> Recorder:
+    """The same as `check`, for numbers as torch computes them: in a graph rounding, the order of sums, the sign of
+    zeros and the payload of NaN are torch's, and numpy reports no floating-point error. So numbers are compared with a
+    tolerance, NaN equals NaN, zeros of either sign are equal, and such warnings are off."""
+    with numpy.errstate(all="ignore"):
+        return check(fn, *args, **{"exact": False, **settings})
