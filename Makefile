@@ -27,15 +27,15 @@ test: $(STAMP)
 # Programs made by a grammar, from a random seed: make fuzz N=10000
 N ?= 2000
 fuzz: $(STAMP)
-	$(BIN)/python tests/fuzz.py $(N)
+	$(BIN)/python tests/support/fuzz.py $(N)
 
 # CPython's own tests, with the hook on and every frame offered to the translator.
 cpython-tests: $(STAMP)
-	$(BIN)/python tests/cpython_tests.py
+	$(BIN)/python tests/support/cpython_tests.py
 
 # 200 models one after the other, then eight threads for a minute: memory stays flat, answers right.
 soak: $(STAMP)
-	$(BIN)/python tests/soak.py
+	$(BIN)/python tests/support/soak.py
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/overhead.py
@@ -68,11 +68,11 @@ asan: $(STAMP)
 	rm -f $(VENV)/asan/tree/dynamo_lite/_C*.so && cp $(VENV)/asan/_C*.so $(VENV)/asan/tree/dynamo_lite/
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=$(VENV)/asan/tree \
-	  $(BIN)/python -P -m pytest tests/test_csrc_*.py -q -p no:xdist
+	  $(BIN)/python -P -m pytest tests/csrc -q -p no:xdist
 
 # Tests under a CPython of the same version that was built for debugging: it asserts what frames and references are to be.
 DEBUG_PYTHON ?= python3.11-dbg
-DEBUG_TESTS ?= tests/test_csrc_*.py tests/test_graph_break*.py tests/test_language*.py
+DEBUG_TESTS ?= tests/csrc tests/breaks tests/python
 debug: export PYTHONPATH = $(CURDIR):$(shell $(BIN)/python -c "import site; print(site.getsitepackages()[0])" 2>/dev/null)
 debug: $(STAMP)
 	$(BIN)/cmake -S . -B $(VENV)/debug -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \

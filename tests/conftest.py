@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
 import reference
+
+HERE = Path(__file__).resolve().parent
+# What tests start in processes of their own imports the package and the helpers, too.
+PATHS = (os.environ.get("PYTHONPATH"), HERE.parent, HERE / "support")
+os.environ["PYTHONPATH"] = os.pathsep.join(str(path) for path in PATHS if path)
 
 if reference.MODE:
     sys.modules["dynamo_lite"] = reference  # the programs run against the reference instead

@@ -1,0 +1,99 @@
+"""Backends: by name, as functions, and those that come with the project, forward and backward."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from dynamo_lite.backends import registry
+from small_models import ResNetLike
+
+
+def step(module, x, y):
+    """One training step's loss."""
+    return torch.nn.functional.cross_entropy(module(x), y)
+
+
+def test_names_and_lookup():
+    named = {"eager", "aot_eager", "aot_eager_decomp_partition", "cudagraphs", "inductor"}
+    assert named <= set(dl.list_backends())
+    assert dl.list_backends() == sorted(dl.list_backends())
+
+    def mine(gm, example_inputs):
+        return gm.forward
+
+    assert dl.lookup_backend(mine) is mine
+    with pytest.raises(dl.exc.InvalidBackend, match="no backend 'inducto'; there are: inductor,"):
+        dl.compile(lambda x: x, backend="inducto")
+    with pytest.raises(TypeError, match="a name or a callable, not int"):
+        dl.compile(lambda x: x, backend=3)
+
+
+def test_registration(monkeypatch):
+    monkeypatch.setattr(registry, "_BACKENDS", dict(registry._BACKENDS))
+
+    @dl.register_backend
+    def first(gm, example_inputs):
+        return gm.forward
+
+    @dl.register_backend(name="second one")
+    def second(gm, example_inputs):
+        return gm.forward
+
+    assert dl.lookup_backend("first") is first and dl.lookup_backend("second one") is second
+    assert dl.compile(lambda x: x + 1, backend="second one")(torch.ones(1)) == 2
+    dl.register_backend(first)
+    with pytest.raises(ValueError, match="there is a backend 'first' already"):
+        dl.register_backend(second, name="first")
+    with pytest.raises(TypeError, match="a backend is a callable"):
+        dl.register_backend(3)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "aot_eager_decomp_partition", "cudagraphs", "inductor"])
+def test_training_step_has_eagers_gradients(backend):
+    torch.manual_seed(0)
+    module = ResNetLike()
+    x, y = torch.randn(4, 3, 16, 16), torch.randint(0, 5, (4,))
+    expected = [g.clone() for g in torch.autograd.grad(step(module, x, y), list(module.parameters()))]
+    statistics = {name: value.clone() for name, value in module.named_buffers()}
+    fresh = ResNetLike()
+    torch.manual_seed(0)
+    fresh = ResNetLike()
+    compiled = dl.compile(fresh, backend=backend, fullgraph=True)
+    found = torch.autograd.grad(step(compiled, x, y), list(fresh.parameters()))
+    for one, other in zip(found, expected):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+    for name, value in fresh.named_buffers():
+        torch.testing.assert_close(value, statistics[name])
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "aot_eager_decomp_partition", "cudagraphs", "inductor"])
+def test_mutation_views_and_constants_come_through(backend):
+    def fn(x, values):
+        x.mul_(2)
+        values.append(x.sum())
+        return x[1:], x.t(), 3, values
+
+    inputs = [torch.randn(3, 3) for _ in range(2)]
+    for x in inputs:
+        mine, theirs = x.clone(), x.clone()
+        found, expected = dl.compile(fn, backend=backend)(mine, []), fn(theirs, [])
+        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(mine, theirs)
+        assert found[0].data_ptr() == mine[1:].data_ptr() and found[1].data_ptr() == mine.data_ptr()
+
+
+def test_import_is_quick_and_leaves_heavy_libraries_alone():
+    program = (
+        "import sys, time, torch; before = set(sys.modules); began = time.thread_time(); import dynamo_lite; "
+        "print(time.thread_time() - began); "
+        "print([name for name in ('torch._inductor.compile_fx', 'torch._functorch.aot_autograd', 'sympy') "
+        "if name in sys.modules and name not in before])"
+    )
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split("\n")
+    assert float(out[0]) < 3.0, "seconds of the processor, where it takes 0.3 with bytecode at hand"
+    assert out[1] == "[]"

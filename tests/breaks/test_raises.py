@@ -1,0 +1,256 @@
+"""Branches on data of which one way only raises: the graph goes the other way, and the frame fails as it would."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from programs import check, tensor
+from shared_programs import twice_where_positive
+
+
+def bad() -> torch.Tensor:
+    return -tensor(3).abs() - 1
+
+
+def good() -> torch.Tensor:
+    return tensor(3).abs() + 1
+
+
+class Refused(Exception):
+    pass
+
+
+def test_raise():
+    def fn(x):
+        if (x < 0).any():
+            raise ValueError(f"negative: {x.min()}")
+        return x * 2
+
+    check(fn, good(), others=[(bad(),), (good(),)], fullgraph=True)
+    check(fn, bad(), others=[(good(),)])
+
+
+def test_assert():
+    check(twice_where_positive, good(), others=[(bad(),)], fullgraph=True)
+
+
+def test_either_arm():
+    def then(x):
+        if x.sum() > 0:
+            y = x * 2
+        else:
+            raise Refused(x.shape)
+        return y
+
+    def negated(x):
+        if not x.sum() > 0:
+            raise Refused("no") from KeyError(3)
+        return x * 2
+
+    def chained(x):
+        if x.sum() > 0 and x.sum() < 100:
+            return x * 2
+        raise Refused("no")
+
+    for fn in (then, negated):
+        check(fn, good(), others=[(bad(),)], fullgraph=True)
+    check(chained, good(), others=[(bad(),)], graphs=None, breaks=None)
+
+
+def test_both_arms_raise():
+    def fn(x):
+        if x.sum() > 0:
+            raise KeyError("above")
+        else:
+            raise ValueError("below")
+
+    check(fn, good(), others=[(bad(),)], graphs=None, breaks=None)
+
+
+def test_into_a_handler():
+    def fn(x, seen):
+        seen.append("began")
+        try:
+            if (x < 0).any():
+                seen.append("refused")
+                raise Refused(len(seen))
+            y = x * 2
+        except Refused as error:
+            y = x - error.args[0]
+        finally:
+            seen.append("end")
+        return y + len(seen)
+
+    check(fn, good(), [], others=[(bad(), []), (good(), [1])])
+
+
+def test_in_callees_and_loops():
+    class Layer(torch.nn.Module):
+        def __init__(self, limit):
+            super().__init__()
+            self.limit = limit
+
+        def checked(self, x):
+            if x.abs().max() > self.limit:
+                raise Refused(self.limit)
+            return x
+
+        def forward(self, x):
+            return self.checked(x) * 2
+
+    layers = torch.nn.Sequential(*(Layer(5.0 * 2**n) for n in range(4)))
+
+    def fn(x):
+        return layers(x)
+
+    check(fn, torch.ones(3), others=[(torch.full((3,), 100.0),)])
+
+
+def test_in_a_generator_and_under_contexts():
+    def values(x):
+        for n in range(3):
+            if (x > 50).any():
+                raise Refused(n)
+            yield x * n
+
+    def fn(x):
+        with torch.no_grad():
+            return sum(values(x))
+
+    check(fn, good(), others=[(good() + 100,)])
+
+
+def test_after_and_before_a_break():
+    def fn(x):
+        if (x < 0).any():
+            raise Refused("first")
+        y = x * 2
+        dl.graph_break()
+        if (y > 100).any():
+            raise Refused("second")
+        return y + 1
+
+    check(fn, good(), graphs=2, breaks=1, others=[(bad(),), (good() + 100,)])
+
+
+def test_beside_writes():
+    def before(x):
+        if (x < 0).any():
+            raise Refused("no")
+        return x.add_(1) * 2
+
+    def after(x):
+        x.add_(1)
+        if (x < 0).any():
+            raise Refused("no")
+        return x * 2
+
+    for fn in (before, after):
+        check(fn, good(), graphs=None, breaks=None, others=[(bad() - 3,)])
+
+
+def test_condition_that_is_written_to():
+    def fn(x):
+        flag = (x < 0).any()
+        if flag:
+            raise Refused("no")
+        flag.logical_not_()
+        return x + 1, flag
+
+    check(fn, good(), others=[(bad(),)])
+
+
+def test_random_state_is_as_it_was():
+    def fn(x):
+        noise = torch.rand(3)
+        if (x < 0).any():
+            raise Refused("no")
+        return x + noise
+
+    compiled = dl.compile(fn, backend="eager")
+    for x in (good(), bad(), good()):
+        torch.manual_seed(0)
+        expected = fn(x) if (x > 0).all() else None
+        after = torch.get_rng_state()
+        torch.manual_seed(0)
+        if expected is None:
+            torch.rand(3)
+            after = torch.get_rng_state()
+            torch.manual_seed(0)
+            with pytest.raises(Refused):
+                compiled(x)
+        else:
+            assert torch.equal(compiled(x), expected)
+        assert torch.equal(torch.get_rng_state(), after)
+
+
+def test_no_single_truth_value():
+    def fn(x):
+        if x > 0:
+            raise Refused("no")
+        return x
+
+    check(fn, tensor(3), graphs=None, breaks=None)
+
+
+def test_what_is_no_raise_breaks():
+    def fn(x):
+        if x.sum() > 0:
+            print("positive")
+        return x * 2
+
+    check(fn, good(), graphs=(2, 3), breaks=2, others=[(bad(),)])
+
+
+def test_in_a_function_that_an_operator_runs():
+    def body(x):
+        if (x < 0).any():
+            raise Refused("no")
+        return x.sin()
+
+    def fn(x):
+        return torch.utils.checkpoint.checkpoint(body, x * 1, use_reentrant=False)
+
+    check(fn, good().requires_grad_(), graphs=None, breaks=None, backward=True)
+    with pytest.raises(Refused):
+        dl.compile(fn, backend="eager")(bad())
+
+
+def test_arguments_of_distributions():
+    def fn(mean, scale):
+        q = torch.distributions.Normal(mean, scale)
+        p = torch.distributions.Normal(torch.zeros_like(mean), torch.ones_like(mean))
+        return q.rsample(), torch.distributions.kl_divergence(q, p).sum(), q.log_prob(mean)
+
+    check(fn, tensor(3), good(), others=[(tensor(3), bad())])
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_behind_a_compiler(backend):
+    @dl.compile(backend=backend)
+    def fn(x):
+        if (x < 0).any():
+            raise Refused(x.sum().item())
+        return x * 2
+
+    x = torch.ones(3, requires_grad=True)
+    fn(x).sum().backward()
+    assert x.grad is not None and torch.equal(x.grad, torch.full((3,), 2.0))
+    with pytest.raises(Refused, match=r"-3\.0"):
+        fn(-torch.ones(3, requires_grad=True))
+
+
+def test_the_failure_says_nothing_of_the_graph(caplog):
+    @dl.compile(backend="eager")
+    def fn(x):
+        if (x < 0).any():
+            raise Refused("no")
+        return x * 2
+
+    fn(good())
+    with pytest.raises(Refused) as caught:
+        fn(bad())
+    assert caught.value.__context__ is None
+    assert not caplog.records

@@ -1,0 +1,458 @@
+"""Floats that differ from call to call: one more compile, then never again, and eager's types and bits each time."""
+
+import math
+
+import pytest
+import torch
+
+import dynamo_lite as dl
+from equality import Pairing
+from programs import tensor
+from sweeps import both, sweep
+
+FLOATS = [0.5, 0.1, 1 / 3, -2.5, 1.0, 0.0, -0.0, math.nan, math.inf, -math.inf, 1e30, 5e-324]
+REDUCED = [torch.float16, torch.bfloat16]
+DTYPES = [torch.float32, torch.float64, *REDUCED, torch.complex64, torch.int64, torch.uint8, torch.bool]
+
+
+def calls(x, floats=FLOATS):
+    return [(x, each) for each in floats]
+
+
+def of_type(dtype, ndim):
+    x = tensor(5, 3) * 3
+    return (x if ndim else x[0, 0].clone()).to(dtype)
+
+
+# -- operators ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ndim", [2, 0])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_arithmetic(dtype, ndim):
+    def fn(x, f):
+        return x * f, f * x, x + f, f + x, x / f, f / x, torch.mul(x, f), x.add(f), torch.div(x, f)
+
+    both(fn, calls(of_type(dtype, ndim)))
+    if dtype in REDUCED and not ndim:  # eager uses the whole float, which a compiler can't be given
+        sweep(fn, calls(of_type(dtype, ndim), FLOATS[:4]), graphs=4, backend="aot_eager")
+
+
+@pytest.mark.parametrize("ndim", [2, 0])
+@pytest.mark.parametrize("dtype", [each for each in DTYPES if each not in (torch.bool, *REDUCED)])
+def test_differences(dtype, ndim):
+    both(lambda x, f: (x - f, f - x, torch.sub(x, f)), calls(of_type(dtype, ndim)))
+
+
+@pytest.mark.parametrize("ndim", [2, 0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
+def test_comparisons(dtype, ndim):
+    def fn(x, f):
+        return x < f, f < x, x == f, f >= x, x != f, torch.gt(x, f), x.le(f), x % f, x.floor_divide(f)
+
+    both(fn, calls(of_type(dtype, ndim), FLOATS[:5]))
+
+
+def test_writes():
+    def fn(x, f):
+        x = x * 1
+        x *= f
+        x += f
+        x.sub_(f).div_(3 - f)
+        return x.mul_(1 - f)
+
+    both(fn, calls(tensor(5, 3)))
+
+
+def test_choices_and_filling():
+    def fn(x, f):
+        y = torch.zeros(3).fill_(f)
+        return torch.where(x > 0, x, f), torch.where(x > 0, f, x), x.where(x > 0, f), x.masked_fill(x > 0, f), y
+
+    both(fn, calls(tensor(5, 3)))
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x, f: torch.where(x > 0, x, f),
+        lambda x, f: x.where(x > 0, f),
+        lambda x, f: x.subtract(f),
+        lambda x, f: f**x,
+        lambda x, f: torch.pow(f, x),
+        lambda x, f: (x % f, f % x),
+        lambda x, f: x.floor_divide(f),
+        lambda x, f: (x == f, f != x),
+        lambda x, f: x + torch.arange(0.0, 3.0, f)[0],
+    ],
+)
+def test_operators_for_which_each_float_compiles_again(fn):
+    """Those that programs don't call with floats that differ, in a compiler."""
+    x, floats = tensor(5, 3), [0.5, 0.1, 1 / 3, 2.5]
+    sweep(fn, calls(x, floats), graphs=4, backend="aot_eager")
+    for each in floats:
+        Pairing().compare(fn(x, each), dl.compile(fn, backend="eager", dynamic=True)(x, each), f"at {each}")
+
+
+def test_operators_that_need_the_number():
+    """One that compiles them asks for it."""
+    floats = [0.5, 2.0, 3.0]
+    sweep(lambda x, f: x**f, calls(tensor(3).abs(), floats), graphs=3, backend="aot_eager")
+    for x in (tensor(3, 4).half(), tensor(3, 1).expand(3, 4)):
+        sweep(lambda x, f: torch.add(x.relu(), x, alpha=f), calls(x, floats), graphs=3, backend="aot_eager")
+    for backend in (None, "aot_eager"):
+        sweep(
+            lambda x, f: x.to(torch.int32).mul(f).to(torch.int32).fill_(f),
+            calls(tensor(3), floats),
+            graphs=3 if backend else 2,
+            backend=backend,
+        )
+
+
+FACTORS = [0.1, 1 / 3, -0.05, 12.3, 1e-8, 1.0, 0.0, -0.0, 3e38, 1e-46]
+
+
+@pytest.mark.parametrize("size", [7, 1003])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_factors_in_sums(dtype, size):
+    def fn(x, f):
+        y = x.flip(0).t().contiguous().t() * 3
+        z = x.clone().add_(y, alpha=f).sub_(y, alpha=f)
+        return torch.add(x, y, alpha=f), x.sub(y, alpha=f), z, torch.addcmul(x, y, z, value=f), x.addcdiv(y, z, value=f)
+
+    both(fn, calls(tensor(3, size).to(dtype), FACTORS))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_factors_of_lists(dtype):
+    def fn(x, f):
+        xs, ys = [x, x[0]], [x.cos(), x[0].sin()]
+        sums = torch._foreach_add(xs, ys, alpha=f), torch._foreach_sub(ys, xs, alpha=f), torch._foreach_add(xs, f)
+        products = torch._foreach_mul(xs, f), torch._foreach_div(ys, f), torch._foreach_lerp(xs, ys, f)
+        twice = torch._foreach_addcmul(xs, xs, ys, value=f), torch._foreach_addcdiv(xs, ys, torch._foreach_exp(ys), f)
+        torch._foreach_add_(ys, xs, alpha=f)
+        torch._foreach_mul_(ys, f)
+        return sums, products, twice, ys
+
+    both(fn, calls(tensor(3, 1003).to(dtype), FACTORS))
+
+
+def test_factors_in_gradients():
+    def fn(x, f):
+        return torch.add(x.sin(), x.cos(), alpha=f).sub(x, alpha=f)
+
+    compiled = dl.compile(fn, backend="eager")
+    one, other = (tensor(3, 1003, grad=True) for _ in range(2))
+    for f in FACTORS[:5]:
+        (fn(one, f) * 3).sum().backward()
+        (compiled(other, f) * 3).sum().backward()
+    Pairing().compare(one.grad, other.grad, "gradient")
+    assert dl.counters.graphs == 2
+
+
+def test_powers_of_floats():
+    floats = [0.5, 2.0, -0.05, 1.0, 12.3]
+    both(lambda x, f: (f**x, torch.pow(f, x), f ** x.long(), f ** x[0, 0]), calls(tensor(3, 5), floats))
+    graphs = 2 if torch.__version__ >= "2.13" else 4  # before it a tensor for the number gives other strides
+    both(lambda x, f: f ** x.t(), calls(tensor(3, 5), floats), graphs=graphs)  # eager's result is contiguous
+
+
+def test_bounds_and_weights():
+    def fn(x, f):
+        return x.clamp(max=f), torch.clamp(x, -f, f), x.clamp(0.1, f), x.clamp_min(0.2), torch.lerp(x, x * 2, f)
+
+    floats = [0.5, 0.1, 1 / 3, -2.5, 1.0, 0.0, 1e30]
+    for dtype in (torch.float32, torch.float64):
+        both(fn, calls(tensor(5, 3).to(dtype), floats))
+    sweep(fn, calls(tensor(5, 3), [*floats, math.inf, math.nan]), graphs=4)
+
+
+def test_tensors_made_of_floats():
+    def fn(x, f):
+        made = torch.tensor(f), torch.tensor([f, 2, 0.5]), torch.tensor((f,), dtype=torch.float64)
+        return *made, torch.full((3,), f), torch.full_like(x, f), x.new_full((2,), f), torch.full((2,), f).double()
+
+    both(fn, calls(tensor(5, 3), [0.5, 0.1, 1 / 3, -2.5, 1.0, 0.0, 1e30]))
+    both(lambda x, f: torch.tensor(f).mul_(2) + x, calls(tensor(3)))
+
+
+def test_tensors_made_of_integers():
+    def fn(x, n):
+        made = (
+            torch.tensor(n),
+            torch.tensor([n, 3, n * 2]),
+            torch.tensor([n, 0.5]),
+            torch.tensor([n], dtype=torch.float32),
+        )
+        return *made, torch.full((3,), n), x.new_full((2,), n), x * n + torch.tensor(n), torch.tensor([x.size(0), n])
+
+    both(fn, [(tensor(n % 7 + 3), n) for n in (4, 6, 9, 100, -5, 2**40)])
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_tensors_made_of_numbers_through_backends(backend):
+    def fn(x, f, n):
+        return x + torch.tensor([f, n]), torch.full((3,), f), x.clamp(-f, f), torch.lerp(x, x * 2, f), torch.tensor([n])
+
+    calls = [(tensor(5, 2), f, n) for f, n in ((0.5, 4), (0.1, 5), (0.3, 9))]
+    compiled = dl.compile(fn, backend=backend)
+    before = dl.counters.graphs
+    for args in calls:
+        torch.testing.assert_close(compiled(*args), fn(*args))
+    assert dl.counters.graphs - before == 2
+
+
+def test_a_write_beside_a_float():
+    def fn(x, f):
+        x.mul_(f)
+        return x + f
+
+    for dynamic in (None, True):
+        compiled = dl.compile(fn, backend="eager", dynamic=dynamic)
+        for f in (0.5, 0.3, 0.7):
+            one, other = tensor(4), tensor(4)
+            Pairing().compare(fn(one, f), compiled(other, f), "result")
+            assert torch.equal(one, other)
+
+
+# -- arithmetic of floats ----------------------------------------------------------------------------------------------
+
+
+def test_arithmetic_of_floats():
+    def fn(x, f):
+        g = (f + 0.1) - 0.1
+        return x * g, x * (g * 3 / 7), -f, abs(f), f * 2, 1 - f, f / 3, g, x.double() * (f * 0.1 * 0.1)
+
+    both(fn, calls(tensor(3)))
+
+
+def test_functions_of_floats():
+    def fn(x, f):
+        return x * math.sqrt(f), x * f**2, x * 0.9**f, x * math.exp(f), x * math.log(f), x * math.cos(f), math.fabs(f)
+
+    both(fn, calls(tensor(3), [0.5, 0.1, 1 / 3, 7.7]))
+
+
+def test_what_python_refuses():
+    def fn(x, f):
+        try:
+            return x * math.sqrt(f), x / (1 / f), x * 2.0**f
+        except (ValueError, OverflowError, ZeroDivisionError) as error:
+            return x, type(error).__name__
+
+    floats = [0.5, 0.25, -1.0, 4.0, 0.0, 1e9, 9.0]
+    for dynamic in (None, True):
+        compiled = dl.compile(fn, backend="eager", dynamic=dynamic)
+        for f in floats:
+            Pairing().compare(fn(tensor(3), f), compiled(tensor(3), f), "result")
+
+
+def test_integers_of_floats():
+    def fn(x, f):
+        return x[: int(f * 4)], x * math.floor(f * 10), round(f * 8), x + math.ceil(f * 3.3), math.trunc(f) + 2
+
+    both(fn, calls(tensor(8), [0.9, 0.5, 0.7, 0.75, 1.3]))
+
+
+def test_rounding_is_pythons():
+    both(
+        lambda x, f: (x + 1, round(f), int(f), math.floor(f), math.ceil(f)),
+        calls(tensor(2), [2.5, 3.5, -2.5, -0.1, 7.0]),
+    )
+
+
+def test_floats_of_sizes():
+    def fn(x):
+        n = x.size(0)
+        y = x.double()
+        return y * (n * 0.1 * 0.1), y / (n / 3), y * (3 / n), x + n**2, n / 7, x[: round(n / 3)], x * n**0.5, x * n**-1
+
+    both(fn, [(tensor(n, 3),) for n in (4, 6, 9, 13, 100)])
+
+
+def test_sums_of_floats():
+    def fn(x, f, n):
+        return x * sum([f, 0.1, 0.2, 1e16, -1e16]), sum([n, 0.1, f]), sum([n, n, 3]), sum([x, x], f)
+
+    both(fn, [(tensor(3), f, n) for f, n in ((0.5, 4), (0.1, 5), (0.3, 6), (1e16, 7), (-0.0, 9))])
+
+
+# -- the program looks at them -----------------------------------------------------------------------------------------
+
+
+def test_branches():
+    sweep(lambda x, f: x * f if f > 0.2 else x + f, calls(tensor(3)), graphs=3)
+    sweep(lambda x, f: x * f if not f <= 0.2 else x + f, calls(tensor(3), [0.5, 0.3, math.nan, 0.1, 0.7]), graphs=3)
+    sweep(lambda x, f: x * f if f else x + 1, calls(tensor(3), [0.5, 0.3, 0.0, -0.0, 0.7]), graphs=3)
+    sweep(
+        lambda x, f, n: x * max(f, 0.2) if n * f < 3 else x - 1,
+        [(tensor(3), f, 4) for f in (0.3, 0.4, 0.5, 5.0)],
+        graphs=3,
+    )
+
+
+def test_texts():
+    sweep(lambda x, f: (x * f, f"{f:.3f}", str(f), repr(f + 1)), calls(tensor(3), [0.5, 0.25, 0.1, -0.0]), graphs=2)
+    sweep(lambda x, f: (x * f, f"{f}".index("5")), calls(tensor(3), [0.5, 0.25, 0.15]), graphs=3)
+
+
+def test_keys_settle_the_float():
+    sweep(lambda x, f: x * {0.5: 1, 0.25: 2, 0.1: 3}[f], calls(tensor(3), [0.5, 0.25, 0.1]), graphs=3)
+    sweep(lambda x, f: x * f if (f, 1) == (0.5, 1) else x - 1, calls(tensor(3), [0.5, 0.25, 0.1, 0.2]), graphs=2)
+
+
+def test_settled_bit_for_bit():
+    sweep(lambda x, f: (x + 1, f.hex(), x * f), calls(tensor(3), [1.5, 0.0, -0.0, math.nan, 0.0, -0.0]), graphs=4)
+
+
+def test_floats_are_returned_as_they_are():
+    def fn(x, f, options):
+        return x + f, f, options["rate"], options["rate"] * 2, lambda: f
+
+    compiled = dl.compile(fn, backend="eager", dynamic=True)
+    for f in FLOATS:
+        rate = f / 3
+        found = compiled(tensor(2), f, {"rate": rate})
+        Pairing().compare(fn(tensor(2), f, {"rate": rate})[:4], found[:4], "result")
+        assert found[1] is f and found[2] is rate and found[4]() is f
+
+
+def test_floats_in_containers_attributes_and_globals():
+    class Schedule:
+        rate = 0.0
+
+    schedule = Schedule()
+
+    def fn(x, options):
+        return x * options["f"] + schedule.rate
+
+    compiled = dl.compile(fn, backend="eager")
+    before = dl.counters.graphs
+    for f in (0.5, 0.25, 0.125, 0.1):
+        schedule.rate = f * 3
+        assert torch.equal(compiled(tensor(2), {"f": f}), fn(tensor(2), {"f": f}))
+    assert dl.counters.graphs - before == 2
+
+
+def test_float_of_a_module_that_each_call_changes():
+    class Decaying(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rate = 1.0
+
+        def forward(self, x):
+            self.rate *= 0.9
+            return x * self.rate
+
+    module, other = Decaying(), Decaying()
+    compiled = dl.compile(module, backend="eager")
+    before = dl.counters.graphs
+    for _ in range(6):
+        assert torch.equal(compiled(tensor(2)), other(tensor(2)))
+    assert module.rate == other.rate and type(module.rate) is float
+    assert dl.counters.graphs - before == 2
+
+
+def test_across_a_break():
+    def fn(x, f):
+        y = x * f
+        dl.graph_break()
+        return y + f * 2, f
+
+    compiled = dl.compile(fn, backend="eager")
+    graphs = []
+    for f in (0.5, 0.25, 0.1, 0.3):
+        before = dl.counters.graphs
+        Pairing().compare(fn(tensor(3), f), compiled(tensor(3), f), "result")
+        graphs.append(dl.counters.graphs - before)
+    assert graphs == [2, 2, 0, 0]
+
+
+def test_other_types():
+    class Rate(float):
+        pass
+
+    sweep(lambda x, f: x * f, [(tensor(2), f) for f in (0.5, 0.25, 3, 4, True, Rate(0.5), 0.7)], graphs=5)
+
+
+def test_known_where_asked_for():
+    sweep(lambda x, f: x * f, calls(tensor(3), [0.5, 0.25, 0.1]), graphs=3, dynamic=False)
+
+
+def test_computed_integers_that_decide():
+    sweep(
+        lambda x, f: x * f if round(f * 3) == 2 else x - 1, calls(tensor(3), [0.6, 0.7, 0.1, 0.2, 0.9, 0.65]), graphs=3
+    )
+    sweep(
+        lambda x: x * 2 if int(x.size(0) * 0.5) % 2 else x - 1, [(tensor(n),) for n in (6, 7, 10, 8, 9, 12)], graphs=3
+    )
+
+
+def test_guards_in_the_users_terms():
+    def fn(x, f, n):
+        return x * f if f > 0.2 and n * f < 100 and round(f * 3) == 2 else x
+
+    texts = dl.explain(fn, dynamic=True)(tensor(3), 0.6, 7).guards
+    assert "f > 0.2" in texts and "(n * f) < 100" in texts, texts
+    assert "f is exactly a builtins.float" in texts
+    assert any("round((f * 3))" in text and "== 2" in text for text in texts), texts
+
+
+# -- backends ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.int64])
+def test_types_and_bits_through_aot(dtype):
+    def fn(x, f):
+        return x * f, f / x, (x + f) / (1 - f), x < f
+
+    sweep(fn, calls((tensor(5, 3) * 3).to(dtype), [*FLOATS[:4], *FLOATS[5:]]), backend="aot_eager")
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_training(backend):
+    linear = torch.nn.Linear(3, 3)
+
+    def fn(x, f):
+        return (linear(x) * f).tanh().mul(1 / f).sum() / f
+
+    compiled = dl.compile(fn, backend=backend)
+    before = dl.counters.graphs
+    for f in (0.3, 0.7, 1.1, 2.9):
+        x = tensor(5, 3).requires_grad_()
+        expected = torch.autograd.grad(fn(x, f), [x, linear.weight])
+        found = torch.autograd.grad(compiled(x, f), [x, linear.weight])
+        if backend == "aot_eager":
+            assert all(map(torch.equal, expected, found))
+        torch.testing.assert_close(expected, found)
+    assert dl.counters.graphs - before == 2
+
+
+def test_through_inductor():
+    def fn(x, f):
+        return x * f, (f / x).sum(), x > f, x[: int(x.size(0) * f)]
+
+    compiled = dl.compile(fn, backend="inductor")
+    before = dl.counters.graphs
+    for f in (0.5, 0.3, 0.7, 0.9):
+        torch.testing.assert_close(compiled(tensor(8, 3), f), fn(tensor(8, 3), f))
+    assert dl.counters.graphs - before == 2
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x, a, b: x + (a in [b]),
+        lambda x, a, b: x + ((a, 1) == (b, 1)),
+        lambda x, a, b: x + len({a, b}),
+        lambda x, a, b: x + {a: 1}.get(b, 2),
+        lambda x, a, b: x + [a, b].count(b) + [a, b].index(b),
+    ],
+)
+def test_not_a_number_is_told_by_identity(fn):
+    nan = math.nan
+    pairs = [(0.5, 0.7), (0.25, 0.1), (nan, nan), (nan, float("nan")), (0.3, nan), (0.3, 0.3), (0.4, 0.6), (nan, 0.1)]
+    for dynamic in (None, True):
+        compiled = dl.compile(fn, backend="eager", dynamic=dynamic)
+        for pair in pairs:
+            assert torch.equal(compiled(tensor(2), *pair), fn(tensor(2), *pair)), pair

@@ -1,0 +1,43 @@
+"""Short runs of what ``make soak`` runs for long."""
+
+from __future__ import annotations
+
+import gc
+import linecache
+import subprocess
+import sys
+
+import torch
+
+import dynamo_lite as dl
+import soak
+
+
+def test_models_one_after_the_other_leave_nothing():
+    """In a process of its own: what other tests left is let go, or asked for, at its own time."""
+    program = "import soak; print(*soak.soak_models(14))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    objects, memory = map(int, done.stdout.split())
+    assert objects < 5, f"{objects} objects a model"
+    assert memory < 100, f"{memory} KiB a model"
+
+
+def test_threads_that_do_everything_at_once():
+    done = soak.soak_threads(4)
+    assert done["calls"] > 100
+    assert done["compiles"] > 0
+
+
+def test_source_of_a_graph_goes_with_it():
+    def sources():
+        return {name for name in linecache.cache if name.startswith("<eval_with_key>")}
+
+    before = sources()
+    compiled = dl.compile(lambda x: x * 2, backend=soak.gm_forward)
+    compiled(torch.ones(2))
+    made = sources() - before
+    assert len(made) == 1
+    del compiled
+    gc.collect()
+    assert not made & sources()

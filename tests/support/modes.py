@@ -1,0 +1,45 @@
+"""Function modes of programs."""
+
+from __future__ import annotations
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+
+class Log(TorchFunctionMode):
+    """Notes what it is asked."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        named = None if kwargs is None else tuple(kwargs)
+        self.seen.append((func.__name__, [*types], [type(arg).__name__ for arg in args], named))
+        return func(*args, **(kwargs or {}))
+
+
+class Rewrite(TorchFunctionMode):
+    """Puts one function in another's place."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func in (torch.add, torch.Tensor.add):
+            func = torch.mul
+        return func(*args, **(kwargs or {}))
+
+
+class Scale(TorchFunctionMode):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        found = func(*args, **(kwargs or {}))
+        return torch.mul(found, self.factor) if func in (torch.sin, torch.Tensor.sin) else found
+
+
+class Refuse(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is torch.sin:
+            raise ValueError("no sines")
+        return func(*args, **(kwargs or {}))

@@ -1,0 +1,35 @@
+"""Calls of one function with one thing after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import dynamo_lite as dl
+from equality import Pairing
+from programs import Recorder
+
+
+def sweep(
+    fn: Callable[..., Any],
+    calls: Sequence[tuple[Any, ...]],
+    *,
+    graphs: int = 2,
+    dynamic: bool | None = None,
+    backend: Any = None,
+) -> Recorder:
+    """Compile ``fn``, make the calls, compare each with eager, and count the graphs."""
+    recorder = Recorder()
+    compiled = dl.compile(fn, backend=backend or recorder, dynamic=dynamic)
+    before = dl.counters.graphs
+    for args in calls:
+        expected, found = fn(*args), compiled(*args)
+        Pairing().compare(expected, found, f"result of {[getattr(arg, 'shape', arg) for arg in args]}")
+    assert dl.counters.graphs - before == graphs
+    return recorder
+
+
+def both(fn: Callable[..., Any], calls: Sequence[tuple[Any, ...]], *, graphs: int = 2) -> None:
+    """Static at first; and symbolic from the start, with one graph less."""
+    sweep(fn, calls, graphs=graphs)
+    sweep(fn, calls, graphs=max(graphs - 1, 1), dynamic=True)

@@ -1,0 +1,122 @@
+"""Functions whose backward reads what the program changes between the call and the backward."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import backward_reads
+import dynamo_lite as dl
+from backward_reads import KINDS, SETTINGS
+from dynamo_lite.insight.break_reasons import BackwardReads
+from programs import check, tensor
+
+
+def gradients(make, calls=3):
+    """Those of a program that is made twice, eager and compiled."""
+    found = []
+    for compile in (lambda fn: fn, lambda fn: dl.compile(fn, backend="eager")):
+        backward_reads.SCALE, SETTINGS["scale"] = 2.0, 2.0
+        fn = compile(make())
+        for _ in range(calls):
+            x = tensor(3, grad=True)
+            fn(x).sum().backward()
+            found.append(x.grad)
+    assert all(map(torch.equal, found[:calls], found[calls:]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_changed_after_the_call(kind):
+    def make():
+        apply, change = kind()
+
+        def fn(x):
+            y = apply(x * 2)
+            change()
+            return y.sin()
+
+        return fn
+
+    gradients(make)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_changed_after_a_call_in_a_callee(kind):
+    def make():
+        apply, change = kind()
+
+        def callee(x):
+            return apply(x * 2)
+
+        def fn(x):
+            y = callee(x)
+            change()
+            return y.sin() + callee(x)
+
+        return fn
+
+    gradients(make)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_changed_before_the_call(kind):
+    def make():
+        apply, change = kind()
+
+        def fn(x):
+            change()
+            return apply(x * 2).sin()
+
+        return fn
+
+    gradients(make)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_graph_breaks_at_the_call(kind):
+    apply, change = kind()
+
+    def fn(x):
+        y = apply(x * 2).sin()
+        seen.append(len(seen))
+        return y
+
+    seen = []
+    check(fn, tensor(3, grad=True), backward=True, graphs=2, recompiles=True)
+    (broken, *_) = dl.explain(fn)(tensor(3, grad=True)).breaks
+    assert isinstance(broken.reason, BackwardReads)
+
+
+LIMIT, KIND = 2.0, torch.float64
+
+
+def scaled(gradient, by=3.0):
+    return gradient.to(KIND).to(torch.float32) * by * LIMIT
+
+
+def with_contiguous(backward):
+    def wrapper(ctx, gradient):
+        return backward(ctx, gradient.contiguous())
+
+    return wrapper
+
+
+class OfConstants(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, factors):
+        ctx.factors, ctx.shapes = factors, [tuple(each) for each in (x.shape, (2, 3))]
+        return x * 2
+
+    @staticmethod
+    @with_contiguous
+    def backward(ctx, gradient):
+        return scaled(gradient) * ctx.factors[0] * ctx.shapes[1][0] * math.pi, None
+
+
+def test_constants_are_captured():
+    def fn(x):
+        return OfConstants.apply(x * 2, (3.0, "a")).sin()
+
+    check(fn, tensor(3, grad=True), backward=True, fullgraph=True)

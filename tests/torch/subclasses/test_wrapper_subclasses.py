@@ -1,0 +1,695 @@
+"""Tensors made of others by their class: `__tensor_flatten__` and `__torch_dispatch__`."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch.utils._pytree as pytree
+
+import dynamo_lite as dl
+from programs import check, tensor
+from wrapper_tensors import Holder, Kind, Pair, Quantised, pair, quantised
+
+
+def test_operators_on_one_that_is_given():
+    def fn(x):
+        y = (x * 2 + 1).relu()
+        return y, y.sum(0), y.shape, y.dtype, type(y), isinstance(y, Pair)
+
+    check(fn, pair(3, 4), others=[(pair(3, 4, seed=7),)], all_graphs=1)
+
+
+def test_beside_plain_tensors():
+    def fn(x, y):
+        return x @ y + y, y * 2
+
+    check(fn, pair(3, 3), tensor(3, 3), operators=3)
+
+
+def test_other_sizes_types_and_kinds_compile_again():
+    def fn(x):
+        return x * 2 + 1
+
+    others = [(pair(5, 2),), (pair(3, 4, dtype=torch.float64),), (tensor(3, 4),), (pair(3, 4, grad=True),)]
+    check(fn, pair(3, 4), others=[*others, (pair(3, 4, seed=3),)], all_graphs=5)
+
+
+def test_one_where_there_was_a_plain_tensor():
+    def fn(x):
+        return x + 1, type(x)
+
+    check(fn, tensor(3), others=[(pair(3),), (tensor(3, seed=2),)], all_graphs=2)
+
+
+def test_parts_of_another_layout_compile_again():
+    def fn(x):
+        return x.a.is_contiguous(), x.sum(1)
+
+    other = Pair(tensor(3, 3, seed=1).t(), tensor(3, 3, seed=2).t())
+    check(fn, pair(3, 3), others=[(other,)], all_graphs=2)
+
+
+def test_what_it_is_made_of_is_read():
+    def fn(x):
+        y = x + 1
+        return x.a * 2 + x.b, y.a, x.both(), y.both(), x.first is x.a, x.a
+
+    check(fn, pair(3))
+
+
+def test_attributes_that_are_not_there():
+    def fn(x):
+        y = x + 1
+        return hasattr(x, "c"), getattr(y, "c", 3), hasattr(y, "a")
+
+    check(fn, pair(3))
+
+
+def test_views():
+    def fn(x):
+        y = x.view(-1)
+        return y * 2, x.t(), x[0], x[1] + 1
+
+    check(fn, pair(3, 4))
+
+
+@pytest.mark.parametrize("view", [lambda x: x.t(), lambda x: x[1:], lambda x: x.view(-1)])
+def test_views_that_are_given(view):
+    def fn(x):
+        return x * 2, x.t() if x.dim() == 2 else x + 1
+
+    for backend in ("eager", "aot_eager"):
+        compiled = dl.compile(fn, backend=backend)
+        for grad in (False, True, False):
+            wanted, found = (each(view(pair(3, 4, grad=grad))) for each in (fn, compiled))
+            for one, other in zip(wanted, found):
+                assert torch.equal(one.a, other.a) and torch.equal(one.b, other.b)
+                assert one.requires_grad is other.requires_grad is grad and other.stride() == one.stride()
+
+
+def test_writes_into_a_view_that_is_given():
+    def fn(x, y):
+        x.mul_(2)
+        return y + 1
+
+    for backend in ("eager", "aot_eager"):
+        compiled = dl.compile(fn, backend=backend)
+        for shares in (True, False, True):
+            x, y = pair(3, 4), pair(3, 4)
+            wanted = fn(x[1:], x if shares else pair(3, 4))
+            found = compiled(y[1:], y if shares else pair(3, 4))
+            assert torch.equal(found.a, wanted.a) and torch.equal(y.a, x.a) and torch.equal(y.b, x.b)
+
+
+def test_writes():
+    def fn(x):
+        x.add_(1)
+        x[0].mul_(3)
+        return x * 2
+
+    check(fn, pair(3, 4))
+
+
+def test_writes_that_are_seen_in_its_parts():
+    def fn(x):
+        before = x.a + 0
+        x.add_(1)
+        return before, x.a + x.b
+
+    check(fn, pair(3), graphs=None, breaks=None)
+
+
+def test_writes_into_its_parts():
+    def fn(x):
+        x.a.add_(1)
+        return x * 2
+
+    check(fn, pair(3), graphs=None, breaks=None)
+
+
+def test_given_with_one_of_its_parts():
+    def fn(x, part):
+        x.mul_(2)
+        return part + 1, x + part
+
+    def run(fn):
+        x = pair(3)
+        return fn(x, x.a), x
+
+    compiled = dl.compile(fn, backend="aot_eager")
+    for _ in range(2):
+        (one, two), x = run(fn)
+        (found_one, found_two), found = run(compiled)
+        assert torch.equal(one, found_one)
+        assert torch.equal(x.a, found.a) and torch.equal(x.b, found.b)
+        assert torch.equal(two.a, found_two.a) and torch.equal(two.b, found_two.b)
+
+
+def test_given_with_and_then_without_one_of_its_parts():
+    def fn(x, part):
+        x.mul_(2)
+        return part + 1
+
+    compiled = dl.compile(fn, backend="aot_eager")
+    for shares in (False, True, False):
+        x, y = pair(3), pair(3)
+        wanted = fn(x, x.b if shares else tensor(3))
+        assert torch.equal(compiled(y, y.b if shares else tensor(3)), wanted)
+        assert torch.equal(x.b, y.b)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_made_of_one_tensor_twice(backend):
+    def fn(x):
+        x.add_(1)
+        return x * 2
+
+    compiled = dl.compile(fn, backend=backend)
+    for _ in range(2):
+        one, two = (Pair(part, part) for part in (tensor(3), tensor(3)))
+        wanted, found = fn(one), compiled(two)
+        assert torch.equal(one.a, two.a) and two.a is two.b
+        assert torch.equal(wanted.a, found.a) and torch.equal(wanted.b, found.b)
+
+
+def test_two_that_share_a_part():
+    def fn(x, y):
+        x.add_(1)
+        return x + y
+
+    def run(fn, shares):
+        x, y = pair(3), pair(3, seed=4)
+        y = Pair(x.a if shares else y.a, y.b)
+        found = fn(x, y)
+        return found.a, found.b, x.a, y.a
+
+    compiled = dl.compile(fn, backend="aot_eager")
+    for shares in (False, True, False, True):
+        for wanted, found in zip(run(fn, shares), run(compiled, shares)):
+            assert torch.equal(wanted, found)
+
+
+def test_identity():
+    def fn(x, y):
+        return x is y, x, [x, y]
+
+    def run(fn):
+        x = pair(3)
+        return fn(x, x), fn(x, pair(3))
+
+    compiled = dl.compile(fn, backend="eager")
+    for same, other in (run(compiled), run(compiled)):
+        assert same[0] and same[1] is same[2][0] is same[2][1]
+        assert not other[0] and other[1] is other[2][0] is not other[2][1]
+
+
+def test_gradients():
+    def fn(x, y):
+        z = x * 2 + y
+        return z.relu() * x.detach(), x.requires_grad, z.requires_grad
+
+    check(fn, pair(3, grad=True), tensor(3), backward=True)
+
+
+def test_without_gradients():
+    def fn(x):
+        with torch.no_grad():
+            y = x * 2
+        return y, y.requires_grad, x.detach() + 1
+
+    check(fn, pair(3, grad=True))
+
+
+def test_weight_in_integers():
+    def fn(x, w):
+        return F.linear(x, w) + x @ w.t(), x @ w.dequantised().t()
+
+    check(fn, tensor(2, 3), quantised(4, 3), others=[(tensor(2, 3, seed=4), quantised(4, 3, seed=5))], all_graphs=1)
+
+
+def test_parameter_in_integers():
+    check(Holder(quantised(4, 3)), tensor(2, 3), graphs=1, breaks=0)
+
+
+def test_context_by_value():
+    def fn(x, w):
+        return x @ w.t()
+
+    x = tensor(2, 3)
+    others = [(x, quantised(4, 3, shift=2)), (x, quantised(4, 3)), (x, quantised(4, 3, shift=2, seed=3))]
+    check(fn, x, quantised(4, 3), others=others, all_graphs=2)
+
+
+def test_context_changed_between_calls():
+    weight = quantised(4, 3)
+    layer, x = Holder(weight), tensor(2, 3)
+    compiled = dl.compile(layer, backend="eager")
+    for shift in (0, 0, 1, 2, 1):
+        layer.weight.kind.shift = shift
+        assert torch.equal(compiled(x), layer(x))
+
+
+def test_parts_replaced_between_calls():
+    layer, x = Holder(quantised(4, 3)), tensor(2, 3)
+    compiled = dl.compile(layer, backend="eager")
+    for seed in range(3):
+        other = quantised(4, 3, seed=seed)
+        layer.weight.ints, layer.weight.scale = other.ints, other.scale
+        assert torch.equal(compiled(x), layer(x))
+    layer.weight.scale = layer.weight.scale.double()
+    layer.weight.kind = Kind(torch.float64, 0)
+    with pytest.raises(RuntimeError):
+        layer(x)
+    with pytest.raises(RuntimeError):
+        compiled(x)
+
+
+def test_parameter_of_another_kind_the_next_time():
+    layer, x = Holder(tensor(4, 3)), tensor(2, 3)
+    compiled = dl.compile(layer, backend="eager")
+    for weight in (tensor(4, 3, seed=1), quantised(4, 3), pair(4, 3), tensor(4, 3)):
+        layer.weight = torch.nn.Parameter(weight, False)
+        found, wanted = compiled(x), layer(x)
+        assert type(found) is type(wanted)
+        assert str(found) == str(wanted)
+
+
+class Unclear(Pair):
+    """Its context can't be compared."""
+
+    def __tensor_flatten__(self):
+        return ["a", "b"], torch.Generator()
+
+
+class Chatty(Pair):
+    """Says how often it was asked."""
+
+    asked = 0
+
+    def __tensor_flatten__(self):
+        Chatty.asked += 1
+        return ["a", "b"], None
+
+
+@pytest.mark.parametrize("cls", [Unclear, Chatty])
+def test_what_it_is_made_of_that_is_not_clear(cls):
+    def fn(x, y):
+        return x + 1, y * 2
+
+    check(fn, cls(tensor(3), tensor(3, seed=1)), tensor(3), graphs=None, breaks=None)
+
+
+def test_attributes_written_inside():
+    def fn(x):
+        x.note = 3
+        return x * x.note
+
+    check(fn, pair(3), graphs=None, breaks=None)
+
+
+def test_data_read_inside():
+    def fn(x):
+        y = x * 2
+        return y + 1 if x.sum().item() > 0 else y - 1
+
+    check(fn, pair(3), graphs=None, breaks=None)
+
+
+def test_in_a_checkpointed_function():
+    def fn(x, w):
+        return torch.utils.checkpoint.checkpoint(lambda y: F.linear(y, w).sin(), x, use_reentrant=False)
+
+    check(fn, tensor(2, 3, grad=True), quantised(4, 3), graphs=None, breaks=None, backward=True)
+
+
+def test_nested():
+    def fn(x):
+        y = x * 2
+        return y, y.a.b, x.a.a + 1
+
+    made = Pair(pair(3), pair(3, seed=5))
+    check(fn, made, others=[(Pair(pair(3, seed=1), pair(3, seed=5)),)], all_graphs=1)
+
+
+def trained(layer, x, compile_with=None):
+    step = layer if compile_with is None else dl.compile(layer, backend=compile_with)
+    losses = []
+    for _ in range(3):
+        layer.zero_grad()
+        loss = step(x).square().sum()
+        loss.backward()
+        with torch.no_grad():
+            for each in layer.parameters():
+                each.sub_(each.grad * 0.1)
+        losses.append(loss)
+    return losses, [each.grad for each in layer.parameters()], list(layer.parameters())
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_training(backend):
+    one, other = (trained(Holder(pair(4, 3), True), tensor(2, 3), each) for each in (None, backend))
+    for wanted, found in zip(pytree.tree_leaves(one), pytree.tree_leaves(other), strict=True):
+        assert type(found) is type(wanted)
+        torch.testing.assert_close((found.a, found.b), (wanted.a, wanted.b))
+
+
+class LowRank(torch.nn.Module):
+    """A frozen weight in integers and two small ones that are trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.base = Holder(quantised(4, 3))
+        self.down = torch.nn.Parameter(tensor(2, 3, seed=1))
+        self.up = torch.nn.Parameter(tensor(4, 2, seed=2))
+
+    def forward(self, x):
+        return self.base(x) + F.linear(F.linear(x, self.down), self.up)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_training_beside_a_weight_in_integers(backend):
+    eager, compiled = LowRank(), LowRank()
+    step = dl.compile(compiled, backend=backend, fullgraph=True)
+    for seed in range(3):
+        x = tensor(2, 3, seed=seed)
+        wanted, found = eager(x), step(x)
+        torch.testing.assert_close(found, wanted)
+        for loss in (wanted.sum(), found.sum()):
+            loss.backward()
+    torch.testing.assert_close(compiled.down.grad, eager.down.grad)
+    torch.testing.assert_close(compiled.up.grad, eager.up.grad)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_results_of_compilers(backend):
+    def fn(x, y):
+        z = x * 2 + y
+        x.add_(1)
+        return z, z.t(), x.view(-1), z.a + 1, x
+
+    compiled = dl.compile(fn, backend=backend, fullgraph=True)
+    for seed in range(2):
+        one, other = pair(3, 4, seed=seed), pair(3, 4, seed=seed)
+        wanted, found = fn(one, tensor(3, 4)), compiled(other, tensor(3, 4))
+        assert found[4] is other and type(found[2]) is Pair
+        for each, wanted_each in zip(found, wanted):
+            assert type(each) is type(wanted_each)
+            parts = (each.a, each.b) if isinstance(each, Pair) else each
+            torch.testing.assert_close(parts, (wanted_each.a, wanted_each.b) if isinstance(each, Pair) else wanted_each)
+        found[2].mul_(0)
+        assert not other.a.any()
+
+
+TABLE = {}
+
+
+class Tabled(Quantised):
+    """Some functions of torch are told what to do, by a table; the others go on."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func in TABLE:
+            return TABLE[func](*args, **kwargs)
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **kwargs)
+
+
+def _linear(x, weight, bias=None):
+    found = (x @ weight.ints.to(x.dtype).t() + x.sum(-1, keepdim=True) * weight.kind.shift) * weight.scale.t()
+    return found if bias is None else found + bias
+
+
+TABLE[F.linear] = _linear
+
+
+def tabled(*shape, seed=0, shift=0):
+    made = quantised(*shape, seed=seed, shift=shift)
+    return Tabled(made.ints, made.scale, made.kind)
+
+
+def test_functions_that_a_class_answers_for():
+    def fn(x, w):
+        return F.linear(x, w), x @ w.t() + 1, w.detach().ints + 1, torch.mul(w, 2), type(w.t())
+
+    check(fn, tensor(2, 3), tabled(4, 3), others=[(tensor(2, 3, seed=3), tabled(4, 3, shift=1))], all_graphs=2)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_parameter_that_answers_for_functions(backend):
+    layer = Holder(tabled(4, 3))
+    compiled = dl.compile(layer, backend=backend, fullgraph=True)
+    for seed in range(2):
+        x, y = (tensor(2, 3, seed=seed, grad=True) for _ in range(2))
+        wanted, found = layer(x), compiled(y)
+        torch.testing.assert_close(found, wanted)
+        wanted.sum().backward()
+        found.sum().backward()
+        torch.testing.assert_close(y.grad, x.grad)
+
+
+def test_table_changed_between_calls(monkeypatch):
+    layer, x = Holder(tabled(4, 3)), tensor(2, 3)
+    compiled = dl.compile(layer, backend="eager")
+    first = compiled(x)
+    assert torch.equal(first, layer(x))
+    monkeypatch.setitem(TABLE, F.linear, lambda x, weight, bias=None: x.sum() + weight.scale.t())
+    assert torch.equal(compiled(x), layer(x)) and not torch.equal(compiled(x), first)
+
+
+def test_classes_that_answer_meet():
+    def fn(x, y, w):
+        return w.t() * x, x + 1, y * 2
+
+    check(fn, pair(3, 4), tensor(4), tabled(4, 3), graphs=None, breaks=None)
+
+
+class Packed(Quantised):
+    """Two integers of four bits to a byte: half as many columns as the tensor has."""
+
+    by_parts = torch.ops.aten.detach.default, torch.ops.aten.clone.default
+
+    @staticmethod
+    def __new__(cls, data, scale, kind):
+        size = data.shape[0], data.shape[1] * 2
+        return torch.Tensor._make_wrapper_subclass(cls, size, dtype=kind.dtype, device=data.device)
+
+    def dequantised(self):
+        both = torch.stack([self.ints & 15, self.ints >> 4], -1).flatten(1)
+        return (both - 8).to(self.kind.dtype) * self.scale
+
+
+def packed(rows, columns, seed=0):
+    data = torch.randint(0, 256, (rows, columns // 2), generator=torch.Generator().manual_seed(seed))
+    return Packed(data.to(torch.uint8), tensor(rows, 1, seed=seed), Kind(torch.float32, 0))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_sizes_that_change(backend):
+    def fn(x, w):
+        return F.linear(x, w).relu() * x.shape[0], x.reshape(-1) + w.shape[1]
+
+    compiled = dl.compile(fn, backend=backend, fullgraph=True)
+    before = dl.counters.graphs
+    for rows, columns in ((3, 4), (5, 8), (7, 6), (2, 16)):
+        x, w = tensor(9, columns), packed(rows, columns)
+        torch.testing.assert_close(compiled(x, w), fn(x, w))
+    assert dl.counters.graphs - before == 2
+
+
+def test_sizes_of_one_part_that_changes():
+    def fn(x):
+        return x + 1
+
+    others = [(pair(5, 4),), (pair(6, 4),), (pair(6, 7),), (pair(8, 9),)]
+    check(fn, pair(3, 4), others=others, all_graphs=3)
+
+
+def test_sizes_told_to_say_what_it_is_made_of():
+    class Sized(Pair):
+        def __tensor_flatten__(self):
+            return ["a", "b"], self.shape[0]
+
+        @classmethod
+        def __tensor_unflatten__(cls, inner, context, size, stride):
+            return cls(inner["a"], inner["b"])
+
+    def fn(x):
+        return x + 1
+
+    compiled = dl.compile(fn, backend="eager")
+    for rows in (3, 4, 5, 3, 5):
+        x = Sized(tensor(rows), tensor(rows))
+        assert torch.equal(compiled(x).a, fn(x).a)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_class_changed_between_calls(monkeypatch, backend):
+    def fn(x):
+        return x * 2
+
+    compiled = dl.compile(fn, backend=backend)
+    first = compiled(pair(3))
+    plain = Pair.__torch_dispatch__.__func__
+
+    def dispatch(cls, func, types, args, kwargs=None):
+        return plain(cls, torch.ops.aten.add.Tensor if func is torch.ops.aten.mul.Tensor else func, types, args, kwargs)
+
+    monkeypatch.setattr(Pair, "__torch_dispatch__", classmethod(dispatch))
+    assert torch.equal(compiled(pair(3)).a, fn(pair(3)).a) and not torch.equal(compiled(pair(3)).a, first.a)
+
+
+def test_gradient_read_inside():
+    def fn(x):
+        return x * 2 if x.grad is None else x.grad * 3
+
+    for backend in ("eager", "aot_eager"):
+        compiled = dl.compile(fn, backend=backend, fullgraph=True)
+        x = pair(3, grad=True)
+        assert torch.equal(compiled(x).a, x.a * 2)
+        (x * 2).sum().backward()
+        assert torch.equal(compiled(x).a, x.grad.a * 3)
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.AdamW])
+def test_optimizer_step(optimizer):
+    def run(wrap):
+        layer = Holder(pair(4, 3), True)
+        opt = optimizer(layer.parameters(), lr=0.1)
+        step = wrap(opt.step)
+        for seed in range(3):
+            opt.zero_grad()
+            layer(tensor(2, 3, seed=seed)).sum().backward()
+            step()
+        return layer.weight
+
+    wanted, found = run(lambda step: step), run(lambda step: dl.compile(step, backend="eager"))
+    torch.testing.assert_close((found.a, found.b), (wanted.a, wanted.b))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_modes(backend):
+    def fn(x, w):
+        return F.linear(x, w)
+
+    compiled = dl.compile(fn, backend=backend)
+    for mode in (torch.inference_mode, torch.no_grad, torch.enable_grad, lambda: torch.autocast("cpu")):
+        x, w = tensor(2, 3), quantised(4, 3)
+        with mode():
+            wanted, found = fn(x, w), compiled(x, w)
+        assert found.dtype is wanted.dtype and torch.equal(found, wanted)
+        assert found.is_inference() is wanted.is_inference()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_detached(backend):
+    def fn(x, w):
+        return x.detach(), w.detach(), w.detach().ints, x.detach() * 2, w.t()
+
+    compiled = dl.compile(fn, backend=backend)
+    for _ in range(2):
+        x, w = pair(3, grad=True), quantised(4, 3)
+        found = compiled(x, w)
+        assert [type(each) for each in found] == [Pair, Quantised, torch.Tensor, Pair, Quantised]
+        found[0].a.add_(1)
+        assert torch.equal(found[0].a, x.a) and found[1].ints.data_ptr() == w.ints.data_ptr()
+        assert found[1].kind == w.kind and not found[0].requires_grad
+        assert found[4].ints.data_ptr() == w.ints.data_ptr() and found[4].shape == (3, 4)
+
+
+def test_gradients_inside():
+    def fn(x):
+        y = (x * x).sum()
+        return torch.autograd.grad(y, x)[0] + 1
+
+    for backend in ("eager", "aot_eager"):
+        compiled = dl.compile(fn, backend=backend)
+        x = pair(3, grad=True)
+        assert torch.equal(compiled(x).a, fn(x).a) and torch.equal(compiled(x).b, fn(x).b)
+
+
+def test_told_to_need_what_it_needs():
+    def fn(x, y):
+        return x.requires_grad_() * 2, y.requires_grad_(False) + 1
+
+    check(fn, pair(3, grad=True), pair(3))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_context_of_results(backend):
+    def fn(w):
+        return w.clone(), w.clone().kind is w.kind, w.clone().kind.shift + 1
+
+    compiled = dl.compile(fn, backend=backend)
+    for _ in range(3):
+        w = quantised(4, 3)
+        found, same, shift = compiled(w)
+        assert same and found.kind is w.kind and shift == 1
+        found.kind.shift = 5
+
+
+class Fresh(Quantised):
+    """Its operators give their results a kind of their own."""
+
+    def mapped(self, function):
+        return type(self)(function(self.ints), function(self.scale), Kind(self.kind.dtype, self.kind.shift))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_context_that_operators_make(backend):
+    def fn(w, x):
+        return w.clone(), F.linear(x, w.clone())
+
+    compiled = dl.compile(fn, backend=backend)
+    for _ in range(3):
+        made = quantised(4, 3)
+        w, x = Fresh(made.ints, made.scale, made.kind), tensor(2, 3)
+        found, product = compiled(w, x)
+        assert found.kind is not w.kind and found.kind.shift == 0
+        torch.testing.assert_close(product, fn(w, x)[1])
+        found.kind.shift = 5
+
+
+class Told(Pair):
+    """Keeps what its operators are given."""
+
+    seen: list[str] = []
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args, kwargs=None):
+        cls.seen.append(f"{func}: {[type(each).__name__ for each in args]}")
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+def test_operators_are_given_what_eager_gives():
+    def fn(x, f):
+        return x * f, x.clamp(max=f), x**f, torch.add(x, x, alpha=f), x[int(f)]
+
+    x, compiled = Told(tensor(3, 4).abs(), tensor(3, 4).abs()), dl.compile(fn, backend="eager")
+    for factor in (0.5, 1.5, 1.25, 2.5):
+        Told.seen.clear()
+        wanted = fn(x, factor)
+        expected = Told.seen[:]
+        compiled(x, factor)
+        Told.seen.clear()
+        found = compiled(x, factor)
+        assert Told.seen == expected
+        assert all(torch.equal(one.a, other.a) for one, other in zip(wanted, found, strict=True))
+
+
+class Asking(Pair):
+    """Asks itself for facts to say what it is made of."""
+
+    def __tensor_flatten__(self):
+        return ["a", "b"], (len(self), self.dim(), self.ndim, self.nbytes, self.T is None, self.dtype)
+
+
+def test_asked_for_facts_to_say_what_it_is_made_of():
+    def fn(x):
+        return x + 1
+
+    compiled = dl.compile(fn, backend="eager")
+    for rows in (3, 4, 5, 3):
+        x = Asking(tensor(rows, 2), tensor(rows, 2))
+        assert torch.equal(compiled(x).a, fn(x).a)

@@ -1,0 +1,134 @@
+"""Tensors made of others by their class that programs make inside, and what their classes keep beside them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import dynamo_lite as dl
+from programs import check, ints, tensor
+from wrapper_tensors import Kind, Pair, Quantised, quantised
+
+
+def test_made_inside():
+    def fn(x, y):
+        made = Pair(x * 2, y)
+        return made + 1, made, (made * 2).a, made.b is y, made.shape, made.both(), type(made)
+
+    check(fn, tensor(3), tensor(3, seed=1), others=[(tensor(3, seed=2), tensor(3))], all_graphs=1)
+
+
+def test_made_inside_and_written_to():
+    def fn(x, y):
+        made = Pair(x, y)
+        made.add_(1)
+        made.a.mul_(2)
+        return made, x + 1, made.sum()
+
+    check(fn, tensor(3), tensor(3, seed=1))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_made_inside_for_compilers(backend):
+    def fn(x, y):
+        made = Pair(x, y)
+        made.add_(1)
+        return made, made * 2, x + 1, Quantised(x.to(torch.int8), y, Kind(torch.float32, 0)).scale
+
+    compiled = dl.compile(fn, backend=backend)
+    for seed in range(2):
+        (x, y), (v, w) = ([tensor(3, seed=seed), tensor(3, seed=seed + 1)] for _ in range(2))
+        wanted, found = fn(x, y), compiled(v, w)
+        assert found[0].a is v and found[0].b is w and found[3] is w
+        torch.testing.assert_close((found[1].a, found[1].b), (wanted[1].a, wanted[1].b))
+        torch.testing.assert_close((found[2], v, w), (wanted[2], x, y))
+
+
+def test_made_inside_and_carried_over_a_break():
+    def fn(x, y):
+        made = Pair(x * 2, y)
+        again = made + 1
+        print("here")
+        return made + again, again, made
+
+    check(fn, tensor(3), tensor(3, seed=1), graphs=2, breaks=1)
+
+
+def test_made_inside_twice_alike():
+    def fn(x):
+        one, other = Pair(x, x), Pair(x, x)
+        return one is other, one, other, [one, one], one.a is other.b
+
+    check(fn, tensor(3), graphs=None, breaks=None)
+
+
+KIND = Kind(torch.float32, 0)
+
+
+def test_quantised_inside():
+    def fn(x, w):
+        scale = w.abs().amax(1, keepdim=True) / 127
+        made = Quantised((w / scale).round().to(torch.int8), scale, KIND)
+        return F.linear(x, made), made, made.kind is KIND
+
+    check(fn, tensor(2, 3), tensor(4, 3))
+
+
+def test_context_changed_between_calls_that_make_one(monkeypatch):
+    kind = Kind(torch.float32, 0)
+    monkeypatch.setattr(f"{__name__}.KIND", kind)
+
+    def fn(x, w):
+        return F.linear(x, Quantised(w, x.sum(), KIND))
+
+    x, w = tensor(2, 3), ints(4, 3).to(torch.int8)
+    compiled = dl.compile(fn, backend="eager")
+    for shift in (0, 1, 0, 2, 1):
+        kind.shift = shift
+        assert torch.equal(compiled(x, w), fn(x, w))
+    monkeypatch.setattr(f"{__name__}.KIND", Kind(torch.float32, 1))
+    kind.shift = 5
+    assert torch.equal(compiled(x, w), fn(x, w))
+
+
+def test_context_changed_inside():
+    def fn(x, w):
+        before = x @ w.t()
+        w.kind.shift += 1
+        return before, x @ w.t()
+
+    check(fn, tensor(2, 3), quantised(4, 3), graphs=None, breaks=None)
+
+
+def test_context_changed_inside_before():
+    def fn(x, w, kind):
+        kind.shift += 1
+        return x @ w.t()
+
+    made = quantised(4, 3)
+    check(fn, tensor(2, 3), made, made.kind, graphs=None, breaks=None)
+
+
+def test_context_made_inside():
+    def fn(x, w):
+        made = Quantised(w, x.sum(), Kind(torch.float32, 2))
+        return F.linear(x, made), made
+
+    check(fn, tensor(2, 3), ints(4, 3).to(torch.int8), graphs=None, breaks=None)
+
+
+def test_made_inside_of_what_needs_gradients():
+    def fn(x, y):
+        made = Pair(x, y)
+        return (made * 2).a + x
+
+    check(fn, tensor(3, grad=True), tensor(3, seed=1, grad=True), graphs=None, breaks=None, backward=True)
+
+
+def test_made_inside_of_sizes_that_change():
+    def fn(x, y):
+        return Pair(x, y) * 2
+
+    others = [(tensor(n), tensor(n, seed=1)) for n in (4, 5, 6)]
+    check(fn, tensor(3), tensor(3, seed=1), others=others)

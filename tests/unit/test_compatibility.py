@@ -1,0 +1,49 @@
+"""Where the interpreter, torch and the extension don't fit together, importing is one clear sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+CASES = {
+    "another Python": (
+        "sys.version_info = (3, 9, 1, 'final', 0)",
+        "dynamo_lite supports CPython 3.11 and 3.12; this is 3.9.",
+    ),
+    "another implementation": (
+        "sys.implementation.name = 'pypy'",
+        "dynamo_lite needs CPython; this is pypy.",
+    ),
+    "an old torch": (
+        "import torch; torch.__version__ = '2.4.1+cpu'",
+        "dynamo_lite needs torch 2.11 or newer; this is torch 2.4.1+cpu.",
+    ),
+    "a newer torch than it was built for": (
+        "import torch; torch.__version__ = '2.99.0'",
+        "and this is torch 2.99.0; build it again with: pip install --no-build-isolation .",
+    ),
+    "no extension": (
+        "sys.modules['dynamo_lite._C'] = None",
+        "dynamo_lite's extension can't be loaded",
+    ),
+}
+
+
+@pytest.mark.parametrize("change, sentence", CASES.values(), ids=CASES)
+def test_importing_says_what_does_not_fit(change, sentence):
+    program = f"""
+import sys
+{change}
+try:
+    import dynamo_lite
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert sentence in done.stdout and done.stdout.count("\n") == 1

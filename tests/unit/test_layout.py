@@ -1,0 +1,316 @@
+"""The shape of the code: imports go down the walk, files and functions stay small, torch's own compiler stays out."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "dynamo_lite"
+FILES = sorted(p for p in PACKAGE.rglob("*.py") if "__pycache__" not in p.parts)
+NATIVE = sorted([*(ROOT / "csrc").rglob("*.cpp"), *(ROOT / "csrc").rglob("*.h")])
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+
+# The walk, highest first: a room imports from itself and from what is lower. Rooms in one row don't import each other.
+WALK = [
+    {""},
+    {"api"},
+    {"export"},
+    {"compiler"},
+    {"translator"},
+    {"backends", "resume"},
+    {"codegen"},
+    {"variables"},
+    {"variables.torch.subclasses", "variables.stdlib", "variables.numpy", "variables.python"},
+    {"variables.torch.functions", "variables.torch.modules"},
+    {"variables.torch.autograd"},
+    {"variables.torch.higher_order"},
+    {"variables.torch.tensors"},
+    {"variables.torch.contexts"},
+    {"variables.torch"},
+    {"variables.python.classes"},
+    {"variables.python.objects"},
+    {"variables.python.functions"},
+    {"variables.python.numbers"},
+    {"variables.python.containers"},
+    {"variables.core"},
+    {"variables.polyfills"},
+    {"records"},
+    {"bytecode", "shapes"},
+    {"runtime"},
+    {"exc", "config", "logs", "insight", "_C"},
+]
+MAX_LINES, MAX_FUNCTION, MAX_FILES = 800, 60, 20
+
+
+def module_name(path: Path) -> str:
+    parts = ("dynamo_lite", *path.relative_to(PACKAGE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in FILES}
+MODULES["dynamo_lite._C"] = PACKAGE / "_C.pyi"
+
+
+def imports_of(name: str, tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """Names that a module imports, absolute, wherever the statement stands; ``TYPE_CHECKING`` blocks left out."""
+    package = name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]
+    hidden = {id(n) for block in ast.walk(tree) if _type_checking(block) for s in block.body for n in ast.walk(s)}
+    for node in ast.walk(tree):
+        if id(node) in hidden:
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parent = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*parent, base] if base else parent)
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                yield full if full in MODULES else base, node
+
+
+def _type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+
+
+def trees() -> dict[str, ast.Module]:
+    return {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
+
+
+def graph_of_imports() -> dict[str, set[str]]:
+    found = {}
+    for name, tree in trees().items():
+        own = {target for target, _ in imports_of(name, tree) if target.split(".")[0] == "dynamo_lite"}
+        found[name] = {target for target in own if target in MODULES and target != name}
+    return found
+
+
+def test_the_package_is_found():
+    assert "dynamo_lite.api" in MODULES and "dynamo_lite.translator.core" in MODULES
+
+
+def test_no_import_cycle():
+    edges = graph_of_imports()
+    done: set[str] = set()
+    path: list[str] = []
+
+    def visit(name: str) -> None:
+        if name in path:
+            raise AssertionError("import cycle: " + " -> ".join([*path[path.index(name) :], name]))
+        if name in done:
+            return
+        path.append(name)
+        for target in sorted(edges[name]):
+            visit(target)
+        path.pop()
+        done.add(name)
+
+    for name in edges:
+        visit(name)
+
+
+def test_nothing_imports_the_package_itself():
+    edges = graph_of_imports()
+    users = [name for name, targets in edges.items() if "dynamo_lite" in targets]
+    assert users == [], "import the room that defines a name, not the package's front"
+
+
+def _room(name: str) -> str:
+    """The package that a module lies in; of the modules at the top, the module itself."""
+    inner = name.partition(".")[2]
+    if MODULES[name].name == "__init__.py":
+        return inner
+    return inner.rpartition(".")[0] or inner
+
+
+HEIGHT = {room: at for at, rooms in enumerate(WALK) for room in rooms}
+
+
+def test_every_room_has_its_height():
+    assert {_room(name) for name in MODULES} == set(HEIGHT)
+
+
+def test_imports_go_down_the_walk():
+    wrong = []
+    for name, targets in graph_of_imports().items():
+        for target in targets:
+            room, other = _room(name), _room(target)
+            if room != other and HEIGHT[other] <= HEIGHT[room]:
+                wrong.append(f"{name} imports {target}, which is not below it")
+    assert wrong == [], "\n".join(wrong)
+
+
+def test_rooms_are_small():
+    files: dict[str, int] = {}
+    for name, path in MODULES.items():
+        if path.name != "__init__.py":
+            files[_room(name)] = files.get(_room(name), 0) + 1
+    assert {room: count for room, count in files.items() if count > MAX_FILES} == {}
+
+
+def test_nothing_lies_loose_at_the_top():
+    loose = {path.stem for path in FILES if path.parent == PACKAGE}
+    assert loose == {"__init__", "api", "config", "exc", "logs"}
+
+
+def test_no_own_module_is_imported_inside_a_function():
+    wrong = []
+    for name, tree in trees().items():
+        imports = list(imports_of(name, tree))
+        for function in ast.walk(tree):
+            if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                continue
+            inside = {id(node) for node in ast.walk(function)}
+            for target, node in imports:
+                if id(node) in inside and target.split(".")[0] == "dynamo_lite":
+                    wrong.append(f"{MODULES[name]}:{node.lineno} imports {target} in {function.name}")
+    assert wrong == [], "\n".join(map(str, wrong))
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_torchs_own_compiler_is_not_used(name):
+    tree = ast.parse(MODULES[name].read_text())
+    banned = re.compile(r"^torch\.(_dynamo|_C\._dynamo)\b")
+    wrong = [(target, node.lineno) for target, node in imports_of(name, tree) if banned.match(target)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in ("torch", "torch._C"):
+            wrong += [(f"{node.module}.{a.name}", node.lineno) for a in node.names if a.name == "_dynamo"]
+        if isinstance(node, ast.Attribute) and banned.match(ast.unparse(node)):
+            wrong.append((ast.unparse(node), node.lineno))
+    assert wrong == [], "\n".join(map(str, wrong))
+
+
+def test_importing_brings_in_no_compiler_that_torch_does_not():
+    code = (
+        "import sys, torch; before = set(sys.modules); import dynamo_lite; "
+        "print([m for m in set(sys.modules) - before if m.startswith(('torch._inductor', 'functorch.compile', "
+        "'torch._functorch.aot_autograd', 'triton', 'torch._dynamo', 'transformers'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_files_are_small():
+    long = {}
+    for path in [*FILES, *NATIVE, *TESTS]:
+        lines = path.read_text().count("\n")
+        stated = re.search(r"(?i)long(?:er)? (?:than|because)", "\n".join(path.read_text().splitlines()[:30]))
+        if lines > MAX_LINES and not stated:
+            long[str(path.relative_to(ROOT))] = lines
+    assert long == {}
+
+
+def test_functions_are_short():
+    long = []
+    for name, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > MAX_FUNCTION:
+                    long.append(f"{MODULES[name].relative_to(ROOT)}:{node.lineno} {node.name}: {lines} lines")
+    assert long == []
+
+
+def test_no_global_statement_and_no_blanket_except():
+    wrong = []
+    for name, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Global):
+                wrong.append(f"{name}:{node.lineno} global {', '.join(node.names)}")
+            if isinstance(node, ast.ExceptHandler) and node.type is None:
+                wrong.append(f"{name}:{node.lineno} bare except")
+            if isinstance(node, ast.ExceptHandler) and all(isinstance(s, (ast.Pass, ast.Continue)) for s in node.body):
+                if node.type is not None and ast.unparse(node.type) in ("Exception", "BaseException"):
+                    wrong.append(f"{name}:{node.lineno} swallows {ast.unparse(node.type)}")
+    assert wrong == [], "\n".join(map(str, wrong))
+
+
+def test_no_file_without_a_subject():
+    names = {p.stem for p in [*FILES, *NATIVE, *TESTS]}
+    assert names & {"misc", "util", "utils", "repros", "helpers", "common"} == set()
+
+
+def test_every_module_says_what_it_is():
+    assert [name for name, tree in trees().items() if not ast.get_docstring(tree)] == []
+
+
+def test_public_names_have_docstrings():
+    import dynamo_lite as dl
+
+    missing = [name for name in dl.__all__ if not getattr(getattr(dl, name), "__doc__", None)]
+    assert missing == []
+
+
+def test_interpreter_versions_only_in_their_place():
+    wrong = [p.name for p in NATIVE if p.parent.name != "cpython" and "PY_VERSION_HEX" in p.read_text()]
+    assert wrong == []
+
+
+INTERPRETER_INTERNALS = re.compile(
+    r"\b_Py[A-Z]\w*"  # functions and types that CPython keeps to itself
+    r"|\bPy_BUILD_CORE\b|internal/pycore|\bPyUnstable_\w+|\bPyObject_GET_WEAKREFS_LISTPTR\b"
+    r"|\bPy(Function|Method|Cell|Tuple|Var|Slice|Complex|MemberDescr|Gen|HeapType|ASCII|Dict|Set)Object\b"
+    r"|\bPyWeakReference\b|\bPy_TPFLAGS_(MANAGED_DICT|VALID_VERSION_TAG)\b"
+    r"|(->|\.)(ob_(type|size|item|ref|refcnt)|wr_\w+|func_\w+|im_\w+|d_(member|common)|co_\w+|gi_\w+|ma_\w+|dv_\w+)\b"
+    r"|(->|\.)(f_code|f_globals|localsplus|prev_instr|stacktop|datastack_\w+|tp_version_tag|tp_dict|ht_\w+|cval)\b"
+)
+"""Names that only csrc/cpython/ may use: another version of CPython may change what they mean."""
+
+
+def test_interpreter_internals_only_in_their_place():
+    wrong = []
+    for path in NATIVE:
+        code = re.sub(r"//.*", "", path.read_text())
+        if path.parent.name != "cpython" and path.stem != "finalizers":
+            wrong += [
+                f"{path.parent.name}/{path.name} uses {found[0]}" for found in INTERPRETER_INTERNALS.finditer(code)
+            ]
+    assert wrong == []
+
+
+NATIVE_WALK = ["launch", "hook", "guards", "cpython", "csrc"]
+"""Rooms of C++, highest first; ``csrc`` itself has what all of them need."""
+
+
+def test_native_includes_go_down_the_walk():
+    wrong = []
+    for path in NATIVE:
+        for name in re.findall(r'#include "([^"]+)"', path.read_text()):
+            if not (ROOT / "csrc" / name).is_file():
+                wrong.append(f"{path.name} includes {name}, which isn't written from csrc/")
+            elif path.stem != "module":
+                room = (ROOT / "csrc" / name).parent.name
+                if NATIVE_WALK.index(path.parent.name) > NATIVE_WALK.index(room):
+                    wrong.append(f"{path.name} includes {name}, which is above it")
+    assert wrong == [], "\n".join(wrong)
+
+
+def test_no_test_imports_another():
+    """What several need is in tests/support."""
+    tests = {path.stem for path in TESTS if path.stem.startswith("test_")}
+    wrong = []
+    for path in TESTS:
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [f"{node.module or ''}.{alias.name}" for alias in node.names]
+            if tests & {part for name in names for part in name.split(".")}:
+                wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert wrong == []
+
+
+def test_every_test_is_in_a_room():
+    """With a name of its own: reports and tracebacks show no more than a file's name."""
+    names = sorted(path.name for path in TESTS)
+    assert len(names) == len(set(names))
+    assert {path.name for path in TESTS if path.parent == ROOT / "tests"} == {"conftest.py"}
+    rooms = [path for path in TESTS if path.name != "conftest.py"]
+    assert not [path.name for path in rooms if path.name.startswith("test_") is (path.parts[-2] == "support")]
