@@ -16,13 +16,36 @@ DEMO_NEEDS := "transformers>=5,<6" "rich>=13,<15" "tqdm>=4.60,<5"
 LINT_NEEDS := "ruff>=0.5,<1" "mypy>=1.10,<3"
 DOCS_NEEDS := "mkdocs>=1.6,<2" "mkdocs-material>=9,<10"
 
-.PHONY: demo test fuzz cpython-tests soak asan debug lint bench training docs clean
+.PHONY: demo test test-fast test-sample stress matrix fuzz cpython-tests soak asan debug lint bench training docs clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
 
+PYTEST := $(BIN)/python -m pytest tests -q -n $(JOBS) --dist=worksteal --timeout=300
+
+# Everything but long runs; what changes while you write code; the long runs.
 test: $(STAMP)
-	$(BIN)/python -m pytest tests -q -n $(JOBS) --timeout=300
+	$(PYTEST) -m "not stress"
+
+test-fast: $(STAMP)
+	$(PYTEST) -m fast
+
+stress: $(STAMP)
+	$(PYTEST) -m stress
+
+# What depends on the interpreter, and a sample of the rest that the commit draws: make test-sample SAMPLE=0.3
+SAMPLE ?= 0.15
+SEED ?= $(shell git rev-parse HEAD)
+test-sample: $(STAMP)
+	@echo "the sample's seed: $(SEED)"
+	$(PYTEST) -m "not stress or interpreter" --sample=$(SAMPLE) --sample-seed=$(SEED)
+
+# All tests on both interpreters: make matrix PYTHONS="python3.11 python3.12"
+PYTHONS ?= python3.11 python3.12
+matrix:
+	set -e; for each in $(PYTHONS); do \
+	  $(MAKE) test stress PYTHON=$$each VENV=.venv-$$(basename $$each); \
+	done
 
 # Programs made by a grammar, from a random seed: make fuzz N=10000
 N ?= 2000

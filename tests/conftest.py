@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import reference
+import selection
 
 HERE = Path(__file__).resolve().parent
 # What tests start in processes of their own imports the package and the helpers, too.
@@ -23,6 +24,28 @@ if reference.MODE:
     collect_ignore_glob = reference.NOT_FOR_REFERENCE
 
 import dynamo_lite as dl  # noqa: E402
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("dynamo_lite")
+    group.addoption("--sample", type=float, metavar="FRACTION", help="of the tests that no version of CPython changes")
+    group.addoption("--sample-seed", default="0", metavar="TEXT", help="what draws the sample")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    fraction, seed = config.getoption("sample"), config.getoption("sample_seed")
+    return None if fraction is None else f"sample: {fraction} of the tests, --sample-seed={seed}"
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses by the markers
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    fraction, seed = config.getoption("sample"), config.getoption("sample_seed")
+    for item in items:
+        selection.mark(item, item.path.relative_to(HERE))
+    if fraction is not None:
+        left_out = [item for item in items if not selection.sampled(item, fraction, seed)]
+        items[:] = [item for item in items if selection.sampled(item, fraction, seed)]
+        config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.fixture(autouse=True)

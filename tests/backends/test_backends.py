@@ -53,7 +53,7 @@ def test_registration(monkeypatch):
         dl.register_backend(3)
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager", "aot_eager_decomp_partition", "cudagraphs", "inductor"])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "aot_eager_decomp_partition", "cudagraphs"])
 def test_training_step_has_eagers_gradients(backend):
     torch.manual_seed(0)
     module = ResNetLike()

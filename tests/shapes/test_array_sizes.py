@@ -115,9 +115,8 @@ def test_written_through():
     sweep(fn, vector)
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-def test_backends(backend):
-    compiled = dl.compile(lambda a, b: torch.from_numpy(a * b + 1).relu(), backend=backend, dynamic=True)
+def test_backends():
+    compiled = dl.compile(lambda a, b: torch.from_numpy(a * b + 1).relu(), backend="aot_eager", dynamic=True)
     dl.counters.reset()
     for n in (3, 5, 8):
         torch.testing.assert_close(compiled(matrix(n), matrix(n)), torch.from_numpy(matrix(n) ** 2 + 1).relu())

@@ -409,21 +409,19 @@ def test_types_and_bits_through_aot(dtype):
     sweep(fn, calls((tensor(5, 3) * 3).to(dtype), [*FLOATS[:4], *FLOATS[5:]]), backend="aot_eager")
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-def test_training(backend):
+def test_training():
     linear = torch.nn.Linear(3, 3)
 
     def fn(x, f):
         return (linear(x) * f).tanh().mul(1 / f).sum() / f
 
-    compiled = dl.compile(fn, backend=backend)
+    compiled = dl.compile(fn, backend="aot_eager")
     before = dl.counters.graphs
     for f in (0.3, 0.7, 1.1, 2.9):
         x = tensor(5, 3).requires_grad_()
         expected = torch.autograd.grad(fn(x, f), [x, linear.weight])
         found = torch.autograd.grad(compiled(x, f), [x, linear.weight])
-        if backend == "aot_eager":
-            assert all(map(torch.equal, expected, found))
+        assert all(map(torch.equal, expected, found))
         torch.testing.assert_close(expected, found)
     assert dl.counters.graphs - before == 2
 

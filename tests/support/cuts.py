@@ -11,7 +11,7 @@ import ast
 import inspect
 import textwrap
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,7 @@ KINDS = {
     "tolist": "s.tolist()",
     "unknown_c": "zlib.crc32(b'cut')",
 }
+OTHERS = [kind for kind in KINDS if kind != "graph_break"]
 WHOLE = "whole"
 """Nothing where the hole is: the program in one piece."""
 NAMES = {"dl": dl, "zlib": zlib, "s": tensor(1, seed=5).sum()}
@@ -41,6 +42,11 @@ class Place:
     breaks: int | tuple[int, int] | None
     operators: int | tuple[int, int] | None
     options: dict[str, Any] = field(default_factory=dict)
+
+
+def drawn(place: Place, kinds: Sequence[str]) -> str:
+    """The same in each run."""
+    return kinds[zlib.crc32(place.fn.__name__.encode()) % len(kinds)]
 
 
 class Places(list[Place]):
@@ -60,8 +66,9 @@ class Places(list[Place]):
         return add
 
     def parameters(self) -> list[Any]:
-        """One for each program and kind of break."""
-        return [pytest.param(place, kind, id=f"{place.fn.__name__}-{kind}") for place in self for kind in KINDS]
+        """Two for each program: the plain break, and the kind that its name draws, so that each kind has many."""
+        kinds = [(place, kind) for place in self for kind in ("graph_break", drawn(place, OTHERS))]
+        return [pytest.param(place, kind, id=f"{place.fn.__name__}-{kind}") for place, kind in kinds]
 
 
 class _Fill(ast.NodeTransformer):
@@ -137,7 +144,8 @@ class Programs(Places):
     def parameters(self) -> list[Any]:
         found = []
         for place in self:
-            kinds = (WHOLE, "graph_break", "print") if "CUT" in place.fn.__code__.co_names else (WHOLE,)
+            has_hole = "CUT" in place.fn.__code__.co_names
+            kinds = (WHOLE, drawn(place, ("graph_break", "print"))) if has_hole else (WHOLE,)
             found += [pytest.param(place, kind, id=f"{place.fn.__name__}-{kind}") for kind in kinds]
         return found
 

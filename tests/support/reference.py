@@ -25,7 +25,7 @@ NOT_FOR_REFERENCE = [
     "models/*",
     "python/opcodes/test_opcodes.py",
     "soundness/test_leaks.py",
-    "stress/test_threads.py",
+    "soundness/test_threads.py",
     "unit/*",
 ]
 

@@ -107,8 +107,7 @@ def test_autocast_within_another_left_after_a_break():
     check(fn, tensor(2, 2), graphs=3, breaks=2)
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-def test_autocast_left_after_a_break_by_backends(backend):
+def test_autocast_left_after_a_break_by_backends():
     def fn(x):
         with torch.autocast("cpu", dtype=torch.bfloat16):
             y = x @ x
@@ -117,7 +116,7 @@ def test_autocast_left_after_a_break_by_backends(backend):
         return z, x @ x, z.float() @ x
 
     x = tensor(4, 4)
-    torch.testing.assert_close(dl.compile(fn, backend=backend)(x), fn(x))
+    torch.testing.assert_close(dl.compile(fn, backend="aot_eager")(x), fn(x))
     assert not torch.is_autocast_enabled("cpu")
 
 

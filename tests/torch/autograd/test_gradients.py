@@ -341,7 +341,7 @@ def test_double_backward_through_a_graph_is_refused_by_aot(backend):
         gradient.pow(2).sum().backward()
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager", "aot_eager_decomp_partition", "inductor"])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "aot_eager_decomp_partition"])
 def test_a_leaf_is_written_to_before_gradients_are_on(backend):
     def fn(w, x):
         w.mul_(0.5)

@@ -309,9 +309,8 @@ def scanned(x):
     return scan(lambda c, a: (c + a, c * a), x[0] * 1, x)
 
 
-@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize(("backend", "gradients"), [("aot_eager", False), ("aot_eager", True), ("inductor", True)])
 @pytest.mark.parametrize("fn", [looped, mapped, scanned])
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_loops_under_a_compiler_that_traces_them(backend, fn, gradients):
     before = dl.counters.graph_breaks
     run = dl.compile(fn, backend=backend)

@@ -623,7 +623,7 @@ def writing_operators():
         yield torch.ops.dl_tests_writing
 
 
-@pytest.mark.parametrize("backend", [None, "aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
 def test_operators_that_write_by_schema(writing_operators, backend):
     ops = writing_operators
 

@@ -367,7 +367,7 @@ class LowRank(torch.nn.Module):
         return self.base(x) + F.linear(F.linear(x, self.down), self.up)
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_training_beside_a_weight_in_integers(backend):
     eager, compiled = LowRank(), LowRank()
     step = dl.compile(compiled, backend=backend, fullgraph=True)
@@ -381,14 +381,13 @@ def test_training_beside_a_weight_in_integers(backend):
     torch.testing.assert_close(compiled.up.grad, eager.up.grad)
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-def test_results_of_compilers(backend):
+def test_results_of_compilers():
     def fn(x, y):
         z = x * 2 + y
         x.add_(1)
         return z, z.t(), x.view(-1), z.a + 1, x
 
-    compiled = dl.compile(fn, backend=backend, fullgraph=True)
+    compiled = dl.compile(fn, backend="aot_eager", fullgraph=True)
     for seed in range(2):
         one, other = pair(3, 4, seed=seed), pair(3, 4, seed=seed)
         wanted, found = fn(one, tensor(3, 4)), compiled(other, tensor(3, 4))
@@ -436,7 +435,7 @@ def test_functions_that_a_class_answers_for():
     check(fn, tensor(2, 3), tabled(4, 3), others=[(tensor(2, 3, seed=3), tabled(4, 3, shift=1))], all_graphs=2)
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_parameter_that_answers_for_functions(backend):
     layer = Holder(tabled(4, 3))
     compiled = dl.compile(layer, backend=backend, fullgraph=True)
@@ -524,7 +523,7 @@ def test_sizes_told_to_say_what_it_is_made_of():
         assert torch.equal(compiled(x).a, fn(x).a)
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_class_changed_between_calls(monkeypatch, backend):
     def fn(x):
         return x * 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 import torch.nn.functional as F
 
@@ -29,14 +28,13 @@ def test_made_inside_and_written_to():
     check(fn, tensor(3), tensor(3, seed=1))
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-def test_made_inside_for_compilers(backend):
+def test_made_inside_for_compilers():
     def fn(x, y):
         made = Pair(x, y)
         made.add_(1)
         return made, made * 2, x + 1, Quantised(x.to(torch.int8), y, Kind(torch.float32, 0)).scale
 
-    compiled = dl.compile(fn, backend=backend)
+    compiled = dl.compile(fn, backend="aot_eager")
     for seed in range(2):
         (x, y), (v, w) = ([tensor(3, seed=seed), tensor(3, seed=seed + 1)] for _ in range(2))
         wanted, found = fn(x, y), compiled(v, w)

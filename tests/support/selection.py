@@ -1,0 +1,45 @@
+"""Which tests a run takes: their markers, which follow from their rooms, and a sample of those of any interpreter."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import PurePath
+
+import pytest
+
+INTERPRETER = (
+    *("breaks", "csrc", "python", "python/classes", "python/opcodes"),
+    *("soundness/test_exception", "soundness/test_interrupts", "soundness/test_threads", "stress/test_cpython"),
+    "unit/test_bytecode",
+)
+"""Rooms, or beginnings of their files' names, that test what differs between versions of CPython."""
+STRESS = ("stress",)
+FULL = ("models", "distributed")
+"""Rooms that no quick run takes. Tests elsewhere say so themselves, or are made with Inductor."""
+
+
+def in_rooms(path: PurePath, rooms: tuple[str, ...]) -> bool:
+    """Whether a file, given from tests/, is in one of some rooms, rooms within rooms left out."""
+    return path.parent.as_posix() in rooms or path.as_posix().startswith(
+        tuple(room for room in rooms if "/test" in room)
+    )
+
+
+def mark(item: pytest.Item, path: PurePath) -> None:
+    """``stress``, ``full`` or ``fast``; and ``interpreter``."""
+    if in_rooms(path, INTERPRETER):
+        item.add_marker("interpreter")
+    if in_rooms(path, STRESS):
+        item.add_marker("stress")
+    elif in_rooms(path, FULL) or "inductor" in item.name:
+        item.add_marker("full")
+    elif item.get_closest_marker("full") is None:
+        item.add_marker("fast")
+
+
+def sampled(item: pytest.Item, fraction: float, seed: str) -> bool:
+    """Whether a test is in the sample that a seed draws; those of the interpreter's are in each."""
+    if item.get_closest_marker("interpreter") is not None:
+        return True
+    drawn = hashlib.sha256(f"{seed} {item.nodeid}".encode()).digest()[:8]
+    return int.from_bytes(drawn) < fraction * 2**64
