@@ -304,9 +304,9 @@ class PyCodegen:
 
     def graph_output(self, tensor: Any) -> None:
         """A tensor that the graph computes (and no function that one of its operators runs)."""
-        graph, freed_at = self.attempt.graph, self.attempt.freed_at(tensor)
+        graph, freed_at = self.attempt.graph, self.attempt.provenance.freed_at(tensor.fake)
         if freed_at:  # CPython is to make that call
-            self.attempt.made_at[tensor] = freed_at
+            self.attempt.provenance.created(tensor, freed_at)
         if freed_at or not graph.may_leave(tensor.fake):
             raise Unreconstructable(tensor)
         if graph.is_shared(tensor.fake):

@@ -370,7 +370,7 @@ class FrameCompiler:
     def _raising_step(self, attempt: Attempt, root: RootTranslator, observed: ObservedException) -> int:
         """Where CPython is to raise what leaves the frame: the last place; the first, if the trace made it."""
         made = isinstance(observed.error, ExceptionVariable)
-        return attempt.raised_at.get(observed.error, root.steps) if made else root.step_to_break()
+        return attempt.provenance.raised_at(observed.error, root.steps) if made else root.step_to_break()
 
     def _attempt(self, attempt: Attempt, root: RootTranslator) -> tuple[PyCodegen, Any]:
         """One pass over the frame, to its return or to the step where it breaks, and the code after the graph."""
@@ -398,7 +398,7 @@ class FrameCompiler:
             assert root.returned is not None
             cg.load(root.returned)
             cg.op("RETURN_VALUE")
-        for generator in attempt.generators:
+        for generator in attempt.provenance.generators:
             if generator.in_block and not cg.lives_on(generator):
                 raise Dropped(generator)
         check_kept_on_ctx(attempt, cg.has_made)
@@ -468,8 +468,9 @@ def _check_what_leaves(attempt: Attempt, outputs: list[torch.Tensor]) -> None:
     if cut_off:
         attempt.let_data_stay(cut_off)
     has_gradients = any(each.value.requires_grad for each in attempt.graph.tensors)
-    if attempt.leaves_made and not has_gradients and any(each.requires_grad for each in outputs):
-        raise Unreconstructable(next(iter(attempt.leaves_made)))  # a backend would take it for inference
+    leaf = attempt.provenance.first_leaf
+    if leaf is not None and not has_gradients and any(each.requires_grad for each in outputs):
+        raise Unreconstructable(leaf)  # a backend would take it for inference
 
 
 def _check_what_is_freed(attempt: Attempt, root: RootTranslator, cg: PyCodegen) -> None:
@@ -479,7 +480,7 @@ def _check_what_is_freed(attempt: Attempt, root: RootTranslator, cg: PyCodegen) 
     goes_back = attempt.settlings.goes_back or any(name in _GO_BACK or "backward" in name for name in names)
     if not attempt.frees_at_once or not goes_back:
         return
-    step = attempt.first_apart(each.fake for each in cg.outputs if isinstance(each, TensorVariable))
+    step = attempt.provenance.first_apart(each.fake for each in cg.outputs if isinstance(each, TensorVariable))
     if step is not None:
         raise EndsBefore(
             step, FreedTogether(), "a backward would free what another needs, were they one compiled graph"
@@ -594,8 +595,7 @@ def _path_to_break(root: RootTranslator, error: Unsupported) -> tuple[int, ...]:
 
 def _step_that_made(attempt: Attempt, error: Unreconstructable | Dropped) -> int:
     """The root's step at which CPython is to make a value that the trace can't make (or keep alive)."""
-    made_at = (attempt.generators, attempt.leaves_made, attempt.made_at, attempt.raised_at)
-    step = next((steps[error.tracker] for steps in made_at if error.tracker in steps), 0)
+    step = attempt.provenance.step_of(error.tracker)
     if not step:
         raise SkipFrame(error.reason.what()) from None
     return step
@@ -604,7 +604,7 @@ def _step_that_made(attempt: Attempt, error: Unreconstructable | Dropped) -> int
 def _end_contexts(attempt: Attempt, stack: list[VariableTracker]) -> None:
     """Record the end of the contexts that go on after the graph. One that was entered by a call can't."""
     for context in attempt.contexts:
-        if context in attempt.made_at:
+        if attempt.provenance.is_created(context):
             raise Unreconstructable(context)
     for value in reversed(stack):
         if isinstance(value, ExitVariable) and isinstance(value.of, GraphContextVariable) and not value.called:

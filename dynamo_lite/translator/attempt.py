@@ -14,7 +14,7 @@ from dynamo_lite import config
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.guards import Guards
-from dynamo_lite.records.replaced_data import history
+from dynamo_lite.records.provenance import Provenance
 from dynamo_lite.records.runtime_assertions import Expected
 from dynamo_lite.records.side_effects import SideEffects
 from dynamo_lite.records.source import Source
@@ -82,22 +82,17 @@ class Attempt:
         self.pauses_at = self._next_pause()
         """The step before which there is more to be done than to take it."""
         self.kept_on_ctx: list[Any] = []  # mutable objects that were made inside and that a traced backward reads
-        self.grown: dict[Any, int] = {}  # where that is so: nodes of autograd's graph -> the root's step they are of
         self.settled_sizes = False  # whether, when that was done last, sizes of tensors became known
         self.contexts: list[Any] = []  # those that are entered for real while tracing, outermost first
         self.ignoring: list[Any] = []  # blocks of `catch_warnings` that were entered inside, outermost first
-        self.root_step = 0  # the one that the root frame is at
-        self.generators: dict[Any, int] = {}  # those that were made inside -> the root's step that made them
         self.ahead = ahead
         """Calls that this and earlier attempts at the frame made."""
         self.written_classes: dict[int, Any] = {}  # id of a class that was written to -> its tracker
-        self.leaves_made: dict[VariableTracker, int] = {}  # made, or told, to require gradients: the root's step
         self.made_before: dict[VariableTracker, Any] = {}  # made inside, but before the graph: the placeholder
-        self.made_at: dict[VariableTracker, int] = {}  # what new code may not be able to make: the root's step
+        self.provenance = Provenance()
         self.plain_classes: set[tuple[Any, ...]] = set()
         """Ids of modules' classes, with names under which these were found, and guarded, to have what torch has."""
         self.reprs: list[VariableTracker] = []  # containers whose ``repr`` is under way
-        self.freed: dict[Any, int] = {}  # nodes of autograd's graph that calls inside free: the root's step
         self.expected: list[Expected] = []
         """Conditions on the data: where one is not so the frame is run again."""
         self.of_arrays: list[Any] = []  # tensors that were made of numpy's arrays
@@ -110,7 +105,6 @@ class Attempt:
         self.makers: list[Any] = []  # frames that make cells, which refer to them
         self.unasked = 0  # how many parts of the program are under way in which torch does not ask classes
         self.addresses = KnownAddresses()
-        self.raised_at: dict[VariableTracker, int] = {}  # exceptions of the program: the root's step that did it first
 
     def let_data_stay(self, step: int) -> NoReturn:
         """Have another attempt leave it to CPython to give a tensor other data at this step."""
@@ -126,24 +120,6 @@ class Attempt:
         if graph.mutates_inputs:
             return graph.fails_handled
         return self.has_handlers or not self.effects.empty or graph.may_fail or bool(graph.replaced)
-
-    def freed_at(self, tensor: Any) -> int:
-        """The first step at which a call frees what a tensor hangs on; 0: none does."""
-        if not self.freed:
-            return 0
-        return min((self.freed[node] for node in history([tensor.fake]) if node in self.freed), default=0)
-
-    def first_apart(self, tensors: Iterable[torch.Tensor]) -> int | None:
-        """The root's first step at which something is made that shares no history with what was made first; None: all
-        of these hang together."""
-        groups: list[set[Any]] = []
-        for tensor in tensors:
-            mine = {node for node in history([tensor]) if node in self.grown}
-            shared = [group for group in groups if not group.isdisjoint(mine)]
-            groups = [group for group in groups if group not in shared]
-            groups += [mine.union(*shared)] if mine else []
-        firsts = sorted({min(self.grown[node] for node in group) for group in groups})
-        return firsts[1] if len(firsts) > 1 else None
 
     @property
     def asks_classes(self) -> bool:
@@ -179,21 +155,17 @@ class Attempt:
 
     def close(self) -> None:
         """Let go of the program's objects: what is left of an attempt refers to itself and would keep them."""
-        for each in (self.memo, self.fakes, self._scopes, self._builtins, self.raised_at):
+        for each in (self.memo, self.fakes, self._scopes, self._builtins):
             each.clear()
         self.innermost = None
-        for frame in (*self.makers, *(generator.frame for generator in self.generators)):
+        for frame in (*self.makers, *(generator.frame for generator in self.provenance.generators)):
             frame.close()
         self.makers.clear()
-        self.generators.clear()
+        self.provenance.close()
         self.mortals.close()
         self.answers.close()
         self.written_classes.clear()
-        self.leaves_made.clear()
         self.made_before.clear()
-        self.made_at.clear()
-        self.freed.clear()
-        self.grown.clear()
         self.kept_on_ctx.clear()
         self.expected.clear()
         self.of_arrays.clear()

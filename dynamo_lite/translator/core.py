@@ -390,7 +390,7 @@ class RootTranslator(StoppingTranslator):
         self.attempt.mortals.among(self.arguments)
 
     def step(self, instruction: Any) -> None:
-        self.attempt.root_step = self.graph.step = self.steps
+        self.attempt.provenance.step = self.graph.step = self.steps
         super().step(instruction)
         if self.attempt.mortals.there_are and not self.done:
             self._refuse_death(instruction)
@@ -408,12 +408,12 @@ class RootTranslator(StoppingTranslator):
         self.arguments = []
 
     def note_raise(self, observed: ObservedException) -> None:
-        self.attempt.raised_at.setdefault(observed.error, self.step_to_break())
+        self.attempt.provenance.raised(observed.error, self.step_to_break())
 
     def step_to_break(self) -> int:
         """Where to break when the current step can't be traced: there; or, where it handles an exception that was made
         in the trace (and so has no traceback), where that was raised."""
         for value in self.stack:
             if isinstance(value, HandledVariable) and isinstance(value.error, ExceptionVariable):
-                return self.attempt.raised_at[value.error]
+                return self.attempt.provenance.raised_at(value.error, self.steps)
         return self.steps

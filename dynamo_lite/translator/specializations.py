@@ -80,7 +80,7 @@ class Settlings:
 
     def makes_leaves_before(self, attempt: Any, tracker: Any) -> bool:
         """Whether there is to be another attempt that does: this is what it can be done to."""
-        again = tracker in attempt.leaves_made and not self.leaves_before
+        again = attempt.provenance.is_created_leaf(tracker) and not self.leaves_before
         self.leaves_before |= again
         return again
 

@@ -31,7 +31,7 @@ class LateTextVariable(VariableTracker):
         self.parts = parts
         self.writes = writes
         """How many writes into tensors the graph had seen; None where no tensor is in it."""
-        tx.attempt.made_at[self] = tx.attempt.root_step
+        tx.attempt.provenance.created(self)
 
     def python_type(self) -> type:
         return str

@@ -65,7 +65,7 @@ class TensorOfArray(TensorVariable):
     array: NdarrayVariable
 
     def reconstruct(self, cg: Any) -> None:
-        if self in cg.attempt.leaves_made or self in cg.attempt.made_before:
+        if cg.attempt.provenance.is_created_leaf(self) or self in cg.attempt.made_before:
             super().reconstruct(cg)
         elif self.fake.requires_grad or _layout(self.fake) != _layout(self.array.fake):
             raise NotConstant(self.describe())
@@ -88,7 +88,7 @@ def tensor_of(tx: Any, array: NdarrayVariable) -> VariableTracker:
     made.array = array
     tx.attempt.fakes[id(found.fake)] = made
     tx.attempt.of_arrays.append(made)
-    tx.attempt.made_at[made] = tx.attempt.root_step
+    tx.attempt.provenance.created(made)
     return made
 
 

@@ -48,7 +48,7 @@ class PolyfillIterator(IteratorVariable):
         self.args = args
         self.kwargs = kwargs or {}
         self.generator: GeneratorVariable | None = None
-        tx.attempt.made_at[self] = tx.attempt.root_step
+        tx.attempt.provenance.created(self)
 
     def python_type(self) -> type:
         return self.kind

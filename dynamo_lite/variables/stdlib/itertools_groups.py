@@ -181,7 +181,7 @@ class GroupVariable(ItertoolVariable):
 @models(itertools.groupby)
 def _groupby(tx: Any, iterable: VariableTracker, key: VariableTracker | None = None) -> VariableTracker:
     made = GroupbyVariable(tx.iterate(iterable), None if key is None or tx.is_none(key) else key)
-    tx.attempt.made_at[made] = tx.attempt.root_step
+    tx.attempt.provenance.created(made)
     return made
 
 

@@ -31,7 +31,7 @@ class IgnoringVariable(ContextVariable):
         if self.value._entered:
             unsupported(UnsupportedContext(f"{self.describe()} (entered twice)"))
         blocks = tx.attempt.ignoring
-        tx.attempt.made_at[self] = tx.attempt.root_step
+        tx.attempt.provenance.created(self)
         self.ignores_all = any(each.ignores_all for each in blocks)
         self.filters_before = warnings.filters
         self.value.__enter__()

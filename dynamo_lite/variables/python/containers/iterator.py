@@ -180,7 +180,7 @@ class GeneratorVariable(IteratorVariable):
         self.frame = frame
         self.finished = False
         self.running = False
-        frame.attempt.generators[self] = frame.attempt.root_step
+        frame.attempt.provenance.created_generator(self)
 
     @property
     def has_begun(self) -> bool:

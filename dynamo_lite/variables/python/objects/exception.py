@@ -172,7 +172,7 @@ class ExceptionVariable(VariableTracker):
         return tx.fold(TEXTS[name], (self._value_in_c(tx),))
 
     def reconstruct(self, cg: Any) -> None:
-        if self in cg.attempt.raised_at:
+        if cg.attempt.provenance.was_raised(self):
             raise NotConstant("it was raised, and has a traceback")
 
         def fill(cg: Any) -> None:

@@ -172,7 +172,7 @@ def _ref(tx: Any, of: VariableTracker) -> VariableTracker:
     if not kind.__weakrefoffset__:
         tx.raise_error(TypeError, f"cannot create weak reference to {type_name(kind)!r} object")
     made = WeakReferenceVariable(of=of)
-    tx.attempt.made_at[made] = tx.attempt.root_step
+    tx.attempt.provenance.created(made)
     return made
 
 

@@ -27,7 +27,7 @@ def made_before(tx: Any, data: TensorVariable, cls: type, requires_grad: bool, i
     ``is_it``: the tensor itself becomes it."""
     owner = _owner(tx, data)
     if owner is not None:
-        tx.attempt.made_at.setdefault(data, tx.attempt.root_step)
+        tx.attempt.provenance.shared(data)
         return tx.graph.share(owner, functools.partial(_OF[cls], requires_grad), data)
     sharing = [each for each in all_sharing(tx, data.fake) if not (is_it and each is data)]
     if not _may_be_taken(tx, data, sharing):
@@ -79,7 +79,7 @@ def _take_data(tx: Any, tensor: TensorVariable, before: GraphInput, owner: Graph
     """A found tensor has the data of an input from here on, given to it before the graph: nothing may be written to
     them."""
     tx.graph.note_shared(owner, tensor)
-    tx.attempt.made_at.setdefault(tensor, tx.attempt.root_step)
+    tx.attempt.provenance.shared(tensor)
     assert tensor.source is not None
     with unset_fake_temporarily():
         value = _OF[cls](tensor.fake.requires_grad, owner.value)
@@ -162,7 +162,7 @@ def _fill(tx: Any, given: Any, data: TensorVariable, sharing: list[TensorVariabl
     for each in sharing:
         if each.fake.requires_grad:  # it is a result of autograd's graph, and stays apart
             tx.graph.part(each.fake, given.fake)
-            tx.attempt.made_at.setdefault(each, tx.attempt.root_step)
+            tx.attempt.provenance.shared(each)
         else:
             each.node, each.fake = tx.graph.view_anew(filled, each.fake)
             tx.attempt.fakes[id(each.fake)] = each

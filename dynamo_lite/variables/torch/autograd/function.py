@@ -166,7 +166,7 @@ def apply(tx: Any, cls: VariableTracker, *args: VariableTracker, **kwargs: Varia
     leaves(tx, TupleVariable(list(tensors)))
     needs = [isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in args]
     ctx = FunctionContext(value, needs)
-    tx.attempt.made_at[ctx] = tx.attempt.root_step
+    tx.attempt.provenance.created(ctx)
     return _Application(tx, value, list(args), tensors, ctx).run()
 
 

@@ -53,7 +53,7 @@ def _grad(
     tx.graph.differentiates = True
     kept = options.get("retain_graph")
     if not (options.get("create_graph") if kept is None else kept):
-        tx.attempt.freed.update(dict.fromkeys(freed, tx.attempt.root_step))
+        tx.attempt.provenance.freed(freed)
     return found
 
 

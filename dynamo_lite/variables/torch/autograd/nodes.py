@@ -89,7 +89,7 @@ def _made(tx: Any, node: Any, tensor: TensorVariable | None) -> VariableTracker:
         if not _is_node(node) or node in _outside(tx):
             unsupported(UnknownCall("Tensor.grad_fn", "a Function of the program's, or of before, is another one here"))
         found = GradFnVariable(node, None, tensor)
-        tx.attempt.made_at[found] = tx.attempt.root_step
+        tx.attempt.provenance.created(found)
         known = tx.attempt.memo[id(node)] = node, found
     return known[1]  # type: ignore[no-any-return]
 

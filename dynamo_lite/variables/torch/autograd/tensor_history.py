@@ -93,7 +93,7 @@ def _set_requires_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) 
         if not become_made(tx, tensor):
             tensor.fake.requires_grad_()
             tensor.node = tx.graph.call("call_method", "requires_grad_", (tensor.node,), {}, tensor.fake)
-            tx.attempt.leaves_made[tensor] = tx.attempt.root_step
+            tx.attempt.provenance.created_leaf(tensor)
         return tensor
     if wanted is tensor.fake.requires_grad:
         return tensor

@@ -44,12 +44,12 @@ class HandleVariable(VariableTracker):
         self.tensor = tensor
         self.method = method
         self.hook = hook
-        handles = [each for each in tx.attempt.made_at if isinstance(each, HandleVariable)]
+        handles = tx.attempt.provenance.all_of(HandleVariable)
         self.before = handles[-1] if handles else None
         """The one to be registered before."""
         self.node = node
         self.removed = False
-        tx.attempt.made_at[self] = tx.attempt.root_step
+        tx.attempt.provenance.created(self)
 
     def python_type(self) -> type:
         return RemovableHandle
@@ -168,7 +168,7 @@ def _is_final(tx: Any, cell: CellVariable) -> bool:
 
 def hooks_wait(tx: Any) -> bool:
     """Whether a tensor that was found gets a hook after the graph."""
-    handles = [each for each in tx.attempt.made_at if isinstance(each, HandleVariable)]
+    handles = tx.attempt.provenance.all_of(HandleVariable)
     return any(each.node is None and not each.removed for each in handles)
 
 

@@ -260,12 +260,12 @@ class GraphContextVariable(ContextVariable):
     def enter_by_call(self, tx: Any) -> VariableTracker:
         if self.source is not None or tx.graph.bodies or self in tx.attempt.contexts:
             return super().enter_by_call(tx)
-        tx.attempt.made_at[self] = tx.attempt.root_step
+        tx.attempt.provenance.created(self)
         self.enter(tx)
         return self.entered_value()
 
     def exit_by_call(self, tx: Any) -> VariableTracker:
-        if tx.attempt.contexts[-1:] != [self] or tx.attempt.made_at.pop(self, None) is None:
+        if tx.attempt.contexts[-1:] != [self] or not tx.attempt.provenance.discard(self):
             return super().exit_by_call(tx)
         self.exit(tx)
         return self.left_value()

@@ -346,7 +346,7 @@ class PullBackVariable(VariableTracker):
         self.node = node
         self.output = output
         self.primals = primals
-        tx.attempt.made_at[self] = tx.attempt.root_step
+        tx.attempt.provenance.created(self)
 
     def python_type(self) -> type:
         return types.FunctionType

@@ -48,7 +48,7 @@ class BackwardHookVariable(VariableTracker):
         self.node: Any = None
         self.inputs: list[VariableTracker] = []
         """The arguments, as they are passed on."""
-        tx.attempt.made_at[self] = tx.attempt.root_step
+        tx.attempt.provenance.created(self)
 
     def python_type(self) -> type:
         return BackwardHook

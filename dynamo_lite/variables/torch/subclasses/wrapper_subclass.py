@@ -189,7 +189,7 @@ class WrapperVariable(SubclassVariable):
 
     def reconstruct(self, cg: Any) -> None:
         if not (self.is_made_well and self._has_known_context(cg.attempt)):
-            cg.attempt.made_at[self] = self.step
+            cg.attempt.provenance.created(self, self.step)
             raise NotConstant(self.describe())
         TensorVariable.reconstruct(self, cg)
 
@@ -465,7 +465,7 @@ def _wrapper_result(tx: Any, node: Any, fake: torch.Tensor) -> VariableTracker:
     found = tx.attempt.fakes[id(fake)] = WrapperVariable(node, fake, cls)
     shared = fake.untyped_storage()._cdata
     given = next((each.fake for each in tx.graph.tensors if each.fake.untyped_storage()._cdata == shared), None)
-    found.step, found.is_made_well = tx.attempt.root_step, given is None or _is_strided_view(fake, given)
+    found.step, found.is_made_well = tx.attempt.provenance.step, given is None or _is_strided_view(fake, given)
     if fake.requires_grad and fake.is_leaf:
-        tx.attempt.leaves_made[found] = tx.attempt.root_step
+        tx.attempt.provenance.created_leaf(found)
     return found

@@ -45,7 +45,7 @@ def load_view(cg: Any, owner: Any, tensor: Any) -> None:
     offset = fake.storage_offset() - whole.storage_offset()
     of_numbers = type(offset) is int and fake.dtype is whole.dtype and not (fake.is_conj() or fake.is_neg())
     if fake.requires_grad or not of_numbers or not (fake._base is None or fake._base is whole):
-        cg.attempt.made_at[tensor] = cg.attempt.made_at[owner]
+        cg.attempt.provenance.created_with(tensor, owner)
         raise NotConstant(tensor.describe())
     make = _detached_view if fake._base is None else _view
     cg.call(make, [lambda: cg.load(owner), lambda: cg.graph_output(tensor), lambda: cg.load_const(offset)])

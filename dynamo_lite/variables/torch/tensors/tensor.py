@@ -360,7 +360,7 @@ class TensorVariable(VariableTracker):
     def reconstruct(self, cg: Any) -> None:
         if self in cg.attempt.made_before:
             cg.load_made(cg.attempt.made_before[self])
-        elif self in cg.attempt.leaves_made:  # what a backend returns has a history
+        elif cg.attempt.provenance.is_created_leaf(self):  # what a backend returns has a history
             raise NotConstant(self.describe())
         elif (owner := owner_of(cg.attempt, self)) is not None:
             load_view(cg, owner, self)
@@ -503,13 +503,13 @@ def _tensor_result(tx: Any, node: Any, fake: torch.Tensor) -> VariableTracker:
     found = TensorVariable(node, fake, cls)
     tx.attempt.fakes[id(fake)] = found
     if tx.attempt.frees_at_once and fake.requires_grad:
-        tx.attempt.grown[fake.grad_fn] = tx.attempt.root_step
+        tx.attempt.provenance.recorded(fake.grad_fn)
     made_so = fake.requires_grad and fake.is_leaf  # ``torch.zeros(3, requires_grad=True)``
     if made_so and cls is torch.Tensor and _takes_after_operand(node):
         made_so = False
         fake.requires_grad_(False)
     if made_so and not become_made(tx, found):
-        tx.attempt.leaves_made[found] = tx.attempt.root_step
+        tx.attempt.provenance.created_leaf(found)
     return found
 
 
