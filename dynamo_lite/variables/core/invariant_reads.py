@@ -152,8 +152,8 @@ def _codes(namespace: Mapping[str, Any]) -> Iterator[tuple[types.CodeType, ...]]
             if value.__globals__ is namespace:
                 yield from _with_inner((value.__code__,))
             waiting.append(value.__dict__.get("__wrapped__"))
-        elif kind in (staticmethod, classmethod):
-            waiting.append(value.__func__)
+        elif kind in (staticmethod, classmethod, functools._lru_cache_wrapper):
+            waiting.append(value.__wrapped__)
         elif kind is property:
             waiting += [value.fget, value.fset, value.fdel]
         elif issubclass(kind, type) and value.__module__ == namespace.get("__name__"):

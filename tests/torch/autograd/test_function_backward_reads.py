@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import sys
 
 import pytest
 import torch
@@ -113,6 +115,44 @@ class OfConstants(torch.autograd.Function):
     @with_contiguous
     def backward(ctx, gradient):
         return scaled(gradient) * ctx.factors[0] * ctx.shapes[1][0] * math.pi, None
+
+
+def test_a_constant_that_is_assigned_from_outside():
+    """A stated limit, as in torch.compile: the value at the call counts, for no code of the module assigns to it."""
+    found = []
+    for compile in (lambda fn: fn, lambda fn: dl.compile(fn, backend="eager", fullgraph=True)):
+        x = tensor(3, grad=True)
+        y = compile(lambda x: OfConstants.apply(x * 2, (3.0, "a")))(x)
+        setattr(sys.modules[__name__], "LIMIT", 4.0)
+        y.sum().backward()
+        setattr(sys.modules[__name__], "LIMIT", 2.0)
+        found.append(x.grad)
+    torch.testing.assert_close(found[0], found[1] * 2)
+
+
+@functools.lru_cache
+def set_kind(value):
+    global KIND_OF_CACHED
+    KIND_OF_CACHED = value
+
+
+KIND_OF_CACHED = 2.0
+
+
+class OfWhatACachedFunctionAssigns(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * KIND_OF_CACHED
+
+
+def test_a_cached_function_assigns():
+    gradients(lambda: lambda x: OfWhatACachedFunctionAssigns.apply(x * 2))
+    with pytest.raises(dl.exc.Unsupported, match="KIND_OF_CACHED, which is assigned to"):
+        dl.compile(OfWhatACachedFunctionAssigns.apply, backend="eager", fullgraph=True)(tensor(3, grad=True))
 
 
 def test_constants_are_captured():
