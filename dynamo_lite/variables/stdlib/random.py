@@ -1,12 +1,11 @@
-"""``random.Random``. Of one that was found the call draws numbers before its graph; one made inside is a real one,
-of whose numbers nothing differs from call to call."""
+"""``random.Random``, pre-existing: the call draws its numbers before the graph. To create one breaks the graph."""
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
 from dynamo_lite.records.code_origin import FOLDED_ERRORS
@@ -17,18 +16,17 @@ from dynamo_lite.shapes.python_random import Draw
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.registry import models_raw
-from dynamo_lite.variables.python.containers.sequence import ListVariable
 from dynamo_lite.variables.python.numbers.symbolic import formula_of, make_draw
 
 Random = random.Random
 
 
 class RandomVariable(VariableTracker):
-    """``real``: the one made inside, or a copy of that which was found, of which the trace draws what the call will."""
+    """``real``: a copy, of which the trace draws what the call will."""
 
     __slots__ = ("real",)
 
-    def __init__(self, real: Random, source: Source | None = None) -> None:
+    def __init__(self, real: Random, source: Source) -> None:
         self.source = source
         self.real = real
 
@@ -49,17 +47,6 @@ class RandomVariable(VariableTracker):
             unsupported(UnsupportedAttribute(self.describe(), name, "the method is not modelled"))
         return _METHODS[name](tx, self, args, kwargs)
 
-    def run(self, tx: Any, name: str, args: Iterable[Any], named: dict[str, Any]) -> Any:
-        """Call the method of the real one. The state is a part of the program's data."""
-        tx.effects.count += 1
-        return tx.fold(getattr(self.real, name), args, named)
-
-    def reconstruct(self, cg: Any) -> None:
-        def fill(cg: Any) -> None:
-            cg.call_with_top(Random.setstate, [lambda: cg.load_const(self.real.getstate())])
-
-        cg.make_then_fill(self, lambda: cg.call(Random, [lambda: cg.load_const(0)]), fill)
-
 
 @wraps_type(Random)
 def _wrap_random(attempt: Any, value: Random, source: Source) -> VariableTracker:
@@ -74,14 +61,6 @@ def _wrap_random(attempt: Any, value: Random, source: Source) -> VariableTracker
 
 
 _OWN = list(Random(0).__dict__)
-
-
-def _new(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-    """Of a seed that is known."""
-    seeds = [tx.python_value(each) for each in (*args, *kwargs.values())]
-    if len(seeds) != 1 or seeds[0] is None or not set(kwargs) <= {"x"}:
-        unsupported(UnknownCall("Random()", "it has no seed that is known"))
-    return RandomVariable(tx.fold(Random, seeds))
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------------
@@ -143,8 +122,6 @@ def _draws(name: str, bounds: Callable[[Args], Bounds], kind: type) -> None:
     def model(tx: Any, of: VariableTracker, args: Args, kwargs: Kwargs) -> VariableTracker:
         if not isinstance(of, RandomVariable):
             unsupported(UnknownCall(f"Random.{name}()", f"it is given {of.describe()}"))
-        if of.source is None:
-            return tx.make(of.run(tx, name, *_known_arguments(tx, args, kwargs)))  # type: ignore[no-any-return]
         if tx.graph.bodies or tx.effects.in_body or not tx.attempt.shapes.floats:
             unsupported(UnknownCall(f"{of.describe()}.{name}()", "what runs here is run at other times too"))
         args = [each.realize() for each in args]
@@ -205,10 +182,6 @@ def _symbols(args: Args) -> list[Any]:
     return [each for each in args if each.varies]
 
 
-def _known_arguments(tx: Any, args: Args, kwargs: Kwargs) -> tuple[list[Any], dict[str, Any]]:
-    return [tx.python_value(each) for each in args], {name: tx.python_value(each) for name, each in kwargs.items()}
-
-
 _METHODS: dict[str, Callable[[Any, Any, Args, Kwargs], VariableTracker]] = {}
 _OF_C = ("random", "getrandbits")
 for _name, _bounds in _FLOATS.items():
@@ -217,51 +190,19 @@ for _name, _bounds in _INTEGERS.items():
     _draws(_name, _bounds, int)
 
 
-# -- choices, of one made inside ---------------------------------------------------------------------------------------
+# -- the rest ----------------------------------------------------------------------------------------------------------
 
 
-def _chooses(name: str) -> None:
-    """The first argument is a sequence of values, of which the method takes some."""
-
-    def model(tx: Any, of: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-        items = _items(tx, of, name, args)
-        rest, named = _known_arguments(tx, args[1:], kwargs)
-        found = of.run(tx, name, [items, *rest], named)
-        return ListVariable(found) if isinstance(found, list) else found
+def _refuses(name: str, why: str) -> None:
+    def model(tx: Any, of: VariableTracker, args: Args, kwargs: Kwargs) -> NoReturn:
+        unsupported(UnknownCall(f"Random.{name}()", why))
 
     _METHODS[name] = model
 
 
-def _items(tx: Any, of: Any, name: str, args: Args) -> Args:
-    first = args[0].realize() if args else None
-    if not isinstance(of, RandomVariable) or of.source is not None:
-        unsupported(UnknownCall(f"Random.{name}()", "which it takes is known in the call only"))
-    if first is None or first.python_type() not in (list, tuple, range, str):
-        unsupported(UnsupportedOperation(f"Random.{name}()", "these arguments"))
-    return first.elements(tx)
-
-
-def _shuffle(tx: Any, of: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-    items = _items(tx, of, "shuffle", args)
-    given = args[0].realize()
-    if len(args) != 1 or kwargs or not isinstance(given, ListVariable):
-        unsupported(UnsupportedOperation("Random.shuffle()", "these arguments"))
-    of.run(tx, "shuffle", [items], {})
-    given.setitem(tx, tx.make(slice(None)), ListVariable(items))
-    return ConstantVariable(None)
-
-
-def _seed(tx: Any, of: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-    if not isinstance(of, RandomVariable) or of.source is not None or len(args) != 1 or kwargs:
-        unsupported(UnknownCall("Random.seed()", "it changes the state of what was found"))
-    of.run(tx, "seed", [tx.python_value(args[0])], {})
-    return ConstantVariable(None)
-
-
-for _name in ("choice", "choices", "sample"):
-    _chooses(_name)
-_METHODS["shuffle"] = _shuffle
-_METHODS["seed"] = _seed
+for _name in ("choice", "choices", "sample", "shuffle"):
+    _refuses(_name, "which items it takes is known in the call only")
+_refuses("seed", "it changes the state that numbers are drawn from")
 
 
 def _models_method(name: str) -> None:
@@ -276,4 +217,3 @@ def _models_method(name: str) -> None:
 for _name in _METHODS:
     if _name not in _OF_C:
         _models_method(_name)
-models_raw(Random, _new)
