@@ -15,6 +15,7 @@ import typing
 import pytest
 import torch
 
+import dynamo_lite as dl
 from cuts import Place, Programs, run_program
 
 program = Programs(recompiles=True)  # after the break a class is guarded by identity, and each call creates another
@@ -570,3 +571,14 @@ def a_view_of_its_namespace_sees_later_changes(x, n):
 @pytest.mark.parametrize("place, kind", program.parameters())
 def test_program(place: Place, kind: str) -> None:
     run_program(place, kind)
+
+
+def test_the_break_says_what_to_do():
+    def fn(x):
+        class Local:
+            by = 2
+
+        return x * Local.by
+
+    with pytest.raises(dl.exc.Unsupported, match=r"class Local is created(?s:.)*outside of the compiled function"):
+        dl.compile(fn, backend="eager", fullgraph=True)(torch.ones(2))
