@@ -29,9 +29,7 @@ def aot(gm: torch.fx.GraphModule, example_inputs: list[Any], **compilers: Any) -
 
 
 def of_aot_autograd(backend: Any) -> Any:
-    """AOTAutograd asks for the values of floats that operators are given: its graphs would be for those alone. All that
-    one graph has saved for its backward is one node's."""
-    backend.takes_scalars = False
+    """All that one graph of AOTAutograd has saved for its backward is one node's."""
     backend.frees_at_once = True
     return backend
 

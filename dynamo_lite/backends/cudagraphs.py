@@ -25,7 +25,6 @@ class CudaGraphs:
     the log ``torch._inductor.cudagraphs`` says why."""
 
     __name__ = "cudagraphs"
-    takes_scalars = False
     carries_integers = False
     frees_at_once = True
 

@@ -123,8 +123,6 @@ class FrameCompiler:
     """Frames are translated too in which there is nothing for a graph."""
     gives_floats = True
     """Graphs may be given tensors, on the CPU, that are made of floats."""
-    gives_scalars = True
-    """Operators may be given floats that are known in a call only: the backend hasn't refused them."""
     gives_gradients = True
     """Graphs may differentiate inside: the backend hasn't failed on one that does."""
     gives_wrappers = True
@@ -254,9 +252,7 @@ class FrameCompiler:
 
     def _gives_less(self, attempt: Attempt) -> bool:
         """Whether the backend, which failed, may come to terms with graphs that ask less of it."""
-        if attempt.graph.symbols.has_scalars:
-            self.gives_scalars = False  # a compiler of kernels may ask for their values
-        elif attempt.graph.differentiates and not self.fullgraph:
+        if attempt.graph.differentiates and not self.fullgraph:
             self.gives_gradients = False  # AOTAutograd can't trace each operator's second derivative
         elif attempt.has_wrappers and self.gives_wrappers and not self.fullgraph:
             self.gives_wrappers = False  # AOTAutograd asks a class for operators that the program does without
@@ -344,8 +340,7 @@ class FrameCompiler:
     def _shapes_of(self, view: _C.FrameView) -> Translated:
         records: Callable[[], bool] = getattr(self.backend, "records_graphs", _records_nothing)
         floats = self.gives_floats and not records()
-        scalars = floats and self.gives_scalars and getattr(self.backend, "takes_scalars", True)
-        return self.family.shapes.begin(view.code, view.locals, floats, scalars, self.arguments_only)
+        return self.family.shapes.begin(view.code, view.locals, floats, self.arguments_only)
 
     def _begin(self, view: _C.FrameView, *for_attempt: Any) -> Attempt:
         attempt = Attempt(view.globals, view.builtins, *for_attempt)

@@ -228,7 +228,6 @@ class GraphBuilder:
         self.fake_mode = fake_mode(shape_env)
         self.symbols = Symbols(shape_env)
         self._floats: dict[Formula, GraphInput] = {}
-        self._scalars: dict[Formula, torch.fx.Node] = {}
         self._numbers: dict[Any, torch.fx.Node] = {}
         """Expression of symbols -> the node that computes it."""
         self._results: dict[Any, tuple[torch.fx.Node, Any]] = {}
@@ -420,19 +419,6 @@ class GraphBuilder:
                 return not self._views[node]
             node = node.args[0] if node.args else None
         return True
-
-    def scalar(self, formula: Formula) -> tuple[torch.fx.Node, torch.SymFloat] | None:
-        """A float as operators are given it, which reads it of its tensor; None where they can't be."""
-        number = None if self.bodies else self.symbols.scalar(formula)
-        if number is None:
-            return None
-        node = self._scalars.get(formula)
-        if node is None:
-            given = self.float(formula)
-            given.fake.item_memo = number  # for a backend that traces the graph
-            node = self._scalars[formula] = self.graph.call_method("item", (given.node,))
-            node.meta["example_value"] = number
-        return node, number
 
     def _add_input(
         self, source: Source, value: Any, fake: Any, convert: Any = None, formula: Formula | None = None

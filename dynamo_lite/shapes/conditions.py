@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-import operator
 from typing import Any
 
 from .expressions import is_checkable
-from .float_formulas import Formula, apply, same
 
 
 @functools.cache
@@ -30,34 +28,6 @@ def no_limit() -> Any:
     from torch.utils._sympy.numbers import int_oo
 
     return int_oo
-
-
-def of_floats(condition: Any, formulas: dict[Any, Formula], hints: dict[Any, int]) -> list[tuple[Formula, bool]]:
-    """What is required for a condition on floats that operators are given (these symbols, and their formulas) to be
-    true: where it is no plain comparison, that its numbers are what they are."""
-    sides = [formulas.get(side, Formula(float(side)) if side.is_number else None) for side in condition.args]
-    compare, truth = _COMPARISONS.get(type(condition).__name__, (None, True))
-    if compare is not None and None not in sides:
-        made = apply(compare, *sides)
-        if made is not None and made.value is truth:
-            return [(made, truth)]
-    found = []
-    for symbol in sorted(condition.free_symbols, key=str):
-        if symbol in formulas:
-            found.append((same(formulas[symbol]), True))
-        else:
-            found.append((Formula(True, expression=sympy_module().Eq(symbol, hints[symbol], evaluate=False)), True))
-    return found
-
-
-_COMPARISONS: dict[str, tuple[Any, bool]] = {
-    "Equality": (operator.eq, True),
-    "Unequality": (operator.eq, False),
-    "StrictLessThan": (operator.lt, True),
-    "LessThan": (operator.le, True),
-    "StrictGreaterThan": (operator.gt, True),
-    "GreaterThan": (operator.ge, True),
-}
 
 
 def integer_roots(expression: Any, symbol: Any) -> list[Any]:

@@ -64,14 +64,12 @@ class ShapePolicy:
         code: CodeType,
         arguments: dict[str, Any],
         floats: bool = True,
-        scalars: bool = False,
         arguments_only: bool = False,
     ) -> Translated:
         """For one translation of a frame. ``floats``: whether its graph may be given tensors that are made of floats;
-        if not, floats are known. ``scalars``: whether its operators may be given floats that are known in a call only.
-        ``arguments_only``: whether all other tensors keep their shapes."""
+        if not, floats are known. ``arguments_only``: whether all other tensors keep their shapes."""
         seen = self._seen.setdefault(code, Seen())
-        return Translated(self.dynamic, floats, scalars, arguments_only, seen, arguments)
+        return Translated(self.dynamic, floats, arguments_only, seen, arguments)
 
     def forget(self) -> None:
         self._seen.clear()
@@ -84,14 +82,12 @@ class Translated:
         self,
         dynamic: bool | None,
         floats: bool,
-        scalars: bool,
         arguments_only: bool,
         seen: Seen,
         arguments: dict[str, Any],
     ) -> None:
         self._dynamic = dynamic
         self.floats = floats
-        self.scalars = scalars
         self._arguments_only = arguments_only
         self._seen = seen
         self.settled = seen.settled

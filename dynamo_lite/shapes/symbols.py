@@ -18,7 +18,7 @@ from dynamo_lite.exc import ConstraintViolation, Unsupported
 from dynamo_lite.insight.break_reasons import DataDependentValue, RandomValue
 from dynamo_lite.runtime.inner_tensors import is_wrapper, parts
 
-from .conditions import checkable_parts, integer_roots, no_limit, of_floats, printer, symbolic_shapes, sympy_module
+from .conditions import checkable_parts, integer_roots, no_limit, printer, symbolic_shapes, sympy_module
 from .expressions import Step
 from .facts import LARGE, Computed, Fact, Place, marked_ranges
 from .float_formulas import Bounds, Formula, decided, of_integer, same
@@ -81,8 +81,6 @@ class Symbols:
         """Symbols of random numbers, and what stands for them."""
         self.has_floats = False
         """Whether there are formulas of floats."""
-        self._scalars: dict[Formula, torch.SymFloat] = {}
-        """Formulas that operators are given, and what stands for them there."""
         self.settled: set[Formula] = set()
         """Those that are the same in every call."""
         self._required: list[tuple[Formula, bool]] = []
@@ -92,7 +90,7 @@ class Symbols:
 
     def close(self) -> None:
         """torch remembers answers of each ``ShapeEnv``, and with them that itself, for as long as there is room."""
-        if self.there_are or self._scalars or self._drawn:
+        if self.there_are or self._drawn:
             for method in vars(type(self.env)).values():
                 if hasattr(method, "cache_clear"):
                     method.cache_clear()
@@ -235,35 +233,6 @@ class Symbols:
         found = self.env.create_unspecified_symint_and_symbol(formula.value, name, dynamic)
         self._add(found, place, formula.value)
         return found
-
-    def scalar(self, formula: Formula) -> torch.SymFloat | None:
-        """A symbol for a float that an operator is given; None where there is none."""
-        if formula.is_random and formula not in self._scalars:
-            self._scalars[formula] = self._of_random(self.env.create_unbacked_symfloat())
-        elif not formula.is_random and not formula.has_program or not math.isfinite(formula.value):
-            return None
-        found = self._scalars.get(formula)
-        if found is None:
-            source, dynamic = self._named(f"float({self.formula_text(formula)})"), symbolic_shapes().DimDynamic.DYNAMIC
-            symbol = self.env.create_unspecified_symbol(formula.value, source, dynamic)
-            found = self._scalars[formula] = self.env.create_symfloatnode(symbol, hint=formula.value, source=source)
-        return found
-
-    @property
-    def has_scalars(self) -> bool:
-        """Whether operators are given floats that are known in a call only."""
-        return bool(self._scalars)
-
-    def settle_scalars(self, numbers: Iterable[Any]) -> bool:
-        """Whether one of these numbers hangs on floats that operators are given. Those are the same in every call."""
-        free = {
-            symbol for number in numbers if isinstance(number, SYMBOLIC) for symbol in number.node.expr.free_symbols
-        }
-        found = [(formula, scalar) for formula, scalar in self._scalars.items() if scalar.node.expr in free]
-        for formula, scalar in found:
-            self.settle(formula)
-            float(scalar)
-        return bool(found)
 
     def formula_text(self, formula: Formula) -> str:
         return formula.text(self._name)
@@ -425,31 +394,15 @@ class Symbols:
     def facts(self) -> list[Fact]:
         """What must be true of a call's numbers for the graph to be right, each once."""
         facts = [self._fact(Formula(True, expression=condition), True) for condition in self._all_parts()]
-        facts += [self._fact(condition, truth) for condition, truth in (*self._required, *self._of_scalars())]
+        facts += [self._fact(condition, truth) for condition, truth in self._required]
         return list({(tuple(fact.sources), tuple(fact.program)): fact for fact in facts}.values())
 
     def _all_parts(self) -> dict[Any, None]:
         """Conditions of integers."""
         found: dict[Any, None] = {}
-        scalars = self._scalar_formulas
         for condition in self._conditions():
-            if scalars.keys().isdisjoint(condition.free_symbols):
-                found.update(dict.fromkeys(checkable_parts(condition, self._hints)))
+            found.update(dict.fromkeys(checkable_parts(condition, self._hints)))
         return found
-
-    def _of_scalars(self) -> Iterator[tuple[Formula, bool]]:
-        """What operators relied on of the floats that they are given."""
-        scalars = self._scalar_formulas
-        for symbol, formula in scalars.items():
-            if self.env.replace(symbol) != symbol:  # it had to be known
-                yield same(formula), True
-        for condition in self._conditions() if scalars else ():
-            if not scalars.keys().isdisjoint(condition.free_symbols):
-                yield from of_floats(condition, scalars, self._hints)
-
-    @property
-    def _scalar_formulas(self) -> dict[Any, Formula]:
-        return {scalar.node._expr: formula for formula, scalar in self._scalars.items() if not formula.is_random}
 
     def _conditions(self) -> Iterator[Any]:
         sympy = sympy_module()

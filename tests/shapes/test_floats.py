@@ -33,9 +33,10 @@ def test_arithmetic(dtype, ndim):
     def fn(x, f):
         return x * f, f * x, x + f, f + x, x / f, f / x, torch.mul(x, f), x.add(f), torch.div(x, f)
 
-    both(fn, calls(of_type(dtype, ndim)))
-    if dtype in REDUCED and not ndim:  # eager uses the whole float, which a compiler can't be given
-        sweep(fn, calls(of_type(dtype, ndim), FLOATS[:4]), graphs=4, backend="aot_eager")
+    if dtype in REDUCED and not ndim:  # eager uses the whole float, which no tensor has
+        both(fn, calls(of_type(dtype, ndim), FLOATS[:4]), graphs=4, fewer=0)
+    else:
+        both(fn, calls(of_type(dtype, ndim)))
 
 
 @pytest.mark.parametrize("ndim", [2, 0])
@@ -48,7 +49,7 @@ def test_differences(dtype, ndim):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
 def test_comparisons(dtype, ndim):
     def fn(x, f):
-        return x < f, f < x, x == f, f >= x, x != f, torch.gt(x, f), x.le(f), x % f, x.floor_divide(f)
+        return x < f, f < x, f >= x, torch.gt(x, f), x.le(f)
 
     both(fn, calls(of_type(dtype, ndim), FLOATS[:5]))
 
@@ -67,7 +68,7 @@ def test_writes():
 def test_choices_and_filling():
     def fn(x, f):
         y = torch.zeros(3).fill_(f)
-        return torch.where(x > 0, x, f), torch.where(x > 0, f, x), x.where(x > 0, f), x.masked_fill(x > 0, f), y
+        return x.masked_fill(x > 0, f), y
 
     both(fn, calls(tensor(5, 3)))
 
@@ -87,11 +88,10 @@ def test_choices_and_filling():
     ],
 )
 def test_operators_for_which_each_float_compiles_again(fn):
-    """Those that programs don't call with floats that differ, in a compiler."""
-    x, floats = tensor(5, 3), [0.5, 0.1, 1 / 3, 2.5]
-    sweep(fn, calls(x, floats), graphs=4, backend="aot_eager")
-    for each in floats:
-        Pairing().compare(fn(x, each), dl.compile(fn, backend="eager", dynamic=True)(x, each), f"at {each}")
+    """Those that programs don't call with floats that differ."""
+    floats = [0.5, 0.1, 1 / 3, 2.5]
+    both(fn, calls(tensor(5, 3), floats), graphs=4, fewer=0)
+    sweep(fn, calls(tensor(5, 3), floats), graphs=4, backend="aot_eager")
 
 
 def test_operators_that_need_the_number():
@@ -104,7 +104,7 @@ def test_operators_that_need_the_number():
         sweep(
             lambda x, f: x.to(torch.int32).mul(f).to(torch.int32).fill_(f),
             calls(tensor(3), floats),
-            graphs=3 if backend else 2,
+            graphs=3,
             backend=backend,
         )
 
@@ -152,9 +152,9 @@ def test_factors_in_gradients():
 
 def test_powers_of_floats():
     floats = [0.5, 2.0, -0.05, 1.0, 12.3]
-    both(lambda x, f: (f**x, torch.pow(f, x), f ** x.long(), f ** x[0, 0]), calls(tensor(3, 5), floats))
-    graphs = 2 if torch.__version__ >= "2.13" else 4  # before it a tensor for the number gives other strides
-    both(lambda x, f: f ** x.t(), calls(tensor(3, 5), floats), graphs=graphs)  # eager's result is contiguous
+    for fn in (lambda x, f: (f**x, torch.pow(f, x), f ** x.long(), f ** x[0, 0]), lambda x, f: f ** x.t()):
+        for backend in (None, "aot_eager"):
+            sweep(fn, calls(tensor(3, 5), floats), graphs=len(floats), backend=backend)
 
 
 def test_bounds_and_weights():

@@ -29,7 +29,7 @@ def sweep(
     return recorder
 
 
-def both(fn: Callable[..., Any], calls: Sequence[tuple[Any, ...]], *, graphs: int = 2) -> None:
-    """Static at first; and symbolic from the start, with one graph less."""
+def both(fn: Callable[..., Any], calls: Sequence[tuple[Any, ...]], *, graphs: int = 2, fewer: int = 1) -> None:
+    """Static at first; and symbolic from the start, with fewer graphs."""
     sweep(fn, calls, graphs=graphs)
-    sweep(fn, calls, graphs=max(graphs - 1, 1), dynamic=True)
+    sweep(fn, calls, graphs=max(graphs - fewer, 1), dynamic=True)

@@ -379,11 +379,6 @@ class SymbolicFloat(SymbolicNumber):
         return tx.compare(symbol, ConstantVariable(self.as_constant()), other) if decided is None else decided
 
     def as_fx(self) -> tuple[Any, Any]:
-        graph = self.attempt.graph
-        if self.attempt.shapes.scalars and self.of not in graph.symbols.settled:
-            given = graph.scalar(self.of)
-            if given is not None:
-                return given
         value = self.as_constant()
         return value, value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -576,12 +576,7 @@ def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> Varia
         return ask(tx, target, args, kwargs)
     if _asks(tx, args, kwargs):
         return ask(tx, target, args, kwargs)
-    try:
-        return _record_plain(tx, kind, target, args, pairs, named)
-    except Unsupported:
-        if not tx.graph.symbols.settle_scalars(_numbers_of([pair[1] for pair in (*pairs, *named.values())])):
-            raise
-    return record(tx, kind, target, args, kwargs)  # with numbers that are known
+    return _record_plain(tx, kind, target, args, pairs, named)
 
 
 def _record_plain(
@@ -603,8 +598,6 @@ def _record_plain(
         called = "call_function", unasked(kind, target)
     run = functools.partial(on_fakes, tx, *called, fakes, fake_kwargs)
     fake = run_heard(tx, called[1], given, run)
-    if tx.graph.symbols.has_scalars:
-        tx.graph.symbols.settle_scalars(_numbers_of(fake))
     written = [each for each, before in zip(given, versions) if before < 0 or each._version != before]
     known = tx.attempt.fakes.get(id(fake))
     if not written and (known is not None or (isinstance(fake, _LITERAL) and fake is not None)):
@@ -640,17 +633,6 @@ def _record_plain(
         if isinstance(fake, (list, tuple)) and fakes and fake is fakes[0]:
             return args[0]
     return result(tx, node, fake) if fake is not None else ConstantVariable(None)
-
-
-def _numbers_of(fake: Any) -> Iterator[Any]:
-    """What may be symbols in an operator's result: sizes, strides, offsets, numbers."""
-    if isinstance(fake, torch.Tensor):
-        yield from (*fake.shape, *fake.stride(), fake.storage_offset())
-    elif isinstance(fake, (tuple, list)):
-        for each in fake:
-            yield from _numbers_of(each)
-    else:
-        yield fake
 
 
 _CHECKS = (torch._assert_async,)
