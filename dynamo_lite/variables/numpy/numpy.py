@@ -301,6 +301,8 @@ def _paired(tx: Any, expected: Any, found: VariableTracker, trial: Trial) -> Var
     found = found.realize()
     if isinstance(expected, (list, tuple)):
         items = [*(found.contained() or ())]
+        if len({*map(id, expected)}) < len(expected):
+            trial.differs("several objects for one")
         if len(items) == len(expected):
             paired = [_paired(tx, one, item, trial) for one, item in zip(expected, items)]
             return ListVariable(paired) if type(expected) is list else TupleVariable(paired)
@@ -309,7 +311,8 @@ def _paired(tx: Any, expected: Any, found: VariableTracker, trial: Trial) -> Var
         if type(expected) is type(known) and expected == known:
             return found
     elif isinstance(found, TensorVariable):
-        return _paired_array(tx, expected, found, trial)
+        given = [each for each, ones in trial.arrays if expected is ones and isinstance(ones, numpy.ndarray)]
+        return given[0] if given else _paired_array(tx, expected, found, trial)
     trial.differs(f"{found.describe()} for {type(expected).__name__}")
 
 
@@ -317,18 +320,19 @@ def _paired_array(tx: Any, expected: Any, found: TensorVariable, trial: Trial) -
     dtype, shape = found.fake.dtype, trial.sizes(found.fake.shape)
     if numpy_dtype(dtype) != expected.dtype or shape != expected.shape:
         trial.differs(f"{dtype} of {shape} for {expected.dtype} of {expected.shape}")
-    shared = [
-        (numpy.shares_memory(expected, ones), same_memory(variable.fake, found.fake))
-        for variable, ones in trial.arrays
-        if isinstance(ones, numpy.ndarray)
-    ]
-    if any(theirs and not ours for ours, theirs in shared):
-        found = record(tx, "call_method", "clone", [found], {})  # type: ignore[assignment]
-    if any(ours and not theirs for ours, theirs in shared):
+    shares, is_view = set(), False
+    for variable, ones in trial.arrays:
+        if isinstance(ones, numpy.ndarray):
+            is_shared = same_memory(variable.fake, found.fake)
+            is_view = is_view or is_shared
+            if numpy.shares_memory(expected, ones):
+                shares.add(is_shared)
+    if False in shares:
         trial.differs("a copy for a view")
+    if is_view and not shares:
+        found = record(tx, "call_method", "clone", [found], {})  # type: ignore[assignment]
     if isinstance(expected, SCALARS):
         return NdarrayVariable(found, True)
-    shares = any(ours for ours, _ in shared)
     if not (shares or tx.graph.symbols.there_are or _is_laid_out(expected, found, trial)):
         axes = sorted(range(expected.ndim), key=lambda axis: -expected.strides[axis])
         found = record(tx, "call_function", laid_out, [found, tx.make(axes)], {})  # type: ignore[assignment]

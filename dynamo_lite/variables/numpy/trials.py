@@ -194,6 +194,7 @@ def _check_kernel(
 
 _DIVISIONS = frozenset("floor_divide floordiv mod remainder fmod divmod power pow".split())
 _POWERS = frozenset("pow power float_power".split())
+_INDEXING = frozenset({"getitem", "take", "take_along_axis"})
 _ROUNDING = frozenset("round round_ around".split())
 _COMPARING = frozenset("lt le eq ne gt ge setitem clip where isclose full_like".split())
 """Functions, beside ufuncs, that convert a number to the type of an array's items."""
@@ -212,6 +213,8 @@ def _check_numbers(trial: Trial, real: Any, values: list[Any]) -> None:
         is_known = isinstance(by, (int, float, numpy.number)) and not any(by is ones for _, ones in trial.arrays)
         if not is_known or by in (0, -1):  # torch raises, or stops the process: the least integer has no opposite
             trial.differs("an error for some integers")
+    if trial.name in _INDEXING and any(ones.ndim > 1 and not ones.flags.c_contiguous for _, ones in trial.arrays[1:]):
+        trial.differs("strides that fake tensors don't have")
     if trial.name in _POWERS and "c" in kinds:
         trial.differs("NaN for powers of zero")
     if trial.name in _ROUNDING and not kinds <= set("fc"):
