@@ -214,7 +214,7 @@ class PyCodegen:
         elif _is_one_object(value):
             self.load_const(value)
         else:
-            source = source or self.attempt.source_of_constant(value)
+            source = source or self.attempt.values.source_of_constant(value)
             self._load_computed(value) if source is None else self.load_source(source)
 
     def _load_computed(self, value: Any) -> None:
@@ -337,7 +337,7 @@ class PyCodegen:
     def set_grad_mode(self, mode: bool) -> None:
         """The thread's grad mode, where it isn't that already. The graph leaves it as it found it."""
         if self.grad_mode is None:
-            self.grad_mode = self.attempt.initial_grad_mode
+            self.grad_mode = self.attempt.torch_state.initial_grad_mode
         if self.grad_mode != mode:
             self.call(torch._C._set_grad_enabled, [lambda: self.load_const(mode)])
             self.pop_top()
@@ -385,14 +385,14 @@ class PyCodegen:
 
     def _draw(self, keeps_states: bool) -> list[Instruction]:
         """Draw the random numbers, which may have to be drawn again."""
-        draws = self.attempt.draws
+        draws = self.attempt.before_graph.draws
         kept = self._emitted(lambda: emit_states(self, draws)) if keeps_states else []
         drawn = [self._emitted(functools.partial(each.emit, self, load_formula)) for each in draws]
         return [*kept, *itertools.chain.from_iterable(drawn)]
 
     def draws_again(self) -> list[Instruction]:
         """What has the same random numbers drawn again."""
-        return self._emitted(lambda: emit_states_again(self, self.attempt.draws))
+        return self._emitted(lambda: emit_states_again(self, self.attempt.before_graph.draws))
 
     def _make_tensors(self) -> list[Instruction]:
         """Those that the graph takes, or the body loads."""

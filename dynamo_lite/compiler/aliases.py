@@ -21,7 +21,7 @@ def guard_aliases(attempt: Any) -> None:
     written = set(attempt.effects.written)
     known: dict[int, tuple[Any, Source]] = {}
     changed: list[tuple[Any, Source]] = []
-    for value, tracker in attempt.memo.values():
+    for value, tracker in attempt.values.memo.values():
         if tracker.source is not None:
             known[id(value)] = value, tracker.source
             gets_data = tracker.source in attempt.graph.replaced
@@ -44,7 +44,7 @@ def _namespaces(attempt: Any, known: list[tuple[Any, Source]], changed: list[tup
     dicts = [(value, source) for value, source in known if type(value) is dict]
     wrote_dict = any(type(value) is dict for value, _ in changed)
     owners = known if wrote_dict else changed
-    scopes = [scope for scope in attempt.scopes if scope.writes or wrote_dict]
+    scopes = [scope for scope in attempt.values.scopes if scope.writes or wrote_dict]
     if not dicts or not (owners or scopes):
         return []
     own = [_own_dict(value) for value, _ in owners]

@@ -385,11 +385,11 @@ class FrameCompiler:
         cg = PyCodegen(attempt, root.code)
         attempt.effects.replay(cg)
         if broke:
-            cg.grad_mode = attempt.initial_grad_mode
+            cg.grad_mode = attempt.torch_state.initial_grad_mode
             _load_contexts_before(cg, root)
             (break_frame if root.callee is None else break_inside)(cg, root)
         else:
-            cg.set_grad_mode(attempt.final_grad_mode)
+            cg.set_grad_mode(attempt.torch_state.final_grad_mode)
             assert root.returned is not None
             cg.load(root.returned)
             cg.op("RETURN_VALUE")
@@ -423,7 +423,7 @@ class FrameCompiler:
         attempt, cg = translation.attempt, translation.cg
         if not attempt.graph.operators:
             return None, 0.0
-        expected = [each.tensor.node for each in attempt.expected]
+        expected = [each.tensor.node for each in attempt.runtime_assertions]
         gm = attempt.graph.finish([*(tensor.node for tensor in cg.outputs), *expected])
         attempt.graph.symbols.check_marks()
         counters.graphs += 1
@@ -451,7 +451,7 @@ class FrameCompiler:
 
 def _check_what_was_told(attempt: Attempt, root: RootTranslator) -> None:
     """Whether the program may fail after a break for having been told before it that it is compiled."""
-    written = [scope.writes for scope in attempt.scopes]
+    written = [scope.writes for scope in attempt.values.scopes]
     sites = attempt.answers.matter(lambda: trackers_in([*_under_way(root), *attempt.effects.written, *written]))
     if sites:
         raise Untold(sites)
@@ -498,14 +498,16 @@ def _unmet(translation: Translation) -> Unmet:
     """What counts failures of the graph's conditions, and ends the entry where there are too many."""
     attempt = translation.attempt
     held = attempt.guards.held()
-    return Unmet(translation.cg.code.co_qualname, translation.shapes.settled, held, [e.place for e in attempt.expected])
+    return Unmet(
+        translation.cg.code.co_qualname, translation.shapes.settled, held, [e.place for e in attempt.runtime_assertions]
+    )
 
 
 def _call_of(
     compiled: Callable[..., Any], attempt: Attempt, outputs: int, wrong: Any, unmet: Unmet | None
 ) -> _C.GraphCall:
     """The call of what a backend made, with what is done around it. ``outputs``: the results without conditions."""
-    graph, truths = attempt.graph, [each.truth for each in attempt.expected]
+    graph, truths = attempt.graph, [each.truth for each in attempt.runtime_assertions]
     if truths:
         compiled = as_expected(_C.GraphCall(compiled, outputs=outputs + len(truths), wrong=wrong), truths, unmet)
     written = [at for at, each in enumerate(graph.inputs) if each.source in graph.written]
@@ -598,13 +600,13 @@ def _step_that_made(attempt: Attempt, error: Unreconstructable | Dropped) -> int
 
 def _end_contexts(attempt: Attempt, stack: list[VariableTracker]) -> None:
     """Record the end of the contexts that go on after the graph. One that was entered by a call can't."""
-    for context in attempt.contexts:
+    for context in attempt.torch_state.contexts:
         if attempt.provenance.is_created(context):
             raise Unreconstructable(context)
     for value in reversed(stack):
         if isinstance(value, ExitVariable) and isinstance(value.of, GraphContextVariable) and not value.called:
             value.of.leave_graph(attempt.graph)
-    for context in reversed(attempt.contexts):
+    for context in reversed(attempt.torch_state.contexts):
         if context.ends_with_graph:
             context.leave_graph(attempt.graph)
 
@@ -612,7 +614,7 @@ def _end_contexts(attempt: Attempt, stack: list[VariableTracker]) -> None:
 def _load_contexts_before(cg: PyCodegen, root: RootTranslator) -> None:
     """Persistent changes of grad mode under no context on the stack are made before the stack is loaded."""
     if not any(isinstance(value, ExitVariable) for value in root.stacks()):
-        cg.set_grad_mode(root.attempt.final_grad_mode)
+        cg.set_grad_mode(root.attempt.torch_state.final_grad_mode)
 
 
 def can_trace_here() -> bool:
@@ -670,7 +672,9 @@ def _nothing_saved() -> Iterator[None]:
 
 def _nothing_here(attempt: Attempt, root: RootTranslator, broke: bool) -> bool:
     """No operator, and no tensor or module in sight; where it broke, none of what comes after leads to one either."""
-    if attempt.graph.inputs or any(isinstance(tracker, NNModuleVariable) for _, tracker in attempt.memo.values()):
+    if attempt.graph.inputs or any(
+        isinstance(tracker, NNModuleVariable) for _, tracker in attempt.values.memo.values()
+    ):
         return False
     in_sight = [*root.arguments, *root.locals.values(), *root.stack]
     if any(isinstance(value, LazyVariable) and _holds_tensors(value.value) for value in in_sight):
@@ -708,7 +712,7 @@ def _leads_to_tensors(values: Iterable[Any]) -> bool:
 
 def _is_of_a_model(attempt: Attempt) -> bool:
     """Whether there is a module or a parameter in it."""
-    trackers = (tracker for _, tracker in attempt.memo.values())
+    trackers = (tracker for _, tracker in attempt.values.memo.values())
     parameters = (each for each in attempt.graph.tensors if isinstance(each.value, torch.nn.Parameter))
     return next(parameters, None) is not None or any(isinstance(each, NNModuleVariable) for each in trackers)
 
@@ -742,8 +746,8 @@ def _root(attempt: Attempt, view: _C.FrameView, break_at: tuple[int, ...]) -> Ro
     locals_: dict[str, VariableTracker] = {
         name: LazyVariable(attempt, value, sources.child("local", name)) for name, value in view.locals.items()
     }
-    cells = [attempt.wrap(cell, sources.child("closure", at)) for at, cell in enumerate(view.closure)]
-    scope = attempt.scope(view.globals)
+    cells = [attempt.values.wrap(cell, sources.child("closure", at)) for at, cell in enumerate(view.closure)]
+    scope = attempt.values.scope(view.globals)
     root = RootTranslator(attempt, view.code, scope, locals_, cells, break_at=break_at)
     root.own_cells = origin_of(view.code, 0)[0].co_cellvars
     return root

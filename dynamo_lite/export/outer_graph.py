@@ -206,7 +206,7 @@ class OuterGraph:
 
     def call_inside(self, translation: Translation, aten_graph: bool) -> Any:
         """What the new code is to call, if there is something to be called."""
-        graph, expected = self.attempt.graph, self.attempt.expected
+        graph, expected = self.attempt.graph, self.attempt.runtime_assertions
         if not graph.operators:
             return None
         outputs = [*(tensor.node for tensor in translation.cg.outputs), *(each.tensor.node for each in expected)]
@@ -288,7 +288,7 @@ class OuterGraph:
     def _facts(self) -> Iterator[Fact | Identity | GradMode]:
         """What the trace relied on of the arguments, parents first."""
         if any(node.target is torch._C._set_grad_enabled for node in self.graph.nodes):
-            yield GradMode(self.attempt.initial_grad_mode)
+            yield GradMode(self.attempt.torch_state.initial_grad_mode)
         for index, each in enumerate(self.program.parameters):
             if each.name not in self.program.given:
                 default = () if each.kind is each.VAR_POSITIONAL else each.default

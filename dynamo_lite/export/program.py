@@ -290,9 +290,9 @@ def _refuse_losses(attempt: Attempt) -> None:
         raise Unsupported(EffectOfExport(told), effects.places.get(tracker, ()))
     for scope, name in effects.written_globals:
         raise Unsupported(EffectOfExport(f"the global {name}"), effects.places[scope, name])
-    if attempt.final_grad_mode != attempt.initial_grad_mode:
+    if attempt.torch_state.final_grad_mode != attempt.torch_state.initial_grad_mode:
         raise Unsupported(EffectOfExport("torch's grad mode"))
-    if any(isinstance(each, DefaultSetting) and each.is_left for each in attempt.contexts):
+    if any(isinstance(each, DefaultSetting) and each.is_left for each in attempt.torch_state.contexts):
         raise Unsupported(EffectOfExport("torch's default dtype or device"))
     if attempt.graph.handled_failure:
         why = "it may fail on the data, and a handler of the program's would run then"

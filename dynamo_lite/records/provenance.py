@@ -26,10 +26,13 @@ class Provenance:
         self._raised: dict[Any, int] = {}
         self._recorded: dict[Any, int] = {}
         self._freed: dict[Any, int] = {}
+        self.kept_on_ctx: list[Any] = []
+        """Mutable objects created during tracing that a traced backward reads through ``ctx``."""
 
     def close(self) -> None:
         for each in (self._created, self._generators, self._leaves, self._raised, self._recorded, self._freed):
             each.clear()
+        self.kept_on_ctx.clear()
 
     def step_of(self, value: Any) -> int:
         """The step at which CPython is to make a value; 0: none is known."""

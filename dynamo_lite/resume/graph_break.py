@@ -502,7 +502,7 @@ class FrameBreaker(BrokenFrame):
         for name in reversed(names):
             cg.store_fast(name)
         self._drop_arguments(names)
-        cg.set_grad_mode(tx.attempt.final_grad_mode)
+        cg.set_grad_mode(tx.attempt.torch_state.final_grad_mode)
         self.bound = set(names) | ({SELF} if self.first == SELF else set())
 
     def _drop_arguments(self, names: list[str]) -> None:
@@ -724,7 +724,7 @@ def may_be_missed(cg: PyCodegen, value: VariableTracker) -> bool:
     then."""
     if isinstance(value, LazyVariable):
         return id(type(value.value)) not in _UNSEEN
-    if cg.attempt.mortals.held_by(value):
+    if cg.attempt.lifetimes.held_by(value):
         return True
     if isinstance(value, (ConstantVariable, TensorVariable)) or value.varies or value.immortal:
         return False

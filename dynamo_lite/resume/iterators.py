@@ -32,7 +32,7 @@ class Carried:
     @functools.cached_property
     def _places(self) -> Counter[int]:
         attempt = self._cg.attempt
-        written = [*attempt.effects.written, *attempt.effects.noted, *(scope.writes for scope in attempt.scopes)]
+        written = [*attempt.effects.written, *attempt.effects.noted, *(scope.writes for scope in attempt.values.scopes)]
         return _places([*self._holders, *written])
 
     def recipe(self, value: VariableTracker, waiting: bool = False) -> Recipe | None:

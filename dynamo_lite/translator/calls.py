@@ -77,7 +77,7 @@ def make_function(tx: Any, instruction: Any) -> None:
 
 @opcode("LOAD_BUILD_CLASS")
 def load_build_class(tx: Any, instruction: Any) -> None:
-    tx.stack.append(tx.attempt.builtin("__build_class__"))
+    tx.stack.append(tx.attempt.values.builtin("__build_class__"))
 
 
 @opcode("IMPORT_NAME")

@@ -72,7 +72,7 @@ class InstructionTranslator(Operations, Holder):
         self.code = code
         attempt.guards.constants.note_code(code)
         if code.co_cellvars:
-            attempt.makers.append(self)
+            attempt.cell_frames.append(self)
         self.own_cells: tuple[str, ...] = code.co_cellvars
         """Names of the cells that the program's code makes; a resume function is given them."""
         self.instructions = decode(code)
@@ -387,18 +387,18 @@ class RootTranslator(StoppingTranslator):
         super().__init__(*args, break_at=break_at)
         self.argument_names = list(self.locals)
         self.arguments = list(self.locals.values())
-        self.attempt.mortals.among(self.arguments)
+        self.attempt.lifetimes.among(self.arguments)
 
     def step(self, instruction: Any) -> None:
         self.attempt.provenance.step = self.graph.step = self.steps
         super().step(instruction)
-        if self.attempt.mortals.there_are and not self.done:
+        if self.attempt.lifetimes.there_are and not self.done:
             self._refuse_death(instruction)
 
     def _refuse_death(self, instruction: Any) -> None:
         elsewhere = [each for each in self.effects.written if not (each.source and each.source.local_rooted)]
-        written = [scope.writes for scope in self.attempt.scopes]
-        lost = self.attempt.mortals.lost([self, self.handled, *elsewhere, *written])
+        written = [scope.writes for scope in self.attempt.values.scopes]
+        lost = self.attempt.lifetimes.lost([self, self.handled, *elsewhere, *written])
         if lost is not None:
             kind = type(lost.value).__name__
             self.refuse(instruction, f"it lets go of a {kind}, and the program may see it die")

@@ -11,7 +11,7 @@ from dynamo_lite.variables.core.reachable import held_in
 from dynamo_lite.variables.python.objects.weak_reference import WeakReferenceVariable
 
 
-class Mortals:
+class ObservableLifetimes:
     """What else holds an object has a place of its own, and writing there is looked after by `SideEffects.let_go`."""
 
     def __init__(self) -> None:

@@ -66,7 +66,7 @@ class Operations:
     # -- making and reading values ---------------------------------------------------------------------------------
 
     def make(self, value: Any) -> VariableTracker:
-        return self.attempt.make(value)
+        return self.attempt.values.make(value)
 
     def fold(self, function: Callable[..., Any], args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         """Call real Python on known values; what it raises, the traced program raises."""
@@ -525,7 +525,7 @@ class Operations:
         why = code_origin.why_not_inlined(code, function.value if isinstance(function, FunctionVariable) else None)
         if (
             isinstance(function, FunctionVariable)
-            and function.value.__builtins__ is not self.attempt.builtins_namespace  # type: ignore[attr-defined]
+            and function.value.__builtins__ is not self.attempt.values.builtins_namespace  # type: ignore[attr-defined]
             and not function.value.__globals__.keys() >= set(code.co_names)
         ):
             why = "its builtins are not those of the frame"

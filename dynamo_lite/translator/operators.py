@@ -140,7 +140,7 @@ def format_value(tx: Any, instruction: Any) -> None:
     value = tx.pop()
     conversion = flags & 3
     if conversion:
-        value = tx.call(tx.attempt.builtin(_CONVERSIONS[conversion]).realize(), [value], {}).realize()
+        value = tx.call(tx.attempt.values.builtin(_CONVERSIONS[conversion]).realize(), [value], {}).realize()
     tx.stack.append(tx.format(value, spec))
 
 

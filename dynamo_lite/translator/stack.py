@@ -50,7 +50,7 @@ def load_const(tx: Any, instruction: Any) -> None:
 
 
 def constant_of_code(tx: Any, value: Any) -> VariableTracker:
-    return tx.attempt.constant_tuple(value) if type(value) is tuple else tx.make(value)  # type: ignore[no-any-return]
+    return tx.attempt.values.constant_tuple(value) if type(value) is tuple else tx.make(value)  # type: ignore[no-any-return]
 
 
 @opcode("LOAD_FAST", "LOAD_FAST_CHECK")
@@ -133,7 +133,7 @@ def load_global_name(tx: Any, name: str) -> VariableTracker:
     """A global, or else a builtin."""
     found = tx.scope.load(name)
     if found is None:
-        found = tx.attempt.builtin(name)
+        found = tx.attempt.values.builtin(name)
         if found is None:
             tx.raise_name_error(name, f"name '{name}' is not defined")
     elif tx.graph.bodies and is_read_later(tx):

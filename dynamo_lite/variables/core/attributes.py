@@ -41,7 +41,7 @@ def owner_of(cls: type, name: str) -> type:
 
 def _written_attribute(tx: Any, cls: type, name: str) -> VariableTracker | None:
     """What the trace wrote under this name of a class or its bases; None if the name is as it was found."""
-    written = tx.attempt.written_classes
+    written = tx.attempt.values.written_classes
     if not written:
         return None
     for base in mro(cls):

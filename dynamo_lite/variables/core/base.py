@@ -557,12 +557,12 @@ def wrap(attempt: Any, value: Any, source: Source) -> VariableTracker:
     comparable = told_by_identity(kind)
     if comparable and kind in _SIMPLE:
         return _BY_TYPE[kind](attempt, value, source)
-    known = attempt.memo.get(id(value))
+    known = attempt.values.memo.get(id(value))
     if known is not None:
-        return attempt.seen_again(known[1], value, source)
+        return attempt.values.seen_again(known[1], value, source)
     by_value = _BY_VALUE.get(id(value))
     if not comparable:
-        found = attempt.opaque(value, source, "its metaclass compares classes")
+        found = attempt.values.opaque(value, source, "its metaclass compares classes")
     elif by_value is not None:
         found = by_value[1](attempt, value, source)
     else:
@@ -570,7 +570,7 @@ def wrap(attempt: Any, value: Any, source: Source) -> VariableTracker:
         if fn is None:
             fn = next(row[2] for row in _PREDICATES if row[1](value))
         found = fn(attempt, value, source)
-    attempt.memo[id(value)] = (value, found)
+    attempt.values.memo[id(value)] = (value, found)
     return found
 
 

@@ -79,7 +79,7 @@ class ConstantVariable(KnownVariable):
         if callable(found) and not isinstance(found, type):
             return ConstantMethod(self, name)
         if type(found) is tuple:  # the constant's own, the same object each time
-            return tx.attempt.wrap(found, tx.guards.const(found))
+            return tx.attempt.values.wrap(found, tx.guards.const(found))
         return tx.make(found)
 
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
@@ -222,4 +222,4 @@ class ConstantIterator(IteratorVariable):
 @wraps_type(*(each for each in CONSTANT_TYPES if each not in (int, float)))
 def _wrap_constant(attempt: Any, value: Any, source: Source) -> VariableTracker:
     source.check("id" if type(value) in _SINGLETONS else "equals", value)
-    return attempt.found_constant(value, source)
+    return attempt.values.found_constant(value, source)

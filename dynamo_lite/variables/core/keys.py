@@ -64,7 +64,7 @@ def key_of(tx: Any, variable: VariableTracker) -> Any:
         if type(value) not in PLAIN_KEYS:
             _check_hashable(tx, variable)
         elif type(value) is int:
-            tx.attempt.addresses.note(value)
+            tx.attempt.values.addresses.note(value)
         return value
     number = variable.number_as_key(tx)
     if number is not None:
@@ -75,7 +75,7 @@ def key_of(tx: Any, variable: VariableTracker) -> Any:
     except (NotConstant, TypeError):
         return _key_by_methods(tx, variable)
     variable.guard_key(tx)
-    tx.attempt.addresses.note(key)
+    tx.attempt.values.addresses.note(key)
     return key
 
 

@@ -250,7 +250,7 @@ def _check_write(tx: Any, array: NdarrayVariable, value: VariableTracker) -> Non
     """Torch counts writes into tensors, and checks the count in backward passes; numpy's aren't counted."""
     found = tx.graph.all_in_storage(array.fake)
     of_tensors = not all(each.is_array for each in found)
-    if of_tensors or any(each.fake.requires_grad for each in tx.attempt.fakes.values()):
+    if of_tensors or any(each.fake.requires_grad for each in tx.attempt.values.fakes.values()):
         unsupported(UnsupportedOperation("a write", "a numpy array, beside tensors that count writes"))
     if array.scalar:
         unsupported(UnsupportedOperation("a write", "a numpy scalar"))

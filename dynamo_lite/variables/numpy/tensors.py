@@ -24,7 +24,7 @@ from .targets import numpy_dtype
 def _wrap_array(attempt: Any, value: Any, source: Source) -> VariableTracker:
     """An input of the graph, as the tensor that shares its memory."""
     if source.kind == "const" or not _has_tensor(value):
-        return attempt.opaque(value, source, "a numpy array that no tensor can stand for")
+        return attempt.values.opaque(value, source, "a numpy array that no tensor can stand for")
     source.check("type", numpy.ndarray)
     source.child("c_attr", "dtype").check("id", value.dtype)
     source.child("c_attr", "flags").child("c_attr", "writeable").check("equals", True)
@@ -40,7 +40,7 @@ def _wrap_array(attempt: Any, value: Any, source: Source) -> VariableTracker:
         given = attempt.graph.input(source, shared, torch.from_numpy)
     attempt.guards.array(source)
     tensor = TensorVariable(given.node, given.fake, torch.Tensor)
-    attempt.fakes[id(given.fake)] = tensor
+    attempt.values.fakes[id(given.fake)] = tensor
     return NdarrayVariable(tensor, False, source)
 
 
@@ -65,7 +65,7 @@ class TensorOfArray(TensorVariable):
     array: NdarrayVariable
 
     def reconstruct(self, cg: Any) -> None:
-        if cg.attempt.provenance.is_created_leaf(self) or self in cg.attempt.made_before:
+        if cg.attempt.provenance.is_created_leaf(self) or self in cg.attempt.before_graph.created:
             super().reconstruct(cg)
         elif self.fake.requires_grad or _layout(self.fake) != _layout(self.array.fake):
             raise NotConstant(self.describe())
@@ -86,8 +86,8 @@ def tensor_of(tx: Any, array: NdarrayVariable) -> VariableTracker:
     assert isinstance(found, TensorVariable)
     made = TensorOfArray(found.node, found.fake, torch.Tensor)
     made.array = array
-    tx.attempt.fakes[id(found.fake)] = made
-    tx.attempt.of_arrays.append(made)
+    tx.attempt.values.fakes[id(found.fake)] = made
+    tx.attempt.values.of_arrays.append(made)
     tx.attempt.provenance.created(made)
     return made
 

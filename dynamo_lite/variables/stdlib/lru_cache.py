@@ -111,14 +111,14 @@ class CachedVariable(UserObjectVariable):
             return LazyVariable(tx.attempt, cache[key], place).realize()
         place.check("id", cache[key])
         result = _result_of(self.value, key, cache[key])
-        return tx.attempt.wrap(result, tx.guards.const(result))  # the object itself, containers too
+        return tx.attempt.values.wrap(result, tx.guards.const(result))  # the object itself, containers too
 
     def _run(self, tx: Any, args: list[Any], named: dict[str, Any], full: bool) -> None:
         """Fill the cache: nothing that the trace has put off may have to happen before."""
         if full:
             unsupported(UnknownCall(self.describe(), "it has to run, and its cache is full"))
         did = not tx.effects.empty or tx.graph.mutates_inputs or tx.graph.replaced
-        if did or tx.attempt.draws:
+        if did or tx.attempt.before_graph.draws:
             unsupported(UnknownCall(self.describe(), "it has to run for its cache, after what the program did before"))
         function, ahead = self.value.__wrapped__, tx.attempt.ahead
         in_python = type(function) is types.FunctionType

@@ -153,5 +153,5 @@ def _wrap_getter(attempt: Any, value: Any, source: Source) -> VariableTracker:
     named = {}
     if isinstance(made, functools.partial):
         parts, named = (*made.args, *parts), made.keywords
-    args = [attempt.make(each) for each in parts[1:]]
-    return MethodCallerVariable(parts[0], args, {key: attempt.make(each) for key, each in named.items()}, source)
+    args = [attempt.values.make(each) for each in parts[1:]]
+    return MethodCallerVariable(parts[0], args, {key: attempt.values.make(each) for key, each in named.items()}, source)

@@ -51,7 +51,7 @@ class RandomVariable(VariableTracker):
 @wraps_type(Random)
 def _wrap_random(attempt: Any, value: Random, source: Source) -> VariableTracker:
     if list(value.__dict__) != _OWN:
-        return attempt.opaque(value, source, "a Random with attributes of its own")  # type: ignore[no-any-return]
+        return attempt.values.opaque(value, source, "a Random with attributes of its own")  # type: ignore[no-any-return]
     if source.kind != "const":
         source.check("type", Random)
     source.child("instance_dict").check("dict_keys", tuple(_OWN))
@@ -137,8 +137,8 @@ def _draws(name: str, bounds: Callable[[Args], Bounds], kind: type) -> None:
             unsupported(UnknownCall(f"Random.{name}()", f"it raises {type(error).__name__}"))
         if type(value) is not kind:
             unsupported(UnsupportedValue(f"what Random.{name}() returns", "it is of another type than usual"))
-        draw = Draw(of.source, function, tuple(formulas), named, f"___draw{len(tx.attempt.draws)}")
-        tx.attempt.draws.append(draw)
+        draw = Draw(of.source, function, tuple(formulas), named, f"___draw{len(tx.attempt.before_graph.draws)}")
+        tx.attempt.before_graph.draws.append(draw)
         given = [*args, *known.values()] if not kwargs else _in_order(function, args, known)
         return make_draw(tx, draw, value, bounds(given))
 

@@ -44,4 +44,4 @@ class FactsVariable(TupleVariable):
 @wraps_type(*{type(each) for each in (sys.version_info, sys.flags, sys.float_info, sys.int_info, sys.hash_info)})
 def _wrap_facts(attempt: Any, value: Any, source: Source) -> VariableTracker:
     source.check("id", value)
-    return FactsVariable([attempt.make(each) for each in value], value, source)
+    return FactsVariable([attempt.values.make(each) for each in value], value, source)

@@ -30,12 +30,12 @@ class IgnoringVariable(ContextVariable):
             unsupported(UnsupportedContext(f"{self.describe()} (in a function that an operator runs)"))
         if self.value._entered:
             unsupported(UnsupportedContext(f"{self.describe()} (entered twice)"))
-        blocks = tx.attempt.ignoring
+        blocks = tx.attempt.torch_state.ignoring
         tx.attempt.provenance.created(self)
         self.ignores_all = any(each.ignores_all for each in blocks)
         self.filters_before = warnings.filters
         self.value.__enter__()
-        tx.attempt.contexts.append(self)
+        tx.attempt.torch_state.contexts.append(self)
         blocks.append(self)
         if self.arguments:
             tx.call(tx.make(warnings.simplefilter), [tx.make(each) for each in self.arguments], {})
@@ -46,8 +46,8 @@ class IgnoringVariable(ContextVariable):
 
     def exit(self, tx: Any) -> None:
         self.leave()
-        tx.attempt.contexts.remove(self)
-        tx.attempt.ignoring.remove(self)
+        tx.attempt.torch_state.contexts.remove(self)
+        tx.attempt.torch_state.ignoring.remove(self)
         tx.effects.note(_Mutated())
 
     def reconstruct(self, cg: Any) -> None:
@@ -85,7 +85,7 @@ def _models_filter(function: Any) -> None:
     signature, name = inspect.signature(function), f"warnings.{function.__name__}()"
 
     def model(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-        if not tx.attempt.ignoring:
+        if not tx.attempt.torch_state.ignoring:
             unsupported(UnknownCall(name, "it acts on the process, under no catch_warnings() of this graph"))
         values = [tx.python_value(each) for each in args]
         named = {key: tx.python_value(each) for key, each in kwargs.items()}
@@ -97,7 +97,7 @@ def _models_filter(function: Any) -> None:
         except (TypeError, ValueError, AssertionError, re.error):
             refuse_arguments(name.removesuffix("()"))
         if not given.get("append") and warnings.filters[:1] == [_IGNORES_ALL]:
-            tx.attempt.ignoring[-1].ignores_all = True
+            tx.attempt.torch_state.ignoring[-1].ignores_all = True
         return ConstantVariable(None)
 
     models(function)(model)
@@ -121,7 +121,7 @@ def _warn(
     kind = UserWarning if category is None or tx.is_none(category) else tx.python_value(category)
     plain = isinstance(message, ConstantVariable) and type(message.value) is str and not options
     is_warning = isinstance(kind, type) and issubclass(kind, Warning)
-    ignored = any(each.ignores_all for each in tx.attempt.ignoring[-1:]) and not _wrote(tx)
+    ignored = any(each.ignores_all for each in tx.attempt.torch_state.ignoring[-1:]) and not _wrote(tx)
     if not (plain and is_warning and ignored):
         unsupported(OutputCall("warnings.warn"))
     return ConstantVariable(None)
@@ -129,5 +129,5 @@ def _warn(
 
 def _wrote(tx: Any) -> bool:
     """Whether the program itself wrote into the module, or into its list of filters."""
-    filters = tx.attempt.memo.get(id(warnings.filters))
+    filters = tx.attempt.values.memo.get(id(warnings.filters))
     return tx.effects.wrote_global(vars(warnings)) or filters is not None and filters[1] in tx.effects.written

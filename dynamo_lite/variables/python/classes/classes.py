@@ -63,15 +63,15 @@ class ModuleVariable(KnownVariable):
         tx.guards.const(self.value).check("type", type(self.value))
         if raw is not MISSING and hides_instance(raw):
             return bind(tx, raw, name, self, type(self.value))
-        found = tx.attempt.scope(self.value.__dict__).load(name)
+        found = tx.attempt.values.scope(self.value.__dict__).load(name)
         if found is not None:
             guard_behind_instance(tx, type(self.value), name, raw)
             if tx.graph.bodies and is_read_later(tx):
-                check_global(tx.attempt.scope(self.value.__dict__), name, found)
+                check_global(tx.attempt.values.scope(self.value.__dict__), name, found)
             return found
         if raw is not MISSING:
             return bind(tx, raw, name, self, type(self.value))
-        hook = tx.attempt.scope(self.value.__dict__).load("__getattr__")
+        hook = tx.attempt.values.scope(self.value.__dict__).load("__getattr__")
         own = class_lookup(type(self.value), "__getattr__")
         if hook is None and is_written(own):
             hook = bind(tx, own, "__getattr__", self, type(self.value))
@@ -85,7 +85,7 @@ class ModuleVariable(KnownVariable):
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
         if type(self.value) is not types.ModuleType:
             return super().setattr(tx, name, value)
-        tx.attempt.scope(self.value.__dict__).store(name, value)
+        tx.attempt.values.scope(self.value.__dict__).store(name, value)
 
 
 def loaded_module(tx: Any, name: str) -> VariableTracker:
@@ -284,9 +284,9 @@ class ClassVariable(KnownVariable):
             let_go_of(tx, own_namespace(self.value), name)
         tx.effects.mutate(self)
         self.attributes = {**(self.attributes or {}), name: value}
-        tx.attempt.written_classes[id(self.value)] = self
+        tx.attempt.values.written_classes[id(self.value)] = self
         namespace = _dict_of(self.value)
-        tx.attempt.memo[id(namespace)] = (namespace, self)  # no dict is to show what it had before
+        tx.attempt.values.memo[id(namespace)] = (namespace, self)  # no dict is to show what it had before
 
     def _takes(self, tx: Any, name: str, kind: type) -> bool:
         """Whether an attribute can be written: nothing but code that asks for it by its name may look at it."""
@@ -294,7 +294,9 @@ class ClassVariable(KnownVariable):
         special = name.startswith("__") and name.endswith("__")
         if special or not is_heap_type(cls) or not told_by_identity(cls):
             return False
-        if tx.attempt.memo.get(id(_dict_of(cls)), (None, self))[1] is not self:  # the program looks at its namespace
+        if (
+            tx.attempt.values.memo.get(id(_dict_of(cls)), (None, self))[1] is not self
+        ):  # the program looks at its namespace
             return False
         if tx.lookup(meta, "__setattr__") is not type.__setattr__ or tx.lookup(meta, name) is not MISSING:
             return False

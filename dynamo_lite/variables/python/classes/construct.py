@@ -180,7 +180,7 @@ def new_instance(tx: Any, cls: type, args: Args, kwargs: Kwargs) -> VariableTrac
         payload: VariableTracker | None = ConstantVariable(tx.fold(base, [tx.python_value(a) for a in args], named))
     else:
         payload = _empty_payload(tx, base, args)
-    tx.attempt.note_class(cls)
+    tx.attempt.torch_state.note_class(cls)
     return UserObjectVariable(None, cls, None, payload)
 
 

@@ -138,7 +138,7 @@ class GlobalsVariable(InstanceDictVariable):
 
 def globals_of(tx: Any, scope: Any) -> VariableTracker:
     """The dict of a scope. Wherever else it is found it is this one."""
-    _, known = tx.attempt.memo.setdefault(id(scope.namespace), (scope.namespace, GlobalsVariable(scope)))
+    _, known = tx.attempt.values.memo.setdefault(id(scope.namespace), (scope.namespace, GlobalsVariable(scope)))
     if not isinstance(known, GlobalsVariable):
         unsupported(UnsupportedOperation("globals()", "a dict that was looked at before"))
     return known

@@ -204,7 +204,7 @@ class GeneratorVariable(IteratorVariable):
         at = target.index + 1
         while instructions[at].opname == "LOAD_GLOBAL":
             test, jump = instructions[at + 1 : at + 3]
-            found = self.frame.scope.load(instructions[at].argval) or self.frame.attempt.builtin(
+            found = self.frame.scope.load(instructions[at].argval) or self.frame.attempt.values.builtin(
                 instructions[at].argval
             )
             kind = None if found is None else found.value  # type: ignore[attr-defined]

@@ -547,10 +547,10 @@ def wrap_dict_items(attempt: Any, value: Any, source: Source) -> tuple[dict[Any,
         if told_by_identity(type(key)) and type(key) in PLAIN_KEYS:
             items[key] = LazyVariable(attempt, dict.__getitem__(value, key), source.child("dict_item", key))
             if type(key) is int:
-                attempt.addresses.note(key)
+                attempt.values.addresses.note(key)
         else:
             variable = LazyVariable(attempt, key, source.child("dict_key", position)).realize()
-            raw = attempt.key_of(variable)
+            raw = attempt.values.key_of(variable)
             keys[raw] = variable
             items[raw] = LazyVariable(attempt, dict.__getitem__(value, key), source.child("dict_value", position))
     return items, keys
@@ -573,7 +573,7 @@ def _shown(attempt: Any, value: Any, source: Source) -> DictVariable | None:
     if type(mapping) not in (dict, OrderedDict):
         return None
     source.check("type", type(value))
-    found = attempt.wrap(mapping, source.child("taken_from"))
+    found = attempt.values.wrap(mapping, source.child("taken_from"))
     return found if isinstance(found, DictVariable) else None
 
 
@@ -586,14 +586,14 @@ _VIEWS = {
 def _wrap_view(attempt: Any, value: Any, source: Source) -> VariableTracker:
     of = _shown(attempt, value, source)
     if of is None:
-        return attempt.opaque(value, source, "a view of what is more than a dict")
+        return attempt.values.opaque(value, source, "a view of what is more than a dict")
     return DictViewVariable(of, _VIEWS[type(value)], source)
 
 
 @wraps_type(MappingProxyType)
 def _wrap_proxy(attempt: Any, value: Any, source: Source) -> VariableTracker:
     of = _shown(attempt, value, source)
-    return attempt.opaque(value, source, "a view of no dict") if of is None else MappingProxyVariable(of, source)
+    return attempt.values.opaque(value, source, "a view of no dict") if of is None else MappingProxyVariable(of, source)
 
 
 @wraps_type(defaultdict)

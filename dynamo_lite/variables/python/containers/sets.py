@@ -529,7 +529,7 @@ class SetIterator(IteratorVariable):
 
 def set_of_constants(attempt: Any, value: Any) -> SetVariable:
     """The tracker of a set that was computed while tracing, of constants."""
-    items = {item: attempt.make(item) for item in value}
+    items = {item: attempt.values.make(item) for item in value}
     if type(value) is frozenset:
         return SetVariable(items, frozenset, value, Recipe(None, (value,)))
     table = set(value)
@@ -544,9 +544,9 @@ def _wrap_set(attempt: Any, value: Any, source: Source) -> VariableTracker:
     if source.kind != "const":
         source.check("type", type(value))
     if not all(map(same_in_every_call, value)):
-        return attempt.opaque(value, source, "a set of other things than numbers, strings, classes and the like")
-    items = {item: attempt.make(item) for item in value}
-    attempt.addresses.note(tuple(items))
+        return attempt.values.opaque(value, source, "a set of other things than numbers, strings, classes and the like")
+    items = {item: attempt.values.make(item) for item in value}
+    attempt.values.addresses.note(tuple(items))
     if source.kind != "const":
         source.check("set_items", frozenset(value))
     return SetVariable(items, type(value), None, Recipe(None, (source,)), source, value)

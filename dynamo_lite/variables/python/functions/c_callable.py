@@ -149,11 +149,11 @@ def _wrap_builtin(attempt: Any, value: Any, source: Source) -> VariableTracker:
         if type(value) is types.MethodWrapperType and type(receiver) in _OF_C and value.__name__ == "__get__":
             return DescriptorGetVariable.by_identity(attempt, value, source)
         if not issubclass(type(value), types.BuiltinFunctionType) or getattr(value, "__name__", None) is None:
-            return attempt.opaque(value, source, "a bound method in C")
+            return attempt.values.opaque(value, source, "a bound method in C")
         if source.kind == "const":
-            return attempt.opaque(value, source, "a bound method in C")
+            return attempt.values.opaque(value, source, "a bound method in C")
         source.check("type", type(value))
-        inner = attempt.wrap(receiver, source.child("c_attr", "__self__"))
+        inner = attempt.values.wrap(receiver, source.child("c_attr", "__self__"))
         source.child("c_attr", "__name__").check("equals", value.__name__)
         found = BuiltinMethodVariable(inner, value.__name__)
         found.source = source

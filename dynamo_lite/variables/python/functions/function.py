@@ -234,7 +234,7 @@ class FunctionVariable(VariableTracker):
         source = self._part("__kwdefaults__")
         if source is None or not values:
             return {key: tx.make(value) for key, value in values.items()}
-        known = tx.attempt.memo.get(id(values))
+        known = tx.attempt.values.memo.get(id(values))
         if known is not None:  # it was looked at, and may have been written to
             return dict(known[1].items)
         source.check("dict_keys", tuple(values))
@@ -249,11 +249,11 @@ class FunctionVariable(VariableTracker):
         if self._cells is None:
             real = self.value.__closure__ or ()
             source = self._part("__closure__") or tx.guards.const(self.value).child("c_attr", "__closure__")
-            self._cells = [tx.attempt.wrap(cell, source.child("tuple_item", at)) for at, cell in enumerate(real)]
+            self._cells = [tx.attempt.values.wrap(cell, source.child("tuple_item", at)) for at, cell in enumerate(real)]
         return self._cells
 
     def scope(self, tx: Any) -> GlobalScope:
-        return tx.attempt.scope(self.value.__globals__)
+        return tx.attempt.values.scope(self.value.__globals__)
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         return tx.call_function(self, args, kwargs)
@@ -590,7 +590,7 @@ class ResumeFunctionVariable(VariableTracker):
 
     def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         cells: Any = args[0].elements(tx)
-        return NestedFunctionVariable(self.value.code, tx.attempt.scope(self.value.namespace), cells)
+        return NestedFunctionVariable(self.value.code, tx.attempt.values.scope(self.value.namespace), cells)
 
 
 @wraps_type(ResumeFunction)
@@ -623,7 +623,7 @@ def _wrap_function(attempt: Any, value: types.FunctionType, source: Source) -> V
     if source.local_rooted:
         source.check("type", types.FunctionType)
         source.child("c_attr", "__code__").check("id", value.__code__)
-        attempt.guard_globals(value, source)
+        attempt.values.guard_globals(value, source)
         return FunctionVariable(value, source, by_code=True)
     source.check("id", value)
     if trusted_module(value.__module__):
@@ -650,5 +650,5 @@ wraps_type(types.CodeType)(CodeVariable.by_identity)
 @wraps_type(types.MethodType)
 def _wrap_method(attempt: Any, value: types.MethodType, source: Source) -> VariableTracker:
     source.check("type", types.MethodType)
-    function = attempt.wrap(value.__func__, source.child("c_attr", "__func__"))
-    return MethodVariable(function, attempt.wrap(value.__self__, source.child("c_attr", "__self__")), source)
+    function = attempt.values.wrap(value.__func__, source.child("c_attr", "__func__"))
+    return MethodVariable(function, attempt.values.wrap(value.__self__, source.child("c_attr", "__self__")), source)

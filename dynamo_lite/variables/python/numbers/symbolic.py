@@ -424,7 +424,7 @@ def _make_formula(attempt: Any, function: Any, *operands: Formula) -> VariableTr
             return None
         symbols.require(is_there(made))
     if function in TO_INTEGER:
-        return attempt.make(symbols.computed(made))
+        return attempt.values.make(symbols.computed(made))
     return SymbolicFloat(attempt, made)
 
 
@@ -618,7 +618,7 @@ def _wrap_int(attempt: Any, value: int, source: Source) -> VariableTracker:
         source.check("type", int)
         return ShapeNumber(attempt, attempt.graph.symbols.number(source, value), source)
     source.check("equals", value)
-    return attempt.found_constant(value, source)
+    return attempt.values.found_constant(value, source)
 
 
 @wraps_type(float)
@@ -627,4 +627,4 @@ def _wrap_float(attempt: Any, value: float, source: Source) -> VariableTracker:
         source.check("type", float)
         return SymbolicFloat(attempt, attempt.graph.symbols.float(source, value), source)
     source.check("equals", value)
-    return attempt.found_constant(value, source)
+    return attempt.values.found_constant(value, source)

@@ -114,7 +114,7 @@ class ContainerIterator(FoundIterator):
 
 def _was_written(tx: Any, container: Any) -> bool:
     """Whether the trace wrote into a container, or gave attributes to what has it as its ``__dict__``."""
-    known = tx.attempt.memo.get(id(container), (None, None))[1]
+    known = tx.attempt.values.memo.get(id(container), (None, None))[1]
     own = (known, getattr(known, "payload", None))
     for tracker in tx.effects.written:
         if any(tracker is each for each in own):
@@ -163,7 +163,7 @@ class FoundZip(FoundIterator):
 
 
 def _opaque(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    return attempt.opaque(value, source, "an iterator that is under way")
+    return attempt.values.opaque(value, source, "an iterator that is under way")
 
 
 @wraps_type(*_KINDS)
@@ -184,7 +184,7 @@ def _wrap_enumerate(attempt: Any, value: Any, source: Source) -> VariableTracker
     if type(inner) not in _FOUND:
         return _opaque(attempt, value, source)
     source.check("type", enumerate)
-    of = attempt.wrap(inner, source.child("taken_from"))
+    of = attempt.values.wrap(inner, source.child("taken_from"))
     if not isinstance(of, FoundIterator):
         return _opaque(attempt, value, source)
     return FoundEnumerate(attempt, value, source, of, count)

@@ -89,7 +89,7 @@ class IdVariable(_NumberOf):
 
     def number_as_key(self, tx: Any) -> VariableTracker | None:
         """Beside keys that are numbers already."""
-        return self._number(tx) if tx.attempt.addresses.as_numbers and self.of.source is not None else None
+        return self._number(tx) if tx.attempt.values.addresses.as_numbers and self.of.source is not None else None
 
     def guard_key(self, tx: Any) -> None:
         tx.guard_different(self.of)
@@ -139,7 +139,7 @@ class ThreadIdVariable(_NumberOf):
         return Address(ThreadIdVariable, True)
 
     def number_as_key(self, tx: Any) -> VariableTracker | None:
-        return self._number(tx) if tx.attempt.addresses.as_numbers else None
+        return self._number(tx) if tx.attempt.values.addresses.as_numbers else None
 
     def _number(self, tx: Any) -> VariableTracker:
         number = _HERE.thread

@@ -71,7 +71,7 @@ class ThreadLocalVariable(UserObjectVariable):
 def _wrap_thread_local(attempt: Any, value: Any, source: Source) -> VariableTracker:
     cls = type(value)
     if _C.thread_dict(value) is None:
-        return attempt.opaque(value, source, "a threading.local that this thread has not touched")
+        return attempt.values.opaque(value, source, "a threading.local that this thread has not touched")
     if source.kind != "const":
         source.check("type", cls)
     return ThreadLocalVariable(value, cls, source)

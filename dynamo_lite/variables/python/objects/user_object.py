@@ -354,7 +354,7 @@ class UserObjectVariable(VariableTracker):
             super().set_in_c(tx, name, value)
         tx.effects.mutate(self)
         self.cls = made
-        tx.attempt.note_class(made)
+        tx.attempt.torch_state.note_class(made)
 
     def special(self, tx: Any, name: str) -> VariableTracker | None:
         """The bound special method that the class was given; None where it is the type's own in C, or absent."""
@@ -696,7 +696,7 @@ class RealExceptionVariable(UserObjectVariable):
             return self.attrs[name]  # type: ignore[return-value]
         if name in ("args", "__context__", "__cause__", "__traceback__"):
             assert self.source is not None
-            return tx.attempt.wrap(getattr(self.value, name), self.source.child("c_attr", name))
+            return tx.attempt.values.wrap(getattr(self.value, name), self.source.child("c_attr", name))
         return super().c_attribute(tx, name)
 
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
@@ -716,7 +716,7 @@ class RealExceptionVariable(UserObjectVariable):
         if name in self.attrs or is_heap_type(raw.__objclass__):
             return super().slot_get(tx, name, raw)
         assert self.source is not None
-        return tx.attempt.wrap(getattr(self.value, name), self.source.child("c_attr", name))
+        return tx.attempt.values.wrap(getattr(self.value, name), self.source.child("c_attr", name))
 
     def _text_in_c(self, tx: Any, name: str) -> VariableTracker:
         """Where that is BaseException's: a matter of the arguments."""
@@ -775,7 +775,7 @@ def _wrap_user_object(attempt: Any, value: Any, source: Source) -> VariableTrack
     payload = _wrap_payload(attempt, value, source)
     if payload is None and payload_base(cls) is not None:
         return OpaqueVariable(value, source, f"derives from {payload_base(cls).__name__}")  # type: ignore[union-attr]
-    attempt.note_class(cls)
+    attempt.torch_state.note_class(cls)
     return UserObjectVariable(value, cls, source, payload)
 
 

@@ -40,6 +40,6 @@ class WeakProxyVariable(OpaqueVariable):
 @wraps_type(weakref.ProxyType, weakref.CallableProxyType)
 def _wrap_proxy(attempt: Any, value: Any, source: Source) -> VariableTracker:
     if source.kind == "const":
-        return attempt.opaque(value, source, "a weak proxy")  # type: ignore[no-any-return]
+        return attempt.values.opaque(value, source, "a weak proxy")  # type: ignore[no-any-return]
     source.check("type", type(value))
     return WeakProxyVariable(attempt, value, source)

@@ -65,7 +65,7 @@ class WeakReferenceVariable(VariableTracker):
                 unsupported(UnsupportedOperation("a call", "a weak reference to what may have died meanwhile"))
             return self.of
         target = _C.weak_referent(self.value)
-        known = tx.attempt.memo.get(id(target))
+        known = tx.attempt.values.memo.get(id(target))
         if target is not None and not (tx.effects.empty and _keeps_arguments(tx)):
             if known is None or not _is_alive(tx, known[1]):
                 unsupported(UnsupportedOperation("a call", "a weak reference to what may have died meanwhile"))
@@ -179,7 +179,7 @@ def _ref(tx: Any, of: VariableTracker) -> VariableTracker:
 @wraps_type(weakref.ReferenceType)
 def _wrap_reference(attempt: Any, value: Any, source: Source) -> VariableTracker:
     if source.kind == "const":
-        return attempt.opaque(value, source, "a weak reference")
+        return attempt.values.opaque(value, source, "a weak reference")
     source.check("type", weakref.ReferenceType)
     return WeakReferenceVariable(value, source, attempt=attempt)
 
@@ -191,7 +191,7 @@ _CONTAINERS = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.W
 
 @wraps_if(lambda value: issubclass(type(value), _CONTAINERS), order=9)
 def _wrap_container(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    return attempt.opaque(value, source, "a weak container")  # type: ignore[no-any-return]
+    return attempt.values.opaque(value, source, "a weak container")  # type: ignore[no-any-return]
 
 
 def _refuse_creation(tx: Any, args: Args, kwargs: Kwargs) -> NoReturn:

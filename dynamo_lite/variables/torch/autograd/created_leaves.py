@@ -62,7 +62,7 @@ def replaces_data(tx: Any, tensor: TensorVariable, data: TensorVariable, cls: ty
         return True
     if tensor.source is None:
         given = tx.graph.made_before(functools.partial(_EMPTY[cls], *_kind(data.fake), requires_grad))
-        tx.attempt.made_before[tensor] = given.node
+        tx.attempt.before_graph.created[tensor] = given.node
     else:
         make = functools.partial(graph_functions.with_new_data, *_kind(data.fake), cls)
         with unset_fake_temporarily():
@@ -152,7 +152,7 @@ def _kind(fake: torch.Tensor) -> tuple[Any, ...]:
 def _stand_for(tx: Any, given: Any, tensor: TensorVariable) -> None:
     """This input is the tensor from now on."""
     tensor.node, tensor.fake = given.node, given.fake
-    tx.attempt.fakes[id(given.fake)] = tensor
+    tx.attempt.values.fakes[id(given.fake)] = tensor
 
 
 def _fill(tx: Any, given: Any, data: TensorVariable, sharing: list[TensorVariable]) -> None:
@@ -165,7 +165,7 @@ def _fill(tx: Any, given: Any, data: TensorVariable, sharing: list[TensorVariabl
             tx.attempt.provenance.shared(each)
         else:
             each.node, each.fake = tx.graph.view_anew(filled, each.fake)
-            tx.attempt.fakes[id(each.fake)] = each
+            tx.attempt.values.fakes[id(each.fake)] = each
 
 
 def _may_be_taken(tx: Any, data: TensorVariable, sharing: list[TensorVariable]) -> bool:
@@ -181,7 +181,7 @@ def _may_be_taken(tx: Any, data: TensorVariable, sharing: list[TensorVariable]) 
 def all_sharing(tx: Any, fake: torch.Tensor) -> list[TensorVariable]:
     """The tensors that were made inside so far and share memory with this one."""
     storage = fake.untyped_storage()._cdata
-    known = {id(each): each for each in tx.attempt.fakes.values()}
+    known = {id(each): each for each in tx.attempt.values.fakes.values()}
     return [each for each in known.values() if each.fake.untyped_storage()._cdata == storage]
 
 
@@ -213,7 +213,7 @@ def _become_made(tx: Any, tensor: TensorVariable) -> bool:
     if given is None:
         return False
     _stand_for(tx, given, tensor)
-    tx.attempt.made_before[tensor] = given.node
+    tx.attempt.before_graph.created[tensor] = given.node
     return True
 
 
@@ -233,5 +233,5 @@ def _make_subclass(
         unsupported(UnknownCall("Tensor._make_subclass()", "the parameter shares memory with other tensors"))
     made = TensorVariable(given.node, given.fake, kind)
     _stand_for(tx, given, made)
-    tx.attempt.made_before[made] = given.node
+    tx.attempt.before_graph.created[made] = given.node
     return made

@@ -89,7 +89,7 @@ class FunctionContext(VariableTracker):
             inside = [each for each in reachable([part]) if not isinstance(each, TensorVariable)]
             if any(each.source is not None and next(mutable_parts(each), None) is not None for each in inside):
                 refuse_read(f"ctx.{name}, a mutable object")
-            tx.attempt.kept_on_ctx.append(KeptOnCtx(self.function, inside, tx.effects.count))
+            tx.attempt.provenance.kept_on_ctx.append(KeptOnCtx(self.function, inside, tx.effects.count))
 
     def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
         if class_lookup(FunctionCtx, name) is not MISSING or hasattr(torch._C._FunctionBase, name):
@@ -132,7 +132,7 @@ def check_kept_on_ctx(attempt: Any, has_made: Callable[[VariableTracker], bool])
     program has too, by `has_made`."""
     changing = {
         kept.function
-        for kept in attempt.kept_on_ctx
+        for kept in attempt.provenance.kept_on_ctx
         if any(attempt.effects.last(each) > kept.writes or has_made(each) for each in kept.objects)
     }
     if changing:

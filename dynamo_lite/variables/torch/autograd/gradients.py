@@ -85,7 +85,7 @@ def _check_way(tx: Any, outputs: list[TensorVariable], inputs: list[TensorVariab
         if given.convert is not None or given.value._backward_hooks is not None:
             unsupported(UnknownCall(_NAME, f"gradients of {given.source} are for its hooks or its class"))
         for name in ("_backward_hooks", "is_leaf"):
-            tx.attempt.wrap(getattr(given.value, name), given.source.child("c_attr", name)).realize()
+            tx.attempt.values.wrap(getattr(given.value, name), given.source.child("c_attr", name)).realize()
         if not given.value.is_leaf:
             outside.update(history([given.fake]))
     for body in bodies:

@@ -65,9 +65,9 @@ class GradFnVariable(VariableTracker):
     def _behind(self, tx: Any, name: str) -> VariableTracker:
         found = getattr(self.value, name)
         if self.source is not None:
-            return tx.attempt.wrap(found, self.source.child("c_attr", name))  # type: ignore[no-any-return]
+            return tx.attempt.values.wrap(found, self.source.child("c_attr", name))  # type: ignore[no-any-return]
         if name == "variable":
-            known = tx.attempt.fakes.get(id(found))
+            known = tx.attempt.values.fakes.get(id(found))
             if known is None or known.fake is not found:
                 unsupported(UnsupportedAttribute(self.describe(), name, "it is no tensor of the graph's"))
             return known  # type: ignore[no-any-return]
@@ -84,13 +84,13 @@ def _made(tx: Any, node: Any, tensor: TensorVariable | None) -> VariableTracker:
     """One that an operator on fakes left, or that stands for what was there."""
     if node is None:
         return ConstantVariable(None)
-    known = tx.attempt.memo.get(id(node))
+    known = tx.attempt.values.memo.get(id(node))
     if known is None:
         if not _is_node(node) or node in _outside(tx):
             unsupported(UnknownCall("Tensor.grad_fn", "a Function of the program's, or of before, is another one here"))
         found = GradFnVariable(node, None, tensor)
         tx.attempt.provenance.created(found)
-        known = tx.attempt.memo[id(node)] = node, found
+        known = tx.attempt.values.memo[id(node)] = node, found
     return known[1]  # type: ignore[no-any-return]
 
 
@@ -112,13 +112,13 @@ def _grad_fn(tx: Any, tensor: TensorVariable) -> VariableTracker:
         unsupported(UnsupportedAttribute(tensor.describe(), "grad_fn"))
     if tx.graph.symbols.there_are or tx.graph.symbols.has_floats:  # for which other operators are recorded
         unsupported(OperatorFailed("Tensor.grad_fn", "it is asked beside numbers that differ", over_operands=True))
-    if tx.graph.writes and any(map(_is_written_view, tx.attempt.fakes.values())):
+    if tx.graph.writes and any(map(_is_written_view, tx.attempt.values.fakes.values())):
         unsupported(UnsupportedAttribute(tensor.describe(), "grad_fn", "a view of it, or it, is written to"))
     if tensor.source is None:
         return _made(tx, tensor.fake.grad_fn, tensor)
     if tensor.source in tx.graph.written:
         unsupported(UnsupportedAttribute(tensor.describe(), "grad_fn", "it is written to"))
-    return tx.attempt.wrap(tensor.value.grad_fn, tensor.source.child("c_attr", "grad_fn"))  # type: ignore[no-any-return]
+    return tx.attempt.values.wrap(tensor.value.grad_fn, tensor.source.child("c_attr", "grad_fn"))  # type: ignore[no-any-return]
 
 
 ATTRIBUTES["grad_fn"] = _grad_fn

@@ -21,7 +21,7 @@ def _grad(tx: Any, tensor: TensorVariable) -> VariableTracker:
     if "grad" in tensor.attrs:
         return tensor.attrs["grad"]  # type: ignore[return-value]
     if tensor.source is not None and tensor.value is not None and tensor.value.is_leaf and _asked_leaf(tensor.fake):
-        return tx.attempt.wrap(tensor.value.grad, tensor.source.child("c_attr", "grad"))
+        return tx.attempt.values.wrap(tensor.value.grad, tensor.source.child("c_attr", "grad"))
     if tensor.source is None and (not tensor.fake.requires_grad or _asked_leaf(tensor.fake)):
         return ConstantVariable(None)
     unsupported(UnsupportedAttribute(tensor.describe(), "grad"))
@@ -46,7 +46,7 @@ def _set_data(tx: Any, tensor: TensorVariable, value: VariableTracker) -> None:
     """``tensor.data = value``."""
     if value is tensor or isinstance(value, TensorVariable) and _is_data_of(tx, tensor, value):
         return  # its data is what it was
-    may_be = tensor in tx.attempt.made_before or _is_found_leaf(tx, tensor)
+    may_be = tensor in tx.attempt.before_graph.created or _is_found_leaf(tx, tensor)
     if not may_be or not isinstance(value, TensorVariable) or not replaces_data(tx, tensor, value, tensor.cls):
         unsupported(UnsupportedAttribute(tensor.describe(), "data", "its new data have other owners"))
 
@@ -88,7 +88,7 @@ def _set_requires_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) 
     if value.python_type() is not bool:
         unsupported(UnsupportedOperation("requires_grad", value.describe()))
     wanted = tx.truth(value)
-    made = tensor.source is None and tensor not in tx.attempt.made_before
+    made = tensor.source is None and tensor not in tx.attempt.before_graph.created
     if wanted and made and _becomes_leaf(tensor.fake):
         if not become_made(tx, tensor):
             tensor.fake.requires_grad_()
@@ -99,13 +99,17 @@ def _set_requires_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) 
         return tensor
     if wanted and tensor.thawed is not None:
         (tensor.node, tensor.fake), tensor.thawed = tensor.thawed, None
-    elif not (tensor in tx.attempt.made_before or _is_found_leaf(tx, tensor)) or wanted and not _thaw(tx, tensor):
+    elif (
+        not (tensor in tx.attempt.before_graph.created or _is_found_leaf(tx, tensor))
+        or wanted
+        and not _thaw(tx, tensor)
+    ):
         unsupported(UnsupportedAttribute(tensor.describe(), "requires_grad", "it changes the tensor object"))
     elif not wanted:
         tensor.thawed = tensor.node, tensor.fake
         tensor.fake = tensor.fake.detach()
         tensor.node = tx.graph.call("call_method", "detach", (tensor.node,), {}, tensor.fake)
-        tx.attempt.fakes[id(tensor.fake)] = tensor
+        tx.attempt.values.fakes[id(tensor.fake)] = tensor
     tensor.write(tx, "requires_grad", ConstantVariable(wanted))
     return tensor
 
@@ -142,7 +146,7 @@ def _is_detached(tx: Any, tensor: TensorVariable) -> bool:
     """Whether a found tensor has no history, and is no view: torch refuses those."""
     if tensor.fake.requires_grad or tensor.value is None or tensor.attrs:
         return False
-    base = tx.attempt.wrap(tensor.value._base, tensor.source.child("c_attr", "_base"))  # type: ignore[union-attr]
+    base = tx.attempt.values.wrap(tensor.value._base, tensor.source.child("c_attr", "_base"))  # type: ignore[union-attr]
     return bool(tx.is_none(base.realize()))
 
 
@@ -165,7 +169,7 @@ def _requires_grad_(tx: Any, tensor: TensorVariable, requires_grad: VariableTrac
 def _is_leaf(tx: Any, tensor: TensorVariable) -> VariableTracker:
     if tensor.source is None or not tensor.fake.requires_grad or not tensor.value.requires_grad:
         return ConstantVariable(_asked_leaf(tensor.fake))
-    return tx.attempt.wrap(tensor.value.is_leaf, tensor.source.child("c_attr", "is_leaf"))
+    return tx.attempt.values.wrap(tensor.value.is_leaf, tensor.source.child("c_attr", "is_leaf"))
 
 
 ATTRIBUTES |= {"grad": _grad, "is_leaf": _is_leaf}

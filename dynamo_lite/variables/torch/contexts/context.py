@@ -238,12 +238,12 @@ class GraphContextVariable(ContextVariable):
         function, arguments, _ = self.nodes()
         self.node = tx.graph.call("call_function", function, arguments, {}, None)
         self.entered = function(*arguments)
-        tx.attempt.contexts.append(self)
+        tx.attempt.torch_state.contexts.append(self)
 
     def exit(self, tx: Any) -> None:
         self.record_end(tx.graph)
         self.leave()
-        tx.attempt.contexts.remove(self)
+        tx.attempt.torch_state.contexts.remove(self)
 
     def leave(self) -> None:
         """For real."""
@@ -258,14 +258,14 @@ class GraphContextVariable(ContextVariable):
         graph.call("call_function", self.nodes()[2], (self.node,), {}, None)
 
     def enter_by_call(self, tx: Any) -> VariableTracker:
-        if self.source is not None or tx.graph.bodies or self in tx.attempt.contexts:
+        if self.source is not None or tx.graph.bodies or self in tx.attempt.torch_state.contexts:
             return super().enter_by_call(tx)
         tx.attempt.provenance.created(self)
         self.enter(tx)
         return self.entered_value()
 
     def exit_by_call(self, tx: Any) -> VariableTracker:
-        if tx.attempt.contexts[-1:] != [self] or not tx.attempt.provenance.discard(self):
+        if tx.attempt.torch_state.contexts[-1:] != [self] or not tx.attempt.provenance.discard(self):
             return super().exit_by_call(tx)
         self.exit(tx)
         return self.left_value()
@@ -479,7 +479,7 @@ class LeftAutocast(AutocastVariable):
 def _leave_found(tx: Any, manager: AutocastVariable) -> VariableTracker:
     """One that a ``with`` entered before a break."""
     assert manager.source is not None
-    inside = (each for each in tx.attempt.contexts if not each.ends_with_graph)
+    inside = (each for each in tx.attempt.torch_state.contexts if not each.ends_with_graph)
     if any(isinstance(each, (InferenceVariable, AutocastVariable)) for each in inside) or tx.graph.bodies:
         unsupported(UnsupportedContext(f"{manager.describe()} (left by an explicit call)"))
     for name in _BEFORE:
@@ -534,7 +534,7 @@ class DeviceVariable(SuspendedVariable):
         self.before = torch.is_grad_enabled()
         self.entered = DeviceContext(self.value)
         self.entered.__enter__()
-        tx.attempt.contexts.append(self)
+        tx.attempt.torch_state.contexts.append(self)
 
     def leave(self) -> None:
         self.entered.__exit__(None, None, None)

@@ -202,7 +202,7 @@ def as_subclass(plain: torch.Tensor, cls: type) -> torch.Tensor:
 
 def asks_classes(tx: Any) -> bool:
     """Whether torch would ask the classes of its functions' arguments now."""
-    return tx.attempt.asks_classes  # type: ignore[no-any-return]
+    return tx.attempt.torch_state.asks_classes  # type: ignore[no-any-return]
 
 
 def instances(args: Any) -> list[Any]:
@@ -303,22 +303,22 @@ def _default(
     kwargs: VariableTracker | None = None,
 ) -> VariableTracker:
     """``Tensor.__torch_function__``: the function as if they were plain tensors, its results made ``cls``."""
-    tx.attempt.unasked += 1
+    tx.attempt.torch_state.unasked += 1
     try:
         named = {} if kwargs is None or tx.is_none(kwargs) else dict(kwargs.items)  # type: ignore[attr-defined]
         given = [] if args is None else args.elements(tx)
         found = tx.call(func, given, {name: value.realize() for name, value in named.items()}).realize()
     finally:
-        tx.attempt.unasked -= 1
+        tx.attempt.torch_state.unasked -= 1
     if func.is_constant() and func.as_constant() in get_default_nowrap_functions():
         return found
     return _converted(tx, found, cls.as_constant())
 
 
 def _alias(tx: Any, tensor: TensorVariable) -> Any:
-    tx.attempt.unasked += 1
+    tx.attempt.torch_state.unasked += 1
     plain = record(tx, "call_function", torch.ops.aten.alias.default, [tensor], {})
-    tx.attempt.unasked -= 1
+    tx.attempt.torch_state.unasked -= 1
     return plain
 
 
@@ -327,7 +327,7 @@ def _converted(tx: Any, found: VariableTracker, cls: type) -> VariableTracker:
         if is_wrapper_class(cls) or found.is_wrapper:
             unsupported(UnknownCall("Tensor.as_subclass()", f"a {cls.__qualname__} is made of more than one tensor"))
         plain = _alias(tx, found)
-        made = tx.attempt.fakes[id(plain.fake)] = SubclassVariable(plain, cls)
+        made = tx.attempt.values.fakes[id(plain.fake)] = SubclassVariable(plain, cls)
         return made
     if not isinstance(found, (ListVariable, TupleVariable)) or isinstance(found, SizeVariable):
         return found
@@ -340,10 +340,10 @@ class UnaskedVariable(ContextVariable):
     __slots__ = ()
 
     def enter(self, tx: Any) -> None:
-        tx.attempt.unasked += 1
+        tx.attempt.torch_state.unasked += 1
 
     def exit(self, tx: Any) -> None:
-        tx.attempt.unasked -= 1
+        tx.attempt.torch_state.unasked -= 1
 
 
 @models(torch._C.DisableTorchFunctionSubclass)
@@ -387,7 +387,7 @@ def _has_modes(tx: Any) -> VariableTracker:
 
 @models(torch._C._is_torch_function_enabled)
 def _asks_classes(tx: Any) -> VariableTracker:
-    return ConstantVariable(torch._C._is_torch_function_enabled() and not tx.attempt.unasked)
+    return ConstantVariable(torch._C._is_torch_function_enabled() and not tx.attempt.torch_state.unasked)
 
 
 @models_if
@@ -419,7 +419,7 @@ def _as_subclass(tx: Any, tensor: TensorVariable, cls: VariableTracker) -> Varia
         return _alias(tx, tensor)  # type: ignore[no-any-return]
     if not is_asked_alone(kind):
         unsupported(UnknownCall("Tensor.as_subclass()", f"{kind.__qualname__} is more than a __torch_function__"))
-    tx.attempt.has_subclasses = True
+    tx.attempt.torch_state.has_subclasses = True
     return _converted(tx, tensor, kind)
 
 
@@ -442,10 +442,10 @@ def _wrap_subclass(attempt: Any, value: torch.Tensor, source: Source) -> Variabl
     if cls is torch.nn.Buffer:
         return wrap_plain(attempt, value, source)
     if not is_asked_alone(cls) or not torch._C._is_torch_function_enabled():
-        return attempt.opaque(value, source, "a subclass of torch.Tensor")
+        return attempt.values.opaque(value, source, "a subclass of torch.Tensor")
     plain = wrap_plain(attempt, plain_tensor(value), source, cls)
     if not isinstance(plain, TensorVariable):
         return plain
-    attempt.has_subclasses = True
-    found = attempt.fakes[id(plain.fake)] = SubclassVariable(plain, cls, source, value)
+    attempt.torch_state.has_subclasses = True
+    found = attempt.values.fakes[id(plain.fake)] = SubclassVariable(plain, cls, source, value)
     return found

@@ -200,7 +200,7 @@ def _function_leaf(value: Any) -> Model:
 
     def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         given = [each.realize() for each in (*args, *kwargs.values())]
-        asks = tx.attempt.asks_classes and instances(given)
+        asks = tx.attempt.torch_state.asks_classes and instances(given)
         if not asks and any(isinstance(each, seen_inside) for each in given):
             return tx.inline(FunctionVariable(value, None), args, kwargs)
         return operator_model(tx, args, kwargs)
@@ -418,7 +418,7 @@ def _dispatch_modes(tx: Any) -> VariableTracker:
 
 
 def _has_torch_function(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-    if tx.attempt.asks_classes and instances(args):
+    if tx.attempt.torch_state.asks_classes and instances(args):
         unsupported(UnknownCall("has_torch_function()", "a function of torch's that is inlined would ask a class"))
     return ConstantVariable(False)
 
@@ -546,4 +546,4 @@ def _set_grad_enabled(tx: Any, mode: VariableTracker) -> VariableTracker:
 
 @wraps_type(torch.Generator)
 def _wrap_generator(attempt: Any, value: Any, source: Source) -> VariableTracker:
-    return attempt.opaque(value, source, "a generator of random numbers")
+    return attempt.values.opaque(value, source, "a generator of random numbers")

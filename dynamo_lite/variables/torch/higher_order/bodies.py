@@ -90,7 +90,7 @@ def given(
     for outer, fake in fakes:
         node = body.placeholder(fake) if outer is None else body.lift(outer, fake)
         tracker = kind(node, fake, torch.Tensor)
-        tx.attempt.fakes[id(fake)] = tracker
+        tx.attempt.values.fakes[id(fake)] = tracker
         found.append(tracker)
     return found
 

@@ -80,5 +80,5 @@ def _wrap_lazy(attempt: Any, value: torch.Tensor, source: Source) -> VariableTra
     given = attempt.graph.input(source, plain)
     attempt.guards.tensor(source, plain, type(value))
     found = LazyTensorVariable(given.node, given.fake, type(value), source, value)
-    attempt.fakes[id(given.fake)] = found
+    attempt.values.fakes[id(given.fake)] = found
     return found

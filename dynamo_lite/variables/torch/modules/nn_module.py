@@ -57,20 +57,22 @@ class NNModuleVariable(UserObjectVariable):
     def _has_class_attributes(self, tx: Any, wanted: dict[str, Any]) -> bool:
         """Whether the class has these, and no others in their stead; guarded."""
         key = (id(self.cls), *wanted)
-        if key in tx.attempt.plain_classes:
+        if key in tx.attempt.values.plain_classes:
             return True
         if any(class_lookup(self.cls, name) is not value for name, value in wanted.items()):
             return False
         for name, value in wanted.items():
             guard_class_attribute(tx, self.cls, name, value)
-        tx.attempt.plain_classes.add(key)
+        tx.attempt.values.plain_classes.add(key)
         return True
 
     def _tables(self, tx: Any) -> dict[str, dict[str, Any]]:
         """The tables of members by name, where the object has them and nobody looked at them inside; else none."""
         namespace = instance_dict(self.value) or {}
         found = {name: namespace[name] for name in _TABLES if name in namespace and name not in self.attrs}
-        plain = all(type(table) in (dict, OrderedDict) and id(table) not in tx.attempt.memo for table in found.values())
+        plain = all(
+            type(table) in (dict, OrderedDict) and id(table) not in tx.attempt.values.memo for table in found.values()
+        )
         return found if plain and len(found) == len(_TABLES) else {}
 
     def _member(self, tx: Any, name: str) -> VariableTracker | None:
@@ -121,10 +123,10 @@ class NNModuleVariable(UserObjectVariable):
         if namespace.get("_compiled_call_impl") is not None or any(namespace.get(name) for name in _HOOKS):
             return False
         everywhere = [getattr(torch_module, name) for name in _GLOBAL_HOOKS]
-        known = [tx.attempt.memo[id(each)][1] for each in everywhere if id(each) in tx.attempt.memo]
+        known = [tx.attempt.values.memo[id(each)][1] for each in everywhere if id(each) in tx.attempt.values.memo]
         if any(everywhere) or any(map(tx.effects.last, known)):
             return False
-        if any(id(namespace.get(name)) in tx.attempt.memo for name in _HOOKS):
+        if any(id(namespace.get(name)) in tx.attempt.values.memo for name in _HOOKS):
             return False
         self._guard_no_hooks(tx, namespace)
         return True
@@ -158,6 +160,6 @@ def _generated_call(cls: type) -> dict[str, Any]:
 @wraps_if(lambda value: issubclass(type(value), Module), order=2)
 def _wrap_module(attempt: Any, value: torch.nn.Module, source: Source) -> VariableTracker:
     if issubclass(type(value), torch.jit.ScriptModule):
-        return attempt.opaque(value, source, "a module made by torch.jit")
+        return attempt.values.opaque(value, source, "a module made by torch.jit")
     source.check("type", type(value))
     return NNModuleVariable(value, type(value), source)

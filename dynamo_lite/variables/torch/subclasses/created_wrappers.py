@@ -70,7 +70,7 @@ class MadeWrapperVariable(WrapperVariable):
             self.is_settling = True
             self.made = _make_in_graph(self.attempt.innermost, self)
             self.is_settling = False
-            self.attempt.fakes[id(self.made[1])] = self
+            self.attempt.values.fakes[id(self.made[1])] = self
         return self.made
 
     def _instance_attribute(self, tx: Any, name: str) -> VariableTracker | None:
@@ -118,7 +118,7 @@ def _make(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         or _C.computes_sizes(shell)
     ):
         unsupported(UnknownCall("Tensor._make_wrapper_subclass()", "it is more than a tensor without gradients"))
-    tx.attempt.has_subclasses |= asks_in_python(cls)
+    tx.attempt.torch_state.has_subclasses |= asks_in_python(cls)
     return MadeWrapperVariable(tx.attempt, cls, shell, given, named)
 
 

@@ -98,13 +98,13 @@ class WrapperVariable(SubclassVariable):
 
     def _of_made(self, tx: Any, name: str, value: Any) -> VariableTracker:
         """An attribute of a tensor that an operator made."""
-        known = tx.attempt.memo.get(id(value))
+        known = tx.attempt.values.memo.get(id(value))
         if known is not None and known[1].source is not None:
             return known[1]  # type: ignore[no-any-return]
         if isinstance(value, torch.Tensor):
-            tx.attempt.unasked += 1
+            tx.attempt.torch_state.unasked += 1
             found = record(tx, "call_function", getattr, [self, ConstantVariable(name)], {})
-            tx.attempt.unasked -= 1
+            tx.attempt.torch_state.unasked -= 1
             return found
         if type(value) in _CONSTANTS:
             return tx.make(value)  # type: ignore[no-any-return]
@@ -197,7 +197,7 @@ class WrapperVariable(SubclassVariable):
         """Whether objects in the context, which compilers give each result as they were while tracing, are the very
         ones that eager has: those of an argument, which is guarded."""
         for value in _mutable_parts(self.fake):
-            known = attempt.memo.get(id(value))
+            known = attempt.values.memo.get(id(value))
             if known is None or known[1].source is None:
                 return False
             known[1].source.check("id", value)
@@ -266,7 +266,7 @@ def _is_made(value: torch.Tensor) -> bool:
 
 def flattened(tx: Any, of: WrapperVariable) -> tuple[list[str], list[TensorVariable], VariableTracker]:
     """What one is made of: names, tensors, and the context. What its class reads to say so is guarded."""
-    before, known = tx.graph.operators, len(tx.attempt.memo)
+    before, known = tx.graph.operators, len(tx.attempt.values.memo)
     try:
         method = bind(tx, tx.lookup(of.cls, _FLATTEN), _FLATTEN, of, of.cls)
         with tx.effects.forbidden({value for value in of.attrs.values() if value is not None}):
@@ -292,7 +292,7 @@ def _found_in(tx: Any, of: WrapperVariable, known: int) -> list[VariableTracker]
     """What was found in one, and in what was found there. ``known``: how many objects were before."""
     if of.source is None:
         return []
-    new = [tracker for _, tracker in itertools.islice(tx.attempt.memo.values(), known, None)]
+    new = [tracker for _, tracker in itertools.islice(tx.attempt.values.memo.values(), known, None)]
     return [each for each in new if each.source is not None and of.source in each.source.way()]
 
 
@@ -333,11 +333,11 @@ def _wrap_wrapper(attempt: Any, value: torch.Tensor, source: Source) -> Variable
     if why is None and not attempt.takes_wrappers:
         why = "a tensor on whose class the backend failed"
     if why is not None:
-        return attempt.opaque(value, source, why)  # type: ignore[no-any-return]
+        return attempt.values.opaque(value, source, why)  # type: ignore[no-any-return]
     attempt.has_wrappers = True
-    attempt.has_subclasses |= asks_in_python(type(value)) and torch._C._is_torch_function_enabled()
+    attempt.torch_state.has_subclasses |= asks_in_python(type(value)) and torch._C._is_torch_function_enabled()
     found = WrapperVariable(None, value, type(value), source, value)
-    attempt.memo[id(value)] = value, found
+    attempt.values.memo[id(value)] = value, found
     tx = attempt.innermost
     _guard_class(tx, found.cls)
     _, parts, _ = flattened(tx, found)
@@ -346,7 +346,7 @@ def _wrap_wrapper(attempt: Any, value: torch.Tensor, source: Source) -> Variable
     if not is_sound(given.fake):
         unsupported(UnsupportedValue(found.describe(), "no fake can be made of it"))
     found.node, found.fake = given.node, given.fake
-    attempt.fakes[id(given.fake)] = found
+    attempt.values.fakes[id(given.fake)] = found
     nodes = {part.node for part in parts}
     for each in reversed(attempt.graph.inputs):
         if each.node in nodes:
@@ -462,7 +462,7 @@ def _wrapper_result(tx: Any, node: Any, fake: torch.Tensor) -> VariableTracker:
     if not tx.attempt.takes_wrappers or tx.graph.bodies or _why_not(fake) is not None or not is_sound(fake):
         unsupported(UnsupportedValue(f"a {cls.__qualname__} returned by an operator", "it is left to eager"))
     _guard_class(tx, cls)
-    found = tx.attempt.fakes[id(fake)] = WrapperVariable(node, fake, cls)
+    found = tx.attempt.values.fakes[id(fake)] = WrapperVariable(node, fake, cls)
     shared = fake.untyped_storage()._cdata
     given = next((each.fake for each in tx.graph.tensors if each.fake.untyped_storage()._cdata == shared), None)
     found.step, found.is_made_well = tx.attempt.provenance.step, given is None or _is_strided_view(fake, given)

@@ -73,7 +73,7 @@ def check_write(tx: Any, name: str, written: list[torch.Tensor]) -> None:
         unsupported(FailureAndWrite(name))
     if any(map(tx.graph.is_parted, written)):
         unsupported(OperatorFailed(name, "it writes into memory that a leaf shares with what it was made of"))
-    known = [tx.attempt.fakes[id(fake)] for fake in written if id(fake) in tx.attempt.fakes]
+    known = [tx.attempt.values.fakes[id(fake)] for fake in written if id(fake) in tx.attempt.values.fakes]
     if not all(tx.graph.takes_writes(each.node) for each in known):
         unsupported(OperatorFailed(name, "it writes into another view of what became a parameter's memory"))
 
@@ -111,7 +111,7 @@ def _catches(frame: Any, at: int) -> bool:
             return bool(instructions[at].opname == "POP_TOP")
         if first.opname != "LOAD_GLOBAL" or instructions[at - 1] is not first:
             return True
-        cls = frame.scope.load(first.argval) or frame.attempt.builtin(first.argval)
+        cls = frame.scope.load(first.argval) or frame.attempt.values.builtin(first.argval)
         cls = None if cls is None else cls.realize()
         if not isinstance(cls, ClassVariable) or any(issubclass(error, cls.value) for error in _ERRORS):
             return True

@@ -49,12 +49,12 @@ class DefaultSetting:
 
 
 def _setting(tx: Any, setter: Callable[[Any], None], before: Any, replayed: Callable[[Any], None]) -> DefaultSetting:
-    for each in tx.attempt.contexts:
+    for each in tx.attempt.torch_state.contexts:
         if isinstance(each, DefaultSetting) and each.setter is setter:
             return each
     made = DefaultSetting(setter, before, replayed)
     tx.effects.note(made)
-    tx.attempt.contexts.append(made)
+    tx.attempt.torch_state.contexts.append(made)
     return made
 
 
@@ -104,7 +104,7 @@ def _set_device(device: Any) -> None:
 def _set_default_device(tx: Any, device: VariableTracker) -> VariableTracker:
     wanted = tx.python_value(device)
     context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
-    around = any(not isinstance(each, DefaultSetting) for each in tx.attempt.contexts)
+    around = any(not isinstance(each, DefaultSetting) for each in tx.attempt.torch_state.contexts)
     if around or tx.effects.in_body or torch._C._len_torch_function_stack() > (context is not None):
         unsupported(UnknownCall("torch.set_default_device()", "another context of torch's is around it"))
     setting = _setting(tx, _set_device, None if context is None else context.device, torch.set_default_device)

@@ -34,7 +34,7 @@ def run_heard(tx: Any, target: Any, operands: list[torch.Tensor], run: Callable[
         result = run()
     if not first.heard:
         return result
-    place, around = _place(tx), tx.attempt.filters_around
+    place, around = _place(tx), tx.attempt.torch_state.filters_around
     shown = [each for each in first.heard if _action(each, around, *place) != "ignore"]
     shown = shown or [each for each in first.heard if each.is_callers and action_for(each, around, "", 0) != "ignore"]
     told = [(_action(each, warnings.filters, *place), each) for each in first.heard]

@@ -320,7 +320,7 @@ class TensorVariable(VariableTracker):
         check_failure(tx, "a condition on data")
         graph.fails_handled = True
         kept = record(tx, "call_method", "clone", [self], {})  # it may be written to yet
-        tx.attempt.expected.append(Expected(kept, truth, place))
+        tx.attempt.runtime_assertions.append(Expected(kept, truth, place))
         return True
 
     def contains(self, tx: Any, item: VariableTracker) -> bool:
@@ -358,8 +358,8 @@ class TensorVariable(VariableTracker):
         return text_of_tensor(tx, self, format, known) or tx.make(tx.fold(format, (self.python_value(tx), known)))
 
     def reconstruct(self, cg: Any) -> None:
-        if self in cg.attempt.made_before:
-            cg.load_made(cg.attempt.made_before[self])
+        if self in cg.attempt.before_graph.created:
+            cg.load_made(cg.attempt.before_graph.created[self])
         elif cg.attempt.provenance.is_created_leaf(self):  # what a backend returns has a history
             raise NotConstant(self.describe())
         elif (owner := owner_of(cg.attempt, self)) is not None:
@@ -371,7 +371,7 @@ class TensorVariable(VariableTracker):
 def _operand(tx: Any, other: VariableTracker) -> bool:
     if isinstance(other, ConstantVariable):
         return isinstance(other.value, (int, float, complex))
-    if tx.attempt.asks_classes and other.of_subclasses():
+    if tx.attempt.torch_state.asks_classes and other.of_subclasses():
         return True
     return isinstance(other, TensorVariable) or issubclass(other.python_type(), (int, float, complex))
 
@@ -492,7 +492,7 @@ def result(tx: Any, node: Any, fake: Any) -> VariableTracker:
 
 
 def _tensor_result(tx: Any, node: Any, fake: torch.Tensor) -> VariableTracker:
-    known = tx.attempt.fakes.get(id(fake))
+    known = tx.attempt.values.fakes.get(id(fake))
     if known is not None:
         return known
     if is_wrapper(fake):
@@ -501,7 +501,7 @@ def _tensor_result(tx: Any, node: Any, fake: torch.Tensor) -> VariableTracker:
         unsupported(UnsupportedValue("a tensor that is not dense, or more than a tensor,", "it is left to eager"))
     cls = torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
     found = TensorVariable(node, fake, cls)
-    tx.attempt.fakes[id(fake)] = found
+    tx.attempt.values.fakes[id(fake)] = found
     if tx.attempt.frees_at_once and fake.requires_grad:
         tx.attempt.provenance.recorded(fake.grad_fn)
     made_so = fake.requires_grad and fake.is_leaf  # ``torch.zeros(3, requires_grad=True)``
@@ -599,7 +599,7 @@ def _record_plain(
     run = functools.partial(on_fakes, tx, *called, fakes, fake_kwargs)
     fake = run_heard(tx, called[1], given, run)
     written = [each for each, before in zip(given, versions) if before < 0 or each._version != before]
-    known = tx.attempt.fakes.get(id(fake))
+    known = tx.attempt.values.fakes.get(id(fake))
     if not written and (known is not None or (isinstance(fake, _LITERAL) and fake is not None)):
         return known if known is not None else tx.make(fake)
     if torch.get_default_dtype() is not tx.graph.default_dtype:
@@ -642,7 +642,7 @@ _CHECKS = (torch._assert_async,)
 def _asks(tx: Any, args: Args, kwargs: Kwargs) -> bool:
     """Whether torch asks the class of an argument what to do."""
     given = (*args, *kwargs.values())
-    return tx.attempt.asks_classes and any(arg.realize().of_subclasses() for arg in given)
+    return tx.attempt.torch_state.asks_classes and any(arg.realize().of_subclasses() for arg in given)
 
 
 def _with_device(target: Any, kwargs: Kwargs) -> Kwargs:
@@ -664,27 +664,27 @@ def _only_facts(tx: Any, fake: Any) -> bool:
 def wrap_plain(attempt: Any, value: torch.Tensor, source: Source, cls: type | None = None) -> VariableTracker:
     """A tensor as an input of the graph. ``cls``: what it is an instance of, where ``value`` is its plain alias."""
     if not _is_dense(value):
-        return attempt.opaque(value, source, "a tensor that is not dense")
+        return attempt.values.opaque(value, source, "a tensor that is not dense")
     if torch._C._functorch.is_functorch_wrapped_tensor(value):
-        return attempt.opaque(value, source, "a tensor of a torch.func transform")
+        return attempt.values.opaque(value, source, "a tensor of a torch.func transform")
     base = value._base
     if base is not None and is_wrapper(base):  # whose class's code makes a fake view, and may read data
-        return attempt.opaque(value, source, "a view of a tensor that is made of others")
+        return attempt.values.opaque(value, source, "a view of a tensor that is made of others")
     if base is not None and not _is_dense(base):  # the converter describes it too
-        return attempt.opaque(value, source, "a part of a tensor that is not dense")
+        return attempt.values.opaque(value, source, "a part of a tensor that is not dense")
     try:
         if value.is_leaf and value.grad is not None and value.grad.shape != value.shape:  # its data was replaced
-            return attempt.opaque(value, source, "a tensor whose gradient has another shape")
+            return attempt.values.opaque(value, source, "a tensor whose gradient has another shape")
     except RuntimeError:
-        return attempt.opaque(value, source, "a view of which torch doesn't say whose gradient it has")
+        return attempt.values.opaque(value, source, "a view of which torch doesn't say whose gradient it has")
     try:
         free = attempt.shapes.free(source, value) if cls is None else None
         given = attempt.graph.input(source, value, None if cls is None else plain_tensor, free)
     except (UnsupportedFakeTensorException, NotImplementedError):
-        return attempt.opaque(value, source, "a tensor of which no fake can be made")
+        return attempt.values.opaque(value, source, "a tensor of which no fake can be made")
     attempt.guards.tensor(source, value, cls or type(value), attempt.graph.symbols.free_dims(source))
     found = TensorVariable(given.node, given.fake, type(value), source, value)
-    attempt.fakes[id(given.fake)] = found
+    attempt.values.fakes[id(given.fake)] = found
     return found
 
 

@@ -1,0 +1,183 @@
+"""The values that one attempt knows: a tracker each for real objects, fake tensors, globals and builtins."""
+
+from __future__ import annotations
+
+import types
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dynamo_lite.insight.break_reasons import UnsupportedOperation
+from dynamo_lite.records.source import Source
+from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableTracker, unsupported, wrap
+from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
+from dynamo_lite.variables.core.keys import KnownAddresses
+from dynamo_lite.variables.python.classes.classes import module_of
+from dynamo_lite.variables.python.containers.mapping import DictVariable
+from dynamo_lite.variables.python.containers.sequence import ListVariable, SizeVariable, SliceVariable, TupleVariable
+from dynamo_lite.variables.python.containers.sets import set_of_constants
+from dynamo_lite.variables.python.functions.function import GlobalScope
+from dynamo_lite.variables.python.numbers.symbolic import make_number
+from dynamo_lite.variables.python.objects.ordered_dict import OrderedDictVariable
+from dynamo_lite.variables.python.objects.user_object import wrap_opaque
+
+if TYPE_CHECKING:
+    from .attempt import Attempt
+
+_CONSTANTS = frozenset(CONSTANT_TYPES)
+
+
+class KnownValues:
+    """Two sources that hold one object have one tracker."""
+
+    def __init__(self, attempt: Attempt, namespace: dict[str, Any], builtins_namespace: dict[str, Any]) -> None:
+        self.attempt = attempt
+        self._guards = attempt.guards
+        self._root_namespace = namespace
+        self.builtins_namespace = builtins_namespace
+        self.memo: dict[int, tuple[Any, VariableTracker]] = {}
+        """id of a real object -> (the object, its tracker)."""
+        self.fakes: dict[int, VariableTracker] = {}
+        """id of a fake tensor -> its tracker."""
+        self._scopes: dict[int, GlobalScope] = {}
+        self._builtins: dict[str, LazyVariable] = {}
+        self.addresses = KnownAddresses()
+        self.written_classes: dict[int, VariableTracker] = {}
+        """id of a class that was written to -> its tracker."""
+        self.plain_classes: set[tuple[Any, ...]] = set()
+        """Ids of modules' classes, with the names under which they are guarded to have torch's own attributes."""
+        self.of_arrays: list[Any] = []
+        """Tensors that were created from numpy's arrays."""
+
+    def close(self) -> None:
+        """Drop all references to the program's objects."""
+        for each in (self.memo, self.fakes, self._scopes, self._builtins, self.written_classes, self.of_arrays):
+            each.clear()
+
+    def wrap(self, value: Any, source: Source) -> VariableTracker:
+        return wrap(self.attempt, value, source)
+
+    def seen_again(self, known: VariableTracker, value: Any, source: Source) -> VariableTracker:
+        """A second place holds an object that is known already."""
+        first = known.source
+        if source is first:
+            return known
+        if source.kind == "const":
+            if first is not None and first.kind != "const":
+                first.check("id", value)
+            return known
+        if first is None or first.kind == "const" or known.known_by_identity:
+            source.check("id", value)
+        else:
+            self._guards.same(source, first)
+        return known
+
+    def found_constant(self, value: Any, source: Source) -> ConstantVariable:
+        """A constant of the program's data."""
+        self._guards.constants.found(value, source)
+        return ConstantVariable(value, source)
+
+    def constant_tuple(self, value: tuple[Any, ...]) -> VariableTracker:
+        """One of the code's: the same object each time."""
+        known = self.memo.get(id(value))
+        if known is None:
+            items = [self.constant_tuple(item) if type(item) is tuple else self.make(item) for item in value]
+            known = self.memo[id(value)] = value, TupleVariable(items, self._guards.const(value))
+        return known[1]
+
+    def source_of_constant(self, value: Any) -> Source | None:
+        """Where this very object is, in the program's data or its code; None if the trace computed it."""
+        constants = self._guards.constants
+        return constants.place(value) or (self._guards.const(value) if constants.in_code(value) else None)
+
+    def make(self, value: Any) -> VariableTracker:
+        """The tracker of a value that was computed while tracing (or that a guarded fact implies)."""
+        kind = type(value)
+        if kind in _CONSTANTS:
+            return ConstantVariable(value)
+        maker = _MAKERS.get(kind)
+        if maker is not None:
+            return maker(self, value)
+        return wrap(self.attempt, value, self._guards.const(value))
+
+    def key_of(self, variable: VariableTracker) -> Any:
+        """What stands for a key of a dict that was found; its hash must be known without running the program's code."""
+        try:
+            key = variable.key()
+            hash(key)
+        except (NotConstant, TypeError):
+            unsupported(UnsupportedOperation("use as a dict's or set's key", variable.describe()))
+        self.addresses.note(key)
+        return key
+
+    def opaque(self, value: Any, source: Source, why: str) -> VariableTracker:
+        return wrap_opaque(self.attempt, value, source, why)
+
+    def guard_globals(self, function: types.FunctionType, source: Source) -> None:
+        """Functions with the same code as this one have the same globals."""
+        source.child("c_attr", "__globals__").check("id", function.__globals__)
+
+    @property
+    def scopes(self) -> Iterable[GlobalScope]:
+        """The globals that were looked at."""
+        return self._scopes.values()
+
+    def scope(self, namespace: dict[str, Any]) -> GlobalScope:
+        """The globals of a function, one object for each dict."""
+        found = self._scopes.get(id(namespace))
+        if found is None:
+            if namespace is self._root_namespace:
+                source = self._guards.root.child("globals")
+            else:
+                module = module_of(namespace)
+                source = (
+                    self._guards.const(module).child("instance_dict")
+                    if module is not None
+                    else self._guards.const(namespace)
+                )
+            found = self._scopes[id(namespace)] = GlobalScope(self.attempt, namespace, source)
+        return found
+
+    def builtin(self, name: str) -> VariableTracker | None:
+        """A name of the builtins module."""
+        found = self._builtins.get(name)
+        if found is None:
+            namespace = self._guards.root.child("builtins")
+            if name not in self.builtins_namespace:
+                namespace.check("dict_lacks", name)
+                return None
+            source = namespace.child("dict_item", name)
+            found = self._builtins[name] = LazyVariable(self.attempt, self.builtins_namespace[name], source)
+        return found
+
+
+def _make_dict(values: KnownValues, value: dict[Any, Any], made: DictVariable | None = None) -> VariableTracker:
+    made = DictVariable({}) if made is None else made
+    for key, item in value.items():
+        variable = values.make(key)
+        raw = values.key_of(variable)
+        if not isinstance(variable, ConstantVariable):
+            made.keys[raw] = variable
+        made.items[raw] = values.make(item)
+    return made
+
+
+def _make_ordered_dict(values: KnownValues, value: OrderedDict[Any, Any]) -> VariableTracker:
+    attributes = {name: values.make(each) for name, each in vars(value).items()}
+    return _make_dict(values, value, OrderedDictVariable({}).with_attributes(attributes))
+
+
+_MAKERS: dict[type, Any] = {
+    tuple: lambda values, value: TupleVariable([values.make(item) for item in value]),
+    list: lambda values, value: ListVariable([values.make(item) for item in value]),
+    torch.Size: lambda values, value: SizeVariable([values.make(item) for item in value]),
+    slice: lambda values, value: SliceVariable([values.make(p) for p in (value.start, value.stop, value.step)]),
+    dict: _make_dict,
+    OrderedDict: _make_ordered_dict,
+    set: lambda values, value: set_of_constants(values.attempt, value),
+    frozenset: lambda values, value: set_of_constants(values.attempt, value),
+    torch.SymInt: lambda values, value: make_number(values.attempt, value),
+    torch.SymFloat: lambda values, value: make_number(values.attempt, value),
+}

@@ -1,0 +1,61 @@
+"""torch's state of the thread while tracing: contexts that are entered for real, grad mode, ``__torch_function__``."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+
+from dynamo_lite.variables.python.objects.user_object import is_asked
+
+
+class TorchState:
+    """What an attempt changes of the thread's state, and puts back when it ends."""
+
+    def __init__(self) -> None:
+        self.contexts: list[Any] = []
+        """Contexts that are entered for real while tracing, outermost first."""
+        self.ignoring: list[Any] = []
+        """Blocks of ``catch_warnings`` that were entered during tracing, outermost first."""
+        self.initial_grad_mode = self.final_grad_mode = torch.is_grad_enabled()
+        self.has_subclasses = False
+        """Whether an instance of a class with a ``__torch_function__`` was seen."""
+        self.unasked = 0
+        """How many blocks are open in which torch doesn't call ``__torch_function__``."""
+        self._warns_always = False
+
+    @property
+    def asks_classes(self) -> bool:
+        """Whether torch's functions may call a class's ``__torch_function__`` now."""
+        return self.has_subclasses and not self.unasked
+
+    @property
+    def filters_around(self) -> Any:
+        """The filters of warnings under which the graph will run."""
+        return self.ignoring[0].filters_before if self.ignoring else warnings.filters
+
+    def note_class(self, cls: type) -> None:
+        """An instance of a class other than a tensor's is among the values."""
+        if is_asked(cls) and torch._C._is_torch_function_enabled():
+            self.has_subclasses = True
+
+    def enter(self) -> None:
+        self._warns_always = torch.is_warn_always_enabled()
+        if any(action == "error" for action, *_ in warnings.filters):  # raised here it must be raised again
+            torch.set_warn_always(True)
+
+    def leave(self) -> None:
+        """Put the thread's state back as the attempt found it."""
+        self.final_grad_mode = torch.is_grad_enabled()
+        for context in reversed(self.contexts):
+            context.leave()
+        torch._C._set_grad_enabled(self.initial_grad_mode)
+
+    def restore_warnings(self) -> None:
+        if torch.is_warn_always_enabled() is not self._warns_always:
+            torch.set_warn_always(self._warns_always)
+
+    def close(self) -> None:
+        self.contexts.clear()
+        self.ignoring.clear()
