@@ -5,13 +5,12 @@ from __future__ import annotations
 import collections
 import functools
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
 
 import dynamo_lite as dl
+from processes import run_program
 from programs import tensor
 
 
@@ -166,5 +165,5 @@ assert torch.equal(fn(x), (x + 1).T * 2)
 assert len(graphs) == before
 assert sum(node.op.startswith("call") for node in graphs[-1].graph.nodes) == 3
 """
-    run = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=250)
+    run = run_program(program)
     assert run.returncode == 0, run.stderr

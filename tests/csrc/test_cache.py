@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
 import sys
 import weakref
 
@@ -13,6 +12,7 @@ import torch
 import dynamo_lite as dl
 from dynamo_lite import _C
 from frames import By, define, owned, tree
+from processes import run_program
 
 
 def program():
@@ -291,5 +291,5 @@ class Late:
 late = Late()
 print("done")
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    done = run_program(program)
     assert done.returncode == 0 and done.stdout == "done\n", done.stderr[-2000:]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
 import sys
 import threading
 import time
@@ -14,6 +13,7 @@ import torch
 import dynamo_lite as dl
 from dynamo_lite import _C
 from frames import By, define, on_thread, owned, tree
+from processes import run_program
 
 LATER = sys.version_info >= (3, 12)
 
@@ -152,7 +152,7 @@ worker.join()
 assert not _C.hook_installed()
 print("done")
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    done = run_program(program)
     assert done.returncode == 0 and done.stdout == "done\n", done.stderr[-2000:]
 
 
@@ -357,7 +357,7 @@ def test_a_hook_that_passes_frames_back_to_us():
     program = (
         f"import sys; sys.path[:0] = {sys.path!r}; import {__name__} as test; test.hooks_in_a_ring(); print('done')"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    done = run_program(program)
     assert done.returncode == 0 and done.stdout == "done\n", done.stderr[-2000:]
 
 

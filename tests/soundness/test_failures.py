@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import sys
 import warnings
 
@@ -12,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 import dynamo_lite as dl
+from processes import run_program
 from programs import check, ints, tensor
 
 FAILING = {
@@ -296,7 +296,7 @@ with warnings.catch_warnings():
     else:
         raise AssertionError("no warning")
 """
-    subprocess.run([sys.executable, "-c", program], check=True)
+    run_program(program).check_returncode()
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="`~True` says nothing before CPython 3.12")

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
 import dynamo_lite as dl
+from processes import run_program
 from programs import Recorder, tensor
 
-ROOT = Path(__file__).parents[2]
 THREADS = 8
 
 
@@ -222,5 +219,5 @@ atexit.register(stop.set)
 
 def test_the_interpreter_ends_while_a_daemon_thread_lets_go_of_what_compiled_it():
     """CPython ends such a thread wherever it waits for the GIL, here within destructors."""
-    done = subprocess.run([sys.executable, "-c", DAEMON], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = run_program(DAEMON)
     assert (done.returncode, done.stderr) == (0, "")

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import gc
 import linecache
-import subprocess
-import sys
 
 import torch
 
 import dynamo_lite as dl
 import soak
+from processes import run_program
 
 
 def test_models_one_after_the_other_leave_nothing():
     """In a process of its own: what other tests left is let go, or asked for, at its own time."""
     program = "import soak; print(*soak.soak_models(14))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=200)
+    done = run_program(program)
     assert done.returncode == 0, done.stderr
     objects, memory = map(int, done.stdout.split())
     assert objects < 5, f"{objects} objects a model"

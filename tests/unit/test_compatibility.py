@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from processes import run_program
 
 CASES = {
     "another Python": (
@@ -44,6 +40,6 @@ try:
 except ImportError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = run_program(program)
     assert done.returncode == 0, done.stderr[-2000:]
     assert sentence in done.stdout and done.stdout.count("\n") == 1
