@@ -79,6 +79,7 @@ def test_padding_to_a_length():
     both(lambda x: F.pad(x, (0, 16 - x.size(1))), matrices())
 
 
+@pytest.mark.full
 def test_causal_attention():
     linear = torch.nn.Linear(8, 8)
 
@@ -502,6 +503,7 @@ def test_exponents_whose_derivatives_ask_for_them():
 # -- models ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_sixty_four_images():
     net = torch.nn.Sequential(
         torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.MaxPool2d(2),

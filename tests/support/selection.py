@@ -14,8 +14,11 @@ INTERPRETER = (
 )
 """Rooms, or beginnings of their files' names, that test what differs between versions of CPython."""
 STRESS = ("stress",)
-FULL = ("models", "distributed")
-"""Rooms that no quick run takes. Tests elsewhere say so themselves, or are made with Inductor."""
+FULL = (
+    *("backends", "distributed", "export", "models", "numpy"),
+    *("torch/autograd", "torch/higher_order", "torch/modules", "torch/subclasses"),
+)
+"""Rooms that no quick run takes. Tests elsewhere say so themselves, or are compiled by Inductor."""
 
 
 def in_rooms(path: PurePath, rooms: tuple[str, ...]) -> bool:
