@@ -33,9 +33,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--sample-seed", default="0", metavar="TEXT", help="what draws the sample")
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
-    fraction, seed = config.getoption("sample"), config.getoption("sample_seed")
-    return None if fraction is None else f"sample: {fraction} of the tests, --sample-seed={seed}"
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.getoption("sample") is not None:
+        drawn = f"--sample={config.getoption('sample')} --sample-seed={config.getoption('sample_seed')}"
+        terminalreporter.line(f"The tests were a sample: {drawn}")
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses by the markers
