@@ -96,6 +96,13 @@ def graph_of_imports() -> dict[str, set[str]]:
     return found
 
 
+@pytest.fixture(scope="module", autouse=True)
+def forget_trees() -> Iterator[None]:
+    """The collector walks what is kept."""
+    yield
+    trees.cache_clear()
+
+
 def test_the_package_is_found():
     assert "dynamo_lite.api" in MODULES and "dynamo_lite.translator.core" in MODULES
 
