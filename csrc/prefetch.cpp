@@ -10,14 +10,14 @@ extern "C" {
 
 namespace dynamo_lite {
 
-void LinesAhead::add(const void* at, std::size_t bytes) {
+void PrefetchList::add(const void* at, std::size_t bytes) {
   const auto first = reinterpret_cast<std::uintptr_t>(at);
   runs_.push_back({first & ~(kLine - 1), (first + bytes + kLine - 1) & ~(kLine - 1)});
 }
 
-void LinesAhead::add_code() { add(__start_dl_hit, static_cast<std::size_t>(__stop_dl_hit - __start_dl_hit)); }
+void PrefetchList::add_code() { add(__start_dl_hit, static_cast<std::size_t>(__stop_dl_hit - __start_dl_hit)); }
 
-void LinesAhead::settle() {
+void PrefetchList::merge() {
   std::sort(runs_.begin(), runs_.end(), [](const Run& one, const Run& other) { return one.first < other.first; });
   std::size_t last = 0;
   for (const Run& run : runs_) {

@@ -11,7 +11,7 @@
 namespace dynamo_lite {
 
 // Lines of memory. Nothing is read through this: memory that is gone, or something else by now, costs a moment.
-class LinesAhead {
+class PrefetchList {
  public:
   void add(const void* at, std::size_t bytes);
   // The functions that a hit runs.
@@ -23,7 +23,7 @@ class LinesAhead {
   }
 
   // Each line once.
-  void settle();
+  void merge();
   void clear() noexcept { runs_.clear(); }
 
   void fetch() const noexcept {

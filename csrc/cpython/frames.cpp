@@ -178,11 +178,11 @@ DL_HIT bool swap_code(PyThreadState* state, Frame* frame, PyCodeObject* code) no
 
 void set_slot(Frame* frame, int slot, Ref value) noexcept { put(frame->localsplus[slot], value.release()); }
 
-void add_code_ahead(PyCodeObject* code, LinesAhead& ahead) {
-  ahead.add(code, sizeof(*code) + static_cast<std::size_t>(Py_SIZE(code)) * sizeof(_Py_CODEUNIT));
+void add_code_prefetch(PyCodeObject* code, PrefetchList& prefetch) {
+  prefetch.add(code, sizeof(*code) + static_cast<std::size_t>(Py_SIZE(code)) * sizeof(_Py_CODEUNIT));
   PyObject* constants = code->co_consts;
-  ahead.add(constants, sizeof(PyTupleObject) + static_cast<std::size_t>(Py_SIZE(constants)) * sizeof(PyObject*));
-  for (Py_ssize_t i = 0; i < Py_SIZE(constants); ++i) ahead.add(PyTuple_GET_ITEM(constants, i), 3 * sizeof(PyObject));
+  prefetch.add(constants, sizeof(PyTupleObject) + static_cast<std::size_t>(Py_SIZE(constants)) * sizeof(PyObject*));
+  for (Py_ssize_t i = 0; i < Py_SIZE(constants); ++i) prefetch.add(PyTuple_GET_ITEM(constants, i), 3 * sizeof(PyObject));
 }
 
 int local_slot(PyCodeObject* code, const char* name) noexcept {

@@ -78,7 +78,7 @@ bool swap_code(PyThreadState* state, Frame* frame, PyCodeObject* code) noexcept;
 void set_slot(Frame* frame, int slot, Ref value) noexcept;
 
 // The slot of a local variable, -1 if the code has none of that name.
-void add_code_ahead(PyCodeObject* code, LinesAhead& ahead);
+void add_code_prefetch(PyCodeObject* code, PrefetchList& prefetch);
 int local_slot(PyCodeObject* code, const char* name) noexcept;
 
 // Ends a frame that was never evaluated, with an exception set. Returns null.

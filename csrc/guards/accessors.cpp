@@ -2,8 +2,10 @@
 
 #include <ATen/PythonTorchFunctionTLS.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 
 #include "prefetch.h"
 #include "guards/constants.h"
@@ -15,14 +17,6 @@
 namespace dynamo_lite {
 
 namespace {
-
-constexpr std::array<const char*, 26> kKindNames{
-    "frame",     "local",         "closure",   "globals",   "builtins", "function", "const",
-    "type",      "instance_dict", "type_attr", "slot",      "c_attr",   "dict_item", "dict_key",
-    "dict_value", "list_item",    "tuple_item", "deque_item", "next_item", "next_value",
-    "cell_contents", "weakref_target", "taken_from", "next_number", "thread_dict",
-    "subclasses",
-};
 
 // Keeps __torch_function__, of modes and subclasses, out of a tensor's C getters.
 class NoTorchFunction {
@@ -131,204 +125,178 @@ Reached tuple_item(PyObject* tuple, Py_ssize_t index) noexcept {
   return {index < PyTuple_GET_SIZE(tuple) ? PyTuple_GET_ITEM(tuple, index) : nullptr};
 }
 
-PyObject* weak_referent(PyObject*, PyObject* reference) {
-  PyObject* target = referent(reference).value;
-  return Py_NewRef(target ? target : Py_None);
+// -- arguments ------------------------------------------------------------------------------------------------------------
+
+void set_position(AccessorParts& parts, PyObject* arg, const FrameLayout&, const Liveness&) {
+  parts.index = PyLong_Check(arg) ? PyLong_AsSsize_t(arg) : -1;
+  if (parts.index < 0) raise(PyExc_ValueError, "a position is wanted, not %R", arg);
 }
 
-PyObject* tensor_computes_sizes(PyObject*, PyObject* tensor) {
-  if (!is_tensor(tensor)) return PyErr_Format(PyExc_TypeError, "a tensor, not %R", tensor);
-  return PyBool_FromLong(computes_sizes(tensor));
+void set_local(AccessorParts& parts, PyObject* arg, const FrameLayout& layout, const Liveness&) {
+  PyObject* names = layout.names.get();
+  for (parts.index = 0; parts.index < PyTuple_GET_SIZE(names); ++parts.index) {
+    if (same_constant(PyTuple_GET_ITEM(names, parts.index), arg)) return;
+  }
+  raise(PyExc_ValueError, "the code has no local variable %R", arg);
 }
 
-PyMethodDef functions[] = {
-    {"weak_referent", weak_referent, METH_O, "What a weak reference or proxy refers to; None: it has died."},
-    {"computes_sizes", tensor_computes_sizes, METH_O, "Whether a tensor's sizes or strides are what Python says."},
-    {nullptr, nullptr, 0, nullptr},
+void set_free_variable(AccessorParts& parts, PyObject* arg, const FrameLayout& layout, const Liveness& liveness) {
+  set_position(parts, arg, layout, liveness);
+  if (parts.index < layout.free_count) return;
+  raise(PyExc_ValueError, "the code has %zd free variables, there is no number %zd", layout.free_count, parts.index);
+}
+
+void set_object(AccessorParts& parts, PyObject* arg, const FrameLayout&, const Liveness& liveness) {
+  parts.object.hold(arg, liveness);
+}
+
+void set_slot(AccessorParts& parts, PyObject* arg, const FrameLayout&, const Liveness& liveness) {
+  if (!Py_IS_TYPE(arg, &PyMemberDescr_Type)) raise(PyExc_ValueError, "slot needs a member descriptor, not %R", arg);
+  parts.object.hold(arg, liveness);
+}
+
+void set_name(AccessorParts& parts, PyObject* arg, const FrameLayout&, const Liveness& liveness) {
+  if (!PyUnicode_CheckExact(arg)) raise(PyExc_ValueError, "a name is wanted, not %R", arg);
+  PyObject* name = Py_NewRef(arg);
+  PyUnicode_InternInPlace(&name);  // the type's cache of lookups is by identity
+  const Ref interned = Ref::steal(name);
+  parts.field = field_named(name);
+  parts.index = tensor_field_named(name);
+  parts.key.set(name, liveness);
+}
+
+void set_key(AccessorParts& parts, PyObject* arg, const FrameLayout&, const Liveness& liveness) {
+  parts.key.set(arg, liveness);
+}
+
+// -- what the rows do -----------------------------------------------------------------------------------------------------
+
+#define DL_REACH(name) \
+  DL_HIT Reached name([[maybe_unused]] const AccessorParts& parts, [[maybe_unused]] PyObject* from, \
+                      [[maybe_unused]] const FrameSlots& frame, [[maybe_unused]] Ref& owned) noexcept
+#define DL_WORD(name) \
+  PyObject* const* name([[maybe_unused]] const AccessorParts& parts, [[maybe_unused]] PyObject* from) noexcept
+
+DL_REACH(reach_local) { return {frame.values[parts.index]}; }
+DL_REACH(reach_closure) { return closure_cell(frame, parts.index); }
+DL_REACH(reach_globals) { return {frame.globals}; }
+DL_REACH(reach_builtins) { return {frame.builtins}; }
+DL_REACH(reach_function) { return {frame.func}; }
+DL_REACH(reach_const) { return {parts.object.get()}; }
+DL_REACH(reach_type) { return {reinterpret_cast<PyObject*>(Py_TYPE(from))}; }
+DL_REACH(reach_instance_dict) { return {instance_dict(from)}; }
+DL_REACH(reach_type_attr) {
+  return PyType_Check(from) ? Reached{type_find(from, parts.key.object.get())} : Reached::unreadable();
+}
+DL_REACH(reach_slot) { return slot_value(from, parts.object.get(), owned); }
+DL_REACH(reach_c_attr) { return c_attr(from, parts.field, parts.index, parts.key.object.get(), owned); }
+DL_REACH(reach_dict_item) { return dict_item(from, parts.key); }
+DL_REACH(reach_dict_key) { return dict_entry(from, parts.index, false); }
+DL_REACH(reach_dict_value) { return dict_entry(from, parts.index, true); }
+DL_REACH(reach_list_item) { return list_item(from, parts.index); }
+DL_REACH(reach_tuple_item) { return tuple_item(from, parts.index); }
+DL_REACH(reach_deque_item) { return own(deque_item(from, parts.index), owned); }
+DL_REACH(reach_next_item) { return peeked(next_item(from, parts.index, owned)); }
+DL_REACH(reach_next_value) { return peeked(next_value(from, parts.index)); }
+DL_REACH(reach_taken_from) { return peeked(taken_from(from)); }
+DL_REACH(reach_next_number) { return peeked(next_number(from, owned)); }
+DL_REACH(reach_cell_contents) { return PyCell_Check(from) ? Reached{PyCell_GET(from)} : Reached::unreadable(); }
+DL_REACH(reach_referent) { return referent(from); }
+DL_REACH(reach_thread_dict) { return {thread_dict(from)}; }
+DL_REACH(reach_subclasses) { return subclasses(from, owned); }
+
+DL_WORD(instance_dict_word) { return instance_dict_slot(from); }
+DL_WORD(word_of_slot) { return slot_word(from, parts.object.get()); }
+DL_WORD(word_of_c_attr) { return field_word(from, parts.field, parts.key.object.get()); }
+DL_WORD(word_of_item) {
+  return PyTuple_Check(from) && parts.index < PyTuple_GET_SIZE(from) ? tuple_items(from) + parts.index : nullptr;
+}
+DL_WORD(word_of_cell) { return PyCell_Check(from) ? cell_word(from) : nullptr; }
+
+#undef DL_REACH
+#undef DL_WORD
+
+Lasts forever(PyObject*) noexcept { return Lasts::Forever; }
+Lasts with_dict(PyObject*) noexcept { return Lasts::Version; }
+Lasts with_order(PyObject* dict) noexcept { return keeps_order(dict) ? Lasts::Version : Lasts::Now; }
+Lasts with_type(PyObject* type) noexcept { return type_version(type) ? Lasts::Version : Lasts::Now; }
+
+constexpr AccessorKind kKinds[] = {
+    {.name = "local", .from = From::Frame, .set = set_local, .reach = reach_local, .text = "{arg}"},
+    {.name = "closure", .from = From::Frame, .set = set_free_variable, .reach = reach_closure, .text = "closure[{arg}]"},
+    {.name = "globals", .from = From::Frame, .reach = reach_globals, .text = "globals()"},
+    {.name = "builtins", .from = From::Frame, .reach = reach_builtins, .text = "builtins"},
+    {.name = "function", .from = From::Frame, .reach = reach_function, .text = "<function>"},
+    {.name = "const", .from = From::Nothing, .set = set_object, .reach = reach_const, .lasts = forever, .text = "{const}"},
+    {.name = "type", .reach = reach_type, .text = "type({parent})"},
+    {.name = "instance_dict", .reach = reach_instance_dict, .word = instance_dict_word, .text = "{parent}.__dict__",
+     .is_instance_dict = true},
+    {.name = "type_attr", .set = set_name, .reach = reach_type_attr, .lasts = with_type, .text = "{parent}.{arg}"},
+    {.name = "slot", .set = set_slot, .reach = reach_slot, .word = word_of_slot, .text = "{parent}.{arg.__name__}"},
+    {.name = "c_attr", .set = set_name, .reach = reach_c_attr, .word = word_of_c_attr, .text = "{parent}.{arg}"},
+    {.name = "dict_item", .set = set_key, .reach = reach_dict_item, .lasts = with_dict, .text = "{item}"},
+    {.name = "dict_key", .set = set_position, .reach = reach_dict_key, .lasts = with_order,
+     .text = "list({parent})[{arg}]"},
+    {.name = "dict_value", .set = set_position, .reach = reach_dict_value, .lasts = with_order,
+     .text = "list({parent}.values())[{arg}]"},
+    {.name = "list_item", .set = set_position, .reach = reach_list_item, .text = "{parent}[{arg}]"},
+    {.name = "tuple_item", .set = set_position, .reach = reach_tuple_item, .word = word_of_item, .lasts = forever,
+     .text = "{parent}[{arg}]"},
+    {.name = "deque_item", .set = set_position, .reach = reach_deque_item, .text = "{parent}[{arg}]"},
+    {.name = "next_item", .set = set_position, .reach = reach_next_item, .text = "item {arg} ahead in {parent}"},
+    {.name = "next_value", .set = set_position, .reach = reach_next_value, .text = "value {arg} ahead in {parent}"},
+    {.name = "taken_from", .reach = reach_taken_from, .text = "<what {parent} takes from>"},
+    {.name = "next_number", .reach = reach_next_number, .text = "<number ahead in {parent}>"},
+    {.name = "cell_contents", .reach = reach_cell_contents, .word = word_of_cell, .text = "{parent}"},
+    {.name = "weakref_target", .reach = reach_referent, .text = "{parent}()"},
+    {.name = "thread_dict", .reach = reach_thread_dict, .text = "{parent}.__dict__"},
+    {.name = "subclasses", .reach = reach_subclasses, .text = "{parent}.__subclasses__()"},
 };
 
 }  // namespace
 
-bool register_accessors(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
-
-bool Key::set(PyObject* key, const Liveness& liveness) {
+void Key::set(PyObject* key, const Liveness& liveness) {
   hash = PyObject_Hash(key);
-  if (hash == -1 && PyErr_Occurred()) return false;
+  if (hash == -1 && PyErr_Occurred()) throw py::error_already_set();
   quiet = compares_quietly(key);
-  return object.hold(key, liveness);
+  object.hold(key, liveness);
 }
 
 FrameLayout::FrameLayout(PyCodeObject* code)
     : names(Ref::borrow(slot_names(code))), free_count(free_variable_count(code)) {}
 
-bool Accessor::set(const char* kind, PyObject* arg, const FrameLayout& layout, const Liveness& liveness) {
-  std::size_t which = 1;
-  while (which < kKindNames.size() && std::strcmp(kKindNames[which], kind) != 0) ++which;
-  if (which == kKindNames.size()) {
-    PyErr_Format(PyExc_ValueError, "there is no accessor of kind '%.100s'", kind);
-    return false;
-  }
-  kind_ = static_cast<AccessorKind>(which);
-  switch (kind_) {
-    case AccessorKind::Local:
-    case AccessorKind::Closure:
-      return set_frame_part(arg, layout);
-    case AccessorKind::Const:
-      return object_.hold(arg, liveness);
-    case AccessorKind::Slot:
-      return set_slot(arg, liveness);
-    case AccessorKind::TypeAttr:
-    case AccessorKind::CAttr:
-      return set_name(arg, liveness);
-    case AccessorKind::DictItem:
-      return key_.set(arg, liveness);
-    case AccessorKind::DictKey:
-    case AccessorKind::DictValue:
-    case AccessorKind::ListItem:
-    case AccessorKind::TupleItem:
-    case AccessorKind::DequeItem:
-    case AccessorKind::NextItem:
-    case AccessorKind::NextValue:
-      return set_index(arg);
-    default:
-      return true;
-  }
-}
-
-bool Accessor::set_frame_part(PyObject* arg, const FrameLayout& layout) {
-  if (kind_ == AccessorKind::Closure) {
-    if (!set_index(arg)) return false;
-    if (index_ < layout.free_count) return true;
-    PyErr_Format(PyExc_ValueError, "the code has %zd free variables, there is no number %zd", layout.free_count,
-                 index_);
-    return false;
-  }
-  PyObject* names = layout.names.get();
-  for (index_ = 0; index_ < PyTuple_GET_SIZE(names); ++index_) {
-    if (same_constant(PyTuple_GET_ITEM(names, index_), arg)) return true;
-  }
-  PyErr_Format(PyExc_ValueError, "the code has no local variable %R", arg);
-  return false;
-}
-
-bool Accessor::set_index(PyObject* arg) {
-  index_ = PyLong_Check(arg) ? PyLong_AsSsize_t(arg) : -1;
-  if (index_ >= 0) return true;
-  PyErr_Clear();
-  PyErr_Format(PyExc_ValueError, "%s needs a position, not %R", kKindNames[static_cast<std::size_t>(kind_)], arg);
-  return false;
-}
-
-bool Accessor::set_slot(PyObject* arg, const Liveness& liveness) {
-  if (Py_IS_TYPE(arg, &PyMemberDescr_Type)) return object_.hold(arg, liveness);
-  PyErr_Format(PyExc_ValueError, "slot needs a member descriptor, not %R", arg);
-  return false;
-}
-
-bool Accessor::set_name(PyObject* arg, const Liveness& liveness) {
-  if (PyUnicode_CheckExact(arg)) {
-    PyObject* name = Py_NewRef(arg);
-    PyUnicode_InternInPlace(&name);  // the type's cache of lookups is by identity
-    const Ref interned = Ref::steal(name);
-    field_ = field_named(name);
-    index_ = tensor_field_named(name);
-    return key_.set(name, liveness);
-  }
-  PyErr_Format(PyExc_ValueError, "%s needs a name, not %R", kKindNames[static_cast<std::size_t>(kind_)], arg);
-  return false;
-}
-
-DL_HIT Reached Accessor::reach(PyObject* from, const FrameSlots& frame, Ref& owned) const noexcept {
-  switch (kind_) {
-    case AccessorKind::Frame:
-      return Reached::nothing();
-    case AccessorKind::Local:
-      return {frame.values[index_]};
-    case AccessorKind::Closure:
-      return closure_cell(frame, index_);
-    case AccessorKind::Globals:
-      return {frame.globals};
-    case AccessorKind::Builtins:
-      return {frame.builtins};
-    case AccessorKind::Function:
-      return {frame.func};
-    case AccessorKind::Const:
-      return {object_.get()};
-    case AccessorKind::Type:
-      return {reinterpret_cast<PyObject*>(Py_TYPE(from))};
-    case AccessorKind::InstanceDict:
-      return {instance_dict(from)};
-    case AccessorKind::TypeAttr:
-      return PyType_Check(from) ? Reached{type_find(from, key_.object.get())} : Reached::unreadable();
-    case AccessorKind::Slot:
-      return slot_value(from, object_.get(), owned);
-    case AccessorKind::CAttr:
-      return c_attr(from, field_, index_, key_.object.get(), owned);
-    case AccessorKind::DictItem:
-      return dict_item(from, key_);
-    case AccessorKind::DictKey:
-      return dict_entry(from, index_, false);
-    case AccessorKind::DictValue:
-      return dict_entry(from, index_, true);
-    case AccessorKind::ListItem:
-      return list_item(from, index_);
-    case AccessorKind::TupleItem:
-      return tuple_item(from, index_);
-    case AccessorKind::DequeItem:
-      return own(deque_item(from, index_), owned);
-    case AccessorKind::NextItem:
-      return peeked(next_item(from, index_, owned));
-    case AccessorKind::NextValue:
-      return peeked(next_value(from, index_));
-    case AccessorKind::TakenFrom:
-      return peeked(taken_from(from));
-    case AccessorKind::NextNumber:
-      return peeked(next_number(from, owned));
-    case AccessorKind::ThreadDict:
-      return {thread_dict(from)};
-    case AccessorKind::Subclasses:
-      return subclasses(from, owned);
-    case AccessorKind::CellContents:
-      return PyCell_Check(from) ? Reached{PyCell_GET(from)} : Reached::unreadable();
-    case AccessorKind::WeakrefTarget:
-      return referent(from);
-  }
-  return Reached::unreadable();
-}
-
-PyObject* const* Accessor::word(PyObject* from) const noexcept {
-  switch (kind_) {
-    case AccessorKind::InstanceDict:
-      return instance_dict_slot(from);
-    case AccessorKind::Slot:
-      return slot_word(from, object_.get());
-    case AccessorKind::CAttr:
-      return field_word(from, field_, key_.object.get());
-    case AccessorKind::TupleItem:
-      return PyTuple_Check(from) && index_ < PyTuple_GET_SIZE(from) ? tuple_items(from) + index_ : nullptr;
-    case AccessorKind::CellContents:
-      return PyCell_Check(from) ? cell_word(from) : nullptr;
-    default:
-      return nullptr;
-  }
+Accessor::Accessor(const char* kind, PyObject* arg, const FrameLayout& layout, const Liveness& liveness) {
+  const auto has_name = [kind](const AccessorKind& each) { return std::strcmp(each.name, kind) == 0; };
+  kind_ = std::find_if(std::begin(kKinds), std::end(kKinds), has_name);
+  if (kind_ == std::end(kKinds)) raise(PyExc_ValueError, "there is no accessor of kind '%.100s'", kind);
+  if (kind_->set) kind_->set(parts_, arg, layout, liveness);
 }
 
 std::string Accessor::in_words() const {
-  std::string text = kKindNames[static_cast<std::size_t>(kind_)];
-  const Held& named = key_.object.get() ? key_.object : object_;
-  if (named.get()) {
-    text += ' ';
-    text += dynamo_lite::in_words(named.share().get());
-  } else if (kind_ == AccessorKind::Closure || (kind_ >= AccessorKind::DictKey && kind_ <= AccessorKind::NextValue)) {
-    text += ' ';
-    text += std::to_string(index_);
-  }
-  return text;
+  std::string text = kind_->name;
+  const GuardedObject& named = parts_.key.object.get() ? parts_.key.object : parts_.object;
+  if (named.get()) return text + ' ' + dynamo_lite::in_words(named.share().get());
+  const bool has_position = kind_->set == set_position || kind_->set == set_free_variable;
+  return has_position ? text + ' ' + std::to_string(parts_.index) : text;
 }
 
 int Accessor::traverse(visitproc visit, void* arg) const {
-  if (const int stop = key_.object.traverse(visit, arg)) return stop;
-  return object_.traverse(visit, arg);
+  if (const int stop = parts_.key.object.traverse(visit, arg)) return stop;
+  return parts_.object.traverse(visit, arg);
+}
+
+void register_accessors(py::module_& module) {
+  py::dict texts;
+  for (const AccessorKind& kind : kKinds) texts[kind.name] = kind.text;
+  module.attr("ACCESSOR_KINDS") = texts;
+  module.def("weak_referent", [](py::handle reference) {
+    PyObject* target = referent(reference.ptr()).value;
+    return Ref::borrow(target ? target : Py_None);
+  });
+  module.def("computes_sizes", [](py::handle tensor) {
+    if (!is_tensor(tensor.ptr())) raise(PyExc_TypeError, "a tensor, not %R", tensor.ptr());
+    return computes_sizes(tensor.ptr());
+  });
 }
 
 }  // namespace dynamo_lite

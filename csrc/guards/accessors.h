@@ -1,7 +1,7 @@
-// Steps from one value to the next: how a guard reaches what it checks.
+// Accessors: the steps by which a guard reaches what it checks, each from a value, or the frame, to the next value.
+//
+// A kind is one row of the table in accessors.cpp, which Python reads too.
 #pragma once
-
-#include <Python.h>
 
 #include <cstdint>
 #include <string>
@@ -13,46 +13,24 @@
 
 namespace dynamo_lite {
 
-enum class AccessorKind : std::uint8_t {
-  Frame,
-  Local,
-  Closure,
-  Globals,
-  Builtins,
-  Function,
-  Const,
-  Type,
-  InstanceDict,
-  TypeAttr,
-  Slot,
-  CAttr,
-  DictItem,
-  DictKey,
-  DictValue,
-  ListItem,
-  TupleItem,
-  DequeItem,
-  NextItem,
-  NextValue,
-  CellContents,
-  WeakrefTarget,
-  TakenFrom,
-  NextNumber,
-  ThreadDict,
-  Subclasses,
+// How long a fact about an object goes on holding.
+enum class Lasts : std::uint8_t {
+  Now,      // it must be checked each time
+  Version,  // while the dict's, or type's, version is the same
+  Forever,  // as long as it is the same object
 };
 
 // A key of a dict, or a name, with its hash.
 struct Key {
-  Held object;
+  GuardedObject object;
   Py_hash_t hash = 0;
   bool quiet = false;  // compares_quietly
 
-  // Hashes the object, which may run Python. False with an exception set.
-  bool set(PyObject* key, const Liveness& liveness);
+  // Hashes the object, which may run Python.
+  void set(PyObject* key, const Liveness& liveness);
 };
 
-// What the frame of a code object can offer, by name.
+// What the frame of a code object has, by name.
 struct FrameLayout {
   Ref names;  // of all slots
   Py_ssize_t free_count = 0;
@@ -68,39 +46,54 @@ struct Reached {
   static Reached unreadable() noexcept { return {nullptr, false}; }
 };
 
+struct AccessorParts {
+  Field field = Field::Other;  // c_attr
+  Py_ssize_t index = 0;        // a slot of the frame, a position; of c_attr the field of a tensor
+  Key key;                     // dict_item, type_attr, c_attr
+  GuardedObject object;        // const, slot
+};
+
+enum class From : std::uint8_t { Frame, Nothing, Value };
+
+struct AccessorKind {
+  const char* name;
+  From from = From::Value;
+  // The argument, of which the parts are made; throws where it doesn't suit.
+  void (*set)(AccessorParts&, PyObject* arg, const FrameLayout&, const Liveness&) = nullptr;
+  // The value one step from `from` (ignored by the accessors of the frame). Where that is a new object, `owned` gets
+  // it. Runs no Python, leaves no exception set.
+  Reached (*reach)(const AccessorParts&, PyObject* from, const FrameSlots&, Ref& owned) noexcept;
+  // The word of `from` that the value lies in; null where it lies elsewhere or has to be computed. Where it is depends
+  // on the type of `from`, and on how many items it has. Null in the word is nothing there, or None.
+  PyObject* const* (*word)(const AccessorParts&, PyObject* from) noexcept = nullptr;
+  // How long the step leads to the same object; null: no longer than now.
+  Lasts (*lasts)(PyObject* from) noexcept = nullptr;
+  // The place in words: a format string of Python's, of `parent`, `arg` and the words that `source.py` defines.
+  const char* text;
+  bool is_instance_dict = false;
+};
+
 class Accessor {
  public:
   Accessor() noexcept = default;
-  // ValueError for a kind or an argument that makes no sense; false with an exception set.
-  bool set(const char* kind, PyObject* arg, const FrameLayout& layout, const Liveness& liveness);
+  // ValueError for a kind or an argument that makes no sense.
+  Accessor(const char* kind, PyObject* arg, const FrameLayout& layout, const Liveness& liveness);
 
-  // The value one step from `from` (ignored by the accessors of the frame). Where that is a new object, `owned` gets
-  // it. Runs no Python, leaves no exception set.
-  Reached reach(PyObject* from, const FrameSlots& frame, Ref& owned) const noexcept;
+  Reached reach(PyObject* from, const FrameSlots& frame, Ref& owned) const noexcept {
+    return kind_->reach(parts_, from, frame, owned);
+  }
+  PyObject* const* word(PyObject* from) const noexcept { return kind_->word ? kind_->word(parts_, from) : nullptr; }
 
-  // The word of `from` that the value lies in; null where it lies elsewhere or has to be worked out. Where it is depends
-  // on the type of `from`, and on how many items it has. Null in the word is nothing there, or None.
-  PyObject* const* word(PyObject* from) const noexcept;
-
-  AccessorKind kind() const noexcept { return kind_; }
+  const AccessorKind& kind() const noexcept { return *kind_; }
   // The step in words, as `dict_item 'x'`.
   std::string in_words() const;
   int traverse(visitproc visit, void* arg) const;
 
  private:
-  bool set_frame_part(PyObject* arg, const FrameLayout& layout);
-  bool set_index(PyObject* arg);
-  bool set_slot(PyObject* arg, const Liveness& liveness);
-  bool set_name(PyObject* arg, const Liveness& liveness);
-
-  AccessorKind kind_ = AccessorKind::Frame;
-  Field field_ = Field::Other;  // c_attr
-  Py_ssize_t index_ = 0;        // a slot of the frame, a position; of c_attr the field of a tensor
-  Key key_;               // dict_item, type_attr, c_attr
-  Held object_;           // const, slot
+  const AccessorKind* kind_ = nullptr;  // of the frame itself none
+  AccessorParts parts_;
 };
 
-// False with an exception set.
-bool register_accessors(PyObject* module);
+void register_accessors(py::module_& module);
 
 }  // namespace dynamo_lite

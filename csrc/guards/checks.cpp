@@ -1,82 +1,377 @@
 #include "guards/checks.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
+#include <iterator>
 
-#include "prefetch.h"
+#include "cpython/objects.h"
 #include "guards/constants.h"
 #include "guards/finalizers.h"
 #include "guards/global_state.h"
-#include "guards/tensors.h"
-#include "cpython/lookup.h"
-#include "cpython/objects.h"
 
 namespace dynamo_lite {
 
-struct CheckDetails {
-  Key key;                           // dict_has and the like: of what there is or isn't
-  std::vector<Key> keys;             // dict_keys and set_order in order, set_items
-  std::vector<std::uint32_t> nodes;  // same_as, distinct, storages_distinct, symbolic
-  std::size_t written = 0;           // storages_distinct: how many of the nodes, the first ones, are written to
-  std::shared_ptr<const SymbolicProgram> program;  // symbolic
-};
-
 namespace {
-
-constexpr std::array<const char*, 29> kKindNames{
-    "type",       "id",        "equals",     "length",                   "dict_keys",
-    "dict_has",   "dict_lacks", "type_lacks", "derives",    "derives_not", "lacks_instance_dict_item",
-    "dies_unseen", "dict_item_dies_unseen", "instance_item_dies_unseen", "set_items",  "set_order",  "payload",
-    "tensor",     "tensor_of_any_size", "tensor_without_size", "storage_offset", "present",   "unbound",    "global_state",             "registrations",
-    "same_as",
-    "distinct",   "storages_distinct", "symbolic",
-};
-
-const char* name_of(CheckKind kind) noexcept { return kKindNames[static_cast<std::size_t>(kind)]; }
-
-// Whether a key of a dict or an item of a set is the wanted one: constants by exact value, others by identity.
-bool is_key(const Key& wanted, PyObject* found) noexcept { return same_constant(wanted.object.get(), found); }
-
-// An object whose class nobody can assign: of a static or immutable type that is no module's.
-bool keeps_type(PyTypeObject* type) noexcept {
-  return PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) && !PyType_IsSubtype(type, &PyModule_Type);
-}
-
-DictLookup find_in(PyObject* dict, const Key& key) noexcept {
-  return dict_find(dict, key.object.get(), key.hash, key.quiet);
-}
-
-const char* presence_in_words(Presence presence) noexcept {
-  switch (presence) {
-    case Presence::There:
-      return "the key is there";
-    case Presence::Missing:
-      return "the key is missing";
-    case Presence::Unclear:
-      break;
-  }
-  return "a key of the same hash whose __eq__ is not run";
-}
-
-// Whether a list begins with the count of classes that were registered with abstract ones. It is brought up to date
-// where it turned out that what was registered makes no difference.
-bool was_registered_last(PyObject* list) noexcept {
-  if (PyList_GET_SIZE(list) == 0 || !PyLong_CheckExact(PyList_GET_ITEM(list, 0))) return false;
-  const unsigned long long count = PyLong_AsUnsignedLongLong(PyList_GET_ITEM(list, 0));
-  PyErr_Clear();
-  return count == abc_registrations();
-}
-
-// Whether a class has another in its MRO.
-bool derives_from(PyObject* cls, PyObject* base) noexcept {
-  return PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), reinterpret_cast<PyTypeObject*>(base));
-}
 
 template <typename Part>
 std::unique_ptr<Part> copied(const std::unique_ptr<Part>& part) {
   return part ? std::make_unique<Part>(*part) : nullptr;
 }
+
+// -- arguments ------------------------------------------------------------------------------------------------------------
+
+bool hold(CheckParts& parts, PyObject* arg, const Liveness& liveness) {
+  parts.held.hold(arg, liveness);
+  parts.object = arg;
+  return true;
+}
+
+template <auto is_wanted>
+bool set_object(CheckParts& parts, PyObject* arg, std::size_t, const Liveness& liveness) {
+  return is_wanted(arg) && hold(parts, arg, liveness);
+}
+
+Ref get_object(const CheckParts& parts) { return parts.held.share(); }
+
+bool set_nothing(CheckParts&, PyObject*, std::size_t, const Liveness&) { return true; }
+
+Ref get_nothing(const CheckParts&) { return Ref::borrow(Py_None); }
+
+bool set_number(CheckParts& parts, PyObject* arg, std::size_t, const Liveness&) {
+  parts.number = PyLong_Check(arg) ? PyLong_AsSsize_t(arg) : -1;
+  PyErr_Clear();
+  return parts.number >= 0;
+}
+
+Ref get_number(const CheckParts& parts) { return Ref::steal(PyLong_FromSsize_t(parts.number)); }
+
+bool set_key(CheckParts& parts, PyObject* arg, std::size_t, const Liveness& liveness) {
+  parts.details = std::make_unique<CheckDetails>();
+  parts.details->key.set(arg, liveness);
+  return true;
+}
+
+bool set_name(CheckParts& parts, PyObject* arg, std::size_t count, const Liveness& liveness) {
+  return PyUnicode_CheckExact(arg) && set_key(parts, arg, count, liveness);
+}
+
+Ref get_key(const CheckParts& parts) { return parts.details->key.object.share(); }
+
+bool set_keys(CheckParts& parts, PyObject* arg, std::size_t, const Liveness& liveness) {
+  if (!PyTuple_Check(arg)) return false;
+  parts.details = std::make_unique<CheckDetails>();
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arg); ++i) {
+    parts.details->keys.emplace_back().set(PyTuple_GET_ITEM(arg, i), liveness);
+  }
+  return true;
+}
+
+bool set_items(CheckParts& parts, PyObject* arg, std::size_t, const Liveness& liveness) {
+  if (!PyAnySet_Check(arg)) return false;
+  parts.details = std::make_unique<CheckDetails>();
+  for (SetItems items(arg); items.next();) {
+    Key& key = parts.details->keys.emplace_back();
+    key.hash = items.hash;
+    key.object.hold(items.item, liveness);
+  }
+  return true;
+}
+
+Ref get_keys(const CheckParts& parts) {
+  const std::vector<Key>& keys = parts.details->keys;
+  Ref tuple = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(keys.size())));
+  for (std::size_t i = 0; tuple && i < keys.size(); ++i) {
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), keys[i].object.share().release());
+  }
+  return tuple;
+}
+
+Ref get_items(const CheckParts& parts) {
+  const Ref keys = get_keys(parts);
+  return keys ? Ref::steal(PyFrozenSet_New(keys.get())) : Ref();
+}
+
+template <std::unique_ptr<TensorFacts> (*facts_of)(PyObject*)>
+bool set_tensor(CheckParts& parts, PyObject* arg, std::size_t, const Liveness&) {
+  parts.tensor = facts_of(arg);
+  return parts.tensor != nullptr;
+}
+
+Ref get_tensor(const CheckParts& parts) { return Ref::steal(PyUnicode_FromString(parts.tensor->in_words().c_str())); }
+
+// Appends numbers of nodes.
+bool add_nodes(CheckParts& parts, PyObject* sequence, std::size_t node_count) {
+  if (!parts.details) parts.details = std::make_unique<CheckDetails>();
+  const Ref numbers = Ref::steal(PySequence_Tuple(sequence));
+  for (Py_ssize_t i = 0; numbers && i < PyTuple_GET_SIZE(numbers.get()); ++i) {
+    const Py_ssize_t number = PyLong_AsSsize_t(PyTuple_GET_ITEM(numbers.get(), i));
+    if (number == -1 && PyErr_Occurred()) return false;
+    if (number < 0 || number >= static_cast<Py_ssize_t>(node_count)) {
+      raise(PyExc_ValueError, "the tree has %zd nodes, there is no number %zd", node_count, number);
+    }
+    parts.details->nodes.push_back(static_cast<std::uint32_t>(number));
+  }
+  parts.details->written = parts.details->nodes.size();
+  return static_cast<bool>(numbers);
+}
+
+bool set_node(CheckParts& parts, PyObject* arg, std::size_t node_count, const Liveness&) {
+  const Ref one = Ref::steal(PyTuple_Pack(1, arg));
+  return one && add_nodes(parts, one.get(), node_count);
+}
+
+Ref get_node(const CheckParts& parts) { return Ref::steal(PyLong_FromUnsignedLong(parts.details->nodes.front())); }
+
+bool set_nodes(CheckParts& parts, PyObject* arg, std::size_t node_count, const Liveness&) {
+  return add_nodes(parts, arg, node_count);
+}
+
+bool set_storages(CheckParts& parts, PyObject* arg, std::size_t node_count, const Liveness&) {
+  if (!PyTuple_Check(arg) || PyTuple_GET_SIZE(arg) != 2) return add_nodes(parts, arg, node_count);
+  if (!add_nodes(parts, PyTuple_GET_ITEM(arg, 0), node_count)) return false;
+  const std::size_t written = parts.details->written;
+  const bool added = add_nodes(parts, PyTuple_GET_ITEM(arg, 1), node_count);
+  parts.details->written = written;
+  return added;
+}
+
+bool set_program(CheckParts& parts, PyObject* arg, std::size_t node_count, const Liveness&) {
+  if (!PyTuple_Check(arg) || PyTuple_GET_SIZE(arg) != 2) return false;
+  if (!add_nodes(parts, PyTuple_GET_ITEM(arg, 0), node_count)) return false;
+  parts.details->program = SymbolicProgram::of(PyTuple_GET_ITEM(arg, 1), parts.details->nodes.size());
+  return parts.details->program != nullptr;
+}
+
+Ref get_nodes(const CheckParts& parts) {
+  Ref list = Ref::steal(PyList_New(0));
+  for (const std::uint32_t node : parts.details->nodes) {
+    const Ref number = Ref::steal(PyLong_FromUnsignedLong(node));
+    if (!list || !number || PyList_Append(list.get(), number.get()) < 0) return {};
+  }
+  return list;
+}
+
+bool is_type(PyObject* arg) noexcept { return PyType_Check(arg); }
+bool is_list(PyObject* arg) noexcept { return PyList_Check(arg); }
+bool is_anything(PyObject*) noexcept { return true; }
+
+constexpr CheckArgument kType{"a type", set_object<is_type>, get_object};
+constexpr CheckArgument kObject{"an object", set_object<is_anything>, get_object};
+constexpr CheckArgument kConstant{"a constant (use id for other objects)", set_object<is_constant>, get_object};
+constexpr CheckArgument kState{"a GlobalState", set_object<is_global_state>, get_object};
+constexpr CheckArgument kRegistrations{"a list that begins with abc.get_cache_token()", set_object<is_list>, get_object};
+constexpr CheckArgument kNothing{"nothing", set_nothing, get_nothing};
+constexpr CheckArgument kNumber{"a number that is not negative", set_number, get_number};
+constexpr CheckArgument kKey{"a key", set_key, get_key};
+constexpr CheckArgument kName{"a name", set_name, get_key};
+constexpr CheckArgument kKeys{"a tuple of keys", set_keys, get_keys};
+constexpr CheckArgument kItems{"a frozenset", set_items, get_items};
+constexpr CheckArgument kTensor{"a tensor", set_tensor<TensorFacts::of>, get_tensor};
+constexpr CheckArgument kTensorAndDims{"a tuple of a tensor and the dims that are free",
+                                       set_tensor<TensorFacts::with_free_dims>, get_tensor};
+constexpr CheckArgument kTensorWithoutSizes{"a tensor", set_tensor<TensorFacts::without_sizes>, get_tensor};
+constexpr CheckArgument kNode{"a node", set_node, get_node};
+constexpr CheckArgument kNodes{"nodes", set_nodes, get_nodes};
+constexpr CheckArgument kStorages{"nodes, or a pair of them", set_storages, get_nodes};
+constexpr CheckArgument kProgram{"a tuple of nodes and instructions", set_program, get_nodes};
+
+// -- what the rows check --------------------------------------------------------------------------------------------------
+
+#define DL_CHECK(name)                                                                     \
+  DL_HIT bool name([[maybe_unused]] const CheckParts& parts, [[maybe_unused]] PyObject* value, \
+                   [[maybe_unused]] std::string* found) noexcept
+
+// False, and says why if asked.
+template <typename Words>
+bool fails(std::string* found, Words words) {
+  if (found) *found = words();
+  return false;
+}
+
+// Whether a key of a dict or an item of a set is the wanted one: constants by exact value, others by identity.
+bool is_key(const Key& wanted, PyObject* found) noexcept { return same_constant(wanted.object.get(), found); }
+
+bool derives(const CheckParts& parts, PyObject* cls) noexcept {
+  return PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), reinterpret_cast<PyTypeObject*>(parts.object));
+}
+
+bool presence_is(Presence wanted, DictLookup item, std::string* found) {
+  return item.presence == wanted || fails(found, [item] {
+           if (item.presence == Presence::Unclear) return "a key of the same hash whose __eq__ is not run";
+           return item.presence == Presence::There ? "the key is there" : "the key is missing";
+         });
+}
+
+const char* observable() { return "something whose deallocation can be observed"; }
+
+bool is_unobservable(DictLookup item, std::string* found) {
+  return item.presence == Presence::Missing || (item.presence == Presence::There && !is_seen_to_die(item.value)) ||
+         fails(found, observable);
+}
+
+DL_CHECK(never) { return false; }
+DL_CHECK(always) { return true; }
+DL_CHECK(has_type) {  // `Check::holds` compares it
+  return fails(found, [&] { return in_words(reinterpret_cast<PyObject*>(Py_TYPE(value))); });
+}
+DL_CHECK(is_object) { return value == parts.object; }
+DL_CHECK(equals) { return same_constant(parts.object, value); }
+DL_CHECK(has_payload) { return same_payload(parts.object, value); }
+DL_CHECK(class_derives) { return PyType_Check(value) && derives(parts, value); }
+DL_CHECK(class_derives_not) { return PyType_Check(value) && !derives(parts, value); }
+DL_CHECK(type_lacks) { return PyType_Check(value) && !type_find(value, parts.details->key.object.get()); }
+
+DL_CHECK(has_length) {
+  const Py_ssize_t length = own_length(value);
+  if (length == parts.number) return true;
+  if (found && length >= 0) *found = "length " + std::to_string(length);
+  return false;
+}
+
+DL_CHECK(has_keys) {
+  const std::vector<Key>& keys = parts.details->keys;
+  if (!PyDict_Check(value) || PyDict_GET_SIZE(value) != static_cast<Py_ssize_t>(keys.size())) return false;
+  DictOrder order(value);
+  for (const Key& key : keys) {
+    PyObject* each = order.next();
+    if (!each || !is_key(key, each)) return false;
+  }
+  return !order.next();
+}
+
+DL_CHECK(dict_has) {
+  return PyDict_Check(value) && presence_is(Presence::There, parts.item_of(value, false), found);
+}
+DL_CHECK(dict_lacks) {
+  return PyDict_Check(value) && presence_is(Presence::Missing, parts.item_of(value, false), found);
+}
+DL_CHECK(instance_lacks) { return presence_is(Presence::Missing, parts.item_of(value, !parts.of_dict), found); }
+
+DL_CHECK(has_items) {
+  const std::vector<Key>& keys = parts.details->keys;
+  if (!PyAnySet_Check(value) || PySet_GET_SIZE(value) != static_cast<Py_ssize_t>(keys.size())) return false;
+  for (SetItems items(value); items.next();) {
+    const auto is_item = [&items](const Key& key) { return key.hash == items.hash && is_key(key, items.item); };
+    if (std::none_of(keys.begin(), keys.end(), is_item)) return false;
+  }
+  return true;
+}
+
+DL_CHECK(has_items_in_order) {
+  if (!PyAnySet_Check(value)) return false;
+  SetItems items(value);
+  for (const Key& key : parts.details->keys) {
+    if (!items.next() || !is_key(key, items.item)) return false;
+  }
+  return !items.next();
+}
+
+DL_CHECK(value_is_unobservable) { return !is_seen_to_die(value) || fails(found, observable); }
+DL_CHECK(item_is_unobservable) {
+  return PyDict_Check(value) ? is_unobservable(parts.item_of(value, false), found) : fails(found, observable);
+}
+DL_CHECK(attribute_is_unobservable) { return is_unobservable(parts.item_of(value, true), found); }
+
+DL_CHECK(matches_tensor) { return parts.tensor->match(value, found); }
+DL_CHECK(begins_at) {
+  const std::int64_t offset = storage_offset(value);
+  return offset == parts.number || fails(found, [offset] { return "storage offset " + std::to_string(offset); });
+}
+
+DL_CHECK(state_is) { return matches_current_state(parts.object, found); }
+// A list that begins with the count of classes registered with abstract ones. Python brings it up to date where the
+// registration turned out to make no difference.
+DL_CHECK(nothing_was_registered) {
+  PyObject* list = parts.object;
+  const bool has_count = PyList_GET_SIZE(list) > 0 && PyLong_CheckExact(PyList_GET_ITEM(list, 0));
+  const unsigned long long count = has_count ? PyLong_AsUnsignedLongLong(PyList_GET_ITEM(list, 0)) : 0;
+  if (has_count && PyErr_Occurred()) PyErr_Clear();
+  return (has_count && count == abc_registrations()) || fails(found, [] { return "a class was registered since"; });
+}
+
+#undef DL_CHECK
+
+// -- how long they last ---------------------------------------------------------------------------------------------------
+
+using Parts = CheckParts;
+
+Lasts forever(const Parts&, PyObject*) noexcept { return Lasts::Forever; }
+Lasts with_dict(const Parts&, PyObject*) noexcept { return Lasts::Version; }
+Lasts with_instance_dict(const Parts& parts, PyObject*) noexcept { return parts.of_dict ? Lasts::Version : Lasts::Now; }
+Lasts with_order(const Parts&, PyObject* dict) noexcept { return keeps_order(dict) ? Lasts::Version : Lasts::Now; }
+Lasts with_class(const Parts&, PyObject* cls) noexcept { return type_version(cls) ? Lasts::Version : Lasts::Now; }
+Lasts if_frozen(const Parts&, PyObject* set) noexcept { return PyFrozenSet_Check(set) ? Lasts::Forever : Lasts::Now; }
+
+// Nobody can assign the class of an object of a static or immutable type that is no module's.
+Lasts with_immutable_type(const Parts& parts, PyObject*) noexcept {
+  auto* type = reinterpret_cast<PyTypeObject*>(parts.object);
+  const bool stays = PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) && !PyType_IsSubtype(type, &PyModule_Type);
+  return stays ? Lasts::Forever : Lasts::Now;
+}
+
+Lasts with_length(const Parts&, PyObject* value) noexcept {
+  if (PyDict_Check(value)) return Lasts::Version;
+  return PyTuple_Check(value) || PyUnicode_Check(value) || PyFrozenSet_Check(value) ? Lasts::Forever : Lasts::Now;
+}
+
+// -- the table ------------------------------------------------------------------------------------------------------------
+
+constexpr CheckKind kKinds[] = {
+    {.name = "type", .argument = &kType, .holds = has_type, .lasts = with_immutable_type, .replayed = Replayed::ByType,
+     .text = "is exactly a {class}", .wanted = "of type {arg.__qualname__}", .given = "of type {type}"},
+    {.name = "id", .argument = &kObject, .holds = is_object, .lasts = forever, .replayed = Replayed::ByAddress,
+     .text = "is the same {named}", .wanted = "the object {arg!r}", .given = "{arg!r}"},
+    {.name = "equals", .argument = &kConstant, .holds = equals, .lasts = forever, .replayed = Replayed::ByKeepingIt,
+     .text = "== {arg!r}", .wanted = "{arg!r}", .given = "{arg!r}"},
+    {.name = "payload", .argument = &kConstant, .holds = has_payload, .lasts = forever, .text = "has the value {arg!r}",
+     .wanted = "{arg!r}", .given = "{arg!r}"},
+    {.name = "length", .argument = &kNumber, .holds = has_length, .lasts = with_length, .text = "has length {arg}",
+     .wanted = "of length {arg}", .given = "of length {length}"},
+    {.name = "dict_keys", .argument = &kKeys, .holds = has_keys, .lasts = with_order, .text = "has the keys {each}",
+     .wanted = "a dict with the keys {list}", .given = "one with the keys {list}"},
+    {.name = "dict_has", .argument = &kKey, .holds = dict_has, .lasts = with_dict, .text = "has the key {arg!r}",
+     .wanted = "a dict with the key {arg!r}", .given = "one with the keys {list}"},
+    {.name = "dict_lacks", .argument = &kKey, .holds = dict_lacks, .lasts = with_dict, .text = "lacks the key {arg!r}",
+     .wanted = "a dict without the key {arg!r}", .given = "one with the keys {list}"},
+    {.name = "type_lacks", .argument = &kName, .holds = type_lacks, .lasts = with_class,
+     .text = "has no attribute {arg!r}"},
+    {.name = "derives", .argument = &kType, .holds = class_derives, .lasts = with_class, .text = "derives from {class}"},
+    {.name = "derives_not", .argument = &kType, .holds = class_derives_not, .lasts = with_class,
+     .text = "does not derive from {class}"},
+    {.name = "lacks_instance_dict_item", .argument = &kName, .holds = instance_lacks, .lasts = with_instance_dict,
+     .of_instance_dict = true, .text = "has no instance attribute {arg!r}",
+     .wanted = "without an attribute {arg!r} of its own", .given = "{arg!r}"},
+    {.name = "dies_unseen", .argument = &kNothing, .holds = value_is_unobservable,
+     .text = "is nothing whose deallocation can be observed"},
+    {.name = "dict_item_dies_unseen", .argument = &kKey, .holds = item_is_unobservable,
+     .text = "has nothing whose deallocation can be observed under the key {arg!r}"},
+    {.name = "instance_item_dies_unseen", .argument = &kName, .holds = attribute_is_unobservable,
+     .text = "has no instance attribute {arg!r} whose deallocation can be observed"},
+    {.name = "set_items", .argument = &kItems, .holds = has_items, .lasts = if_frozen, .text = "holds the same items",
+     .wanted = "a set of {list}", .given = "{list}"},
+    {.name = "set_order", .argument = &kKeys, .holds = has_items_in_order, .lasts = if_frozen,
+     .text = "holds the same items in the same order", .wanted = "a set of {list} in this order", .given = "{arg}"},
+    {.name = "tensor", .argument = &kTensor, .holds = matches_tensor, .replayed = Replayed::ByTensor,
+     .text = "is a {arg.dtype} tensor on {arg.device} of shape {shape}{grad}"},
+    {.name = "tensor_of_any_size", .argument = &kTensorAndDims, .holds = matches_tensor,
+     .text = "is a {arg[0].dtype} tensor on {arg[0].device} of shape {free_shape}"},
+    {.name = "tensor_without_size", .argument = &kTensorWithoutSizes, .holds = matches_tensor,
+     .text = "is a {arg.dtype} tensor on {arg.device}{grad}"},
+    {.name = "storage_offset", .argument = &kNumber, .holds = begins_at, .text = "begins at element {arg} of its storage",
+     .wanted = "a tensor that begins at element {arg} of its storage", .given = "one that begins at element {offset}"},
+    {.name = "present", .argument = &kNothing, .holds = always, .lasts = forever, .replayed = Replayed::ByAddress,
+     .text = "is there", .wanted = "there", .given = "{arg!r}"},
+    {.name = "unbound", .argument = &kNothing, .holds = never, .subject = Subject::NoValue, .text = "is not bound"},
+    {.name = "global_state", .argument = &kState, .holds = state_is, .subject = Subject::Frame,
+     .text = "grad mode, autocast, default dtype and the like are as they were"},
+    {.name = "registrations", .argument = &kRegistrations, .holds = nothing_was_registered, .subject = Subject::Frame,
+     .text = "answer as they did before a class was registered"},
+    {.name = "same_as", .argument = &kNode, .subject = Subject::Same, .text = "is {arg}"},
+    {.name = "distinct", .argument = &kNodes, .subject = Subject::Distinct, .text = "are different objects"},
+    {.name = "storages_distinct", .argument = &kStorages, .subject = Subject::StoragesDistinct,
+     .text = "share no memory with one that is written to"},
+    {.name = "symbolic", .argument = &kProgram, .subject = Subject::Symbolic, .text = "{arg}"},
+};
 
 std::string keys_in_words(PyObject* dict) {
   std::string text = "keys";
@@ -92,394 +387,66 @@ std::string keys_in_words(PyObject* dict) {
 
 }  // namespace
 
-Check::Check() = default;
-Check::Check(const Check& other)
-    : kind_(other.kind_),
-      of_dict_(other.of_dict_),
-      object_(other.object_),
-      number_(other.number_),
-      facts_(copied(other.facts_)),
-      details_(copied(other.details_)),
-      held_(other.held_),
-      reason_(other.reason_) {}
+CheckParts::CheckParts(const CheckParts& other)
+    : object(other.object),
+      number(other.number),
+      of_dict(other.of_dict),
+      tensor(copied(other.tensor)),
+      details(copied(other.details)),
+      held(other.held) {}
 
-Check::Check(Check&&) noexcept = default;
-Check& Check::operator=(const Check& other) { return *this = Check(other); }
-Check& Check::operator=(Check&&) noexcept = default;
-Check::~Check() = default;
+DL_HIT DictLookup CheckParts::item_of(PyObject* container, bool of_instance) const noexcept {
+  const Key& key = details->key;
+  return of_instance ? instance_dict_find(container, key.object.get(), key.hash)
+                     : dict_find(container, key.object.get(), key.hash, key.quiet);
+}
 
-bool Check::set(const char* kind, PyObject* arg, PyObject* reason, Py_ssize_t node_count, const Liveness& liveness) {
-  std::size_t which = 0;
-  while (which < kKindNames.size() && std::strcmp(kKindNames[which], kind) != 0) ++which;
-  if (which == kKindNames.size()) {
-    PyErr_Format(PyExc_ValueError, "there is no check of kind '%.100s'", kind);
-    return false;
+Check::Check(const char* kind, PyObject* arg, PyObject* reason, std::size_t node_count, const Liveness& liveness)
+    : reason_(Ref::borrow(reason)) {
+  const auto has_name = [kind](const CheckKind& each) { return std::strcmp(each.name, kind) == 0; };
+  kind_ = std::find_if(std::begin(kKinds), std::end(kKinds), has_name);
+  if (kind_ == std::end(kKinds)) raise(PyExc_ValueError, "there is no check of kind '%.100s'", kind);
+  if (!kind_->argument->set(parts_, arg, node_count, liveness)) {
+    if (PyErr_Occurred()) throw py::error_already_set();
+    raise(PyExc_TypeError, "a check of kind %s needs %s, not %R", kind, kind_->argument->wanted, arg);
   }
-  kind_ = static_cast<CheckKind>(which);
-  reason_ = Ref::borrow(reason);
-  return set_argument(arg, node_count, liveness);
-}
-
-bool Check::set_argument(PyObject* arg, Py_ssize_t node_count, const Liveness& liveness) {
-  const auto wrong = [&](const char* wanted) {
-    PyErr_Format(PyExc_TypeError, "a check of kind %s needs %s, not %R", kind_name(), wanted, arg);
-    return false;
-  };
-  switch (kind_) {
-    case CheckKind::Type:
-    case CheckKind::Derives:
-    case CheckKind::DerivesNot:
-      if (!PyType_Check(arg)) return wrong("a type");
-      break;
-    case CheckKind::Equals:
-    case CheckKind::Payload:
-      if (!is_constant(arg)) return wrong("a constant (use id for other objects)");
-      break;
-    case CheckKind::GlobalState:
-      if (!is_global_state(arg)) return wrong("a GlobalState");
-      break;
-    case CheckKind::Registrations:
-      if (!PyList_Check(arg)) return wrong("a list that begins with abc.get_cache_token()");
-      break;
-    case CheckKind::Length:
-      number_ = PyLong_Check(arg) ? PyLong_AsSsize_t(arg) : -1;
-      return number_ >= 0 || (PyErr_Clear(), wrong("a length"));
-    case CheckKind::TypeLacks:
-    case CheckKind::LacksInstanceDictItem:
-    case CheckKind::InstanceItemDiesUnseen:
-      if (!PyUnicode_CheckExact(arg)) return wrong("a name");
-      [[fallthrough]];
-    case CheckKind::DictItemDiesUnseen:
-    case CheckKind::DictHas:
-    case CheckKind::DictLacks:
-      details_ = std::make_unique<CheckDetails>();
-      return details_->key.set(arg, liveness);
-    case CheckKind::DictKeys:
-    case CheckKind::SetOrder:
-      return PyTuple_Check(arg) ? set_keys(arg, liveness) : wrong("a tuple of keys");
-    case CheckKind::SetItems:
-      return PyAnySet_Check(arg) ? set_set(arg, liveness) : wrong("a frozenset");
-    case CheckKind::Tensor:
-      facts_ = TensorFacts::of(arg);
-      return facts_ != nullptr;
-    case CheckKind::TensorOfAnySize:
-      if (!PyTuple_Check(arg)) return wrong("a tuple of a tensor and the dims that are free");
-      facts_ = TensorFacts::with_free_dims(arg);
-      return facts_ != nullptr;
-    case CheckKind::TensorWithoutSize:
-      facts_ = TensorFacts::without_sizes(arg);
-      return facts_ != nullptr;
-    case CheckKind::StorageOffset:
-      number_ = PyLong_Check(arg) ? PyLong_AsSsize_t(arg) : -1;
-      return number_ >= 0 || (PyErr_Clear(), wrong("a number of elements"));
-    case CheckKind::SameAs:
-    case CheckKind::Distinct:
-    case CheckKind::StoragesDistinct:
-      return set_nodes(arg, node_count);
-    case CheckKind::Symbolic:
-      if (!PyTuple_Check(arg) || PyTuple_GET_SIZE(arg) != 2) return wrong("a tuple of nodes and instructions");
-      return set_program(arg, node_count);
-    case CheckKind::Id:
-      break;
-    case CheckKind::Present:
-    case CheckKind::Unbound:
-    case CheckKind::DiesUnseen:
-      return true;
-  }
-  object_ = arg;
-  return held_.hold(arg, liveness);
-}
-
-bool Check::set_keys(PyObject* arg, const Liveness& liveness) {
-  details_ = std::make_unique<CheckDetails>();
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arg); ++i) {
-    if (!details_->keys.emplace_back().set(PyTuple_GET_ITEM(arg, i), liveness)) return false;
-  }
-  return true;
-}
-
-bool Check::set_set(PyObject* arg, const Liveness& liveness) {
-  details_ = std::make_unique<CheckDetails>();
-  for (SetItems items(arg); items.next();) {
-    Key& key = details_->keys.emplace_back();
-    key.hash = items.hash;
-    if (!key.object.hold(items.item, liveness)) return false;
-  }
-  return true;
-}
-
-bool Check::set_nodes(PyObject* arg, Py_ssize_t node_count) {
-  details_ = std::make_unique<CheckDetails>();
-  const bool is_one = kind_ == CheckKind::SameAs;
-  if (kind_ == CheckKind::StoragesDistinct && PyTuple_Check(arg) && PyTuple_GET_SIZE(arg) == 2) {
-    if (!add_nodes(PyTuple_GET_ITEM(arg, 0), node_count)) return false;
-    details_->written = details_->nodes.size();
-    return add_nodes(PyTuple_GET_ITEM(arg, 1), node_count);
-  }
-  const Ref one = is_one ? Ref::steal(PyTuple_Pack(1, arg)) : Ref::borrow(arg);
-  if (!one || !add_nodes(one.get(), node_count)) return false;
-  details_->written = details_->nodes.size();
-  return true;
-}
-
-bool Check::set_program(PyObject* arg, Py_ssize_t node_count) {
-  details_ = std::make_unique<CheckDetails>();
-  if (!add_nodes(PyTuple_GET_ITEM(arg, 0), node_count)) return false;
-  details_->program = SymbolicProgram::of(PyTuple_GET_ITEM(arg, 1), details_->nodes.size());
-  return details_->program != nullptr;
-}
-
-bool Check::add_nodes(PyObject* sequence, Py_ssize_t node_count) {
-  const Ref numbers = Ref::steal(PySequence_Tuple(sequence));
-  if (!numbers) return false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers.get()); ++i) {
-    const Py_ssize_t number = PyLong_AsSsize_t(PyTuple_GET_ITEM(numbers.get(), i));
-    if (number == -1 && PyErr_Occurred()) return false;
-    if (number < 0 || number >= node_count) {
-      PyErr_Format(PyExc_ValueError, "the tree has %zd nodes, there is no number %zd", node_count, number);
-      return false;
-    }
-    details_->nodes.push_back(static_cast<std::uint32_t>(number));
-  }
-  return true;
-}
-
-bool Check::keys_match(PyObject* dict) const noexcept {
-  const std::vector<Key>& keys = details_->keys;
-  if (PyDict_GET_SIZE(dict) != static_cast<Py_ssize_t>(keys.size())) return false;
-  DictOrder order(dict);
-  for (const Key& key : keys) {
-    PyObject* found = order.next();
-    if (!found || !is_key(key, found)) return false;
-  }
-  return !order.next();
-}
-
-bool Check::set_matches(PyObject* set) const noexcept {
-  const std::vector<Key>& keys = details_->keys;
-  if (PySet_GET_SIZE(set) != static_cast<Py_ssize_t>(keys.size())) return false;
-  for (SetItems items(set); items.next();) {
-    const auto is_item = [&items](const Key& key) { return key.hash == items.hash && is_key(key, items.item); };
-    if (std::none_of(keys.begin(), keys.end(), is_item)) return false;
-  }
-  return true;
-}
-
-bool Check::order_matches(PyObject* set) const noexcept {
-  SetItems items(set);
-  for (const Key& key : details_->keys) {
-    if (!items.next() || !is_key(key, items.item)) return false;
-  }
-  return !items.next();
-}
-
-DL_HIT DictLookup Check::item_of(PyObject* container) const noexcept {
-  const Key& key = details_->key;
-  const bool lacks = kind_ == CheckKind::LacksInstanceDictItem && !of_dict_;
-  const bool of_instance = lacks || kind_ == CheckKind::InstanceItemDiesUnseen;
-  return of_instance ? instance_dict_find(container, key.object.get(), key.hash) : find_in(container, key);
-}
-
-DL_HIT bool Check::lets_go_unseen(PyObject* container) const noexcept {
-  const DictLookup item = item_of(container);
-  return item.presence == Presence::Missing || (item.presence == Presence::There && !is_seen_to_die(item.value));
-}
-
-DL_HIT bool Check::holds_of_container(PyObject* value) const noexcept {
-  switch (kind_) {
-    case CheckKind::DictKeys:
-      return PyDict_Check(value) && keys_match(value);
-    case CheckKind::SetItems:
-      return PyAnySet_Check(value) && set_matches(value);
-    case CheckKind::SetOrder:
-      return PyAnySet_Check(value) && order_matches(value);
-    case CheckKind::DictHas:
-      return PyDict_Check(value) && item_of(value).presence == Presence::There;
-    case CheckKind::DictLacks:
-      return PyDict_Check(value) && item_of(value).presence == Presence::Missing;
-    case CheckKind::LacksInstanceDictItem:
-      return item_of(value).presence == Presence::Missing;
-    case CheckKind::DictItemDiesUnseen:
-      return PyDict_Check(value) && lets_go_unseen(value);
-    case CheckKind::InstanceItemDiesUnseen:
-      return lets_go_unseen(value);
-    case CheckKind::TypeLacks:
-      return PyType_Check(value) && !type_find(value, details_->key.object.get());
-    default:
-      return false;
-  }
-}
-
-DL_HIT bool Check::is_met_by(PyObject* value, std::string* found) const noexcept {
-  switch (kind_) {
-    case CheckKind::Type:
-    case CheckKind::Unbound:
-      return false;
-    case CheckKind::Id:
-      return value == object_;
-    case CheckKind::Derives:
-    case CheckKind::DerivesNot:
-      return PyType_Check(value) && derives_from(value, object_) == (kind_ == CheckKind::Derives);
-    case CheckKind::Equals:
-      return same_constant(object_, value);
-    case CheckKind::Payload:
-      return same_payload(object_, value);
-    case CheckKind::Tensor:
-    case CheckKind::TensorOfAnySize:
-    case CheckKind::TensorWithoutSize:
-      return facts_->match(value, found);
-    case CheckKind::Length:
-      return own_length(value) == number_;
-    case CheckKind::StorageOffset:
-      return storage_offset(value) == number_;
-    case CheckKind::GlobalState:
-      return matches_current_state(object_, found);
-    case CheckKind::Registrations:
-      return was_registered_last(object_);
-    case CheckKind::Present:
-      return true;
-    case CheckKind::DiesUnseen:
-      return !is_seen_to_die(value);
-    default:
-      return holds_of_container(value);
-  }
+  if (kind_->holds == has_type) exact_type_ = parts_.object;
 }
 
 DL_HIT bool Check::holds_of(PyObject* value, std::string* found) const noexcept {
-  const bool held = is_met_by(value, found);
-  if (!held && found && found->empty()) *found = instead(value);
+  const bool held = kind_->holds(parts_, value, found);
+  if (!held && found && found->empty()) *found = PyDict_Check(value) ? keys_in_words(value) : in_words(value);
   return held;
 }
 
-std::string Check::instead(PyObject* value) const {
-  switch (kind_) {
-    case CheckKind::Type:
-      return in_words(reinterpret_cast<PyObject*>(Py_TYPE(value)));
-    case CheckKind::Length:
-      if (const Py_ssize_t length = own_length(value); length >= 0) return "length " + std::to_string(length);
-      break;
-    case CheckKind::StorageOffset:
-      return "storage offset " + std::to_string(storage_offset(value));
-    case CheckKind::Registrations:
-      return "a class was registered since";
-    case CheckKind::DictHas:
-    case CheckKind::DictLacks:
-      if (!PyDict_Check(value)) break;
-      [[fallthrough]];
-    case CheckKind::LacksInstanceDictItem:
-      return presence_in_words(item_of(value).presence);
-    case CheckKind::DiesUnseen:
-    case CheckKind::DictItemDiesUnseen:
-    case CheckKind::InstanceItemDiesUnseen:
-      return "something that is seen to die";
-    default:
-      break;
-  }
-  return PyDict_Check(value) ? keys_in_words(value) : in_words(value);
-}
-
-Lasts Check::lasts(PyObject* value) const noexcept {
-  switch (kind_) {
-    case CheckKind::Id:
-    case CheckKind::Equals:
-    case CheckKind::Payload:
-    case CheckKind::Present:
-      return Lasts::Forever;
-    case CheckKind::Type:
-      return keeps_type(reinterpret_cast<PyTypeObject*>(object_)) ? Lasts::Forever : Lasts::Now;
-    case CheckKind::Length:
-      if (PyDict_Check(value)) return Lasts::Version;
-      return PyTuple_Check(value) || PyUnicode_Check(value) || PyFrozenSet_Check(value) ? Lasts::Forever : Lasts::Now;
-    case CheckKind::DictKeys:
-      return keeps_order(value) ? Lasts::Version : Lasts::Now;
-    case CheckKind::DictHas:
-    case CheckKind::DictLacks:
-      return Lasts::Version;
-    case CheckKind::LacksInstanceDictItem:
-      return of_dict_ ? Lasts::Version : Lasts::Now;
-    case CheckKind::TypeLacks:
-    case CheckKind::Derives:
-    case CheckKind::DerivesNot:
-      return type_version(value) ? Lasts::Version : Lasts::Now;
-    case CheckKind::SetItems:
-    case CheckKind::SetOrder:
-      return PyFrozenSet_Check(value) ? Lasts::Forever : Lasts::Now;
-    default:
-      return Lasts::Now;
-  }
-}
-
-const std::vector<std::uint32_t>& Check::nodes() const noexcept { return details_->nodes; }
-
-std::size_t Check::written() const noexcept { return details_->written; }
-
-const SymbolicProgram& Check::program() const noexcept { return *details_->program; }
-
-const char* Check::kind_name() const noexcept { return name_of(kind_); }
-
-Ref Check::argument() const {
-  switch (kind_) {
-    case CheckKind::Type:
-    case CheckKind::Derives:
-    case CheckKind::DerivesNot:
-    case CheckKind::Id:
-    case CheckKind::Equals:
-    case CheckKind::Payload:
-    case CheckKind::GlobalState:
-    case CheckKind::Registrations:
-      return held_.share();
-    case CheckKind::Length:
-    case CheckKind::StorageOffset:
-      return Ref::steal(PyLong_FromSsize_t(number_));
-    case CheckKind::TypeLacks:
-    case CheckKind::LacksInstanceDictItem:
-    case CheckKind::DictHas:
-    case CheckKind::DictLacks:
-    case CheckKind::DictItemDiesUnseen:
-    case CheckKind::InstanceItemDiesUnseen:
-      return details_->key.object.share();
-    case CheckKind::Tensor:
-    case CheckKind::TensorOfAnySize:
-    case CheckKind::TensorWithoutSize:
-      return Ref::steal(PyUnicode_FromString(facts_->in_words().c_str()));
-    case CheckKind::Present:
-    case CheckKind::Unbound:
-    case CheckKind::DiesUnseen:
-      return Ref::borrow(Py_None);
-    case CheckKind::SameAs:
-      return Ref::steal(PyLong_FromUnsignedLong(details_->nodes.front()));
-    default:
-      break;
-  }
-  Ref list = Ref::steal(PyList_New(0));
-  if (!list) return list;
-  for (const Key& key : details_->keys) {
-    if (PyList_Append(list.get(), key.object.share().get()) < 0) return {};
-  }
-  for (const std::uint32_t node : details_->nodes) {
-    const Ref number = Ref::steal(PyLong_FromUnsignedLong(node));
-    if (!number || PyList_Append(list.get(), number.get()) < 0) return {};
-  }
-  if (kind_ == CheckKind::DictKeys || kind_ == CheckKind::SetOrder) return Ref::steal(PyList_AsTuple(list.get()));
-  return kind_ == CheckKind::SetItems ? Ref::steal(PyFrozenSet_New(list.get())) : list;
-}
-
-void Check::add_ahead(LinesAhead& ahead) const {
-  ahead.add(this, sizeof(*this));
-  if (facts_) ahead.add(facts_.get(), sizeof(*facts_));
-  if (details_) ahead.add(details_.get(), sizeof(*details_));
-  if (object_ != nullptr) ahead.add(object_, sizeof(PyObject));
+void Check::add_prefetch(PrefetchList& prefetch) const {
+  prefetch.add(this, sizeof(*this));
+  if (parts_.tensor) prefetch.add(parts_.tensor.get(), sizeof(TensorFacts));
+  if (parts_.details) prefetch.add(parts_.details.get(), sizeof(CheckDetails));
+  if (parts_.object != nullptr) prefetch.add(parts_.object, sizeof(PyObject));
 }
 
 int Check::traverse(visitproc visit, void* arg) const {
   Py_VISIT(reason_.get());
-  if (const int stop = held_.traverse(visit, arg)) return stop;
-  if (!details_) return 0;
-  if (const int stop = details_->key.object.traverse(visit, arg)) return stop;
-  for (const Key& key : details_->keys) {
+  if (const int stop = parts_.held.traverse(visit, arg)) return stop;
+  if (!parts_.details) return 0;
+  if (const int stop = parts_.details->key.object.traverse(visit, arg)) return stop;
+  for (const Key& key : parts_.details->keys) {
     if (const int stop = key.object.traverse(visit, arg)) return stop;
   }
   return 0;
+}
+
+void register_checks(py::module_& module) {
+  py::dict kinds;
+  for (const CheckKind& kind : kKinds) kinds[kind.name] = py::make_tuple(kind.text, kind.wanted, kind.given);
+  module.attr("CHECK_KINDS") = kinds;
+  module.def("holds", [](const char* kind, py::handle arg, py::handle value) {
+    return Check(kind, arg.ptr(), Py_None, 0, Liveness()).holds(value.ptr(), nullptr);
+  });
+  module.def("same_constant", [](py::handle expected, py::handle value) {
+    return same_constant(expected.ptr(), value.ptr());
+  });
 }
 
 }  // namespace dynamo_lite

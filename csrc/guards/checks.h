@@ -1,134 +1,127 @@
-// What a guard demands of one value it reached.
+// Checks: what a guard demands of one value it reached, or of several.
+//
+// A kind is one row of the table in checks.cpp: its name, its argument, the function that checks a value, how long the
+// result lasts, and its words, which Python reads too. A new kind is a new row and its function.
 #pragma once
-
-#include <Python.h>
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "guards/accessors.h"
-#include "prefetch.h"
 #include "cpython/lookup.h"
+#include "guards/accessors.h"
 #include "guards/guarded_object.h"
-#include "refs.h"
 #include "guards/symbolic.h"
 #include "guards/tensors.h"
+#include "prefetch.h"
+#include "refs.h"
 
 namespace dynamo_lite {
 
-enum class CheckKind : std::uint8_t {
-  Type,
-  Id,
-  Equals,
-  Length,
-  DictKeys,
-  DictHas,
-  DictLacks,
-  TypeLacks,
-  Derives,
-  DerivesNot,
-  LacksInstanceDictItem,
-  DiesUnseen,
-  DictItemDiesUnseen,
-  InstanceItemDiesUnseen,
-  SetItems,
-  SetOrder,
-  Payload,
-  Tensor,
-  TensorOfAnySize,
-  TensorWithoutSize,
-  StorageOffset,
-  Present,
-  Unbound,
-  GlobalState,
-  Registrations,
-  SameAs,
-  Distinct,
-  StoragesDistinct,
-  Symbolic,
+// The parts of a check that its common kinds do without.
+struct CheckDetails {
+  Key key;                           // dict_has and the like: the key in question
+  std::vector<Key> keys;             // dict_keys and set_order in order, set_items
+  std::vector<std::uint32_t> nodes;  // same_as, distinct, storages_distinct, symbolic: the other nodes' numbers
+  std::size_t written = 0;           // storages_distinct: how many of the nodes, the first ones, are written to
+  std::shared_ptr<const SymbolicProgram> program;  // symbolic: what must be true of their values
 };
 
-// How long a check that held of a value goes on holding.
-enum class Lasts : std::uint8_t {
-  Now,      // it must be made each time
-  Version,  // while the dict's, or type's, version is the same
-  Forever,  // of that same object
+// A check's argument, as its kind keeps it.
+struct CheckParts {
+  CheckParts() = default;
+  CheckParts(const CheckParts& other);
+  CheckParts(CheckParts&&) noexcept = default;
+  CheckParts& operator=(CheckParts&&) noexcept = default;
+  CheckParts& operator=(const CheckParts& other) { return *this = CheckParts(other); }
+
+  // What is there under the key; `of_instance`: in the __dict__ of an instance.
+  DictLookup item_of(PyObject* container, bool of_instance) const noexcept;
+
+  PyObject* object = nullptr;           // type, id, equals, ...: borrowed from `held`
+  Py_ssize_t number = 0;                // length, storage_offset
+  bool of_dict = false;                 // lacks_instance_dict_item: the value is the instance's __dict__ itself
+  std::unique_ptr<TensorFacts> tensor;  // tensor, tensor_of_any_size, tensor_without_size
+  std::unique_ptr<CheckDetails> details;
+  GuardedObject held;
 };
 
-// The parts of a check that its common kinds do without; defined in checks.cpp.
-struct CheckDetails;
+// What a check is made of: a value that the accessor found, no value, the frame, or relations of several nodes, which
+// are checked after all others.
+enum class Subject : std::uint8_t { Value, NoValue, Frame, Same, Distinct, StoragesDistinct, Symbolic };
+
+// How a replay (see replay.cpp) repeats a check of an object at the same address.
+enum class Replayed : std::uint8_t {
+  AsCheck,      // by the check itself
+  ByAddress,    // the address says enough
+  ByType,       // by the word that has its type
+  ByTensor,     // by the words of the tensor
+  ByKeepingIt,  // the object is kept alive, so the address says enough
+};
+
+// What a kind takes as its argument.
+struct CheckArgument {
+  const char* wanted;  // in words
+  // Makes the parts of it; false where it is not what is wanted, or with an exception set.
+  bool (*set)(CheckParts&, PyObject* arg, std::size_t node_count, const Liveness&);
+  // The argument for a report, None for an object that was deallocated; new. Empty with an exception set.
+  Ref (*get)(const CheckParts&);
+};
+
+struct CheckKind {
+  const char* name;
+  const CheckArgument* argument;
+  // Whether a value meets the check. `found`: where not null, may receive what is there instead, in words. Runs no
+  // Python, leaves no exception set. Null for relations.
+  bool (*holds)(const CheckParts&, PyObject* value, std::string* found) noexcept = nullptr;
+  // How long the fact lasts that the value meets the check; null: no longer than now.
+  Lasts (*lasts)(const CheckParts&, PyObject* value) noexcept = nullptr;
+  Replayed replayed = Replayed::AsCheck;
+  Subject subject = Subject::Value;
+  bool of_instance_dict = false;  // it is made of the instance's __dict__ where that is a node too
+  // Format strings of Python's, of `arg` and the words that `guards.py` defines: the check as a sentence without its
+  // subject; what an exported program says it wanted and, with the value for `arg`, was given. It checks the kinds that
+  // have these.
+  const char* text;
+  const char* wanted = nullptr;
+  const char* given = nullptr;
+};
 
 class Check {
  public:
-  Check();
-  Check(const Check& other);
-  Check(Check&&) noexcept;
-  Check& operator=(const Check& other);
-  Check& operator=(Check&&) noexcept;
-  ~Check();
+  Check() = default;
+  // ValueError for a kind that is not there, TypeError for an argument that does not suit it. `node_count`: how many
+  // nodes the tree has, for the kinds that name others.
+  Check(const char* kind, PyObject* arg, PyObject* reason, std::size_t node_count, const Liveness& liveness);
 
-  // ValueError for a kind that is not there, TypeError for an argument that does not suit it; false with an exception
-  // set. `node_count`: how many nodes the tree has, for the kinds that name others.
-  bool set(const char* kind, PyObject* arg, PyObject* reason, Py_ssize_t node_count, const Liveness& liveness);
-
-  // Whether a value meets the check (not for the kinds that relate several nodes). `found`: where not null, receives
-  // what is there instead, in words. Runs no Python, leaves no exception set.
   bool holds(PyObject* value, std::string* found) const noexcept {
-    const bool is_common = kind_ == CheckKind::Type && reinterpret_cast<PyObject*>(Py_TYPE(value)) == object_;
-    return is_common || holds_of(value, found);
+    const bool is_common = exact_type_ != nullptr && reinterpret_cast<PyObject*>(Py_TYPE(value)) == exact_type_;
+    return is_common || holds_of(value, found);  // of the frame there is no value
   }
+  Lasts lasts(PyObject* value) const noexcept { return kind_->lasts ? kind_->lasts(parts_, value) : Lasts::Now; }
 
-  // From now on a lacks_instance_dict_item is asked of the instance's __dict__ itself.
-  void ask_the_dict() noexcept { of_dict_ = true; }
+  // From now on it is made of the instance's __dict__.
+  void move_to_instance_dict() noexcept { parts_.of_dict = true; }
 
-  // How long the fact lasts that `value` meets the check.
-  Lasts lasts(PyObject* value) const noexcept;
-
-  // Whether the check relates several nodes: it is made after all others.
-  bool relates() const noexcept { return kind_ >= CheckKind::SameAs; }
-  // The other nodes' numbers.
-  const std::vector<std::uint32_t>& nodes() const noexcept;
-  // storages_distinct: how many of those, the first ones, are of tensors that are written to.
-  std::size_t written() const noexcept;
-  // symbolic: what is to be true of their values.
-  const SymbolicProgram& program() const noexcept;
-
-  CheckKind kind() const noexcept { return kind_; }
-  const char* kind_name() const noexcept;
+  const CheckKind& kind() const noexcept { return *kind_; }
+  const CheckDetails& details() const noexcept { return *parts_.details; }
+  bool relates() const noexcept { return kind_->subject >= Subject::Same; }
   PyObject* reason() const noexcept { return reason_.get(); }
-  // The check's argument, None for what has died; a tensor's facts as text. New; empty with an exception set.
-  Ref argument() const;
+  Ref argument() const { return kind_->argument->get(parts_); }
   int traverse(visitproc visit, void* arg) const;
   // The memory that `holds` reads of the check itself.
-  void add_ahead(LinesAhead& ahead) const;
+  void add_prefetch(PrefetchList& prefetch) const;
 
  private:
-  bool set_keys(PyObject* arg, const Liveness& liveness);
-  bool set_set(PyObject* arg, const Liveness& liveness);
-  bool set_nodes(PyObject* arg, Py_ssize_t node_count);
-  bool set_program(PyObject* arg, Py_ssize_t node_count);
-  bool add_nodes(PyObject* sequence, Py_ssize_t node_count);
-  bool set_argument(PyObject* arg, Py_ssize_t node_count, const Liveness& liveness);
-  bool keys_match(PyObject* dict) const noexcept;
-  bool set_matches(PyObject* set) const noexcept;
-  bool order_matches(PyObject* set) const noexcept;
   bool holds_of(PyObject* value, std::string* found) const noexcept;
-  bool is_met_by(PyObject* value, std::string* found) const noexcept;
-  bool holds_of_container(PyObject* value) const noexcept;
-  DictLookup item_of(PyObject* container) const noexcept;
-  bool lets_go_unseen(PyObject* container) const noexcept;
-  [[gnu::cold, gnu::noinline]] std::string instead(PyObject* value) const;  // what there is, in words
 
-  CheckKind kind_ = CheckKind::Present;
-  bool of_dict_ = false;
-  PyObject* object_ = nullptr;  // type, id, equals, registrations: borrowed from held_
-  Py_ssize_t number_ = 0;       // length, storage_offset
-  std::unique_ptr<TensorFacts> facts_;  // tensor, tensor_of_any_size, tensor_without_size
-  std::unique_ptr<CheckDetails> details_;
-  Held held_;
+  PyObject* exact_type_ = nullptr;  // of the kind `type`: borrowed from the parts
+  const CheckKind* kind_ = nullptr;
+  CheckParts parts_;
   Ref reason_;
 };
+
+void register_checks(py::module_& module);
 
 }  // namespace dynamo_lite

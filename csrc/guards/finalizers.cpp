@@ -80,6 +80,6 @@ DL_HIT bool is_seen_to_die(PyObject* value) noexcept {
   return !is_atom(value) && (is_finalized(value) || is_watched(value));
 }
 
-bool register_deaths(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+bool register_finalizers(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
 
 }  // namespace dynamo_lite

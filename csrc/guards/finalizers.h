@@ -10,6 +10,6 @@ namespace dynamo_lite {
 bool is_seen_to_die(PyObject* value) noexcept;
 
 // Adds is_seen_to_die(value). False with an exception set.
-bool register_deaths(PyObject* module);
+bool register_finalizers(PyObject* module);
 
 }  // namespace dynamo_lite

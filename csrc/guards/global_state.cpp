@@ -248,13 +248,13 @@ struct Snapshot {
 };
 
 struct StateObject {
+  static constexpr bool kIsHeapObject = true;
   PyObject_HEAD
-  Snapshot* snapshot;  // owned
+  Snapshot snapshot;
 };
 
 struct Types {
-  PyTypeObject* state = nullptr;           // owned for the life of the process
-  PyTypeObject* device_context = nullptr;  // likewise
+  PyTypeObject* device_context = nullptr;  // owned for the life of the process
   Ref device_name;
 };
 
@@ -366,25 +366,7 @@ std::string difference(const Snapshot& snapshot, const Snapshot& other) {
   return differences.text();
 }
 
-Snapshot& snapshot_of(PyObject* state) noexcept { return *reinterpret_cast<StateObject*>(state)->snapshot; }
-
-PyObject* state_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  if (PyTuple_GET_SIZE(args) || (kwargs && PyDict_GET_SIZE(kwargs))) {
-    PyErr_SetString(PyExc_TypeError, "GlobalState() takes no arguments: it reads this thread's state");
-    return nullptr;
-  }
-  Ref self = Ref::steal(type->tp_alloc(type, 0));
-  if (!self) return nullptr;
-  reinterpret_cast<StateObject*>(self.get())->snapshot = new Snapshot;
-  return take(snapshot_of(self.get())) ? self.release() : nullptr;
-}
-
-void state_dealloc(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  delete reinterpret_cast<StateObject*>(self)->snapshot;
-  type->tp_free(self);
-  Py_DECREF(type);
-}
+Snapshot& snapshot_of(PyObject* state) noexcept { return HeapType<StateObject>::of(state).snapshot; }
 
 PyObject* state_compare(PyObject* self, PyObject* other, int operation) {
   if (!is_global_state(other) || (operation != Py_EQ && operation != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
@@ -392,48 +374,18 @@ PyObject* state_compare(PyObject* self, PyObject* other, int operation) {
   return PyBool_FromLong(equal == (operation == Py_EQ));
 }
 
-PyObject* state_difference(PyObject* self, PyObject* other) {
-  if (!is_global_state(other)) {
-    return PyErr_Format(PyExc_TypeError, "difference() needs a GlobalState, not a %.100s", Py_TYPE(other)->tp_name);
-  }
-  return PyUnicode_FromString(difference(snapshot_of(self), snapshot_of(other)).c_str());
-}
-
-PyMethodDef state_methods[] = {
-    {"difference", state_difference, METH_O,
-     PyDoc_STR("difference(other)\n--\n\nWhat the other has that this has not, in words; '' if nothing.")},
-    {nullptr, nullptr, 0, nullptr},
-};
-
-bool prepare_types() {
-  if (types().state) return true;
-  const Ref devices = Ref::steal(PyImport_ImportModule("torch.utils._device"));
-  if (!devices) return false;
-  types().device_context =
-      reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(devices.get(), "DeviceContext"));
-  const Ref functorch = Ref::steal(PyImport_ImportModule("torch._C._functorch"));
-  if (!functorch) return false;
-  interpreter_stack_getter() = PyObject_GetAttrString(functorch.get(), "get_interpreter_stack");
-  if (!interpreter_stack_getter()) return false;
-  types().device_name = Ref::steal(PyUnicode_InternFromString("device"));
-  if (!types().device_context || !types().device_name) return false;
-  PyType_Slot slots[] = {
-      {Py_tp_new, reinterpret_cast<void*>(state_new)},
-      {Py_tp_dealloc, reinterpret_cast<void*>(state_dealloc)},
-      {Py_tp_richcompare, reinterpret_cast<void*>(state_compare)},
-      {Py_tp_hash, reinterpret_cast<void*>(PyObject_HashNotImplemented)},
-      {Py_tp_methods, state_methods},
-      {Py_tp_doc, const_cast<char*>("A snapshot of torch's state of this thread that is not on any tensor.")},
-      {0, nullptr},
+void prepare_types() {
+  const auto find = [](const char* module, const char* name) {
+    return py::object(py::module_::import(module).attr(name)).release().ptr();
   };
-  PyType_Spec spec = {"dynamo_lite._C.GlobalState", sizeof(StateObject), 0, Py_TPFLAGS_DEFAULT, slots};
-  types().state = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
-  return types().state != nullptr;
+  types().device_context = reinterpret_cast<PyTypeObject*>(find("torch.utils._device", "DeviceContext"));
+  interpreter_stack_getter() = find("torch._C._functorch", "get_interpreter_stack");
+  types().device_name = checked(Ref::steal(PyUnicode_InternFromString("device")));
 }
 
 }  // namespace
 
-bool is_global_state(PyObject* object) noexcept { return Py_TYPE(object) == types().state; }
+bool is_global_state(PyObject* object) noexcept { return HeapType<StateObject>::is(object); }
 
 DL_HIT bool matches_current_state(PyObject* state, std::string* found) noexcept {
   const Snapshot& expected = snapshot_of(state);
@@ -501,9 +453,18 @@ KeptThread::~KeptThread() = default;
 
 void KeptThread::restore() const { at::ThreadLocalState::setThreadLocalState(*kept_); }
 
-bool register_global_state(PyObject* module) {
-  return prepare_types() &&
-         PyModule_AddObjectRef(module, "GlobalState", reinterpret_cast<PyObject*>(types().state)) == 0;
+void register_global_state(py::module_& module) {
+  prepare_types();
+  HeapType<StateObject>(module, "dynamo_lite._C.GlobalState", {},
+                        {{Py_tp_richcompare, reinterpret_cast<void*>(state_compare)},
+                         {Py_tp_hash, reinterpret_cast<void*>(PyObject_HashNotImplemented)}})
+      .def_new([](py::handle) {
+        Snapshot snapshot;
+        if (!take(snapshot)) throw py::error_already_set();
+        return HeapType<StateObject>::make(std::move(snapshot));
+      })
+      .def("difference",
+           [](StateObject& self, StateObject& other) { return difference(self.snapshot, other.snapshot); });
 }
 
 }  // namespace dynamo_lite

@@ -1,7 +1,7 @@
 // torch's state that is on no tensor: read, remembered, compared.
 #pragma once
 
-#include <Python.h>
+#include "heap_type.h"
 
 #include <memory>
 #include <string>
@@ -42,7 +42,6 @@ class KeptThread {
   std::unique_ptr<at::ThreadLocalState> kept_;
 };
 
-// Adds the type GlobalState to the module. False with an exception set.
-bool register_global_state(PyObject* module);
+void register_global_state(py::module_& module);
 
 }  // namespace dynamo_lite

@@ -13,13 +13,6 @@ namespace {
 constexpr int kDeepest = 2000;  // steps from the frame; a walk recurses
 constexpr std::size_t kPairsBySorting = 4096;
 
-bool is_of_frame(AccessorKind kind) noexcept { return kind < AccessorKind::Const; }
-
-bool may_stay(AccessorKind kind) noexcept {
-  return kind == AccessorKind::Const || kind == AccessorKind::TypeAttr || kind == AccessorKind::DictItem ||
-         kind == AccessorKind::DictKey || kind == AccessorKind::DictValue || kind == AccessorKind::TupleItem;
-}
-
 // Sets a flag for as long as it lives.
 class Flag {
  public:
@@ -77,32 +70,24 @@ GuardTree::GuardTree(const GuardTree& other)
   for (const Node& each : other.nodes_) nodes_.push_back(each.fresh());
 }
 
-bool GuardTree::is_node(Py_ssize_t node) const {
-  if (node >= 0 && node < static_cast<Py_ssize_t>(steps_.size())) return true;
-  PyErr_Format(PyExc_ValueError, "the tree has %zd nodes, there is no number %zd", steps_.size(), node);
-  return false;
-}
-
-bool GuardTree::is_open() const {
-  if (!sealed_) return true;
-  PyErr_SetString(PyExc_RuntimeError, "a GuardTree that was tested or checked cannot be added to");
-  return false;
+void GuardTree::expect_node(Py_ssize_t node) const {
+  if (sealed_) raise(PyExc_RuntimeError, "a GuardTree that was tested or checked cannot be added to");
+  if (node >= 0 && node < static_cast<Py_ssize_t>(steps_.size())) return;
+  raise(PyExc_ValueError, "the tree has %zd nodes, there is no number %zd", steps_.size(), node);
 }
 
 Py_ssize_t GuardTree::add_child(Py_ssize_t parent, const char* kind, PyObject* arg) {
-  if (!is_open() || !is_node(parent)) return -1;
+  expect_node(parent);
   Step step;
   step.parent = static_cast<std::uint32_t>(parent);
   step.depth = steps_[step.parent].depth + 1;
   if (step.depth > kDeepest) {
-    PyErr_Format(PyExc_ValueError, "a value nested more than %d steps deep cannot be guarded", kDeepest);
-    return -1;
+    raise(PyExc_ValueError, "a value nested more than %d steps deep cannot be guarded", kDeepest);
   }
-  if (!step.accessor.set(kind, arg, layout_, liveness_)) return -1;
-  const AccessorKind which = step.accessor.kind();
-  if (which != AccessorKind::Const && is_of_frame(which) != (parent == 0)) {
-    PyErr_Format(PyExc_ValueError, "'%s' is %s accessor of the frame", kind, parent == 0 ? "no" : "an");
-    return -1;
+  step.accessor = Accessor(kind, arg, layout_, liveness_);
+  const From from = step.accessor.kind().from;
+  if (from != From::Nothing && (from == From::Frame) != (parent == 0)) {
+    raise(PyExc_ValueError, "'%s' is %s accessor of the frame", kind, parent == 0 ? "no" : "an");
   }
   const std::size_t number = steps_.size();
   steps_.push_back(std::move(step));
@@ -110,40 +95,32 @@ Py_ssize_t GuardTree::add_child(Py_ssize_t parent, const char* kind, PyObject* a
   return static_cast<Py_ssize_t>(number);
 }
 
-bool GuardTree::add_check(Py_ssize_t node, const char* kind, PyObject* arg, PyObject* reason) {
-  if (!is_open() || !is_node(node)) return false;
-  Check check;
-  if (!check.set(kind, arg, reason, static_cast<Py_ssize_t>(steps_.size()), liveness_)) return false;
+void GuardTree::add_check(Py_ssize_t node, const char* kind, PyObject* arg, PyObject* reason) {
+  expect_node(node);
+  Check check(kind, arg, reason, steps_.size(), liveness_);
   const auto at = static_cast<std::uint32_t>(node);
-  if (check.kind() == CheckKind::Symbolic) {
-    all_facts_.add(check.program(), check.nodes());
+  if (check.kind().subject == Subject::Symbolic) {
+    all_facts_.add(*check.details().program, check.details().nodes);
     fact_values_.nodes = all_facts_.nodes();
     facts_.push_back(std::move(check));
-    return true;
+    return;
   }
   if (check.relates()) {
     Relation& relation = relations_.emplace_back();
     relation.node = at;
-    relation.values.nodes = check.nodes();
+    relation.values.nodes = check.details().nodes;
     relation.check = std::move(check);
-    return true;
+    return;
   }
-  const bool is_of_no_value = check.kind() == CheckKind::GlobalState || check.kind() == CheckKind::Registrations;
-  if ((at == 0) != is_of_no_value) {
-    PyErr_Format(PyExc_ValueError, "a check of kind %s cannot be made of %s", check.kind_name(),
-                 at == 0 ? "the frame" : "a value");
-    return false;
+  if ((at == 0) != (check.kind().subject == Subject::Frame)) {
+    raise(PyExc_ValueError, "a check of kind %s cannot be made of %s", kind, at == 0 ? "the frame" : "a value");
   }
   steps_[at].checks.push_back(std::move(check));
-  return true;
 }
 
 Py_ssize_t GuardTree::add_capture(Py_ssize_t node) {
-  if (!is_open() || !is_node(node)) return -1;
-  if (node == 0) {
-    PyErr_SetString(PyExc_ValueError, "the frame itself cannot be captured");
-    return -1;
-  }
+  expect_node(node);
+  if (node == 0) raise(PyExc_ValueError, "the frame itself cannot be captured");
   auto& nodes = captures_.nodes;
   const auto found = std::find(nodes.begin(), nodes.end(), static_cast<std::uint32_t>(node));
   const Py_ssize_t index = found - nodes.begin();
@@ -151,18 +128,18 @@ Py_ssize_t GuardTree::add_capture(Py_ssize_t node) {
   return index;
 }
 
-// What an instance lacks is a matter of its __dict__: where that is a node, its version answers.
+// What an instance lacks depends on its __dict__: where that is a node, the node remembers it with its version.
 void GuardTree::move_to_instance_dict(Step& step) {
   const auto is_dict = [this](std::uint32_t child) {
-    return steps_[child].accessor.kind() == AccessorKind::InstanceDict;
+    return steps_[child].accessor.kind().is_instance_dict;
   };
   const auto dict = std::find_if(step.children.begin(), step.children.end(), is_dict);
   if (dict == step.children.end()) return;
-  const auto stays = [](const Check& check) { return check.kind() != CheckKind::LacksInstanceDictItem; };
+  const auto stays = [](const Check& check) { return !check.kind().of_instance_dict; };
   const auto moved = std::stable_partition(step.checks.begin(), step.checks.end(), stays);
   auto& target = steps_[*dict].checks;
   for (auto check = moved; check != step.checks.end(); ++check) {
-    check->ask_the_dict();
+    check->move_to_instance_dict();
     target.push_back(std::move(*check));
   }
   step.checks.erase(moved, step.checks.end());
@@ -178,7 +155,7 @@ void GuardTree::seal() {
     Node& node = nodes_[at];
     node.first_check = static_cast<std::uint32_t>(checks_.size());
     for (Check& check : step.checks) {
-      node.expects_nothing = node.expects_nothing || check.kind() == CheckKind::Unbound;
+      node.expects_nothing = node.expects_nothing || check.kind().subject == Subject::NoValue;
       checks_.push_back(std::move(check));
     }
     node.end_check = static_cast<std::uint32_t>(checks_.size());
@@ -186,7 +163,7 @@ void GuardTree::seal() {
     children_.insert(children_.end(), step.children.begin(), step.children.end());
     node.end_child = static_cast<std::uint32_t>(children_.size());
     node.end_live = node.end_dict = node.first_child;
-    node.may_stay = at == 0 || may_stay(step.accessor.kind());
+    node.may_stay = at == 0 || step.accessor.kind().lasts;
     step.checks.clear();
     step.children.clear();
   }
@@ -225,7 +202,7 @@ DL_HIT bool GuardTree::walk_sealed(Ref* captured, Miss* miss) {
     replay_.ready = false;  // it stands for values of which they hold
     return false;
   }
- if (!replayed && !miss) make_replay();
+  if (!replayed && !miss) make_replay();
   return !captured || captures_.nodes.empty() || capture(replayed, *captured);
 }
 
@@ -376,24 +353,6 @@ DL_HIT bool GuardTree::visit_nothing(std::uint32_t at, bool readable, Miss* miss
   return holds;
 }
 
-Lasts GuardTree::step_lasts(const Accessor& accessor, PyObject* from) const noexcept {
-  switch (accessor.kind()) {
-    case AccessorKind::Const:
-      return Lasts::Forever;
-    case AccessorKind::TupleItem:
-      return Lasts::Forever;
-    case AccessorKind::DictItem:
-      return Lasts::Version;
-    case AccessorKind::DictKey:
-    case AccessorKind::DictValue:
-      return keeps_order(from) ? Lasts::Version : Lasts::Now;
-    case AccessorKind::TypeAttr:
-      return type_version(from) ? Lasts::Version : Lasts::Now;
-    default:
-      return Lasts::Now;
-  }
-}
-
 // Nothing of it and below it can change as long as it is the same object (or, of a dict, has the same version).
 bool GuardTree::needs_no_visit(const Node& node, Memory memory) noexcept {
   return node.memory == memory && !node.checks_now && node.end_live == node.first_child &&
@@ -412,7 +371,8 @@ void GuardTree::remember(Node& node) {
   for (std::uint32_t i = node.first_child; i < node.end_child; ++i) {
     const std::uint32_t at = children_[i];
     const Node& child = nodes_[at];
-    const Lasts lasts = step_lasts(steps_[at].accessor, node.value);
+    const AccessorKind& kind = steps_[at].accessor.kind();
+    const Lasts lasts = kind.lasts ? kind.lasts(node.value) : Lasts::Now;
     needs_version = needs_version || lasts == Lasts::Version;
     const bool same = lasts != Lasts::Now;
     if (same && needs_no_visit(child, Memory::Object)) continue;
@@ -432,16 +392,16 @@ void GuardTree::remember(Node& node) {
 DL_HIT bool GuardTree::relation_holds(Relation& relation, bool replayed, std::string* found) {
   const bool moved = read(relation.values, replayed) || relation.node_may_move;
   const auto& values = relation.values.of;
-  const CheckKind kind = relation.check.kind();
+  const Subject subject = relation.check.kind().subject;
   // Which objects they are is all that matters, and of those which a replay vouches for it held.
-  if (!moved && kind != CheckKind::StoragesDistinct) return true;
-  if (kind == CheckKind::SameAs) {
+  if (!moved && subject != Subject::StoragesDistinct) return true;
+  if (subject == Subject::Same) {
     if (nodes_[relation.node].value == values.front()) return true;
     if (found) *found = "another object: " + in_words(nodes_[relation.node].value);
     return false;
   }
-  if (kind == CheckKind::Distinct) return are_distinct(relation, found);
-  return relation.storages.holds(values, relation.check.written(), found);
+  if (subject == Subject::Distinct) return are_distinct(relation, found);
+  return relation.storages.holds(values, relation.check.details().written, found);
 }
 
 // That pointers differ is a fact about the pointers: only those that changed since it held last are compared.
@@ -521,7 +481,7 @@ PyObject* GuardTree::reason_of(const Miss& miss) const noexcept {
   while (true) {
     const Node& node = nodes_[at];
     for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
-      if (checks_[i].kind() == CheckKind::Present || i == node.first_check) return checks_[i].reason();
+      return checks_[i].reason();
     }
     if (node.first_child == node.end_child) return Py_None;
     at = children_[node.first_child];

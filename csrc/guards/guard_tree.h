@@ -53,9 +53,9 @@ class GuardTree {
     return liveness_.create();
   }
 
-  // Each returns -1 or false with an exception set.
+  // These throw.
   Py_ssize_t add_child(Py_ssize_t parent, const char* kind, PyObject* arg);
-  bool add_check(Py_ssize_t node, const char* kind, PyObject* arg, PyObject* reason);
+  void add_check(Py_ssize_t node, const char* kind, PyObject* arg, PyObject* reason);
   Py_ssize_t add_capture(Py_ssize_t node);
 
   bool alive() const noexcept { return liveness_.alive(); }
@@ -71,9 +71,9 @@ class GuardTree {
   const Accessor& accessor(std::uint32_t node) const noexcept { return steps_[node].accessor; }
 
   // Whether what the next walk will read is much, and something else than when this was asked last.
-  bool tells_ahead() noexcept { return std::exchange(tells_ahead_, false); }
+  bool takes_new_prefetch() noexcept { return std::exchange(takes_new_prefetch_, false); }
   // That, as far as it lies apart; asked where that is told.
-  [[gnu::cold, gnu::noinline]] void add_ahead(LinesAhead& ahead) const;
+  [[gnu::cold, gnu::noinline]] void add_prefetch(PrefetchList& prefetch) const;
 
   int traverse(visitproc visit, void* arg) const;
   void clear() noexcept;
@@ -168,8 +168,8 @@ class GuardTree {
     StoragesDistinct storages;
   };
 
-  bool is_node(Py_ssize_t node) const;
-  bool is_open() const;
+  // Throws where there is no such node, or nothing may be added any more.
+  void expect_node(Py_ssize_t node) const;
   void seal();
   void move_to_instance_dict(Step& step);
   bool walk_sealed(Ref* captured, Miss* miss);
@@ -183,7 +183,6 @@ class GuardTree {
   bool visit_child(const Node& parent, std::uint32_t child, Miss* miss);
   static bool remembers(const Node& node, bool same) noexcept;
   void remember(Node& node);
-  Lasts step_lasts(const Accessor& accessor, PyObject* from) const noexcept;
   static bool needs_no_visit(const Node& node, Memory memory) noexcept;
   bool replay();
   [[gnu::cold, gnu::noinline]] void make_replay();
@@ -196,7 +195,7 @@ class GuardTree {
   void add_word(const void* at);
   void add_dict(PyObject* dict);
   void note_moving();
-  void add_ahead(std::uint32_t at, LinesAhead& ahead) const;
+  void add_prefetch(std::uint32_t at, PrefetchList& prefetch) const;
   bool read(Values& values, bool replayed) const noexcept;
   bool relations_hold(bool replayed, Miss* miss);
   bool facts_hold(bool replayed, Miss* miss);
@@ -226,7 +225,7 @@ class GuardTree {
   Replay replay_;
   WatchedDicts replayed_dicts_;  // whose words need not be read
   std::unordered_set<const void*> added_;  // the replay's words, while it is made
-  bool tells_ahead_ = false;
+  bool takes_new_prefetch_ = false;
   std::uint32_t walks_ = 0;  // how many there were; none but the first has the number 1
   // Where the last walk failed, and while nothing has held since, the way there from the frame, which is left out: calls
   // that go to other trees mostly fail there again.

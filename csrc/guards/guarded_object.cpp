@@ -6,21 +6,16 @@ namespace dynamo_lite {
 
 namespace {
 
-// Called by a weak reference whose object dies.
+// The callback of a tree's weak references.
 struct LivenessObject {
+  static constexpr bool kIsHeapObject = true;
   PyObject_HEAD
   bool alive;
 };
 
 PyObject* end_liveness(PyObject* self, PyObject*, PyObject*) {
-  reinterpret_cast<LivenessObject*>(self)->alive = false;
+  HeapType<LivenessObject>::of(self).alive = false;
   Py_RETURN_NONE;
-}
-
-// The type, made by prepare_held and kept for the life of the process.
-PyTypeObject*& liveness_type() {
-  static PyTypeObject* type = nullptr;
-  return type;
 }
 
 bool can_be_weak(PyObject* object) noexcept {
@@ -33,40 +28,30 @@ bool Liveness::no_flag_ = false;
 
 bool Liveness::create() {
   if (object_) return true;
-  auto* made = PyObject_New(LivenessObject, liveness_type());
-  if (!made) return false;
-  made->alive = true;
-  object_ = Ref::steal(reinterpret_cast<PyObject*>(made));
-  flag_ = &made->alive;
-  return true;
+  object_ = HeapType<LivenessObject>::make(true);
+  if (object_) flag_ = &HeapType<LivenessObject>::of(object_.get()).alive;
+  return static_cast<bool>(object_);
 }
 
-bool Held::hold(PyObject* object, const Liveness& liveness) {
-  PyObject* keeper = can_be_weak(object) ? PyWeakref_NewRef(object, liveness.callback()) : Py_NewRef(object);
-  if (!keeper) return false;
-  keeper_ = Ref::steal(keeper);
+void GuardedObject::hold(PyObject* object, const Liveness& liveness) {
+  const bool weak = liveness.callback() != nullptr && can_be_weak(object);
+  keeper_ = weak ? checked(Ref::steal(PyWeakref_NewRef(object, liveness.callback()))) : Ref::borrow(object);
   object_ = object;
-  return true;
 }
 
-Ref Held::share() const noexcept {
+Ref GuardedObject::share() const noexcept {
   if (!keeper_) return Ref::borrow(Py_None);
   const bool is_weak = keeper_.get() != object_;
   return Ref::borrow(is_weak ? PyWeakref_GET_OBJECT(keeper_.get()) : object_);
 }
 
-int Held::traverse(visitproc visit, void* arg) const {
+int GuardedObject::traverse(visitproc visit, void* arg) const {
   Py_VISIT(keeper_.get());
   return 0;
 }
 
-bool prepare_held() {
-  if (liveness_type()) return true;
-  PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(end_liveness)}, {0, nullptr}};
-  PyType_Spec spec = {"dynamo_lite._C.Liveness", sizeof(LivenessObject), 0,
-                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
-  liveness_type() = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
-  return liveness_type() != nullptr;
+void register_guarded_object(py::module_& module) {
+  HeapType<LivenessObject>(module, "dynamo_lite._C.Liveness", {}, {{Py_tp_call, reinterpret_cast<void*>(end_liveness)}});
 }
 
 }  // namespace dynamo_lite

@@ -1,8 +1,7 @@
 // Objects that a guard refers to without keeping them alive.
 #pragma once
 
-#include <Python.h>
-
+#include "heap_type.h"
 #include "refs.h"
 
 namespace dynamo_lite {
@@ -25,11 +24,12 @@ class Liveness {
 
 // One object, held weakly where its type allows, else strongly. The pointer may be compared and followed as long as
 // the Liveness is alive: so the address can never be another object's.
-class Held {
+class GuardedObject {
  public:
-  Held() noexcept = default;
-  // Constants and objects without weak references strongly, others weakly. False with an exception set.
-  bool hold(PyObject* object, const Liveness& liveness);
+  GuardedObject() noexcept = default;
+  // Constants and objects without weak references strongly, others weakly; all strongly with a Liveness that was not
+  // created.
+  void hold(PyObject* object, const Liveness& liveness);
   PyObject* get() const noexcept { return object_; }
   // The object for a report, None where it died; a new reference.
   Ref share() const noexcept;
@@ -40,7 +40,6 @@ class Held {
   Ref keeper_;                  // the object itself, or its weak reference
 };
 
-// Readies the callback's type. False with an exception set.
-bool prepare_held();
+void register_guarded_object(py::module_& module);
 
 }  // namespace dynamo_lite

@@ -1,330 +1,177 @@
-// The Python faces of guard trees: GuardTree and Failure.
+// What Python sees of guard trees: GuardTree and Failure.
 #include "guards/guards.h"
 
-#include <structmember.h>
+#include <structseq.h>
 
 #include <chrono>
-#include <cstddef>
 #include <memory>
-#include <new>
 
-#include "guards/constants.h"
 #include "cpython/dict_watchers.h"
+#include "cpython/lookup.h"
 #include "cpython/objects.h"
 #include "guards/global_state.h"
 #include "guards/guard_tree.h"
 #include "guards/guarded_object.h"
-#include "cpython/lookup.h"
+#include "heap_type.h"
 
 namespace dynamo_lite {
 
 namespace {
 
 struct TreeObject {
+  static constexpr bool kIsHeapObject = true;
   PyObject_HEAD
-  GuardTree* tree;  // owned
+  std::unique_ptr<GuardTree> tree;
+
+  auto references() { return std::tie(); }
+  int traverse(visitproc visit, void* arg) const { return tree->traverse(visit, arg); }
+  void clear() { tree->clear(); }
 };
 
-struct FailureObject {
-  PyObject_HEAD
-  PyObject* reason;    // each owned
-  PyObject* kind;
-  PyObject* expected;
-  PyObject* found;
-};
-
-struct Types {
-  PyTypeObject* tree = nullptr;  // each owned for the life of the process
-  PyTypeObject* failure = nullptr;
-};
-
-Types& types() noexcept {
-  static Types made;
-  return made;
-}
-
+PyTypeObject* failure_type = nullptr;  // owned for the life of the process
 FrameReader read_frame = nullptr;
 
 Ref text(const std::string& words) {
   return Ref::steal(PyUnicode_DecodeUTF8(words.data(), static_cast<Py_ssize_t>(words.size()), "replace"));
 }
 
-// A new Failure; empty with an exception set on failure.
-Ref new_failure(PyObject* why, const char* kind_name, Ref expected, const std::string& words) {
-  Ref reason = Ref::borrow(why);
-  Ref kind = text(kind_name);
-  Ref found = text(words);
-  if (!kind || !expected || !found) return {};
-  auto* failure = PyObject_GC_New(FailureObject, types().failure);
-  if (!failure) return {};
-  failure->reason = reason.release();
-  failure->kind = kind.release();
-  failure->expected = expected.release();
-  failure->found = found.release();
-  PyObject_GC_Track(failure);
-  return Ref::steal(reinterpret_cast<PyObject*>(failure));
+// A new Failure.
+Ref new_failure(PyObject* reason, const char* kind, Ref expected, const std::string& found) {
+  Ref failure = checked(Ref::steal(PyStructSequence_New(failure_type)));
+  PyStructSequence_SetItem(failure.get(), 0, Py_NewRef(reason));
+  PyStructSequence_SetItem(failure.get(), 1, checked(text(kind)).release());
+  PyStructSequence_SetItem(failure.get(), 2, checked(std::move(expected)).release());
+  PyStructSequence_SetItem(failure.get(), 3, checked(text(found)).release());
+  return failure;
 }
 
-// -- GuardTree ----------------------------------------------------------------------------------------------------
+// For callers that are no functions of pybind11's: what `make` throws is the exception that is set.
+template <typename Make>
+Ref caught(Make make) noexcept {
+  try {
+    return make();
+  } catch (py::error_already_set& error) {
+    error.restore();
+    return {};
+  }
+}
 
-// An object that owns the tree; empty with an exception set.
-Ref object_of(PyTypeObject* type, std::unique_ptr<GuardTree> tree) {
-  Ref self = Ref::steal(type->tp_alloc(type, 0));
-  if (!self || !tree->create(self.get())) return {};
-  reinterpret_cast<TreeObject*>(self.get())->tree = tree.release();
+Ref new_tree(std::unique_ptr<GuardTree> tree) {
+  GuardTree* made = tree.get();
+  Ref self = checked(HeapType<TreeObject>::make(std::move(tree)));
+  if (!made->create(self.get())) throw py::error_already_set();
   return self;
 }
 
-PyObject* tree_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"code", nullptr};
-  PyObject* code;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!:GuardTree", const_cast<char**>(names), &PyCode_Type, &code)) {
-    return nullptr;
-  }
-  return object_of(type, std::make_unique<GuardTree>(reinterpret_cast<PyCodeObject*>(code))).release();
-}
-
-int tree_traverse(PyObject* self, visitproc visit, void* arg) {
-  Py_VISIT(Py_TYPE(self));
-  const GuardTree* tree = reinterpret_cast<TreeObject*>(self)->tree;
-  return tree ? tree->traverse(visit, arg) : 0;
-}
-
-int tree_clear(PyObject* self) {
-  if (GuardTree* tree = reinterpret_cast<TreeObject*>(self)->tree) tree->clear();
-  return 0;
-}
-
-void tree_dealloc(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  PyObject_GC_UnTrack(self);
-  delete reinterpret_cast<TreeObject*>(self)->tree;
-  type->tp_free(self);
-  Py_DECREF(type);
-}
-
-PyObject* tree_child(PyObject* self, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"parent", "kind", "arg", nullptr};
-  Py_ssize_t parent;
-  const char* kind;
-  PyObject* arg = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "ns|O:child", const_cast<char**>(names), &parent, &kind, &arg)) {
-    return nullptr;
-  }
-  const Py_ssize_t node = guard_tree(self).add_child(parent, kind, arg);
-  return node < 0 ? nullptr : PyLong_FromSsize_t(node);
-}
-
-PyObject* tree_check(PyObject* self, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"node", "kind", "arg", "reason", nullptr};
-  Py_ssize_t node;
-  const char* kind;
-  PyObject* arg;
-  PyObject* reason;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nsOO:check", const_cast<char**>(names), &node, &kind, &arg,
-                                   &reason)) {
-    return nullptr;
-  }
-  if (!guard_tree(self).add_check(node, kind, arg, reason)) return nullptr;
-  Py_RETURN_NONE;
-}
-
-PyObject* tree_capture(PyObject* self, PyObject* node_number) {
-  const Py_ssize_t node = PyLong_AsSsize_t(node_number);
-  if (node == -1 && PyErr_Occurred()) return nullptr;
-  const Py_ssize_t index = guard_tree(self).add_capture(node);
-  return index < 0 ? nullptr : PyLong_FromSsize_t(index);
-}
-
-PyObject* tree_checks(PyObject* self, PyObject*) {
-  Ref list = Ref::steal(PyList_New(0));
-  if (!list) return nullptr;
-  for (const Check* check : guard_tree(self).checks_in_order()) {
-    const Ref argument = check->argument();
-    if (!argument) return nullptr;
-    const Ref row = Ref::steal(Py_BuildValue("OsO", check->reason(), check->kind_name(), argument.get()));
-    if (!row || PyList_Append(list.get(), row.get()) < 0) return nullptr;
-  }
-  return list.release();
-}
-
-// What a tree is asked about: a frame that a FrameView shows, or one of which there are its locals and nothing else.
-class Asked {
+// The frame that a tree is tried on: one that a FrameView shows, or one that has these locals and nothing else.
+class TriedFrame {
  public:
-  // A TypeError or ValueError is set where this is false afterwards.
-  Asked(const GuardTree& tree, PyObject* frame) : slots_(PyTuple_CheckExact(frame) ? nullptr : read_frame(frame)) {
-    if (slots_ || PyErr_Occurred()) return;
-    if (PyTuple_GET_SIZE(frame) == tree.local_count()) {
-      locals_.values = tuple_items(frame);
-      slots_ = &locals_;
-    } else {
-      PyErr_Format(PyExc_ValueError, "the code has %zd locals, not %zd", tree.local_count(), PyTuple_GET_SIZE(frame));
+  TriedFrame(const GuardTree& tree, py::handle frame) {
+    if (!PyTuple_CheckExact(frame.ptr())) {
+      slots_ = &read_frame(frame);
+      return;
     }
+    const Py_ssize_t count = PyTuple_GET_SIZE(frame.ptr());
+    if (count != tree.local_count()) {
+      raise(PyExc_ValueError, "the code has %zd locals, not %zd", tree.local_count(), count);
+    }
+    locals_.values = tuple_items(frame.ptr());
   }
-  Asked(const Asked&) = delete;
-  Asked& operator=(const Asked&) = delete;
-  explicit operator bool() const noexcept { return slots_ != nullptr; }
+  TriedFrame(const TriedFrame&) = delete;
+  TriedFrame& operator=(const TriedFrame&) = delete;
   const FrameSlots& operator*() const noexcept { return *slots_; }
 
  private:
   FrameSlots locals_{};
-  const FrameSlots* slots_;  // borrowed from the FrameView, or `locals_`
+  const FrameSlots* slots_ = &locals_;  // else borrowed from the FrameView
 };
 
-PyObject* tree_test(PyObject* self, PyObject* frame) {
-  const Asked slots(guard_tree(self), frame);
-  if (!slots) return nullptr;
-  Ref failure = explain(guard_tree(self), *slots);
-  if (failure) return failure.release();
-  if (PyErr_Occurred()) return nullptr;
-  Py_RETURN_NONE;
+Ref test(TreeObject& self, py::handle frame) {
+  Ref failure = explain(*self.tree, *TriedFrame(*self.tree, frame));
+  if (PyErr_Occurred()) throw py::error_already_set();
+  return failure ? failure : Ref::borrow(Py_None);
 }
 
-PyObject* tree_lookup(PyObject* self, PyObject* frame) {
-  const Asked slots(guard_tree(self), frame);
-  if (!slots) return nullptr;
+Ref lookup(TreeObject& self, py::handle frame) {
   Ref captured;
-  if (!check(guard_tree(self), *slots, captured)) Py_RETURN_NONE;
-  return captured ? captured.release() : PyTuple_New(0);
+  if (!check(*self.tree, *TriedFrame(*self.tree, frame), captured)) return Ref::borrow(Py_None);
+  return captured ? captured : Ref::steal(PyTuple_New(0));
 }
 
-PyObject* tree_cost(PyObject* self, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"frame", "repeats", nullptr};
-  PyObject* frame;
-  int repeats = 1000;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|i:cost", const_cast<char**>(names), &frame, &repeats)) {
-    return nullptr;
-  }
-  const FrameSlots* slots = read_frame(frame);
-  if (!slots) return nullptr;
-  if (repeats < 1) return PyErr_Format(PyExc_ValueError, "cost() needs at least one repeat, not %d", repeats);
+double cost(TreeObject& self, py::handle frame, int repeats) {
+  const FrameSlots& slots = read_frame(frame);
+  if (repeats < 1) raise(PyExc_ValueError, "cost() needs at least one repeat, not %d", repeats);
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < repeats; ++i) {
     Ref captured;
-    check(guard_tree(self), *slots, captured);
+    check(*self.tree, slots, captured);
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  return PyFloat_FromDouble(took.count() / repeats);
+  return took.count() / repeats;
 }
 
-PyCFunction with_keywords(PyCFunctionWithKeywords function) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+py::list checks(TreeObject& self) {
+  py::list list;
+  for (const Check* check : self.tree->checks_in_order()) {
+    list.append(py::make_tuple(py::handle(check->reason()), check->kind().name, check->argument()));
+  }
+  return list;
 }
 
-PyMethodDef tree_methods[] = {
-    {"child", with_keywords(tree_child), METH_VARARGS | METH_KEYWORDS,
-     PyDoc_STR("child(parent, kind, arg=None)\n--\n\nThe number of a new node, one accessor from its parent. "
-               "ValueError for a kind that is not there.")},
-    {"check", with_keywords(tree_check), METH_VARARGS | METH_KEYWORDS,
-     PyDoc_STR("check(node, kind, arg, reason)\n--\n\nDemand something of a node's value; a Failure has the reason.")},
-    {"capture", tree_capture, METH_O,
-     PyDoc_STR("capture(node)\n--\n\nThe index of the node's value in the tuple that a hit captures.")},
-    {"checks", tree_checks, METH_NOARGS,
-     PyDoc_STR("checks()\n--\n\n(reason, kind, arg) in the order they are made.")},
-    {"test", tree_test, METH_O,
-     PyDoc_STR("test(frame)\n--\n\nThe first Failure of a FrameView, or of a tuple of all locals, or None. "
-               "Remembers nothing.")},
-    {"lookup", tree_lookup, METH_O,
-     PyDoc_STR("lookup(frame)\n--\n\nWhat the hook does: the captured values where all holds, else None.")},
-    {"cost", with_keywords(tree_cost), METH_VARARGS | METH_KEYWORDS,
-     PyDoc_STR("cost(frame, repeats=1000)\n--\n\nSeconds that one lookup takes.")},
-    {nullptr, nullptr, 0, nullptr},
-};
-
-PyObject* tree_valid(PyObject* self, void*) { return PyBool_FromLong(guard_tree(self).alive()); }
-
-PyGetSetDef tree_getters[] = {
-    {"valid", tree_valid, nullptr, PyDoc_STR("False once something that the tree holds weakly has died."), nullptr},
-    {nullptr, nullptr, nullptr, nullptr, nullptr},
-};
-
-// -- Failure ------------------------------------------------------------------------------------------------------
-
-int failure_traverse(PyObject* self, visitproc visit, void* arg) {
-  const auto* failure = reinterpret_cast<FailureObject*>(self);
-  Py_VISIT(Py_TYPE(self));
-  Py_VISIT(failure->reason);
-  Py_VISIT(failure->expected);
-  return 0;
-}
-
-int failure_clear(PyObject* self) {
-  auto* failure = reinterpret_cast<FailureObject*>(self);
-  clear(failure->reason);
-  clear(failure->kind);
-  clear(failure->expected);
-  clear(failure->found);
-  return 0;
-}
-
-void failure_dealloc(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  PyObject_GC_UnTrack(self);
-  failure_clear(self);
-  type->tp_free(self);
-  Py_DECREF(type);
-}
-
-PyObject* failure_repr(PyObject* self) {
-  const auto* failure = reinterpret_cast<FailureObject*>(self);
-  return PyUnicode_FromFormat("<Failure of '%V': %V>", failure->kind, "?", failure->found, "?");
-}
-
-PyMemberDef failure_members[] = {
-    {"reason", T_OBJECT, offsetof(FailureObject, reason), READONLY, PyDoc_STR("What was passed to check().")},
-    {"kind", T_OBJECT, offsetof(FailureObject, kind), READONLY, PyDoc_STR("The kind of check.")},
-    {"expected", T_OBJECT, offsetof(FailureObject, expected), READONLY, PyDoc_STR("The check's argument.")},
-    {"found", T_OBJECT, offsetof(FailureObject, found), READONLY, PyDoc_STR("What is there instead, in words.")},
-    {nullptr, 0, 0, 0, nullptr},
-};
-
-bool make_types() {
-  PyType_Slot tree_slots[] = {
-      {Py_tp_new, reinterpret_cast<void*>(tree_new)},
-      {Py_tp_dealloc, reinterpret_cast<void*>(tree_dealloc)},
-      {Py_tp_traverse, reinterpret_cast<void*>(tree_traverse)},
-      {Py_tp_clear, reinterpret_cast<void*>(tree_clear)},
-      {Py_tp_methods, tree_methods},
-      {Py_tp_getset, tree_getters},
-      {Py_tp_doc, const_cast<char*>("Assumptions about a frame that has not begun, as a tree.")},
-      {0, nullptr},
-  };
-  PyType_Spec tree_spec = {"dynamo_lite._C.GuardTree", sizeof(TreeObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-                           tree_slots};
-  PyType_Slot failure_slots[] = {
-      {Py_tp_dealloc, reinterpret_cast<void*>(failure_dealloc)},
-      {Py_tp_traverse, reinterpret_cast<void*>(failure_traverse)},
-      {Py_tp_clear, reinterpret_cast<void*>(failure_clear)},
-      {Py_tp_repr, reinterpret_cast<void*>(failure_repr)},
-      {Py_tp_members, failure_members},
-      {Py_tp_doc, const_cast<char*>("The first check of a tree that did not hold.")},
-      {0, nullptr},
-  };
-  PyType_Spec failure_spec = {"dynamo_lite._C.Failure", sizeof(FailureObject), 0,
-                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                              failure_slots};
-  if (!types().tree) types().tree = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&tree_spec));
-  if (!types().failure) types().failure = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&failure_spec));
-  return types().tree && types().failure;
+void add_failure_type(py::module_& module) {
+  PyStructSequence_Field fields[] = {{"reason", "What was passed to check()."},
+                                     {"kind", "The kind of check."},
+                                     {"expected", "The check's argument."},
+                                     {"found", "What is there instead, in words."},
+                                     {nullptr, nullptr}};
+  PyStructSequence_Desc description = {"dynamo_lite._C.Failure", "The first check of a tree that did not hold.", fields, 4};
+  if (!failure_type) failure_type = PyStructSequence_NewType(&description);
+  if (!failure_type || PyModule_AddType(module.ptr(), failure_type) < 0) throw py::error_already_set();
 }
 
 }  // namespace
 
-bool register_guards(PyObject* module) {
-  return prepare_lookups() && prepare_watch() && prepare_objects() && prepare_held() && make_types() &&
-         PyModule_AddObjectRef(module, "GuardTree", reinterpret_cast<PyObject*>(types().tree)) == 0 &&
-         PyModule_AddObjectRef(module, "Failure", reinterpret_cast<PyObject*>(types().failure)) == 0 &&
-         register_global_state(module);
+void register_guards(py::module_& module, FrameReader reader) {
+  if (!prepare_lookups() || !prepare_watch() || !prepare_objects()) throw py::error_already_set();
+  read_frame = reader;
+  register_guarded_object(module);
+  register_global_state(module);
+  register_accessors(module);
+  register_checks(module);
+  add_failure_type(module);
+  HeapType<TreeObject>(module, "dynamo_lite._C.GuardTree")
+      .def_new(
+          [](py::handle, Ref code) {
+            if (!PyCode_Check(code.get())) raise(PyExc_TypeError, "a GuardTree is made for a code object");
+            return new_tree(std::make_unique<GuardTree>(reinterpret_cast<PyCodeObject*>(code.get())));
+          },
+          py::arg("code"))
+      .def(
+          "child",
+          [](TreeObject& self, Py_ssize_t parent, const char* kind, py::handle arg) {
+            return self.tree->add_child(parent, kind, arg.ptr());
+          },
+          py::arg("parent"), py::arg("kind"), py::arg("arg") = py::none())
+      .def(
+          "check",
+          [](TreeObject& self, Py_ssize_t node, const char* kind, py::handle arg, py::handle reason) {
+            self.tree->add_check(node, kind, arg.ptr(), reason.ptr());
+          },
+          py::arg("node"), py::arg("kind"), py::arg("arg"), py::arg("reason"))
+      .def("capture", [](TreeObject& self, Py_ssize_t node) { return self.tree->add_capture(node); })
+      .def("checks", checks)
+      .def("test", test)
+      .def("lookup", lookup)
+      .def("cost", cost, py::arg("frame"), py::arg("repeats") = 1000)
+      .def_property("valid", [](TreeObject& self) { return self.tree->alive(); });
 }
 
-void set_frame_reader(FrameReader reader) noexcept { read_frame = reader; }
+bool is_guard_tree(PyObject* object) noexcept { return HeapType<TreeObject>::is(object); }
 
-bool is_guard_tree(PyObject* object) noexcept { return Py_TYPE(object) == types().tree; }
-
-GuardTree& guard_tree(PyObject* object) noexcept { return *reinterpret_cast<TreeObject*>(object)->tree; }
+GuardTree& guard_tree(PyObject* object) noexcept { return *HeapType<TreeObject>::of(object).tree; }
 
 Ref copied_tree(PyObject* object) {
-  return object_of(types().tree, std::make_unique<GuardTree>(guard_tree(object)));
+  return caught([object] { return new_tree(std::make_unique<GuardTree>(guard_tree(object))); });
 }
 
 bool is_valid(const GuardTree& tree) noexcept { return tree.alive(); }
@@ -336,10 +183,14 @@ bool check(GuardTree& tree, const FrameSlots& frame, Ref& captured) noexcept {
 Ref explain(GuardTree& tree, const FrameSlots& frame) {
   Miss miss;
   if (tree.walk(frame, nullptr, &miss)) return {};
-  if (!tree.alive()) return new_failure(Py_None, "present", Ref::borrow(Py_None), "an object of the guards has died");
-  Ref expected = miss.check ? miss.check->argument() : text(tree.accessor(miss.node).in_words());
-  const char* kind = miss.check ? miss.check->kind_name() : "present";
-  return new_failure(tree.reason_of(miss), kind, std::move(expected), miss.found);
+  return caught([&] {
+    if (!tree.alive()) {
+      return new_failure(Py_None, "present", Ref::borrow(Py_None), "an object of the guards was deallocated");
+    }
+    Ref expected = miss.check ? miss.check->argument() : text(tree.accessor(miss.node).in_words());
+    const char* kind = miss.check ? miss.check->kind().name : "present";
+    return new_failure(tree.reason_of(miss), kind, std::move(expected), miss.found);
+  });
 }
 
 }  // namespace dynamo_lite

@@ -6,7 +6,7 @@
 // Nothing here runs Python code of the program's or leaves an exception set while it checks.
 #pragma once
 
-#include <Python.h>
+#include <pybind11/pybind11.h>
 
 #include "cpython/frames.h"
 #include "refs.h"
@@ -15,12 +15,10 @@ namespace dynamo_lite {
 
 class GuardTree;
 
-// What the guards' types add to the module: GuardTree, Failure, GlobalState. False with an exception set on failure.
-bool register_guards(PyObject* module);
+// The slots behind a FrameView, borrowed; throws where it shows none. The hook's function.
+using FrameReader = const FrameSlots& (*)(pybind11::handle view);
 
-// The slots behind a FrameView, borrowed; null with an exception set. The hook's function, given when the module is made.
-using FrameReader = const FrameSlots* (*)(PyObject* view);
-void set_frame_reader(FrameReader reader) noexcept;
+void register_guards(pybind11::module_& module, FrameReader reader);
 
 // Whether `object` is a dynamo_lite._C.GuardTree.
 bool is_guard_tree(PyObject* object) noexcept;
@@ -31,7 +29,7 @@ GuardTree& guard_tree(PyObject* object) noexcept;
 // A new GuardTree of the same assumptions, with nothing remembered. Empty with an exception set.
 Ref copied_tree(PyObject* object);
 
-// One load: false for good once an object that the tree holds weakly has died. check() then fails.
+// One load: false for good once an object that the tree holds weakly was deallocated. check() then fails.
 bool is_valid(const GuardTree& tree) noexcept;
 
 // The hot path. Whether all assumptions hold of a frame that has not begun. On true, `captured` owns the tuple of
@@ -39,7 +37,7 @@ bool is_valid(const GuardTree& tree) noexcept;
 // exception set (a tuple that cannot be allocated is a miss).
 bool check(GuardTree& tree, const FrameSlots& frame, Ref& captured) noexcept;
 
-// The same walk, told to say what failed: a new Failure; empty where everything holds; empty with an exception set
+// The same walk, which reports what failed: a new Failure; empty where everything holds; empty with an exception set
 // where the Failure cannot be made. Never runs the guarded program's Python.
 Ref explain(GuardTree& tree, const FrameSlots& frame);
 

@@ -76,32 +76,32 @@ void GuardTree::make_replay() {
   note_moving();
   replay_.ready = true;
   added_.clear();
-  tells_ahead_ = replay_.words.size() >= kMany;
+  takes_new_prefetch_ = replay_.words.size() >= kMany;
 }
 
 // A replay asks for its words itself. The rest of a walk is read by way of pointers, one after the other.
-void GuardTree::add_ahead(LinesAhead& ahead) const {
-  ahead.add(this, sizeof(*this));
-  ahead.add_items(replay_.roots, 0, replay_.roots.size());
-  ahead.add_items(replay_.words, 0, kAhead);
-  ahead.add_items(replay_.visits, 0, replay_.visits.size());
-  ahead.add_items(replay_.checks, 0, replay_.checks.size());
-  for (const auto& root : replay_.roots) ahead.add(&steps_[root.child].accessor, sizeof(Accessor));
-  for (const auto& visit : replay_.visits) add_ahead(visit.child.child, ahead);
-  for (const auto& asked : replay_.checks) asked.check->add_ahead(ahead);
-  ahead.add_items(relations_, 0, relations_.size());
-  ahead.add_items(captures_.of, 0, captures_.of.size());
+void GuardTree::add_prefetch(PrefetchList& prefetch) const {
+  prefetch.add(this, sizeof(*this));
+  prefetch.add_items(replay_.roots, 0, replay_.roots.size());
+  prefetch.add_items(replay_.words, 0, kAhead);
+  prefetch.add_items(replay_.visits, 0, replay_.visits.size());
+  prefetch.add_items(replay_.checks, 0, replay_.checks.size());
+  for (const auto& root : replay_.roots) prefetch.add(&steps_[root.child].accessor, sizeof(Accessor));
+  for (const auto& visit : replay_.visits) add_prefetch(visit.child.child, prefetch);
+  for (const auto& asked : replay_.checks) asked.check->add_prefetch(prefetch);
+  prefetch.add_items(relations_, 0, relations_.size());
+  prefetch.add_items(captures_.of, 0, captures_.of.size());
 }
 
-void GuardTree::add_ahead(std::uint32_t at, LinesAhead& ahead) const {
+void GuardTree::add_prefetch(std::uint32_t at, PrefetchList& prefetch) const {
   const Node& node = nodes_[at];
-  ahead.add(&node, sizeof(node));
-  ahead.add(&steps_[at], sizeof(Step));
-  ahead.add_items(lasts_, node.first_check, node.end_check);
-  ahead.add_items(children_, node.first_child, node.end_child);
-  ahead.add_items(live_, node.first_child, node.end_live);
-  for (std::uint32_t i = node.first_check; i < node.end_check; ++i) checks_[i].add_ahead(ahead);
-  for (std::uint32_t i = node.first_child; i < node.end_child; ++i) add_ahead(children_[i], ahead);
+  prefetch.add(&node, sizeof(node));
+  prefetch.add(&steps_[at], sizeof(Step));
+  prefetch.add_items(lasts_, node.first_check, node.end_check);
+  prefetch.add_items(children_, node.first_child, node.end_child);
+  prefetch.add_items(live_, node.first_child, node.end_live);
+  for (std::uint32_t i = node.first_check; i < node.end_check; ++i) checks_[i].add_prefetch(prefetch);
+  for (std::uint32_t i = node.first_child; i < node.end_child; ++i) add_prefetch(children_[i], prefetch);
 }
 
 // What is visited may be another object each time, and all below it.
@@ -126,7 +126,7 @@ void GuardTree::note_moving() {
 // What hangs on a value of the frame is replayed where it was the same object the last times; a leaf is as well visited.
 void GuardTree::add_root(std::uint32_t child) {
   const Node& node = nodes_[child];
-  if (steps_[child].accessor.kind() == AccessorKind::Const) {
+  if (steps_[child].accessor.kind().from == From::Nothing) {
     if (!add_remembered(child, true)) replay_.visits.push_back({0, {child, 1}});
     return;
   }
@@ -180,14 +180,14 @@ void GuardTree::add_checks(const Node& node, bool all) {
   std::vector<const void*> scratch;
   for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
     if (!all && lasts_[i] != Lasts::Now) continue;
-    const CheckKind kind = checks_[i].kind();
-    if (kind == CheckKind::Id || kind == CheckKind::Present) continue;  // the address is known already
-    if (kind == CheckKind::Type) {
+    const Replayed how = checks_[i].kind().replayed;
+    if (how == Replayed::ByAddress) continue;
+    if (how == Replayed::ByType) {
       add_word(type_word(node.value));
-    } else if (kind == CheckKind::Tensor && TensorFacts::words(node.value, scratch)) {
+    } else if (how == Replayed::ByTensor && TensorFacts::words(node.value, scratch)) {
       for (const void* word : scratch) add_word(word);
       scratch.clear();
-    } else if (kind == CheckKind::Equals) {
+    } else if (how == Replayed::ByKeepingIt) {
       replay_.kept.push_back(Ref::borrow(node.value));
     } else {
       replay_.checks.push_back({&checks_[i], node.value});

@@ -1,7 +1,7 @@
 // What programs and generated code call: compiled functions, graphs, resume functions.
 #pragma once
 
-#include <Python.h>
+#include <pybind11/pybind11.h>
 
 #include "refs.h"
 
@@ -17,9 +17,9 @@ struct ContinuationArguments {
 };
 ContinuationArguments continuation_arguments(PyObject* continuation) noexcept;
 
-// Lets go of the arguments, which the frame that was called with them holds by now.
+// Drops the continuation's references to its arguments, which the frame that was called with them owns by now.
 void drop_arguments(PyObject* continuation) noexcept;
 
-bool register_callables(PyObject* module);
+void register_callables(pybind11::module_& module);
 
 }  // namespace dynamo_lite

@@ -1,7 +1,7 @@
 // Guarded code kept on code objects: for each owner (a dl.compile or dl.enable) its entries and what it said of the code.
 #pragma once
 
-#include <Python.h>
+#include <pybind11/pybind11.h>
 
 #include <cstdint>
 #include <unordered_set>
@@ -9,41 +9,53 @@
 
 #include "prefetch.h"
 #include "cpython/frames.h"
+#include "heap_type.h"
 #include "refs.h"
 
 namespace dynamo_lite {
 
 enum class Mark : int { None = 0, Skip = 1, SkipRecursive = 2 };
 enum class Verdict : int { None = 0, Pass, Skip, Freeze, Retry };
-constexpr int kVerdicts = 5;
 
-// A Python object: somebody who compiles. Its entries are on the code objects in `codes`, and are its own: it is what
-// the garbage collector reaches them through.
+// A Python object: one that compiles. Its entries are on the code objects in `codes`, and are its own: the garbage
+// collector reaches them through it.
 struct Owner {
+  static constexpr bool kIsHeapObject = true;
   PyObject_HEAD
-  PyObject* callback;  // owned; None: cached code only
-  PyObject* name;      // owned
-  PyObject* family;    // owned; None: nobody else's. Owners of one family compile alike
-  PyObject* weakrefs;
-  std::unordered_set<PyCodeObject*> codes;  // borrowed: a code object leaves when it dies
-  LinesAhead ahead;  // what a call will read, as far as it lies apart
+  Ref callback;  // None: cached code only
+  Ref name;
+  Ref family;  // None: nobody else's. Owners of one family compile alike
+  PyObject* weakrefs = nullptr;
+  std::unordered_set<PyCodeObject*> codes = {};  // borrowed: a code object leaves when it is deallocated
+  PrefetchList prefetch = {};                    // what a call will read, as far as it isn't contiguous
+
+  ~Owner() { reset(); }
+  auto references() { return std::tie(callback, family); }
+  int traverse(visitproc visit, void* arg) const;
+  void clear();
+  // Takes its slots off all code objects.
+  void reset();
 };
 
 // A Python object: assumptions and the code that holds under them.
 struct Entry {
+  static constexpr bool kIsHeapObject = true;
   PyObject_HEAD
-  PyObject* tree;   // owned; a GuardTree
-  PyObject* code;   // owned
-  PyObject* flat;   // owned, made when first needed: `code` with positional arguments only
-  PyObject* owner;  // borrowed; null once the entry has been dropped
+  Ref tree;  // a GuardTree
+  Ref code;
+  Ref flat;             // made when first needed: `code` with positional arguments only
+  PyObject* owner;      // borrowed; null once the entry has been dropped
   std::uint64_t hits;
-  int captured_slot;  // where `code` wants the captured values, -1 for nowhere
+  int captured_slot;    // where `code` wants the captured values, -1 for nowhere
   bool self_contained;  // `code` runs its graph and makes its result: nothing that it calls is to be compiled
+
+  auto references() { return std::tie(tree, code, flat); }
+  void clear() {}  // the owner's takes entries off their code first; the objects stay whole for whoever still has one
 };
 
 // What one owner has on one code object.
 struct OwnerSlot {
-  Owner* owner;  // borrowed: it leaves when it dies
+  Owner* owner;  // borrowed: its deallocation takes the slot off
   Verdict verdict = Verdict::None;
   std::vector<Ref> entries = {};  // of Entry; the last hit first
 };
@@ -63,7 +75,7 @@ struct Extra {
   }
 };
 
-inline Entry* as_entry(const Ref& ref) noexcept { return reinterpret_cast<Entry*>(ref.get()); }
+inline Entry* as_entry(const Ref& ref) noexcept { return &HeapType<Entry>::of(ref.get()); }
 
 // Null where the code carries nothing.
 Extra* extra_of(PyCodeObject* code) noexcept;
@@ -79,15 +91,13 @@ Ref add_entry(PyCodeObject* code, Owner* owner, PyObject* tree, PyObject* new_co
 [[gnu::cold, gnu::noinline]] bool adopt_entry(const FrameSlots& slots, Owner* owner);
 // Puts an entry in front of its owner's others, if it is still one of them.
 void move_to_front(OwnerSlot& slot, const Entry* entry) noexcept;
-// Drops the owner's entries that can't hold any more. May run Python.
+// Drops the owner's invalid entries. May run Python.
 [[gnu::cold, gnu::noinline]] void drop_invalid(PyCodeObject* code, const Owner* owner);
 
 Owner* off_owner() noexcept;  // borrowed
-bool is_owner(PyObject* object) noexcept;
-PyObject* verdict_object(Verdict verdict) noexcept;  // borrowed
-// None where the object is no verdict.
+// `None` where the object is no verdict.
 Verdict verdict_of(PyObject* object) noexcept;
 
-bool register_cache(PyObject* module);
+void register_entries(pybind11::module_& module);
 
 }  // namespace dynamo_lite

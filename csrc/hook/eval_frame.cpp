@@ -118,11 +118,11 @@ Ref function_like(PyObject* code, const FrameSlots& slots) {
 // The frame's data stack has no room for the new code: it runs in a frame of its own, called with the slots.
 PyObject* run_beside(PyThreadState* state, Frame* frame, Entry* entry, Ref captured, Thread& thread) {
   const FrameSlots slots = slots_of(frame);
-  if (entry->flat == nullptr) entry->flat = flattened(reinterpret_cast<PyCodeObject*>(entry->code)).release();
-  const Ref function = entry->flat == nullptr ? Ref() : function_like(entry->flat, slots);
+  if (!entry->flat) entry->flat = flattened(reinterpret_cast<PyCodeObject*>(entry->code.get()));
+  const Ref function = entry->flat ? function_like(entry->flat.get(), slots) : Ref();
   if (!function) return abandon(state, frame);
   install();  // the call must come to us, whoever took the hook out meanwhile
-  thread.direct = {entry->flat, entry, captured.get()};
+  thread.direct = {entry->flat.get(), entry, captured.get()};
   PyObject* result = staying([&] {
     return PyObject_Vectorcall(function.get(), slots.values, argument_count(slots.code), nullptr);
   });
@@ -158,7 +158,7 @@ PyObject* continue_with(Ref result, PyObject* globals, PyObject* builtins, Threa
   const Ref globals = Ref::borrow(slots.globals);
   const Ref builtins = Ref::borrow(slots.builtins);
   Ref result;
-  if (swap_code(state, frame, reinterpret_cast<PyCodeObject*>(entry->code))) {
+  if (swap_code(state, frame, reinterpret_cast<PyCodeObject*>(entry->code.get()))) {
     if (entry->captured_slot >= 0) set_slot(frame, entry->captured_slot, std::move(captured));
     result = Ref::steal(run_new_code(state, frame, entry, thread));
     if (result && is_continuation(result.get())) release_locals(frame);
@@ -185,9 +185,8 @@ bool holds_error(PyObject* answer) noexcept {
 
 // Calls the owner's callback. No frame comes to us meanwhile, nor is the program's depth held against the callback.
 Ref call_back(PyThreadState* state, const FrameSlots& slots, Owner* owner, Thread& thread) {
-  const Ref callback = Ref::borrow(owner->callback);
-  const FrameViewScope view(slots, owner);
-  if (!view) return {};
+  const Ref callback = owner->callback;
+  const FrameViewScope view(slots, *owner);
   const HookOut out(thread.owner);
   const FreshRecursion recursion(state);
   const KeptThread torch;  // an error may come anywhere, that of a signal's handler too
@@ -207,7 +206,7 @@ Ref accept(PyObject* answer, const FrameSlots& slots, Owner* owner) {
   PyObject* keeper = Py_None;
   if (!PyTuple_Check(answer) ||
       !PyArg_ParseTuple(answer, "OO!|pO", &tree, &PyCode_Type, &code, &self_contained, &keeper) ||
-      !is_guard_tree(tree) || !(keeper == Py_None || is_owner(keeper))) {
+      !is_guard_tree(tree) || !(keeper == Py_None || HeapType<Owner>::is(keeper))) {
     PyErr_Format(PyExc_TypeError, "a callback returns a verdict or (GuardTree, code), not %R", answer);
     return {};
   }
@@ -243,7 +242,7 @@ Answer raise_inside(PyObject* answer, const FrameSlots& slots) {
 }
 
 Answer ask(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread) {
-  if (owner->callback == Py_None || owner->callback == nullptr) return {Answer::RunAsItIs};
+  if (!owner->callback || owner->callback.get() == Py_None) return {Answer::RunAsItIs};
   const FrameSlots slots = slots_of(frame);
   const Ref answer = call_back(state, slots, owner, thread);
   if (!answer) return {Answer::Error};
@@ -267,19 +266,19 @@ Answer ask(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread) {
 }
 
 // What the owner's next call will read until it runs an entry's code.
-[[gnu::cold, gnu::noinline]] void note_ahead(Owner* owner, const Extra& extra, const OwnerSlot& slot,
+[[gnu::cold, gnu::noinline]] void note_prefetch(Owner* owner, const Extra& extra, const OwnerSlot& slot,
                                              const Entry* entry, const GuardTree& tree) {
-  LinesAhead& ahead = owner->ahead;
-  ahead.clear();
-  ahead.add(&extra, sizeof(extra));
-  ahead.add(&slot, sizeof(slot));
-  ahead.add_items(slot.entries, 0, 1);
-  ahead.add(entry, sizeof(*entry));
-  ahead.add(entry->tree, sizeof(PyObject) + sizeof(void*));
-  tree.add_ahead(ahead);
-  ahead.add_code();
-  add_code_ahead(reinterpret_cast<PyCodeObject*>(entry->code), ahead);
-  ahead.settle();
+  PrefetchList& prefetch = owner->prefetch;
+  prefetch.clear();
+  prefetch.add(&extra, sizeof(extra));
+  prefetch.add(&slot, sizeof(slot));
+  prefetch.add_items(slot.entries, 0, 1);
+  prefetch.add(entry, sizeof(*entry));
+  prefetch.add(entry->tree.get(), sizeof(PyObject) + sizeof(void*));
+  tree.add_prefetch(prefetch);
+  prefetch.add_code();
+  add_code_prefetch(reinterpret_cast<PyCodeObject*>(entry->code.get()), prefetch);
+  prefetch.merge();
 }
 
 // The entry that holds, moved to the front; empty if none does. A check may allocate, and with that run the garbage
@@ -290,12 +289,12 @@ DL_HIT Ref find_entry(PyCodeObject* code, Extra& extra, Owner* owner, const Fram
     OwnerSlot* slot = extra.find(owner);
     if (slot == nullptr || at >= slot->entries.size()) break;
     Ref entry = slot->entries[at];
-    GuardTree& tree = guard_tree(as_entry(entry)->tree);
+    GuardTree& tree = guard_tree(as_entry(entry)->tree.get());
     if (check(tree, slots, captured)) {
-      const bool tells = tree.tells_ahead();
+      const bool tells = tree.takes_new_prefetch();
       slot = at == 0 && !tells ? nullptr : extra.find(owner);
       if (slot != nullptr) move_to_front(*slot, as_entry(entry));
-      if (slot != nullptr && tells) note_ahead(owner, extra, *slot, as_entry(entry), tree);
+      if (slot != nullptr && tells) note_prefetch(owner, extra, *slot, as_entry(entry), tree);
       return entry;
     }
     stale = stale || !is_valid(tree);
@@ -340,7 +339,7 @@ PyObject* run_raising(PyThreadState* state, Frame* frame, const Answer& answer, 
       break;
   }
   Ref captured;
-  GuardTree& tree = guard_tree(as_entry(answer.entry)->tree);
+  GuardTree& tree = guard_tree(as_entry(answer.entry)->tree.get());
   if (check(tree, slots_of(frame), captured)) {
     return run_entry(state, frame, answer.entry, std::move(captured), thread, tail);
   }
@@ -394,20 +393,24 @@ PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
 
 // -- functions of the module --------------------------------------------------------------------------------------------
 
-Owner* owner_argument(PyObject* object, bool& ok) {
-  ok = object == Py_None || is_owner(object);
-  if (!ok) PyErr_Format(PyExc_TypeError, "expected an Owner or None, not %s", Py_TYPE(object)->tp_name);
-  return ok && object != Py_None ? reinterpret_cast<Owner*>(object) : nullptr;
+Owner* owner_argument(const Ref& object) {
+  if (object.get() == Py_None) return nullptr;
+  if (!HeapType<Owner>::is(object.get())) {
+    raise(PyExc_TypeError, "expected an Owner or None, not %s", Py_TYPE(object.get())->tp_name);
+  }
+  return &HeapType<Owner>::of(object.get());
 }
 
-// Replaces an owner in its place; returns the one before as a new reference, None for none.
-PyObject* replace_owner(Owner*& place, Owner* owner) {
+Ref as_object(Owner* owner) { return Ref::borrow(owner == nullptr ? Py_None : reinterpret_cast<PyObject*>(owner)); }
+
+// Replaces an owner in its place; returns the one before, None for none.
+Ref replace_owner(Owner*& place, Owner* owner) {
   Owner* before = place;
   Py_XINCREF(owner);
   place = owner;
   add_user(owner);
   drop_user(before);
-  return before == nullptr ? Py_NewRef(Py_None) : reinterpret_cast<PyObject*>(before);
+  return before == nullptr ? Ref::borrow(Py_None) : Ref::steal(reinterpret_cast<PyObject*>(before));
 }
 
 constexpr const char* kThreadKey = "dynamo_lite.thread";
@@ -429,40 +432,18 @@ bool watch_thread_end(Thread& thread) {
   return capsule && PyDict_SetItemString(kept, kThreadKey, capsule.get()) == 0;
 }
 
-PyObject* set_thread_owner(PyObject*, PyObject* object) {
-  bool ok = false;
-  Owner* owner = owner_argument(object, ok);
-  if (!ok || !watch_thread_end(this_thread())) return nullptr;
+Ref set_thread_owner(Ref object) {
+  Owner* owner = owner_argument(object);
+  if (!watch_thread_end(this_thread())) throw py::error_already_set();
   this_thread().calls += this_thread().owner == nullptr;
   return replace_owner(this_thread().owner, owner);
 }
 
-PyObject* set_process_owner(PyObject*, PyObject* object) {
-  bool ok = false;
-  Owner* owner = owner_argument(object, ok);
+Ref set_process_owner(Ref object) {
+  Owner* owner = owner_argument(object);
   ++this_thread().calls;
-  return ok ? replace_owner(hook().process, owner) : nullptr;
+  return replace_owner(hook().process, owner);
 }
-
-PyObject* current_owner(PyObject*, PyObject*) {
-  Owner* owner = this_thread().owner != nullptr ? this_thread().owner : hook().process;
-  return Py_NewRef(owner == nullptr ? Py_None : reinterpret_cast<PyObject*>(owner));
-}
-
-PyObject* hook_installed(PyObject*, PyObject*) {
-  return PyBool_FromLong(is_installed());
-}
-
-PyObject* outermost_calls(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(this_thread().calls); }
-
-PyMethodDef functions[] = {
-    {"set_thread_owner", set_thread_owner, METH_O, "Set who compiles on this thread; returns who did."},
-    {"set_process_owner", set_process_owner, METH_O, "Set who compiles on threads without an owner; returns who did."},
-    {"current_owner", current_owner, METH_NOARGS, "Who compiles on this thread."},
-    {"outermost_calls", outermost_calls, METH_NOARGS, "How often this thread entered compiled code from outside of any."},
-    {"hook_installed", hook_installed, METH_NOARGS, "Whether frames come to us."},
-    {nullptr, nullptr, 0, nullptr},
-};
 
 }  // namespace
 
@@ -473,7 +454,7 @@ Thread& this_thread() noexcept {
 
 OwnerScope::OwnerScope(Owner* owner) noexcept : thread_(this_thread()), before_(thread_.owner) {
   thread_.calls += before_ == nullptr;
-  owner->ahead.fetch();
+  owner->prefetch.fetch();
   Py_INCREF(owner);
   thread_.owner = owner;
   add_user(owner);
@@ -520,9 +501,16 @@ DL_HIT OffScope::~OffScope() {
   drop(mine);
 }
 
-bool register_eval_frame(PyObject* module) {
+void register_eval_frame(py::module_& module) {
   hook().interpreter = PyInterpreterState_Get();
-  return PyModule_AddFunctions(module, functions) == 0;
+  module.def("set_thread_owner", set_thread_owner);
+  module.def("set_process_owner", set_process_owner);
+  module.def("current_owner", [] {
+    const Thread& thread = this_thread();
+    return as_object(thread.owner != nullptr ? thread.owner : hook().process);
+  });
+  module.def("outermost_calls", [] { return this_thread().calls; });
+  module.def("hook_installed", is_installed);
 }
 
 }  // namespace dynamo_lite

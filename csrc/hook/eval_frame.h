@@ -83,9 +83,6 @@ class OffScope {
 // Whether frames go to CPython's evaluator, or to our hook alone.
 bool is_unwatched() noexcept;
 
-// The slots behind a FrameView; null with a RuntimeError set once its callback has returned, or a TypeError.
-const FrameSlots* frame_slots(PyObject* view) noexcept;
-
-bool register_eval_frame(PyObject* module);
+void register_eval_frame(py::module_& module);
 
 }  // namespace dynamo_lite

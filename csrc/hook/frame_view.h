@@ -1,32 +1,33 @@
-// A frame that has not begun, shown to Python while a callback runs.
+// A frame before its first instruction, shown to Python while a callback runs.
 #pragma once
 
-#include <Python.h>
+#include <pybind11/pybind11.h>
 
-#include "hook/entries.h"
 #include "cpython/frames.h"
-#include "refs.h"
+#include "hook/entries.h"
 
 namespace dynamo_lite {
 
-// A FrameView that is valid as long as this object lives.
+// A FrameView that is valid as long as this object is alive.
 class FrameViewScope {
  public:
-  FrameViewScope(const FrameSlots& slots, Owner* owner);
+  FrameViewScope(const FrameSlots& slots, Owner& owner);
   ~FrameViewScope();
   FrameViewScope(const FrameViewScope&) = delete;
   FrameViewScope& operator=(const FrameViewScope&) = delete;
-  PyObject* get() const noexcept { return view_.get(); }
-  explicit operator bool() const noexcept { return static_cast<bool>(view_); }
+  PyObject* get() const noexcept { return view_.ptr(); }
 
  private:
-  Ref view_;
+  py::object view_;
 };
+
+// The slots behind a FrameView; throws a RuntimeError once its callback has returned, or a TypeError.
+const FrameSlots& frame_slots(py::handle view);
 
 // Sets dynamo_lite.exc.InternalError for a guard that fails on the very frame it was made from. `failure` may be null:
 // a tree whose two walks disagree.
 void raise_internal_error(PyObject* failure) noexcept;
 
-bool register_frame_view(PyObject* module);
+void register_frame_view(py::module_& module);
 
 }  // namespace dynamo_lite

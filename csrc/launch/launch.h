@@ -2,10 +2,10 @@
 // Enters: the backend's callable, and later the innermost code inside it. Leaves: the graph's results.
 #pragma once
 
-#include <Python.h>
+#include <pybind11/pybind11.h>
 
 namespace dynamo_lite {
 
-bool register_launch(PyObject* module);
+void register_launch(pybind11::module_& module);
 
 }  // namespace dynamo_lite

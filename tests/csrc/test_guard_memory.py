@@ -343,7 +343,7 @@ def test_dead_objects_make_a_tree_invalid() -> None:
             assert not p.tree.valid
             assert p.tree.lookup(p.view) is None
             failure = p.tree.test(p.view)
-            assert failure is not None and "died" in failure.found
+            assert failure is not None and "deallocated" in failure.found
             p.tree.checks()
 
         probe(3, look)

@@ -1,0 +1,175 @@
+// Python types whose objects C++ reads and calls without pybind11: the hot path's own.
+//
+// An object is an aggregate T that begins with PyObject_HEAD and owns its references as `Ref`s. `references()` returns
+// them as a tuple: the garbage collector visits and clears them; `clear()` and `traverse(visit, arg)` of T come instead
+// and in addition. Members called `vectorcall`, `dict` and `weakrefs` are what their names say. Python calls methods by
+// way of pybind11, which converts arguments (a T& is one of these objects) and hands on exceptions.
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <structmember.h>
+
+#include <cstddef>
+#include <new>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "refs.h"
+
+namespace dynamo_lite {
+
+namespace py = pybind11;
+
+// Throws an exception of Python's; `format` as PyErr_Format has it.
+template <typename... Arguments>
+[[noreturn, gnu::cold]] void raise(PyObject* type, const char* format, Arguments... arguments) {
+  PyErr_Format(type, format, arguments...);
+  throw py::error_already_set();
+}
+
+// The reference itself; throws the exception that is set where it is empty.
+inline Ref checked(Ref made) {
+  if (!made) throw py::error_already_set();
+  return made;
+}
+
+template <typename T>
+class HeapType {
+ public:
+  static inline PyTypeObject* type = nullptr;  // owned for the life of the process
+
+  static bool is(PyObject* object) noexcept { return Py_TYPE(object) == type; }
+  static T& of(PyObject* object) noexcept { return *reinterpret_cast<T*>(object); }
+
+  // A new object with these members after the header; empty with an exception set.
+  template <typename... Members>
+  static Ref make(Members&&... members) {
+    PyObject* self = type->tp_alloc(type, 0);
+    if (self == nullptr) return {};
+    const PyObject header = *self;
+    new (self) T{header, std::forward<Members>(members)...};
+    return Ref::steal(self);
+  }
+
+  // Makes the type and adds it to the module. `members` and `slots`: what it has beyond what T says.
+  HeapType(py::module_& module, const char* name, std::vector<PyMemberDef> members = {},
+           std::vector<PyType_Slot> slots = {}, unsigned long flags = 0) {
+    flags |= Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+    slots.push_back({Py_tp_dealloc, reinterpret_cast<void*>(dealloc)});
+    if constexpr (kIsCollected) {
+      flags |= Py_TPFLAGS_HAVE_GC;
+      slots.push_back({Py_tp_traverse, reinterpret_cast<void*>(traverse)});
+      slots.push_back({Py_tp_clear, reinterpret_cast<void*>(clear)});
+    }
+    if constexpr (requires { &T::vectorcall; }) {
+      flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+      members.push_back({"__vectorcalloffset__", T_PYSSIZET, offsetof(T, vectorcall), READONLY, nullptr});
+      slots.push_back({Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)});
+    }
+    if constexpr (requires { &T::dict; }) {
+      members.push_back({"__dictoffset__", T_PYSSIZET, offsetof(T, dict), READONLY, nullptr});
+    }
+    if constexpr (requires { &T::weakrefs; }) {
+      members.push_back({"__weaklistoffset__", T_PYSSIZET, offsetof(T, weakrefs), READONLY, nullptr});
+    }
+    members.push_back({nullptr, 0, 0, 0, nullptr});
+    slots.push_back({Py_tp_members, members.data()});
+    slots.push_back({0, nullptr});
+    PyType_Spec spec = {name, sizeof(T), 0, static_cast<unsigned>(flags), slots.data()};
+    type = reinterpret_cast<PyTypeObject*>(checked(Ref::steal(PyType_FromSpec(&spec))).release());
+    if (PyModule_AddType(module.ptr(), type) < 0) throw py::error_already_set();
+  }
+
+  // `make` takes the class, which it may ignore, and the constructor's arguments; it returns a Ref.
+  template <typename Make, typename... Extra>
+  HeapType& def_new(Make&& make, const Extra&... extra) {
+    const py::cpp_function function(std::forward<Make>(make), py::name("__new__"), py::arg("cls"), extra...);
+    self().attr("__new__") = py::staticmethod(function);
+    return *this;
+  }
+
+  template <typename Function, typename... Extra>
+  HeapType& def(const char* name, Function&& function, const Extra&... extra) {
+    self().attr(name) = py::cpp_function(std::forward<Function>(function), py::name(name), py::is_method(self()), extra...);
+    return *this;
+  }
+
+  template <typename Getter>
+  HeapType& def_property(const char* name, Getter&& getter) {
+    const py::object property = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(&PyProperty_Type));
+    self().attr(name) = property(py::cpp_function(std::forward<Getter>(getter), py::is_method(self())));
+    return *this;
+  }
+
+ private:
+  static constexpr bool kIsCollected = requires(T& object) { object.references(); };
+
+  static py::handle self() noexcept { return reinterpret_cast<PyObject*>(type); }
+
+  static int traverse(PyObject* object, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(object));
+    int stop = 0;
+    const auto each = [&](const Ref& ref) { return stop == 0 && ref ? visit(ref.get(), arg) : stop; };
+    std::apply([&](auto&... refs) { ((stop = each(refs)), ...); }, of(object).references());
+    if constexpr (requires { of(object).traverse(visit, arg); }) stop = stop ? stop : of(object).traverse(visit, arg);
+    return stop;
+  }
+
+  static int clear(PyObject* object) {
+    if constexpr (requires { of(object).clear(); }) {
+      of(object).clear();
+    } else {
+      std::apply([](auto&... refs) { (refs.reset(), ...); }, of(object).references());
+    }
+    return 0;
+  }
+
+  static void dealloc(PyObject* object) {
+    if constexpr (kIsCollected) PyObject_GC_UnTrack(object);
+    if constexpr (requires { &T::weakrefs; }) {
+      if (of(object).weakrefs != nullptr) PyObject_ClearWeakRefs(object);
+    }
+    of(object).~T();
+    type->tp_free(object);
+    Py_DECREF(type);
+  }
+};
+
+}  // namespace dynamo_lite
+
+namespace pybind11::detail {
+
+// Arguments that are objects of a HeapType.
+template <typename T>
+class type_caster<T, std::enable_if_t<T::kIsHeapObject>> {
+ public:
+  static constexpr auto name = const_name("object");
+  bool load(handle source, bool) {
+    object_ = dynamo_lite::HeapType<T>::is(source.ptr()) ? &dynamo_lite::HeapType<T>::of(source.ptr()) : nullptr;
+    return object_ != nullptr;
+  }
+  operator T&() { return *object_; }
+  operator T*() { return object_; }
+  template <typename Wanted>
+  using cast_op_type = pybind11::detail::cast_op_type<Wanted>;
+
+ private:
+  T* object_ = nullptr;
+};
+
+// As a result an empty one stands for the exception that is set.
+template <>
+class type_caster<dynamo_lite::Ref> {
+ public:
+  PYBIND11_TYPE_CASTER(dynamo_lite::Ref, const_name("object"));
+  bool load(handle source, bool) {
+    value = dynamo_lite::Ref::borrow(source.ptr());
+    return true;
+  }
+  static handle cast(dynamo_lite::Ref made, return_value_policy, handle) {
+    return dynamo_lite::checked(std::move(made)).release();
+  }
+};
+
+}  // namespace pybind11::detail
