@@ -23,6 +23,7 @@ from dynamo_lite.shapes.python_random import emit_states, emit_states_again
 from dynamo_lite.shapes.symbols import SYMBOLIC
 from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Attempt
 from dynamo_lite.variables.python.numbers.symbolic import load_formula
 
 Load = Callable[[], None]
@@ -47,7 +48,7 @@ class PyCodegen:
     variable, so that what was one object in the program is one object again.
     """
 
-    def __init__(self, attempt: Any, code: types.CodeType) -> None:
+    def __init__(self, attempt: Attempt, code: types.CodeType) -> None:
         self.attempt = attempt
         self.code = code
         self.body: list[Instruction] = []

@@ -36,6 +36,7 @@ from dynamo_lite.records.code_origin import dynamic_scope
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.null import NULL, unbound_local
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.polyfills.carried import made_again
 from dynamo_lite.variables.python.functions.function import ResumeFunction
 from dynamo_lite.variables.python.objects.exception import HandledVariable
@@ -154,7 +155,7 @@ def raises_in(function: ResumeFunction) -> ResumeFunction | None:
     return None if code is None else ResumeFunction(code, function.namespace)
 
 
-def goes_on_inside(tx: Any) -> bool:
+def goes_on_inside(tx: Translator) -> bool:
     """Whether the current instruction makes a call that was under way when the graph was broken inside of it."""
     info = RESUME_CODES.info(tx.code)
     return info is not None and info.call == tx.current.index
@@ -298,7 +299,7 @@ def why_unbroken(code: types.CodeType, namespace: Mapping[str, Any], index: int 
 class BrokenFrame:
     """A frame at the instruction where it is broken: the program's code and index, the stack, the names."""
 
-    def __init__(self, tx: Any) -> None:
+    def __init__(self, tx: Translator) -> None:
         self.tx = tx
         self.instruction: Instruction = tx.current
         self.original, index = origin_of(tx.code, self.instruction.index)

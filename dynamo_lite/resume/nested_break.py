@@ -22,6 +22,7 @@ from dynamo_lite import _C
 from dynamo_lite.bytecode import Instruction, assemble, decode, effect, emit
 from dynamo_lite.codegen.python_codegen import PyCodegen, Unreconstructable
 from dynamo_lite.variables.core.null import NULL
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.functions.function import ResumeFunction
 from dynamo_lite.variables.python.objects.exception import HandledVariable
 
@@ -63,7 +64,7 @@ def _tests_truth(instruction: Instruction) -> bool:
     return instruction.opname.startswith("POP_JUMP_") and instruction.opname.endswith(("_IF_TRUE", "_IF_FALSE"))
 
 
-def can_break_inside(tx: Any, path: tuple[int, ...]) -> bool:
+def can_break_inside(tx: Translator, path: tuple[int, ...]) -> bool:
     """Whether the graph may break inside of this inlined frame: at its current instruction, or (with a ``path``)
     deeper, inside of what that calls."""
     instruction = tx.current
@@ -94,7 +95,7 @@ def break_inside(cg: PyCodegen, root: Any) -> None:
 class _Callee(BrokenFrame):
     """One of the inlined frames, its values in locals of the root's new code."""
 
-    def __init__(self, tx: Any) -> None:
+    def __init__(self, tx: Translator) -> None:
         super().__init__(tx)
         self.namespace: dict[str, Any] = tx.scope.namespace
         self.is_innermost = tx.callee is None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
+from dynamo_lite.bytecode import Instruction
 from dynamo_lite.insight.break_reasons import UnknownCall
 from dynamo_lite.variables.core.base import ObservedException, Spread, VariableTracker, refuse_arguments, unsupported
 from dynamo_lite.variables.core.null import NULL
@@ -13,14 +14,17 @@ from dynamo_lite.variables.python.functions.function import NestedFunctionVariab
 
 from .opcodes import opcode
 
+if TYPE_CHECKING:
+    from .core import InstructionTranslator
+
 
 @opcode("KW_NAMES")
-def kw_names(tx: Any, instruction: Any) -> None:
+def kw_names(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.kw_names = instruction.argval
 
 
 @opcode("CALL")
-def call(tx: Any, instruction: Any) -> None:
+def call(tx: InstructionTranslator, instruction: Instruction) -> None:
     args = tx.popn(instruction.arg)
     second, first = tx.stack.pop(), tx.stack.pop()
     if first is NULL:
@@ -37,7 +41,7 @@ def call(tx: Any, instruction: Any) -> None:
 
 
 @opcode("CALL_FUNCTION_EX")
-def call_function_ex(tx: Any, instruction: Any) -> None:
+def call_function_ex(tx: InstructionTranslator, instruction: Instruction) -> None:
     kwargs: dict[str, VariableTracker] = {}
     if instruction.arg & 1:
         kwargs, named = Spread(), tx.pop()
@@ -55,7 +59,7 @@ def call_function_ex(tx: Any, instruction: Any) -> None:
     tx.stack.append(tx.call_for(function, args, kwargs))
 
 
-def name_of_called(tx: Any, function: VariableTracker) -> str:
+def name_of_called(tx: InstructionTranslator, function: VariableTracker) -> str:
     """How errors of a call's arguments call the function."""
     function = function.realize()
     if not all(tx.has_attribute(function, each) for each in ("__module__", "__qualname__")):
@@ -65,7 +69,7 @@ def name_of_called(tx: Any, function: VariableTracker) -> str:
 
 
 @opcode("MAKE_FUNCTION")
-def make_function(tx: Any, instruction: Any) -> None:
+def make_function(tx: InstructionTranslator, instruction: Instruction) -> None:
     code = tx.pop().as_constant()
     flags = instruction.arg
     cells = tx.pop().items if flags & 8 else []
@@ -76,12 +80,12 @@ def make_function(tx: Any, instruction: Any) -> None:
 
 
 @opcode("LOAD_BUILD_CLASS")
-def load_build_class(tx: Any, instruction: Any) -> None:
+def load_build_class(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.append(tx.attempt.values.builtin("__build_class__"))
 
 
 @opcode("IMPORT_NAME")
-def import_name(tx: Any, instruction: Any) -> None:
+def import_name(tx: InstructionTranslator, instruction: Instruction) -> None:
     fromlist, level = tx.pop(), tx.pop()
     name = _absolute(tx, instruction.argval, level.as_constant())
     if name not in sys.modules:
@@ -90,7 +94,7 @@ def import_name(tx: Any, instruction: Any) -> None:
     tx.stack.append(loaded_module(tx, wanted))
 
 
-def _absolute(tx: Any, name: str, level: int) -> str:
+def _absolute(tx: InstructionTranslator, name: str, level: int) -> str:
     if level == 0:
         return name
     package = tx.scope.namespace.get("__package__") or tx.scope.namespace.get("__name__", "").rpartition(".")[0]
@@ -99,7 +103,7 @@ def _absolute(tx: Any, name: str, level: int) -> str:
 
 
 @opcode("IMPORT_FROM")
-def import_from(tx: Any, instruction: Any) -> None:
+def import_from(tx: InstructionTranslator, instruction: Instruction) -> None:
     module = tx.stack[-1].realize()
     name = instruction.argval
     if not isinstance(module, ModuleVariable):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import collections.abc
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dynamo_lite.bytecode import Instruction
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.variables.core.base import ObservedException, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -16,24 +17,27 @@ from dynamo_lite.variables.python.containers.sets import SetVariable
 from .calls import name_of_called
 from .opcodes import opcode
 
+if TYPE_CHECKING:
+    from .core import InstructionTranslator
+
 
 @opcode("BUILD_TUPLE")
-def build_tuple(tx: Any, instruction: Any) -> None:
+def build_tuple(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.append(TupleVariable(tx.take(instruction.arg)))
 
 
 @opcode("BUILD_LIST")
-def build_list(tx: Any, instruction: Any) -> None:
+def build_list(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.append(ListVariable(tx.take(instruction.arg)))
 
 
 @opcode("BUILD_SET")
-def build_set(tx: Any, instruction: Any) -> None:
+def build_set(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.append(SetVariable.of(tx, tx.popn(instruction.arg)))
 
 
 @opcode("BUILD_MAP")
-def build_map(tx: Any, instruction: Any) -> None:
+def build_map(tx: InstructionTranslator, instruction: Instruction) -> None:
     parts = tx.take(2 * instruction.arg)
     made = DictVariable({})
     for key, value in zip(parts[::2], parts[1::2]):
@@ -42,7 +46,7 @@ def build_map(tx: Any, instruction: Any) -> None:
 
 
 @opcode("BUILD_CONST_KEY_MAP")
-def build_const_key_map(tx: Any, instruction: Any) -> None:
+def build_const_key_map(tx: InstructionTranslator, instruction: Instruction) -> None:
     keys = tx.pop()
     values = tx.take(instruction.arg)
     made = DictVariable({})
@@ -52,44 +56,44 @@ def build_const_key_map(tx: Any, instruction: Any) -> None:
 
 
 @opcode("BUILD_SLICE")
-def build_slice(tx: Any, instruction: Any) -> None:
+def build_slice(tx: InstructionTranslator, instruction: Instruction) -> None:
     parts = tx.popn(instruction.arg)
     tx.stack.append(SliceVariable(parts if len(parts) == 3 else [*parts, ConstantVariable(None)]))
 
 
 @opcode("LIST_APPEND")
-def list_append(tx: Any, instruction: Any) -> None:
+def list_append(tx: InstructionTranslator, instruction: Instruction) -> None:
     item = tx.stack.pop()
     tx.stack[-instruction.arg].realize().method_append(tx, item)
 
 
 @opcode("SET_ADD")
-def set_add(tx: Any, instruction: Any) -> None:
+def set_add(tx: InstructionTranslator, instruction: Instruction) -> None:
     item = tx.pop()
     tx.stack[-instruction.arg].realize().method_add(tx, item)
 
 
 @opcode("MAP_ADD")
-def map_add(tx: Any, instruction: Any) -> None:
+def map_add(tx: InstructionTranslator, instruction: Instruction) -> None:
     value, key = tx.pop(), tx.pop()
     tx.stack[-instruction.arg].realize().setitem(tx, key, value)
 
 
 @opcode("LIST_EXTEND")
-def list_extend(tx: Any, instruction: Any) -> None:
+def list_extend(tx: InstructionTranslator, instruction: Instruction) -> None:
     items = tx.pop()
     tx.check_iterable(items, f"Value after * must be an iterable, not {items.python_type().__name__}")
     tx.stack[-instruction.arg].realize().method_extend(tx, items)
 
 
 @opcode("SET_UPDATE")
-def set_update(tx: Any, instruction: Any) -> None:
+def set_update(tx: InstructionTranslator, instruction: Instruction) -> None:
     items = tx.pop()
     tx.stack[-instruction.arg].realize().method_update(tx, items)
 
 
 @opcode("DICT_UPDATE")
-def dict_update(tx: Any, instruction: Any) -> None:
+def dict_update(tx: InstructionTranslator, instruction: Instruction) -> None:
     other = tx.pop()
     mapping = tx.as_dict(other)
     if mapping is None:
@@ -98,7 +102,7 @@ def dict_update(tx: Any, instruction: Any) -> None:
 
 
 @opcode("DICT_MERGE")
-def dict_merge(tx: Any, instruction: Any) -> None:
+def dict_merge(tx: InstructionTranslator, instruction: Instruction) -> None:
     other = tx.pop()
     target = tx.stack[-instruction.arg].realize()
     try:
@@ -118,12 +122,12 @@ def dict_merge(tx: Any, instruction: Any) -> None:
 
 
 @opcode("LIST_TO_TUPLE")
-def list_to_tuple(tx: Any, instruction: Any) -> None:
+def list_to_tuple(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.append(TupleVariable(list(tx.pop().items)))
 
 
 @opcode("UNPACK_SEQUENCE")
-def unpack_sequence(tx: Any, instruction: Any) -> None:
+def unpack_sequence(tx: InstructionTranslator, instruction: Instruction) -> None:
     value = tx.pop()
     wanted = instruction.arg
     items = tx.unpack(value, wanted + 1)
@@ -135,7 +139,7 @@ def unpack_sequence(tx: Any, instruction: Any) -> None:
 
 
 @opcode("UNPACK_EX")
-def unpack_ex(tx: Any, instruction: Any) -> None:
+def unpack_ex(tx: InstructionTranslator, instruction: Instruction) -> None:
     before, after = instruction.arg & 0xFF, instruction.arg >> 8
     items = tx.unpack(tx.pop())
     if len(items) < before + after:
@@ -147,20 +151,20 @@ def unpack_ex(tx: Any, instruction: Any) -> None:
 
 
 @opcode("MATCH_SEQUENCE")
-def match_sequence(tx: Any, instruction: Any) -> None:
+def match_sequence(tx: InstructionTranslator, instruction: Instruction) -> None:
     kind = tx.stack[-1].realize().python_type()
     matches = issubclass(kind, collections.abc.Sequence) and not issubclass(kind, (str, bytes, bytearray))
     tx.stack.append(ConstantVariable(matches))
 
 
 @opcode("MATCH_MAPPING")
-def match_mapping(tx: Any, instruction: Any) -> None:
+def match_mapping(tx: InstructionTranslator, instruction: Instruction) -> None:
     kind = tx.stack[-1].realize().python_type()
     tx.stack.append(ConstantVariable(issubclass(kind, collections.abc.Mapping)))
 
 
 @opcode("MATCH_KEYS")
-def match_keys(tx: Any, instruction: Any) -> None:
+def match_keys(tx: InstructionTranslator, instruction: Instruction) -> None:
     keys, subject = tx.stack[-1].realize(), tx.stack[-2].realize()
     if not isinstance(subject, DictVariable):
         tx.refuse(instruction, "the subject is no dict")
@@ -172,7 +176,7 @@ def match_keys(tx: Any, instruction: Any) -> None:
 
 
 @opcode("MATCH_CLASS")
-def match_class(tx: Any, instruction: Any) -> None:
+def match_class(tx: InstructionTranslator, instruction: Instruction) -> None:
     names, cls, subject = tx.pop(), tx.pop(), tx.pop()
     if not issubclass(cls.python_type(), type):
         tx.fold(_match_by_no_class, ())
@@ -189,7 +193,7 @@ def _match_by_no_class() -> None:
 
 
 def _attributes(
-    tx: Any, subject: VariableTracker, cls: VariableTracker, count: int, names: VariableTracker
+    tx: InstructionTranslator, subject: VariableTracker, cls: VariableTracker, count: int, names: VariableTracker
 ) -> list[VariableTracker] | None:
     """What a class pattern is held against; None where the subject lacks one of the attributes."""
     found: list[VariableTracker] = []
@@ -220,7 +224,7 @@ def _attributes(
     return found
 
 
-def _match_arg(tx: Any, name: VariableTracker) -> str:
+def _match_arg(tx: InstructionTranslator, name: VariableTracker) -> str:
     if name.python_type() is not str:
         kind = name.python_type().__name__
         tx.raise_error(TypeError, f"__match_args__ elements must be strings (got {kind})")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dynamo_lite.bytecode import Instruction
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import DataDependentBranch
 from dynamo_lite.variables.core.base import Exhausted
@@ -14,9 +15,12 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 from .opcodes import opcode
 from .stack import constant_of_code
 
+if TYPE_CHECKING:
+    from .core import InstructionTranslator
+
 
 @opcode("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
-def jump(tx: Any, instruction: Any) -> None:
+def jump(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.pc = instruction.target.index
 
 
@@ -33,7 +37,7 @@ def _only_raises(instructions: list[Any], at: int) -> bool:
 _ENDS = frozenset({"RETURN_VALUE", "RETURN_CONST", "RERAISE", "YIELD_VALUE", "SEND"})
 
 
-def _truth(tx: Any, instruction: Any, jumps_if: bool) -> bool:
+def _truth(tx: InstructionTranslator, instruction: Instruction, jumps_if: bool) -> bool:
     """Of the value on the stack. Where that is a matter of data, and one of the two ways only raises, the trace goes
     the other, and the graph checks that the program does."""
     value = tx.pop()
@@ -50,31 +54,31 @@ def _truth(tx: Any, instruction: Any, jumps_if: bool) -> bool:
 
 
 @opcode("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
-def pop_jump_if_true(tx: Any, instruction: Any) -> None:
+def pop_jump_if_true(tx: InstructionTranslator, instruction: Instruction) -> None:
     if _truth(tx, instruction, True):
         tx.pc = instruction.target.index
 
 
 @opcode("POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE")
-def pop_jump_if_false(tx: Any, instruction: Any) -> None:
+def pop_jump_if_false(tx: InstructionTranslator, instruction: Instruction) -> None:
     if not _truth(tx, instruction, False):
         tx.pc = instruction.target.index
 
 
 @opcode("POP_JUMP_IF_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE")
-def pop_jump_if_none(tx: Any, instruction: Any) -> None:
+def pop_jump_if_none(tx: InstructionTranslator, instruction: Instruction) -> None:
     if tx.is_none(tx.pop()):
         tx.pc = instruction.target.index
 
 
 @opcode("POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE")
-def pop_jump_if_not_none(tx: Any, instruction: Any) -> None:
+def pop_jump_if_not_none(tx: InstructionTranslator, instruction: Instruction) -> None:
     if not tx.is_none(tx.pop()):
         tx.pc = instruction.target.index
 
 
 @opcode("JUMP_IF_TRUE_OR_POP")
-def jump_if_true_or_pop(tx: Any, instruction: Any) -> None:
+def jump_if_true_or_pop(tx: InstructionTranslator, instruction: Instruction) -> None:
     if tx.truth(tx.stack[-1].realize()):
         tx.pc = instruction.target.index
     else:
@@ -82,7 +86,7 @@ def jump_if_true_or_pop(tx: Any, instruction: Any) -> None:
 
 
 @opcode("JUMP_IF_FALSE_OR_POP")
-def jump_if_false_or_pop(tx: Any, instruction: Any) -> None:
+def jump_if_false_or_pop(tx: InstructionTranslator, instruction: Instruction) -> None:
     if tx.truth(tx.stack[-1].realize()):
         tx.stack.pop()
     else:
@@ -90,12 +94,12 @@ def jump_if_false_or_pop(tx: Any, instruction: Any) -> None:
 
 
 @opcode("GET_ITER")
-def get_iter(tx: Any, instruction: Any) -> None:
+def get_iter(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.append(tx.iterate(tx.pop()))
 
 
 @opcode("FOR_ITER")
-def for_iter(tx: Any, instruction: Any) -> None:
+def for_iter(tx: InstructionTranslator, instruction: Instruction) -> None:
     iterator = tx.stack[-1].realize()
     try:
         tx.stack.append(iterator.take(tx))
@@ -107,17 +111,17 @@ def for_iter(tx: Any, instruction: Any) -> None:
 
 
 @opcode("END_FOR")
-def end_for(tx: Any, instruction: Any) -> None:
+def end_for(tx: InstructionTranslator, instruction: Instruction) -> None:
     del tx.stack[-2:]
 
 
 @opcode("END_SEND")
-def end_send(tx: Any, instruction: Any) -> None:
+def end_send(tx: InstructionTranslator, instruction: Instruction) -> None:
     del tx.stack[-2]
 
 
 @opcode("BEFORE_WITH")
-def before_with(tx: Any, instruction: Any) -> None:
+def before_with(tx: InstructionTranslator, instruction: Instruction) -> None:
     manager = as_context(tx.pop())
     if isinstance(manager, ContextVariable):
         manager.enter(tx)
@@ -132,37 +136,37 @@ def before_with(tx: Any, instruction: Any) -> None:
 
 
 @opcode("RETURN_VALUE")
-def return_value(tx: Any, instruction: Any) -> None:
+def return_value(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.returned = tx.stack.pop()
     tx.done = True
 
 
 @opcode("RETURN_CONST")
-def return_const(tx: Any, instruction: Any) -> None:
+def return_const(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.returned = constant_of_code(tx, instruction.argval)
     tx.done = True
 
 
 @opcode("RETURN_GENERATOR")
-def return_generator(tx: Any, instruction: Any) -> None:
+def return_generator(tx: InstructionTranslator, instruction: Instruction) -> None:
     """The frame of a generator call ends here; what it returns goes on after it."""
     tx.returned = GeneratorVariable(tx)
     tx.done = True
 
 
 @opcode("YIELD_VALUE")
-def yield_value(tx: Any, instruction: Any) -> None:
+def yield_value(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.yielded = tx.stack.pop()
     tx.done = True
 
 
 @opcode("GET_YIELD_FROM_ITER")
-def get_yield_from_iter(tx: Any, instruction: Any) -> None:
+def get_yield_from_iter(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.append(tx.iterate(tx.pop()))
 
 
 @opcode("SEND")
-def send(tx: Any, instruction: Any) -> None:
+def send(tx: InstructionTranslator, instruction: Instruction) -> None:
     value = tx.pop()
     receiver = tx.stack[-1].realize()
     try:

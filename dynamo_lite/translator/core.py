@@ -9,7 +9,7 @@ from traceback import FrameSummary
 from typing import Any, NoReturn
 
 from dynamo_lite import config
-from dynamo_lite.bytecode import decode
+from dynamo_lite.bytecode import Instruction, decode
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.exc import InternalError, Unsupported
 from dynamo_lite.insight.break_reasons import InlineLimit, UncaughtException, UnsupportedOpcode, UnsupportedOperation
@@ -147,7 +147,7 @@ class InstructionTranslator(Operations, Holder):
         finally:
             attempt.innermost = outer
 
-    def _pause(self, instruction: Any) -> None:
+    def _pause(self, instruction: Instruction) -> None:
         """At the limit, or at a step at which numbers have to be known."""
         if self.attempt.steps > config.unroll_limit:
             what = f"more than {config.unroll_limit} bytecodes were traced"
@@ -156,7 +156,7 @@ class InstructionTranslator(Operations, Holder):
         where = self.code.co_filename, self.code.co_qualname, instruction.index  # keeps no code alive
         self.attempt.settle(self.stack[-count:], where)
 
-    def step(self, instruction: Any) -> None:
+    def step(self, instruction: Instruction) -> None:
         handler = HANDLERS.get(instruction.opname)
         if handler is None:
             self.refuse(instruction, REFUSED.get(instruction.opname, "it is not known"))
@@ -167,7 +167,7 @@ class InstructionTranslator(Operations, Holder):
         except NotConstant as error:
             unsupported(UnsupportedOperation(instruction.opname, f"a value that is not known ({error})"))
 
-    def unwind(self, instruction: Any, observed: ObservedException) -> None:
+    def unwind(self, instruction: Instruction, observed: ObservedException) -> None:
         """Go to the handler that covers the instruction, as CPython's exception table says, or leave the frame."""
         found = instruction.handler
         self.note_raise(observed)
@@ -188,7 +188,7 @@ class InstructionTranslator(Operations, Holder):
         if self.parent is not None:
             self.parent.note_raise(observed)
 
-    def refuse(self, instruction: Any, why: str) -> NoReturn:
+    def refuse(self, instruction: Instruction, why: str) -> NoReturn:
         unsupported(UnsupportedOpcode(instruction.opname, why))
 
     # -- calls -----------------------------------------------------------------------------------------------------
@@ -361,7 +361,7 @@ class StoppingTranslator(InstructionTranslator):
         if isinstance(self.callee, StoppingTranslator):
             yield from self.callee.stacks()
 
-    def step(self, instruction: Any) -> None:
+    def step(self, instruction: Instruction) -> None:
         if self.break_at and self.steps == self.break_at[0] and len(self.break_at) == 1:
             raise BreakHere
         super().step(instruction)
@@ -389,13 +389,13 @@ class RootTranslator(StoppingTranslator):
         self.arguments = list(self.locals.values())
         self.attempt.lifetimes.among(self.arguments)
 
-    def step(self, instruction: Any) -> None:
+    def step(self, instruction: Instruction) -> None:
         self.attempt.provenance.step = self.graph.step = self.steps
         super().step(instruction)
         if self.attempt.lifetimes.there_are and not self.done:
             self._refuse_death(instruction)
 
-    def _refuse_death(self, instruction: Any) -> None:
+    def _refuse_death(self, instruction: Instruction) -> None:
         elsewhere = [each for each in self.effects.written if not (each.source and each.source.local_rooted)]
         written = [scope.writes for scope in self.attempt.values.scopes]
         lost = self.attempt.lifetimes.lost([self, self.handled, *elsewhere, *written])

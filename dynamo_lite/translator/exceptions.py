@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
+from dynamo_lite.bytecode import Instruction
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.variables.core.base import ObservedException, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -15,8 +16,11 @@ from dynamo_lite.variables.python.objects.user_object import RealExceptionVariab
 
 from .opcodes import opcode
 
+if TYPE_CHECKING:
+    from .core import InstructionTranslator
 
-def _exception(tx: Any, value: VariableTracker) -> VariableTracker:
+
+def _exception(tx: InstructionTranslator, value: VariableTracker) -> VariableTracker:
     """What ``raise value`` raises."""
     if isinstance(value, ClassVariable) and issubclass(value.value, BaseException):
         value = tx.call(value, [], {}).realize()
@@ -26,7 +30,7 @@ def _exception(tx: Any, value: VariableTracker) -> VariableTracker:
 
 
 @opcode("RAISE_VARARGS")
-def raise_varargs(tx: Any, instruction: Any) -> None:
+def raise_varargs(tx: InstructionTranslator, instruction: Instruction) -> None:
     if instruction.arg == 0:
         if tx.handled is None:
             tx.raise_error(RuntimeError, "No active exception to reraise")
@@ -44,7 +48,7 @@ def raise_varargs(tx: Any, instruction: Any) -> None:
     raise ObservedException(error)
 
 
-def set_context(tx: Any, error: VariableTracker) -> None:
+def set_context(tx: InstructionTranslator, error: VariableTracker) -> None:
     """Raising an exception while another is handled makes that its context. The chain gets no new cycle."""
     handled = tx.handled
     if handled is None or error is handled:
@@ -63,17 +67,17 @@ def set_context(tx: Any, error: VariableTracker) -> None:
 
 
 @opcode("RERAISE")
-def reraise(tx: Any, instruction: Any) -> None:
+def reraise(tx: InstructionTranslator, instruction: Instruction) -> None:
     raise ObservedException(tx.pop())
 
 
 @opcode("LOAD_ASSERTION_ERROR")
-def load_assertion_error(tx: Any, instruction: Any) -> None:
+def load_assertion_error(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.append(tx.make(AssertionError))
 
 
 @opcode("PUSH_EXC_INFO")
-def push_exc_info(tx: Any, instruction: Any) -> None:
+def push_exc_info(tx: InstructionTranslator, instruction: Instruction) -> None:
     error = tx.pop()
     tx.stack.append(HandledVariable(tx.handled, error))
     tx.stack.append(error)
@@ -81,7 +85,7 @@ def push_exc_info(tx: Any, instruction: Any) -> None:
 
 
 @opcode("POP_EXCEPT")
-def pop_except(tx: Any, instruction: Any) -> None:
+def pop_except(tx: InstructionTranslator, instruction: Instruction) -> None:
     kept = tx.stack.pop()
     if not isinstance(kept, HandledVariable):
         tx.refuse(instruction, "the handler was entered outside of the trace")
@@ -90,7 +94,7 @@ def pop_except(tx: Any, instruction: Any) -> None:
 
 
 @opcode("CHECK_EXC_MATCH")
-def check_exc_match(tx: Any, instruction: Any) -> None:
+def check_exc_match(tx: InstructionTranslator, instruction: Instruction) -> None:
     kinds = tx.pop()
     error = tx.stack[-1].realize()
     classes = [each.realize() for each in kinds.items] if isinstance(kinds, TupleVariable) else [kinds]
@@ -102,7 +106,7 @@ def check_exc_match(tx: Any, instruction: Any) -> None:
 
 
 @opcode("WITH_EXCEPT_START")
-def with_except_start(tx: Any, instruction: Any) -> None:
+def with_except_start(tx: InstructionTranslator, instruction: Instruction) -> None:
     error, leave = tx.stack[-1].realize(), tx.stack[-4].realize()
     kind = tx.make(error.python_type())
     if isinstance(error, RealExceptionVariable):
@@ -113,7 +117,7 @@ def with_except_start(tx: Any, instruction: Any) -> None:
 
 
 @opcode("CLEANUP_THROW")
-def cleanup_throw(tx: Any, instruction: Any) -> None:
+def cleanup_throw(tx: InstructionTranslator, instruction: Instruction) -> None:
     """What was thrown into ``yield from`` has come out of the inner iterator."""
     error = tx.pop()
     if not issubclass(error.python_type(), StopIteration):
@@ -123,24 +127,24 @@ def cleanup_throw(tx: Any, instruction: Any) -> None:
 
 
 @opcode("CALL_INTRINSIC_1")
-def call_intrinsic_1(tx: Any, instruction: Any) -> None:
+def call_intrinsic_1(tx: InstructionTranslator, instruction: Instruction) -> None:
     handler = _INTRINSICS.get(instruction.arg)
     if handler is None:
         tx.refuse(instruction, f"intrinsic {instruction.arg} is not modelled")
     handler(tx)
 
 
-def _stop_iteration_error(tx: Any) -> None:
+def _stop_iteration_error(tx: InstructionTranslator) -> None:
     error = tx.stack[-1].realize()
     if issubclass(error.python_type(), StopIteration):
         tx.stack[-1] = left_generator(error)
 
 
-def _unary_positive(tx: Any) -> None:
+def _unary_positive(tx: InstructionTranslator) -> None:
     tx.stack.append(tx.unary("+", tx.pop()))
 
 
-def _list_to_tuple(tx: Any) -> None:
+def _list_to_tuple(tx: InstructionTranslator) -> None:
     tx.stack.append(TupleVariable(list(tx.pop().items)))
 
 

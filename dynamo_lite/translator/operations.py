@@ -8,7 +8,7 @@ from __future__ import annotations
 import types
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from dynamo_lite.insight.break_reasons import DisabledCall, UnknownCall, UnsupportedAttribute, UnsupportedOperation
 from dynamo_lite.records import code_origin
@@ -29,6 +29,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, SWAPPED, UNARY, method_of
+from dynamo_lite.variables.core.protocols import Attempt
 from dynamo_lite.variables.python.classes import class_checks
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.classes.construct import construct
@@ -41,6 +42,10 @@ from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, Symboli
 from dynamo_lite.variables.python.objects.exception import ExceptionVariable
 from dynamo_lite.variables.python.objects.user_object import RealExceptionVariable, UserObjectVariable, unwrapped
 
+if TYPE_CHECKING:
+    from .core import InstructionTranslator
+
+
 _SEQUENCES = (list, tuple, deque)
 _IDS_OF_SEQUENCES = frozenset(map(id, _SEQUENCES))  # a class that is held against them may compare itself
 """Classes that have no arithmetic of numbers. Those that derive from them in Python have."""
@@ -51,7 +56,7 @@ _NO_SLICE_INDEX = "slice indices must be integers or None or have an __index__ m
 class Operations:
     """Mixin. The translator brings ``attempt``, ``guards``, ``graph``, ``effects``, ``handled``, ``call_function``."""
 
-    attempt: Any
+    attempt: Attempt
     guards: Any
     graph: Any
     effects: Any
@@ -573,7 +578,7 @@ class _Row:
 
     __slots__ = ("tx", "key", "item")
 
-    def __init__(self, tx: Any, key: VariableTracker, item: VariableTracker) -> None:
+    def __init__(self, tx: InstructionTranslator, key: VariableTracker, item: VariableTracker) -> None:
         self.tx = tx
         self.key = key
         self.item = item

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from dynamo_lite.bytecode import BINARY_OPS
+from dynamo_lite.bytecode import BINARY_OPS, Instruction
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.late_text import joined
@@ -13,9 +13,12 @@ from dynamo_lite.variables.python.containers.sequence import SliceVariable
 
 from .opcodes import opcode
 
+if TYPE_CHECKING:
+    from .core import InstructionTranslator
+
 
 @opcode("BINARY_OP")
-def binary_op(tx: Any, instruction: Any) -> None:
+def binary_op(tx: InstructionTranslator, instruction: Instruction) -> None:
     right, left = tx.pop(), tx.pop()
     symbol, _, inplace = BINARY_OPS[instruction.arg]
     if inplace:
@@ -25,76 +28,76 @@ def binary_op(tx: Any, instruction: Any) -> None:
 
 
 @opcode("UNARY_NEGATIVE")
-def unary_negative(tx: Any, instruction: Any) -> None:
+def unary_negative(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.append(tx.unary("-", tx.pop()))
 
 
 @opcode("UNARY_POSITIVE")
-def unary_positive(tx: Any, instruction: Any) -> None:
+def unary_positive(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.append(tx.unary("+", tx.pop()))
 
 
 @opcode("UNARY_INVERT")
-def unary_invert(tx: Any, instruction: Any) -> None:
+def unary_invert(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.append(tx.unary("~", tx.pop()))
 
 
 @opcode("UNARY_NOT")
-def unary_not(tx: Any, instruction: Any) -> None:
+def unary_not(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.append(ConstantVariable(not tx.truth(tx.pop())))
 
 
 @opcode("COMPARE_OP")
-def compare_op(tx: Any, instruction: Any) -> None:
+def compare_op(tx: InstructionTranslator, instruction: Instruction) -> None:
     right, left = tx.pop(), tx.pop()
     tx.stack.append(tx.compare(instruction.argval, left, right))
 
 
 @opcode("IS_OP")
-def is_op(tx: Any, instruction: Any) -> None:
+def is_op(tx: InstructionTranslator, instruction: Instruction) -> None:
     right, left = tx.pop(), tx.pop()
     tx.stack.append(ConstantVariable(tx.identical(left, right) != bool(instruction.arg)))
 
 
 @opcode("CONTAINS_OP")
-def contains_op(tx: Any, instruction: Any) -> None:
+def contains_op(tx: InstructionTranslator, instruction: Instruction) -> None:
     container, item = tx.pop(), tx.pop()
     tx.stack.append(ConstantVariable(container.contains(tx, item) != bool(instruction.arg)))
 
 
 @opcode("BINARY_SUBSCR")
-def binary_subscr(tx: Any, instruction: Any) -> None:
+def binary_subscr(tx: InstructionTranslator, instruction: Instruction) -> None:
     key, container = tx.pop(), tx.pop()
     tx.stack.append(tx.getitem(container, key))
 
 
 @opcode("STORE_SUBSCR")
-def store_subscr(tx: Any, instruction: Any) -> None:
+def store_subscr(tx: InstructionTranslator, instruction: Instruction) -> None:
     key, container = tx.pop(), tx.pop()
     value = tx.stack.pop()
     container.setitem(tx, key, value.realize())
 
 
 @opcode("DELETE_SUBSCR")
-def delete_subscr(tx: Any, instruction: Any) -> None:
+def delete_subscr(tx: InstructionTranslator, instruction: Instruction) -> None:
     key, container = tx.pop(), tx.pop()
     container.delitem(tx, key)
 
 
 @opcode("BINARY_SLICE")
-def binary_slice(tx: Any, instruction: Any) -> None:
+def binary_slice(tx: InstructionTranslator, instruction: Instruction) -> None:
     stop, start, container = tx.pop(), tx.pop(), tx.pop()
     tx.stack.append(tx.getitem(container, SliceVariable([start, stop, ConstantVariable(None)])))
 
 
 @opcode("STORE_SLICE")
-def store_slice(tx: Any, instruction: Any) -> None:
+def store_slice(tx: InstructionTranslator, instruction: Instruction) -> None:
     stop, start, container, value = tx.pop(), tx.pop(), tx.pop(), tx.pop()
     container.setitem(tx, SliceVariable([start, stop, ConstantVariable(None)]), value)
 
 
 @opcode("LOAD_ATTR")
-def load_attr(tx: Any, instruction: Any) -> None:
+def load_attr(tx: InstructionTranslator, instruction: Instruction) -> None:
     find = tx.method if instruction.flag else tx.attribute
     found = find(tx.pop(), instruction.argval)
     if instruction.flag:
@@ -103,14 +106,14 @@ def load_attr(tx: Any, instruction: Any) -> None:
 
 
 @opcode("LOAD_METHOD")
-def load_method(tx: Any, instruction: Any) -> None:
+def load_method(tx: InstructionTranslator, instruction: Instruction) -> None:
     found = tx.method(tx.pop(), instruction.argval)
     tx.stack.append(NULL)
     tx.stack.append(found)
 
 
 @opcode("LOAD_SUPER_ATTR")
-def load_super_attr(tx: Any, instruction: Any) -> None:
+def load_super_attr(tx: InstructionTranslator, instruction: Instruction) -> None:
     receiver, cls, function = tx.pop(), tx.pop(), tx.pop()
     found = tx.attribute(tx.call(function, [cls, receiver], {}).realize(), instruction.argval)
     if instruction.flag:
@@ -119,14 +122,14 @@ def load_super_attr(tx: Any, instruction: Any) -> None:
 
 
 @opcode("STORE_ATTR")
-def store_attr(tx: Any, instruction: Any) -> None:
+def store_attr(tx: InstructionTranslator, instruction: Instruction) -> None:
     owner = tx.pop()
     value = tx.stack.pop()
     owner.setattr(tx, instruction.argval, value)
 
 
 @opcode("DELETE_ATTR")
-def delete_attr(tx: Any, instruction: Any) -> None:
+def delete_attr(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.pop().delattr(tx, instruction.argval)
 
 
@@ -134,7 +137,7 @@ _CONVERSIONS = {1: "str", 2: "repr", 3: "ascii"}
 
 
 @opcode("FORMAT_VALUE")
-def format_value(tx: Any, instruction: Any) -> None:
+def format_value(tx: InstructionTranslator, instruction: Instruction) -> None:
     flags = instruction.arg
     spec: VariableTracker = tx.pop() if flags & 4 else ConstantVariable("")
     value = tx.pop()
@@ -145,7 +148,7 @@ def format_value(tx: Any, instruction: Any) -> None:
 
 
 @opcode("BUILD_STRING")
-def build_string(tx: Any, instruction: Any) -> None:
+def build_string(tx: InstructionTranslator, instruction: Instruction) -> None:
     parts = tx.popn(instruction.arg)
     text = joined(tx, [part.realize() for part in parts])
     if text is None:
@@ -154,5 +157,5 @@ def build_string(tx: Any, instruction: Any) -> None:
 
 
 @opcode("GET_LEN")
-def get_len(tx: Any, instruction: Any) -> None:
+def get_len(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.append(tx.length(tx.stack[-1].realize()))

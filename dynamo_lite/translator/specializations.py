@@ -7,6 +7,7 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import OperatorFailed
 from dynamo_lite.records.guards import Assumed, Guards
 from dynamo_lite.shapes.policy import Settled
+from dynamo_lite.variables.core.protocols import Attempt
 
 _MOST = 12
 """Steps of one translation at which numbers are settled."""
@@ -54,7 +55,7 @@ class Settlings:
         self._steps.pop(step, None)
         return False
 
-    def may_help(self, attempt: Any, error: Any) -> bool:
+    def may_help(self, attempt: Attempt, error: Any) -> bool:
         """Whether there is to be another attempt that knows more: the numbers that the failed instruction takes; if it
         takes tensors, all there are."""
         stack = tuple((frame.filename, frame.lineno, frame.name) for frame in error.user_stack)
@@ -78,7 +79,7 @@ class Settlings:
             self.all_known, self._failed = True, (step, how)
         return self.all_known
 
-    def makes_leaves_before(self, attempt: Any, tracker: Any) -> bool:
+    def makes_leaves_before(self, attempt: Attempt, tracker: Any) -> bool:
         """Whether there is to be another attempt that does: this is what it can be done to."""
         again = attempt.provenance.is_created_leaf(tracker) and not self.leaves_before
         self.leaves_before |= again

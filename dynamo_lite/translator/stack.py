@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dynamo_lite.bytecode import Instruction
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.invariant_reads import check_cell, check_global, is_read_later
@@ -12,35 +13,38 @@ from dynamo_lite.variables.python.functions.function import CellVariable
 
 from .opcodes import opcode
 
+if TYPE_CHECKING:
+    from .core import InstructionTranslator
+
 
 @opcode("NOP", "RESUME", "PRECALL", "COPY_FREE_VARS")
-def nop(tx: Any, instruction: Any) -> None:
+def nop(tx: InstructionTranslator, instruction: Instruction) -> None:
     pass
 
 
 @opcode("POP_TOP")
-def pop_top(tx: Any, instruction: Any) -> None:
+def pop_top(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.pop()
 
 
 @opcode("PUSH_NULL")
-def push_null(tx: Any, instruction: Any) -> None:
+def push_null(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.append(NULL)
 
 
 @opcode("COPY")
-def copy(tx: Any, instruction: Any) -> None:
+def copy(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.append(tx.stack[-instruction.arg])
 
 
 @opcode("SWAP")
-def swap(tx: Any, instruction: Any) -> None:
+def swap(tx: InstructionTranslator, instruction: Instruction) -> None:
     stack, depth = tx.stack, instruction.arg
     stack[-1], stack[-depth] = stack[-depth], stack[-1]
 
 
 @opcode("LOAD_CONST")
-def load_const(tx: Any, instruction: Any) -> None:
+def load_const(tx: InstructionTranslator, instruction: Instruction) -> None:
     value = instruction.argval
     kind = type(value)
     if kind is int or kind is str or value is None or kind is bool or kind is float:
@@ -49,12 +53,12 @@ def load_const(tx: Any, instruction: Any) -> None:
         tx.stack.append(constant_of_code(tx, value))
 
 
-def constant_of_code(tx: Any, value: Any) -> VariableTracker:
+def constant_of_code(tx: InstructionTranslator, value: Any) -> VariableTracker:
     return tx.attempt.values.constant_tuple(value) if type(value) is tuple else tx.make(value)  # type: ignore[no-any-return]
 
 
 @opcode("LOAD_FAST", "LOAD_FAST_CHECK")
-def load_fast(tx: Any, instruction: Any) -> None:
+def load_fast(tx: InstructionTranslator, instruction: Instruction) -> None:
     found = tx.locals.get(instruction.argval)
     if found is None:
         tx.raise_error(UnboundLocalError, unbound_local(instruction.argval))
@@ -62,12 +66,12 @@ def load_fast(tx: Any, instruction: Any) -> None:
 
 
 @opcode("LOAD_FAST_AND_CLEAR")
-def load_fast_and_clear(tx: Any, instruction: Any) -> None:
+def load_fast_and_clear(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.append(tx.locals.pop(instruction.argval, NULL))
 
 
 @opcode("STORE_FAST")
-def store_fast(tx: Any, instruction: Any) -> None:
+def store_fast(tx: InstructionTranslator, instruction: Instruction) -> None:
     value = tx.stack.pop()
     if value is NULL:
         tx.locals.pop(instruction.argval, None)
@@ -76,24 +80,24 @@ def store_fast(tx: Any, instruction: Any) -> None:
 
 
 @opcode("DELETE_FAST")
-def delete_fast(tx: Any, instruction: Any) -> None:
+def delete_fast(tx: InstructionTranslator, instruction: Instruction) -> None:
     if tx.locals.pop(instruction.argval, None) is None:
         tx.raise_error(UnboundLocalError, unbound_local(instruction.argval))
 
 
 @opcode("MAKE_CELL")
-def make_cell(tx: Any, instruction: Any) -> None:
+def make_cell(tx: InstructionTranslator, instruction: Instruction) -> None:
     name = instruction.argval
     tx.cells[name] = CellVariable(tx.locals.pop(name, None), maker=(tx, name))
 
 
 @opcode("LOAD_CLOSURE")
-def load_closure(tx: Any, instruction: Any) -> None:
+def load_closure(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.append(tx.cells[instruction.argval])
 
 
 @opcode("LOAD_DEREF")
-def load_deref(tx: Any, instruction: Any) -> None:
+def load_deref(tx: InstructionTranslator, instruction: Instruction) -> None:
     content = tx.cells[instruction.argval].load()
     if content is None:
         _unbound_cell(tx, instruction.argval)
@@ -102,7 +106,7 @@ def load_deref(tx: Any, instruction: Any) -> None:
     tx.stack.append(content)
 
 
-def _unbound_cell(tx: Any, name: str) -> None:
+def _unbound_cell(tx: InstructionTranslator, name: str) -> None:
     if name in tx.own_cells:
         tx.raise_error(UnboundLocalError, unbound_local(name))
     message = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
@@ -110,12 +114,12 @@ def _unbound_cell(tx: Any, name: str) -> None:
 
 
 @opcode("STORE_DEREF")
-def store_deref(tx: Any, instruction: Any) -> None:
+def store_deref(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.cells[instruction.argval].set(tx, tx.stack.pop())
 
 
 @opcode("DELETE_DEREF")
-def delete_deref(tx: Any, instruction: Any) -> None:
+def delete_deref(tx: InstructionTranslator, instruction: Instruction) -> None:
     cell = tx.cells[instruction.argval]
     if cell.load() is None:
         _unbound_cell(tx, instruction.argval)
@@ -123,13 +127,13 @@ def delete_deref(tx: Any, instruction: Any) -> None:
 
 
 @opcode("LOAD_GLOBAL")
-def load_global(tx: Any, instruction: Any) -> None:
+def load_global(tx: InstructionTranslator, instruction: Instruction) -> None:
     if instruction.flag:
         tx.stack.append(NULL)
     tx.stack.append(load_global_name(tx, instruction.argval))
 
 
-def load_global_name(tx: Any, name: str) -> VariableTracker:
+def load_global_name(tx: InstructionTranslator, name: str) -> VariableTracker:
     """A global, or else a builtin."""
     found = tx.scope.load(name)
     if found is None:
@@ -142,12 +146,12 @@ def load_global_name(tx: Any, name: str) -> VariableTracker:
 
 
 @opcode("STORE_GLOBAL")
-def store_global(tx: Any, instruction: Any) -> None:
+def store_global(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.scope.store(instruction.argval, tx.stack.pop())
 
 
 @opcode("DELETE_GLOBAL")
-def delete_global(tx: Any, instruction: Any) -> None:
+def delete_global(tx: InstructionTranslator, instruction: Instruction) -> None:
     name = instruction.argval
     if tx.scope.load(name) is None:
         tx.raise_name_error(name, f"name '{name}' is not defined")

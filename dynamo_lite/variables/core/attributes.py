@@ -24,6 +24,7 @@ from .base import (
 from .constant import ConstantVariable
 from .invariant_reads import check_class_attribute, is_read_later
 from .lookup import MISSING, class_lookup, is_heap_type, type_name
+from .protocols import Codegen, Translator
 
 C_METHODS = (
     types.MethodDescriptorType,
@@ -39,7 +40,7 @@ def owner_of(cls: type, name: str) -> type:
     return next((base for base in mro(cls) if name in own_namespace(base)), cls)
 
 
-def _written_attribute(tx: Any, cls: type, name: str) -> VariableTracker | None:
+def _written_attribute(tx: Translator, cls: type, name: str) -> VariableTracker | None:
     """What the trace wrote under this name of a class or its bases; None if the name is as it was found."""
     written = tx.attempt.values.written_classes
     if not written:
@@ -51,7 +52,7 @@ def _written_attribute(tx: Any, cls: type, name: str) -> VariableTracker | None:
     return None
 
 
-def class_attribute(tx: Any, cls: type, name: str, raw: Any) -> VariableTracker:
+def class_attribute(tx: Translator, cls: type, name: str, raw: Any) -> VariableTracker:
     """The tracker of a raw class attribute, guarded where the class can change."""
     written = _written_attribute(tx, cls, name)
     if written is not None:
@@ -62,12 +63,12 @@ def class_attribute(tx: Any, cls: type, name: str, raw: Any) -> VariableTracker:
     return tx.make(raw)
 
 
-def guard_class_lacks(tx: Any, cls: type, name: str) -> None:
+def guard_class_lacks(tx: Translator, cls: type, name: str) -> None:
     if is_heap_type(cls):
         tx.guards.const(cls).check("type_lacks", name)
 
 
-def guard_class_attribute(tx: Any, cls: type, name: str, raw: Any) -> None:
+def guard_class_attribute(tx: Translator, cls: type, name: str, raw: Any) -> None:
     """What `class_lookup` found, or that it found nothing, stays so."""
     if raw is MISSING:
         guard_class_lacks(tx, cls, name)
@@ -75,19 +76,19 @@ def guard_class_attribute(tx: Any, cls: type, name: str, raw: Any) -> None:
         _guard_class_has(tx, cls, name, raw)
 
 
-def guarded_lookup(tx: Any, cls: type, name: str) -> Any:
+def guarded_lookup(tx: Translator, cls: type, name: str) -> Any:
     """`class_lookup`, where something depends on what it finds, or on that it finds nothing."""
     raw = class_lookup(cls, name)
     guard_class_attribute(tx, cls, name, raw)
     return raw
 
 
-def _guard_class_has(tx: Any, cls: type, name: str, raw: Any) -> None:
+def _guard_class_has(tx: Translator, cls: type, name: str, raw: Any) -> None:
     if is_heap_type(cls):
         tx.guards.const(cls).child("type_attr", name).check("id", raw)
 
 
-def guard_behind_instance(tx: Any, cls: type, name: str, raw: Any) -> None:
+def guard_behind_instance(tx: Translator, cls: type, name: str, raw: Any) -> None:
     """What `class_lookup` found leaves it to the instance, and goes on doing so."""
     if raw is MISSING:
         guard_class_lacks(tx, cls, name)
@@ -97,14 +98,14 @@ def guard_behind_instance(tx: Any, cls: type, name: str, raw: Any) -> None:
     _guard_descriptor(tx, type(raw))
 
 
-def _guard_descriptor(tx: Any, kind: type) -> None:
+def _guard_descriptor(tx: Translator, kind: type) -> None:
     """What a class has of this type answers for itself as it does now."""
     if is_heap_type(kind):
         for name in ("__get__", "__set__", "__delete__"):
             guarded_lookup(tx, kind, name)
 
 
-def generic_getattr(tx: Any, obj: VariableTracker, name: str, hook: bool = True) -> VariableTracker:
+def generic_getattr(tx: Translator, obj: VariableTracker, name: str, hook: bool = True) -> VariableTracker:
     """``object.__getattribute__`` and, with ``hook``, ``__getattr__`` after it. Raises the program's AttributeError."""
     cls = obj.python_type()
     try:
@@ -125,7 +126,7 @@ def generic_getattr(tx: Any, obj: VariableTracker, name: str, hook: bool = True)
     tx.raise_attribute_error(obj, name, f"{type_name(cls)!r} object has no attribute {name!r}")
 
 
-def _found_attribute(tx: Any, obj: VariableTracker, name: str, cls: type) -> VariableTracker | None:
+def _found_attribute(tx: Translator, obj: VariableTracker, name: str, cls: type) -> VariableTracker | None:
     """A data descriptor, what the instance has, what the class has, or None."""
     raw = class_lookup(cls, name)
     if raw is not MISSING and hides_instance(raw):
@@ -141,7 +142,7 @@ def _found_attribute(tx: Any, obj: VariableTracker, name: str, cls: type) -> Var
     return None
 
 
-def plain_truth(tx: Any, obj: VariableTracker) -> bool:
+def plain_truth(tx: Translator, obj: VariableTracker) -> bool:
     """``bool(obj)`` where the class says nothing of it."""
     cls = obj.python_type()
     for name in ("__bool__", "__len__"):
@@ -150,7 +151,7 @@ def plain_truth(tx: Any, obj: VariableTracker) -> bool:
     return True
 
 
-def is_callable(tx: Any, value: VariableTracker) -> bool:
+def is_callable(tx: Translator, value: VariableTracker) -> bool:
     """``callable``."""
     return issubclass(value.python_type(), type) or tx.lookup(value.python_type(), "__call__") is not MISSING
 
@@ -179,7 +180,7 @@ def asks_property(obj: VariableTracker, name: str) -> bool:
 
 
 def bind(
-    tx: Any, raw: Any, name: str, obj: VariableTracker | None, cls: type, start: type | None = None
+    tx: Translator, raw: Any, name: str, obj: VariableTracker | None, cls: type, start: type | None = None
 ) -> VariableTracker:
     """``raw.__get__(obj, cls)`` for what a class has under ``name``. ``obj`` None: access through the class."""
     if not told_by_identity(type(raw)):
@@ -228,13 +229,13 @@ def binds(*kinds: type) -> Callable[[Binder], Binder]:
 
 
 @binds(types.FunctionType)
-def _bind_function(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+def _bind_function(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
     function = class_attribute(tx, owner, name, raw)
     return function if obj is None else MethodVariable(function, obj)
 
 
 @binds(classmethod)
-def _bind_classmethod(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+def _bind_classmethod(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
     function = _inner(tx, raw, name, owner, "__func__")
     kind = function.python_type()
     if kind is property and function.source is not None:  # whose own __get__ is asked
@@ -245,17 +246,17 @@ def _bind_classmethod(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: 
     return MethodVariable(function, tx.make(cls))
 
 
-def bind_classmethod(tx: Any, raw: Any, name: str, receiver: VariableTracker, owner: type) -> VariableTracker:
+def bind_classmethod(tx: Translator, raw: Any, name: str, receiver: VariableTracker, owner: type) -> VariableTracker:
     """A classmethod found in ``owner``, bound to another class: what ``super()`` gives."""
     return MethodVariable(_inner(tx, raw, name, owner, "__func__"), receiver)
 
 
 @binds(staticmethod)
-def _bind_staticmethod(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+def _bind_staticmethod(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
     return _inner(tx, raw, name, owner, "__func__")
 
 
-def _inner(tx: Any, raw: Any, name: str, owner: type, inner: str) -> VariableTracker:
+def _inner(tx: Translator, raw: Any, name: str, owner: type, inner: str) -> VariableTracker:
     """The function inside of a classmethod, staticmethod or property object."""
     value = getattr(raw, inner)
     if not is_heap_type(owner):
@@ -266,7 +267,7 @@ def _inner(tx: Any, raw: Any, name: str, owner: type, inner: str) -> VariableTra
 
 
 @binds(property)
-def _bind_property(tx: Any, raw: property, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+def _bind_property(tx: Translator, raw: property, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
     if obj is None:
         return class_attribute(tx, owner, name, raw)
     if raw.fget is None:
@@ -274,7 +275,7 @@ def _bind_property(tx: Any, raw: property, name: str, obj: Any, cls: type, owner
     return tx.call(_inner(tx, raw, name, owner, "fget"), [obj], {})
 
 
-def _refuse_property(tx: Any, raw: property, name: str, cls: type, what: str, act: Any, *args: Any) -> NoReturn:
+def _refuse_property(tx: Translator, raw: property, name: str, cls: type, what: str, act: Any, *args: Any) -> NoReturn:
     """It knows the name that it was given by a class statement."""
     _guard_class_has(tx, cls, name, raw)
     tx.fold(act, (raw, type(cls.__name__, (), {"__qualname__": cls.__qualname__})(), *args))
@@ -282,14 +283,14 @@ def _refuse_property(tx: Any, raw: property, name: str, cls: type, what: str, ac
 
 
 @binds(types.MemberDescriptorType)
-def _bind_slot(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+def _bind_slot(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
     if obj is None:
         return class_attribute(tx, owner, name, raw)
     _guard_class_has(tx, owner, name, raw)
     return _in_slot(tx, raw, name, obj, cls)
 
 
-def _in_slot(tx: Any, raw: Any, name: str, obj: VariableTracker, cls: type) -> VariableTracker:
+def _in_slot(tx: Translator, raw: Any, name: str, obj: VariableTracker, cls: type) -> VariableTracker:
     found = obj.slot_get(tx, name, raw)
     if found is None:
         tx.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
@@ -297,7 +298,7 @@ def _in_slot(tx: Any, raw: Any, name: str, obj: VariableTracker, cls: type) -> V
 
 
 @binds(types.GetSetDescriptorType)
-def _bind_getset(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+def _bind_getset(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
     if obj is None:
         return class_attribute(tx, owner, name, raw)
     _guard_class_has(tx, owner, name, raw)
@@ -305,7 +306,7 @@ def _bind_getset(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type)
 
 
 @binds(functools.cached_property)
-def _bind_cached_property(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+def _bind_cached_property(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
     if obj is None:
         return class_attribute(tx, owner, name, raw)
     _guard_class_has(tx, owner, name, raw)
@@ -317,7 +318,7 @@ def _bind_cached_property(tx: Any, raw: Any, name: str, obj: Any, cls: type, own
 
 
 @binds(*C_METHODS)
-def _bind_c_method(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+def _bind_c_method(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
     if issubclass(type(raw), types.BuiltinFunctionType):
         return class_attribute(tx, owner, name, raw)
     if issubclass(type(raw), types.ClassMethodDescriptorType):
@@ -328,7 +329,7 @@ def _bind_c_method(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: typ
     return BuiltinMethodVariable(obj, name)
 
 
-def bind_here(tx: Any, raw: Any, name: str, obj: VariableTracker) -> VariableTracker:
+def bind_here(tx: Translator, raw: Any, name: str, obj: VariableTracker) -> VariableTracker:
     """What an attribute in C, which the program has in hand, gives for an object."""
     if isinstance(raw, types.GetSetDescriptorType):
         return obj.c_attribute(tx, name)
@@ -338,7 +339,7 @@ def bind_here(tx: Any, raw: Any, name: str, obj: VariableTracker) -> VariableTra
 _SET_PROPERTY, _DELETE_PROPERTY = property.__dict__["__set__"], property.__dict__["__delete__"]
 
 
-def object_setattr(tx: Any, obj: Any, name: str, value: VariableTracker) -> None:
+def object_setattr(tx: Translator, obj: Any, name: str, value: VariableTracker) -> None:
     """``object.__setattr__``: data descriptors first, then the instance."""
     cls = obj.python_type()
     raw = class_lookup(cls, name)
@@ -371,7 +372,7 @@ def object_setattr(tx: Any, obj: Any, name: str, value: VariableTracker) -> None
     obj.instance_set(tx, name, value)
 
 
-def object_delattr(tx: Any, obj: Any, name: str) -> None:
+def object_delattr(tx: Translator, obj: Any, name: str) -> None:
     """``object.__delattr__``."""
     cls = obj.python_type()
     raw = class_lookup(cls, name)
@@ -412,18 +413,18 @@ class MethodVariable(VariableTracker):
     def describe(self) -> str:
         return f"method {self.function.describe()}"
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         tx.delegate(self, self.function)
         return tx.call(self.function, [self.receiver, *args], kwargs)
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name == "__self__":
             return self.receiver
         if name == "__func__":
             return self.function
         return self.function.getattr(tx, name)
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if symbol in ("==", "!=") and isinstance(other, MethodVariable):
             same = tx.identical(self.receiver, other.receiver)
             same = same and tx.truth(tx.compare("==", self.function.realize(), other.function.realize()))
@@ -434,7 +435,7 @@ class MethodVariable(VariableTracker):
         function = self.function.realize()
         return Parts(types.MethodType, (function.as_constant(),), [self.receiver]) if function.is_constant() else None
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.call(types.MethodType, [lambda: cg.load(self.function), lambda: cg.load(self.receiver)])
 
 
@@ -459,17 +460,17 @@ class BuiltinMethodVariable(VariableTracker):
     def describe(self) -> str:
         return f"method {self.name} of {self.receiver.describe()}"
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name == "__self__":
             return self.receiver
         if name == "__name__":
             return ConstantVariable(self.name)
         return super().getattr(tx, name)
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         return self.receiver.call_method(tx, self.name, args, kwargs)
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         """By the function and, whatever that says of equality, the object."""
         if symbol not in ("==", "!=") or other.python_type() is not self.python_type():
             return None
@@ -480,7 +481,7 @@ class BuiltinMethodVariable(VariableTracker):
             unsupported(UnsupportedOperation("comparison", "methods in C that were found in different ways"))
         return ConstantVariable(same == (symbol == "=="))
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if self.raw is not None:
             cg.call(self.raw.__get__, [lambda: cg.load(self.receiver)])
             return

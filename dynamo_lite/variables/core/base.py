@@ -20,6 +20,7 @@ from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedO
 from dynamo_lite.records.source import Source
 
 from .lookup import class_lookup, is_heap_type, is_written
+from .protocols import Attempt, Codegen, Translator
 
 TEXTS: dict[str, Callable[..., str]] = {"__str__": str, "__repr__": repr}
 """What asks for a value's text, by the special method's name."""
@@ -148,7 +149,7 @@ class VariableTracker:
             return False
         return True
 
-    def python_value(self, tx: Any) -> Any:
+    def python_value(self, tx: Translator) -> Any:
         """The value itself, of containers a fresh one, where all its parts are known. Breaks the graph where they
         aren't."""
         try:
@@ -156,11 +157,11 @@ class VariableTracker:
         except NotConstant:
             unsupported(UnsupportedValue(self.describe(), "its value would have to be known here"))
 
-    def drained_value(self, tx: Any) -> Any:
+    def drained_value(self, tx: Translator) -> Any:
         """The same for what goes over the items of an iterator and does nothing else with it."""
         return self.python_value(tx)
 
-    def is_plain(self, tx: Any) -> bool:
+    def is_plain(self, tx: Translator) -> bool:
         """Whether it is known, and C code that asks for its text runs no code of the program's."""
         return self.is_constant()
 
@@ -169,7 +170,7 @@ class VariableTracker:
         everything else what ``leaf`` says."""
         return leaf(self)
 
-    def known_number(self, tx: Any, methods: Iterable[str], drain: bool = False) -> Any:
+    def known_number(self, tx: Translator, methods: Iterable[str], drain: bool = False) -> Any:
         """The known value as a function of numbers looks at it: by the first of these methods that the program wrote
         for it. ``drain``: as in `drained_value`."""
         for name in methods:
@@ -178,7 +179,7 @@ class VariableTracker:
                 return tx.python_value(found)
         return self.drained_value(tx) if drain else self.python_value(tx)
 
-    def beside(self, tx: Any, tensor: VariableTracker, symbol: str, reflected: bool = False) -> VariableTracker:
+    def beside(self, tx: Translator, tensor: VariableTracker, symbol: str, reflected: bool = False) -> VariableTracker:
         """What stands for it as the other operand of a tensor's arithmetic and comparisons."""
         return self
 
@@ -208,7 +209,7 @@ class VariableTracker:
         """Whether this is an instance of a class of the program's that keeps its items there."""
         return False
 
-    def with_contained(self, tx: Any, new: Iterator[VariableTracker]) -> VariableTracker:
+    def with_contained(self, tx: Translator, new: Iterator[VariableTracker]) -> VariableTracker:
         """A structure like this of others."""
         raise NotImplementedError(type(self).__name__)
 
@@ -220,7 +221,7 @@ class VariableTracker:
             unsupported(UnsupportedValue(self.describe(), "an operator can't take it as an argument"))
         return value, value
 
-    def as_index(self, tx: Any) -> VariableTracker:
+    def as_index(self, tx: Translator) -> VariableTracker:
         """What indexes a tensor as this does."""
         return self
 
@@ -232,11 +233,11 @@ class VariableTracker:
         """
         return self.as_constant()
 
-    def number_as_key(self, tx: Any) -> VariableTracker | None:
+    def number_as_key(self, tx: Translator) -> VariableTracker | None:
         """The number that it is as a key, where that is guarded to be the same in each call; None: it is none."""
         return None
 
-    def guard_key(self, tx: Any) -> None:
+    def guard_key(self, tx: Translator) -> None:
         """That it isn't another key is a fact of this call, where keys of its type are told apart by identity."""
         if self.python_type().__hash__ is object.__hash__:
             tx.guard_different(self)
@@ -250,7 +251,7 @@ class VariableTracker:
 
     # -- operations --------------------------------------------------------------------------------------------
 
-    def index(self, tx: Any, message: str) -> Any:
+    def index(self, tx: Translator, message: str) -> Any:
         """What ``__index__`` gives. ``message``: of the TypeError where there is none."""
         if self.is_constant():
             value = self.as_constant()
@@ -258,62 +259,62 @@ class VariableTracker:
                 return operator.index(value)
         tx.raise_error(TypeError, message.format(self.python_type().__name__))
 
-    def converted(self, tx: Any, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
+    def converted(self, tx: Translator, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
         """``function(self)``, which makes another number of one; ``methods``: by which it looks at it."""
         return tx.make(tx.fold(function, (self.known_number(tx, methods),)))
 
-    def cache_key(self, tx: Any) -> Any:
+    def cache_key(self, tx: Translator) -> Any:
         """The value, where C code may hash and compare it: it runs no code of the program's, and is guarded."""
         unsupported(UnsupportedOperation("a cached function's call with an argument", self.describe()))
 
-    def own_names(self, tx: Any) -> Iterable[str]:
+    def own_names(self, tx: Translator) -> Iterable[str]:
         """What ``dir`` finds beside what the classes have."""
         unsupported(UnsupportedOperation("dir()", self.describe()))
 
-    def mapping_items(self, tx: Any) -> VariableTracker | None:
+    def mapping_items(self, tx: Translator) -> VariableTracker | None:
         """A mapping's items as a dict, by its ``keys`` and ``__getitem__``; None for what has none."""
         return tx.collected_items(self)
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         return tx.generic_getattr(self, name)
 
-    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+    def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
         """What the instance itself (not its class) has under ``name``."""
         return None
 
-    def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
+    def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         """What the instance has in a slot of its class; None: nothing."""
         unsupported(UnsupportedAttribute(self.describe(), name))
 
-    def c_attribute(self, tx: Any, name: str) -> VariableTracker:
+    def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
         """An attribute that the type computes in C."""
         if name == "__class__":
             return tx.make(self.python_type())
         unsupported(UnsupportedAttribute(self.describe(), name))
 
-    def set_in_c(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def set_in_c(self, tx: Translator, name: str, value: VariableTracker) -> None:
         """Write an attribute whose descriptor is in C."""
         unsupported(UnsupportedAttribute(self.describe(), name, "writing a descriptor in C is not modelled"))
 
-    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
 
-    def delattr(self, tx: Any, name: str) -> None:
+    def delattr(self, tx: Translator, name: str) -> None:
         unsupported(UnsupportedAttribute(self.describe(), name, "deleting it is not modelled"))
 
-    def special(self, tx: Any, name: str) -> VariableTracker | None:
+    def special(self, tx: Translator, name: str) -> VariableTracker | None:
         """The special method that a class of the program's has for the value, bound; None where it is C's or absent."""
         return None
 
-    def _special(self, tx: Any, name: str, *args: VariableTracker) -> VariableTracker | None:
+    def _special(self, tx: Translator, name: str, *args: VariableTracker) -> VariableTracker | None:
         """What that method returns."""
         method = self.special(tx, name)
         return None if method is None else tx.call(method, list(args), {}).realize()
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         tx.refuse_operands("a call", operator.call, self)
 
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         """Call the method that the value's type has under ``name`` (never an instance attribute)."""
         handler = getattr(self, "method_" + name, None)
         if handler is None:
@@ -327,96 +328,98 @@ class VariableTracker:
                 refuse_arguments(f"{owner.__name__}.{name}")
         return call_handler(handler, (tx, *args), kwargs, f"{self.python_type().__name__}.{name}")
 
-    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+    def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         tx.refuse_operands("indexing", operator.getitem, self, key)
 
-    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+    def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         tx.refuse_operands("item assignment", operator.setitem, self, key, key)
 
-    def delitem(self, tx: Any, key: VariableTracker) -> None:
+    def delitem(self, tx: Translator, key: VariableTracker) -> None:
         tx.refuse_operands("item deletion", operator.delitem, self, key)
 
-    def iterate(self, tx: Any) -> VariableTracker:
+    def iterate(self, tx: Translator) -> VariableTracker:
         """``iter(self)``: something with `next`."""
         tx.refuse_operands("iteration", iter, self)
 
-    def reverse(self, tx: Any) -> VariableTracker:
+    def reverse(self, tx: Translator) -> VariableTracker:
         """``reversed(self)``."""
         tx.refuse_operands("reversed()", reversed, self)
 
-    def next(self, tx: Any) -> VariableTracker:
+    def next(self, tx: Translator) -> VariableTracker:
         """``next(self)``. Raises `Exhausted` at the end."""
         tx.refuse_operands("next()", next, self)
 
-    def throw(self, tx: Any, error: VariableTracker) -> VariableTracker:
+    def throw(self, tx: Translator, error: VariableTracker) -> VariableTracker:
         """Raise in what ``yield from`` waits for; its next item."""
         return tx.next_by_call(self.getattr(tx, "throw"), [error])  # type: ignore[no-any-return]
 
-    def close(self, tx: Any) -> None:
+    def close(self, tx: Translator) -> None:
         """What closing a generator does to what it delegates to."""
         if tx.has_attribute(self, "close"):
             tx.call(self.getattr(tx, "close"), [], {})
 
-    def take(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Translator) -> VariableTracker:
         """``next(self)``, which nobody has looked at yet."""
         return self.next(tx)
 
-    def elements(self, tx: Any) -> list[VariableTracker]:
+    def elements(self, tx: Translator) -> list[VariableTracker]:
         """All that iteration gives, now."""
         return list(self.each(tx))
 
-    def each(self, tx: Any) -> Iterator[VariableTracker]:
+    def each(self, tx: Translator) -> Iterator[VariableTracker]:
         """What iteration gives, one by one: the program may see what is done with one before there is another."""
         yield from drained(tx, self.iterate(tx))
 
-    def listed(self, tx: Any) -> Iterator[VariableTracker]:
+    def listed(self, tx: Translator) -> Iterator[VariableTracker]:
         """The same, as what makes a list or tuple takes them: objects are asked how many there may be."""
         return self.each(tx)
 
-    def length(self, tx: Any) -> Any:
+    def length(self, tx: Translator) -> Any:
         """``len(self)``: an int, or one of torch's that may differ from call to call."""
         tx.refuse_operands("len()", len, self)
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         return tx.plain_truth(self)
 
-    def late_truth(self, tx: Any) -> VariableTracker | None:
+    def late_truth(self, tx: Translator) -> VariableTracker | None:
         """What ``bool`` gives where that hangs on data, and nothing branches on it yet; None: it is known."""
         return None
 
-    def text(self, tx: Any, name: str) -> VariableTracker:
+    def text(self, tx: Translator, name: str) -> VariableTracker:
         """``str`` or ``repr``, by the special method's name."""
         return tx.make(tx.fold(TEXTS[name], (self.python_value(tx),)))
 
-    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
+    def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
         """``format(self, spec)``."""
         if self.is_constant():
             return tx.make(tx.fold(format, (self.python_value(tx), tx.python_value(spec))))
         return tx.plain_format(self, spec)
 
-    def contains(self, tx: Any, item: VariableTracker) -> bool:
+    def contains(self, tx: Translator, item: VariableTracker) -> bool:
         tx.refuse_operands("`in`", operator.contains, self, item)
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         """``self symbol other`` (or ``other symbol self``); None where this kind leaves it to the other operand."""
         return None
 
-    def unary(self, tx: Any, function: Any) -> VariableTracker | None:
+    def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
         """One of ``operator.neg``, ``pos``, ``invert`` and ``abs``; None: as for a constant."""
         return None
 
-    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         """``self symbol= other``; None: like the plain operator."""
         return None
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         """One of ``== != < <= > >=``; None where this kind leaves it to the other operand."""
         return None
 
-    def method___iter__(self, tx: Any) -> VariableTracker:
+    def method___iter__(self, tx: Translator) -> VariableTracker:
         return self.iterate(tx)
 
-    def method___next__(self, tx: Any) -> VariableTracker:
+    def method___next__(self, tx: Translator) -> VariableTracker:
         return tx.next(self)
 
     # -- code generation ---------------------------------------------------------------------------------------
@@ -428,15 +431,15 @@ class VariableTracker:
     def guard_deaths(self) -> None:
         """Of an object that was written to: assume that nobody sees die what it loses without having been looked at."""
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         """Emit code that leaves the value on the stack. Called once a value; `PyCodegen.load` keeps it in a local."""
         unsupported(UnsupportedValue(self.describe(), "it can't be made outside of the trace"))
 
-    def new_instance(self, cg: Any, base: type, load_class: Callable[[], None]) -> None:
+    def new_instance(self, cg: Codegen, base: type, load_class: Callable[[], None]) -> None:
         """Emit code that makes an object of a class that derives from ``base``, whose value or items these are."""
         cg.call(base.__new__, [load_class])
 
-    def fill_instance(self, cg: Any, base: type) -> None:
+    def fill_instance(self, cg: Codegen, base: type) -> None:
         """Such an object on the stack: give it the items that it was not made with, leave it there."""
 
 
@@ -445,10 +448,10 @@ class IteratorVariable(VariableTracker):
 
     __slots__ = ()
 
-    def iterate(self, tx: Any) -> VariableTracker:
+    def iterate(self, tx: Translator) -> VariableTracker:
         return self
 
-    def contains(self, tx: Any, item: VariableTracker) -> bool:
+    def contains(self, tx: Translator, item: VariableTracker) -> bool:
         while True:
             try:
                 if tx.same_or_equal(self.next(tx), item):
@@ -456,7 +459,7 @@ class IteratorVariable(VariableTracker):
             except Exhausted:
                 return False
 
-    def drained_value(self, tx: Any) -> Any:
+    def drained_value(self, tx: Translator) -> Any:
         return iter([tx.python_value(item) for item in self.elements(tx)])
 
 
@@ -470,7 +473,7 @@ class KnownVariable(VariableTracker):
         self.value = value
 
     @classmethod
-    def by_identity(cls, attempt: Any, value: Any, source: Source) -> VariableTracker:
+    def by_identity(cls, attempt: Attempt, value: Any, source: Source) -> VariableTracker:
         """Wrap a value as one of this kind: it is this very object in every call."""
         source.check("id", value)
         return cls(value, source)
@@ -481,12 +484,12 @@ class KnownVariable(VariableTracker):
     def as_constant(self) -> Any:
         return self.value
 
-    def cache_key(self, tx: Any) -> Any:
+    def cache_key(self, tx: Translator) -> Any:
         kind = type(self.value)
         runs_python = any(is_written(class_lookup(kind, name)) for name in ("__eq__", "__hash__"))
         return super().cache_key(tx) if runs_python else self.value
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.load_const(self.value)
 
 
@@ -495,7 +498,7 @@ class LazyVariable(VariableTracker):
 
     __slots__ = ("value", "attempt", "_real")
 
-    def __init__(self, attempt: Any, value: Any, source: Source) -> None:
+    def __init__(self, attempt: Attempt, value: Any, source: Source) -> None:
         self.source = source
         self.value = value
         self.attempt = attempt
@@ -551,7 +554,7 @@ def wraps_value(value: Any, fn: WrapFn) -> None:
     _BY_VALUE[id(value)] = (value, fn)
 
 
-def wrap(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def wrap(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     """The tracker of a real value found at ``source``. One object has one tracker in an attempt."""
     kind = type(value)
     comparable = told_by_identity(kind)
@@ -574,7 +577,7 @@ def wrap(attempt: Any, value: Any, source: Source) -> VariableTracker:
     return found
 
 
-def drained(tx: Any, iterator: VariableTracker) -> Iterator[VariableTracker]:
+def drained(tx: Translator, iterator: VariableTracker) -> Iterator[VariableTracker]:
     """What is left of an iterator, one by one."""
     while True:
         try:

@@ -26,6 +26,7 @@ from .base import (
     wraps_type,
 )
 from .lookup import class_lookup
+from .protocols import Attempt, Codegen, Translator
 
 CONSTANT_TYPES: tuple[type, ...] = (
     int,
@@ -74,7 +75,7 @@ class ConstantVariable(KnownVariable):
     def describe(self) -> str:
         return repr(self.value)
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         found = tx.fold(getattr, (self.value, name))
         if callable(found) and not isinstance(found, type):
             return ConstantMethod(self, name)
@@ -82,15 +83,15 @@ class ConstantVariable(KnownVariable):
             return tx.attempt.values.wrap(found, tx.guards.const(found))
         return tx.make(found)
 
-    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         tx.fold(setattr, (self.value, name, None))  # which raises, as all are of types that nobody can write to
         super().setattr(tx, name, value)
 
-    def delattr(self, tx: Any, name: str) -> None:
+    def delattr(self, tx: Translator, name: str) -> None:
         tx.fold(delattr, (self.value, name))
         super().delattr(tx, name)
 
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name == "format" and type(self.value) is str and not all(map(tx.is_plain, [*args, *kwargs.values()])):
             return tx.format_text(self.value, args, kwargs)
         if name == "__iter__":
@@ -104,17 +105,19 @@ class ConstantVariable(KnownVariable):
             return tx.make(tx.fold(tx.fold(getattr, (self.value, name)), values, named))
         unsupported(UnsupportedOperation(f"{name}()", self.describe()))
 
-    def cache_key(self, tx: Any) -> Any:
+    def cache_key(self, tx: Translator) -> Any:
         return self.value
 
-    def own_names(self, tx: Any) -> Iterable[str]:
+    def own_names(self, tx: Translator) -> Iterable[str]:
         return ()
 
     @property
     def operand(self) -> Any:  # type: ignore[override]
         return self.value if type(self.value) in _NUMBERS else None
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         """The ``%`` of texts, which takes anything; what is known on both sides is the translator's."""
         if symbol != "%" or reflected or not isinstance(self.value, (str, bytes)):
             return None
@@ -122,27 +125,27 @@ class ConstantVariable(KnownVariable):
             return tx.percent(self.value, other)
         return tx.make(tx.fold(operator.mod, (self.value, tx.python_value(other))))
 
-    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+    def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         if isinstance(self.value, (str, bytes, range)) and not key.is_constant():
             key = ConstantVariable(tx.subscript_value(key, _WANT_INDEX[type(self.value)]))
         return tx.make(tx.fold(operator.getitem, (self.value, tx.python_value(key))))
 
-    def iterate(self, tx: Any) -> VariableTracker:
+    def iterate(self, tx: Translator) -> VariableTracker:
         return ConstantIterator(tx.fold(iter, (self.value,)), self.value)
 
-    def reverse(self, tx: Any) -> VariableTracker:
+    def reverse(self, tx: Translator) -> VariableTracker:
         return ConstantIterator(tx.fold(reversed, (self.value,)), self.value, reversed)
 
-    def length(self, tx: Any) -> int:
+    def length(self, tx: Translator) -> int:
         return tx.fold(len, (self.value,))
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         return bool(self.value)
 
-    def new_instance(self, cg: Any, base: type, load_class: Callable[[], None]) -> None:
+    def new_instance(self, cg: Codegen, base: type, load_class: Callable[[], None]) -> None:
         cg.call(base.__new__, [load_class, lambda: cg.load(self)])
 
-    def contains(self, tx: Any, item: VariableTracker) -> bool:
+    def contains(self, tx: Translator, item: VariableTracker) -> bool:
         return tx.fold(lambda value, other: other in value, (self.value, tx.python_value(item)))
 
 
@@ -177,10 +180,10 @@ class ConstantMethod(VariableTracker):
     def python_type(self) -> type:
         return type(getattr(self.receiver.value, self.name))
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         return self.receiver.call_method(tx, self.name, args, kwargs)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.load(self.receiver)
         cg.load_attr(self.name)
 
@@ -200,7 +203,7 @@ class ConstantIterator(IteratorVariable):
     def python_type(self) -> type:
         return type(self.iterator)
 
-    def next(self, tx: Any) -> VariableTracker:
+    def next(self, tx: Translator) -> VariableTracker:
         try:
             value = builtins.next(self.iterator)
         except StopIteration:
@@ -208,7 +211,7 @@ class ConstantIterator(IteratorVariable):
         self.taken += 1
         return ConstantVariable(value)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if not isinstance(self.of, (str, bytes, range)):
             raise NotConstant("iterator")
 
@@ -220,6 +223,6 @@ class ConstantIterator(IteratorVariable):
 
 
 @wraps_type(*(each for each in CONSTANT_TYPES if each not in (int, float)))
-def _wrap_constant(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_constant(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     source.check("id" if type(value) in _SINGLETONS else "equals", value)
     return attempt.values.found_constant(value, source)

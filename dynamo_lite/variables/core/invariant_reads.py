@@ -31,6 +31,7 @@ from dynamo_lite.records.code_origin import is_library, is_polyfill
 
 from .base import VariableTracker, unsupported
 from .constant import CONSTANT_TYPES
+from .protocols import Translator
 
 _INVARIANT = (
     *CONSTANT_TYPES,
@@ -55,7 +56,7 @@ _STORES_CELL = frozenset({"STORE_DEREF", "DELETE_DEREF"})
 _LIBRARY = sys.stdlib_module_names | {torch.__name__}
 
 
-def is_read_later(tx: Any) -> bool:
+def is_read_later(tx: Translator) -> bool:
     """Whether code of the program is traced that runs in a backward, after the compiled call."""
     bodies = tx.graph.bodies
     if not bodies or not any(each.is_backward for each in bodies) or any(each.transform in BACKWARD for each in bodies):
@@ -77,7 +78,7 @@ def check_global(scope: Any, name: str, value: VariableTracker) -> None:
     check_value(value, f"the global {name}")
 
 
-def check_cell(tx: Any, cell: Any, name: str, value: VariableTracker) -> None:
+def check_cell(tx: Translator, cell: Any, name: str, value: VariableTracker) -> None:
     """A backward reads a variable of an enclosing function."""
     if not is_assigned_once(tx, cell, name):
         refuse_read(f"the variable {name} of an enclosing function, which may be assigned to")
@@ -167,7 +168,7 @@ def _with_inner(path: tuple[types.CodeType, ...]) -> Iterator[tuple[types.CodeTy
             yield from _with_inner((*path, const))
 
 
-def is_assigned_once(tx: Any, cell: Any, name: str) -> bool:
+def is_assigned_once(tx: Translator, cell: Any, name: str) -> bool:
     """Whether no code that may yet run assigns to a cell, which the running function knows by this name."""
     frame, own_name = cell.maker or of_root(tx, cell)
     if frame is not None:
@@ -178,7 +179,7 @@ def is_assigned_once(tx: Any, cell: Any, name: str) -> bool:
     return owner is not None and not _inner_stores(owner, name) and not _assigns_again(owner, name)
 
 
-def of_root(tx: Any, cell: Any) -> tuple[Any, str]:
+def of_root(tx: Translator, cell: Any) -> tuple[Any, str]:
     """The root frame, if it made the cell before it broke, and the cell's name there."""
     root = tx
     while root.parent is not None:

@@ -13,6 +13,7 @@ from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from .base import NotConstant, VariableTracker, unsupported
 from .constant import ConstantVariable
 from .lookup import type_name
+from .protocols import Translator
 
 PLAIN_KEYS = (str, int, bool, float, type(None), bytes)
 """Keys of these types stand for themselves: the tracker is a constant."""
@@ -24,7 +25,7 @@ class ObjectKey:
 
     __slots__ = ("tx", "variable", "hash")
 
-    def __init__(self, tx: Any, variable: VariableTracker, hash_: int) -> None:
+    def __init__(self, tx: Translator, variable: VariableTracker, hash_: int) -> None:
         self.tx = tx
         self.variable = variable
         self.hash = hash_
@@ -47,13 +48,13 @@ class ObjectKey:
         return same
 
 
-def _check_quiet(tx: Any, before: int, variable: VariableTracker) -> None:
+def _check_quiet(tx: Translator, before: int, variable: VariableTracker) -> None:
     """Making the container again hashes and compares again, so that must leave nothing behind."""
     if tx.effects.count != before:
         unsupported(UnsupportedOperation("use as a key, which has side effects,", variable.describe()))
 
 
-def key_of(tx: Any, variable: VariableTracker) -> Any:
+def key_of(tx: Translator, variable: VariableTracker) -> Any:
     """A hashable that stands for the value as a key. Raises the program's TypeError for what can't be hashed; breaks
     the graph where hash or equality aren't known."""
     variable = variable.realize()
@@ -86,13 +87,13 @@ def slot_hash(value: int) -> int:
     return hash(value)
 
 
-def _check_hashable(tx: Any, variable: VariableTracker) -> None:
+def _check_hashable(tx: Translator, variable: VariableTracker) -> None:
     kind = variable.python_type()
     if tx.lookup(kind, "__hash__") is None:
         tx.raise_error(TypeError, f"unhashable type: '{type_name(kind)}'")
 
 
-def _key_by_methods(tx: Any, variable: VariableTracker) -> Any:
+def _key_by_methods(tx: Translator, variable: VariableTracker) -> Any:
     items = getattr(variable, "items", None)
     if variable.python_type() is tuple and isinstance(items, list):
         return tuple([key_of(tx, item) for item in items])

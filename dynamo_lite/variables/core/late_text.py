@@ -16,6 +16,7 @@ from dynamo_lite.insight.break_reasons import DataDependentValue
 
 from .base import Args, Kwargs, NotConstant, VariableTracker, unsupported
 from .constant import ConstantVariable
+from .protocols import Codegen, Translator
 
 _SAMPLES = {torch.bool: True, **dict.fromkeys((torch.complex64, torch.complex128), 1j)}
 
@@ -26,7 +27,7 @@ class LateTextVariable(VariableTracker):
 
     __slots__ = ("parts", "writes")
 
-    def __init__(self, tx: Any, parts: list[Any], writes: int | None) -> None:
+    def __init__(self, tx: Translator, parts: list[Any], writes: int | None) -> None:
         self.source = None
         self.parts = parts
         self.writes = writes
@@ -51,34 +52,36 @@ class LateTextVariable(VariableTracker):
         except NotConstant:
             unsupported(DataDependentValue(f"{what} of {self.describe()}"))
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         return True  # no value's text is empty
 
     def identity(self) -> Any:
         return self if self.writes is not None else ConstantVariable(self.as_constant())
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         return self._known(f"`{name}`").getattr(tx, name)
 
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         return self._known(f"{name}()").call_method(tx, name, args, kwargs)
 
-    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+    def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         return self._known("an item").getitem(tx, key)
 
-    def iterate(self, tx: Any) -> VariableTracker:
+    def iterate(self, tx: Translator) -> VariableTracker:
         return self._known("iteration").iterate(tx)
 
-    def reverse(self, tx: Any) -> VariableTracker:
+    def reverse(self, tx: Translator) -> VariableTracker:
         return self._known("reversed()").reverse(tx)
 
-    def length(self, tx: Any) -> int:
+    def length(self, tx: Translator) -> int:
         return self._known("len()").length(tx)
 
-    def contains(self, tx: Any, item: VariableTracker) -> bool:
+    def contains(self, tx: Translator, item: VariableTracker) -> bool:
         return self._known("`in`").contains(tx, item)
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         if symbol == "+" and other.python_type() is str:
             found = joined(tx, [other, self] if reflected else [self, other])
             if found is not None:
@@ -86,16 +89,16 @@ class LateTextVariable(VariableTracker):
         known = self._known(f"`{symbol}`")
         return tx.binary(symbol, other, known) if reflected else tx.binary(symbol, known, other)
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker:
         return tx.compare(symbol, self._known(f"`{symbol}`"), other)
 
-    def text(self, tx: Any, name: str) -> VariableTracker:
+    def text(self, tx: Translator, name: str) -> VariableTracker:
         return self if name == "__str__" else super().text(tx, name)
 
-    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
+    def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
         return self._known("format()").format(tx, spec) if tx.truth(spec) else self
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if self.writes is not None and cg.attempt.graph.writes != self.writes:
             raise NotConstant(self.describe())
         for part in self.parts:
@@ -111,7 +114,9 @@ def _made(function: Callable[..., str], value: VariableTracker, rest: tuple[str,
     return function(value.as_constant(), *rest)
 
 
-def text_of_number(tx: Any, number: VariableTracker, function: Callable[..., str], *rest: str) -> VariableTracker:
+def text_of_number(
+    tx: Translator, number: VariableTracker, function: Callable[..., str], *rest: str
+) -> VariableTracker:
     """``str``, ``repr`` or ``format`` of a symbol; the known text where the specification asks for the number."""
     if any(rest) and not _fits_number(number.python_type(), rest[0]):
         return tx.make(tx.fold(function, (number.as_constant(), *rest)))
@@ -127,7 +132,7 @@ def _fits_number(kind: type, spec: str) -> bool:
     return "c" not in spec
 
 
-def text_of_tensor(tx: Any, tensor: Any, function: Callable[..., str], *rest: str) -> VariableTracker | None:
+def text_of_tensor(tx: Translator, tensor: Any, function: Callable[..., str], *rest: str) -> VariableTracker | None:
     """``str``, ``repr`` or ``format`` of a tensor; None where it may raise or ask the program's code."""
     if tensor.cls not in (torch.Tensor, torch.nn.Parameter) or tx.graph.bodies or tensor.fake.is_inference():
         return None
@@ -149,7 +154,7 @@ def _fits(tensor: Any, spec: str) -> bool:
     return True
 
 
-def joined(tx: Any, parts: list[VariableTracker]) -> VariableTracker | None:
+def joined(tx: Translator, parts: list[VariableTracker]) -> VariableTracker | None:
     """Texts one after the other; None where one is neither known nor made late."""
     if all(part.is_constant() for part in parts):
         return ConstantVariable("".join(part.as_constant() for part in parts))

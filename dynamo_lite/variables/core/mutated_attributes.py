@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from .lookup import class_lookup
+from .protocols import Translator
 
 
 def slot_is_bound(raw: types.MemberDescriptorType, value: Any) -> bool:
@@ -37,7 +38,7 @@ def written_over(of: Any, name: str) -> WrittenOver:
     return WrittenOver(values, place, source, ("instance_item_dies_unseen", name))
 
 
-def let_go_of(tx: Any, namespace: Mapping[str, Any], name: str) -> None:
+def let_go_of(tx: Translator, namespace: Mapping[str, Any], name: str) -> None:
     """An item of an object's ``__dict__`` is written or deleted."""
     tx.effects.let_go([namespace[name]] if name in namespace else [])
 

@@ -8,12 +8,13 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 
 from .base import VariableTracker, unsupported
+from .protocols import Translator
 
 
 class Steady:
     """Containers whose parts are compared by methods of the program's: one that changes them breaks the graph."""
 
-    def __init__(self, tx: Any, *containers: Any) -> None:
+    def __init__(self, tx: Translator, *containers: Any) -> None:
         self._tx = tx
         self._containers = containers
         self._parts = self._now()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .base import VariableTracker
+from .protocols import Codegen
 
 
 class Null(VariableTracker):
@@ -16,7 +15,7 @@ class Null(VariableTracker):
     def describe(self) -> str:
         return "NULL"
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.push_null()
 
 

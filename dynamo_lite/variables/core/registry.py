@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .base import Args, Kwargs, VariableTracker, call_handler, mro, refuse_arguments, signature_in_c
+from .protocols import Translator
 
 Model = Callable[[Any, Args, Kwargs], VariableTracker]
 
@@ -36,7 +37,7 @@ def _model_of(value: Any, fn: Callable[..., VariableTracker]) -> Model:
     name = getattr(value, "__name__", str(value))
     takes = functools.cache(lambda: signature_in_c(value))
 
-    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         signature = takes()
         if signature is not None and not signature.takes(len(args), kwargs):
             refuse_arguments(name)
@@ -110,28 +111,28 @@ def provides(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return register
 
 
-def to_array(tx: Any, tensor: Any) -> VariableTracker | None:
+def to_array(tx: Translator, tensor: Any) -> VariableTracker | None:
     """``tensor.numpy()``; None where numpy is not modelled."""
     hook = _HOOKS.get("to_array")
     return None if hook is None else hook(tx, tensor)
 
 
-def become_made(tx: Any, tensor: Any) -> bool:
+def become_made(tx: Translator, tensor: Any) -> bool:
     """Make a tensor, from here on a leaf that requires gradients, before the graph. False where that can't be, or
     needs not be."""
     return _HOOKS["become_made"](tx, tensor)  # type: ignore[no-any-return]
 
 
-def wrapper_result(tx: Any, node: Any, fake: Any) -> VariableTracker:
+def wrapper_result(tx: Translator, node: Any, fake: Any) -> VariableTracker:
     """The tracker of an operator's result that is made of tensors by its class."""
     return _HOOKS["wrapper_result"](tx, node, fake)  # type: ignore[no-any-return]
 
 
-def replaces_data(tx: Any, tensor: Any, data: Any, cls: type) -> bool:
+def replaces_data(tx: Translator, tensor: Any, data: Any, cls: type) -> bool:
     """``tensor.data = data`` for a leaf of which the class is this one then. False where that can't be traced."""
     return _HOOKS["replaces_data"](tx, tensor, data, cls)  # type: ignore[no-any-return]
 
 
-def ask(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+def ask(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     """Call a function of torch by the ``__torch_function__`` of its arguments' class."""
     return _HOOKS["ask"](tx, target, args, kwargs)

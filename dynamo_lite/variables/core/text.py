@@ -21,9 +21,10 @@ from .base import Args, Kwargs, VariableTracker, unsupported
 from .constant import ConstantVariable
 from .late_text import joined
 from .lookup import is_written
+from .protocols import Translator
 
 
-def plain_format(tx: Any, value: VariableTracker, spec: VariableTracker) -> VariableTracker:
+def plain_format(tx: Translator, value: VariableTracker, spec: VariableTracker) -> VariableTracker:
     """``object.__format__``."""
     if tx.truth(spec):
         raw = tx.lookup(value.python_type(), "__format__")
@@ -34,7 +35,7 @@ def plain_format(tx: Any, value: VariableTracker, spec: VariableTracker) -> Vari
     return value.text(tx, "__str__")
 
 
-def text_by(tx: Any, method: VariableTracker, name: str, *args: VariableTracker) -> VariableTracker:
+def text_by(tx: Translator, method: VariableTracker, name: str, *args: VariableTracker) -> VariableTracker:
     """What a special method of the program's says."""
     found = tx.call(method, list(args), {}).realize()
     if not issubclass(found.python_type(), str):
@@ -49,30 +50,32 @@ _NO_TEXT = {
 }
 
 
-def text_by_class(tx: Any, value: VariableTracker, name: str) -> VariableTracker | None:
+def text_by_class(tx: Translator, value: VariableTracker, name: str) -> VariableTracker | None:
     """What the class's method says, where that is written in Python."""
     cls = value.python_type()
     raw = tx.lookup(cls, name)
     return text_by(tx, bind(tx, raw, name, value, cls), name) if is_written(raw) else None
 
 
-def has_own_text(tx: Any, cls: type) -> bool:
+def has_own_text(tx: Translator, cls: type) -> bool:
     """Whether code of the program's is asked for the texts of a class's instances."""
     methods = [tx.lookup(cls, name) for name in _NO_TEXT]
     own = [each for each in methods if is_written(each)]
     return not all(type(each) is types.FunctionType and is_library(each.__code__) for each in own)
 
 
-def text_of(tx: Any, value: VariableTracker, name: str) -> str:
+def text_of(tx: Translator, value: VariableTracker, name: str) -> str:
     """The known result of ``str`` or ``repr``."""
     return tx.python_value(value.realize().text(tx, name).realize())
 
 
-def reprs(tx: Any, values: Iterable[VariableTracker]) -> list[str]:
+def reprs(tx: Translator, values: Iterable[VariableTracker]) -> list[str]:
     return [text_of(tx, value, "__repr__") for value in values]
 
 
-def bracketed(tx: Any, of: VariableTracker, brackets: Sequence[str], inner: Callable[[Any], str]) -> VariableTracker:
+def bracketed(
+    tx: Translator, of: VariableTracker, brackets: Sequence[str], inner: Callable[[Any], str]
+) -> VariableTracker:
     """``repr`` of a container, ``...`` where it is in itself."""
     under_way = tx.attempt.reprs
     opening, closing = brackets
@@ -91,7 +94,7 @@ _SPEC = re.compile(r"%(?:\((?P<key>[^()]*)\))?[-+ #0]*\d*(?:\.\d*)?(?P<kind>.)")
 _TEXTS = {"s": "__str__", "r": "__repr__"}
 
 
-def percent(tx: Any, template: str, values: VariableTracker) -> VariableTracker:
+def percent(tx: Translator, template: str, values: VariableTracker) -> VariableTracker:
     """``template % values``, where some of these aren't known constants."""
     if any(spec["key"] is not None for spec in _SPEC.finditer(template)) or "*" in template:
         unsupported(UnsupportedOperation("`%`", f"{template!r} and objects"))
@@ -109,7 +112,7 @@ def percent(tx: Any, template: str, values: VariableTracker) -> VariableTracker:
     return tx.make(tx.fold(str.__mod__, (re.sub(_SPEC, _as_text, template), tuple(known))))
 
 
-def _percent_later(tx: Any, template: str, items: Sequence[VariableTracker]) -> VariableTracker | None:
+def _percent_later(tx: Translator, template: str, items: Sequence[VariableTracker]) -> VariableTracker | None:
     """The same of numbers that differ from call to call, as `format` has it; None where there are none or it hasn't."""
     left = [each.realize() for each in items]
     specs = [spec for spec in _SPEC.finditer(template) if spec["kind"] != "%"]
@@ -136,7 +139,7 @@ def _percent_later(tx: Any, template: str, items: Sequence[VariableTracker]) -> 
     return joined(tx, [*parts, ConstantVariable(template[end:])])
 
 
-def _number_as_percent(tx: Any, number: VariableTracker, spec: str) -> VariableTracker | None:
+def _number_as_percent(tx: Translator, number: VariableTracker, spec: str) -> VariableTracker | None:
     if spec in ("%s", "%r"):
         return number.text(tx, _TEXTS[spec[1]]).realize()
     form = _FORMS[number.python_type()].fullmatch(spec) if number.python_type() in _FORMS else None
@@ -158,13 +161,13 @@ def _as_text(spec: re.Match[str]) -> str:
     return spec[0][:-1] + "s" if spec["kind"] == "r" else spec[0]
 
 
-def format_text(tx: Any, template: str, args: Args, named: Kwargs) -> VariableTracker:
+def format_text(tx: Translator, template: str, args: Args, named: Kwargs) -> VariableTracker:
     """``template.format(*args, **named)``."""
     return _Formatter(tx, args, named).format(template)
 
 
 class _Formatter:
-    def __init__(self, tx: Any, args: Args, named: Kwargs) -> None:
+    def __init__(self, tx: Translator, args: Args, named: Kwargs) -> None:
         self._tx = tx
         self._args = args
         self._named = named

@@ -24,6 +24,7 @@ from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, class_l
 from dynamo_lite.variables.core.base import Args, Exhausted, Kwargs, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
+from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import Model, models_raw
 from dynamo_lite.variables.python.containers.iterator import GetItemIterator
 from dynamo_lite.variables.python.containers.sequence import ListVariable, SliceVariable, TupleVariable
@@ -56,7 +57,7 @@ class NdarrayVariable(ArrayVariable):
 
     __slots__ = ()
 
-    def beside(self, tx: Any, tensor: VariableTracker, symbol: str, reflected: bool = False) -> VariableTracker:
+    def beside(self, tx: Translator, tensor: VariableTracker, symbol: str, reflected: bool = False) -> VariableTracker:
         """Of the tensor's type, which the number is cast to by arithmetic of single and double precision."""
         assert isinstance(tensor, TensorVariable)
         other = tensor.fake.dtype
@@ -64,19 +65,19 @@ class NdarrayVariable(ArrayVariable):
             return self
         return record(tx, "call_method", "to", [self.memory, ConstantVariable(other)], {})
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         unsupported(DataDependentValue("the truth of a numpy array"))
 
-    def length(self, tx: Any) -> int:
+    def length(self, tx: Translator) -> int:
         if not self.fake.ndim:
             tx.raise_error(TypeError, "len() of unsized object")
         return self.fake.shape[0]
 
-    def iterate(self, tx: Any) -> VariableTracker:
+    def iterate(self, tx: Translator) -> VariableTracker:
         self.length(tx)
         return ArrayIterator(self)
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         fake = self.fake
         facts = {"shape": tuple(fake.shape), "ndim": fake.ndim, "size": fake.numel(), "dtype": numpy_dtype(fake.dtype)}
         facts |= {"itemsize": fake.itemsize, "nbytes": fake.numel() * fake.itemsize}
@@ -90,14 +91,14 @@ class NdarrayVariable(ArrayVariable):
             return BuiltinMethodVariable(self, name)
         return super().getattr(tx, name)
 
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name in ("item", "tolist"):
             unsupported(DataDependentValue(f"numpy.ndarray.{name}()"))
         if name not in _METHODS:
             unsupported(UnsupportedOperation(f"the method {name}()", "a numpy array"))
         return call(tx, method(name), functools.partial(call_method, name), [self, *args], kwargs)
 
-    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+    def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         parts = _parts(key)
         if any(isinstance(part, SliceVariable) and _goes_back(part) for part in parts):
             unsupported(UnsupportedOperation("indexing with a negative step", "an array: torch has no such view, it"))
@@ -107,13 +108,15 @@ class NdarrayVariable(ArrayVariable):
             _may_be_out_of_range(tx)
         return call(tx, BY_OPERATOR["getitem"], operator.getitem, [self, key], {})
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         return self._with(tx, BINARY[symbol], other, reflected)
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         return self._with(tx, COMPARE[symbol], other, False)
 
-    def _with(self, tx: Any, function: Any, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+    def _with(self, tx: Translator, function: Any, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if self.scalar and isinstance(other, TensorVariable):
             return None
         if not isinstance(other, (NdarrayVariable, ConstantVariable, NumpyScalarVariable)):
@@ -121,15 +124,15 @@ class NdarrayVariable(ArrayVariable):
         args: Args = [other, self] if reflected else [self, other]
         return call(tx, BY_OPERATOR[function.__name__], function, args, {})
 
-    def unary(self, tx: Any, function: Any) -> VariableTracker:
+    def unary(self, tx: Translator, function: Any) -> VariableTracker:
         return call(tx, BY_OPERATOR[function.__name__], function, [self], {})
 
-    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if self.scalar:
             return None
         return self.hold(tx, self.binary(tx, symbol, other))
 
-    def hold(self, tx: Any, found: VariableTracker | None) -> VariableTracker:
+    def hold(self, tx: Translator, found: VariableTracker | None) -> VariableTracker:
         """Write a result of this array's shape into it."""
         if not isinstance(found, NdarrayVariable) or found.fake.shape != self.fake.shape:
             unsupported(UnsupportedOperation("a write", "a numpy array, which can't hold the result"))
@@ -137,7 +140,7 @@ class NdarrayVariable(ArrayVariable):
         record(tx, "call_method", "copy_", [self.memory, _apart(tx, found, self)], {})
         return self
 
-    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+    def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         """If a trial shows that torch's version writes the same."""
         value = value.realize()
         _check_write(tx, self, value)
@@ -153,7 +156,7 @@ class NdarrayVariable(ArrayVariable):
             _may_be_out_of_range(tx, [self])
         record(tx, "call_function", SETITEM, [self.memory, _for_graph(tx, key), _apart(tx, value, self)], {})
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.call(_scalar_of if self.scalar else _array_of, [lambda: cg.load(self.memory)])
 
 
@@ -162,12 +165,12 @@ class ArrayIterator(GetItemIterator):
 
     __slots__ = ()
 
-    def next(self, tx: Any) -> VariableTracker:
+    def next(self, tx: Translator) -> VariableTracker:
         if self.at >= self.of.length(tx):
             raise Exhausted
         return super().next(tx)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.call(_iterator_from, [lambda: cg.load(self.of), lambda: cg.load_const(self.at)])
 
 
@@ -196,7 +199,7 @@ _METHODS = frozenset(
 # -- recording ---------------------------------------------------------------------------------------------------------
 
 
-def call(tx: Any, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwargs) -> VariableTracker:
+def call(tx: Translator, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwargs) -> VariableTracker:
     """Record ``target``, which stands for numpy's ``real``, if a trial shows that it is the same."""
     out = kwargs.get("out")
     if isinstance(real, numpy.ufunc) and isinstance(out, NdarrayVariable):
@@ -224,7 +227,7 @@ _INDEXING = frozenset({"take", "take_along_axis"})
 """Functions that raise where an index is out of range. (Such as `getitem` too.)"""
 
 
-def _may_be_out_of_range(tx: Any, written: Args = ()) -> None:
+def _may_be_out_of_range(tx: Translator, written: Args = ()) -> None:
     """The graph raises if an index is out of range. Then CPython runs the frame again, and numpy raises its error."""
     if not tx.graph.can_put_back([each.fake for each in written]):
         unsupported(FailureAndWrite("indexing of a numpy array"))
@@ -246,7 +249,7 @@ def _is_number(value: VariableTracker) -> bool:
     return value.is_constant() and not isinstance(value, (ListVariable, TupleVariable))
 
 
-def _check_write(tx: Any, array: NdarrayVariable, value: VariableTracker) -> None:
+def _check_write(tx: Translator, array: NdarrayVariable, value: VariableTracker) -> None:
     """Torch counts writes into tensors, and checks the count in backward passes; numpy's aren't counted."""
     found = tx.graph.all_in_storage(array.fake)
     of_tensors = not all(each.is_array for each in found)
@@ -273,14 +276,14 @@ def _can_cast(value: Any, array: NdarrayVariable) -> bool:
     return type(known) in KINDS and numpy.result_type(dtype, known) == dtype
 
 
-def _apart(tx: Any, value: Any, array: NdarrayVariable) -> VariableTracker:
+def _apart(tx: Translator, value: Any, array: NdarrayVariable) -> VariableTracker:
     """What is written into an array, of which it may be a part."""
     value = _for_graph(tx, value)
     is_part = isinstance(value, TensorVariable) and same_memory(value.fake, array.fake)
     return record(tx, "call_method", "clone", [value], {}) if is_part else value
 
 
-def _for_graph(tx: Any, variable: VariableTracker) -> VariableTracker:
+def _for_graph(tx: Translator, variable: VariableTracker) -> VariableTracker:
     """Types of items by name, scalars as tensors."""
     variable = variable.realize()
     if isinstance(variable, NdarrayVariable):
@@ -296,7 +299,7 @@ def _for_graph(tx: Any, variable: VariableTracker) -> VariableTracker:
     return variable
 
 
-def _paired(tx: Any, expected: Any, found: VariableTracker, trial: Trial) -> VariableTracker:
+def _paired(tx: Translator, expected: Any, found: VariableTracker, trial: Trial) -> VariableTracker:
     """The result that was recorded, as the kind of value that numpy returned."""
     found = found.realize()
     if isinstance(expected, (list, tuple)):
@@ -316,7 +319,7 @@ def _paired(tx: Any, expected: Any, found: VariableTracker, trial: Trial) -> Var
     trial.differs(f"{found.describe()} for {type(expected).__name__}")
 
 
-def _paired_array(tx: Any, expected: Any, found: TensorVariable, trial: Trial) -> VariableTracker:
+def _paired_array(tx: Translator, expected: Any, found: TensorVariable, trial: Trial) -> VariableTracker:
     dtype, shape = found.fake.dtype, trial.sizes(found.fake.shape)
     if numpy_dtype(dtype) != expected.dtype or shape != expected.shape:
         trial.differs(f"{dtype} of {shape} for {expected.dtype} of {expected.shape}")
@@ -357,11 +360,11 @@ class NumpyFunctionVariable(BuiltinVariable):
 
     __slots__ = ()
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         return call_function(tx, self.value, args, kwargs)
 
 
-def call_function(tx: Any, function: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+def call_function(tx: Translator, function: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     """One of numpy's functions: on known values numpy's own, on arrays torch's."""
     everything = [*args, *kwargs.values()]
     arrays = any(map(_holds_array, everything))

@@ -23,6 +23,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
+from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.python.objects.user_object import OpaqueVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
@@ -43,18 +44,18 @@ class NumpyScalarVariable(KnownVariable):
     def describe(self) -> str:
         return repr(self.value)
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         return bool(self.value)
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         found = tx.fold(getattr, (self.value, name))
         return BuiltinMethodVariable(self, name) if callable(found) else tx.make(found)
 
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         named = {key: tx.python_value(value) for key, value in kwargs.items()}
         return quietly(tx, getattr(self.value, name), [tx.python_value(arg) for arg in args], named)
 
-    def _with(self, tx: Any, function: Any, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+    def _with(self, tx: Translator, function: Any, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if isinstance(other, TensorVariable):
             return record(tx, "call_function", function, [other, self] if reflected else [self, other], {})
         if not isinstance(other, (ConstantVariable, NumpyScalarVariable)):
@@ -62,14 +63,16 @@ class NumpyScalarVariable(KnownVariable):
         pair = [self.value, other.as_constant()]
         return quietly(tx, function, pair[::-1] if reflected else pair, {})
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         return self._with(tx, BINARY[symbol], other, reflected)
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         return self._with(tx, COMPARE[symbol], other, False)
 
 
-def quietly(tx: Any, function: Any, args: list[Any], named: dict[str, Any]) -> VariableTracker:
+def quietly(tx: Translator, function: Any, args: list[Any], named: dict[str, Any]) -> VariableTracker:
     """Call numpy on known values, which make no array."""
     found = known_result(tx, function, args, named)
     if has_array(found):
@@ -77,7 +80,7 @@ def quietly(tx: Any, function: Any, args: list[Any], named: dict[str, Any]) -> V
     return tx.make(found)
 
 
-def known_result(tx: Any, function: Any, args: list[Any], named: dict[str, Any]) -> Any:
+def known_result(tx: Translator, function: Any, args: list[Any], named: dict[str, Any]) -> Any:
     """What numpy would warn of each time breaks the graph."""
     try:
         with warnings.catch_warnings():
@@ -96,7 +99,7 @@ class ScalarArgument(OpaqueVariable):
 
     __slots__ = ("number",)
 
-    def beside(self, tx: Any, tensor: VariableTracker, symbol: str, reflected: bool = False) -> VariableTracker:
+    def beside(self, tx: Translator, tensor: VariableTracker, symbol: str, reflected: bool = False) -> VariableTracker:
         assert isinstance(tensor, TensorVariable) and self.source is not None
         dtype = tensor.fake.dtype
         if tx.graph.bodies or not is_cast(self.value.dtype, dtype, symbol, reflected):
@@ -108,7 +111,7 @@ class ScalarArgument(OpaqueVariable):
 
 
 @wraps_type(*SCALARS)
-def _wrap_scalar(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_scalar(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     """Known by identity; one that is an argument of its own would be another object in each call."""
     if source.kind == "local":
         source.check("type", type(value))
@@ -124,7 +127,7 @@ class DtypeVariable(ConstantVariable):
     def identity(self) -> Any:
         return self.value
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if not other.is_constant():
             return None
         return tx.make(tx.fold(COMPARE[symbol], (self.value, other.as_constant())))

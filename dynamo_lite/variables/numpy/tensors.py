@@ -13,6 +13,7 @@ from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import from_numpy_written
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import known_call, models, models_raw, provides
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
@@ -21,7 +22,7 @@ from .targets import numpy_dtype
 
 
 @wraps_type(numpy.ndarray)
-def _wrap_array(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_array(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     """An input of the graph, as the tensor that shares its memory."""
     if source.kind == "const" or not _has_tensor(value):
         return attempt.values.opaque(value, source, "a numpy array that no tensor can stand for")
@@ -64,7 +65,7 @@ class TensorOfArray(TensorVariable):
     __slots__ = ("array",)
     array: NdarrayVariable
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if cg.attempt.provenance.is_created_leaf(self) or self in cg.attempt.before_graph.created:
             super().reconstruct(cg)
         elif self.fake.requires_grad or _layout(self.fake) != _layout(self.array.fake):
@@ -79,7 +80,7 @@ def _layout(fake: torch.Tensor) -> Any:
     return fake.shape, fake.stride()
 
 
-def tensor_of(tx: Any, array: NdarrayVariable) -> VariableTracker:
+def tensor_of(tx: Translator, array: NdarrayVariable) -> VariableTracker:
     if not array.fake.numel():  # to torch an array of nothing has no strides
         return record(tx, "call_method", "detach", [array.memory], {})
     found = record(tx, "call_function", getattr, [array.memory, ConstantVariable("data")], {})
@@ -93,7 +94,7 @@ def tensor_of(tx: Any, array: NdarrayVariable) -> VariableTracker:
 
 
 @models(torch.from_numpy)
-def _from_numpy(tx: Any, array: VariableTracker) -> VariableTracker:
+def _from_numpy(tx: Translator, array: VariableTracker) -> VariableTracker:
     if not isinstance(array, NdarrayVariable) or array.scalar:
         unsupported(UnsupportedOperation("torch.from_numpy()", array.describe()))
     return tensor_of(tx, array)
@@ -104,7 +105,7 @@ def _takes_arrays(function: Any, copies: bool) -> None:
     otherwise = known_call(function)
     assert otherwise is not None
 
-    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         array = args[0].realize() if len(args) == 1 else None
         if not isinstance(array, NdarrayVariable) or not set(kwargs) <= {"dtype", "device"}:
             return otherwise(tx, args, kwargs)
@@ -125,7 +126,7 @@ _takes_arrays(torch.asarray, False)
 
 
 @provides("to_array")
-def array_of(tx: Any, tensor: TensorVariable) -> VariableTracker:
+def array_of(tx: Translator, tensor: TensorVariable) -> VariableTracker:
     """``tensor.numpy()``."""
     fake = tensor.fake
     if fake.requires_grad or fake.device.type != "cpu" or fake.is_conj() or fake.is_neg() or fake.is_inference():

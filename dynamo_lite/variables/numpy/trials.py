@@ -21,6 +21,7 @@ from dynamo_lite.records.code_origin import FOLDED_ERRORS
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.interrupts import let_through
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.numbers.symbolic import ShapeNumber
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
@@ -51,7 +52,7 @@ class ArrayVariable(VariableTracker):
     def describe(self) -> str:
         return f"a numpy array of shape {tuple(self.fake.shape)}"
 
-    def as_index(self, tx: Any) -> VariableTracker:
+    def as_index(self, tx: Translator) -> VariableTracker:
         return self if self.scalar else self.memory
 
 
@@ -77,7 +78,7 @@ class Trial(NamedTuple):
 
 
 def try_call(
-    tx: Any, target: Callable[..., Any], real: Callable[..., Any], args: Args, kwargs: Kwargs, factor: int
+    tx: Translator, target: Callable[..., Any], real: Callable[..., Any], args: Args, kwargs: Kwargs, factor: int
 ) -> tuple[Any, Trial]:
     """What numpy returns where ones stand for the arrays. ``factor``: as in `Symbols.at`."""
     trial, values, named = _trial_of(tx, target, args, kwargs, factor)
@@ -100,7 +101,7 @@ def try_call(
     return found, trial
 
 
-def try_write(tx: Any, args: Args, factor: int) -> None:
+def try_write(tx: Translator, args: Args, factor: int) -> None:
     """``array[key] = value`` by numpy and by torch, which are to write the same items."""
     trial, (array, key, value), _ = _trial_of(tx, SETITEM, args, {}, factor)
     _check_numbers(trial, None, [value])
@@ -123,7 +124,7 @@ def try_write(tx: Any, args: Args, factor: int) -> None:
 
 
 def _trial_of(
-    tx: Any, target: Callable[..., Any], args: Args, kwargs: Kwargs, factor: int
+    tx: Translator, target: Callable[..., Any], args: Args, kwargs: Kwargs, factor: int
 ) -> tuple[Trial, list[Any], dict[str, Any]]:
     """The arguments. Arrays are read-only, so that a function that writes into them fails."""
     name = target.__name__.removeprefix("numpy_")

@@ -29,6 +29,7 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import key_of, same_in_every_call, slot_hash
 from dynamo_lite.variables.core.lookup import is_heap_type
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models, models_raw
 
 from .containers.instance_dict import globals_of
@@ -42,7 +43,7 @@ from .numbers.symbolic import ShapeNumber, SymbolicNumber, call_on_numbers
 
 
 def _inline_polyfill(real: Any, replacement: Any) -> None:
-    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         return tx.call(FunctionVariable(replacement, None), args, kwargs)
 
     models_raw(real, model)
@@ -58,7 +59,7 @@ def _best_of(real: Any, symbolic: Any) -> None:
     """Over known values the builtin itself; over integers of which one isn't known torch's; else the polyfill."""
     replacement = polyfills.TABLE[real]
 
-    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         items = args[0].items if len(args) == 1 and isinstance(args[0], SequenceVariable) else args
         if not kwargs and all(isinstance(each.realize(), ConstantVariable) for each in items):
             return tx.make(tx.fold(real, [tx.python_value(arg) for arg in args]))
@@ -78,7 +79,7 @@ _best_of(max, torch.sym_max)
 
 
 @models(sum)
-def _sum(tx: Any, iterable: VariableTracker, start: VariableTracker | None = None) -> VariableTracker:
+def _sum(tx: Translator, iterable: VariableTracker, start: VariableTracker | None = None) -> VariableTracker:
     """Numbers at the beginning are added by the builtin if there are floats: it adds those more exactly than one by
     one."""
     iterator = tx.iterate(iterable)
@@ -117,18 +118,18 @@ def _may_be_known(item: VariableTracker) -> bool:
 
 
 @models(len)
-def _len(tx: Any, of: VariableTracker) -> VariableTracker:
+def _len(tx: Translator, of: VariableTracker) -> VariableTracker:
     return tx.length(of)
 
 
 @models(bool)
-def _bool(tx: Any, of: VariableTracker | None = None) -> VariableTracker:
+def _bool(tx: Translator, of: VariableTracker | None = None) -> VariableTracker:
     late = None if of is None else of.realize().late_truth(tx)
     return ConstantVariable(of is not None and tx.truth(of)) if late is None else late
 
 
 @models(abs)
-def _abs(tx: Any, of: VariableTracker) -> VariableTracker:
+def _abs(tx: Translator, of: VariableTracker) -> VariableTracker:
     return tx.unary("abs", of)
 
 
@@ -136,7 +137,7 @@ def _number(kind: type) -> None:
     methods = (f"__{kind.__name__}__", *(("__float__",) if kind is complex else ()), "__index__")
 
     @models(kind)
-    def convert(tx: Any, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    def convert(tx: Translator, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
         if len(args) == 1 and not kwargs:
             return args[0].converted(tx, kind, methods)
         named = {name: tx.python_value(value) for name, value in kwargs.items()}
@@ -148,26 +149,26 @@ for _kind in (int, float, complex):
 
 
 @models(str)
-def _str(tx: Any, *args: VariableTracker) -> VariableTracker:
+def _str(tx: Translator, *args: VariableTracker) -> VariableTracker:
     if len(args) == 1:
         return tx.string(args[0], "__str__")
     return tx.make(tx.fold(str, [tx.python_value(arg) for arg in args]))
 
 
 @models(repr)
-def _repr(tx: Any, of: VariableTracker) -> VariableTracker:
+def _repr(tx: Translator, of: VariableTracker) -> VariableTracker:
     return tx.string(of, "__repr__")
 
 
 @models(format)
-def _format(tx: Any, of: VariableTracker, spec: VariableTracker | None = None) -> VariableTracker:
+def _format(tx: Translator, of: VariableTracker, spec: VariableTracker | None = None) -> VariableTracker:
     if spec is not None and not issubclass(spec.python_type(), str):
         refuse_arguments("format")
     return tx.format(of, spec or ConstantVariable(""))
 
 
 @models(hash)
-def _hash(tx: Any, of: VariableTracker) -> VariableTracker:
+def _hash(tx: Translator, of: VariableTracker) -> VariableTracker:
     found = of._special(tx, "__hash__")
     if found is not None:
         return ConstantVariable(slot_hash(tx.index_value(found, "__hash__ method should return an integer")))
@@ -178,7 +179,7 @@ def _hash(tx: Any, of: VariableTracker) -> VariableTracker:
 
 
 @models(callable)
-def _callable(tx: Any, of: VariableTracker) -> VariableTracker:
+def _callable(tx: Translator, of: VariableTracker) -> VariableTracker:
     return ConstantVariable(is_callable(tx, of))
 
 
@@ -186,7 +187,7 @@ def _callable(tx: Any, of: VariableTracker) -> VariableTracker:
 
 
 @models(getattr)
-def _getattr(tx: Any, of: VariableTracker, name: VariableTracker, default: Any = None) -> VariableTracker:
+def _getattr(tx: Translator, of: VariableTracker, name: VariableTracker, default: Any = None) -> VariableTracker:
     try:
         return tx.attribute(of, _attribute_name(tx, name))
     except ObservedException as observed:
@@ -195,7 +196,7 @@ def _getattr(tx: Any, of: VariableTracker, name: VariableTracker, default: Any =
         return default
 
 
-def _attribute_name(tx: Any, name: VariableTracker) -> str:
+def _attribute_name(tx: Translator, name: VariableTracker) -> str:
     value = tx.python_value(name)
     if not isinstance(value, str):
         tx.raise_error(TypeError, f"attribute name must be string, not '{type(value).__name__}'")
@@ -203,46 +204,46 @@ def _attribute_name(tx: Any, name: VariableTracker) -> str:
 
 
 @models(setattr)
-def _setattr(tx: Any, of: VariableTracker, name: VariableTracker, value: VariableTracker) -> VariableTracker:
+def _setattr(tx: Translator, of: VariableTracker, name: VariableTracker, value: VariableTracker) -> VariableTracker:
     of.setattr(tx, _attribute_name(tx, name), value)
     return ConstantVariable(None)
 
 
 @models(delattr)
-def _delattr(tx: Any, of: VariableTracker, name: VariableTracker) -> VariableTracker:
+def _delattr(tx: Translator, of: VariableTracker, name: VariableTracker) -> VariableTracker:
     of.delattr(tx, _attribute_name(tx, name))
     return ConstantVariable(None)
 
 
 @models(hasattr)
-def _hasattr(tx: Any, of: VariableTracker, name: VariableTracker) -> VariableTracker:
+def _hasattr(tx: Translator, of: VariableTracker, name: VariableTracker) -> VariableTracker:
     return ConstantVariable(tx.has_attribute(of, _attribute_name(tx, name)))
 
 
 @models(isinstance)
-def _isinstance(tx: Any, of: VariableTracker, classinfo: VariableTracker) -> VariableTracker:
+def _isinstance(tx: Translator, of: VariableTracker, classinfo: VariableTracker) -> VariableTracker:
     return ConstantVariable(tx.is_instance(of, classinfo))
 
 
 @models(issubclass)
-def _issubclass(tx: Any, of: VariableTracker, classinfo: VariableTracker) -> VariableTracker:
+def _issubclass(tx: Translator, of: VariableTracker, classinfo: VariableTracker) -> VariableTracker:
     return ConstantVariable(tx.is_subclass(of, classinfo))
 
 
 @models(vars)
-def _vars(tx: Any, of: VariableTracker) -> VariableTracker:
+def _vars(tx: Translator, of: VariableTracker) -> VariableTracker:
     if not tx.has_attribute(of, "__dict__"):
         tx.raise_error(TypeError, "vars() argument must have __dict__ attribute")
     return of.getattr(tx, "__dict__")
 
 
 @models(globals)
-def _globals(tx: Any) -> VariableTracker:
+def _globals(tx: Translator) -> VariableTracker:
     return globals_of(tx, tx.scope)
 
 
 @models(dir)
-def _dir(tx: Any, of: VariableTracker | None = None) -> VariableTracker:
+def _dir(tx: Translator, of: VariableTracker | None = None) -> VariableTracker:
     if of is None:
         unsupported(UnsupportedOperation("dir() without an argument", "the frame"))
     cls = of.python_type()
@@ -259,14 +260,16 @@ def _dir(tx: Any, of: VariableTracker | None = None) -> VariableTracker:
 # -- classes -----------------------------------------------------------------------------------------------------------
 
 
-def _create_class(tx: Any, name: VariableTracker) -> NoReturn:
+def _create_class(tx: Translator, name: VariableTracker) -> NoReturn:
     name = name.realize()
     known = isinstance(name, ConstantVariable)
     unsupported(ClassCreation(str(name.value) if known else name.describe().removeprefix("class ")))
 
 
 @models(builtins.__build_class__)
-def _build_class(tx: Any, body: VariableTracker, name: VariableTracker, /, *bases: Any, **kwargs: Any) -> NoReturn:
+def _build_class(
+    tx: Translator, body: VariableTracker, name: VariableTracker, /, *bases: Any, **kwargs: Any
+) -> NoReturn:
     """A class statement: CPython runs it, and the rest of the frame finds an ordinary class."""
     _create_class(tx, name)
 
@@ -281,7 +284,7 @@ for _each in (collections.namedtuple, types.new_class, dataclasses._process_clas
 
 
 @models(type)
-def _type(tx: Any, of: VariableTracker, /, *rest: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+def _type(tx: Translator, of: VariableTracker, /, *rest: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     if rest or kwargs:
         if len(rest) != 2:
             refuse_arguments("type")
@@ -293,7 +296,7 @@ def _type(tx: Any, of: VariableTracker, /, *rest: VariableTracker, **kwargs: Var
 
 
 @models(iter)
-def _iter(tx: Any, of: VariableTracker, sentinel: VariableTracker | None = None) -> VariableTracker:
+def _iter(tx: Translator, of: VariableTracker, sentinel: VariableTracker | None = None) -> VariableTracker:
     if sentinel is None:
         return tx.iterate(of)
     if not is_callable(tx, of):
@@ -302,7 +305,7 @@ def _iter(tx: Any, of: VariableTracker, sentinel: VariableTracker | None = None)
 
 
 @models(next)
-def _next(tx: Any, iterator: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
+def _next(tx: Translator, iterator: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
     try:
         return tx.next(iterator)
     except ObservedException as observed:
@@ -312,7 +315,7 @@ def _next(tx: Any, iterator: VariableTracker, default: VariableTracker | None = 
 
 
 @models(enumerate)
-def _enumerate(tx: Any, iterable: VariableTracker, start: VariableTracker | None = None) -> VariableTracker:
+def _enumerate(tx: Translator, iterable: VariableTracker, start: VariableTracker | None = None) -> VariableTracker:
     first = 0 if start is None else start.as_constant()
     if not isinstance(first, int):
         refuse_arguments("enumerate")
@@ -320,29 +323,29 @@ def _enumerate(tx: Any, iterable: VariableTracker, start: VariableTracker | None
 
 
 @models(zip)
-def _zip(tx: Any, *iterables: VariableTracker, strict: VariableTracker | None = None) -> VariableTracker:
+def _zip(tx: Translator, *iterables: VariableTracker, strict: VariableTracker | None = None) -> VariableTracker:
     return ZipVariable([tx.iterate(each) for each in iterables], strict is not None and tx.truth(strict))
 
 
 @models(map)
-def _map(tx: Any, function: VariableTracker, *iterables: VariableTracker) -> VariableTracker:
+def _map(tx: Translator, function: VariableTracker, *iterables: VariableTracker) -> VariableTracker:
     if not iterables:
         refuse_arguments("map")
     return MapVariable(function, [tx.iterate(each) for each in iterables])
 
 
 @models(filter)
-def _filter(tx: Any, function: VariableTracker, iterable: VariableTracker) -> VariableTracker:
+def _filter(tx: Translator, function: VariableTracker, iterable: VariableTracker) -> VariableTracker:
     return FilterVariable(function, tx.iterate(iterable))
 
 
 @models(reversed)
-def _reversed(tx: Any, of: VariableTracker) -> VariableTracker:
+def _reversed(tx: Translator, of: VariableTracker) -> VariableTracker:
     return of.reverse(tx)
 
 
 @models(sorted)
-def _sorted(tx: Any, iterable: VariableTracker, /, *, key: Any = None, reverse: Any = None) -> VariableTracker:
+def _sorted(tx: Translator, iterable: VariableTracker, /, *, key: Any = None, reverse: Any = None) -> VariableTracker:
     # A set's items differ from each other, so where they have a total order theirs makes no difference.
     ordered = key is None and isinstance(iterable, SetVariable) and {*map(type, iterable.items)} in ({int}, {str})
     items = list(iterable.items.values()) if ordered else list(iterable.listed(tx))
@@ -351,7 +354,7 @@ def _sorted(tx: Any, iterable: VariableTracker, /, *, key: Any = None, reverse: 
 
 
 @models(slice)
-def _slice(tx: Any, *parts: VariableTracker) -> VariableTracker:
+def _slice(tx: Translator, *parts: VariableTracker) -> VariableTracker:
     if not 1 <= len(parts) <= 3:
         refuse_arguments("slice")
     none = ConstantVariable(None)
@@ -360,5 +363,5 @@ def _slice(tx: Any, *parts: VariableTracker) -> VariableTracker:
 
 
 @models(range)
-def _range(tx: Any, *parts: VariableTracker) -> VariableTracker:
+def _range(tx: Translator, *parts: VariableTracker) -> VariableTracker:
     return tx.make(tx.fold(range, [p.as_constant() if p.is_constant() else tx.index_value(p) for p in parts]))

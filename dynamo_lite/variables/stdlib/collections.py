@@ -7,6 +7,7 @@ from typing import Any
 
 from dynamo_lite.variables.core.attributes import binds, class_attribute, guard_class_attribute
 from dynamo_lite.variables.core.base import KnownVariable, VariableTracker, wraps_type
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
 from dynamo_lite.variables.python.objects.user_object import unwrapped
 
@@ -24,7 +25,7 @@ wraps_type(_FIELD)(FieldVariable.by_identity)
 
 
 @binds(_FIELD)
-def _bind_field(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+def _bind_field(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
     """The item itself: no ``__getitem__`` is asked."""
     index = raw.__reduce__()[1][0]
     items = None if obj is None else unwrapped(obj)

@@ -14,6 +14,7 @@ from dynamo_lite.variables.core.attributes import MISSING, MethodVariable, class
 from dynamo_lite.variables.core.base import VariableTracker, mro, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import key_of
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.deques import DequeVariable
@@ -39,15 +40,15 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 Copier = Callable[[Any, Any], VariableTracker]
 
 
-def _itself(tx: Any, of: VariableTracker) -> VariableTracker:
+def _itself(tx: Translator, of: VariableTracker) -> VariableTracker:
     return of
 
 
-def _copied_by_method(tx: Any, of: Any) -> VariableTracker:
+def _copied_by_method(tx: Translator, of: Any) -> VariableTracker:
     return of.method_copy(tx)
 
 
-def _like(tx: Any, of: NamedTupleVariable, items: list[VariableTracker]) -> VariableTracker:
+def _like(tx: Translator, of: NamedTupleVariable, items: list[VariableTracker]) -> VariableTracker:
     if not of.structured and any(tx.lookup(of.cls, name) is not class_lookup(tuple, name) for name in _OWN):
         unsupported(UnsupportedOperation("a copy", f"{of.describe()}, whose class says how it is copied"))
     return of.like(items)
@@ -56,7 +57,7 @@ def _like(tx: Any, of: NamedTupleVariable, items: list[VariableTracker]) -> Vari
 _OWN = ("__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")
 
 
-def _copied_object(tx: Any, of: VariableTracker) -> VariableTracker:
+def _copied_object(tx: Translator, of: VariableTracker) -> VariableTracker:
     return tx.call(tx.make(polyfills.copy.copy_object), [of], {})
 
 
@@ -87,7 +88,7 @@ def _copier(table: dict[type, Any], of: VariableTracker) -> Any:
 
 
 @models(copy.copy)
-def _copy(tx: Any, of: VariableTracker) -> VariableTracker:
+def _copy(tx: Translator, of: VariableTracker) -> VariableTracker:
     copier = _copier(_COPIERS, of)
     if copier is None:
         unsupported(UnsupportedOperation("copy.copy()", of.describe()))
@@ -101,7 +102,7 @@ class MemoVariable(DictVariable):
 
 
 @models(copy.deepcopy)
-def _deepcopy(tx: Any, of: VariableTracker, memo: VariableTracker | None = None) -> VariableTracker:
+def _deepcopy(tx: Translator, of: VariableTracker, memo: VariableTracker | None = None) -> VariableTracker:
     if memo is None or tx.is_none(memo):
         memo = MemoVariable({})
     if not isinstance(memo, MemoVariable):
@@ -110,7 +111,7 @@ def _deepcopy(tx: Any, of: VariableTracker, memo: VariableTracker | None = None)
 
 
 class _DeepCopy:
-    def __init__(self, tx: Any, memo: MemoVariable) -> None:
+    def __init__(self, tx: Translator, memo: MemoVariable) -> None:
         self._tx = tx
         self._memo = memo
 
@@ -205,7 +206,7 @@ class _DeepCopy:
         return tx.call(made.getattr(tx, "requires_grad_"), [], {}) if of.fake.requires_grad else made.realize()
 
 
-def _owns_memory(tx: Any, of: TensorVariable) -> bool:
+def _owns_memory(tx: Translator, of: TensorVariable) -> bool:
     """Whether a tensor is all of its memory, and nothing but that; guarded."""
     if of.source is None or of.value is None:
         return False

@@ -18,6 +18,7 @@ from dynamo_lite.variables.core.base import (
     wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import Model, models, models_if
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.mapping import DictVariable
@@ -49,17 +50,17 @@ class PartialVariable(UserObjectVariable):
         """Whether it has a ``__dict__``, which is not to be asked for lightly: asking makes one."""
         return bool(self.attrs) or self.value is not None and bool(self.value.__reduce__()[2][3])
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         keywords = self.keywords.realize()
         assert isinstance(keywords, DictVariable)
         named = {name: value.realize() for name, value in keywords.items.items()}
         return tx.call(self.function, [*self.args.realize().elements(tx), *args], {**named, **kwargs})
 
-    def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
+    def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         return {"func": self.function, "args": self.args, "keywords": self.keywords}[name]
 
-    def reconstruct(self, cg: Any) -> None:
-        def fill(cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
+        def fill(cg: Codegen) -> None:
             loads = [self.function, self.args, self.keywords]
             cg.call_with_top(_fill_partial, [lambda each=each: cg.load(each) for each in loads])
             self.store_attributes(cg)
@@ -73,7 +74,7 @@ def _fill_partial(made: functools.partial[Any], function: Any, args: tuple[Any, 
 
 @models(functools.partial)
 def _partial(
-    tx: Any, function: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker
+    tx: Translator, function: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker
 ) -> VariableTracker:
     if not is_callable(tx, function):
         refuse_arguments("functools.partial")
@@ -88,7 +89,7 @@ def _partial(
 
 
 @wraps_type(functools.partial)
-def _wrap_partial(attempt: Any, value: functools.partial[Any], source: Source) -> VariableTracker:
+def _wrap_partial(attempt: Attempt, value: functools.partial[Any], source: Source) -> VariableTracker:
     source.check("type", functools.partial)
     parts = [
         LazyVariable(attempt, getattr(value, name), source.child("c_attr", name))
@@ -113,23 +114,23 @@ class ComparedVariable(VariableTracker):
     def python_type(self) -> type:
         return _KEY
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if len(args) != 1 or kwargs:
             unsupported(UnsupportedOperation("a call with these arguments", "what functools.cmp_to_key() returned"))
         return ComparedVariable(self.comparison, args[0])
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if not isinstance(other, ComparedVariable) or self.value is None or other.value is None:
             tx.raise_error(TypeError, "other argument must be K instance")
         order = tx.call(self.comparison, [self.value, other.value], {}).realize()
         return tx.compare(symbol, order, ConstantVariable(0))
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name == "obj" and self.value is not None:
             return self.value
         return super().getattr(tx, name)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if self.value is None:
             cg.call(functools.cmp_to_key, [lambda: cg.load(self.comparison)])
         else:
@@ -144,7 +145,7 @@ def _compared(comparison: Any, value: Any) -> Any:
 
 
 @models(functools.cmp_to_key)
-def _cmp_to_key(tx: Any, mycmp: VariableTracker) -> VariableTracker:
+def _cmp_to_key(tx: Translator, mycmp: VariableTracker) -> VariableTracker:
     return ComparedVariable(mycmp)
 
 
@@ -165,7 +166,7 @@ def _dispatches(value: Any) -> Model | None:
     if getattr(value, "__code__", None) is not _DISPATCH:
         return None
 
-    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         dispatch = tx.make(value)
         assert isinstance(dispatch, FunctionVariable)
         if len(args) != 1 or kwargs or not isinstance(args[0], ClassVariable):

@@ -6,6 +6,7 @@ from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models_raw
 from dynamo_lite.variables.polyfills import heapq
 from dynamo_lite.variables.python.containers.sequence import ListVariable
@@ -16,7 +17,7 @@ _LARGEST = 2500
 
 
 def _of_lists(real: Any, replacement: Any) -> None:
-    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         heap = args[0].realize() if args else None
         if kwargs or not isinstance(heap, ListVariable) or len(heap.items) > _LARGEST:
             unsupported(UnsupportedOperation(f"heapq.{real.__name__}()", "these arguments"))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnknownCall
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.classes.classes import loaded_module
 
 
 @models(importlib.import_module)
-def _import_module(tx: Any, name: VariableTracker, package: VariableTracker | None = None) -> VariableTracker:
+def _import_module(tx: Translator, name: VariableTracker, package: VariableTracker | None = None) -> VariableTracker:
     given = tx.python_value(name)
     if not isinstance(given, str) or given.startswith(".") or sys.modules.get(given) is None:
         unsupported(UnknownCall("importlib.import_module()", "the module is not loaded yet, or not told by its name"))

@@ -27,6 +27,7 @@ from dynamo_lite.variables.core.base import (
     unsupported,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models, models_class_method, models_raw
 from dynamo_lite.variables.polyfills import itertools as polyfills
 from dynamo_lite.variables.python.containers.iterator import GeneratorVariable, IteratorVariable
@@ -40,7 +41,7 @@ class PolyfillIterator(IteratorVariable):
 
     __slots__ = ("kind", "make", "polyfill", "args", "kwargs", "generator")
 
-    def __init__(self, tx: Any, make: Any, polyfill: Any, args: Args, kwargs: Kwargs | None = None) -> None:
+    def __init__(self, tx: Translator, make: Any, polyfill: Any, args: Args, kwargs: Kwargs | None = None) -> None:
         self.source = None
         self.kind: type = make if isinstance(make, type) else itertools.chain
         self.make = make
@@ -56,7 +57,7 @@ class PolyfillIterator(IteratorVariable):
     def describe(self) -> str:
         return f"an itertools.{self.kind.__name__} object"
 
-    def next(self, tx: Any) -> VariableTracker:
+    def next(self, tx: Translator) -> VariableTracker:
         if self.generator is None:
             made = tx.call(FunctionVariable(self.polyfill, None), self.args, self.kwargs).realize()
             assert isinstance(made, GeneratorVariable)
@@ -71,7 +72,7 @@ class PolyfillIterator(IteratorVariable):
     def ingredients(self) -> Parts | None:
         return None if self.generator is not None or self.kwargs else Parts(self.make, (), self.args)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if self.generator is not None:
             raise NotConstant("an iterator that has begun")
         loads = [functools.partial(cg.load, each) for each in self.args]
@@ -82,7 +83,7 @@ def _model_of(make: Any, polyfill: Callable[..., Any], *iterated: str) -> Callab
     """``iterated``: the parameters that are taken ``iter()`` of at once."""
     signature = inspect.signature(polyfill)
 
-    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         try:
             given = signature.bind(*args, **kwargs)
         except TypeError:
@@ -112,19 +113,19 @@ for _make, _polyfill, *_iterated in (
 
 
 @models_class_method(itertools.chain, "from_iterable")
-def _from_iterable(tx: Any, cls: VariableTracker, iterables: VariableTracker) -> VariableTracker:
+def _from_iterable(tx: Translator, cls: VariableTracker, iterables: VariableTracker) -> VariableTracker:
     return PolyfillIterator(tx, itertools.chain.from_iterable, polyfills.from_iterable, [tx.iterate(iterables)])
 
 
 # -- those that take numbers, which CPython's own checks ---------------------------------------------------------------
 
 
-def _is_index(tx: Any, value: VariableTracker) -> bool:
+def _is_index(tx: Translator, value: VariableTracker) -> bool:
     return tx.lookup(value.python_type(), "__index__") is not MISSING
 
 
 @models(itertools.islice)
-def _islice(tx: Any, iterable: VariableTracker, *limits: VariableTracker) -> VariableTracker:
+def _islice(tx: Translator, iterable: VariableTracker, *limits: VariableTracker) -> VariableTracker:
     if not 1 <= len(limits) <= 3 or not all(each.is_constant() or _is_index(tx, each) for each in limits):
         refuse_arguments("itertools.islice")
     values = [each.as_constant() if each.is_constant() else tx.index_value(each) for each in limits]
@@ -135,7 +136,9 @@ def _islice(tx: Any, iterable: VariableTracker, *limits: VariableTracker) -> Var
 
 
 @models(itertools.count)
-def _count(tx: Any, start: VariableTracker | None = None, step: VariableTracker | None = None) -> VariableTracker:
+def _count(
+    tx: Translator, start: VariableTracker | None = None, step: VariableTracker | None = None
+) -> VariableTracker:
     for each in (start, step):
         if each is not None and not isinstance(each, (TensorVariable, UserObjectVariable)):
             tx.fold(itertools.count, (tx.python_value(each),))
@@ -144,7 +147,7 @@ def _count(tx: Any, start: VariableTracker | None = None, step: VariableTracker 
 
 
 @models(itertools.repeat)
-def _repeat(tx: Any, object: VariableTracker, times: VariableTracker | None = None) -> VariableTracker:
+def _repeat(tx: Translator, object: VariableTracker, times: VariableTracker | None = None) -> VariableTracker:
     if times is None:
         return PolyfillIterator(tx, itertools.repeat, polyfills.repeat, [object])
     left = times.as_constant() if times.is_constant() else tx.index_value(times)
@@ -155,7 +158,9 @@ def _repeat(tx: Any, object: VariableTracker, times: VariableTracker | None = No
 if sys.version_info >= (3, 12):
 
     @models(itertools.batched)
-    def _batched(tx: Any, iterable: VariableTracker, n: VariableTracker, **named: VariableTracker) -> VariableTracker:
+    def _batched(
+        tx: Translator, iterable: VariableTracker, n: VariableTracker, **named: VariableTracker
+    ) -> VariableTracker:
         values = {name: tx.python_value(value) for name, value in named.items()}
         size = tx.python_value(n)
         tx.fold(itertools.batched, ((), size), values)

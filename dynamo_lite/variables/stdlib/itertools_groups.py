@@ -12,6 +12,7 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.variables.core.base import Args, Exhausted, Kwargs, NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models, models_raw
 from dynamo_lite.variables.polyfills.carried import advanced
 from dynamo_lite.variables.python.containers.iterator import IteratorVariable
@@ -25,7 +26,7 @@ class ItertoolVariable(IteratorVariable):
     __slots__ = ("under_way",)
     kind: type
 
-    def next(self, tx: Any) -> VariableTracker:
+    def next(self, tx: Translator) -> VariableTracker:
         if getattr(self, "under_way", False):
             unsupported(UnsupportedOperation("next(), by what it takes from,", self.describe()))
         self.under_way = True
@@ -34,7 +35,7 @@ class ItertoolVariable(IteratorVariable):
         finally:
             self.under_way = False
 
-    def take(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Translator) -> VariableTracker:
         """What `next` does."""
         raise NotImplementedError
 
@@ -65,7 +66,7 @@ class TeeBuffer(VariableTracker):
     def python_type(self) -> type:
         return _TEE
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.call(_tee, [lambda: cg.load_tuple(self.items), lambda: cg.load(self.of)])
 
 
@@ -82,16 +83,16 @@ class TeeVariable(ItertoolVariable):
         self.buffer = buffer
         self.at = at
 
-    def take(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Translator) -> VariableTracker:
         if self.at == len(self.buffer.items):
             self.buffer.items.append(self.buffer.of.next(tx))
         self.at += 1
         return self.buffer.items[self.at - 1]
 
-    def method___copy__(self, tx: Any) -> VariableTracker:
+    def method___copy__(self, tx: Translator) -> VariableTracker:
         return TeeVariable(self.buffer, self.at)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.call(_tee_at, [lambda: cg.load(self.buffer), lambda: cg.load_const(self.at)])
 
 
@@ -100,7 +101,7 @@ def _tee_at(start: Any, at: int) -> Any:
 
 
 @models(itertools.tee)
-def _tee_model(tx: Any, iterable: VariableTracker, n: VariableTracker | None = None) -> VariableTracker:
+def _tee_model(tx: Translator, iterable: VariableTracker, n: VariableTracker | None = None) -> VariableTracker:
     count = 2 if n is None else tx.python_value(n)
     tx.fold(itertools.tee, ((), count))
     if count == 0:
@@ -130,12 +131,12 @@ class GroupbyVariable(ItertoolVariable):
         self.at: VariableTracker | None = None
         self.group: GroupVariable | None = None
 
-    def step(self, tx: Any) -> None:
+    def step(self, tx: Translator) -> None:
         value = self.of.next(tx)
         self.at = value if self.key_function is None else tx.call(self.key_function, [value], {}).realize()
         self.value = value
 
-    def take(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Translator) -> VariableTracker:
         self.group = None
         while self.at is None or (self.target is not None and tx.same_or_equal(self.target, self.at)):
             self.step(tx)
@@ -143,7 +144,7 @@ class GroupbyVariable(ItertoolVariable):
         self.group = GroupVariable(self, self.at)
         return TupleVariable([self.at, self.group])
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if self.target is not None:
             raise NotConstant("an itertools.groupby that has begun")
         key = self.key_function or ConstantVariable(None)
@@ -159,7 +160,7 @@ class GroupVariable(ItertoolVariable):
         self.parent = parent
         self.target = target
 
-    def take(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Translator) -> VariableTracker:
         parent = self.parent
         if parent.group is not self:
             raise Exhausted
@@ -172,14 +173,14 @@ class GroupVariable(ItertoolVariable):
         parent.value = parent.at = None
         return found
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if self.parent.group is self:
             raise NotConstant("a group of an itertools.groupby")
         cg.call(iter, [lambda: cg.build("TUPLE", 0)])
 
 
 @models(itertools.groupby)
-def _groupby(tx: Any, iterable: VariableTracker, key: VariableTracker | None = None) -> VariableTracker:
+def _groupby(tx: Translator, iterable: VariableTracker, key: VariableTracker | None = None) -> VariableTracker:
     made = GroupbyVariable(tx.iterate(iterable), None if key is None or tx.is_none(key) else key)
     tx.attempt.provenance.created(made)
     return made
@@ -208,7 +209,7 @@ class CombinationsVariable(ItertoolVariable):
     def describe(self) -> str:
         return f"an itertools.{self.kind_.__name__} object"
 
-    def take(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Translator) -> VariableTracker:
         places = next(self.places, None)
         if places is None:
             raise Exhausted
@@ -216,7 +217,7 @@ class CombinationsVariable(ItertoolVariable):
         count = len(self.pools)
         return TupleVariable([self.pools[at % count][place] for at, place in enumerate(places)])
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         pools = [lambda pool=pool: cg.load_tuple(pool) for pool in self.pools]
         args = [lambda arg=arg: cg.load_const(arg) for arg in self.args]
         named = {name: (lambda value=value: cg.load_const(value)) for name, value in self.named.items()}
@@ -228,7 +229,7 @@ class CombinationsVariable(ItertoolVariable):
 
 
 def _combinatoric(kind: Any) -> None:
-    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         count = len(args) if kind is itertools.product else 1
         named = dict(kwargs)
         iterables = [*args[:count], *([named.pop("iterable")] if "iterable" in named else [])]

@@ -32,6 +32,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import key_of
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequence import NamedTupleVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
@@ -85,7 +86,7 @@ class CachedVariable(UserObjectVariable):
 
     __slots__ = ()
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         values = [arg.cache_key(tx) for arg in args]
         named = {name: value.cache_key(tx) for name, value in kwargs.items()}
         if not hasattr(self.value, "cache_parameters"):
@@ -113,7 +114,7 @@ class CachedVariable(UserObjectVariable):
         result = _result_of(self.value, key, cache[key])
         return tx.attempt.values.wrap(result, tx.guards.const(result))  # the object itself, containers too
 
-    def _run(self, tx: Any, args: list[Any], named: dict[str, Any], full: bool) -> None:
+    def _run(self, tx: Translator, args: list[Any], named: dict[str, Any], full: bool) -> None:
         """Fill the cache: nothing that the trace has put off may have to happen before."""
         if full:
             unsupported(UnknownCall(self.describe(), "it has to run, and its cache is full"))
@@ -141,7 +142,7 @@ class CachedVariable(UserObjectVariable):
     def describe(self) -> str:
         return f"the cached function {getattr(self.value, '__qualname__', 'of a cache')}"
 
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         unsupported(UnsupportedOperation(f"{name}()", self.describe()))
 
 
@@ -157,7 +158,7 @@ class CacheHit:
         if counted:
             self.call = _AllButFirst(self.call)
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: Codegen) -> None:
         cg.call(self.call, [])
         cg.pop_top()
 
@@ -175,13 +176,13 @@ class _AllButFirst:
 
 
 @wraps_type(WRAPPER)
-def _wrap_cached(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_cached(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     source.check("id", value)
     return CachedVariable(value, WRAPPER, source)
 
 
 @binds(WRAPPER)
-def _bind_cached(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+def _bind_cached(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
     function = class_attribute(tx, owner, name, raw)
     return function if obj is None else MethodVariable(function, obj)
 
@@ -205,7 +206,7 @@ class NewCacheVariable(UserObjectVariable):
         self.entries: OrderedDict[Any, VariableTracker] = OrderedDict()
         self.hits = self.misses = 0
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         trackers = [*args, *kwargs.values()]
         kinds = [each.python_type() for each in trackers] if self.typed else None
         named = {name: key_of(tx, each) for name, each in kwargs.items()}
@@ -223,7 +224,7 @@ class NewCacheVariable(UserObjectVariable):
             self.entries[key] = found
         return found
 
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name == "cache_clear" and not args:
             self.clear()
             return ConstantVariable(None)
@@ -232,7 +233,7 @@ class NewCacheVariable(UserObjectVariable):
             return NamedTupleVariable([ConstantVariable(each) for each in facts], functools._CacheInfo)
         return super().call_method(tx, name, args, kwargs)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if self.hits or self.misses:
             raise NotConstant("a cached function that was made and called inside")
 
@@ -247,7 +248,7 @@ class NewCacheVariable(UserObjectVariable):
 
 @models(WRAPPER)
 def _new_cache(
-    tx: Any, function: VariableTracker, maxsize: VariableTracker, typed: VariableTracker, info: VariableTracker
+    tx: Translator, function: VariableTracker, maxsize: VariableTracker, typed: VariableTracker, info: VariableTracker
 ) -> VariableTracker:
     if info.as_constant() is not functools._CacheInfo:
         unsupported(UnsupportedOperation("functools.lru_cache()", "these arguments"))

@@ -12,13 +12,14 @@ from dynamo_lite.variables.core.attributes import MISSING
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, refuse_arguments, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, UNARY
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 
 @models(operator.length_hint)
-def _length_hint(tx: Any, of: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
+def _length_hint(tx: Translator, of: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
     kind = of.python_type()
     if default is not None and not issubclass(default.python_type(), int):
         refuse_arguments("operator.length_hint")
@@ -32,12 +33,12 @@ def _length_hint(tx: Any, of: VariableTracker, default: VariableTracker | None =
 
 
 @models(operator.truth)
-def _truth(tx: Any, of: VariableTracker) -> VariableTracker:
+def _truth(tx: Translator, of: VariableTracker) -> VariableTracker:
     return ConstantVariable(tx.truth(of))
 
 
 @models(operator.not_)
-def _not(tx: Any, of: VariableTracker) -> VariableTracker:
+def _not(tx: Translator, of: VariableTracker) -> VariableTracker:
     return ConstantVariable(not tx.truth(of))
 
 
@@ -61,7 +62,9 @@ models(operator.index)(lambda tx, a: a if a.varies and a.python_type() is int el
 
 
 @models(operator.setitem)
-def _setitem(tx: Any, container: VariableTracker, key: VariableTracker, value: VariableTracker) -> VariableTracker:
+def _setitem(
+    tx: Translator, container: VariableTracker, key: VariableTracker, value: VariableTracker
+) -> VariableTracker:
     container.setitem(tx, key, value)
     return ConstantVariable(None)
 
@@ -79,31 +82,31 @@ class GetterVariable(VariableTracker):
     def python_type(self) -> type:
         return self.kind
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if len(args) != 1 or kwargs:
             unsupported(UnsupportedOperation("a call with these arguments", f"an operator.{self.kind.__name__}"))
         found = [self._get(tx, args[0], name) for name in self.names]
         return found[0] if len(found) == 1 else TupleVariable(found)
 
-    def _get(self, tx: Any, of: VariableTracker, name: Any) -> VariableTracker:
+    def _get(self, tx: Translator, of: VariableTracker, name: Any) -> VariableTracker:
         if self.kind is operator.itemgetter:
             return tx.getitem(of, tx.make(name)).realize()
         for part in name.split("."):
             of = tx.attribute(of, part).realize()
         return of
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.call(self.kind, [lambda name=name: cg.load_const(name) for name in self.names])
 
 
 @models(operator.itemgetter)
-def _itemgetter(tx: Any, first: VariableTracker, /, *others: VariableTracker) -> VariableTracker:
+def _itemgetter(tx: Translator, first: VariableTracker, /, *others: VariableTracker) -> VariableTracker:
     names = first, *others
     return GetterVariable(operator.itemgetter, tuple(tx.python_value(name) for name in names))
 
 
 @models(operator.attrgetter)
-def _attrgetter(tx: Any, *names: VariableTracker) -> VariableTracker:
+def _attrgetter(tx: Translator, *names: VariableTracker) -> VariableTracker:
     values = tuple(tx.python_value(name) for name in names)
     tx.fold(operator.attrgetter, values)
     return GetterVariable(operator.attrgetter, values)
@@ -123,12 +126,12 @@ class MethodCallerVariable(VariableTracker):
     def python_type(self) -> type:
         return operator.methodcaller
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if len(args) != 1 or kwargs:
             unsupported(UnsupportedOperation("a call with these arguments", "an operator.methodcaller"))
         return tx.call(tx.method(args[0], self.name), self.args, self.named)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         loads = [lambda: cg.load_const(self.name), *(lambda arg=arg: cg.load(arg) for arg in self.args)]
         named = {name: (lambda value=value: cg.load(value)) for name, value in self.named.items()}
         cg.call_named(operator.methodcaller, loads, named)
@@ -136,7 +139,7 @@ class MethodCallerVariable(VariableTracker):
 
 @models(operator.methodcaller)
 def _methodcaller(
-    tx: Any, name: VariableTracker, /, *args: VariableTracker, **named: VariableTracker
+    tx: Translator, name: VariableTracker, /, *args: VariableTracker, **named: VariableTracker
 ) -> VariableTracker:
     if not issubclass(name.python_type(), str):
         refuse_arguments("operator.methodcaller")
@@ -144,7 +147,7 @@ def _methodcaller(
 
 
 @wraps_type(operator.itemgetter, operator.attrgetter, operator.methodcaller)
-def _wrap_getter(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_getter(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     """What it was made with, as pickling tells it."""
     source.check("id", value)
     made, parts = value.__reduce__()

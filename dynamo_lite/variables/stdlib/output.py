@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dynamo_lite.insight.break_reasons import OutputCall
 from dynamo_lite.variables import polyfills
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
 
 
 @models(print)
-def _print(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+def _print(tx: Translator, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     unsupported(OutputCall("print"))
 
 
 @models(input)
-def _input(tx: Any, *args: VariableTracker) -> VariableTracker:
+def _input(tx: Translator, *args: VariableTracker) -> VariableTracker:
     unsupported(OutputCall("input"))
 
 
 @models(polyfills.logging.speak)
-def _log(tx: Any, name: VariableTracker) -> VariableTracker:
+def _log(tx: Translator, name: VariableTracker) -> VariableTracker:
     unsupported(OutputCall(tx.python_value(name)))

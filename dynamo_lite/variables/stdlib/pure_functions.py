@@ -16,6 +16,7 @@ from dynamo_lite.variables import polyfills
 from dynamo_lite.variables.core.attributes import MISSING
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models, models_raw
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
@@ -47,7 +48,7 @@ def _pure(value: Any) -> None:
     methods = ("__index__",) if value in _OF_INTEGERS else ("__float__", "__index__")
     methods = ("__complex__", *methods) if value.__module__ == "cmath" else methods
 
-    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if any(isinstance(arg, TensorVariable) for arg in args):
             unsupported(UnsupportedOperation(f"{value.__name__}()", "a tensor"))
         method = args[0].special(tx, own) if own is not None and args else None
@@ -71,7 +72,7 @@ for _value in _PURE:
 
 
 @models(math.prod)
-def _prod(tx: Any, iterable: VariableTracker, /, *, start: VariableTracker | None = None) -> VariableTracker:
+def _prod(tx: Translator, iterable: VariableTracker, /, *, start: VariableTracker | None = None) -> VariableTracker:
     """Of known numbers the function itself, of others one after the other."""
     items = TupleVariable(iterable.elements(tx))
     named = {} if start is None else {"start": start}
@@ -82,7 +83,7 @@ def _prod(tx: Any, iterable: VariableTracker, /, *, start: VariableTracker | Non
 
 
 @models(ascii)
-def _ascii(tx: Any, of: VariableTracker) -> VariableTracker:
+def _ascii(tx: Translator, of: VariableTracker) -> VariableTracker:
     text = tx.python_value(tx.string(of, "__repr__").realize())
     return ConstantVariable(text.encode("ascii", "backslashreplace").decode("ascii"))
 
@@ -92,7 +93,7 @@ def _is_real(number: VariableTracker) -> bool:
 
 
 @models(divmod)
-def _divmod(tx: Any, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+def _divmod(tx: Translator, left: VariableTracker, right: VariableTracker) -> VariableTracker:
     for one, name, other in ((left, "__divmod__", right), (right, "__rdivmod__", left)):
         found = unless_refused(one._special(tx, name, other))
         if found is not None:
@@ -105,7 +106,9 @@ def _divmod(tx: Any, left: VariableTracker, right: VariableTracker) -> VariableT
 
 
 @models(pow)
-def _pow(tx: Any, base: VariableTracker, exp: VariableTracker, mod: VariableTracker | None = None) -> VariableTracker:
+def _pow(
+    tx: Translator, base: VariableTracker, exp: VariableTracker, mod: VariableTracker | None = None
+) -> VariableTracker:
     if mod is None or tx.is_none(mod):
         return tx.binary("**", base, exp)
     found = base._special(tx, "__pow__", exp, mod)
@@ -122,7 +125,7 @@ def _pow(tx: Any, base: VariableTracker, exp: VariableTracker, mod: VariableTrac
 def _of_plain(function: Any) -> None:
     """A function in Python that would call an object's methods: for constants and containers of such."""
 
-    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         given = [*args, *kwargs.values()]
         if not all(map(tx.is_plain, given)) or any(isinstance(each.realize(), ClassVariable) for each in given):
             name = f"{function.__module__}.{function.__name__}()"
@@ -138,7 +141,7 @@ for _value in (json.dumps, json.loads, struct.calcsize, struct.pack, struct.unpa
 
 
 @models(os.fspath)
-def _fspath(tx: Any, path: VariableTracker) -> VariableTracker:
+def _fspath(tx: Translator, path: VariableTracker) -> VariableTracker:
     if issubclass(path.python_type(), (str, bytes)):
         return path
     found = path._special(tx, "__fspath__")

@@ -15,6 +15,7 @@ from dynamo_lite.shapes.float_formulas import ANYTHING, Bounds, Formula, is_exac
 from dynamo_lite.shapes.python_random import Draw
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.core.registry import models_raw
 from dynamo_lite.variables.python.numbers.symbolic import formula_of, make_draw
 
@@ -33,15 +34,15 @@ class RandomVariable(VariableTracker):
     def python_type(self) -> type:
         return Random
 
-    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+    def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
         if name in self.real.__dict__:
             unsupported(UnsupportedAttribute(self.describe(), name, "it is a part of its state"))
         return None
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         return True
 
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         """A method in C, which the class in Python leaves to it."""
         if name not in _OF_C:
             unsupported(UnsupportedAttribute(self.describe(), name, "the method is not modelled"))
@@ -49,7 +50,7 @@ class RandomVariable(VariableTracker):
 
 
 @wraps_type(Random)
-def _wrap_random(attempt: Any, value: Random, source: Source) -> VariableTracker:
+def _wrap_random(attempt: Attempt, value: Random, source: Source) -> VariableTracker:
     if list(value.__dict__) != _OWN:
         return attempt.values.opaque(value, source, "a Random with attributes of its own")  # type: ignore[no-any-return]
     if source.kind != "const":
@@ -119,7 +120,7 @@ _OF_SYMBOLS = {"randint": (0, 1), "randrange": (0, 2), "uniform": (2, 2)}
 def _draws(name: str, bounds: Callable[[Args], Bounds], kind: type) -> None:
     function: Any = getattr(Random, name)
 
-    def model(tx: Any, of: VariableTracker, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def model(tx: Translator, of: VariableTracker, args: Args, kwargs: Kwargs) -> VariableTracker:
         if not isinstance(of, RandomVariable):
             unsupported(UnknownCall(f"Random.{name}()", f"it is given {of.describe()}"))
         if tx.graph.bodies or tx.effects.in_body or not tx.attempt.shapes.floats:
@@ -166,7 +167,7 @@ def _formula(name: str, number: VariableTracker) -> Formula:
     return found
 
 
-def _may_differ(tx: Any, name: str, args: Args) -> bool:
+def _may_differ(tx: Translator, name: str, args: Args) -> bool:
     """Whether some of the arguments may be other numbers in other calls, of which none is refused."""
     if all(each.is_constant() for each in args) or name not in _OF_SYMBOLS:
         return False
@@ -194,7 +195,7 @@ for _name, _bounds in _INTEGERS.items():
 
 
 def _refuses(name: str, why: str) -> None:
-    def model(tx: Any, of: VariableTracker, args: Args, kwargs: Kwargs) -> NoReturn:
+    def model(tx: Translator, of: VariableTracker, args: Args, kwargs: Kwargs) -> NoReturn:
         unsupported(UnknownCall(f"Random.{name}()", why))
 
     _METHODS[name] = model
@@ -206,7 +207,7 @@ _refuses("seed", "it changes the state that numbers are drawn from")
 
 
 def _models_method(name: str) -> None:
-    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if not args:
             raise NotConstant(name)
         return _METHODS[name](tx, args[0].realize(), args[1:], kwargs)

@@ -19,6 +19,7 @@ from dynamo_lite.variables.core.base import (
     wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.polyfills.carried import advanced
 from dynamo_lite.variables.python.containers.iterator import IteratorVariable
@@ -37,11 +38,11 @@ class PatternVariable(KnownVariable):
     def describe(self) -> str:
         return f"the pattern {self.value.pattern!r}"
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         found = tx.fold(getattr, (self.value, name))
         return BuiltinMethodVariable(self, name) if callable(found) else tx.make(found)
 
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name in ("sub", "subn"):
             repl = args[0] if args else kwargs.get("repl", ConstantVariable(None))
             if not tx.is_plain(repl):
@@ -93,20 +94,20 @@ class MatchVariable(VariableTracker):
     def python_type(self) -> type:
         return re.Match
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name == "string" and self.text is not None:
             return self.text
         found = tx.fold(getattr, (self.value, name))
         return BuiltinMethodVariable(self, name) if callable(found) else tx.make(found)
 
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         named = {key: tx.python_value(value) for key, value in kwargs.items()}
         return tx.make(tx.fold(getattr(self.value, name), [tx.python_value(arg) for arg in args], named))
 
-    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+    def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         return tx.make(tx.fold(self.value.__getitem__, (tx.python_value(key),)))
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if self.text is not None:
             unsupported(UnsupportedValue(self.describe(), "its text is of a class of its own"))
         cg.call(self.make, [lambda each=each: cg.load_const(each) for each in self.args])
@@ -136,13 +137,13 @@ class MatchIterator(IteratorVariable):
     def python_type(self) -> type:
         return _MATCH_ITERATOR
 
-    def next(self, tx: Any) -> VariableTracker:
+    def next(self, tx: Translator) -> VariableTracker:
         if self.at == len(self.matches):
             raise Exhausted
         self.at += 1
         return self.matches[self.at - 1]
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         parts = (self.pattern, tuple(self.args), self.named, self.at)
         cg.call(_matches_from, [lambda each=each: cg.load_const(each) for each in parts])
 
@@ -158,7 +159,7 @@ wraps_type(re.Pattern)(PatternVariable.by_identity)
 
 
 @models(re._compile)  # type: ignore[attr-defined]
-def _compile(tx: Any, pattern: VariableTracker, flags: VariableTracker) -> VariableTracker:
+def _compile(tx: Translator, pattern: VariableTracker, flags: VariableTracker) -> VariableTracker:
     values = tx.python_value(pattern), tx.python_value(flags)
     try:
         return tx.make(re._compile(*values))  # type: ignore[attr-defined]

@@ -7,6 +7,7 @@ from typing import Any
 
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import VariableTracker, wraps_type
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.python.containers.sequence import SequenceVariable, TupleVariable
 
 
@@ -32,16 +33,16 @@ class FactsVariable(TupleVariable):
     def like(self, items: list[VariableTracker]) -> SequenceVariable:
         return self
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in type(self.value).__match_args__:
             return tx.make(getattr(self.value, name))
         return super().getattr(tx, name)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.load_const(self.value)
 
 
 @wraps_type(*{type(each) for each in (sys.version_info, sys.flags, sys.float_info, sys.int_info, sys.hash_info)})
-def _wrap_facts(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_facts(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     source.check("id", value)
     return FactsVariable([attempt.values.make(each) for each in value], value, source)

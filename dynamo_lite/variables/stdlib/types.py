@@ -8,6 +8,7 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.core.text import bracketed, reprs
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
@@ -22,38 +23,38 @@ class NamespaceVariable(UserObjectVariable):
     def __init__(self, value: Any = None, source: Source | None = None) -> None:
         super().__init__(value, types.SimpleNamespace, source)
 
-    def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
+    def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         return InstanceDictVariable(self)
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if not isinstance(other, NamespaceVariable) or symbol not in ("==", "!="):
             return None
         return self.namespace(tx).compare(tx, symbol, other.namespace(tx))
 
-    def text(self, tx: Any, name: str) -> VariableTracker:
+    def text(self, tx: Translator, name: str) -> VariableTracker:
         return bracketed(tx, self, ("namespace(", ")"), self._texts)
 
-    def _texts(self, tx: Any) -> str:
+    def _texts(self, tx: Translator) -> str:
         items = self.namespace(tx).items
         return ", ".join(f"{name}={value}" for name, value in zip(items, reprs(tx, items.values())))
 
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name in ("__eq__", "__ne__", "__init__", "__repr__"):
             unsupported(UnsupportedOperation(f"{name}()", self.describe()))
         return super().call_method(tx, name, args, kwargs)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.make_then_fill(self, lambda: cg.call(types.SimpleNamespace, []), self.store_attributes)
 
 
 @models(types.SimpleNamespace)
-def _namespace(tx: Any, **values: VariableTracker) -> VariableTracker:
+def _namespace(tx: Translator, **values: VariableTracker) -> VariableTracker:
     made = NamespaceVariable()
     made.attrs.update(values)
     return made
 
 
 @wraps_type(types.SimpleNamespace)
-def _wrap_namespace(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_namespace(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     source.check("type", types.SimpleNamespace)
     return NamespaceVariable(value, source)

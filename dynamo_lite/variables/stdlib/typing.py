@@ -7,6 +7,7 @@ from typing import Any
 
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import KnownVariable, VariableTracker, wraps_type
+from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
@@ -17,7 +18,7 @@ class TypeParameterVariable(KnownVariable):
     __slots__ = ()
     known_by_identity = True
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         return tx.make(tx.fold(getattr, (self.value, name)))  # type: ignore[no-any-return]
 
 
@@ -29,12 +30,12 @@ class AliasVariable(UserObjectVariable):
 
     __slots__ = ()
 
-    def cache_key(self, tx: Any) -> Any:
+    def cache_key(self, tx: Translator) -> Any:
         return self.value
 
 
 @models(typing._idfunc)  # type: ignore[attr-defined]
-def _same(tx: Any, value: VariableTracker) -> VariableTracker:
+def _same(tx: Translator, value: VariableTracker) -> VariableTracker:
     """What a ``NewType`` returns."""
     return value
 
@@ -43,6 +44,6 @@ _ALIAS: type = typing._BaseGenericAlias  # type: ignore[attr-defined]
 
 
 @wraps_type(*(each for each in vars(typing).values() if isinstance(each, type) and issubclass(each, _ALIAS)))
-def _wrap_alias(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_alias(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     source.check("id", value)
     return AliasVariable(value, type(value), source)

@@ -14,6 +14,7 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import OutputCall, UnknownCall, UnsupportedContext, WarningsObserved
 from dynamo_lite.variables.core.base import NotConstant, VariableTracker, refuse_arguments, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.torch.contexts.context import ContextVariable
 
@@ -25,7 +26,7 @@ class IgnoringVariable(ContextVariable):
     __slots__ = ("ignores_all", "filters_before")
     ends_with_graph = False
 
-    def enter(self, tx: Any) -> None:
+    def enter(self, tx: Translator) -> None:
         if tx.effects.in_body:
             unsupported(UnsupportedContext(f"{self.describe()} (in a function that an operator runs)"))
         if self.value._entered:
@@ -44,13 +45,13 @@ class IgnoringVariable(ContextVariable):
         """For real."""
         self.value.__exit__(None, None, None)
 
-    def exit(self, tx: Any) -> None:
+    def exit(self, tx: Translator) -> None:
         self.leave()
         tx.attempt.torch_state.contexts.remove(self)
         tx.attempt.torch_state.ignoring.remove(self)
         tx.effects.note(_Mutated())
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if self.value._entered:  # a second ``with`` raises
             raise NotConstant
         cg.call(functools.partial(warnings.catch_warnings, **dict(zip(_FILTER, self.arguments))), [])
@@ -59,7 +60,7 @@ class IgnoringVariable(ContextVariable):
 class _Mutated:
     """Filters were set and restored: CPython forgets which warnings it has shown already."""
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: Codegen) -> None:
         cg.call(warnings._filters_mutated, [])  # type: ignore[attr-defined]
         cg.pop_top()
 
@@ -69,7 +70,7 @@ _FILTER = {"action": None, "category": Warning, "lineno": 0, "append": False}
 
 
 @models(warnings.catch_warnings)
-def _catch_warnings(tx: Any, **options: VariableTracker) -> VariableTracker:
+def _catch_warnings(tx: Translator, **options: VariableTracker) -> VariableTracker:
     named = {name: tx.python_value(value) for name, value in options.items()}
     if named.get("module") is not None:
         unsupported(UnknownCall("warnings.catch_warnings()", "it is of another module"))
@@ -84,7 +85,7 @@ def _catch_warnings(tx: Any, **options: VariableTracker) -> VariableTracker:
 def _models_filter(function: Any) -> None:
     signature, name = inspect.signature(function), f"warnings.{function.__name__}()"
 
-    def model(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    def model(tx: Translator, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
         if not tx.attempt.torch_state.ignoring:
             unsupported(UnknownCall(name, "it acts on the process, under no catch_warnings() of this graph"))
         values = [tx.python_value(each) for each in args]
@@ -111,7 +112,7 @@ _IGNORES_ALL = ("ignore", None, Warning, None, 0)
 
 @models(warnings.warn)
 def _warn(
-    tx: Any,
+    tx: Translator,
     message: VariableTracker,
     category: VariableTracker | None = None,
     stacklevel: VariableTracker | None = None,
@@ -127,7 +128,7 @@ def _warn(
     return ConstantVariable(None)
 
 
-def _wrote(tx: Any) -> bool:
+def _wrote(tx: Translator) -> bool:
     """Whether the program itself wrote into the module, or into its list of filters."""
     filters = tx.attempt.values.memo.get(id(warnings.filters))
     return tx.effects.wrote_global(vars(warnings)) or filters is not None and filters[1] in tx.effects.written

@@ -16,6 +16,7 @@ from dynamo_lite.records import code_origin
 from dynamo_lite.variables.core.attributes import MISSING, bind, class_lookup
 from dynamo_lite.variables.core.base import VariableTracker, mro, unsupported
 from dynamo_lite.variables.core.lookup import is_heap_type, is_written
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
 
 from .classes import ClassVariable
@@ -26,19 +27,19 @@ _HOOKS = {name: type.__dict__[name] for name in ("__instancecheck__", "__subclas
 """Those of ``type``, which look at the MRO."""
 
 
-def is_instance(tx: Any, variable: VariableTracker, classinfo: VariableTracker) -> bool:
+def is_instance(tx: Translator, variable: VariableTracker, classinfo: VariableTracker) -> bool:
     """``isinstance``."""
     return any(_is_instance(tx, variable, cls) for cls in _class_list(tx, classinfo))
 
 
-def is_subclass(tx: Any, variable: VariableTracker, classinfo: VariableTracker) -> bool:
+def is_subclass(tx: Translator, variable: VariableTracker, classinfo: VariableTracker) -> bool:
     """``issubclass``."""
     if not isinstance(variable, ClassVariable):
         tx.raise_error(TypeError, "issubclass() arg 1 must be a class")
     return any(_check(tx, "__subclasscheck__", variable, variable.value, cls) for cls in _class_list(tx, classinfo))
 
 
-def plain_is_instance(tx: Any, variable: VariableTracker, cls: type) -> bool:
+def plain_is_instance(tx: Translator, variable: VariableTracker, cls: type) -> bool:
     """``type.__instancecheck__``: by the class, and by the one that the object says it has."""
     return any(guarded_derives(tx, kind, cls) for kind in _kinds(tx, variable))
 
@@ -48,7 +49,7 @@ def derives(kind: type, cls: type) -> bool:
     return any(base is cls for base in mro(kind))
 
 
-def guarded_derives(tx: Any, kind: type, cls: type) -> bool:
+def guarded_derives(tx: Translator, kind: type, cls: type) -> bool:
     """The same where something depends on it: the bases of a class can be assigned."""
     found = derives(kind, cls)
     if is_heap_type(kind):
@@ -56,14 +57,14 @@ def guarded_derives(tx: Any, kind: type, cls: type) -> bool:
     return found
 
 
-def _class_list(tx: Any, classinfo: VariableTracker) -> list[Any]:
+def _class_list(tx: Translator, classinfo: VariableTracker) -> list[Any]:
     if isinstance(classinfo, TupleVariable):
         return [each for part in classinfo.items for each in _class_list(tx, part.realize())]
     found = classinfo.value if isinstance(classinfo, ClassVariable) else tx.python_value(classinfo)
     return list(found.__args__) if type(found) is types.UnionType else [found]
 
 
-def _kinds(tx: Any, variable: VariableTracker) -> list[type]:
+def _kinds(tx: Translator, variable: VariableTracker) -> list[type]:
     kind = variable.python_type()
     if class_lookup(kind, "__class__") is _CLASS and not any(kind is each for each in _PROXIES):
         return [kind]
@@ -71,7 +72,7 @@ def _kinds(tx: Any, variable: VariableTracker) -> list[type]:
     return [kind, said.value] if isinstance(said, ClassVariable) else [kind]
 
 
-def _is_instance(tx: Any, variable: VariableTracker, cls: Any) -> bool:
+def _is_instance(tx: Translator, variable: VariableTracker, cls: Any) -> bool:
     if variable.python_type() is cls:
         return True
     if type(cls) is type(torch.FloatTensor):
@@ -83,7 +84,7 @@ def _is_instance(tx: Any, variable: VariableTracker, cls: Any) -> bool:
     return any(_check(tx, "__instancecheck__", variable, kind, cls) for kind in _kinds(tx, variable))
 
 
-def _is_of_tensor_type(tx: Any, variable: VariableTracker, kind: Any) -> bool:
+def _is_of_tensor_type(tx: Translator, variable: VariableTracker, kind: Any) -> bool:
     """``torch.FloatTensor`` and its like: tensors of a type on a device."""
     if not issubclass(variable.python_type(), torch.Tensor):
         return False
@@ -93,7 +94,7 @@ def _is_of_tensor_type(tx: Any, variable: VariableTracker, kind: Any) -> bool:
     return name is kind.dtype and device.type == ("cuda" if kind.is_cuda else "cpu")
 
 
-def _check(tx: Any, hook: str, variable: VariableTracker, kind: type, cls: Any) -> bool:
+def _check(tx: Translator, hook: str, variable: VariableTracker, kind: type, cls: Any) -> bool:
     """Ask a class about a value of a kind, or about the class itself."""
     check = tx.lookup(type(cls), hook)
     if check is _HOOKS[hook]:
@@ -110,7 +111,7 @@ _NEVER_OPAQUE = (torch.Tensor, torch.nn.Parameter, int, float, complex, bool, st
 """Classes that can't be registered as torch's opaque types."""
 
 
-def _ask(tx: Any, kind: type, cls: Any) -> bool:
+def _ask(tx: Translator, kind: type, cls: Any) -> bool:
     """Ask a class for real. What an abstract class affirms it affirms for good; others it may be told later."""
     if tx.fold(issubclass, (kind, cls)):
         return True
@@ -144,7 +145,7 @@ def _affirms(kind: type, protocol: type) -> bool:
     return abc.ABCMeta.__instancecheck__(protocol, _Instance(kind))
 
 
-def _fits_protocol(tx: Any, variable: VariableTracker, protocol: type) -> bool:
+def _fits_protocol(tx: Translator, variable: VariableTracker, protocol: type) -> bool:
     """By what the class has; an instance may have a protocol's members itself, which the versions see differently."""
     kind = variable.python_type()
     tx.fold(isinstance, (None, protocol))  # it may not be asked at all

@@ -40,6 +40,7 @@ from dynamo_lite.variables.core.invariant_reads import check_global, is_read_lat
 from dynamo_lite.variables.core.lookup import is_heap_type, is_written
 from dynamo_lite.variables.core.mutated_attributes import let_go_of
 from dynamo_lite.variables.core.operator_symbols import method_of
+from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.text import has_own_text, text_by
 from dynamo_lite.variables.python.functions.function import trusted_module
 
@@ -58,7 +59,7 @@ class ModuleVariable(KnownVariable):
     def name(self) -> Any:
         return self.value.__dict__.get("__name__")
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         raw = class_lookup(type(self.value), name)
         tx.guards.const(self.value).check("type", type(self.value))
         if raw is not MISSING and hides_instance(raw):
@@ -79,16 +80,16 @@ class ModuleVariable(KnownVariable):
             return tx.call(hook, [ConstantVariable(name)], {})
         tx.raise_error(AttributeError, f"module {self.name!r} has no attribute {name!r}")
 
-    def method___getattribute__(self, tx: Any, name: VariableTracker) -> VariableTracker:
+    def method___getattribute__(self, tx: Translator, name: VariableTracker) -> VariableTracker:
         return self.getattr(tx, tx.python_value(name))
 
-    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if type(self.value) is not types.ModuleType:
             return super().setattr(tx, name, value)
         tx.attempt.values.scope(self.value.__dict__).store(name, value)
 
 
-def loaded_module(tx: Any, name: str) -> VariableTracker:
+def loaded_module(tx: Translator, name: str) -> VariableTracker:
     """What ``sys.modules`` has under a name that is there."""
     modules = tx.guards.const(sys).child("instance_dict").child("dict_item", "modules")
     return LazyVariable(tx.attempt, sys.modules[name], modules.child("dict_item", name)).realize()
@@ -121,7 +122,7 @@ class ClassVariable(KnownVariable):
             raise NotConstant("its metaclass says how it hashes")
         return super().key()
 
-    def cache_key(self, tx: Any) -> Any:
+    def cache_key(self, tx: Translator) -> Any:
         return self.value if told_by_identity(self.value) else super().cache_key(tx)
 
     def stand_in(self) -> Any:
@@ -129,7 +130,7 @@ class ClassVariable(KnownVariable):
         meta = type(self.value)
         return (meta if meta is type else type(meta.__name__, (type,), {}))(self.value.__name__, (), {})
 
-    def special(self, tx: Any, name: str) -> VariableTracker | None:
+    def special(self, tx: Translator, name: str) -> VariableTracker | None:
         """A special method that the metaclass has of its own, bound to the class."""
         meta = type(self.value)
         raw = tx.lookup(meta, name)
@@ -137,54 +138,56 @@ class ClassVariable(KnownVariable):
             return None
         return bind(tx, raw, name, self, meta)
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         found = self._special(tx, "__bool__")
         if found is not None:
             return tx.truth(found)
         return tx.lookup(type(self.value), "__len__") is MISSING or self.length(tx) != 0
 
-    def length(self, tx: Any) -> int:
+    def length(self, tx: Translator) -> int:
         found = self._special(tx, "__len__")
         return tx.index_value(found) if found is not None else super().length(tx)
 
-    def contains(self, tx: Any, item: VariableTracker) -> bool:
+    def contains(self, tx: Translator, item: VariableTracker) -> bool:
         found = self._special(tx, "__contains__", item)
         if found is not None:
             return tx.truth(found)
         return tx.found_by_iteration(self, item)  # type: ignore[no-any-return]
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         found = unless_refused(self._special(tx, method_of(symbol, "r" if reflected else ""), other))
         if found is None and symbol == "|" and isinstance(other, (ClassVariable, ConstantVariable)):
             pair = (other.value, self.value) if reflected else (self.value, other.value)
             return tx.make(tx.fold(operator.or_, pair))
         return found
 
-    def unary(self, tx: Any, function: Any) -> VariableTracker | None:
+    def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
         return self._special(tx, f"__{function.__name__}__")
 
-    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         return unless_refused(self._special(tx, method_of(symbol, "i"), other))
 
-    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+    def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         if self._special(tx, "__setitem__", key, value) is None:
             super().setitem(tx, key, value)
 
-    def delitem(self, tx: Any, key: VariableTracker) -> None:
+    def delitem(self, tx: Translator, key: VariableTracker) -> None:
         if self._special(tx, "__delitem__", key) is None:
             super().delitem(tx, key)
 
-    def next(self, tx: Any) -> VariableTracker:
+    def next(self, tx: Translator) -> VariableTracker:
         method = self.special(tx, "__next__")
         return super().next(tx) if method is None else tx.next_by_call(method)
 
-    def reverse(self, tx: Any) -> VariableTracker:
+    def reverse(self, tx: Translator) -> VariableTracker:
         found = self._special(tx, "__reversed__")
         if found is None and tx.lookup(type(self.value), "__getitem__") is not MISSING:
             unsupported(UnsupportedOperation("reversed()", self.describe()))
         return super().reverse(tx) if found is None else found
 
-    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+    def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         method = self.special(tx, "__getitem__")
         if method is not None and not issubclass(self.value, enum.Enum):
             return tx.call(method, [key], {})
@@ -195,33 +198,33 @@ class ClassVariable(KnownVariable):
             return tx.make(tx.fold(operator.getitem, (self.value, tx.python_value(key))))
         unsupported(UnsupportedOperation("indexing" if method is not None else "subscripting", self.describe()))
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         found = unless_refused(self._special(tx, method_of(symbol), other))
         if found is None and symbol == "!=":
             equal = unless_refused(self._special(tx, "__eq__", other))
             return None if equal is None else ConstantVariable(not tx.truth(equal))
         return found
 
-    def is_plain(self, tx: Any) -> bool:
+    def is_plain(self, tx: Translator) -> bool:
         return not has_own_text(tx, type(self.value))
 
-    def text(self, tx: Any, name: str) -> VariableTracker:
+    def text(self, tx: Translator, name: str) -> VariableTracker:
         method = self.special(tx, name)
         if method is None and name == "__str__":
             method = self.special(tx, "__repr__")
         return super().text(tx, name) if method is None else text_by(tx, method, name)
 
-    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
+    def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
         method = self.special(tx, "__format__")
         return tx.plain_format(self, spec) if method is None else text_by(tx, method, "__format__", spec)
 
     def describe(self) -> str:
         return f"class {self.value.__qualname__}"
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         return tx.construct(self, args, kwargs)
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         meta = type(self.value)
         hook = type.__getattribute__
         if meta is not type:
@@ -231,7 +234,7 @@ class ClassVariable(KnownVariable):
             return tx.getattr_by_hook(self, bind(tx, hook, "__getattribute__", self, meta), name)
         return self.plain_getattr(tx, name)
 
-    def plain_getattr(self, tx: Any, name: str) -> VariableTracker:
+    def plain_getattr(self, tx: Translator, name: str) -> VariableTracker:
         """``type.__getattribute__``, then the metaclass's ``__getattr__``."""
         cls = self.value
         meta = type(cls)
@@ -252,7 +255,7 @@ class ClassVariable(KnownVariable):
             return tx.call(bind(tx, hook, "__getattr__", self, meta), [ConstantVariable(name)], {})
         tx.raise_error(AttributeError, f"type object {cls.__name__!r} has no attribute {name!r}")
 
-    def c_attribute(self, tx: Any, name: str) -> VariableTracker:
+    def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
         value = tx.fold(getattr, (self.value, name))
         if not is_heap_type(self.value):
             return tx.make(value)
@@ -260,7 +263,7 @@ class ClassVariable(KnownVariable):
             return self._flags(tx, value)
         return LazyVariable(tx.attempt, value, tx.guards.const(self.value).child("c_attr", name)).realize()
 
-    def _flags(self, tx: Any, flags: int) -> VariableTracker:
+    def _flags(self, tx: Translator, flags: int) -> VariableTracker:
         """Of its flags a program changes one, by its abstract methods; others are the interpreter's caches'."""
         namespace = tx.guards.const(self.value).child("instance_dict")
         abstract = _dict_of(self.value).get("__abstractmethods__", MISSING)
@@ -274,7 +277,7 @@ class ClassVariable(KnownVariable):
         """What was written under a name."""
         return None if self.attributes is None else self.attributes.get(name)
 
-    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         """``type.__setattr__`` of a value that is read as it is, in the place of another."""
         if not self._takes(tx, name, value.realize().python_type()):
             super().setattr(tx, name, value)
@@ -288,7 +291,7 @@ class ClassVariable(KnownVariable):
         namespace = _dict_of(self.value)
         tx.attempt.values.memo[id(namespace)] = (namespace, self)  # no dict is to show what it had before
 
-    def _takes(self, tx: Any, name: str, kind: type) -> bool:
+    def _takes(self, tx: Translator, name: str, kind: type) -> bool:
         """Whether an attribute can be written: nothing but code that asks for it by its name may look at it."""
         cls, meta = self.value, type(self.value)
         special = name.startswith("__") and name.endswith("__")
@@ -308,19 +311,19 @@ class ClassVariable(KnownVariable):
         for name in self.attributes or ():
             self.source.child("instance_dict").check("dict_item_dies_unseen", name)
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: Codegen) -> None:
         for name, value in (self.attributes or {}).items():
             cg.load(value)
             cg.load_const(self.value)
             cg.store_attr(name)
 
-    def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
+    def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         return self.c_attribute(tx, name)
 
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         return tx.class_method(self, name, args, kwargs)
 
-    def iterate(self, tx: Any) -> VariableTracker:
+    def iterate(self, tx: Translator) -> VariableTracker:
         found = self._special(tx, "__iter__")
         if found is not None:
             return tx.checked_iterator(found)  # type: ignore[no-any-return]

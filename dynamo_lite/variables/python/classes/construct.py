@@ -22,6 +22,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.lookup import is_heap_type, is_instantiable, is_written
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import known_call, models, models_class_method
 from dynamo_lite.variables.python.containers.deques import DequeVariable
 from dynamo_lite.variables.python.containers.mapping import DictVariable, MappingProxyVariable
@@ -49,7 +50,7 @@ from .class_checks import derives, plain_is_instance
 from .classes import ClassVariable
 
 
-def construct(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+def construct(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     """An instance of ``cls``, by its model or by what its metaclass, ``__new__`` and ``__init__`` say."""
     value = cls.value
     if not told_by_identity(value):
@@ -63,7 +64,9 @@ def construct(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> Variab
     return construct_plain(tx, cls, args, kwargs)
 
 
-def _construct_by_metaclass(tx: Any, cls: ClassVariable, call: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+def _construct_by_metaclass(
+    tx: Translator, cls: ClassVariable, call: Any, args: Args, kwargs: Kwargs
+) -> VariableTracker:
     if issubclass(cls.value, enum.Enum):
         if len(args) == 1 and not kwargs and (args[0].is_constant() or isinstance(args[0], SymbolicNumber)):
             return _member(tx, cls, args[0].as_constant())
@@ -75,7 +78,7 @@ def _construct_by_metaclass(tx: Any, cls: ClassVariable, call: Any, args: Args, 
     unsupported(UnknownCall(f"{cls.describe()}()", "its metaclass makes it"))
 
 
-def _member(tx: Any, cls: ClassVariable, value: Any) -> VariableTracker:
+def _member(tx: Translator, cls: ClassVariable, value: Any) -> VariableTracker:
     """The member of an enumeration that has a value, or that its ``_missing_`` finds."""
     missing = tx.lookup(cls.value, "_missing_")
     known = any(each is missing for each in _MISSING_OF_ENUM)
@@ -92,7 +95,7 @@ def _member(tx: Any, cls: ClassVariable, value: Any) -> VariableTracker:
 _MISSING_OF_ENUM = tuple(each.__dict__["_missing_"] for each in (enum.Enum, enum.Flag))
 
 
-def construct_plain(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+def construct_plain(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     """``type.__call__``."""
     value = cls.value
     if issubclass(value, BaseException):
@@ -112,20 +115,20 @@ def construct_plain(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> 
     return made
 
 
-def _initialize(tx: Any, method: VariableTracker, args: Args, kwargs: Kwargs) -> None:
+def _initialize(tx: Translator, method: VariableTracker, args: Args, kwargs: Kwargs) -> None:
     result = tx.call(method, args, kwargs)
     if not tx.is_none(result):
         tx.raise_error(TypeError, f"__init__() should return None, not '{result.realize().python_type().__name__}'")
 
 
-def _construct_struct(tx: Any, cls: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+def _construct_struct(tx: Translator, cls: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     items = args[0].elements(tx) if len(args) == 1 and not kwargs else []
     if len(items) != cls.n_fields or not is_instantiable(cls):
         unsupported(UnknownCall(f"class {cls.__qualname__}()", "its arguments do not suit it"))
     return NamedTupleVariable(items, cls)
 
 
-def _construct_exception(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+def _construct_exception(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     value = cls.value
     if makes_its_instances(value):
         unsupported(UnknownCall(f"{cls.describe()}()", "the exception makes its instances itself"))
@@ -153,7 +156,7 @@ _WRITTEN_IN_PYTHON = (staticmethod, classmethod, types.FunctionType)
 """What a class may have as ``__new__``: a class statement makes the first of the last, an assignment does not."""
 
 
-def _new(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+def _new(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     value = cls.value
     raw = tx.lookup(value, "__new__")
     if isinstance(raw, _WRITTEN_IN_PYTHON):
@@ -163,7 +166,7 @@ def _new(tx: Any, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTra
     return new_instance(tx, value, args, kwargs)
 
 
-def new_instance(tx: Any, cls: type, args: Args, kwargs: Kwargs) -> VariableTracker:
+def new_instance(tx: Translator, cls: type, args: Args, kwargs: Kwargs) -> VariableTracker:
     """``object.__new__(cls)`` or that of the builtin container it derives from; anything else in C is unknown."""
     base = payload_base(cls)
     maker = c_maker(cls)
@@ -184,7 +187,7 @@ def new_instance(tx: Any, cls: type, args: Args, kwargs: Kwargs) -> VariableTrac
     return UserObjectVariable(None, cls, None, payload)
 
 
-def _empty_payload(tx: Any, base: type | None, args: Args) -> VariableTracker | None:
+def _empty_payload(tx: Translator, base: type | None, args: Args) -> VariableTracker | None:
     if base is None:
         return None
     if base in (dict, OrderedDict):
@@ -198,24 +201,24 @@ def _empty_payload(tx: Any, base: type | None, args: Args) -> VariableTracker | 
 
 
 @models(object)
-def _object(tx: Any) -> VariableTracker:
+def _object(tx: Translator) -> VariableTracker:
     return UserObjectVariable(None, object)
 
 
 @models(list)
-def _list(tx: Any, items: VariableTracker | None = None) -> VariableTracker:
+def _list(tx: Translator, items: VariableTracker | None = None) -> VariableTracker:
     return ListVariable([] if items is None else list(items.listed(tx)))
 
 
 @models(tuple)
-def _tuple(tx: Any, items: VariableTracker | None = None) -> VariableTracker:
+def _tuple(tx: Translator, items: VariableTracker | None = None) -> VariableTracker:
     if isinstance(items, TupleVariable) and items.python_type() is tuple:
         return items
     return TupleVariable([] if items is None else list(items.listed(tx)))
 
 
 @models(tuple.__new__)
-def _tuple_new(tx: Any, cls: VariableTracker, items: VariableTracker | None = None) -> VariableTracker:
+def _tuple_new(tx: Translator, cls: VariableTracker, items: VariableTracker | None = None) -> VariableTracker:
     found = [] if items is None else list(items.listed(tx))
     kind = cls.as_constant()
     if kind is tuple:
@@ -226,7 +229,9 @@ def _tuple_new(tx: Any, cls: VariableTracker, items: VariableTracker | None = No
 
 
 @models(object.__new__)
-def _object_new(tx: Any, cls: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+def _object_new(
+    tx: Translator, cls: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker
+) -> VariableTracker:
     kind = cls.as_constant()
     if payload_base(kind) is not None:
         unsupported(UnknownCall("object.__new__()", f"{cls.describe()} makes its instances in C"))
@@ -240,7 +245,9 @@ def _object_new(tx: Any, cls: VariableTracker, /, *args: VariableTracker, **kwar
 
 def _container_new(kind: type) -> None:
     @models(kind.__new__)
-    def new(tx: Any, cls: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    def new(
+        tx: Translator, cls: VariableTracker, /, *args: VariableTracker, **kwargs: VariableTracker
+    ) -> VariableTracker:
         return new_instance(tx, cls.as_constant(), list(args), kwargs)
 
 
@@ -249,14 +256,14 @@ for _kind in (dict, OrderedDict, list, set, *PLAIN):
 
 
 @models(dict)
-def _dict(tx: Any, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+def _dict(tx: Translator, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     made = DictVariable({})
     made.method_update(tx, *args, **kwargs)
     return made
 
 
 @models(OrderedDict)
-def _ordered_dict(tx: Any, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+def _ordered_dict(tx: Translator, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     if len(args) > 1:
         refuse_arguments("OrderedDict")
     made = OrderedDictVariable({})
@@ -266,7 +273,7 @@ def _ordered_dict(tx: Any, /, *args: VariableTracker, **kwargs: VariableTracker)
 
 @models(defaultdict)
 def _defaultdict(
-    tx: Any, factory: VariableTracker | None = None, /, *args: VariableTracker, **kwargs: VariableTracker
+    tx: Translator, factory: VariableTracker | None = None, /, *args: VariableTracker, **kwargs: VariableTracker
 ) -> VariableTracker:
     if len(args) > 1 or factory is not None and not (tx.is_none(factory) or is_callable(tx, factory)):
         refuse_arguments("defaultdict")
@@ -276,24 +283,26 @@ def _defaultdict(
 
 
 @models(types.MappingProxyType)
-def _mapping_proxy(tx: Any, mapping: VariableTracker) -> VariableTracker:
+def _mapping_proxy(tx: Translator, mapping: VariableTracker) -> VariableTracker:
     if not isinstance(mapping, DictVariable):
         unsupported(UnknownCall("types.MappingProxyType()", "what it shows is no dict"))
     return MappingProxyVariable(mapping)
 
 
 @models(set)
-def _set(tx: Any, items: VariableTracker | None = None) -> VariableTracker:
+def _set(tx: Translator, items: VariableTracker | None = None) -> VariableTracker:
     return SetVariable.empty() if items is None else SetVariable.of(tx, items)
 
 
 @models(frozenset)
-def _frozenset(tx: Any, items: VariableTracker | None = None) -> VariableTracker:
+def _frozenset(tx: Translator, items: VariableTracker | None = None) -> VariableTracker:
     return tx.make(frozenset()) if items is None else SetVariable.of(tx, items, frozenset)
 
 
 @models(deque)
-def _deque(tx: Any, items: VariableTracker | None = None, maxlen: VariableTracker | None = None) -> VariableTracker:
+def _deque(
+    tx: Translator, items: VariableTracker | None = None, maxlen: VariableTracker | None = None
+) -> VariableTracker:
     most = None if maxlen is None else maxlen.as_constant()
     if most is not None and not (isinstance(most, int) and most >= 0):
         refuse_arguments("deque")
@@ -304,7 +313,7 @@ def _deque(tx: Any, items: VariableTracker | None = None, maxlen: VariableTracke
 
 
 @models(types.MethodType)
-def _method(tx: Any, function: VariableTracker, receiver: VariableTracker) -> VariableTracker:
+def _method(tx: Translator, function: VariableTracker, receiver: VariableTracker) -> VariableTracker:
     if tx.is_none(receiver):
         refuse_arguments("method")
     from_function = function.getattr(tx, "__get__")
@@ -312,7 +321,7 @@ def _method(tx: Any, function: VariableTracker, receiver: VariableTracker) -> Va
 
 
 @models(types.CellType)
-def _cell(tx: Any, *content: VariableTracker) -> VariableTracker:
+def _cell(tx: Translator, *content: VariableTracker) -> VariableTracker:
     return CellVariable(content[0] if content else None)
 
 
@@ -320,17 +329,17 @@ def _cell(tx: Any, *content: VariableTracker) -> VariableTracker:
 
 
 @models_class_method(type, "mro")
-def _mro(tx: Any, cls: ClassVariable) -> VariableTracker:
+def _mro(tx: Translator, cls: ClassVariable) -> VariableTracker:
     return tx.make(tx.fold(type.mro, (cls.value,)))
 
 
 @models_class_method(type, "__getattribute__")
-def _type_getattribute(tx: Any, cls: ClassVariable, name: VariableTracker) -> VariableTracker:
+def _type_getattribute(tx: Translator, cls: ClassVariable, name: VariableTracker) -> VariableTracker:
     return cls.plain_getattr(tx, name.as_constant())
 
 
 @models_class_method(dict, "fromkeys")
-def _fromkeys(tx: Any, cls: ClassVariable, keys: VariableTracker, value: Any = None) -> VariableTracker:
+def _fromkeys(tx: Translator, cls: ClassVariable, keys: VariableTracker, value: Any = None) -> VariableTracker:
     made = tx.call(cls, [], {}).realize()
     for key in keys.each(tx):
         made.setitem(tx, key, value or ConstantVariable(None))
@@ -338,17 +347,19 @@ def _fromkeys(tx: Any, cls: ClassVariable, keys: VariableTracker, value: Any = N
 
 
 @models_class_method(type, "__subclasscheck__")
-def _subclasscheck(tx: Any, cls: ClassVariable, other: VariableTracker) -> VariableTracker:
+def _subclasscheck(tx: Translator, cls: ClassVariable, other: VariableTracker) -> VariableTracker:
     if not isinstance(other, ClassVariable):
         tx.raise_error(TypeError, "issubclass() arg 1 must be a class")
     return ConstantVariable(derives(other.value, cls.value))
 
 
 @models_class_method(type, "__instancecheck__")
-def _instancecheck(tx: Any, cls: ClassVariable, other: VariableTracker) -> VariableTracker:
+def _instancecheck(tx: Translator, cls: ClassVariable, other: VariableTracker) -> VariableTracker:
     return ConstantVariable(plain_is_instance(tx, other, cls.value))
 
 
 @models_class_method(type, "__call__")
-def _type_call(tx: Any, cls: ClassVariable, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+def _type_call(
+    tx: Translator, cls: ClassVariable, /, *args: VariableTracker, **kwargs: VariableTracker
+) -> VariableTracker:
     return construct_plain(tx, cls, list(args), kwargs)

@@ -9,6 +9,7 @@ from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedO
 from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, bind, bind_classmethod
 from dynamo_lite.variables.core.base import VariableTracker, mro, own_namespace, unsupported
 from dynamo_lite.variables.core.lookup import is_heap_type
+from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
@@ -28,7 +29,7 @@ class SuperVariable(VariableTracker):
     def python_type(self) -> type:
         return super
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name == "__class__":
             return tx.make(super)
         by_class = isinstance(self.receiver, ClassVariable) and self.cls in mro(self.receiver.value)
@@ -46,7 +47,7 @@ class SuperVariable(VariableTracker):
                 _guard_own_lacks(tx, base, name)
         tx.raise_error(AttributeError, f"'super' object has no attribute {name!r}")
 
-    def _bind(self, tx: Any, raw: Any, name: str, base: type, kind: type, by_class: bool) -> VariableTracker:
+    def _bind(self, tx: Translator, raw: Any, name: str, base: type, kind: type, by_class: bool) -> VariableTracker:
         if issubclass(type(raw), staticmethod) and name == "__new__" or raw is object.__new__:
             return tx.make(raw.__func__ if issubclass(type(raw), staticmethod) else raw)
         if issubclass(type(raw), classmethod):
@@ -61,23 +62,25 @@ class SuperVariable(VariableTracker):
             found.raw = raw
         return found
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.call(super, [lambda: cg.load_const(self.cls), lambda: cg.load(self.receiver)])
 
 
-def _guard_order(tx: Any, kind: type, at: int, base: type) -> None:
+def _guard_order(tx: Translator, kind: type, at: int, base: type) -> None:
     """A class has another at this place of its MRO."""
     if is_heap_type(kind):
         tx.guards.const(kind).child("c_attr", "__mro__").child("tuple_item", at).check("id", base)
 
 
-def _guard_own_lacks(tx: Any, base: type, name: str) -> None:
+def _guard_own_lacks(tx: Translator, base: type, name: str) -> None:
     if is_heap_type(base):
         tx.guards.const(base).child("instance_dict").check("dict_lacks", name)
 
 
 @models(super)
-def _super(tx: Any, cls: VariableTracker | None = None, receiver: VariableTracker | None = None) -> VariableTracker:
+def _super(
+    tx: Translator, cls: VariableTracker | None = None, receiver: VariableTracker | None = None
+) -> VariableTracker:
     if cls is None:
         if not tx.code.co_argcount:
             tx.raise_error(RuntimeError, "super(): no arguments")

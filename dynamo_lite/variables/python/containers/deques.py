@@ -9,6 +9,7 @@ from dynamo_lite.insight.break_reasons import UnsupportedValue
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import NotConstant, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
 from .sequence import MutableSequence, SequenceIterator, SequenceVariable, wrap_items
 
@@ -37,20 +38,20 @@ class DequeVariable(MutableSequence):
 
     out_of_range = "deque index out of range"
 
-    def _changed(self, tx: Any) -> None:
+    def _changed(self, tx: Translator) -> None:
         super()._changed(tx)
         self.version += 1
 
     def as_fx(self) -> tuple[Any, Any]:
         unsupported(UnsupportedValue(self.describe(), "an operator can't take it as an argument"))
 
-    def iterate(self, tx: Any) -> VariableTracker:
+    def iterate(self, tx: Translator) -> VariableTracker:
         return DequeIterator(self)
 
-    def reverse(self, tx: Any) -> VariableTracker:
+    def reverse(self, tx: Translator) -> VariableTracker:
         return DequeIterator(self, backwards=True)
 
-    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+    def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         version = self.version
         super().setitem(tx, key, value)
         self.version = version
@@ -61,42 +62,44 @@ class DequeVariable(MutableSequence):
     def make(self, items: list[VariableTracker]) -> SequenceVariable:
         return DequeVariable(items, None, self.maxlen)
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         return ConstantVariable(self.maxlen) if name == "maxlen" else super().getattr(tx, name)
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         found = super().binary(tx, symbol, other, reflected)
         if isinstance(found, DequeVariable):
             found._trim(left=True)
         return found
 
-    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         found = super().inplace(tx, symbol, other)
         self._trim(left=True)
         return found
 
-    def _not_found(self, tx: Any, item: VariableTracker) -> NoReturn:
+    def _not_found(self, tx: Translator, item: VariableTracker) -> NoReturn:
         tx.raise_error(ValueError, tx.string(item, "__repr__").realize().as_constant() + " is not in deque")
 
-    def method_remove(self, tx: Any, item: VariableTracker) -> VariableTracker:
+    def method_remove(self, tx: Translator, item: VariableTracker) -> VariableTracker:
         if not self._remove(tx, item):
             text = tx.string(item, "__repr__").realize().as_constant()
             tx.raise_error(ValueError, _NOT_IN_DEQUE.replace("None", text))
         return ConstantVariable(None)
 
-    def method_pop(self, tx: Any, at: VariableTracker | None = None) -> VariableTracker:
+    def method_pop(self, tx: Translator, at: VariableTracker | None = None) -> VariableTracker:
         if at is not None:
             tx.raise_error(TypeError, "deque.pop() takes no arguments (1 given)")
         if not self.items:
             tx.raise_error(IndexError, "pop from an empty deque")
         return super().method_pop(tx)
 
-    def method_insert(self, tx: Any, at: VariableTracker, item: VariableTracker) -> VariableTracker:
+    def method_insert(self, tx: Translator, at: VariableTracker, item: VariableTracker) -> VariableTracker:
         if self.maxlen is not None and len(self.items) >= self.maxlen:
             tx.raise_error(IndexError, "deque already at its maximum size")
         return super().method_insert(tx, at, item)
 
-    def method_extendleft(self, tx: Any, items: VariableTracker) -> VariableTracker:
+    def method_extendleft(self, tx: Translator, items: VariableTracker) -> VariableTracker:
         for item in items.elements(tx):
             self.method_appendleft(tx, item)
         return ConstantVariable(None)
@@ -106,26 +109,26 @@ class DequeVariable(MutableSequence):
             del self.items[0 if left else -1]
         return ConstantVariable(None)
 
-    def method_append(self, tx: Any, item: VariableTracker) -> VariableTracker:
+    def method_append(self, tx: Translator, item: VariableTracker) -> VariableTracker:
         super().method_append(tx, item)
         return self._trim(left=True)
 
-    def method_extend(self, tx: Any, items: VariableTracker) -> VariableTracker:
+    def method_extend(self, tx: Translator, items: VariableTracker) -> VariableTracker:
         super().method_extend(tx, items)
         return self._trim(left=True)
 
-    def method_appendleft(self, tx: Any, item: VariableTracker) -> VariableTracker:
+    def method_appendleft(self, tx: Translator, item: VariableTracker) -> VariableTracker:
         self._changed(tx)
         self.items.insert(0, item)
         return self._trim(left=False)
 
-    def method_popleft(self, tx: Any) -> VariableTracker:
+    def method_popleft(self, tx: Translator) -> VariableTracker:
         if not self.items:
             tx.raise_error(IndexError, "pop from an empty deque")
         self._changed(tx)
         return self.items.pop(0)
 
-    def method_rotate(self, tx: Any, by: VariableTracker | None = None) -> VariableTracker:
+    def method_rotate(self, tx: Translator, by: VariableTracker | None = None) -> VariableTracker:
         steps = 1 if by is None else tx.index_value(by)
         if len(self.items) > 1:
             self._changed(tx)
@@ -133,19 +136,19 @@ class DequeVariable(MutableSequence):
             self.items[:] = self.items[-steps:] + self.items[:-steps] if steps else self.items
         return ConstantVariable(None)
 
-    def _index(self, tx: Any, key: VariableTracker) -> Any:
+    def _index(self, tx: Translator, key: VariableTracker) -> Any:
         return tx.index_value(key, "sequence index must be integer, not '{}'")
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         def new() -> None:
             cg.call(deque, [lambda: cg.build("TUPLE", 0), lambda: cg.load_const(self.maxlen)])
 
         cg.make_then_fill(self, new, self._fill)
 
-    def _fill(self, cg: Any) -> None:
+    def _fill(self, cg: Codegen) -> None:
         cg.call_with_top(deque.extend, [self._load_items(cg)])
 
-    def _load_items(self, cg: Any) -> Any:
+    def _load_items(self, cg: Codegen) -> Any:
         def load() -> None:
             for item in self.items:
                 cg.load(item)
@@ -153,7 +156,7 @@ class DequeVariable(MutableSequence):
 
         return load
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: Codegen) -> None:
         cg.call(_refill_deque, [lambda: cg.load_source(self.source), self._load_items(cg)])
         cg.pop_top()
 
@@ -176,7 +179,7 @@ class DequeIterator(SequenceIterator):
     def python_type(self) -> type:
         return type(reversed(deque())) if self.backwards else type(iter(deque()))
 
-    def next(self, tx: Any) -> VariableTracker:
+    def next(self, tx: Translator) -> VariableTracker:
         of = self.of
         if isinstance(of, DequeVariable) and of.version != self.version:
             self.of = None
@@ -184,7 +187,7 @@ class DequeIterator(SequenceIterator):
         item = super().next(tx)
         return of.items[-self.at].realize() if self.backwards and of is not None else item
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         of = self.of
         if isinstance(of, DequeVariable) and of.version != self.version:
             raise NotConstant("an iterator over a deque that changed")
@@ -195,7 +198,7 @@ class DequeIterator(SequenceIterator):
 
 
 @wraps_type(deque)
-def _wrap_deque(attempt: Any, value: deque[Any], source: Source) -> VariableTracker:
+def _wrap_deque(attempt: Attempt, value: deque[Any], source: Source) -> VariableTracker:
     source.check("type", deque)
     source.child("c_attr", "maxlen").check("equals", value.maxlen)
     return DequeVariable(wrap_items(attempt, value, source, "deque_item"), source, value.maxlen)

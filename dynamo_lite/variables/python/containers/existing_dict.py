@@ -8,6 +8,7 @@ from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker, told_by_identity, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import LEAST_ADDRESS, PLAIN_KEYS, key_of
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
 from .mapping import DictVariable, wrap_dict_items
 
@@ -17,7 +18,7 @@ class _Found:
 
     __slots__ = ("attempt", "value")
 
-    def __init__(self, attempt: Any, value: dict[Any, Any]) -> None:
+    def __init__(self, attempt: Attempt, value: dict[Any, Any]) -> None:
         self.attempt = attempt
         self.value = value
 
@@ -45,7 +46,7 @@ class FoundDictVariable(DictVariable):
 
     __slots__ = ("found", "asked", "added", "seen")
 
-    def __init__(self, attempt: Any, value: dict[Any, Any], source: Source) -> None:
+    def __init__(self, attempt: Attempt, value: dict[Any, Any], source: Source) -> None:
         self.source: Source = source
         self.cls = dict
         self.factory = None
@@ -72,7 +73,7 @@ class FoundDictVariable(DictVariable):
     def describe(self) -> str:
         return super().describe() if self.seen else "a dict"
 
-    def find(self, tx: Any, key: VariableTracker) -> VariableTracker | None:
+    def find(self, tx: Translator, key: VariableTracker) -> VariableTracker | None:
         if self.seen:
             return super().find(tx, key)
         raw = key_of(tx, key)
@@ -92,7 +93,7 @@ class FoundDictVariable(DictVariable):
     def _item(self, raw: Any) -> VariableTracker:
         return LazyVariable(self.found.attempt, self.found.value[raw], self.source.child("dict_item", raw))
 
-    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+    def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         if not self.seen and tx.effects.in_body:
             self.look()  # by which is told that it is put back
         before = None if self.seen else self.find(tx, key)
@@ -110,7 +111,7 @@ class FoundDictVariable(DictVariable):
             if before is not None and before.source is not value.source:
                 before.source.check("dies_unseen")
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: Codegen) -> None:
         if self.seen:
             return super().replay(cg)
         for key, value in self.added.values():
@@ -137,7 +138,7 @@ def _is_plain(key: Any) -> bool:
 
 
 @wraps_type(dict)
-def _wrap_dict(attempt: Any, value: dict[Any, Any], source: Source) -> VariableTracker:
+def _wrap_dict(attempt: Attempt, value: dict[Any, Any], source: Source) -> VariableTracker:
     source.check("type", dict)
     if all(told_by_identity(type(key)) and _is_quiet(key) for key in value):
         return FoundDictVariable(attempt, value, source)

@@ -7,6 +7,7 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Codegen, Translator
 
 from .mapping import DictVariable
 
@@ -32,61 +33,67 @@ class InstanceDictVariable(VariableTracker):
             unsupported(UnsupportedOperation("a key that is no string", "__dict__"))
         return name
 
-    def copied(self, tx: Any) -> DictVariable:
+    def copied(self, tx: Translator) -> DictVariable:
         """A copy with its keys guarded."""
         return self.of.namespace(tx)  # type: ignore[no-any-return]
 
-    def mapping_items(self, tx: Any) -> VariableTracker | None:
+    def mapping_items(self, tx: Translator) -> VariableTracker | None:
         return self.copied(tx)
 
-    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+    def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         found = self.of.instance_get(tx, self._name(key))
         if found is None:
             tx.raise_error(KeyError, self._name(key))
         return found
 
-    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+    def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         self.of.instance_set(tx, self._name(key), value)
 
-    def delitem(self, tx: Any, key: VariableTracker) -> None:
+    def delitem(self, tx: Translator, key: VariableTracker) -> None:
         if self.of.instance_get(tx, self._name(key)) is None:
             tx.raise_error(KeyError, self._name(key))
         self.of.instance_delete(tx, self._name(key))
 
-    def contains(self, tx: Any, item: VariableTracker) -> bool:
+    def contains(self, tx: Translator, item: VariableTracker) -> bool:
         return self.of.instance_get(tx, self._name(item)) is not None
 
-    def iterate(self, tx: Any) -> VariableTracker:
+    def iterate(self, tx: Translator) -> VariableTracker:
         return self.copied(tx).iterate(tx)
 
-    def length(self, tx: Any) -> int:
+    def length(self, tx: Translator) -> int:
         return self.copied(tx).length(tx)
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         return self.copied(tx).truth(tx)
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         theirs = tx.as_dict(other) if isinstance(other, InstanceDictVariable) else other
         return self.copied(tx).compare(tx, symbol, theirs)
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         return self.copied(tx).binary(tx, symbol, other, reflected)
 
-    def method_get(self, tx: Any, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
+    def method_get(
+        self, tx: Translator, key: VariableTracker, default: VariableTracker | None = None
+    ) -> VariableTracker:
         found = self.of.instance_get(tx, self._name(key))
         return found if found is not None else (default or ConstantVariable(None))
 
-    def method_setdefault(self, tx: Any, key: VariableTracker, default: Any = None) -> VariableTracker:
+    def method_setdefault(self, tx: Translator, key: VariableTracker, default: Any = None) -> VariableTracker:
         if not self.contains(tx, key):
             self.setitem(tx, key, default if default is not None else ConstantVariable(None))
         return self.getitem(tx, key)
 
-    def method_clear(self, tx: Any) -> VariableTracker:
+    def method_clear(self, tx: Translator) -> VariableTracker:
         for name in self.copied(tx).items:
             self.of.instance_delete(tx, name)
         return ConstantVariable(None)
 
-    def method_pop(self, tx: Any, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
+    def method_pop(
+        self, tx: Translator, key: VariableTracker, default: VariableTracker | None = None
+    ) -> VariableTracker:
         found = self.of.instance_get(tx, self._name(key))
         if found is None:
             if default is None:
@@ -95,29 +102,29 @@ class InstanceDictVariable(VariableTracker):
         self.of.instance_delete(tx, self._name(key))
         return found
 
-    def method_update(self, tx: Any, /, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
+    def method_update(self, tx: Translator, /, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
         staged = DictVariable({})
         staged.method_update(tx, *others, **named)
         for name, value in staged.items.items():
             self.of.instance_set(tx, name, value)
         return ConstantVariable(None)
 
-    def method_items(self, tx: Any) -> VariableTracker:
+    def method_items(self, tx: Translator) -> VariableTracker:
         return self.copied(tx).method_items(tx)
 
-    def method_keys(self, tx: Any) -> VariableTracker:
+    def method_keys(self, tx: Translator) -> VariableTracker:
         return self.copied(tx).method_keys(tx)
 
-    def method_values(self, tx: Any) -> VariableTracker:
+    def method_values(self, tx: Translator) -> VariableTracker:
         return self.copied(tx).method_values(tx)
 
-    def method_copy(self, tx: Any) -> VariableTracker:
+    def method_copy(self, tx: Translator) -> VariableTracker:
         return self.copied(tx)
 
-    def method___contains__(self, tx: Any, item: VariableTracker) -> VariableTracker:
+    def method___contains__(self, tx: Translator, item: VariableTracker) -> VariableTracker:
         return ConstantVariable(self.contains(tx, item))
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.load(self.of)
         cg.load_attr("__dict__")
 
@@ -129,14 +136,14 @@ class GlobalsVariable(InstanceDictVariable):
         self.source = None
         self.of = scope
 
-    def copied(self, tx: Any) -> DictVariable:
+    def copied(self, tx: Translator) -> DictVariable:
         unsupported(UnsupportedOperation("iteration", "globals()"))
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.load_const(self.of.namespace)
 
 
-def globals_of(tx: Any, scope: Any) -> VariableTracker:
+def globals_of(tx: Translator, scope: Any) -> VariableTracker:
     """The dict of a scope. Wherever else it is found it is this one."""
     _, known = tx.attempt.values.memo.setdefault(id(scope.namespace), (scope.namespace, GlobalsVariable(scope)))
     if not isinstance(known, GlobalsVariable):

@@ -17,6 +17,7 @@ from dynamo_lite.variables.core.base import (
     VariableTracker,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.polyfills.carried import strict_zip
 
 from .sequence import TupleVariable
@@ -33,12 +34,12 @@ class EnumerateVariable(IteratorVariable):
     def python_type(self) -> type:
         return enumerate
 
-    def next(self, tx: Any) -> VariableTracker:
+    def next(self, tx: Translator) -> VariableTracker:
         item = self.of.next(tx)
         self.count += 1
         return TupleVariable([ConstantVariable(self.count - 1), item])
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.call(enumerate, [lambda: cg.load(self.of), lambda: cg.load_const(self.count)])
 
 
@@ -54,7 +55,7 @@ class ZipVariable(IteratorVariable):
     def python_type(self) -> type:
         return zip
 
-    def next(self, tx: Any) -> VariableTracker:
+    def next(self, tx: Translator) -> VariableTracker:
         if not self.of:
             raise Exhausted
         self.started = True
@@ -68,7 +69,7 @@ class ZipVariable(IteratorVariable):
                 raise Exhausted from None
         return TupleVariable(items)
 
-    def _check_strict(self, tx: Any, at: int) -> None:
+    def _check_strict(self, tx: Translator, at: int) -> None:
         if at:
             tx.raise_error(
                 ValueError, f"zip() argument {at + 1} is shorter than argument{'s 1-' if at > 1 else ' '}{at}"
@@ -84,7 +85,7 @@ class ZipVariable(IteratorVariable):
     def ingredients(self) -> Parts | None:
         return None if self.started else Parts(strict_zip if self.strict else zip, (), self.of)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.call(strict_zip if self.strict else zip, [lambda each=each: cg.load(each) for each in self.of])
 
 
@@ -99,10 +100,10 @@ class MapVariable(IteratorVariable):
     def python_type(self) -> type:
         return map
 
-    def next(self, tx: Any) -> VariableTracker:
+    def next(self, tx: Translator) -> VariableTracker:
         return tx.call(self.function, [each.next(tx) for each in self.of], {}).realize()
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.call(map, [lambda: cg.load(self.function), *(lambda each=each: cg.load(each) for each in self.of)])
 
 
@@ -117,7 +118,7 @@ class FilterVariable(IteratorVariable):
     def python_type(self) -> type:
         return filter
 
-    def next(self, tx: Any) -> VariableTracker:
+    def next(self, tx: Translator) -> VariableTracker:
         while True:
             item = self.of.next(tx)
             kept = item
@@ -126,7 +127,7 @@ class FilterVariable(IteratorVariable):
             if tx.truth(kept):
                 return item
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.call(filter, [lambda: cg.load(self.function), lambda: cg.load(self.of)])
 
 
@@ -143,7 +144,7 @@ class CallableIterator(IteratorVariable):
     def python_type(self) -> type:
         return _CALLABLE_ITERATOR
 
-    def next(self, tx: Any) -> VariableTracker:
+    def next(self, tx: Translator) -> VariableTracker:
         if self.function is None:
             raise Exhausted
         try:
@@ -159,7 +160,7 @@ class CallableIterator(IteratorVariable):
             raise Exhausted
         return item
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         function = self.function
         if function is None:
             cg.call(iter, [lambda: cg.load_const(int), lambda: cg.load_const(0)])
@@ -219,10 +220,10 @@ class GeneratorVariable(IteratorVariable):
     def describe(self) -> str:
         return f"a generator of {self.frame.code.co_qualname}"
 
-    def next(self, tx: Any) -> VariableTracker:
+    def next(self, tx: Translator) -> VariableTracker:
         return self.send(tx, ConstantVariable(None))
 
-    def _resume(self, tx: Any, value: VariableTracker, error: VariableTracker | None = None) -> VariableTracker:
+    def _resume(self, tx: Translator, value: VariableTracker, error: VariableTracker | None = None) -> VariableTracker:
         self.running = True
         try:
             return self.frame.resume_generator(tx, value, error)
@@ -232,11 +233,11 @@ class GeneratorVariable(IteratorVariable):
         finally:
             self.running = False
 
-    def _check_not_running(self, tx: Any) -> None:
+    def _check_not_running(self, tx: Translator) -> None:
         if self.running:
             tx.raise_error(ValueError, "generator already executing")
 
-    def send(self, tx: Any, value: VariableTracker) -> VariableTracker:
+    def send(self, tx: Translator, value: VariableTracker) -> VariableTracker:
         self._check_not_running(tx)
         if self.finished:
             raise Exhausted
@@ -244,7 +245,7 @@ class GeneratorVariable(IteratorVariable):
             tx.raise_error(TypeError, "can't send non-None value to a just-started generator")
         return self._resume(tx, value)
 
-    def throw(self, tx: Any, error: VariableTracker) -> VariableTracker:
+    def throw(self, tx: Translator, error: VariableTracker) -> VariableTracker:
         """Raise in it where it waits."""
         self._check_not_running(tx)
         if self.finished or not self.frame.started:
@@ -252,7 +253,7 @@ class GeneratorVariable(IteratorVariable):
             raise ObservedException(error)
         return self._resume(tx, ConstantVariable(None), error)
 
-    def close(self, tx: Any) -> None:
+    def close(self, tx: Translator) -> None:
         self._check_not_running(tx)
         if self.finished or not self.frame.started:
             self.finished = True
@@ -267,7 +268,7 @@ class GeneratorVariable(IteratorVariable):
             raise
         tx.raise_error(RuntimeError, "generator ignored GeneratorExit")
 
-    def method_send(self, tx: Any, value: VariableTracker) -> VariableTracker:
+    def method_send(self, tx: Translator, value: VariableTracker) -> VariableTracker:
         fresh = not (self.finished or self.running or self.frame.started)
         if fresh and not tx.is_none(value):
             tx.raise_error(TypeError, "can't send non-None value to a just-started generator")
@@ -276,13 +277,15 @@ class GeneratorVariable(IteratorVariable):
         except Exhausted as end:
             tx.raise_stop_iteration(end.value)
 
-    def method_throw(self, tx: Any, kind: VariableTracker, value: Any = None, traceback: Any = None) -> VariableTracker:
+    def method_throw(
+        self, tx: Translator, kind: VariableTracker, value: Any = None, traceback: Any = None
+    ) -> VariableTracker:
         try:
             return self.throw(tx, tx.thrown(kind, value))
         except Exhausted as end:
             tx.raise_stop_iteration(end.value)
 
-    def method_close(self, tx: Any) -> VariableTracker:
+    def method_close(self, tx: Translator) -> VariableTracker:
         self.close(tx)
         return ConstantVariable(None)
 
@@ -294,7 +297,7 @@ class GeneratorVariable(IteratorVariable):
         except NotConstant:
             return None
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if self.finished:
             cg.call(_finished_generator, [])
         else:
@@ -321,7 +324,7 @@ class GetItemIterator(IteratorVariable):
     def python_type(self) -> type:
         return type(iter(type("Sequence", (), {"__getitem__": lambda self, at: None})()))
 
-    def next(self, tx: Any) -> VariableTracker:
+    def next(self, tx: Translator) -> VariableTracker:
         if self.of is None:
             raise Exhausted
         try:

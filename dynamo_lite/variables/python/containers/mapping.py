@@ -26,6 +26,7 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import PLAIN_KEYS, key_of
 from dynamo_lite.variables.core.mutated_while_comparing import Steady
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.text import bracketed, reprs
 from dynamo_lite.variables.polyfills.carried import advanced
 
@@ -66,7 +67,7 @@ class DictVariable(VariableTracker):
         found = self.keys.get(key)
         return found if found is not None else ConstantVariable(key)
 
-    def put(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+    def put(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         """Set an item without a record of it: for making new dicts."""
         raw = key_of(tx, key)
         if raw not in self.items and not (type(raw) in PLAIN_KEYS and isinstance(key, ConstantVariable)):
@@ -79,54 +80,54 @@ class DictVariable(VariableTracker):
             unsupported(UnsupportedValue(self.describe(), "its keys can't be an operator's argument"))
         return {k: p[0] for k, p in pairs.items()}, {k: p[1] for k, p in pairs.items()}
 
-    def python_value(self, tx: Any) -> Any:
+    def python_value(self, tx: Translator) -> Any:
         found = {tx.python_value(self.key_variable(key)): tx.python_value(value) for key, value in self.items.items()}
         if self.cls is defaultdict:
             return defaultdict(None if self.factory is None else tx.python_value(self.factory), found)
         return found if self.cls is dict else self.cls(found)
 
-    def is_plain(self, tx: Any) -> bool:
+    def is_plain(self, tx: Translator) -> bool:
         return not self.keys and all(map(tx.is_plain, self.items.values()))
 
     def contained(self) -> Iterable[VariableTracker] | None:
         return self.items.values()
 
-    def with_contained(self, tx: Any, new: Iterator[VariableTracker]) -> VariableTracker:
+    def with_contained(self, tx: Translator, new: Iterator[VariableTracker]) -> VariableTracker:
         made = self.like({}, {})
         for key, item in zip(self.items, new):
             made.put(tx, self.key_variable(key), item)
         return made
 
-    def text(self, tx: Any, name: str) -> VariableTracker:
+    def text(self, tx: Translator, name: str) -> VariableTracker:
         return super().text(tx, name) if self.cls is not dict else bracketed(tx, self, "{}", self._texts)
 
-    def _texts(self, tx: Any) -> str:
+    def _texts(self, tx: Translator) -> str:
         keys = reprs(tx, map(self.key_variable, self.items))
         return ", ".join(f"{key}: {value}" for key, value in zip(keys, reprs(tx, self.items.values())))
 
-    def length(self, tx: Any) -> int:
+    def length(self, tx: Translator) -> int:
         return len(self.items)
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         return bool(self.items)
 
-    def find(self, tx: Any, key: VariableTracker) -> VariableTracker | None:
+    def find(self, tx: Translator, key: VariableTracker) -> VariableTracker | None:
         """What is there under a key; None: nothing."""
         found = self.items.get(key_of(tx, key))
         if found is None and self.source is not None:
             tx.guards.lacking[self.source] = None
         return found
 
-    def contains(self, tx: Any, item: VariableTracker) -> bool:
+    def contains(self, tx: Translator, item: VariableTracker) -> bool:
         return self.find(tx, item) is not None
 
-    def iterate(self, tx: Any) -> VariableTracker:
+    def iterate(self, tx: Translator) -> VariableTracker:
         return DictIterator(self, "keys")
 
-    def reverse(self, tx: Any) -> VariableTracker:
+    def reverse(self, tx: Translator) -> VariableTracker:
         return DictIterator(self, "keys", reverse=True)
 
-    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+    def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         found = self.find(tx, key)
         if found is not None:
             return found
@@ -136,11 +137,11 @@ class DictVariable(VariableTracker):
             return made
         tx.raise_with(KeyError, [key])
 
-    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+    def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         tx.effects.mutate(self)
         self.put(tx, key, value)
 
-    def delitem(self, tx: Any, key: VariableTracker) -> None:
+    def delitem(self, tx: Translator, key: VariableTracker) -> None:
         raw = key_of(tx, key)
         if raw not in self.items:
             tx.raise_with(KeyError, [key])
@@ -151,7 +152,7 @@ class DictVariable(VariableTracker):
         self.keys.pop(raw, None)
         return self.items.pop(raw)
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if not isinstance(other, DictVariable) or symbol not in ("==", "!="):
             return None
         equal = self.items.keys() == other.items.keys()
@@ -162,7 +163,9 @@ class DictVariable(VariableTracker):
             equal = list(self.items) == list(other.items)
         return ConstantVariable(equal == (symbol == "=="))
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         if symbol != "|" or not issubclass(other.python_type(), dict) or (reflected and self.cls is dict):
             return None
         merged = self.method_copy(tx)
@@ -172,7 +175,7 @@ class DictVariable(VariableTracker):
         merged._merge(self if reflected else tx.as_dict(other))
         return merged
 
-    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if symbol == "|":
             self.method_update(tx, other)
             return self
@@ -186,18 +189,22 @@ class DictVariable(VariableTracker):
 
     # -- methods ---------------------------------------------------------------------------------------------------
 
-    def method_get(self, tx: Any, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
+    def method_get(
+        self, tx: Translator, key: VariableTracker, default: VariableTracker | None = None
+    ) -> VariableTracker:
         found = self.find(tx, key)
         return found if found is not None else (default if default is not None else ConstantVariable(None))
 
-    def method_setdefault(self, tx: Any, key: VariableTracker, default: Any = None) -> VariableTracker:
+    def method_setdefault(self, tx: Translator, key: VariableTracker, default: Any = None) -> VariableTracker:
         found = self.find(tx, key)
         if found is None:
             found = default if default is not None else ConstantVariable(None)
             self.setitem(tx, key, found)
         return found
 
-    def method_pop(self, tx: Any, key: VariableTracker, default: VariableTracker | None = None) -> VariableTracker:
+    def method_pop(
+        self, tx: Translator, key: VariableTracker, default: VariableTracker | None = None
+    ) -> VariableTracker:
         raw = key_of(tx, key)
         if raw in self.items:
             tx.effects.mutate(self)
@@ -206,7 +213,7 @@ class DictVariable(VariableTracker):
             tx.raise_with(KeyError, [key])
         return default
 
-    def method_popitem(self, tx: Any, last: VariableTracker | None = None) -> VariableTracker:
+    def method_popitem(self, tx: Translator, last: VariableTracker | None = None) -> VariableTracker:
         if last is not None and self.cls is not OrderedDict:
             tx.raise_error(TypeError, "dict.popitem() takes no arguments (1 given)")
         if not self.items:
@@ -217,7 +224,9 @@ class DictVariable(VariableTracker):
         tx.effects.mutate(self)
         return TupleVariable([key, self._drop(raw)])
 
-    def method_move_to_end(self, tx: Any, key: VariableTracker, last: VariableTracker | None = None) -> VariableTracker:
+    def method_move_to_end(
+        self, tx: Translator, key: VariableTracker, last: VariableTracker | None = None
+    ) -> VariableTracker:
         raw = key_of(tx, key)
         if raw not in self.items:
             tx.raise_with(KeyError, [key])
@@ -229,7 +238,7 @@ class DictVariable(VariableTracker):
             self.items = {raw: value, **self.items}
         return ConstantVariable(None)
 
-    def method_update(self, tx: Any, /, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
+    def method_update(self, tx: Translator, /, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
         if len(others) > 1:
             tx.raise_error(TypeError, f"update expected at most 1 argument, got {len(others)}")
         tx.effects.mutate(self)
@@ -253,76 +262,76 @@ class DictVariable(VariableTracker):
             self.items[name] = value
         return ConstantVariable(None)
 
-    def method_clear(self, tx: Any) -> VariableTracker:
+    def method_clear(self, tx: Translator) -> VariableTracker:
         tx.effects.mutate(self)
         self.items.clear()
         self.keys.clear()
         return ConstantVariable(None)
 
-    def method_copy(self, tx: Any) -> DictVariable:
+    def method_copy(self, tx: Translator) -> DictVariable:
         return self.like(dict(self.items), dict(self.keys))
 
-    def method_keys(self, tx: Any) -> VariableTracker:
+    def method_keys(self, tx: Translator) -> VariableTracker:
         return DictViewVariable(self, "keys")
 
-    def method_values(self, tx: Any) -> VariableTracker:
+    def method_values(self, tx: Translator) -> VariableTracker:
         return DictViewVariable(self, "values")
 
-    def method_items(self, tx: Any) -> VariableTracker:
+    def method_items(self, tx: Translator) -> VariableTracker:
         return DictViewVariable(self, "items")
 
-    def method___getitem__(self, tx: Any, key: VariableTracker) -> VariableTracker:
+    def method___getitem__(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         return self.getitem(tx, key)
 
-    def method___setitem__(self, tx: Any, key: VariableTracker, value: VariableTracker) -> VariableTracker:
+    def method___setitem__(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> VariableTracker:
         self.setitem(tx, key, value)
         return ConstantVariable(None)
 
-    def method___delitem__(self, tx: Any, key: VariableTracker) -> VariableTracker:
+    def method___delitem__(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         self.delitem(tx, key)
         return ConstantVariable(None)
 
-    def method___contains__(self, tx: Any, key: VariableTracker) -> VariableTracker:
+    def method___contains__(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         return ConstantVariable(self.contains(tx, key))
 
-    def method___len__(self, tx: Any) -> VariableTracker:
+    def method___len__(self, tx: Translator) -> VariableTracker:
         return ConstantVariable(len(self.items))
 
-    def method___iter__(self, tx: Any) -> VariableTracker:
+    def method___iter__(self, tx: Translator) -> VariableTracker:
         return self.iterate(tx)
 
-    def method___init__(self, tx: Any, /, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
+    def method___init__(self, tx: Translator, /, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
         if others or named:
             self.method_update(tx, *others, **named)
         return ConstantVariable(None)
 
-    def method___eq__(self, tx: Any, other: VariableTracker) -> VariableTracker:
+    def method___eq__(self, tx: Translator, other: VariableTracker) -> VariableTracker:
         return self.compare(tx, "==", other) or ConstantVariable(NotImplemented)
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name == "default_factory" and self.cls is defaultdict:
             return self.factory if self.factory is not None else ConstantVariable(None)
         return tx.generic_getattr(self, name)
 
     # -- code ------------------------------------------------------------------------------------------------------
 
-    def mapping_items(self, tx: Any) -> VariableTracker | None:
+    def mapping_items(self, tx: Translator) -> VariableTracker | None:
         return self
 
-    def own_names(self, tx: Any) -> Iterable[str]:
+    def own_names(self, tx: Translator) -> Iterable[str]:
         return ()
 
-    def fill_instance(self, cg: Any, base: type) -> None:
+    def fill_instance(self, cg: Codegen, base: type) -> None:
         cg.call_with_top(refill_ordered if base is OrderedDict else dict.update, [lambda: self.load_items(cg)])
 
-    def load_items(self, cg: Any) -> None:
+    def load_items(self, cg: Codegen) -> None:
         """A plain dict of the items onto the stack."""
         for raw, value in self.items.items():
             cg.load(self.key_variable(raw))
             cg.load(value)
         cg.build("MAP", len(self.items))
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         def new() -> None:
             if self.cls is defaultdict:
                 cg.call(defaultdict, [lambda: cg.load(self.factory or ConstantVariable(None))])
@@ -333,12 +342,12 @@ class DictVariable(VariableTracker):
 
         cg.make_then_fill(self, new, self.fill)
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: Codegen) -> None:
         """New and empty one on the stack: give it what it holds; leave it there."""
         if self.items:
             cg.call_with_top(self.cls.update, [lambda: self.load_items(cg)])
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: Codegen) -> None:
         refill = refill_ordered if self.cls is OrderedDict else _refill_dict
         cg.call(refill, [lambda: cg.load_source(self.source), lambda: self.load_items(cg)])
         cg.pop_top()
@@ -368,42 +377,44 @@ class MappingProxyVariable(VariableTracker):
     def python_type(self) -> type:
         return MappingProxyType
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         return self.of.truth(tx)
 
-    def length(self, tx: Any) -> int:
+    def length(self, tx: Translator) -> int:
         return self.of.length(tx)
 
-    def contains(self, tx: Any, item: VariableTracker) -> bool:
+    def contains(self, tx: Translator, item: VariableTracker) -> bool:
         return self.of.contains(tx, item)
 
-    def iterate(self, tx: Any) -> VariableTracker:
+    def iterate(self, tx: Translator) -> VariableTracker:
         return self.of.iterate(tx)
 
-    def reverse(self, tx: Any) -> VariableTracker:
+    def reverse(self, tx: Translator) -> VariableTracker:
         return self.of.reverse(tx)
 
-    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+    def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         return self.of.getitem(tx, key)
 
-    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+    def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         tx.raise_error(TypeError, "'mappingproxy' object does not support item assignment")
 
-    def delitem(self, tx: Any, key: VariableTracker) -> None:
+    def delitem(self, tx: Translator, key: VariableTracker) -> None:
         tx.raise_error(TypeError, "'mappingproxy' object does not support item deletion")
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         theirs = other.of if isinstance(other, MappingProxyVariable) else other
         return self.of.compare(tx, symbol, theirs)
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         theirs = other.of if isinstance(other, MappingProxyVariable) else other
         return tx.binary(symbol, *((theirs, self.of) if reflected else (self.of, theirs)))
 
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         return self.of.call_method(tx, name, args, kwargs)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.call(MappingProxyType, [lambda: cg.load(self.of)])
 
 
@@ -420,14 +431,14 @@ class DictViewVariable(VariableTracker):
     def python_type(self) -> type:
         return type(getattr(self.of.cls() if self.of.cls is not MappingProxyType else {}, self.kind)())
 
-    def python_value(self, tx: Any) -> Any:
+    def python_value(self, tx: Translator) -> Any:
         items = [tx.python_value(item) for item in self.elements(tx)]
         kind = OrderedDict if self.of.cls is OrderedDict else dict
         if self.kind == "keys":
             return kind.fromkeys(items).keys()
         return kind(items).items() if self.kind == "items" else kind(enumerate(items)).values()
 
-    def text(self, tx: Any, name: str) -> VariableTracker:
+    def text(self, tx: Translator, name: str) -> VariableTracker:
         unsupported(UnsupportedOperation(f"{name.strip('_')}()", self.describe()))  # it may be in the dict itself
 
     def item(self, raw: Any) -> VariableTracker:
@@ -437,19 +448,19 @@ class DictViewVariable(VariableTracker):
             return self.of.items[raw].realize()
         return TupleVariable([self.of.key_variable(raw), self.of.items[raw]])
 
-    def iterate(self, tx: Any) -> VariableTracker:
+    def iterate(self, tx: Translator) -> VariableTracker:
         return DictIterator(self.of, self.kind)
 
-    def reverse(self, tx: Any) -> VariableTracker:
+    def reverse(self, tx: Translator) -> VariableTracker:
         return DictIterator(self.of, self.kind, reverse=True)
 
-    def length(self, tx: Any) -> int:
+    def length(self, tx: Translator) -> int:
         return len(self.of.items)
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         return bool(self.of.items)
 
-    def contains(self, tx: Any, item: VariableTracker) -> bool:
+    def contains(self, tx: Translator, item: VariableTracker) -> bool:
         if self.kind == "keys":
             return self.of.contains(tx, item)
         if self.kind == "values":
@@ -460,23 +471,25 @@ class DictViewVariable(VariableTracker):
         found = self.of.items.get(key_of(tx, pair.items[0]))
         return found is not None and tx.same_or_equal(found, pair.items[1])
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         if self.kind == "values" or symbol not in "&|-^":
             return None
         pair = (other, self) if reflected else (self, other)
         return tx.combine_views(symbol, *pair)
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if self.kind == "values":
             return None
         if isinstance(other, DictViewVariable):
             other = tx.make_set(other.elements(tx))
         return tx.make_set(self.elements(tx)).compare(tx, symbol, other)
 
-    def method_isdisjoint(self, tx: Any, other: VariableTracker) -> VariableTracker:
+    def method_isdisjoint(self, tx: Translator, other: VariableTracker) -> VariableTracker:
         return tx.make_set(self.elements(tx)).method_isdisjoint(tx, other)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.call(getattr(self.of.cls, self.kind), [lambda: cg.load(self.of)])
 
 
@@ -502,7 +515,7 @@ class DictIterator(IteratorVariable):
         view = getattr(OrderedDict() if issubclass(self.of.cls, OrderedDict) else {}, self.kind)()
         return type(reversed(view) if self.reverse else iter(view))
 
-    def next(self, tx: Any) -> VariableTracker:
+    def next(self, tx: Translator) -> VariableTracker:
         changed_at = tx.effects.last(self.of)
         if self.seen != changed_at:
             if self._changed:
@@ -521,7 +534,7 @@ class DictIterator(IteratorVariable):
         live = self._live_order()
         return len(live) != len(self.order) or not all(map(operator.is_, live, self.order))
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if self._changed:
             raise NotConstant("an iterator over a dict that changed")
 
@@ -534,7 +547,7 @@ class DictIterator(IteratorVariable):
         cg.call(advanced, [make, lambda: cg.load_const(self.at)])
 
 
-def wrap_dict_items(attempt: Any, value: Any, source: Source) -> tuple[dict[Any, Any], dict[Any, Any]]:
+def wrap_dict_items(attempt: Attempt, value: Any, source: Source) -> tuple[dict[Any, Any], dict[Any, Any]]:
     """Guard a dict's keys and wrap its values lazily: (items, trackers of the keys that are no plain constants).
 
     By the builtin's own methods, as the guards read it: a subclass may override them.
@@ -567,7 +580,7 @@ def _order_of(value: OrderedDict[Any, Any]) -> tuple[Any, ...]:
     return order
 
 
-def _shown(attempt: Any, value: Any, source: Source) -> DictVariable | None:
+def _shown(attempt: Attempt, value: Any, source: Source) -> DictVariable | None:
     """The dict that a view shows, where it is a plain one."""
     (mapping,) = gc.get_referents(value)
     if type(mapping) not in (dict, OrderedDict):
@@ -583,7 +596,7 @@ _VIEWS = {
 
 
 @wraps_type(*_VIEWS)
-def _wrap_view(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_view(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     of = _shown(attempt, value, source)
     if of is None:
         return attempt.values.opaque(value, source, "a view of what is more than a dict")
@@ -591,13 +604,13 @@ def _wrap_view(attempt: Any, value: Any, source: Source) -> VariableTracker:
 
 
 @wraps_type(MappingProxyType)
-def _wrap_proxy(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_proxy(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     of = _shown(attempt, value, source)
     return attempt.values.opaque(value, source, "a view of no dict") if of is None else MappingProxyVariable(of, source)
 
 
 @wraps_type(defaultdict)
-def _wrap_defaultdict(attempt: Any, value: defaultdict[Any, Any], source: Source) -> VariableTracker:
+def _wrap_defaultdict(attempt: Attempt, value: defaultdict[Any, Any], source: Source) -> VariableTracker:
     source.check("type", defaultdict)
     factory = LazyVariable(attempt, value.default_factory, source.child("c_attr", "default_factory")).realize()
     return DictVariable(*wrap_dict_items(attempt, value, source), source, defaultdict, factory)

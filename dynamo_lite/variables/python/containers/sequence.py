@@ -25,6 +25,7 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.lookup import is_final
 from dynamo_lite.variables.core.mutated_while_comparing import Steady
 from dynamo_lite.variables.core.operator_symbols import COMPARE
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.text import bracketed, has_own_text, reprs, text_by_class
 
 
@@ -52,7 +53,7 @@ class SequenceVariable(VariableTracker):
     def _build(self, values: list[Any]) -> Any:
         return self.kind(values)
 
-    def python_value(self, tx: Any) -> Any:
+    def python_value(self, tx: Translator) -> Any:
         return self._build([tx.python_value(item) for item in self.items])
 
     def made_real(self, leaf: Callable[[VariableTracker], Any]) -> Any:
@@ -61,34 +62,34 @@ class SequenceVariable(VariableTracker):
     def of_subclasses(self) -> Iterable[VariableTracker]:
         return [each for item in self.items for each in item.realize().of_subclasses()]
 
-    def own_names(self, tx: Any) -> Iterable[str]:
+    def own_names(self, tx: Translator) -> Iterable[str]:
         return ()
 
-    def is_plain(self, tx: Any) -> bool:
+    def is_plain(self, tx: Translator) -> bool:
         return all(map(tx.is_plain, self.items))
 
     def contained(self) -> Iterable[VariableTracker] | None:
         return self.items
 
-    def with_contained(self, tx: Any, new: Iterator[VariableTracker]) -> VariableTracker:
+    def with_contained(self, tx: Translator, new: Iterator[VariableTracker]) -> VariableTracker:
         return self.like(list(new))
 
-    def listed(self, tx: Any) -> Iterator[VariableTracker]:
+    def listed(self, tx: Translator) -> Iterator[VariableTracker]:
         return iter(self.elements(tx))
 
-    def elements(self, tx: Any) -> list[VariableTracker]:
+    def elements(self, tx: Translator) -> list[VariableTracker]:
         return [item.realize() for item in self.items]
 
-    def iterate(self, tx: Any) -> VariableTracker:
+    def iterate(self, tx: Translator) -> VariableTracker:
         return SequenceIterator(self)
 
-    def reverse(self, tx: Any) -> VariableTracker:
+    def reverse(self, tx: Translator) -> VariableTracker:
         return ReversedIterator(self)
 
-    def length(self, tx: Any) -> int:
+    def length(self, tx: Translator) -> int:
         return len(self.items)
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         return bool(self.items)
 
     def make(self, items: list[VariableTracker]) -> SequenceVariable:
@@ -99,7 +100,7 @@ class SequenceVariable(VariableTracker):
         """A new one of the same class."""
         return self.make(items)
 
-    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+    def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         index = self._index(tx, key)
         try:
             found = self.items[index]
@@ -107,14 +108,16 @@ class SequenceVariable(VariableTracker):
             tx.raise_error(IndexError, f"{self.kind.__name__} index out of range")
         return self.make(list(found)) if isinstance(index, slice) else found  # type: ignore[arg-type]
 
-    def _index(self, tx: Any, key: VariableTracker) -> Any:
+    def _index(self, tx: Translator, key: VariableTracker) -> Any:
         return tx.subscript_value(key, f"{self.kind.__name__} indices must be integers or slices, not {{}}")
 
-    def contains(self, tx: Any, item: VariableTracker) -> bool:
+    def contains(self, tx: Translator, item: VariableTracker) -> bool:
         steady = Steady(tx, self)
         return any(steady.equal(each, item) for each in self.items)
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         if symbol == "+" and isinstance(other, SequenceVariable) and not reflected and self._adds(other):
             return self.make(self.items + other.items)
         if symbol == "*" and tx.is_index(other):
@@ -124,7 +127,7 @@ class SequenceVariable(VariableTracker):
     def _adds(self, other: SequenceVariable) -> bool:
         return issubclass(other.python_type(), self.kind)
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if not isinstance(other, SequenceVariable) or not self._adds(other):
             return None
         mine, others = self.elements(tx), other.elements(tx)
@@ -137,7 +140,9 @@ class SequenceVariable(VariableTracker):
                 return tx.compare(symbol, one, two)
         return ConstantVariable(COMPARE[symbol](len(mine), len(others)))
 
-    def method_index(self, tx: Any, item: VariableTracker, start: Any = None, stop: Any = None) -> VariableTracker:
+    def method_index(
+        self, tx: Translator, item: VariableTracker, start: Any = None, stop: Any = None
+    ) -> VariableTracker:
         low = 0 if start is None else tx.index_value(start)
         high = len(self.items) if stop is None else tx.index_value(stop)
         steady = Steady(tx, self)
@@ -146,32 +151,32 @@ class SequenceVariable(VariableTracker):
                 return ConstantVariable(at)
         self._not_found(tx, item)
 
-    def _not_found(self, tx: Any, item: VariableTracker) -> NoReturn:
+    def _not_found(self, tx: Translator, item: VariableTracker) -> NoReturn:
         tx.raise_error(ValueError, "tuple.index(x): x not in tuple")
 
-    def method_count(self, tx: Any, item: VariableTracker) -> VariableTracker:
+    def method_count(self, tx: Translator, item: VariableTracker) -> VariableTracker:
         steady = Steady(tx, self)
         return ConstantVariable(sum(steady.equal(each, item) for each in self.items))
 
-    def method___len__(self, tx: Any) -> VariableTracker:
+    def method___len__(self, tx: Translator) -> VariableTracker:
         return ConstantVariable(len(self.items))
 
-    def method___getitem__(self, tx: Any, key: VariableTracker) -> VariableTracker:
+    def method___getitem__(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         return self.getitem(tx, key)
 
-    def method___iter__(self, tx: Any) -> VariableTracker:
+    def method___iter__(self, tx: Translator) -> VariableTracker:
         return self.iterate(tx)
 
-    def method___contains__(self, tx: Any, item: VariableTracker) -> VariableTracker:
+    def method___contains__(self, tx: Translator, item: VariableTracker) -> VariableTracker:
         return ConstantVariable(self.contains(tx, item))
 
-    def method___add__(self, tx: Any, other: VariableTracker) -> VariableTracker:
+    def method___add__(self, tx: Translator, other: VariableTracker) -> VariableTracker:
         return tx.binary("+", self, other)
 
-    def method___eq__(self, tx: Any, other: VariableTracker) -> VariableTracker:
+    def method___eq__(self, tx: Translator, other: VariableTracker) -> VariableTracker:
         return self.compare(tx, "==", other) or ConstantVariable(NotImplemented)
 
-    def method___init__(self, tx: Any, *args: VariableTracker) -> VariableTracker:
+    def method___init__(self, tx: Translator, *args: VariableTracker) -> VariableTracker:
         return ConstantVariable(None)
 
 
@@ -179,7 +184,9 @@ class TupleVariable(SequenceVariable):
     __slots__ = ()
     kind = tuple
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         if symbol == "+" and isinstance(other, SizeVariable) and not reflected and _SIZES_ADD_REFLECTED:
             return None  # asked before a tuple's own concatenation
         return super().binary(tx, symbol, other, reflected)
@@ -187,43 +194,43 @@ class TupleVariable(SequenceVariable):
     def as_constant(self) -> Any:
         return tuple(item.realize().as_constant() for item in self.items)
 
-    def cache_key(self, tx: Any) -> Any:
+    def cache_key(self, tx: Translator) -> Any:
         return tuple(item.realize().cache_key(tx) for item in self.items)
 
     def key(self) -> Any:
         return tuple(item.realize().key() for item in self.items)
 
-    def as_index(self, tx: Any) -> VariableTracker:
+    def as_index(self, tx: Translator) -> VariableTracker:
         indices = [item.realize() for item in self.items]
         found = [index.as_index(tx) for index in indices]
         return self if all(map(operator.is_, found, indices)) else TupleVariable(found)
 
-    def number_as_key(self, tx: Any) -> VariableTracker | None:
+    def number_as_key(self, tx: Translator) -> VariableTracker | None:
         numbers = [item.realize().number_as_key(tx) for item in self.items]
         if all(number is None for number in numbers):
             return None
         return TupleVariable([item if number is None else number for item, number in zip(self.items, numbers)])
 
-    def guard_key(self, tx: Any) -> None:
+    def guard_key(self, tx: Translator) -> None:
         for item in self.items:
             item.realize().guard_key(tx)
 
-    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         return None
 
-    def text(self, tx: Any, name: str) -> VariableTracker:
+    def text(self, tx: Translator, name: str) -> VariableTracker:
         return bracketed(tx, self, "()", self._texts)
 
-    def _texts(self, tx: Any) -> str:
+    def _texts(self, tx: Translator) -> str:
         found = ", ".join(reprs(tx, self.items))
         return found + "," * (len(self.items) == 1)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         for item in self.items:
             cg.load(item)
         cg.build("TUPLE", len(self.items))
 
-    def new_instance(self, cg: Any, base: type, load_class: Callable[[], None]) -> None:
+    def new_instance(self, cg: Codegen, base: type, load_class: Callable[[], None]) -> None:
         cg.call(tuple.__new__, [load_class, lambda: cg.load_tuple(self.items)])
 
 
@@ -242,7 +249,9 @@ class SizeVariable(TupleVariable):
     def make(self, items: list[VariableTracker]) -> SequenceVariable:
         return SizeVariable(items)
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         if symbol != "+" or not isinstance(other, TupleVariable):
             return super().binary(tx, symbol, other, reflected)
         if not all(issubclass(item.realize().python_type(), int) for item in other.items):
@@ -258,22 +267,22 @@ class SizeVariable(TupleVariable):
             [pair[1] for pair in pairs]
         )
 
-    def cache_key(self, tx: Any) -> Any:
+    def cache_key(self, tx: Translator) -> Any:
         return self.as_constant()
 
     def _adds(self, other: SequenceVariable) -> bool:
         return isinstance(other, TupleVariable)
 
-    def text(self, tx: Any, name: str) -> VariableTracker:
+    def text(self, tx: Translator, name: str) -> VariableTracker:
         return VariableTracker.text(self, tx, name)
 
-    def method_numel(self, tx: Any) -> VariableTracker:
+    def method_numel(self, tx: Translator) -> VariableTracker:
         found: VariableTracker = ConstantVariable(1)
         for item in self.items:
             found = tx.binary("*", found, item.realize())
         return found
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.call(torch.Size, [lambda: TupleVariable.reconstruct(self, cg)])
 
 
@@ -310,34 +319,34 @@ class NamedTupleVariable(TupleVariable):
     def as_constant(self) -> Any:
         return self._build([item.realize().as_constant() for item in self.items])
 
-    def cache_key(self, tx: Any) -> Any:
+    def cache_key(self, tx: Translator) -> Any:
         return VariableTracker.cache_key(self, tx)
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if self.structured and name in self.fields():
             return self.items[self.fields().index(name)]
         return tx.generic_getattr(self, name)
 
-    def is_plain(self, tx: Any) -> bool:
+    def is_plain(self, tx: Translator) -> bool:
         return super().is_plain(tx) and not has_own_text(tx, self.cls)
 
-    def text(self, tx: Any, name: str) -> VariableTracker:
+    def text(self, tx: Translator, name: str) -> VariableTracker:
         found = text_by_class(tx, self, name)
         if found is None and name == "__str__":
             found = text_by_class(tx, self, "__repr__")
         return VariableTracker.text(self, tx, name) if found is None else found
 
-    def method___repr__(self, tx: Any) -> VariableTracker:
+    def method___repr__(self, tx: Translator) -> VariableTracker:
         """That of a tuple."""
         return super().text(tx, "__repr__")
 
-    def method__replace(self, tx: Any, **changes: VariableTracker) -> VariableTracker:
+    def method__replace(self, tx: Translator, **changes: VariableTracker) -> VariableTracker:
         fields = self.fields()
         if any(name not in fields for name in changes):
             tx.raise_error(ValueError, "Got unexpected field names")
         return NamedTupleVariable([changes.get(n, i) for n, i in zip(fields, self.items)], self.cls)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         def load() -> None:
             for item in self.items:
                 cg.load(item)
@@ -355,13 +364,13 @@ class MutableSequence(SequenceVariable):
     __slots__ = ()
     out_of_range = "list assignment index out of range"
 
-    def fill_instance(self, cg: Any, base: type) -> None:
+    def fill_instance(self, cg: Codegen, base: type) -> None:
         cg.call_with_top(self.kind.extend, [lambda: cg.load_tuple(self.items)])  # type: ignore[attr-defined]
 
-    def _changed(self, tx: Any) -> None:
+    def _changed(self, tx: Translator) -> None:
         tx.effects.mutate(self)
 
-    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+    def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         index = self._index(tx, key)
         if isinstance(index, slice):
             if value is not self and not isinstance(value, SequenceVariable):
@@ -375,7 +384,7 @@ class MutableSequence(SequenceVariable):
         except ValueError as error:
             tx.raise_error(ValueError, *error.args)
 
-    def delitem(self, tx: Any, key: VariableTracker) -> None:
+    def delitem(self, tx: Translator, key: VariableTracker) -> None:
         index = self._index(tx, key)
         self._changed(tx)
         try:
@@ -383,7 +392,7 @@ class MutableSequence(SequenceVariable):
         except IndexError:
             tx.raise_error(IndexError, self.out_of_range)
 
-    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if symbol == "+":
             self.method_extend(tx, other)
             return self
@@ -394,12 +403,12 @@ class MutableSequence(SequenceVariable):
             return self
         return None
 
-    def method_append(self, tx: Any, item: VariableTracker) -> VariableTracker:
+    def method_append(self, tx: Translator, item: VariableTracker) -> VariableTracker:
         self._changed(tx)
         self._add([item])
         return ConstantVariable(None)
 
-    def method_extend(self, tx: Any, items: VariableTracker) -> VariableTracker:
+    def method_extend(self, tx: Translator, items: VariableTracker) -> VariableTracker:
         self._changed(tx)
         if isinstance(items, SequenceVariable):
             self._add(list(items.items))
@@ -413,12 +422,12 @@ class MutableSequence(SequenceVariable):
     def _add(self, items: list[VariableTracker]) -> None:
         self.items.extend(items)
 
-    def method_insert(self, tx: Any, at: VariableTracker, item: VariableTracker) -> VariableTracker:
+    def method_insert(self, tx: Translator, at: VariableTracker, item: VariableTracker) -> VariableTracker:
         self._changed(tx)
         self.items.insert(tx.index_value(at), item)
         return ConstantVariable(None)
 
-    def method_pop(self, tx: Any, at: VariableTracker | None = None) -> VariableTracker:
+    def method_pop(self, tx: Translator, at: VariableTracker | None = None) -> VariableTracker:
         index = -1 if at is None else tx.index_value(at)
         if not self.items:
             tx.raise_error(IndexError, "pop from empty list")
@@ -428,7 +437,7 @@ class MutableSequence(SequenceVariable):
         except IndexError:
             tx.raise_error(IndexError, "pop index out of range")
 
-    def _remove(self, tx: Any, item: VariableTracker) -> bool:
+    def _remove(self, tx: Translator, item: VariableTracker) -> bool:
         steady = Steady(tx, self)
         for at, each in enumerate(self.items):
             if steady.equal(each, item):
@@ -437,24 +446,24 @@ class MutableSequence(SequenceVariable):
                 return True
         return False
 
-    def method_clear(self, tx: Any) -> VariableTracker:
+    def method_clear(self, tx: Translator) -> VariableTracker:
         self._changed(tx)
         self.items.clear()
         return ConstantVariable(None)
 
-    def method_reverse(self, tx: Any) -> VariableTracker:
+    def method_reverse(self, tx: Translator) -> VariableTracker:
         self._changed(tx)
         self.items.reverse()
         return ConstantVariable(None)
 
-    def method_copy(self, tx: Any) -> VariableTracker:
+    def method_copy(self, tx: Translator) -> VariableTracker:
         return self.make(list(self.items))
 
-    def method___setitem__(self, tx: Any, key: VariableTracker, value: VariableTracker) -> VariableTracker:
+    def method___setitem__(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> VariableTracker:
         self.setitem(tx, key, value)
         return ConstantVariable(None)
 
-    def method___delitem__(self, tx: Any, key: VariableTracker) -> VariableTracker:
+    def method___delitem__(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         self.delitem(tx, key)
         return ConstantVariable(None)
 
@@ -463,18 +472,18 @@ class ListVariable(MutableSequence):
     __slots__ = ()
     kind = list
 
-    def _not_found(self, tx: Any, item: VariableTracker) -> NoReturn:
+    def _not_found(self, tx: Translator, item: VariableTracker) -> NoReturn:
         tx.raise_error(ValueError, tx.string(item, "__repr__").realize().as_constant() + " is not in list")
 
-    def text(self, tx: Any, name: str) -> VariableTracker:
+    def text(self, tx: Translator, name: str) -> VariableTracker:
         return bracketed(tx, self, "[]", lambda tx: ", ".join(reprs(tx, self.items)))
 
-    def method_remove(self, tx: Any, item: VariableTracker) -> VariableTracker:
+    def method_remove(self, tx: Translator, item: VariableTracker) -> VariableTracker:
         if not self._remove(tx, item):
             tx.raise_error(ValueError, "list.remove(x): x not in list")
         return ConstantVariable(None)
 
-    def method_sort(self, tx: Any, *, key: Any = None, reverse: Any = None) -> VariableTracker:
+    def method_sort(self, tx: Translator, *, key: Any = None, reverse: Any = None) -> VariableTracker:
         """The list is empty while it is sorted."""
         self._changed(tx)
         items = self.elements(tx)
@@ -487,14 +496,14 @@ class ListVariable(MutableSequence):
             self.items[:] = items
         return ConstantVariable(None)
 
-    def method___init__(self, tx: Any, items: VariableTracker | None = None) -> VariableTracker:
+    def method___init__(self, tx: Translator, items: VariableTracker | None = None) -> VariableTracker:
         self.method_clear(tx)
         return ConstantVariable(None) if items is None else self.method_extend(tx, items)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.make_then_fill(self, lambda: cg.build("LIST", 0), self._fill)
 
-    def _fill(self, cg: Any) -> None:
+    def _fill(self, cg: Codegen) -> None:
         """Target on the stack: extend it with the items, leave it."""
         if self.items:
             for item in self.items:
@@ -502,7 +511,7 @@ class ListVariable(MutableSequence):
             cg.build("TUPLE", len(self.items))
             cg.op("LIST_EXTEND", 1)
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: Codegen) -> None:
         """Make the object at the source hold these items."""
         for item in self.items:
             cg.load(item)
@@ -523,7 +532,7 @@ class SliceVariable(VariableTracker):
         self.source = source
         self.parts = parts
 
-    def is_plain(self, tx: Any) -> bool:
+    def is_plain(self, tx: Translator) -> bool:
         return all(map(tx.is_plain, self.parts))
 
     def python_type(self) -> type:
@@ -542,20 +551,20 @@ class SliceVariable(VariableTracker):
         pairs = [part.realize().as_fx() for part in self.parts]
         return slice(*(pair[0] for pair in pairs)), slice(*(pair[1] for pair in pairs))
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in ("start", "stop", "step"):
             return self.parts[("start", "stop", "step").index(name)]
         return super().getattr(tx, name)
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if not isinstance(other, SliceVariable):
             return None
         return TupleVariable(self.parts).compare(tx, symbol, TupleVariable(other.parts))
 
-    def method_indices(self, tx: Any, length: VariableTracker) -> VariableTracker:
+    def method_indices(self, tx: Translator, length: VariableTracker) -> VariableTracker:
         return tx.make(tx.fold(tx.slice_value(self).indices, (tx.index_value(length),)))
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         for part in self.parts:
             cg.load(part)
         cg.op("BUILD_SLICE", 3)
@@ -575,17 +584,17 @@ class SequenceIterator(IteratorVariable):
     def python_type(self) -> type:
         return type(iter(self.kind()))
 
-    def next(self, tx: Any) -> VariableTracker:
+    def next(self, tx: Translator) -> VariableTracker:
         if self.of is None or self.at >= len(self.of.items):
             self.of = None
             raise Exhausted
         self.at += 1
         return self.of.items[self.at - 1].realize()
 
-    def method___length_hint__(self, tx: Any) -> VariableTracker:
+    def method___length_hint__(self, tx: Translator) -> VariableTracker:
         return ConstantVariable(0 if self.of is None else max(len(self.of.items) - self.at, 0))
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if self.of is None:
             cg.call(_exhausted, [lambda: cg.load_const(self.kind)])
         elif self.at == 0:
@@ -606,17 +615,17 @@ class ReversedIterator(SequenceIterator):
     def python_type(self) -> type:
         return type(reversed(self.kind()))
 
-    def next(self, tx: Any) -> VariableTracker:
+    def next(self, tx: Translator) -> VariableTracker:
         if self.of is None or not 0 <= self.at < len(self.of.items):
             self.of = None
             raise Exhausted
         self.at -= 1
         return self.of.items[self.at + 1].realize()
 
-    def method___length_hint__(self, tx: Any) -> VariableTracker:
+    def method___length_hint__(self, tx: Translator) -> VariableTracker:
         return ConstantVariable(0 if self.of is None else self.at + 1)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if self.of is None:
             cg.call(_exhausted_backwards, [lambda: cg.load_const(self.kind)])
         else:
@@ -656,7 +665,7 @@ def _set_index(iterator: Any, sequence: Any, at: int) -> Any:
     return iterator
 
 
-def wrap_items(attempt: Any, values: Sequence[Any], source: Source, accessor: str) -> list[VariableTracker]:
+def wrap_items(attempt: Attempt, values: Sequence[Any], source: Source, accessor: str) -> list[VariableTracker]:
     """Guard how many items there are and wrap them lazily."""
     source.check("length", len(values))
     return [LazyVariable(attempt, value, source.child(accessor, at)) for at, value in enumerate(values)]
@@ -668,7 +677,7 @@ class FoundListVariable(ListVariable):
 
     __slots__ = ("attempt", "value", "added", "seen")
 
-    def __init__(self, attempt: Any, value: list[Any], source: Source) -> None:
+    def __init__(self, attempt: Attempt, value: list[Any], source: Source) -> None:
         self.source = source
         self.attempt = attempt
         self.value = value
@@ -686,7 +695,7 @@ class FoundListVariable(ListVariable):
         self.items += added
         return self.items
 
-    def _changed(self, tx: Any) -> None:
+    def _changed(self, tx: Translator) -> None:
         if tx.effects.in_body and not self.seen:
             _ = self.items  # by which is told that it is put back
         super()._changed(tx)
@@ -697,7 +706,7 @@ class FoundListVariable(ListVariable):
     def _add(self, items: list[VariableTracker]) -> None:
         (self.items if self.seen else self.added).extend(items)
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: Codegen) -> None:
         if self.seen:
             return super().replay(cg)
         cg.load_source(self.source)
@@ -707,19 +716,19 @@ class FoundListVariable(ListVariable):
 
 
 @wraps_type(list)
-def _wrap_list(attempt: Any, value: list[Any], source: Source) -> VariableTracker:
+def _wrap_list(attempt: Attempt, value: list[Any], source: Source) -> VariableTracker:
     source.check("type", list)
     return FoundListVariable(attempt, value, source)
 
 
 @wraps_type(tuple)
-def _wrap_tuple(attempt: Any, value: tuple[Any, ...], source: Source) -> VariableTracker:
+def _wrap_tuple(attempt: Attempt, value: tuple[Any, ...], source: Source) -> VariableTracker:
     source.check("type", tuple)
     return TupleVariable(wrap_items(attempt, value, source, "tuple_item"), source)
 
 
 @wraps_type(torch.Size)
-def _wrap_size(attempt: Any, value: torch.Size, source: Source) -> VariableTracker:
+def _wrap_size(attempt: Attempt, value: torch.Size, source: Source) -> VariableTracker:
     source.check("type", torch.Size)
     return SizeVariable(wrap_items(attempt, value, source, "tuple_item"), source)
 
@@ -746,14 +755,14 @@ def is_namedtuple_class(cls: type) -> bool:
 
 
 @wraps_if(lambda value: issubclass(type(value), tuple) and is_namedtuple_class(type(value)), order=10)
-def _wrap_namedtuple(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_namedtuple(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     source.check("type", type(value))
     items = wrap_items(attempt, [*tuple.__iter__(value)], source, "tuple_item")
     return NamedTupleVariable(items, type(value), source)
 
 
 @wraps_type(slice)
-def _wrap_slice(attempt: Any, value: slice, source: Source) -> VariableTracker:
+def _wrap_slice(attempt: Attempt, value: slice, source: Source) -> VariableTracker:
     source.check("type", slice)
     parts: list[VariableTracker] = [
         LazyVariable(attempt, getattr(value, name), source.child("c_attr", name)) for name in ("start", "stop", "step")

@@ -23,6 +23,7 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import key_of, same_in_every_call
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.polyfills.carried import advanced
 
 from .mapping import DictVariable, DictViewVariable
@@ -68,7 +69,7 @@ def _pairs(operand: SetVariable | Items) -> Iterable[tuple[Any, VariableTracker]
     return zip(operand.real, operand.trackers) if isinstance(operand, Items) else operand.items.items()
 
 
-def operand_of(tx: Any, other: VariableTracker) -> SetVariable | Items:
+def operand_of(tx: Translator, other: VariableTracker) -> SetVariable | Items:
     """What a set is combined with."""
     inner = operand_kind(other)
     if isinstance(inner, SetVariable):
@@ -109,7 +110,7 @@ class SetVariable(VariableTracker):
         return cls({}, kind, kind(), Recipe(None, (kind,)))
 
     @classmethod
-    def of(cls, tx: Any, items: VariableTracker | list[VariableTracker], kind: type = set) -> SetVariable:
+    def of(cls, tx: Translator, items: VariableTracker | list[VariableTracker], kind: type = set) -> SetVariable:
         """``kind(items)``."""
         if isinstance(items, SetVariable) and items.cls is kind is frozenset:
             return items
@@ -129,7 +130,7 @@ class SetVariable(VariableTracker):
             raise NotConstant("set")
         return frozenset(item.as_constant() for item in self.items.values())
 
-    def python_value(self, tx: Any) -> Any:
+    def python_value(self, tx: Translator) -> Any:
         return self.cls(tx.python_value(item) for item in self.elements(tx))
 
     def key(self) -> Any:
@@ -157,7 +158,7 @@ class SetVariable(VariableTracker):
             each.table is not None if isinstance(each, SetVariable) else _order_known(each.real) for each in operands
         )
 
-    def _add(self, tx: Any, item: VariableTracker, key: Any) -> None:
+    def _add(self, tx: Translator, item: VariableTracker, key: Any) -> None:
         """What `_do` would with ``set.update``, for one item."""
         self.made = Recipe(set.update, (self.made, Items((item,), [key])), changes=True)
         self.items.setdefault(key, item)
@@ -202,46 +203,48 @@ class SetVariable(VariableTracker):
         items = {key: tracker_of(key) for key in table}
         return SetVariable(items, kind, table if self._known(operands) else None, made)
 
-    def _change(self, tx: Any, operation: Any, *others: VariableTracker) -> VariableTracker:
+    def _change(self, tx: Translator, operation: Any, *others: VariableTracker) -> VariableTracker:
         operands = tuple(operand_of(tx, other) for other in others)
         tx.effects.mutate(self)
         self._do(operation, operands)
         return ConstantVariable(None)
 
-    def _combine(self, tx: Any, operation: Any, *others: VariableTracker) -> VariableTracker:
+    def _combine(self, tx: Translator, operation: Any, *others: VariableTracker) -> VariableTracker:
         return self.result(operation, (self, *(operand_of(tx, other) for other in others)), self.cls)
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         if symbol not in SET_OPERATORS or reflected or not isinstance(other, SetVariable):
             return None
         return self._combine(tx, SET_OPERATORS[symbol], other)
 
-    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if symbol not in SET_OPERATORS or self.cls is frozenset or not isinstance(other, SetVariable):
             return None
         self._change(tx, _IN_PLACE[symbol], other)
         return self
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if not isinstance(other, SetVariable):
             return None
         return ConstantVariable(COMPARE[symbol](set(self.items), set(other.items)))
 
     # -- protocols -------------------------------------------------------------------------------------------------
 
-    def length(self, tx: Any) -> int:
+    def length(self, tx: Translator) -> int:
         return len(self.items)
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         return bool(self.items)
 
-    def contains(self, tx: Any, item: VariableTracker) -> bool:
+    def contains(self, tx: Translator, item: VariableTracker) -> bool:
         return self._lookup(tx, item) in self.items
 
-    def iterate(self, tx: Any) -> VariableTracker:
+    def iterate(self, tx: Translator) -> VariableTracker:
         return SetIterator(self, self.order(tx))
 
-    def order(self, tx: Any) -> list[Any]:
+    def order(self, tx: Translator) -> list[Any]:
         """The keys in the order of iteration."""
         if len(self.items) > 1 and self.table is None:
             if self.real is None or self.source is None:
@@ -251,41 +254,41 @@ class SetVariable(VariableTracker):
             return list(self.real)
         return list(self.items if self.table is None else self.table)
 
-    def elements(self, tx: Any) -> list[VariableTracker]:
+    def elements(self, tx: Translator) -> list[VariableTracker]:
         return [self.items[key] for key in self.order(tx)]
 
     # -- methods ---------------------------------------------------------------------------------------------------
 
-    def method_add(self, tx: Any, item: VariableTracker) -> VariableTracker:
+    def method_add(self, tx: Translator, item: VariableTracker) -> VariableTracker:
         key = key_of(tx, item)
         tx.effects.mutate(self)
         self._add(tx, item, key)
         return ConstantVariable(None)
 
-    def method_discard(self, tx: Any, item: VariableTracker) -> VariableTracker:
+    def method_discard(self, tx: Translator, item: VariableTracker) -> VariableTracker:
         key = self._lookup(tx, item)
         if key in self.items:
             tx.effects.mutate(self)
             self._do(set.difference_update, (Items((self.items[key],), [key]),))
         return ConstantVariable(None)
 
-    def _lookup(self, tx: Any, item: VariableTracker) -> Any:
+    def _lookup(self, tx: Translator, item: VariableTracker) -> Any:
         """The key of what is looked for: a set as the frozenset of its items."""
         inner = operand_kind(item)
         return frozenset(inner.items) if isinstance(inner, SetVariable) else key_of(tx, item)
 
-    def method_remove(self, tx: Any, item: VariableTracker) -> VariableTracker:
+    def method_remove(self, tx: Translator, item: VariableTracker) -> VariableTracker:
         if self._lookup(tx, item) not in self.items:
             tx.raise_with(KeyError, [item])
         return self.method_discard(tx, item)
 
-    def method_symmetric_difference(self, tx: Any, other: VariableTracker) -> VariableTracker:
+    def method_symmetric_difference(self, tx: Translator, other: VariableTracker) -> VariableTracker:
         return self._combine(tx, self.cls.symmetric_difference, other)  # type: ignore[attr-defined]
 
-    def method_symmetric_difference_update(self, tx: Any, other: VariableTracker) -> VariableTracker:
+    def method_symmetric_difference_update(self, tx: Translator, other: VariableTracker) -> VariableTracker:
         return self._change(tx, set.symmetric_difference_update, other)
 
-    def method_pop(self, tx: Any) -> VariableTracker:
+    def method_pop(self, tx: Translator) -> VariableTracker:
         if not self.items:
             tx.raise_error(KeyError, "pop from an empty set")
         if self.table is None and len(self.items) > 1:
@@ -294,7 +297,7 @@ class SetVariable(VariableTracker):
         tx.effects.mutate(self)
         return trackers[self._do(set.pop, ())]
 
-    def method_update(self, tx: Any, *others: VariableTracker) -> VariableTracker:
+    def method_update(self, tx: Translator, *others: VariableTracker) -> VariableTracker:
         for other in others:
             if isinstance(operand_kind(other), (SetVariable, DictVariable)):
                 self._change(tx, set.update, other)
@@ -303,43 +306,43 @@ class SetVariable(VariableTracker):
                     self.method_add(tx, item)
         return ConstantVariable(None)
 
-    def method_intersection_update(self, tx: Any, *others: VariableTracker) -> VariableTracker:
+    def method_intersection_update(self, tx: Translator, *others: VariableTracker) -> VariableTracker:
         return self._change(tx, set.intersection_update, *others)
 
-    def method_difference_update(self, tx: Any, *others: VariableTracker) -> VariableTracker:
+    def method_difference_update(self, tx: Translator, *others: VariableTracker) -> VariableTracker:
         for other in others:  # one after the other: the next may be none
             self._change(tx, set.difference_update, other)
         return ConstantVariable(None)
 
-    def method_clear(self, tx: Any) -> VariableTracker:
+    def method_clear(self, tx: Translator) -> VariableTracker:
         return self._change(tx, set.clear)
 
-    def method_copy(self, tx: Any) -> VariableTracker:
+    def method_copy(self, tx: Translator) -> VariableTracker:
         return self if self.cls is frozenset else self._combine(tx, self.cls.copy)  # type: ignore[attr-defined]
 
-    def method_isdisjoint(self, tx: Any, other: VariableTracker) -> VariableTracker:
+    def method_isdisjoint(self, tx: Translator, other: VariableTracker) -> VariableTracker:
         return ConstantVariable(set(self.items).isdisjoint(self._keys(tx, other)))
 
-    def method_issubset(self, tx: Any, other: VariableTracker) -> VariableTracker:
+    def method_issubset(self, tx: Translator, other: VariableTracker) -> VariableTracker:
         return ConstantVariable(set(self.items).issubset(self._keys(tx, other)))
 
-    def method_issuperset(self, tx: Any, other: VariableTracker) -> VariableTracker:
+    def method_issuperset(self, tx: Translator, other: VariableTracker) -> VariableTracker:
         return ConstantVariable(set(self.items).issuperset(self._keys(tx, other)))
 
-    def _keys(self, tx: Any, other: VariableTracker) -> list[Any]:
+    def _keys(self, tx: Translator, other: VariableTracker) -> list[Any]:
         operand = operand_of(tx, other)
         return list(operand.items if isinstance(operand, SetVariable) else operand.real)
 
-    def method___contains__(self, tx: Any, item: VariableTracker) -> VariableTracker:
+    def method___contains__(self, tx: Translator, item: VariableTracker) -> VariableTracker:
         return ConstantVariable(self.contains(tx, item))
 
-    def method___len__(self, tx: Any) -> VariableTracker:
+    def method___len__(self, tx: Translator) -> VariableTracker:
         return ConstantVariable(len(self.items))
 
-    def method___eq__(self, tx: Any, other: VariableTracker) -> VariableTracker:
+    def method___eq__(self, tx: Translator, other: VariableTracker) -> VariableTracker:
         return self.compare(tx, "==", other) or ConstantVariable(NotImplemented)
 
-    def method___init__(self, tx: Any, items: VariableTracker | None = None) -> VariableTracker:
+    def method___init__(self, tx: Translator, items: VariableTracker | None = None) -> VariableTracker:
         if issubclass(self.cls, frozenset):  # it has object's, which leaves arguments to `__new__`
             return ConstantVariable(None)
         self._change(tx, set.clear)
@@ -347,7 +350,7 @@ class SetVariable(VariableTracker):
 
     # -- code ------------------------------------------------------------------------------------------------------
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if self.cls is frozenset:
             _emit(cg, self.made)
             return
@@ -357,14 +360,14 @@ class SetVariable(VariableTracker):
         else:
             _emit(cg, self.made)
 
-    def own_names(self, tx: Any) -> Iterable[str]:
+    def own_names(self, tx: Translator) -> Iterable[str]:
         return ()
 
-    def fill_instance(self, cg: Any, base: type) -> None:
+    def fill_instance(self, cg: Codegen, base: type) -> None:
         """Empty set (of a class that derives from set) on the stack: do to it what was done to this one."""
         _replay_on_top(cg, _unrolled(self.made)[1])
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: Codegen) -> None:
         changes = _unrolled(self.made)[1]
         if not self.items and self.was_empty:
             return
@@ -383,13 +386,13 @@ def _unrolled(recipe: Recipe) -> tuple[Recipe, list[Recipe]]:
     return recipe, changes
 
 
-def _replay_on_top(cg: Any, changes: list[Recipe]) -> None:
+def _replay_on_top(cg: Codegen, changes: list[Recipe]) -> None:
     for change in _together(changes):
         loads = [lambda each=each: _load_operand(cg, each) for each in change.operands[1:]]
         cg.call_with_top(change.operation, loads)
 
 
-def _load_operand(cg: Any, operand: Any) -> None:
+def _load_operand(cg: Codegen, operand: Any) -> None:
     if isinstance(operand, Recipe):
         _emit(cg, operand)
         return
@@ -397,7 +400,7 @@ def _load_operand(cg: Any, operand: Any) -> None:
     cg.call(make, [lambda: cg.load_tuple(operand.trackers)])
 
 
-def _emit(cg: Any, recipe: Recipe) -> None:
+def _emit(cg: Codegen, recipe: Recipe) -> None:
     """Make a set as it was when it had come to this point."""
     first, changes = _unrolled(recipe)
     if first.operation is not None:
@@ -407,7 +410,7 @@ def _emit(cg: Any, recipe: Recipe) -> None:
     _replay_on_top(cg, changes)
 
 
-def _emit_first(cg: Any, where: Any, to_be_changed: bool) -> None:
+def _emit_first(cg: Codegen, where: Any, to_be_changed: bool) -> None:
     """``where``: a source, a class, or a frozenset."""
     if isinstance(where, Source):
         if to_be_changed or cg.attempt.effects.changed(where):
@@ -455,7 +458,7 @@ def _items_view(pairs: Any) -> Any:
     return dict(pairs).items()
 
 
-def _view_operand(tx: Any, other: VariableTracker) -> SetVariable | Items:
+def _view_operand(tx: Translator, other: VariableTracker) -> SetVariable | Items:
     if isinstance(other, DictViewVariable) and other.kind != "values":
         trackers = other.elements(tx)
         real = [key_of(tx, each) for each in trackers]
@@ -463,7 +466,7 @@ def _view_operand(tx: Any, other: VariableTracker) -> SetVariable | Items:
     return operand_of(tx, other)
 
 
-def combine_views(tx: Any, symbol: str, left: VariableTracker, right: VariableTracker) -> SetVariable:
+def combine_views(tx: Translator, symbol: str, left: VariableTracker, right: VariableTracker) -> SetVariable:
     """A dict's keys or items combined with something, as the operators of views do it."""
     operands = (_view_operand(tx, left), _view_operand(tx, right))
     return SetVariable.empty().result(SET_OPERATORS[symbol], operands, set)
@@ -482,7 +485,7 @@ def _methods() -> None:
     """One model a method that changes a set or makes one of several."""
     for name in ("union", "intersection", "difference"):
 
-        def combine(self: Any, tx: Any, *others: VariableTracker, name: str = name) -> VariableTracker:
+        def combine(self: Any, tx: Translator, *others: VariableTracker, name: str = name) -> VariableTracker:
             return self._combine(tx, getattr(self.cls, name), *others)
 
         setattr(SetVariable, "method_" + name, combine)
@@ -506,7 +509,7 @@ class SetIterator(IteratorVariable):
     def python_type(self) -> type:
         return type(iter(set()))
 
-    def next(self, tx: Any) -> VariableTracker:
+    def next(self, tx: Translator) -> VariableTracker:
         if len(self.of.items) != len(self.order):
             tx.raise_error(RuntimeError, "Set changed size during iteration")
         if self.at >= len(self.order):
@@ -517,7 +520,7 @@ class SetIterator(IteratorVariable):
         self.at += 1
         return self.of.items[key].realize()
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if self.of.made is not self.made:
             raise NotConstant("an iterator over a set that changed")
 
@@ -527,7 +530,7 @@ class SetIterator(IteratorVariable):
         cg.call(advanced, [make, lambda: cg.load_const(self.at)])
 
 
-def set_of_constants(attempt: Any, value: Any) -> SetVariable:
+def set_of_constants(attempt: Attempt, value: Any) -> SetVariable:
     """The tracker of a set that was computed while tracing, of constants."""
     items = {item: attempt.values.make(item) for item in value}
     if type(value) is frozenset:
@@ -538,7 +541,7 @@ def set_of_constants(attempt: Any, value: Any) -> SetVariable:
 
 
 @wraps_type(set, frozenset)
-def _wrap_set(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_set(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     if source.kind == "const" and type(value) is frozenset:
         return set_of_constants(attempt, value)
     if source.kind != "const":

@@ -7,17 +7,18 @@ from typing import Any, NoReturn
 
 from dynamo_lite.records.code_origin import is_polyfill
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, refuse_arguments
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.mapping import DictVariable
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
 
 
-def _refuse(tx: Any, function: Any, message: str) -> NoReturn:
+def _refuse(tx: Translator, function: Any, message: str) -> NoReturn:
     if is_polyfill(function.code):  # CPython says it of what this stands for
         refuse_arguments(function.name)
     tx.raise_error(TypeError, message)
 
 
-def bind_arguments(tx: Any, function: Any, args: Args, kwargs: Kwargs) -> dict[str, VariableTracker]:
+def bind_arguments(tx: Translator, function: Any, args: Args, kwargs: Kwargs) -> dict[str, VariableTracker]:
     """Arguments to parameters, as a call of ``function`` does. Raises the program's TypeError."""
     code = function.code
     names = code.co_varnames
@@ -39,7 +40,7 @@ def bind_arguments(tx: Any, function: Any, args: Args, kwargs: Kwargs) -> dict[s
     return bound
 
 
-def _bind_keywords(tx: Any, function: Any, total: int, kwargs: Kwargs, bound: Kwargs, extra: Kwargs) -> None:
+def _bind_keywords(tx: Translator, function: Any, total: int, kwargs: Kwargs, bound: Kwargs, extra: Kwargs) -> None:
     code = function.code
     names = code.co_varnames
     keywords = names[code.co_posonlyargcount : total]
@@ -62,7 +63,7 @@ def _plural(count: int) -> str:
     return "" if count == 1 else "s"
 
 
-def _too_many(tx: Any, function: Any, given: int, keyword_only: int) -> None:
+def _too_many(tx: Translator, function: Any, given: int, keyword_only: int) -> None:
     wanted = function.code.co_argcount
     optional = len(function.defaults(tx))
     takes = f"from {wanted - optional} to {wanted}" if optional else str(wanted)
@@ -75,7 +76,7 @@ def _too_many(tx: Any, function: Any, given: int, keyword_only: int) -> None:
     _refuse(tx, function, f"{function.name}() {what}")
 
 
-def _bind_defaults(tx: Any, function: Any, names: Any, positional: int, total: int, bound: Kwargs) -> None:
+def _bind_defaults(tx: Translator, function: Any, names: Any, positional: int, total: int, bound: Kwargs) -> None:
     missing = [name for name in names[:positional] if name not in bound]
     if missing:
         defaults = function.defaults(tx)
@@ -89,7 +90,7 @@ def _bind_defaults(tx: Any, function: Any, names: Any, positional: int, total: i
         _check_none_missing(tx, function, missing, bound, "keyword-only")
 
 
-def _check_none_missing(tx: Any, function: Any, names: list[str], bound: Kwargs, kind: str) -> None:
+def _check_none_missing(tx: Translator, function: Any, names: list[str], bound: Kwargs, kind: str) -> None:
     quoted = [f"'{name}'" for name in names if name not in bound]
     if not quoted:
         return

@@ -21,6 +21,7 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.lookup import c_lookup, is_heap_type
 from dynamo_lite.variables.core.operator_symbols import COMPARE
+from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.core.registry import class_method, known_call
 
 
@@ -35,20 +36,20 @@ class BuiltinVariable(KnownVariable):
         name = getattr(self.value, "__qualname__", None) or getattr(self.value, "__name__", repr(type(self.value)))
         return f"{module}.{name}" if isinstance(module, str) and module != "builtins" else name
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
             return tx.make(getattr(self.value, name, None))
         if name == "__class__":
             return tx.make(type(self.value))
         return super().getattr(tx, name)
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         """Two objects may be the same method of the same object."""
         if symbol not in ("==", "!=") or not isinstance(other, BuiltinVariable):
             return None
         return tx.make(tx.fold(COMPARE[symbol], (self.value, other.value)))
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         model = known_call(self.value)
         if model is None:
             unsupported(UnknownCall(f"{self.describe()}()"))
@@ -60,7 +61,7 @@ class UnboundMethodVariable(BuiltinVariable):
 
     __slots__ = ()
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         model = known_call(self.value)
         if model is not None:
             return model(tx, args, kwargs)
@@ -107,7 +108,7 @@ class DescriptorGetVariable(BuiltinVariable):
 
     __slots__ = ()
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         raw, kind = self.value.__self__, args[0].python_type() if args else None
         if kwargs or len(args) > 2 or kind is None or kind is type(None):
             unsupported(UnknownCall(f"{self.describe()}()", "its arguments do not suit it"))
@@ -122,7 +123,7 @@ class DescriptorVariable(BuiltinVariable):
 
     __slots__ = ()
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in ("__get__", "__objclass__"):
             return tx.make(getattr(self.value, name))
         return super().getattr(tx, name)
@@ -143,7 +144,7 @@ def _is_c_callable(value: Any) -> bool:
 
 
 @wraps_if(_is_c_callable, order=60)
-def _wrap_builtin(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_builtin(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     receiver = getattr(value, "__self__", None)
     if receiver is not None and not isinstance(receiver, (types.ModuleType, type)) and known_call(value) is None:
         if type(value) is types.MethodWrapperType and type(receiver) in _OF_C and value.__name__ == "__get__":
@@ -166,7 +167,7 @@ class WrappedVariable(BuiltinVariable):
 
     __slots__ = ()
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if self.value.owner is _C.OFF:
             unsupported(DisabledCall(f"{self.value.__wrapped__!r}"))
         return tx.call(tx.make(self.value.__wrapped__), args, kwargs)

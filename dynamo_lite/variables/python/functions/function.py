@@ -24,6 +24,7 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.invariant_reads import check_value, is_read_later, refuse_read
 from dynamo_lite.variables.core.mutated_attributes import let_go_of
 from dynamo_lite.variables.core.operator_symbols import COMPARE
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable, globals_of
 from dynamo_lite.variables.python.containers.mapping import DictVariable, wrap_dict_items
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
@@ -58,11 +59,11 @@ class CellVariable(VariableTracker):
             content.source.expect()
         return content
 
-    def set(self, tx: Any, value: VariableTracker | None) -> None:
+    def set(self, tx: Translator, value: VariableTracker | None) -> None:
         tx.effects.mutate(self)
         self.content = value
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         """By their contents; an empty one is less than any other."""
         if not isinstance(other, CellVariable):
             return None
@@ -71,7 +72,7 @@ class CellVariable(VariableTracker):
             return ConstantVariable(COMPARE[symbol](one is not None, two is not None))
         return tx.compare(symbol, one.realize(), two.realize())
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name == "cell_contents":
             content = self.load()
             if content is None:
@@ -79,14 +80,14 @@ class CellVariable(VariableTracker):
             return content
         return super().getattr(tx, name)
 
-    def reconstruct(self, cg: Any) -> None:
-        def fill(cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
+        def fill(cg: Codegen) -> None:
             if self.content is not None:
                 cg.set_on_top("cell_contents", self.content)
 
         cg.make_then_fill(self, lambda: cg.call(types.CellType, []), fill)
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: Codegen) -> None:
         if self.content is None:
             cg.load_source(self.source)
             cg.delete_attr("cell_contents")
@@ -99,7 +100,7 @@ class CellVariable(VariableTracker):
 class GlobalScope:
     """A module's globals: the dict with the writes made so far on top."""
 
-    def __init__(self, attempt: Any, namespace: dict[str, Any], source: Source) -> None:
+    def __init__(self, attempt: Attempt, namespace: dict[str, Any], source: Source) -> None:
         self.attempt = attempt
         self.namespace = namespace
         self.source = source
@@ -123,13 +124,13 @@ class GlobalScope:
     def store(self, name: str, value: VariableTracker | None) -> None:
         self.attempt.effects.write_global(self, name, value)
 
-    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+    def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
         return self.load(name)
 
-    def instance_set(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
         self.store(name, value)
 
-    def instance_delete(self, tx: Any, name: str) -> None:
+    def instance_delete(self, tx: Translator, name: str) -> None:
         self.store(name, None)
 
 
@@ -143,7 +144,7 @@ _FIXED = frozenset({*_DEFAULTS, "__code__", "__globals__", "__closure__", "__bui
 
 
 def _bound(
-    function: VariableTracker, tx: Any, receiver: VariableTracker, owner: VariableTracker | None = None, /
+    function: VariableTracker, tx: Translator, receiver: VariableTracker, owner: VariableTracker | None = None, /
 ) -> VariableTracker:
     """``__get__`` of a function."""
     if not tx.is_none(receiver):
@@ -182,13 +183,13 @@ class FunctionVariable(VariableTracker):
     def known_by_identity(self) -> bool:  # type: ignore[override]
         return not self.by_code
 
-    def cache_key(self, tx: Any) -> Any:
+    def cache_key(self, tx: Translator) -> Any:
         return super().cache_key(tx) if self.by_code else self.value
 
     def describe(self) -> str:
         return f"{self.value.__module__}.{self.value.__qualname__}"
 
-    def text(self, tx: Any, name: str) -> VariableTracker:
+    def text(self, tx: Translator, name: str) -> VariableTracker:
         """It says where the function is."""
         if "__qualname__" in self.attrs:
             unsupported(UnsupportedAttribute(self.describe(), name, "its name was changed"))
@@ -204,14 +205,14 @@ class FunctionVariable(VariableTracker):
     def name(self) -> str:
         return self.value.__qualname__
 
-    def defaults(self, tx: Any) -> list[VariableTracker]:
+    def defaults(self, tx: Translator) -> list[VariableTracker]:
         found = self._sequence(tx, "__defaults__", self.value.__defaults__ or ())
         if tx.graph.bodies and is_read_later(tx):
             for each in found:
                 check_value(each, f"a default of {self.describe()}")
         return found
 
-    def _sequence(self, tx: Any, name: str, values: tuple[Any, ...]) -> list[VariableTracker]:
+    def _sequence(self, tx: Translator, name: str, values: tuple[Any, ...]) -> list[VariableTracker]:
         if not values:
             if self.source is not None and self.source.kind != "const":
                 self.source.child("c_attr", name).check("equals", None)
@@ -229,7 +230,7 @@ class FunctionVariable(VariableTracker):
     def _part(self, name: str) -> Source | None:
         return None if self.source is None else self.source.child("c_attr", name)
 
-    def keyword_defaults(self, tx: Any) -> dict[str, VariableTracker]:
+    def keyword_defaults(self, tx: Translator) -> dict[str, VariableTracker]:
         values = self.value.__kwdefaults__ or {}
         source = self._part("__kwdefaults__")
         if source is None or not values:
@@ -244,7 +245,7 @@ class FunctionVariable(VariableTracker):
                 check_value(each, f"a default of {self.describe()}")
         return dict(found)
 
-    def cells(self, tx: Any) -> list[CellVariable]:
+    def cells(self, tx: Translator) -> list[CellVariable]:
         """The closure, in the order of ``co_freevars``."""
         if self._cells is None:
             real = self.value.__closure__ or ()
@@ -252,13 +253,13 @@ class FunctionVariable(VariableTracker):
             self._cells = [tx.attempt.values.wrap(cell, source.child("tuple_item", at)) for at, cell in enumerate(real)]
         return self._cells
 
-    def scope(self, tx: Any) -> GlobalScope:
+    def scope(self, tx: Translator) -> GlobalScope:
         return tx.attempt.values.scope(self.value.__globals__)
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         return tx.call_function(self, args, kwargs)
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in self.attrs and name in _MEMBERS:
             return self.attrs[name] or ConstantVariable(None)
         if name in _MEMBERS:
@@ -286,7 +287,7 @@ class FunctionVariable(VariableTracker):
             tx.raise_attribute_error(self, name, f"'function' object has no attribute {name!r}")
         unsupported(UnsupportedAttribute(self.describe(), name))
 
-    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+    def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
         """What its ``__dict__`` has."""
         if name in self.attrs:
             return self.attrs[name]
@@ -301,19 +302,19 @@ class FunctionVariable(VariableTracker):
             return tx.make(own)
         return LazyVariable(tx.attempt, own, self.source.instance_item(name))
 
-    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if name in _FIXED or name == "__dict__":
             unsupported(UnsupportedAttribute(self.describe(), name, "changing what a function does is not modelled"))
         self.instance_set(tx, name, value)
 
-    def delattr(self, tx: Any, name: str) -> None:
+    def delattr(self, tx: Translator, name: str) -> None:
         if name in _MEMBERS or name in _FIXED:
             unsupported(UnsupportedAttribute(self.describe(), name, "changing what a function does is not modelled"))
         if self.instance_get(tx, name) is None:
             tx.raise_attribute_error(self, name, f"'function' object has no attribute {name!r}")
         self.instance_delete(tx, name)
 
-    def instance_set(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if self.source is None:
             self.source = tx.guards.const(self.value)
         if name not in self.attrs:
@@ -326,7 +327,7 @@ class FunctionVariable(VariableTracker):
         for name in self.attrs:
             self.source.check("instance_item_dies_unseen", name)
 
-    def instance_delete(self, tx: Any, name: str) -> None:
+    def instance_delete(self, tx: Translator, name: str) -> None:
         """What was written inside alone leaves nothing behind."""
         self.instance_set(tx, name, None)  # type: ignore[arg-type]
         assert self.source is not None
@@ -336,7 +337,7 @@ class FunctionVariable(VariableTracker):
             self.source.child("instance_dict").check("dict_lacks", name)
             del self.attrs[name]
 
-    def namespace(self, tx: Any) -> DictVariable:
+    def namespace(self, tx: Translator) -> DictVariable:
         """A copy of its ``__dict__`` with its keys guarded."""
         source = self.source or tx.guards.const(self.value)
         items = wrap_dict_items(tx.attempt, self.value.__dict__, source.child("instance_dict"))[0]
@@ -347,14 +348,14 @@ class FunctionVariable(VariableTracker):
                 items[name] = value
         return DictVariable(items)
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: Codegen) -> None:
         for name, value in self.attrs.items():
             if value is not None:
                 cg.load(value)
             cg.load_source(self.source)
             (cg.delete_attr if value is None else cg.store_attr)(name)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.load_const(self.value)
 
 
@@ -370,7 +371,7 @@ class FunctionGetVariable(VariableTracker):
     def python_type(self) -> type:
         return types.MethodWrapperType
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         return self.function.call_method(tx, "__get__", args, kwargs)
 
 
@@ -415,22 +416,22 @@ class NestedFunctionVariable(VariableTracker):
         name = self.members.get("__qualname__")
         return self.code.co_qualname if name is None else name.realize().as_constant()
 
-    def defaults(self, tx: Any) -> list[VariableTracker]:
+    def defaults(self, tx: Translator) -> list[VariableTracker]:
         return [] if self._defaults is None else self._defaults.items
 
-    def keyword_defaults(self, tx: Any) -> dict[str, VariableTracker]:
+    def keyword_defaults(self, tx: Translator) -> dict[str, VariableTracker]:
         return {} if self._keyword_defaults is None else self._keyword_defaults.items
 
-    def cells(self, tx: Any) -> list[CellVariable]:
+    def cells(self, tx: Translator) -> list[CellVariable]:
         return self._cells
 
-    def scope(self, tx: Any) -> GlobalScope:
+    def scope(self, tx: Translator) -> GlobalScope:
         return self._scope
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         return tx.call_function(self, args, kwargs)
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in _MEMBERS:
             found = self.members.get(name)
             if found is None:
@@ -454,7 +455,7 @@ class NestedFunctionVariable(VariableTracker):
             tx.raise_attribute_error(self, name, f"'function' object has no attribute {name!r}")
         return super().getattr(tx, name)
 
-    def _member(self, tx: Any, name: str) -> VariableTracker:
+    def _member(self, tx: Translator, name: str) -> VariableTracker:
         """As ``MAKE_FUNCTION`` leaves it."""
         if name == "__name__":
             return ConstantVariable(self.code.co_name)
@@ -469,7 +470,7 @@ class NestedFunctionVariable(VariableTracker):
         doc = self.code.co_consts[0] if self.code.co_consts else None
         return ConstantVariable(doc if isinstance(doc, str) else None)
 
-    def _annotations(self, tx: Any) -> VariableTracker:
+    def _annotations(self, tx: Translator) -> VariableTracker:
         made = DictVariable({})
         if isinstance(self.annotations, TupleVariable):
             pairs = [each.realize() for each in self.annotations.items]
@@ -479,19 +480,19 @@ class NestedFunctionVariable(VariableTracker):
             return self.annotations
         return made
 
-    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+    def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
         return self.attrs.get(name)
 
-    def instance_set(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
         self.attrs[name] = value
 
-    def instance_delete(self, tx: Any, name: str) -> None:
+    def instance_delete(self, tx: Translator, name: str) -> None:
         del self.attrs[name]
 
-    def namespace(self, tx: Any) -> DictVariable:
+    def namespace(self, tx: Translator) -> DictVariable:
         return DictVariable(dict(self.attrs))
 
-    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if name in _DEFAULTS:
             self._set_defaults(tx, name, value.realize())
             return
@@ -499,7 +500,7 @@ class NestedFunctionVariable(VariableTracker):
             unsupported(UnsupportedAttribute(self.describe(), name, "changing what a function does is not modelled"))
         (self.members if name in _MEMBERS else self.attrs)[name] = value
 
-    def _set_defaults(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def _set_defaults(self, tx: Translator, name: str, value: VariableTracker) -> None:
         wanted = tuple if name == "__defaults__" else dict
         if tx.is_none(value):
             setattr(self, _DEFAULTS[name], None)
@@ -510,7 +511,7 @@ class NestedFunctionVariable(VariableTracker):
         else:
             tx.raise_error(TypeError, f"{name} must be set to a {wanted.__name__} object")
 
-    def delattr(self, tx: Any, name: str) -> None:
+    def delattr(self, tx: Translator, name: str) -> None:
         if name in _DEFAULTS:
             self._set_defaults(tx, name, ConstantVariable(None))
             return
@@ -518,7 +519,7 @@ class NestedFunctionVariable(VariableTracker):
             super().delattr(tx, name)
         del self.attrs[name]
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         def new() -> None:
             cg.call(
                 make_function,
@@ -532,7 +533,7 @@ class NestedFunctionVariable(VariableTracker):
                 ],
             )
 
-        def fill(cg: Any) -> None:
+        def fill(cg: Codegen) -> None:
             for name, value in [*self.members.items(), *self.attrs.items()]:
                 cg.set_on_top(name, value)
 
@@ -588,13 +589,13 @@ class ResumeFunctionVariable(VariableTracker):
     def python_type(self) -> type:
         return ResumeFunction
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         cells: Any = args[0].elements(tx)
         return NestedFunctionVariable(self.value.code, tx.attempt.values.scope(self.value.namespace), cells)
 
 
 @wraps_type(ResumeFunction)
-def _wrap_resume_function(attempt: Any, value: ResumeFunction, source: Source) -> VariableTracker:
+def _wrap_resume_function(attempt: Attempt, value: ResumeFunction, source: Source) -> VariableTracker:
     return ResumeFunctionVariable(value, source)
 
 
@@ -603,10 +604,10 @@ class CodeVariable(KnownVariable):
 
     __slots__ = ()
 
-    def c_attribute(self, tx: Any, name: str) -> VariableTracker:
+    def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
         return tx.make(tx.fold(getattr, (self.value, name)))
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         return tx.make(tx.fold(getattr, (self.value, name)))
 
 
@@ -617,7 +618,7 @@ def trusted_module(name: str | None) -> bool:
 
 
 @wraps_type(types.FunctionType)
-def _wrap_function(attempt: Any, value: types.FunctionType, source: Source) -> VariableTracker:
+def _wrap_function(attempt: Attempt, value: types.FunctionType, source: Source) -> VariableTracker:
     if source.kind == "const":
         return FunctionVariable(value, None)
     if source.local_rooted:
@@ -633,7 +634,7 @@ def _wrap_function(attempt: Any, value: types.FunctionType, source: Source) -> V
 
 
 @wraps_type(types.CellType)
-def _wrap_cell(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_cell(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     source.check("type", types.CellType)
     contents = source.child("cell_contents")
     try:
@@ -648,7 +649,7 @@ wraps_type(types.CodeType)(CodeVariable.by_identity)
 
 
 @wraps_type(types.MethodType)
-def _wrap_method(attempt: Any, value: types.MethodType, source: Source) -> VariableTracker:
+def _wrap_method(attempt: Attempt, value: types.MethodType, source: Source) -> VariableTracker:
     source.check("type", types.MethodType)
     function = attempt.values.wrap(value.__func__, source.child("c_attr", "__func__"))
     return MethodVariable(function, attempt.values.wrap(value.__self__, source.child("c_attr", "__self__")), source)

@@ -10,6 +10,7 @@ from typing import Any
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, method_of
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
 
 Method = Callable[..., VariableTracker | None]
@@ -20,7 +21,7 @@ _NUMBERS: dict[type, tuple[type, ...]] = {int: (int, bool), float: (float, int, 
 def _with_known_type(method: Method) -> Method:
     """A method that leaves what is no such number to the other operand."""
 
-    def call(tx: Any, number: VariableTracker, other: VariableTracker) -> VariableTracker | None:
+    def call(tx: Translator, number: VariableTracker, other: VariableTracker) -> VariableTracker | None:
         if other.python_type() not in _NUMBERS[number.python_type()]:
             return ConstantVariable(NotImplemented)
         return method(tx, number, other)
@@ -29,7 +30,7 @@ def _with_known_type(method: Method) -> Method:
 
 
 def _binary(symbol: str, reflected: bool) -> Method:
-    def call(tx: Any, number: VariableTracker, other: VariableTracker) -> VariableTracker:
+    def call(tx: Translator, number: VariableTracker, other: VariableTracker) -> VariableTracker:
         found: VariableTracker = tx.binary(symbol, *((other, number) if reflected else (number, other)))
         return found
 
@@ -49,18 +50,18 @@ def _converted(function: Callable[..., Any]) -> Method:
 
 
 def _called(function: Callable[..., Any], reflected: bool = False) -> Method:
-    def call(tx: Any, number: VariableTracker, other: VariableTracker) -> VariableTracker:
+    def call(tx: Translator, number: VariableTracker, other: VariableTracker) -> VariableTracker:
         found: VariableTracker = tx.call(tx.make(function), [other, number] if reflected else [number, other], {})
         return found
 
     return call
 
 
-def _ratio(tx: Any, number: VariableTracker) -> VariableTracker | None:
+def _ratio(tx: Translator, number: VariableTracker) -> VariableTracker | None:
     return TupleVariable([number, ConstantVariable(1)]) if number.python_type() is int else None
 
 
-def _is_integer(tx: Any, number: VariableTracker) -> VariableTracker | None:
+def _is_integer(tx: Translator, number: VariableTracker) -> VariableTracker | None:
     if number.python_type() is int:
         return ConstantVariable(True)
     if not tx.truth(number.converted(tx, math.isfinite, ())):
@@ -94,7 +95,9 @@ OF_TWO: dict[str, Method] = {
 """Methods of one argument."""
 
 
-def called_on(tx: Any, number: VariableTracker, name: str, args: list[VariableTracker]) -> VariableTracker | None:
+def called_on(
+    tx: Translator, number: VariableTracker, name: str, args: list[VariableTracker]
+) -> VariableTracker | None:
     """What the method returns; None where that hangs on the number."""
     method = (OF_ONE, OF_TWO)[len(args)].get(name) if len(args) < 2 else None
     if method is None or not hasattr(number.python_type(), name):

@@ -39,6 +39,7 @@ from dynamo_lite.variables.core.base import TEXTS, Args, Kwargs, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.late_text import text_of_number
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
 from .number_methods import called_on
 
@@ -50,7 +51,7 @@ class SymbolicNumber(VariableTracker):
     """A number that is not known."""
 
     __slots__ = ("attempt",)
-    attempt: Any
+    attempt: Attempt
     varies = True
     hangs_on_data = False
     """Whether nothing is known of it before the graph runs."""
@@ -61,13 +62,13 @@ class SymbolicNumber(VariableTracker):
     def identity(self) -> Any:
         return ConstantVariable(self.as_constant())
 
-    def guard_key(self, tx: Any) -> None:
+    def guard_key(self, tx: Translator) -> None:
         """Its value is the key."""
 
-    def cache_key(self, tx: Any) -> Any:
+    def cache_key(self, tx: Translator) -> Any:
         return self.as_constant()
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         kind = self.python_type()
         if kind is bool and hasattr(kind, name):
             return ConstantVariable(self.as_constant()).getattr(tx, name)
@@ -77,26 +78,28 @@ class SymbolicNumber(VariableTracker):
             return ConstantVariable(kind()).getattr(tx, name)
         return BuiltinMethodVariable(self, name)
 
-    def text(self, tx: Any, name: str) -> VariableTracker:
+    def text(self, tx: Translator, name: str) -> VariableTracker:
         return text_of_number(tx, self, TEXTS[name])
 
-    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
+    def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
         return text_of_number(tx, self, format, tx.python_value(spec))
 
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         found = None if kwargs or self.python_type() is bool else called_on(tx, self, name, args)
         if found is not None:
             return found
         return ConstantVariable(self.as_constant()).call_method(tx, name, args, kwargs)
 
-    def index(self, tx: Any, message: str) -> Any:
+    def index(self, tx: Translator, message: str) -> Any:
         return ConstantVariable(self.as_constant()).index(tx, message)
 
     def formula(self) -> Formula | None:
         """What a float is computed by of this; None: by nothing but its value."""
         raise NotImplementedError
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         if other.operand is None:
             return None
         found = self._float(BINARY[symbol], other, reflected)
@@ -128,7 +131,7 @@ class ShapeNumber(SymbolicNumber):
 
     __slots__ = ("number",)
 
-    def __init__(self, attempt: Any, number: Any, source: Source | None = None) -> None:
+    def __init__(self, attempt: Attempt, number: Any, source: Source | None = None) -> None:
         self.source = source
         self.attempt = attempt
         self.number = number
@@ -158,10 +161,10 @@ class ShapeNumber(SymbolicNumber):
     def operand(self) -> Any:  # type: ignore[override]
         return self.number
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         return self._decide(bool, self.number if self.python_type() is bool else self.number != 0)
 
-    def late_truth(self, tx: Any) -> VariableTracker | None:
+    def late_truth(self, tx: Translator) -> VariableTracker | None:
         if not self.hangs_on_data:
             return None
         return self if self.python_type() is bool else self.compare(tx, "!=", ConstantVariable(0))
@@ -190,7 +193,9 @@ class ShapeNumber(SymbolicNumber):
         found = symbols.of_integer(self.number)
         return found if found is not None and _can_load(self.number.node.expr) else None
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         number = other.operand
         if number is None:
             return None
@@ -214,7 +219,9 @@ class ShapeNumber(SymbolicNumber):
             return tx.binary(symbol, *(reversed(known) if reflected else known))
         return tx.make(made)
 
-    def _as_arithmetic(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
+    def _as_arithmetic(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool
+    ) -> VariableTracker | None:
         """What a shift, or a mask of the lowest bits, does to integers in other words."""
         if self.python_type() is not int or other.python_type() is not int:
             return None
@@ -244,7 +251,7 @@ class ShapeNumber(SymbolicNumber):
             if isinstance(each, torch.SymBool):
                 self._decide(bool, each)
 
-    def unary(self, tx: Any, function: Any) -> VariableTracker | None:
+    def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
         self._decide_truths()
         if function is operator.abs and self.python_type() is int and not self.hangs_on_data:
             return self if self._decide(bool, self.number >= 0) else tx.make(-self.number)
@@ -255,7 +262,7 @@ class ShapeNumber(SymbolicNumber):
         except TypeError:
             return tx.make(function(self.as_constant()))
 
-    def converted(self, tx: Any, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
+    def converted(self, tx: Translator, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
         if self.python_type() is int and function in _OF_INTEGERS:
             return self
         if self.python_type() is int and function in (bin, hex, oct):
@@ -275,7 +282,7 @@ class ShapeNumber(SymbolicNumber):
             return super().converted(tx, function, methods)
         return tx.make(symbolic(self.number))
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         number = other.operand
         if number is None:
             return None
@@ -307,7 +314,7 @@ class ShapeNumber(SymbolicNumber):
         """What computes it in the graph."""
         return self.attempt.graph.number(self.number)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         can_load = _can_load(self.number.node.expr)
         found_before = self.python_type() is int and cg.attempt.graph.symbols.has_places(self.number)
         if self.hangs_on_data and not (can_load and found_before):
@@ -323,7 +330,7 @@ class SymbolicFloat(SymbolicNumber):
 
     __slots__ = ("of",)
 
-    def __init__(self, attempt: Any, of: Formula, source: Source | None = None) -> None:
+    def __init__(self, attempt: Attempt, of: Formula, source: Source | None = None) -> None:
         self.source = source
         self.attempt = attempt
         self.of = of
@@ -358,13 +365,13 @@ class SymbolicFloat(SymbolicNumber):
     def key(self) -> Any:
         return ConstantVariable(self.as_constant()).key()
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         return not _decide_formula(self.attempt, operator.eq, self.of, Formula(0.0))
 
-    def unary(self, tx: Any, function: Any) -> VariableTracker | None:
+    def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
         return self if function is operator.pos else _make_formula(self.attempt, _OF_ONE.get(function), self.of)
 
-    def converted(self, tx: Any, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
+    def converted(self, tx: Translator, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
         if function is float:
             return self
         if function in _PREDICATES:
@@ -372,7 +379,7 @@ class SymbolicFloat(SymbolicNumber):
         found = _make_formula(self.attempt, _OF_ONE.get(function, function), self.of)
         return super().converted(tx, function, methods) if found is None else found
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if other.operand is None:
             return None
         decided = self._compared(symbol, other)
@@ -382,7 +389,7 @@ class SymbolicFloat(SymbolicNumber):
         value = self.as_constant()
         return value, value
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         load_formula(cg, self.of)
 
 
@@ -408,7 +415,7 @@ def formula_of(number: VariableTracker) -> Formula | None:
     return Formula(number.value) if isinstance(number, ConstantVariable) and is_exact(number.value) else None
 
 
-def _make_formula(attempt: Any, function: Any, *operands: Formula) -> VariableTracker | None:
+def _make_formula(attempt: Attempt, function: Any, *operands: Formula) -> VariableTracker | None:
     """``function(*operands)``: a float, or an integer that is computed of floats; None where there is no formula."""
     made = apply(function, *operands)
     if made is None:
@@ -429,7 +436,7 @@ def _make_formula(attempt: Any, function: Any, *operands: Formula) -> VariableTr
 
 
 def call_on_numbers(
-    tx: Any, function: Callable[..., Any], numbers: Sequence[VariableTracker]
+    tx: Translator, function: Callable[..., Any], numbers: Sequence[VariableTracker]
 ) -> VariableTracker | None:
     """What a function makes of numbers of which some are floats that may differ from call to call; None: it is called
     on known ones."""
@@ -453,7 +460,7 @@ def call_on_numbers(
     return _make_formula(tx.attempt, function, *operands)
 
 
-def _rounded(tx: Any, number: VariableTracker, digits: VariableTracker) -> VariableTracker | None:
+def _rounded(tx: Translator, number: VariableTracker, digits: VariableTracker) -> VariableTracker | None:
     """``round(number, digits)``."""
     if tx.is_none(digits):
         return number.converted(tx, round, ())
@@ -466,7 +473,9 @@ def _rounded(tx: Any, number: VariableTracker, digits: VariableTracker) -> Varia
     return None if None in operands else _make_formula(tx.attempt, function, *operands)  # type: ignore[arg-type]
 
 
-def _of_integers(tx: Any, function: Callable[..., Any], numbers: Sequence[VariableTracker]) -> VariableTracker | None:
+def _of_integers(
+    tx: Translator, function: Callable[..., Any], numbers: Sequence[VariableTracker]
+) -> VariableTracker | None:
     """The same of more than two."""
     found: VariableTracker | None = numbers[0]
     for each in numbers[1:]:
@@ -475,7 +484,7 @@ def _of_integers(tx: Any, function: Callable[..., Any], numbers: Sequence[Variab
 
 
 def _of_two_integers(
-    tx: Any, function: Callable[..., Any], one: VariableTracker, other: VariableTracker
+    tx: Translator, function: Callable[..., Any], one: VariableTracker, other: VariableTracker
 ) -> VariableTracker | None:
     """What a function makes of integers of which one is a symbol; None: it is called on known ones."""
     if one.python_type() is not int or other.python_type() is not int:
@@ -491,7 +500,7 @@ def _of_two_integers(
     return product if function is math.perm else tx.binary("//", product, ConstantVariable(math.factorial(count)))
 
 
-def _decide_formula(attempt: Any, function: Callable[[Any, Any], bool], *operands: Formula) -> bool:
+def _decide_formula(attempt: Attempt, function: Callable[[Any, Any], bool], *operands: Formula) -> bool:
     """What a comparison gives now, which is so in every call from now on."""
     condition = apply(function, *operands)
     if condition is None:  # of an integer that is no float
@@ -501,7 +510,7 @@ def _decide_formula(attempt: Any, function: Callable[[Any, Any], bool], *operand
     return condition.value
 
 
-def make_draw(tx: Any, draw: Draw, value: float, bounds: Bounds) -> VariableTracker:
+def make_draw(tx: Translator, draw: Draw, value: float, bounds: Bounds) -> VariableTracker:
     """The number that a call draws. ``value``: what it is in the call that is traced."""
     formula = tx.graph.symbols.draw(draw, value, bounds)
     if type(value) is int:
@@ -512,7 +521,7 @@ def make_draw(tx: Any, draw: Draw, value: float, bounds: Bounds) -> VariableTrac
 # -- code that computes them -------------------------------------------------------------------------------------------
 
 
-def load_formula(cg: Any, formula: Formula) -> None:
+def load_formula(cg: Codegen, formula: Formula) -> None:
     """Emit what leaves a formula's number on the stack."""
     if formula.place is not None:
         formula.place.load(cg)
@@ -538,7 +547,7 @@ def _can_load(expression: Any) -> bool:
     return all(step.name in _EMITTED or step.name in _CALLED for step in program if isinstance(step, Operation))
 
 
-def _load_expression(cg: Any, expression: Any) -> None:
+def _load_expression(cg: Codegen, expression: Any) -> None:
     places = cg.attempt.graph.symbols.places
     for step in compile_expression(expression, lambda symbol: ("place", places[symbol]), False):
         if isinstance(step, Operation) and step.name in _CALLED:
@@ -592,7 +601,7 @@ _EMITTED = {"add": "+", "mul": "*", "floordiv": "//", "mod": "%", "pow": "**", "
 _CALLED: dict[str, Any] = {"min": min, "max": max}
 
 
-def _load_place(cg: Any, place: Any) -> None:
+def _load_place(cg: Codegen, place: Any) -> None:
     if place.kind == "int":
         cg.load_source(place.source)
         return
@@ -604,7 +613,7 @@ def _load_place(cg: Any, place: Any) -> None:
 _PYTHON_TYPES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 
 
-def make_number(attempt: Any, number: Any) -> VariableTracker:
+def make_number(attempt: Attempt, number: Any) -> VariableTracker:
     """The tracker of a SymInt or SymFloat, which may be known to have one value."""
     if number.node.is_nested_int():
         unsupported(UnsupportedValue("a ragged size", "only sizes of a tensor itself are known"))
@@ -613,7 +622,7 @@ def make_number(attempt: Any, number: Any) -> VariableTracker:
 
 
 @wraps_type(int)
-def _wrap_int(attempt: Any, value: int, source: Source) -> VariableTracker:
+def _wrap_int(attempt: Attempt, value: int, source: Source) -> VariableTracker:
     if attempt.shapes.is_symbol(source, value):
         source.check("type", int)
         return ShapeNumber(attempt, attempt.graph.symbols.number(source, value), source)
@@ -622,7 +631,7 @@ def _wrap_int(attempt: Any, value: int, source: Source) -> VariableTracker:
 
 
 @wraps_type(float)
-def _wrap_float(attempt: Any, value: float, source: Source) -> VariableTracker:
+def _wrap_float(attempt: Attempt, value: float, source: Source) -> VariableTracker:
     if attempt.shapes.is_formula(source, value):
         source.check("type", float)
         return SymbolicFloat(attempt, attempt.graph.symbols.float(source, value), source)

@@ -13,6 +13,7 @@ from dynamo_lite.variables.core.attributes import MISSING, class_lookup
 from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_if
 from dynamo_lite.variables.core.lookup import is_written
 from dynamo_lite.variables.core.operator_symbols import method_of
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.text import has_own_text
 
 from .object_methods import OBJECT_METHODS
@@ -43,40 +44,42 @@ class EnumVariable(UserObjectVariable):
                 return super().key()
         return self.value
 
-    def python_value(self, tx: Any) -> Any:
+    def python_value(self, tx: Translator) -> Any:
         """Code in C asks a member as any object: the program's own methods are not run for it here."""
         if any(_is_programs(tx.lookup(self.cls, name)) for name in _ASKED):
             unsupported(UnsupportedValue(self.describe(), "its class says how it is compared or counted"))
         return self.value
 
-    def cache_key(self, tx: Any) -> Any:
+    def cache_key(self, tx: Translator) -> Any:
         return VariableTracker.cache_key(self, tx)
 
-    def is_plain(self, tx: Any) -> bool:
+    def is_plain(self, tx: Translator) -> bool:
         return not has_own_text(tx, self.cls)
 
-    def text(self, tx: Any, name: str) -> VariableTracker:
+    def text(self, tx: Translator, name: str) -> VariableTracker:
         return VariableTracker.text(self, tx, name) if self.is_plain(tx) else super().text(tx, name)
 
-    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
+    def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
         return VariableTracker.format(self, tx, spec) if self.is_plain(tx) else super().format(tx, spec)
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in _OF_MEMBERS and class_lookup(self.cls, name) is class_lookup(enum.Enum, name):
             held = tx.guards.const(self.value).instance_item(f"_{name.strip('_')}_")
             return LazyVariable(tx.attempt, getattr(self.value, name), held).realize()
         return super().getattr(tx, name)
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         return self._answer(tx, method_of(symbol), other) or super().compare(tx, symbol, other)
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         if isinstance(self.value, str) and _has_written(tx, other, method_of(symbol, "r")):
             return None  # texts are asked last
         found = self._answer(tx, method_of(symbol, "r" if reflected else ""), other)
         return found or super().binary(tx, symbol, other, reflected)
 
-    def _answer(self, tx: Any, name: str, other: VariableTracker) -> VariableTracker | None:
+    def _answer(self, tx: Translator, name: str, other: VariableTracker) -> VariableTracker | None:
         """What a method in C of the type that the class mixes in gives for a known value."""
         raw = tx.lookup(self.cls, name)
         if not other.is_constant() or raw is MISSING or is_written(raw) or raw is getattr(object, name, None):
@@ -84,24 +87,24 @@ class EnumVariable(UserObjectVariable):
         found = tx.fold(raw, (self.value, other.as_constant()))
         return None if found is NotImplemented else tx.make(found)
 
-    def index(self, tx: Any, message: str) -> Any:
+    def index(self, tx: Translator, message: str) -> Any:
         return int.__int__(self.value) if isinstance(self.value, int) else super().index(tx, message)
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         if any(is_written(tx.lookup(self.cls, name)) for name in ("__bool__", "__len__")):
             return super().truth(tx)
         return tx.fold(bool, (self.value,))
 
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if isinstance(self.value, (str, int)) and name not in OBJECT_METHODS:
             return tx.make(tx.fold(getattr(self.value, name), [tx.python_value(arg) for arg in args]))
         return super().call_method(tx, name, args, kwargs)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.load_const(self.value)
 
 
-def _has_written(tx: Any, operand: VariableTracker, name: str) -> bool:
+def _has_written(tx: Translator, operand: VariableTracker, name: str) -> bool:
     """Whether the program wrote a method of a member."""
     return isinstance(operand, EnumVariable) and is_written(tx.lookup(operand.cls, name))
 
@@ -119,6 +122,6 @@ _OF_MEMBERS = frozenset({"value", "name", "_value_", "_name_"})
 
 
 @wraps_if(lambda value: issubclass(type(value), enum.Enum), order=4)
-def _wrap_enum(attempt: Any, value: enum.Enum, source: Source) -> VariableTracker:
+def _wrap_enum(attempt: Attempt, value: enum.Enum, source: Source) -> VariableTracker:
     source.check("id", value)
     return EnumVariable(value, type(value), source)

@@ -11,6 +11,7 @@ from dynamo_lite.variables.core.attributes import MISSING, class_lookup, is_data
 from dynamo_lite.variables.core.base import TEXTS, NotConstant, VariableTracker, mro, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.lookup import c_lookup, is_heap_type
+from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.core.text import reprs, text_by_class, text_of
 from dynamo_lite.variables.python.containers.sequence import ListVariable, TupleVariable
@@ -45,7 +46,7 @@ class ExceptionVariable(VariableTracker):
         except NotConstant:
             return f"{self.cls.__name__}(...)"
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in self.attrs:
             return self.attrs[name]
         if is_heap_type(owner_of(self.cls, name)):  # the program's own, which hides what is in C
@@ -71,7 +72,7 @@ class ExceptionVariable(VariableTracker):
         if issubclass(self.cls, AttributeError) and not {"name", "obj"}.intersection(self.attrs):
             self.attrs.update(name=ConstantVariable(name), obj=owner)
 
-    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if name in _CHAIN and not is_heap_type(owner_of(self.cls, name)):
             self._link(tx, name, value)
             return
@@ -82,7 +83,7 @@ class ExceptionVariable(VariableTracker):
             unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
         object_setattr(tx, self, name, value)
 
-    def _link(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def _link(self, tx: Translator, name: str, value: VariableTracker) -> None:
         """Set ``__cause__`` or ``__context__``."""
         value = value.realize()
         none = tx.is_none(value)
@@ -96,27 +97,27 @@ class ExceptionVariable(VariableTracker):
         else:
             self.suppress = tx.truth(value)
 
-    def method___init__(self, tx: Any, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    def method___init__(self, tx: Translator, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
         if not _NAMED.get(_in_c(self.cls), frozenset()).issuperset(kwargs):
             unsupported(UnsupportedAttribute(self.describe(), "__init__", "it is given arguments by name"))
         self.args, self.args_tuple, self.initialized = list(args), None, True
         self.attrs.update(kwargs)
         return ConstantVariable(None)
 
-    def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
+    def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         if name in ("name", "obj") and issubclass(self.cls, (AttributeError, NameError, ImportError)):
             return ConstantVariable(None)
         if issubclass(type(raw), types.MemberDescriptorType) and not is_heap_type(raw.__objclass__):
             return self.c_member(tx, name)
         return super().slot_get(tx, name, raw)
 
-    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+    def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
         return self.attrs.get(name)
 
-    def instance_set(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
         self.attrs[name] = value
 
-    def c_member(self, tx: Any, name: str) -> VariableTracker:
+    def c_member(self, tx: Translator, name: str) -> VariableTracker:
         """What a class in C computes of the arguments: ``OSError.errno``."""
         if mixes_in_c(self.cls):
             unsupported(UnsupportedAttribute(self.describe(), name, "its class derives from several in C"))
@@ -124,42 +125,42 @@ class ExceptionVariable(VariableTracker):
         found = tx.fold(getattr, (made, name))
         return self.getattr(tx, "args") if found is made.args else tx.make(found)  # SystemExit's code
 
-    def _value_in_c(self, tx: Any) -> BaseException:
+    def _value_in_c(self, tx: Translator) -> BaseException:
         """An instance of the class in C, whose making runs nothing of the program's."""
         cls = _in_c(self.cls)
         if not self.initialized and has_fields(cls):
             unsupported(UnsupportedAttribute(self.describe(), "args", f"{cls.__name__}.__init__ was not called"))
         return tx.fold(cls, [tx.python_value(arg) for arg in self.args])
 
-    def _shown(self, tx: Any) -> list[VariableTracker]:
+    def _shown(self, tx: Translator) -> list[VariableTracker]:
         """``args``. OSError keeps names of files elsewhere."""
         if not issubclass(self.cls, OSError) or (self.initialized and len(self.args) < 3):
             return list(self.args)
         return self.args[: len(self._value_in_c(tx).args)]
 
-    def method_add_note(self, tx: Any, note: VariableTracker) -> VariableTracker:
+    def method_add_note(self, tx: Translator, note: VariableTracker) -> VariableTracker:
         if not issubclass(note.python_type(), str):
             tx.raise_error(TypeError, f"note must be a str, not '{note.python_type().__name__}'")
         notes = self.attrs.setdefault("__notes__", ListVariable([]))
         notes.realize().call_method(tx, "append", [note], {})
         return ConstantVariable(None)
 
-    def method_with_traceback(self, tx: Any, traceback: VariableTracker) -> VariableTracker:
+    def method_with_traceback(self, tx: Translator, traceback: VariableTracker) -> VariableTracker:
         if not tx.is_none(traceback) and not isinstance(traceback, TracebackVariable):
             unsupported(UnsupportedAttribute(self.describe(), "with_traceback"))
         return self
 
-    def text(self, tx: Any, name: str) -> VariableTracker:
+    def text(self, tx: Translator, name: str) -> VariableTracker:
         found = text_by_class(tx, self, name)
         return ConstantVariable(self._text_in_c(tx, name)) if found is None else found
 
-    def method___str__(self, tx: Any) -> VariableTracker:
+    def method___str__(self, tx: Translator) -> VariableTracker:
         return ConstantVariable(self._text_in_c(tx, "__str__"))
 
-    def method___repr__(self, tx: Any) -> VariableTracker:
+    def method___repr__(self, tx: Translator) -> VariableTracker:
         return ConstantVariable(self._text_in_c(tx, "__repr__"))
 
-    def _text_in_c(self, tx: Any, name: str) -> str:
+    def _text_in_c(self, tx: Translator, name: str) -> str:
         """What the class in C makes of the arguments."""
         raw = c_lookup(self.cls, name)
         args = [arg.realize() for arg in self.args]
@@ -171,11 +172,11 @@ class ExceptionVariable(VariableTracker):
             return text_of(tx, args[0], "__repr__" if raw is KeyError.__str__ else "__str__")
         return tx.fold(TEXTS[name], (self._value_in_c(tx),))
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if cg.attempt.provenance.was_raised(self):
             raise NotConstant("it was raised, and has a traceback")
 
-        def fill(cg: Any) -> None:
+        def fill(cg: Codegen) -> None:
             for name, value in self.attrs.items():
                 cg.set_on_top(name, value)
             if self.cause is not None or self.suppress:
@@ -252,12 +253,12 @@ class TracebackVariable(VariableTracker):
     def describe(self) -> str:
         return "the traceback of an exception raised inside"
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         raise NotConstant(self.describe())
 
 
 @models(sys.exc_info)
-def _exc_info(tx: Any) -> VariableTracker:
+def _exc_info(tx: Translator) -> VariableTracker:
     error = tx.handled
     if error is None:
         return TupleVariable([ConstantVariable(None)] * 3)
@@ -285,7 +286,7 @@ class HandledVariable(VariableTracker):
     def describe(self) -> str:
         return "a handled exception"
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if self.over:
             cg.load(self.previous or ConstantVariable(None))
             return

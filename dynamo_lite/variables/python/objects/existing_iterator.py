@@ -23,6 +23,7 @@ from dynamo_lite.variables.core.base import (
     wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.python.containers.sequence import TupleVariable, wrap_items
 
 from .user_object import instance_dict
@@ -53,18 +54,18 @@ class FoundIterator(IteratorVariable):
     def describe(self) -> str:
         return f"a {type(self.value).__name__}"
 
-    def next(self, tx: Any) -> VariableTracker:
+    def next(self, tx: Translator) -> VariableTracker:
         return self.take(tx).realize()
 
-    def take(self, tx: Any) -> VariableTracker:
+    def take(self, tx: Translator) -> VariableTracker:
         tx.effects.mutate(self)
         self.taken += 1
         return self._take(tx)
 
-    def _take(self, tx: Any) -> VariableTracker:
+    def _take(self, tx: Translator) -> VariableTracker:
         raise NotImplementedError
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: Codegen) -> None:
         count = self.taken - self.by_another
         if count:
             cg.call(_take_from, [lambda: cg.load_source(self.source), lambda: cg.load_const(count)])
@@ -81,14 +82,14 @@ class ContainerIterator(FoundIterator):
 
     __slots__ = ("attempt", "ahead", "given", "over")
 
-    def __init__(self, attempt: Any, value: Any, source: Source, ahead: Iterator[Any]) -> None:
+    def __init__(self, attempt: Attempt, value: Any, source: Source, ahead: Iterator[Any]) -> None:
         super().__init__(value, source)
         self.attempt = attempt
         self.ahead = ahead
         self.given = 0
         self.over = False
 
-    def _take(self, tx: Any) -> VariableTracker:
+    def _take(self, tx: Translator) -> VariableTracker:
         if self.over:
             raise Exhausted
         self._check_unchanged(tx)
@@ -106,13 +107,13 @@ class ContainerIterator(FoundIterator):
         second = self.source.child("next_value", at).expect()
         return TupleVariable([LazyVariable(self.attempt, item[0], first), LazyVariable(self.attempt, item[1], second)])
 
-    def _check_unchanged(self, tx: Any) -> None:
+    def _check_unchanged(self, tx: Translator) -> None:
         """What it goes over was read as it was before the trace."""
         if not tx.effects.empty and any(_was_written(tx, each) for each in gc.get_referents(self.value)):
             unsupported(UnsupportedOperation("next(), after what it goes over was changed,", self.describe()))
 
 
-def _was_written(tx: Any, container: Any) -> bool:
+def _was_written(tx: Translator, container: Any) -> bool:
     """Whether the trace wrote into a container, or gave attributes to what has it as its ``__dict__``."""
     known = tx.attempt.values.memo.get(id(container), (None, None))[1]
     own = (known, getattr(known, "payload", None))
@@ -129,13 +130,13 @@ def _was_written(tx: Any, container: Any) -> bool:
 class FoundEnumerate(FoundIterator):
     __slots__ = ("of", "attempt", "count")
 
-    def __init__(self, attempt: Any, value: Any, source: Source, of: FoundIterator, count: int) -> None:
+    def __init__(self, attempt: Attempt, value: Any, source: Source, of: FoundIterator, count: int) -> None:
         super().__init__(value, source)
         self.attempt = attempt
         self.of = of
         self.count = count
 
-    def _take(self, tx: Any) -> VariableTracker:
+    def _take(self, tx: Translator) -> VariableTracker:
         at = self.taken - 1
         self.of.by_another += 1
         item = self.of.take(tx)
@@ -152,7 +153,7 @@ class FoundZip(FoundIterator):
         super().__init__(value, source)
         self.of = of
 
-    def _take(self, tx: Any) -> VariableTracker:
+    def _take(self, tx: Translator) -> VariableTracker:
         items: list[VariableTracker] = []
         for each in self.of:
             each.by_another += 1
@@ -162,12 +163,12 @@ class FoundZip(FoundIterator):
         return TupleVariable(items)
 
 
-def _opaque(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _opaque(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     return attempt.values.opaque(value, source, "an iterator that is under way")
 
 
 @wraps_type(*_KINDS)
-def _wrap_container_iterator(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_container_iterator(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     try:
         ahead = copy.copy(value)
     except RuntimeError:  # of a dict that changed
@@ -179,7 +180,7 @@ def _wrap_container_iterator(attempt: Any, value: Any, source: Source) -> Variab
 
 
 @wraps_type(enumerate)
-def _wrap_enumerate(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_enumerate(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     inner, count = value.__reduce__()[1]
     if type(inner) not in _FOUND:
         return _opaque(attempt, value, source)
@@ -191,7 +192,7 @@ def _wrap_enumerate(attempt: Any, value: Any, source: Source) -> VariableTracker
 
 
 @wraps_type(zip)
-def _wrap_zip(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_zip(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     inner, *strict = value.__reduce__()[1:]
     if strict or any(type(each) not in _FOUND for each in inner):
         return _opaque(attempt, value, source)

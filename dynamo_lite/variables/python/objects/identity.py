@@ -13,6 +13,7 @@ from dynamo_lite.insight.break_reasons import UnsupportedOperation, UnsupportedV
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import Address
+from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
 
@@ -34,39 +35,41 @@ class _NumberOf(VariableTracker):
     def python_type(self) -> type:
         return int
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         return True
 
     @abstractmethod
-    def _number(self, tx: Any) -> VariableTracker: ...
+    def _number(self, tx: Translator) -> VariableTracker: ...
 
     @abstractmethod
-    def _is_same(self, tx: Any, other: Any) -> bool:
+    def _is_same(self, tx: Translator, other: Any) -> bool:
         """Whether another one of its kind is the same number."""
 
-    def python_value(self, tx: Any) -> Any:
+    def python_value(self, tx: Translator) -> Any:
         return tx.python_value(self._number(tx))
 
-    def index(self, tx: Any, message: str) -> Any:
+    def index(self, tx: Translator, message: str) -> Any:
         return self._number(tx).index(tx, message)
 
-    def converted(self, tx: Any, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
+    def converted(self, tx: Translator, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
         return self._number(tx).converted(tx, function, methods)
 
-    def text(self, tx: Any, name: str) -> VariableTracker:
+    def text(self, tx: Translator, name: str) -> VariableTracker:
         return self._number(tx).text(tx, name)
 
-    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
+    def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
         return self._number(tx).format(tx, spec)
 
-    def unary(self, tx: Any, function: Any) -> VariableTracker | None:
+    def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
         return tx.make(tx.fold(function, (self.python_value(tx),)))  # type: ignore[no-any-return]
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         number = self._number(tx)
         return tx.binary(symbol, *((other, number) if reflected else (number, other)))  # type: ignore[no-any-return]
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if symbol in ("==", "!=") and type(other) is type(self):
             return ConstantVariable(self._is_same(tx, other) == (symbol == "=="))
         if isinstance(other, ConstantVariable) and not isinstance(other.value, Number):
@@ -87,14 +90,14 @@ class IdVariable(_NumberOf):
     def key(self) -> Any:
         return Address(self.of.identity(), self.of.source is not None)
 
-    def number_as_key(self, tx: Any) -> VariableTracker | None:
+    def number_as_key(self, tx: Translator) -> VariableTracker | None:
         """Beside keys that are numbers already."""
         return self._number(tx) if tx.attempt.values.addresses.as_numbers and self.of.source is not None else None
 
-    def guard_key(self, tx: Any) -> None:
+    def guard_key(self, tx: Translator) -> None:
         tx.guard_different(self.of)
 
-    def _number(self, tx: Any) -> VariableTracker:
+    def _number(self, tx: Translator) -> VariableTracker:
         of = self.of.realize()
         if isinstance(of, ConstantVariable):
             return ConstantVariable(id(of.value))
@@ -106,15 +109,15 @@ class IdVariable(_NumberOf):
             source.check("id", value)
         return ConstantVariable(id(value))
 
-    def _is_same(self, tx: Any, other: IdVariable) -> bool:
+    def _is_same(self, tx: Translator, other: IdVariable) -> bool:
         return tx.identical(self.of, other.of)  # type: ignore[no-any-return]
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.call(id, [lambda: cg.load(self.of)])
 
 
 @models(id)
-def _id(tx: Any, of: VariableTracker) -> VariableTracker:
+def _id(tx: Translator, of: VariableTracker) -> VariableTracker:
     if isinstance(of, SymbolicNumber) or (isinstance(of, ConstantVariable) and of.identity() is of):
         unsupported(UnsupportedOperation("id()", of.describe()))
     return IdVariable(of)
@@ -138,21 +141,21 @@ class ThreadIdVariable(_NumberOf):
     def key(self) -> Any:
         return Address(ThreadIdVariable, True)
 
-    def number_as_key(self, tx: Any) -> VariableTracker | None:
+    def number_as_key(self, tx: Translator) -> VariableTracker | None:
         return self._number(tx) if tx.attempt.values.addresses.as_numbers else None
 
-    def _number(self, tx: Any) -> VariableTracker:
+    def _number(self, tx: Translator) -> VariableTracker:
         number = _HERE.thread
         tx.guards.const(_HERE).child("thread_dict").child("dict_item", "thread").check("equals", number)
         return ConstantVariable(number)
 
-    def _is_same(self, tx: Any, other: ThreadIdVariable) -> bool:
+    def _is_same(self, tx: Translator, other: ThreadIdVariable) -> bool:
         return True
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.call(_thread.get_ident, [])
 
 
 @models(_thread.get_ident)
-def _get_ident(tx: Any) -> VariableTracker:
+def _get_ident(tx: Translator) -> VariableTracker:
     return ThreadIdVariable()

@@ -9,31 +9,32 @@ from dynamo_lite.insight.break_reasons import UnsupportedAttribute
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, generic_getattr, object_delattr, object_setattr
 from dynamo_lite.variables.core.base import VariableTracker, own_namespace, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.mapping import DictVariable
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
 
 
-def _object_setattr(tx: Any, obj: Any, name: VariableTracker, value: VariableTracker) -> VariableTracker:
+def _object_setattr(tx: Translator, obj: Any, name: VariableTracker, value: VariableTracker) -> VariableTracker:
     object_setattr(tx, obj, name.as_constant(), value)
     return ConstantVariable(None)
 
 
-def _object_delattr(tx: Any, obj: Any, name: VariableTracker) -> VariableTracker:
+def _object_delattr(tx: Translator, obj: Any, name: VariableTracker) -> VariableTracker:
     object_delattr(tx, obj, name.as_constant())
     return ConstantVariable(None)
 
 
-def _object_init(tx: Any, obj: Any, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+def _object_init(tx: Translator, obj: Any, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     if (args or kwargs) and tx.lookup(obj.python_type(), "__new__") is object.__new__:
         tx.raise_error(TypeError, f"{obj.python_type().__name__}() takes no arguments")
     return ConstantVariable(None)
 
 
-def _object_eq(tx: Any, obj: Any, other: VariableTracker) -> VariableTracker:
+def _object_eq(tx: Translator, obj: Any, other: VariableTracker) -> VariableTracker:
     return ConstantVariable(True if obj is other else NotImplemented)
 
 
-def _object_reduce(tx: Any, obj: Any, protocol: VariableTracker) -> VariableTracker:
+def _object_reduce(tx: Translator, obj: Any, protocol: VariableTracker) -> VariableTracker:
     """``object.__reduce_ex__`` from protocol 2 on, for classes that leave pickling to it."""
     cls = obj.python_type()
     own = ("__reduce__", "__getnewargs__", "__getnewargs_ex__")
@@ -46,7 +47,7 @@ def _object_reduce(tx: Any, obj: Any, protocol: VariableTracker) -> VariableTrac
     return TupleVariable([*parts, ConstantVariable(None), ConstantVariable(None)])
 
 
-def _object_state(tx: Any, obj: Any) -> VariableTracker:
+def _object_state(tx: Translator, obj: Any) -> VariableTracker:
     """``object.__getstate__``: the attributes, those in slots apart."""
     cls = obj.python_type()
     own: VariableTracker = obj.namespace(tx) if cls.__dictoffset__ else ConstantVariable(None)

@@ -10,6 +10,7 @@ from dynamo_lite.insight.break_reasons import UnsupportedValue
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import object_delattr, object_setattr
 from dynamo_lite.variables.core.base import VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
 from dynamo_lite.variables.python.containers.mapping import DictVariable, wrap_dict_items
 
@@ -39,38 +40,38 @@ class OrderedDictVariable(DictVariable):
         self.own.attrs.update(attributes)
         return self
 
-    def with_contained(self, tx: Any, new: Iterator[VariableTracker]) -> VariableTracker:
+    def with_contained(self, tx: Translator, new: Iterator[VariableTracker]) -> VariableTracker:
         if self.own.attrs:
             unsupported(UnsupportedValue(self.describe(), "its attributes would be left out"))
         return super().with_contained(tx, new)
 
-    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+    def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
         return self.own.instance_get(tx, name)
 
-    def instance_set(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
         self.own.instance_set(tx, name, value)
 
-    def instance_delete(self, tx: Any, name: str) -> None:
+    def instance_delete(self, tx: Translator, name: str) -> None:
         self.own.instance_delete(tx, name)
 
-    def namespace(self, tx: Any) -> DictVariable:
+    def namespace(self, tx: Translator) -> DictVariable:
         return self.own.namespace(tx)
 
-    def c_attribute(self, tx: Any, name: str) -> VariableTracker:
+    def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
         return InstanceDictVariable(self) if name == "__dict__" else super().c_attribute(tx, name)
 
-    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         object_setattr(tx, self, name, value)
 
-    def delattr(self, tx: Any, name: str) -> None:
+    def delattr(self, tx: Translator, name: str) -> None:
         object_delattr(tx, self, name)
 
-    def fill(self, cg: Any) -> None:
+    def fill(self, cg: Codegen) -> None:
         super().fill(cg)
         self.own.store_attributes(cg)
 
 
 @wraps_type(OrderedDict)
-def _wrap_ordered_dict(attempt: Any, value: OrderedDict[Any, Any], source: Source) -> VariableTracker:
+def _wrap_ordered_dict(attempt: Attempt, value: OrderedDict[Any, Any], source: Source) -> VariableTracker:
     source.check("type", OrderedDict)
     return OrderedDictVariable(*wrap_dict_items(attempt, value, source), source, value)

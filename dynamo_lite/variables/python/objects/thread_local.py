@@ -11,6 +11,7 @@ from dynamo_lite.insight.break_reasons import UnsupportedAttribute
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup
 from dynamo_lite.variables.core.base import VariableTracker, unsupported, wraps_if
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.python.containers.mapping import DictVariable
 
 from .user_object import UserObjectVariable
@@ -34,12 +35,12 @@ class ThreadLocalVariable(UserObjectVariable):
         place.check("dict_lacks", name)
         return None
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name == "__dict__":
             self._refuse(name)
         return super().getattr(tx, name)
 
-    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if name == "__dict__":
             self._refuse(name)
         if self.cls is threading.local and class_lookup(self.cls, name) is MISSING:
@@ -47,18 +48,18 @@ class ThreadLocalVariable(UserObjectVariable):
         else:
             super().setattr(tx, name, value)
 
-    def delattr(self, tx: Any, name: str) -> None:
+    def delattr(self, tx: Translator, name: str) -> None:
         if name == "__dict__":
             self._refuse(name)
         super().delattr(tx, name)
 
-    def namespace(self, tx: Any) -> DictVariable:
+    def namespace(self, tx: Translator) -> DictVariable:
         self._refuse("__dict__")
 
     def _refuse(self, name: str) -> NoReturn:
         unsupported(UnsupportedAttribute(self.describe(), name, "it is another one on each thread"))
 
-    def store_attributes(self, cg: Any) -> None:
+    def store_attributes(self, cg: Codegen) -> None:
         for name in self.deleted:
             cg.call_with_top(threading.local.__delattr__, [functools.partial(cg.load_const, name)])
         for name, value in self.attrs.items():
@@ -68,7 +69,7 @@ class ThreadLocalVariable(UserObjectVariable):
 
 
 @wraps_if(lambda value: issubclass(type(value), threading.local), order=80)
-def _wrap_thread_local(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_thread_local(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     cls = type(value)
     if _C.thread_dict(value) is None:
         return attempt.values.opaque(value, source, "a threading.local that this thread has not touched")

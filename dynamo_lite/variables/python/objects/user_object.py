@@ -45,6 +45,7 @@ from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
 from dynamo_lite.variables.core.lookup import finalizes, is_heap_type, is_immutable, is_instantiable, is_written
 from dynamo_lite.variables.core.mutated_attributes import guard_written_over, slot_is_bound, written_over
 from dynamo_lite.variables.core.operator_symbols import method_of
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.text import text_by
 from dynamo_lite.variables.polyfills.carried import object_of
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
@@ -126,7 +127,7 @@ class UserObjectVariable(VariableTracker):
     def holds_items_in(self, container: VariableTracker) -> bool:
         return self.payload is container
 
-    def guard_key(self, tx: Any) -> None:
+    def guard_key(self, tx: Translator) -> None:
         for name in ("__hash__", "__eq__"):
             tx.lookup(self.cls, name)
         (super() if self.payload is None else self.payload).guard_key(tx)
@@ -141,7 +142,7 @@ class UserObjectVariable(VariableTracker):
             return self.payload.as_fx()
         return super().as_fx()
 
-    def python_value(self, tx: Any) -> Any:
+    def python_value(self, tx: Translator) -> Any:
         try:
             return self.plain_value(tx)
         except NotConstant:
@@ -151,7 +152,7 @@ class UserObjectVariable(VariableTracker):
         """The number or string that it is to C code that asks nothing of its class; None: it is none."""
         return self.payload.value if isinstance(self.payload, ConstantVariable) else None
 
-    def known_number(self, tx: Any, methods: Iterable[str], drain: bool = False) -> Any:
+    def known_number(self, tx: Translator, methods: Iterable[str], drain: bool = False) -> Any:
         """A number of the program's own class is what the built-in type has, unless one of these methods says else.
         (An ``__index__`` is not asked of integers, nor a ``__float__`` of floats.)"""
         value = self.plain()
@@ -166,14 +167,14 @@ class UserObjectVariable(VariableTracker):
                 return value
         return value
 
-    def converted(self, tx: Any, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
+    def converted(self, tx: Translator, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
         asked = next((name for name in methods if tx.lookup(self.cls, name) is not MISSING), None)
         found = None if asked is None or function not in (int, float, complex) else self._special(tx, asked)
         if found is None or asked == "__index__" and isinstance(self.payload, ConstantVariable):
             return super().converted(tx, function, methods)
         return tx.make(tx.fold(function, (tx.python_value(found),)))  # type: ignore[no-any-return]
 
-    def plain_value(self, tx: Any) -> Any:
+    def plain_value(self, tx: Translator) -> Any:
         """The number or string that this is to C code, where its class leaves what C code asks to the built-in type.
 
         Raises:
@@ -188,7 +189,7 @@ class UserObjectVariable(VariableTracker):
             guard_class_attribute(tx, self.cls, name, raw)
         return self.payload.value
 
-    def cache_key(self, tx: Any) -> Any:
+    def cache_key(self, tx: Translator) -> Any:
         by_identity = class_lookup(self.cls, "__hash__") is object.__hash__ and (
             class_lookup(self.cls, "__eq__") is object.__eq__
         )
@@ -197,7 +198,7 @@ class UserObjectVariable(VariableTracker):
         self.source.check("id", self.value)
         return self.value
 
-    def index(self, tx: Any, message: str) -> Any:
+    def index(self, tx: Translator, message: str) -> Any:
         is_integer = isinstance(self.payload, ConstantVariable) and isinstance(self.payload.value, int)
         found = None if is_integer else self._special(tx, "__index__")
         if found is not None:
@@ -215,10 +216,10 @@ class UserObjectVariable(VariableTracker):
         empty = type(self.cls.__name__, (object if self.payload is None else self.payload.python_type(),), {})
         return empty() if self.payload is None else empty(self.payload.stand_in())
 
-    def own_names(self, tx: Any) -> Iterable[str]:
+    def own_names(self, tx: Translator) -> Iterable[str]:
         return self.namespace(tx).items if self.cls.__dictoffset__ else ()
 
-    def mapping_items(self, tx: Any) -> VariableTracker | None:
+    def mapping_items(self, tx: Translator) -> VariableTracker | None:
         """Of one that derives from dict by its items, whatever its other methods say."""
         if isinstance(self.payload, DictVariable) and self.payload.cls is dict:
             if tx.lookup(self.cls, "__iter__") is dict.__iter__:
@@ -239,7 +240,7 @@ class UserObjectVariable(VariableTracker):
         self.source.check("lacks_instance_dict_item", name)
         return None
 
-    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+    def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
         if name in self.attrs:
             return self.attrs[name]
         if self.value is None:
@@ -247,7 +248,7 @@ class UserObjectVariable(VariableTracker):
         place, namespace = self.own_place(name), self.real_namespace()
         return None if place is None or namespace is None else LazyVariable(tx.attempt, namespace[name], place)
 
-    def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
+    def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         if name == "__dict__":
             return InstanceDictVariable(self)
         if name in self.attrs:
@@ -263,7 +264,7 @@ class UserObjectVariable(VariableTracker):
             return None
         return LazyVariable(tx.attempt, value, place.expect())
 
-    def _let_go(self, tx: Any, name: str) -> None:
+    def _let_go(self, tx: Translator, name: str) -> None:
         """The real object's attribute is written or deleted."""
         if self.value is not None and name not in self.attrs:
             tx.effects.let_go(written_over(self, name).values)
@@ -272,14 +273,14 @@ class UserObjectVariable(VariableTracker):
         if self.value is not None:
             guard_written_over(self)
 
-    def instance_set(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
         self._let_go(tx, name)
         tx.effects.mutate(self)
         if name in self.deleted:
             self.attrs.pop(name, None)  # it comes back behind the others
         self.attrs[name] = value
 
-    def instance_delete(self, tx: Any, name: str) -> None:
+    def instance_delete(self, tx: Translator, name: str) -> None:
         self._let_go(tx, name)
         tx.effects.mutate(self)
         self.attrs.pop(name, None)
@@ -297,7 +298,7 @@ class UserObjectVariable(VariableTracker):
             return bound
         return self.own_place(name) is not None
 
-    def namespace(self, tx: Any) -> DictVariable:
+    def namespace(self, tx: Translator) -> DictVariable:
         """A copy of ``__dict__`` with its keys guarded."""
         items: dict[Any, VariableTracker] = {}
         if self.value is not None:
@@ -317,34 +318,34 @@ class UserObjectVariable(VariableTracker):
 
     # -- operations ------------------------------------------------------------------------------------------------
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         hook = tx.lookup(self.cls, "__getattribute__")
         if is_written(hook):
             return tx.getattr_by_hook(self, bind(tx, hook, "__getattribute__", self, self.cls), name)
         return generic_getattr(tx, self, name)
 
-    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         hook = tx.lookup(self.cls, "__setattr__")
         if is_written(hook):
             tx.call(bind(tx, hook, "__setattr__", self, self.cls), [ConstantVariable(name), value], {})
         else:
             object_setattr(tx, self, name, value)
 
-    def delattr(self, tx: Any, name: str) -> None:
+    def delattr(self, tx: Translator, name: str) -> None:
         hook = tx.lookup(self.cls, "__delattr__")
         if is_written(hook):
             tx.call(bind(tx, hook, "__delattr__", self, self.cls), [ConstantVariable(name)], {})
         else:
             object_delattr(tx, self, name)
 
-    def c_attribute(self, tx: Any, name: str) -> VariableTracker:
+    def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
         if name == "__dict__":
             return InstanceDictVariable(self)
         if isinstance(self.payload, ConstantVariable) and name != "__class__":
             return self.payload.getattr(tx, name)
         return super().c_attribute(tx, name)
 
-    def set_in_c(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def set_in_c(self, tx: Translator, name: str, value: VariableTracker) -> None:
         """Another class may only be one whose instances look alike to C."""
         kind = value.realize()
         made = getattr(kind, "value", None)
@@ -356,7 +357,7 @@ class UserObjectVariable(VariableTracker):
         self.cls = made
         tx.attempt.torch_state.note_class(made)
 
-    def special(self, tx: Any, name: str) -> VariableTracker | None:
+    def special(self, tx: Translator, name: str) -> VariableTracker | None:
         """The bound special method that the class was given; None where it is the type's own in C, or absent."""
         raw = class_lookup(self.cls, name)
         if is_written(raw):
@@ -368,14 +369,14 @@ class UserObjectVariable(VariableTracker):
             )
         return None
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         method = self.special(tx, "__call__")
         if method is None:
             return super().call(tx, args, kwargs)
         tx.delegate(self, method)
         return tx.call(method, args, kwargs)
 
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         """A method in C: ``object``'s own, or the container's."""
         handler = OBJECT_METHODS.get(name)
         if isinstance(self.payload, ConstantVariable) and name == "__init__":
@@ -393,13 +394,13 @@ class UserObjectVariable(VariableTracker):
             unsupported(UnsupportedAttribute(self.describe(), name, "the method is not modelled"))
         return call_handler(handler, (tx, self, *args), kwargs, f"{self.cls.__qualname__}.{name}")
 
-    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+    def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         found = self._special(tx, "__getitem__", key)
         if found is not None:
             return found
         return super().getitem(tx, key) if self.payload is None else self._payload_item(tx, key)
 
-    def _payload_item(self, tx: Any, key: VariableTracker) -> VariableTracker:
+    def _payload_item(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         """The built-in type's own ``__getitem__``, which asks a dict's class for ``__missing__``."""
         assert self.payload is not None
         if isinstance(self.payload, DictVariable) and not self.payload.contains(tx, key):
@@ -408,15 +409,15 @@ class UserObjectVariable(VariableTracker):
                 return missing
         return self.payload.getitem(tx, key)
 
-    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+    def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         if self._special(tx, "__setitem__", key, value) is None:
             (super() if self.payload is None else self.payload).setitem(tx, key, value)
 
-    def delitem(self, tx: Any, key: VariableTracker) -> None:
+    def delitem(self, tx: Translator, key: VariableTracker) -> None:
         if self._special(tx, "__delitem__", key) is None:
             (super() if self.payload is None else self.payload).delitem(tx, key)
 
-    def iterate(self, tx: Any) -> VariableTracker:
+    def iterate(self, tx: Translator) -> VariableTracker:
         found = self._special(tx, "__iter__")
         if found is not None:
             return tx.checked_iterator(found)  # type: ignore[no-any-return]
@@ -426,12 +427,12 @@ class UserObjectVariable(VariableTracker):
             return super().iterate(tx)
         return tx.iterate_by_getitem(self)
 
-    def listed(self, tx: Any) -> Iterator[VariableTracker]:
+    def listed(self, tx: Translator) -> Iterator[VariableTracker]:
         iterator = self.iterate(tx)
         self._ask_length(tx)
         yield from drained(tx, iterator)
 
-    def _ask_length(self, tx: Any) -> None:
+    def _ask_length(self, tx: Translator) -> None:
         """``operator.length_hint(self)``, of which nothing is used but what it raises."""
         for name in ("__len__", "__length_hint__"):
             try:
@@ -446,7 +447,7 @@ class UserObjectVariable(VariableTracker):
                 unsupported(UnsupportedOperation(name, f"{self.describe()}, which gives no length"))
             return
 
-    def reverse(self, tx: Any) -> VariableTracker:
+    def reverse(self, tx: Translator) -> VariableTracker:
         found = self._special(tx, "__reversed__")
         if found is not None:
             return found
@@ -457,13 +458,13 @@ class UserObjectVariable(VariableTracker):
         places = reversed(range(tx.python_value(tx.length(self))))
         return TupleVariable([self.getitem(tx, ConstantVariable(at)) for at in places]).iterate(tx)
 
-    def next(self, tx: Any) -> VariableTracker:
+    def next(self, tx: Translator) -> VariableTracker:
         method = self.special(tx, "__next__")
         if method is None:
             return super().next(tx)
         return tx.next_by_call(method)
 
-    def length(self, tx: Any) -> Any:
+    def length(self, tx: Translator) -> Any:
         found = self._special(tx, "__len__")
         if found is not None:
             is_number = found.python_type() is int and found.operand is not None
@@ -475,7 +476,7 @@ class UserObjectVariable(VariableTracker):
             return count
         return self.payload.length(tx) if self.payload is not None else super().length(tx)
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         found = self._special(tx, "__bool__")
         if found is not None:
             if found.python_type() is not bool:
@@ -490,7 +491,7 @@ class UserObjectVariable(VariableTracker):
             return super().truth(tx)
         return True
 
-    def contains(self, tx: Any, item: VariableTracker) -> bool:
+    def contains(self, tx: Translator, item: VariableTracker) -> bool:
         found = self._special(tx, "__contains__", item)
         if found is not None:
             return tx.truth(found)
@@ -498,7 +499,9 @@ class UserObjectVariable(VariableTracker):
             return self.payload.contains(tx, item)
         return tx.found_by_iteration(self, item)  # type: ignore[no-any-return]
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         name = method_of(symbol, "r" if reflected else "")
         found = self._special(tx, name, other)
         if found is None and isinstance(self.payload, ConstantVariable):
@@ -513,20 +516,20 @@ class UserObjectVariable(VariableTracker):
             return self.payload.binary(tx, symbol, other, reflected)
         return unless_refused(found)
 
-    def unary(self, tx: Any, function: Any) -> VariableTracker | None:
+    def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
         found = self._special(tx, f"__{function.__name__}__")
         if found is None and isinstance(self.payload, ConstantVariable):
             return tx.make(tx.fold(function, (self.payload.value,)))
         return found
 
-    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         found = self._special(tx, method_of(symbol, "i"), other)
         if found is None and self.payload is not None:
             result = self.payload.inplace(tx, symbol, other)
             return self if result is self.payload else result
         return unless_refused(found)
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         found = self._special(tx, method_of(symbol), other)
         if found is None and symbol == "!=" and tx.lookup(self.cls, "__ne__") is object.__ne__:
             equal = unless_refused(self._special(tx, "__eq__", other))
@@ -538,21 +541,21 @@ class UserObjectVariable(VariableTracker):
             return tx.compare(symbol, self.payload, theirs) if isinstance(theirs, ConstantVariable) else None
         return unless_refused(found)
 
-    def is_plain(self, tx: Any) -> bool:
+    def is_plain(self, tx: Translator) -> bool:
         return False
 
-    def text(self, tx: Any, name: str) -> VariableTracker:
+    def text(self, tx: Translator, name: str) -> VariableTracker:
         method = self.special(tx, name)
         if method is None and name == "__str__" and tx.lookup(self.cls, "__str__") is object.__str__:
             method = self.special(tx, "__repr__")
         return self._text_in_c(tx, name) if method is None else text_by(tx, method, name)
 
-    def _text_in_c(self, tx: Any, name: str) -> VariableTracker:
+    def _text_in_c(self, tx: Translator, name: str) -> VariableTracker:
         if self.payload is not None and class_lookup(self.cls, name) is class_lookup(self.payload.python_type(), name):
             return self.payload.text(tx, name)
         unsupported(UnsupportedOperation(f"{TEXTS[name].__name__}()", self.describe()))
 
-    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
+    def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
         method = self.special(tx, "__format__")
         if method is not None:
             return text_by(tx, method, "__format__", spec)
@@ -569,7 +572,7 @@ class UserObjectVariable(VariableTracker):
             return None
         return Parts(object_of, (self.cls, tuple(attributes)), [*attributes.values()])
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if self.value is not None:
             raise NotConstant(self.describe())
         base = payload_base(self.cls) or object
@@ -578,14 +581,14 @@ class UserObjectVariable(VariableTracker):
             make = super(UserObjectVariable, self) if self.payload is None else self.payload
             make.new_instance(cg, base, lambda: cg.load_const(self.cls))
 
-        def fill(cg: Any) -> None:
+        def fill(cg: Codegen) -> None:
             if self.payload is not None:
                 self.payload.fill_instance(cg, base)
             self.store_attributes(cg)
 
         cg.make_then_fill(self, new, fill)
 
-    def store_attributes(self, cg: Any) -> None:
+    def store_attributes(self, cg: Codegen) -> None:
         """Object on the stack: give it the class and the attributes written inside; leave it there."""
         if self.value is not None and type(self.value) is not self.cls:
             load = functools.partial(cg.load_const, self.cls)
@@ -602,7 +605,7 @@ class UserObjectVariable(VariableTracker):
         raw = class_lookup(self.cls, name)
         return is_data_descriptor(raw) and not issubclass(type(raw), types.MemberDescriptorType)
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: Codegen) -> None:
         cg.load_source(self.source)
         self.store_attributes(cg)
         cg.pop_top()
@@ -673,7 +676,7 @@ class OpaqueVariable(VariableTracker):
     def stand_in(self) -> Any:
         raise NotConstant(self.why)
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         kind = type(self.value)
         if name == "__class__":
             return tx.make(kind)
@@ -682,7 +685,7 @@ class OpaqueVariable(VariableTracker):
             return BuiltinMethodVariable(self, name)
         unsupported(UnsupportedValue(self.describe(), self.why))
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.load_const(self.value)
 
 
@@ -691,7 +694,7 @@ class RealExceptionVariable(UserObjectVariable):
 
     __slots__ = ()
 
-    def c_attribute(self, tx: Any, name: str) -> VariableTracker:
+    def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
         if name in self.attrs:
             return self.attrs[name]  # type: ignore[return-value]
         if name in ("args", "__context__", "__cause__", "__traceback__"):
@@ -699,7 +702,7 @@ class RealExceptionVariable(UserObjectVariable):
             return tx.attempt.values.wrap(getattr(self.value, name), self.source.child("c_attr", name))
         return super().c_attribute(tx, name)
 
-    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         kind = value.realize().python_type()
         if name in ("__context__", "__cause__") and issubclass(kind, (BaseException, type(None))):
             self.instance_set(tx, name, value)
@@ -712,13 +715,13 @@ class RealExceptionVariable(UserObjectVariable):
     def _is_hidden(self, name: str) -> bool:
         return name not in ("__context__", "__cause__") and super()._is_hidden(name)
 
-    def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
+    def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         if name in self.attrs or is_heap_type(raw.__objclass__):
             return super().slot_get(tx, name, raw)
         assert self.source is not None
         return tx.attempt.values.wrap(getattr(self.value, name), self.source.child("c_attr", name))
 
-    def _text_in_c(self, tx: Any, name: str) -> VariableTracker:
+    def _text_in_c(self, tx: Translator, name: str) -> VariableTracker:
         """Where that is BaseException's: a matter of the arguments."""
         if class_lookup(self.cls, name) not in (BaseException.__str__, BaseException.__repr__, KeyError.__str__):
             unsupported(UnsupportedOperation(f"{TEXTS[name].__name__}()", self.describe()))
@@ -727,13 +730,13 @@ class RealExceptionVariable(UserObjectVariable):
 
 
 @wraps_if(lambda value: issubclass(type(value), BaseException), order=6)
-def _wrap_exception(attempt: Any, value: BaseException, source: Source) -> VariableTracker:
+def _wrap_exception(attempt: Attempt, value: BaseException, source: Source) -> VariableTracker:
     if source.kind != "const":
         source.check("type", type(value))
     return RealExceptionVariable(value, type(value), source)
 
 
-def wrap_opaque(attempt: Any, value: Any, source: Source, why: str) -> VariableTracker:
+def wrap_opaque(attempt: Attempt, value: Any, source: Source, why: str) -> VariableTracker:
     """Carry a value by its type alone."""
     if source.kind != "const":
         source.check("type", type(value))
@@ -743,7 +746,7 @@ def wrap_opaque(attempt: Any, value: Any, source: Source, why: str) -> VariableT
 wraps_type(types.UnionType, types.GenericAlias)(ConstantVariable.by_identity)
 
 
-def _wrap_payload(attempt: Any, value: Any, source: Source) -> VariableTracker | None:
+def _wrap_payload(attempt: Attempt, value: Any, source: Source) -> VariableTracker | None:
     base = payload_base(type(value))
     if base is None:
         return None
@@ -763,7 +766,7 @@ def _wrap_payload(attempt: Any, value: Any, source: Source) -> VariableTracker |
 
 
 @wraps_if(lambda value: is_heap_type(type(value)), order=90)
-def _wrap_user_object(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_user_object(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     cls = type(value)
     if source.kind != "const":
         source.check("type", cls)
@@ -780,5 +783,5 @@ def _wrap_user_object(attempt: Any, value: Any, source: Source) -> VariableTrack
 
 
 @wraps_if(lambda value: True, order=100)
-def _wrap_rest(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_rest(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     return wrap_opaque(attempt, value, source, "a type that is not modelled")

@@ -8,6 +8,7 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.protocols import Attempt, Translator
 
 from .user_object import OpaqueVariable
 from .weak_reference import WeakReferenceVariable
@@ -18,27 +19,27 @@ class WeakProxyVariable(OpaqueVariable):
 
     __slots__ = ("reference",)
 
-    def __init__(self, attempt: Any, value: Any, source: Source) -> None:
+    def __init__(self, attempt: Attempt, value: Any, source: Source) -> None:
         super().__init__(value, source, "a weak proxy")
         self.reference = WeakReferenceVariable(value, source, attempt=attempt)
 
-    def _referent(self, tx: Any) -> VariableTracker:
+    def _referent(self, tx: Translator) -> VariableTracker:
         found = self.reference.referent(tx).realize()
         if tx.is_none(found):
             unsupported(UnsupportedOperation("an operation on the dead referent", "a weak proxy"))
         return found
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         return self._referent(tx).getattr(tx, name)
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if type(self.value) is weakref.ProxyType:
             return super().call(tx, args, kwargs)
         return tx.call(self._referent(tx), args, kwargs)  # type: ignore[no-any-return]
 
 
 @wraps_type(weakref.ProxyType, weakref.CallableProxyType)
-def _wrap_proxy(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_proxy(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     if source.kind == "const":
         return attempt.values.opaque(value, source, "a weak proxy")  # type: ignore[no-any-return]
     source.check("type", type(value))

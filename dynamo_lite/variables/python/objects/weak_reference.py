@@ -21,6 +21,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.lookup import type_name
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models, models_raw
 
 
@@ -34,7 +35,7 @@ class WeakReferenceVariable(VariableTracker):
         value: Any = None,
         source: Source | None = None,
         of: VariableTracker | None = None,
-        attempt: Any = None,
+        attempt: Attempt = None,
     ) -> None:
         self.attempt = attempt
         self.source = source
@@ -53,12 +54,12 @@ class WeakReferenceVariable(VariableTracker):
             of = self.as_found() if callback is None else None
         return self if of is None else (weakref.ref, of)
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if args or kwargs:
             unsupported(UnsupportedOperation("a call with arguments", "a weak reference"))
         return self.referent(tx)
 
-    def referent(self, tx: Any) -> VariableTracker:
+    def referent(self, tx: Translator) -> VariableTracker:
         """What it refers to, where that is known to be alive still: what the trace has let go of is dead in eager."""
         if self.of is not None:
             if not _is_alive(tx, self.of):
@@ -83,7 +84,7 @@ class WeakReferenceVariable(VariableTracker):
             return ConstantVariable(None)
         return LazyVariable(self.attempt, target, place).realize()
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         """By referents, while they are alive."""
         if symbol not in ("==", "!=") or not isinstance(other, WeakReferenceVariable):
             return None
@@ -92,7 +93,7 @@ class WeakReferenceVariable(VariableTracker):
             return ConstantVariable(tx.identical(self, other) is (symbol == "=="))
         return tx.compare(symbol, one, another)  # type: ignore[no-any-return]
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         """Of what is alive anyway: else the new code would hold it longer than the program does."""
         of = self.of
         assert of is not None
@@ -132,12 +133,12 @@ def _is_variable(root: Any, value: VariableTracker) -> bool:
     return False
 
 
-def _is_alive(tx: Any, value: VariableTracker) -> bool:
+def _is_alive(tx: Translator, value: VariableTracker) -> bool:
     """Whether a variable of a frame that is under way holds it, or a place that nothing was written to."""
     return _is_kept(tx.effects, value.source) or any(_has_variable(frame, value) for frame in _frames(tx))
 
 
-def _frames(tx: Any) -> Iterator[Any]:
+def _frames(tx: Translator) -> Iterator[Any]:
     while tx is not None:
         yield tx
         tx = tx.parent
@@ -152,7 +153,7 @@ def _has_variable(frame: Any, value: VariableTracker) -> bool:
     )
 
 
-def _keeps_arguments(tx: Any) -> bool:
+def _keeps_arguments(tx: Translator) -> bool:
     """Whether the frame has all that it was called with, but for what holds nothing."""
     *_, root = _frames(tx)
     kept = [*root.locals.values(), *(cell.content for cell in root.cells.values())]
@@ -167,7 +168,7 @@ _ATOMS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
 
 
 @models(weakref.ref)
-def _ref(tx: Any, of: VariableTracker) -> VariableTracker:
+def _ref(tx: Translator, of: VariableTracker) -> VariableTracker:
     kind = of.python_type()
     if not kind.__weakrefoffset__:
         tx.raise_error(TypeError, f"cannot create weak reference to {type_name(kind)!r} object")
@@ -177,7 +178,7 @@ def _ref(tx: Any, of: VariableTracker) -> VariableTracker:
 
 
 @wraps_type(weakref.ReferenceType)
-def _wrap_reference(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_reference(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     if source.kind == "const":
         return attempt.values.opaque(value, source, "a weak reference")
     source.check("type", weakref.ReferenceType)
@@ -190,11 +191,11 @@ _CONTAINERS = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.W
 
 
 @wraps_if(lambda value: issubclass(type(value), _CONTAINERS), order=9)
-def _wrap_container(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_container(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     return attempt.values.opaque(value, source, "a weak container")  # type: ignore[no-any-return]
 
 
-def _refuse_creation(tx: Any, args: Args, kwargs: Kwargs) -> NoReturn:
+def _refuse_creation(tx: Translator, args: Args, kwargs: Kwargs) -> NoReturn:
     unsupported(UnknownCall(f"{args[0].describe()}.__init__()", "weak containers are created in CPython"))
 
 

@@ -17,12 +17,13 @@ from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedAttribute
 from dynamo_lite.records.graph import DENSE, GraphInput
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models, provides
 from dynamo_lite.variables.torch.tensors.fake_calls import compute
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 
-def made_before(tx: Any, data: TensorVariable, cls: type, requires_grad: bool, is_it: bool = False) -> Any:
+def made_before(tx: Translator, data: TensorVariable, cls: type, requires_grad: bool, is_it: bool = False) -> Any:
     """The input of the graph that is an object of its own with a tensor's memory; None where that can't be one.
     ``is_it``: the tensor itself becomes it."""
     owner = _owner(tx, data)
@@ -37,7 +38,7 @@ def made_before(tx: Any, data: TensorVariable, cls: type, requires_grad: bool, i
     return given
 
 
-def replaces_data(tx: Any, tensor: TensorVariable, data: TensorVariable, cls: type) -> bool:
+def replaces_data(tx: Translator, tensor: TensorVariable, data: TensorVariable, cls: type) -> bool:
     """``tensor.data = data``, for a leaf, which is of that class from now on. False where that can't be traced."""
     sharing = all_sharing(tx, data.fake)
     before = next((each for each in tx.graph.tensors if each.node is tensor.node), None)
@@ -75,7 +76,7 @@ def replaces_data(tx: Any, tensor: TensorVariable, data: TensorVariable, cls: ty
     return True
 
 
-def _take_data(tx: Any, tensor: TensorVariable, before: GraphInput, owner: GraphInput, cls: type) -> None:
+def _take_data(tx: Translator, tensor: TensorVariable, before: GraphInput, owner: GraphInput, cls: type) -> None:
     """A found tensor has the data of an input from here on, given to it before the graph: nothing may be written to
     them."""
     tx.graph.note_shared(owner, tensor)
@@ -110,7 +111,7 @@ _OF: dict[type, Callable[..., torch.Tensor]] = {
 }
 
 
-def _owner(tx: Any, data: TensorVariable) -> GraphInput | None:
+def _owner(tx: Translator, data: TensorVariable) -> GraphInput | None:
     """The input from outside of which a tensor is all, if nothing was written to it."""
     owner = _owner_of(tx, data, tx.graph.inputs_in_storage(data.fake))
     if owner is None or owner.make is not None or _is_part(owner, data):
@@ -118,7 +119,7 @@ def _owner(tx: Any, data: TensorVariable) -> GraphInput | None:
     return owner
 
 
-def _owner_of_data(tx: Any, data: TensorVariable) -> GraphInput | None:
+def _owner_of_data(tx: Translator, data: TensorVariable) -> GraphInput | None:
     """The same of which it is a part, which may be the data that a tensor had before; others may have them too."""
     owner = _owner_of(tx, data, [each for each in tx.graph.inputs_in_storage(data.fake) if each.of is None])
     if owner is None or not (owner.make is None or owner.is_of_before):
@@ -126,7 +127,7 @@ def _owner_of_data(tx: Any, data: TensorVariable) -> GraphInput | None:
     return owner if torch._debug_has_internal_overlap(data.fake) == DENSE else None
 
 
-def _owner_of(tx: Any, data: TensorVariable, owners: list[GraphInput]) -> GraphInput | None:
+def _owner_of(tx: Translator, data: TensorVariable, owners: list[GraphInput]) -> GraphInput | None:
     if tx.graph.bodies or data.asks or len(owners) != 1 or data.fake.is_inference():
         return None
     (owner,) = owners
@@ -149,13 +150,13 @@ def _kind(fake: torch.Tensor) -> tuple[Any, ...]:
     return size, stride, fake.dtype, fake.device
 
 
-def _stand_for(tx: Any, given: Any, tensor: TensorVariable) -> None:
+def _stand_for(tx: Translator, given: Any, tensor: TensorVariable) -> None:
     """This input is the tensor from now on."""
     tensor.node, tensor.fake = given.node, given.fake
     tx.attempt.values.fakes[id(given.fake)] = tensor
 
 
-def _fill(tx: Any, given: Any, data: TensorVariable, sharing: list[TensorVariable]) -> None:
+def _fill(tx: Translator, given: Any, data: TensorVariable, sharing: list[TensorVariable]) -> None:
     """Give an input the data of a tensor. What shared its memory is a view of it from now on."""
     inside = compute("call_method", "detach", [given.fake], {})
     filled = tx.graph.call("call_function", graph_functions.fill, (given.node, data.node), {}, inside)
@@ -168,7 +169,7 @@ def _fill(tx: Any, given: Any, data: TensorVariable, sharing: list[TensorVariabl
             tx.attempt.values.fakes[id(each.fake)] = each
 
 
-def _may_be_taken(tx: Any, data: TensorVariable, sharing: list[TensorVariable]) -> bool:
+def _may_be_taken(tx: Translator, data: TensorVariable, sharing: list[TensorVariable]) -> bool:
     """Whether a tensor made before the graph may stand for the memory of one that is made inside, and for all of it."""
     fake = data.fake
     if tx.graph.bodies or data.asks or fake.is_inference() or not is_whole(tx, fake):
@@ -178,20 +179,20 @@ def _may_be_taken(tx: Any, data: TensorVariable, sharing: list[TensorVariable]) 
     return not tx.graph.all_in_storage(fake)
 
 
-def all_sharing(tx: Any, fake: torch.Tensor) -> list[TensorVariable]:
+def all_sharing(tx: Translator, fake: torch.Tensor) -> list[TensorVariable]:
     """The tensors that were made inside so far and share memory with this one."""
     storage = fake.untyped_storage()._cdata
     known = {id(each): each for each in tx.attempt.values.fakes.values()}
     return [each for each in known.values() if each.fake.untyped_storage()._cdata == storage]
 
 
-def hangs_on_data(tx: Any, fake: torch.Tensor) -> bool:
+def hangs_on_data(tx: Translator, fake: torch.Tensor) -> bool:
     """Whether its sizes, its strides or where it begins do."""
     numbers = (*fake.shape, *fake.stride(), fake.storage_offset())
     return any(isinstance(each, torch.SymInt) and tx.graph.symbols.hangs_on_data(each) for each in numbers)
 
 
-def is_whole(tx: Any, fake: torch.Tensor) -> bool:
+def is_whole(tx: Translator, fake: torch.Tensor) -> bool:
     """Whether a tensor is all of its memory, as a new one of its sizes and strides would be."""
     if hangs_on_data(tx, fake):
         return False
@@ -206,7 +207,7 @@ provides("replaces_data")(replaces_data)
 
 
 @provides("become_made")
-def _become_made(tx: Any, tensor: TensorVariable) -> bool:
+def _become_made(tx: Translator, tensor: TensorVariable) -> bool:
     if not tx.attempt.settlings.leaves_before:
         return False
     given = made_before(tx, tensor, torch.Tensor, True, True)
@@ -219,7 +220,7 @@ def _become_made(tx: Any, tensor: TensorVariable) -> bool:
 
 @models(torch.Tensor._make_subclass)
 def _make_subclass(
-    tx: Any, cls: VariableTracker, data: VariableTracker, require_grad: VariableTracker | None = None
+    tx: Translator, cls: VariableTracker, data: VariableTracker, require_grad: VariableTracker | None = None
 ) -> VariableTracker:
     """What ``nn.Parameter`` ends in."""
     kind = tx.python_value(cls)

@@ -28,6 +28,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.invariant_reads import is_read_later, mutable_parts, refuse_read
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
@@ -68,7 +69,7 @@ class FunctionContext(VariableTracker):
     def describe(self) -> str:
         return "a Function's ctx"
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in self.attrs:
             if is_read_later(tx):
                 self._check_read(tx, name)
@@ -81,7 +82,7 @@ class FunctionContext(VariableTracker):
             return BuiltinMethodVariable(self, name)
         unsupported(UnsupportedAttribute(self.describe(), name))
 
-    def _check_read(self, tx: Any, name: str) -> None:
+    def _check_read(self, tx: Translator, name: str) -> None:
         """A backward reads an attribute. Of tensors it has these very ones."""
         for part in mutable_parts(self.attrs[name]):
             if isinstance(part, TensorVariable):
@@ -91,30 +92,30 @@ class FunctionContext(VariableTracker):
                 refuse_read(f"ctx.{name}, a mutable object")
             tx.attempt.provenance.kept_on_ctx.append(KeptOnCtx(self.function, inside, tx.effects.count))
 
-    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if class_lookup(FunctionCtx, name) is not MISSING or hasattr(torch._C._FunctionBase, name):
             unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
         self.attrs[name] = value
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         raise NotConstant(self.describe())
 
-    def method_save_for_backward(self, tx: Any, *tensors: VariableTracker) -> VariableTracker:
+    def method_save_for_backward(self, tx: Translator, *tensors: VariableTracker) -> VariableTracker:
         self.saved = list(tensors)
         return ConstantVariable(None)
 
-    def method_mark_non_differentiable(self, tx: Any, *tensors: VariableTracker) -> VariableTracker:
+    def method_mark_non_differentiable(self, tx: Translator, *tensors: VariableTracker) -> VariableTracker:
         self.non_differentiable = list(tensors)
         return ConstantVariable(None)
 
-    def method_mark_dirty(self, tx: Any, *tensors: VariableTracker) -> VariableTracker:
+    def method_mark_dirty(self, tx: Translator, *tensors: VariableTracker) -> VariableTracker:
         self.dirty = list(dict.fromkeys(each.realize() for each in tensors))
         return ConstantVariable(None)
 
-    def method_save_for_forward(self, tx: Any, *tensors: VariableTracker) -> VariableTracker:
+    def method_save_for_forward(self, tx: Translator, *tensors: VariableTracker) -> VariableTracker:
         return ConstantVariable(None)
 
-    def method_set_materialize_grads(self, tx: Any, value: VariableTracker) -> VariableTracker:
+    def method_set_materialize_grads(self, tx: Translator, value: VariableTracker) -> VariableTracker:
         self.materializes = tx.truth(value)
         return ConstantVariable(None)
 
@@ -127,7 +128,7 @@ class KeptOnCtx(NamedTuple):
     writes: int
 
 
-def check_kept_on_ctx(attempt: Any, has_made: Callable[[VariableTracker], bool]) -> None:
+def check_kept_on_ctx(attempt: Attempt, has_made: Callable[[VariableTracker], bool]) -> None:
     """Another attempt leaves to CPython what keeps objects on ``ctx`` that are changed after the call, or that the
     program has too, by `has_made`."""
     changing = {
@@ -145,14 +146,14 @@ class GradientVariable(TensorVariable):
 
     __slots__ = ()
 
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name in ("stride", "is_contiguous", "storage_offset", "dim_order"):
             unsupported(UnsupportedAttribute("a gradient", name, "its strides are not known"))
         return super().call_method(tx, name, args, kwargs)
 
 
 @models(torch.autograd.Function.apply.__func__)  # type: ignore[attr-defined]
-def apply(tx: Any, cls: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+def apply(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     """``Function.apply``."""
     value = cls.as_constant()
     tensors = list(dict.fromkeys(arg for arg in args if isinstance(arg, TensorVariable)))
@@ -170,7 +171,7 @@ def apply(tx: Any, cls: VariableTracker, *args: VariableTracker, **kwargs: Varia
     return _Application(tx, value, list(args), tensors, ctx).run()
 
 
-def _is_plain(tx: Any, cls: type[torch.autograd.Function], transforms: set[str]) -> bool:
+def _is_plain(tx: Translator, cls: type[torch.autograd.Function], transforms: set[str]) -> bool:
     """``transforms``: those of torch.func that it is called under, for which it may have rules, and of which torch may
     refuse it. For dual numbers, which calls in a ``dual_level`` may bring, it may have one too."""
     base = torch.autograd.Function
@@ -184,7 +185,7 @@ def _is_plain(tx: Any, cls: type[torch.autograd.Function], transforms: set[str])
     return not transforms or cls.setup_context is not base.setup_context and transforms <= _BY_OPERATORS
 
 
-def _no_dual_numbers(tx: Any) -> bool:
+def _no_dual_numbers(tx: Translator) -> bool:
     """Whether no level of them is entered, in this call and in others."""
     place = tx.guards.const(forward_ad).child("instance_dict").child("dict_item", "_current_level")
     place.check("equals", forward_ad._current_level)
@@ -217,7 +218,7 @@ class _Application:
 
     def __init__(
         self,
-        tx: Any,
+        tx: Translator,
         cls: type[torch.autograd.Function],
         args: Args,
         tensors: list[TensorVariable],

@@ -15,6 +15,7 @@ from dynamo_lite.insight.break_reasons import UnknownCall
 from dynamo_lite.records.replaced_data import history
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
 from dynamo_lite.variables.torch.higher_order.bodies import PlainVariable
@@ -27,7 +28,7 @@ _NAME = "torch.autograd.grad()"
 
 @models(torch.autograd.grad)
 def _grad(
-    tx: Any,
+    tx: Translator,
     outputs: VariableTracker,
     inputs: VariableTracker,
     grad_outputs: VariableTracker | None = None,
@@ -57,19 +58,19 @@ def _grad(
     return found
 
 
-def _parts(tx: Any, value: VariableTracker) -> list[VariableTracker]:
+def _parts(tx: Translator, value: VariableTracker) -> list[VariableTracker]:
     value = value.realize()
     return [value] if isinstance(value, TensorVariable) else [each.realize() for each in value.elements(tx)]
 
 
-def _tensors(tx: Any, value: VariableTracker) -> list[TensorVariable]:
+def _tensors(tx: Translator, value: VariableTracker) -> list[TensorVariable]:
     found = _parts(tx, value)
     if not all(isinstance(each, TensorVariable) and not each.asks for each in found):
         unsupported(UnknownCall(_NAME, "what it is given are no plain tensors"))
     return found  # type: ignore[return-value]
 
 
-def _check_way(tx: Any, outputs: list[TensorVariable], inputs: list[TensorVariable]) -> set[Any]:
+def _check_way(tx: Translator, outputs: list[TensorVariable], inputs: list[TensorVariable]) -> set[Any]:
     """The nodes of autograd's graph on the way back: all of them are to be made by operators of the graph."""
     if not tx.attempt.settlings.differentiate:
         unsupported(UnknownCall(_NAME, "the backend failed on a graph that has it"))

@@ -16,6 +16,7 @@ from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import NotConstant, VariableTracker, unsupported, wraps_if
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
 from dynamo_lite.variables.torch.tensors.tensor import ATTRIBUTES, TensorVariable
 
@@ -42,13 +43,13 @@ class GradFnVariable(VariableTracker):
     def describe(self) -> str:
         return f"a node of autograd's graph ({type(self.value).__name__})"
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         return True
 
     def key(self) -> Any:
         return self
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name == "__class__":
             return tx.make(type(self.value))
         if name == "name":
@@ -59,10 +60,10 @@ class GradFnVariable(VariableTracker):
             tx.raise_error(AttributeError, f"'{type(self.value).__name__}' object has no attribute {name!r}")
         unsupported(UnsupportedAttribute(self.describe(), name))
 
-    def method_name(self, tx: Any) -> VariableTracker:
+    def method_name(self, tx: Translator) -> VariableTracker:
         return ConstantVariable(self.value.name())
 
-    def _behind(self, tx: Any, name: str) -> VariableTracker:
+    def _behind(self, tx: Translator, name: str) -> VariableTracker:
         found = getattr(self.value, name)
         if self.source is not None:
             return tx.attempt.values.wrap(found, self.source.child("c_attr", name))  # type: ignore[no-any-return]
@@ -73,14 +74,14 @@ class GradFnVariable(VariableTracker):
             return known  # type: ignore[no-any-return]
         return TupleVariable([TupleVariable([_made(tx, node, None), ConstantVariable(index)]) for node, index in found])
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if self.tensor is None or self.tensor.fake.grad_fn is not self.value:
             raise NotConstant(self.describe())
         cg.load(self.tensor)
         cg.load_attr("grad_fn")
 
 
-def _made(tx: Any, node: Any, tensor: TensorVariable | None) -> VariableTracker:
+def _made(tx: Translator, node: Any, tensor: TensorVariable | None) -> VariableTracker:
     """One that an operator on fakes left, or that stands for what was there."""
     if node is None:
         return ConstantVariable(None)
@@ -94,7 +95,7 @@ def _made(tx: Any, node: Any, tensor: TensorVariable | None) -> VariableTracker:
     return known[1]  # type: ignore[no-any-return]
 
 
-def _outside(tx: Any) -> set[Any]:
+def _outside(tx: Translator) -> set[Any]:
     """What stands for the history of tensors that were found."""
     given = [each for each in tx.graph.tensors if each.value.requires_grad and not each.value.is_leaf]
     return set(history(each.fake for each in given))
@@ -105,7 +106,7 @@ def _is_written_view(tensor: TensorVariable) -> bool:
     return fake._is_view() and not fake.is_inference() and bool(fake._version) and fake.requires_grad
 
 
-def _grad_fn(tx: Any, tensor: TensorVariable) -> VariableTracker:
+def _grad_fn(tx: Translator, tensor: TensorVariable) -> VariableTracker:
     if tensor.getattr(tx, "is_leaf").as_constant():
         return ConstantVariable(None)
     if tensor.asks or tx.graph.bodies:
@@ -125,7 +126,7 @@ ATTRIBUTES["grad_fn"] = _grad_fn
 
 
 @wraps_if(_is_node, order=58)
-def _wrap_node(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_node(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     if source.kind != "const":
         source.check("type", type(value))
     return GradFnVariable(value, source)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation
 from dynamo_lite.runtime.graph_functions import count_write
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import become_made, replaces_data
 from dynamo_lite.variables.torch.tensors.fake_calls import compute
 from dynamo_lite.variables.torch.tensors.tensor import ATTRIBUTES, METHODS, SETTERS, TensorVariable, record
@@ -17,7 +16,7 @@ from dynamo_lite.variables.torch.tensors.tensor import ATTRIBUTES, METHODS, SETT
 from .created_leaves import all_sharing
 
 
-def _grad(tx: Any, tensor: TensorVariable) -> VariableTracker:
+def _grad(tx: Translator, tensor: TensorVariable) -> VariableTracker:
     if "grad" in tensor.attrs:
         return tensor.attrs["grad"]  # type: ignore[return-value]
     if tensor.source is not None and tensor.value is not None and tensor.value.is_leaf and _asked_leaf(tensor.fake):
@@ -27,7 +26,7 @@ def _grad(tx: Any, tensor: TensorVariable) -> VariableTracker:
     unsupported(UnsupportedAttribute(tensor.describe(), "grad"))
 
 
-def _set_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) -> None:
+def _set_grad(tx: Translator, tensor: TensorVariable, value: VariableTracker) -> None:
     """``tensor.grad = value``: replayed after the graph. What doesn't fit is refused by CPython."""
     made_without = tensor.source is None and not tensor.fake.requires_grad and not tx.graph.bodies
     if not made_without and (tensor.value is None or not tensor.value.is_leaf):
@@ -42,7 +41,7 @@ def _set_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) -> None:
     tensor.write(tx, "grad", value)
 
 
-def _set_data(tx: Any, tensor: TensorVariable, value: VariableTracker) -> None:
+def _set_data(tx: Translator, tensor: TensorVariable, value: VariableTracker) -> None:
     """``tensor.data = value``."""
     if value is tensor or isinstance(value, TensorVariable) and _is_data_of(tx, tensor, value):
         return  # its data is what it was
@@ -51,7 +50,7 @@ def _set_data(tx: Any, tensor: TensorVariable, value: VariableTracker) -> None:
         unsupported(UnsupportedAttribute(tensor.describe(), "data", "its new data have other owners"))
 
 
-def _set_(tx: Any, tensor: TensorVariable, *args: VariableTracker) -> VariableTracker:
+def _set_(tx: Translator, tensor: TensorVariable, *args: VariableTracker) -> VariableTracker:
     """``tensor.set_(other)``: the data of the other, and a write."""
     other = args[0] if len(args) == 1 else None
     if not isinstance(other, TensorVariable) or tx.graph.bodies or tensor.asks or other.asks:
@@ -69,7 +68,7 @@ def _set_(tx: Any, tensor: TensorVariable, *args: VariableTracker) -> VariableTr
     return record(tx, "call_function", count_write, [tensor], {})
 
 
-def _is_data_of(tx: Any, tensor: TensorVariable, value: TensorVariable) -> bool:
+def _is_data_of(tx: Translator, tensor: TensorVariable, value: TensorVariable) -> bool:
     """Whether a tensor has these data already, as where ``x.data += y`` puts back what it changed in its place."""
     fakes = (tensor.fake, value.fake)
     if tx.graph.bodies or any(each.layout is not torch.strided or each.is_inference() for each in fakes):
@@ -83,7 +82,7 @@ def _is_data_of(tx: Any, tensor: TensorVariable, value: TensorVariable) -> bool:
     return one == other and tensor.fake.shape == value.fake.shape
 
 
-def _set_requires_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) -> VariableTracker:
+def _set_requires_grad(tx: Translator, tensor: TensorVariable, value: VariableTracker) -> VariableTracker:
     """Where it is what it was already, or the tensor was made inside; else the tensor object changes."""
     if value.python_type() is not bool:
         unsupported(UnsupportedOperation("requires_grad", value.describe()))
@@ -114,7 +113,7 @@ def _set_requires_grad(tx: Any, tensor: TensorVariable, value: VariableTracker) 
     return tensor
 
 
-def _thaw(tx: Any, tensor: TensorVariable) -> bool:
+def _thaw(tx: Translator, tensor: TensorVariable) -> bool:
     """Let a found leaf require gradients. False where it can't, isn't in the graph as it was found, or has views."""
     sharing = tx.graph.all_in_storage(tensor.fake)
     given = sharing[0] if len(sharing) == 1 else None
@@ -129,7 +128,7 @@ def _thaw(tx: Any, tensor: TensorVariable) -> bool:
     return True
 
 
-def _is_found_leaf(tx: Any, tensor: TensorVariable) -> bool:
+def _is_found_leaf(tx: Translator, tensor: TensorVariable) -> bool:
     return tensor.source is not None and not tensor.asks and bool(_is_leaf(tx, tensor).as_constant())
 
 
@@ -142,7 +141,7 @@ def _asked_leaf(fake: torch.Tensor) -> bool:
     return compute("call_function", getattr, [fake, "is_leaf"], {})  # type: ignore[no-any-return]
 
 
-def _is_detached(tx: Any, tensor: TensorVariable) -> bool:
+def _is_detached(tx: Translator, tensor: TensorVariable) -> bool:
     """Whether a found tensor has no history, and is no view: torch refuses those."""
     if tensor.fake.requires_grad or tensor.value is None or tensor.attrs:
         return False
@@ -150,7 +149,7 @@ def _is_detached(tx: Any, tensor: TensorVariable) -> bool:
     return bool(tx.is_none(base.realize()))
 
 
-def _detach_(tx: Any, tensor: TensorVariable) -> VariableTracker:
+def _detach_(tx: Translator, tensor: TensorVariable) -> VariableTracker:
     if tx.graph.bodies or tensor.asks:
         unsupported(UnsupportedAttribute(tensor.describe(), "detach_", "it changes the tensor object"))
     if tensor.source is not None and not _is_detached(tx, tensor):
@@ -162,11 +161,13 @@ def _detach_(tx: Any, tensor: TensorVariable) -> VariableTracker:
     return tensor
 
 
-def _requires_grad_(tx: Any, tensor: TensorVariable, requires_grad: VariableTracker | None = None) -> VariableTracker:
+def _requires_grad_(
+    tx: Translator, tensor: TensorVariable, requires_grad: VariableTracker | None = None
+) -> VariableTracker:
     return _set_requires_grad(tx, tensor, requires_grad or ConstantVariable(True))
 
 
-def _is_leaf(tx: Any, tensor: TensorVariable) -> VariableTracker:
+def _is_leaf(tx: Translator, tensor: TensorVariable) -> VariableTracker:
     if tensor.source is None or not tensor.fake.requires_grad or not tensor.value.requires_grad:
         return ConstantVariable(_asked_leaf(tensor.fake))
     return tx.attempt.values.wrap(tensor.value.is_leaf, tensor.source.child("c_attr", "is_leaf"))

@@ -21,6 +21,7 @@ from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.invariant_reads import is_assigned_once, of_root
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
 from dynamo_lite.variables.python.functions.function import CellVariable, FunctionVariable, NestedFunctionVariable
@@ -39,7 +40,9 @@ class HandleVariable(VariableTracker):
 
     __slots__ = ("tensor", "method", "hook", "before", "node", "removed")
 
-    def __init__(self, tx: Any, tensor: TensorVariable, method: str, hook: VariableTracker, node: Any = None) -> None:
+    def __init__(
+        self, tx: Translator, tensor: TensorVariable, method: str, hook: VariableTracker, node: Any = None
+    ) -> None:
         self.source = None
         self.tensor = tensor
         self.method = method
@@ -57,7 +60,7 @@ class HandleVariable(VariableTracker):
     def describe(self) -> str:
         return "a hook's handle"
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if self.node is not None or self.removed or self._moves(cg.attempt):
             raise NotConstant(self.describe())
         if self.before is not None:
@@ -68,17 +71,17 @@ class HandleVariable(VariableTracker):
         cg.swap()
         cg.finish_call([lambda: cg.load(self.hook)])
 
-    def _moves(self, attempt: Any) -> bool:
+    def _moves(self, attempt: Attempt) -> bool:
         """Whether the tensor is another part of autograd's graph once the graph has written into it."""
         return not self.tensor.value.is_leaf and self.tensor.source in attempt.graph.written
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: Codegen) -> None:
         if self.node is None and not self.removed:
             cg.load(self)
             cg.pop_top()
 
 
-def _register(method: str, tx: Any, tensor: TensorVariable, hook: VariableTracker) -> VariableTracker:
+def _register(method: str, tx: Translator, tensor: TensorVariable, hook: VariableTracker) -> VariableTracker:
     if tensor.asks or tx.graph.bodies or not tensor.fake.requires_grad:
         unsupported(UnsupportedAttribute(tensor.describe(), method, "it changes the tensor object"))
     hook = hook.realize()
@@ -92,7 +95,7 @@ def _register(method: str, tx: Any, tensor: TensorVariable, hook: VariableTracke
     return made
 
 
-def _register_inside(method: str, tx: Any, tensor: TensorVariable, hook: VariableTracker) -> VariableTracker:
+def _register_inside(method: str, tx: Translator, tensor: TensorVariable, hook: VariableTracker) -> VariableTracker:
     if method != _HOOKS[0] or tensor.fake.is_leaf or tensor.fake._is_view() or not is_of_its_gradient(tx, hook):
         unsupported(UnsupportedAttribute(tensor.describe(), method, "what the hook reads may change until it is run"))
 
@@ -116,7 +119,7 @@ def _register_inside(method: str, tx: Any, tensor: TensorVariable, hook: Variabl
     )
 
 
-def is_of_its_gradient(tx: Any, hook: VariableTracker) -> bool:
+def is_of_its_gradient(tx: Translator, hook: VariableTracker) -> bool:
     """Whether a function reads nothing but its argument, torch and builtins, and what stays as it is."""
     if hook.python_type() is functools.partial and hook.source is None:
         function, args, keywords = (hook.getattr(tx, name).realize() for name in ("func", "args", "keywords"))
@@ -149,7 +152,7 @@ def _is_fixed(scope: Any, name: str) -> bool:
     return type(value) is types.ModuleType and value.__name__.partition(".")[0] == torch.__name__
 
 
-def _stays(tx: Any, value: VariableTracker) -> bool:
+def _stays(tx: Translator, value: VariableTracker) -> bool:
     """Whether a value is the same when the backward runs: of a tensor, that it is this tensor."""
     value = value.realize()
     if isinstance(value, TupleVariable):
@@ -159,20 +162,20 @@ def _stays(tx: Any, value: VariableTracker) -> bool:
     return isinstance(value, (ConstantVariable, SymbolicNumber)) or is_of_its_gradient(tx, value)
 
 
-def _is_final(tx: Any, cell: CellVariable) -> bool:
+def _is_final(tx: Translator, cell: CellVariable) -> bool:
     """Whether a cell has the value that it will have for good: no code that may yet run stores another one."""
     if cell.maker is None and of_root(tx, cell)[0] is None or cell.content is None:
         return False
     return _stays(tx, cell.content) and is_assigned_once(tx, cell, "")
 
 
-def hooks_wait(tx: Any) -> bool:
+def hooks_wait(tx: Translator) -> bool:
     """Whether a tensor that was found gets a hook after the graph."""
     handles = tx.attempt.provenance.all_of(HandleVariable)
     return any(each.node is None and not each.removed for each in handles)
 
 
-def _remove(tx: Any, handle: VariableTracker, *error: VariableTracker) -> VariableTracker:
+def _remove(tx: Translator, handle: VariableTracker, *error: VariableTracker) -> VariableTracker:
     if not isinstance(handle, HandleVariable):
         return remove_hook(tx, handle)
     if tx.graph.bodies:
@@ -187,7 +190,7 @@ models(RemovableHandle.remove, RemovableHandle.__exit__)(_remove)
 
 
 @models(RemovableHandle.__enter__)
-def _enter(tx: Any, handle: VariableTracker) -> VariableTracker:
+def _enter(tx: Translator, handle: VariableTracker) -> VariableTracker:
     return handle
 
 

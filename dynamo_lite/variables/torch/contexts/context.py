@@ -36,6 +36,7 @@ from dynamo_lite.variables.core.base import (
     wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models_raw
 from dynamo_lite.variables.python.containers.mapping import DictVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
@@ -60,7 +61,7 @@ class ContextVariable(VariableTracker):
     def describe(self) -> str:
         return f"{type(self.value).__name__}()"
 
-    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+    def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
         if self.source is not None:
             if name not in self.value.__dict__:
                 return None
@@ -69,10 +70,10 @@ class ContextVariable(VariableTracker):
             unsupported(UnsupportedAttribute(self.describe(), name))
         return None
 
-    def enter(self, tx: Any) -> None:
+    def enter(self, tx: Translator) -> None:
         raise NotImplementedError
 
-    def exit(self, tx: Any) -> None:
+    def exit(self, tx: Translator) -> None:
         raise NotImplementedError
 
     def entered_value(self) -> VariableTracker:
@@ -83,26 +84,26 @@ class ContextVariable(VariableTracker):
         """What ``__exit__`` returns."""
         return ConstantVariable(None)
 
-    def enter_by_call(self, tx: Any) -> VariableTracker:
+    def enter_by_call(self, tx: Translator) -> VariableTracker:
         """By its method called by hand, as `contextlib.ExitStack` does."""
         unsupported(UnsupportedContext(f"{self.describe()} (entered by an explicit call)"))
 
-    def exit_by_call(self, tx: Any) -> VariableTracker:
+    def exit_by_call(self, tx: Translator) -> VariableTracker:
         unsupported(UnsupportedContext(f"{self.describe()} (left by an explicit call)"))
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name == "clone":
             return ContextClone(self)
         return tx.generic_getattr(self, name)
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         """As a decorator."""
         return tx.call(tx.generic_getattr(self, "__call__"), args, kwargs)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.call(type(self.value), [lambda each=each: cg.load_const(each) for each in self.arguments])
 
-    def load_exit(self, cg: Any) -> None:
+    def load_exit(self, cg: Codegen) -> None:
         """Enter it in the new code, and leave what leaves it on the stack."""
         cg.load(self)
         cg.copy_top()
@@ -124,12 +125,12 @@ class ContextClone(VariableTracker):
     def python_type(self) -> type:
         return type(self.of.value.clone)
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if isinstance(self.of, GradModeVariable) and type(self.of.value) is torch.set_grad_enabled:
             return make_context(tx, type(self.of.value), self.of.arguments)
         return type(self.of)(self.of.value, self.of.arguments)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.load(self.of)
         cg.load_attr("clone")
 
@@ -148,15 +149,15 @@ class GradModeVariable(ContextVariable):
             type(self.value), self.arguments and self.arguments[0]
         )
 
-    def enter(self, tx: Any) -> None:
+    def enter(self, tx: Translator) -> None:
         if not (type(self.value) is torch.set_grad_enabled and hasattr(self, "previous")):
             self.previous = torch.is_grad_enabled()
         _set_grad_mode(tx, self.mode)
 
-    def exit(self, tx: Any) -> None:
+    def exit(self, tx: Translator) -> None:
         _set_grad_mode(tx, self.previous)
 
-    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+    def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
         if self.source is None and name in self._attributes():
             return ConstantVariable(self._attributes()[name])
         return super().instance_get(tx, name)
@@ -170,13 +171,13 @@ class GradModeVariable(ContextVariable):
             found["prev"] = self.previous
         return found
 
-    def enter_by_call(self, tx: Any) -> VariableTracker:
+    def enter_by_call(self, tx: Translator) -> VariableTracker:
         if self.source is not None:
             return super().enter_by_call(tx)
         self.enter(tx)
         return ConstantVariable(None)
 
-    def exit_by_call(self, tx: Any) -> VariableTracker:
+    def exit_by_call(self, tx: Translator) -> VariableTracker:
         if self.source is not None:
             _set_grad_mode(tx, tx.python_value(self.getattr(tx, "prev")))
         elif hasattr(self, "previous"):
@@ -185,11 +186,11 @@ class GradModeVariable(ContextVariable):
             return super().exit_by_call(tx)
         return ConstantVariable(None)
 
-    def load_exit(self, cg: Any) -> None:
+    def load_exit(self, cg: Codegen) -> None:
         cg.expect_grad_mode(self.previous, self.mode)
         super().load_exit(cg)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.call(object.__new__, [lambda: cg.load_const(type(self.value))])  # to make one may set the mode
         for name, value in self._attributes().items():
             cg.copy_top()
@@ -198,7 +199,7 @@ class GradModeVariable(ContextVariable):
             cg.store_attr(name)
 
 
-def _set_grad_mode(tx: Any, mode: bool) -> None:
+def _set_grad_mode(tx: Translator, mode: bool) -> None:
     """As torch does."""
     tx.call(tx.make(torch._C._set_grad_enabled), [ConstantVariable(mode)], {})
 
@@ -207,7 +208,7 @@ def _by_call(cls: type) -> None:
     """Model the methods of a class, called with a context. (A class may have them for other contexts as well.)"""
 
     def model(method: Any, known: Callable[[ContextVariable, Any], VariableTracker]) -> None:
-        def call(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        def call(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
             manager = args[0].realize() if args else None
             if isinstance(manager, ContextVariable):
                 return known(manager, tx)
@@ -234,13 +235,13 @@ class GraphContextVariable(ContextVariable):
         """The function that enters, its arguments, and the one that leaves with what that returned."""
         raise NotImplementedError
 
-    def enter(self, tx: Any) -> None:
+    def enter(self, tx: Translator) -> None:
         function, arguments, _ = self.nodes()
         self.node = tx.graph.call("call_function", function, arguments, {}, None)
         self.entered = function(*arguments)
         tx.attempt.torch_state.contexts.append(self)
 
-    def exit(self, tx: Any) -> None:
+    def exit(self, tx: Translator) -> None:
         self.record_end(tx.graph)
         self.leave()
         tx.attempt.torch_state.contexts.remove(self)
@@ -257,20 +258,20 @@ class GraphContextVariable(ContextVariable):
     def record_end(self, graph: Any) -> None:
         graph.call("call_function", self.nodes()[2], (self.node,), {}, None)
 
-    def enter_by_call(self, tx: Any) -> VariableTracker:
+    def enter_by_call(self, tx: Translator) -> VariableTracker:
         if self.source is not None or tx.graph.bodies or self in tx.attempt.torch_state.contexts:
             return super().enter_by_call(tx)
         tx.attempt.provenance.created(self)
         self.enter(tx)
         return self.entered_value()
 
-    def exit_by_call(self, tx: Any) -> VariableTracker:
+    def exit_by_call(self, tx: Translator) -> VariableTracker:
         if tx.attempt.torch_state.contexts[-1:] != [self] or not tx.attempt.provenance.discard(self):
             return super().exit_by_call(tx)
         self.exit(tx)
         return self.left_value()
 
-    def exit_found(self, cg: Any, method: Any) -> None:
+    def exit_found(self, cg: Codegen, method: Any) -> None:
         """Leave for real, after the graph, one that was entered outside."""
         cg.call(method, [lambda: cg.load_source(self.source), *[lambda: cg.load_const(None)] * 3])
         cg.pop_top()
@@ -342,7 +343,7 @@ class SuspendedVariable(GraphContextVariable):
     watch: Callable[[], Any]
     """What such contexts set."""
 
-    def enter(self, tx: Any) -> None:
+    def enter(self, tx: Translator) -> None:
         self.before = torch.is_grad_enabled()
         super().enter(tx)
 
@@ -350,7 +351,7 @@ class SuspendedVariable(GraphContextVariable):
     def entering(self) -> Entering:
         return Entering(type(self), self.arguments, self.before)
 
-    def load_exit(self, cg: Any) -> None:
+    def load_exit(self, cg: Codegen) -> None:
         cg.call(self.entering, [])
 
 
@@ -369,7 +370,7 @@ class EnteringVariable(KnownVariable):
 
     __slots__ = ()
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         with self.value.outside():
             context = self.value.context()
             context.enter(tx)
@@ -389,11 +390,11 @@ class InferenceVariable(SuspendedVariable):
     def nodes(self) -> Any:
         return grad_mode._enter_inference_mode, self.arguments, grad_mode._exit_inference_mode
 
-    def enter(self, tx: Any) -> None:
+    def enter(self, tx: Translator) -> None:
         super().enter(tx)
         tx.graph.note_grad_mode(torch.is_grad_enabled())
 
-    def exit(self, tx: Any) -> None:
+    def exit(self, tx: Translator) -> None:
         super().exit(tx)
         tx.graph.note_grad_mode(self.before)
 
@@ -412,7 +413,7 @@ class AutocastVariable(GraphContextVariable):
         arguments = (value.device, value.fast_dtype, value._enabled, value._cache_enabled)
         return autocast_mode._enter_autocast, arguments, autocast_mode._exit_autocast
 
-    def enter(self, tx: Any) -> None:
+    def enter(self, tx: Translator) -> None:
         if [type(each) for each in self.nodes()[1]] != _OF_AUTOCAST:
             unsupported(UnsupportedOperation("entering", "an autocast of what torch refuses when it is entered"))
         super().enter(tx)
@@ -423,7 +424,7 @@ class AutocastVariable(GraphContextVariable):
     def left_value(self) -> VariableTracker:
         return ConstantVariable(False)
 
-    def exit_by_call(self, tx: Any) -> VariableTracker:
+    def exit_by_call(self, tx: Translator) -> VariableTracker:
         return super().exit_by_call(tx) if self.source is None else _leave_found(tx, self)
 
 
@@ -441,19 +442,19 @@ class RecordVariable(GraphContextVariable):
     def entered_value(self) -> VariableTracker:
         return self
 
-    def instance_get(self, tx: Any, name: str) -> VariableTracker | None:
+    def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
         if self.source is None and name in ("name", "args"):
             return tx.make(getattr(self.value, name))  # type: ignore[no-any-return]
         return super().instance_get(tx, name)
 
-    def exit_by_call(self, tx: Any) -> VariableTracker:
+    def exit_by_call(self, tx: Translator) -> VariableTracker:
         """Also of one that was entered before a break. What a profiler is told of it lasts until after the graph."""
         if self.source is None or tx.graph.bodies:
             return super().exit_by_call(tx)
         tx.effects.note(self)
         return ConstantVariable(None)
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: Codegen) -> None:
         self.exit_found(cg, record_function.__exit__)
 
 
@@ -472,11 +473,11 @@ class LeftAutocast(AutocastVariable):
         arguments = (value.device, value.prev_fastdtype, value.prev, value.prev_cache_enabled)
         return graph_functions.leave_autocast, arguments, graph_functions.return_to_autocast
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: Codegen) -> None:
         self.exit_found(cg, torch.autocast.__exit__)
 
 
-def _leave_found(tx: Any, manager: AutocastVariable) -> VariableTracker:
+def _leave_found(tx: Translator, manager: AutocastVariable) -> VariableTracker:
     """One that a ``with`` entered before a break."""
     assert manager.source is not None
     inside = (each for each in tx.attempt.torch_state.contexts if not each.ends_with_graph)
@@ -512,7 +513,7 @@ class AttentionVariable(SuspendedVariable):
     def left_value(self) -> VariableTracker:
         return ConstantVariable(False)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.call(_attention, [lambda each=each: cg.load_const(each) for each in self.arguments])
 
 
@@ -530,7 +531,7 @@ class DeviceVariable(SuspendedVariable):
     def nodes(self) -> Any:
         return torch.device.__enter__, self.arguments, _leave_device
 
-    def enter(self, tx: Any) -> None:
+    def enter(self, tx: Translator) -> None:
         self.before = torch.is_grad_enabled()
         self.entered = DeviceContext(self.value)
         self.entered.__enter__()
@@ -547,7 +548,7 @@ class DeviceVariable(SuspendedVariable):
     def entered_value(self) -> VariableTracker:
         return ConstantVariable(self.value)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.load_const(self.value)
 
 
@@ -573,7 +574,7 @@ class ExitVariable(VariableTracker):
     def python_type(self) -> type:
         return type(self.of.value.__exit__)
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         self.of.exit(tx)
         self.called = True
         return ConstantVariable(None)
@@ -583,14 +584,16 @@ class ExitVariable(VariableTracker):
         """What enters it again, where a break leaves it for a while."""
         return self.of.entering if isinstance(self.of, SuspendedVariable) and not self.called else None
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if self.called:
             cg.load_const(None)
         else:
             self.of.load_exit(cg)
 
 
-def make_context(tx: Any, cls: type, values: tuple[Any, ...], named: dict[str, Any] | None = None) -> VariableTracker:
+def make_context(
+    tx: Translator, cls: type, values: tuple[Any, ...], named: dict[str, Any] | None = None
+) -> VariableTracker:
     """Construct one as the program does."""
     if cls in GRAD_CLASSES:
         if cls is not torch.set_grad_enabled:
@@ -603,7 +606,7 @@ def make_context(tx: Any, cls: type, values: tuple[Any, ...], named: dict[str, A
     return _graph_context(_made(tx, cls, values, named or {}))
 
 
-def _made(tx: Any, cls: type, values: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def _made(tx: Translator, cls: type, values: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """One of that class: some are decorators as well, and give a function for what is no argument of theirs."""
     with Listening() as listening:
         made = tx.fold(cls, values, named)
@@ -614,7 +617,7 @@ def _made(tx: Any, cls: type, values: tuple[Any, ...], named: dict[str, Any]) ->
     return made
 
 
-def attention_context(tx: Any, backends: Any, set_priority: bool) -> VariableTracker:
+def attention_context(tx: Translator, backends: Any, set_priority: bool) -> VariableTracker:
     """``sdpa_kernel(backends, set_priority)``."""
     chosen = [backends] if isinstance(backends, SDPBackend) else list(dict.fromkeys(backends))
     if not all(isinstance(each, SDPBackend) for each in chosen):
@@ -623,13 +626,13 @@ def attention_context(tx: Any, backends: Any, set_priority: bool) -> VariableTra
     return AttentionVariable(tx.fold(sdpa_kernel, (backends, set_priority)), arguments)
 
 
-def record_context(tx: Any, name: str, args: str | None) -> VariableTracker:
+def record_context(tx: Translator, name: str, args: str | None) -> VariableTracker:
     """``record_function(name, args)``."""
     return RecordVariable(tx.fold(record_function, (name, args)), (name, args))
 
 
 @wraps_type(record_function)
-def _wrap_record_function(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_record_function(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     source.check("type", type(value))
     for name in ("name", "args"):
         source.instance_item(name).check("equals", getattr(value, name))
@@ -654,13 +657,13 @@ def _arguments(value: Any) -> tuple[Any, ...]:
 
 
 @wraps_type(torch.no_grad, torch.enable_grad)
-def _wrap_grad(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_grad(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     source.check("type", type(value))
     return GradModeVariable(value, (), source)
 
 
 @wraps_type(torch.set_grad_enabled)
-def _wrap_set_grad(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_set_grad(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     source.check("type", type(value))
     own = source.child("instance_dict")
     own.child("dict_item", "mode").check("equals", value.mode)
@@ -671,7 +674,7 @@ def _wrap_set_grad(attempt: Any, value: Any, source: Source) -> VariableTracker:
 
 
 @wraps_type(torch.inference_mode, torch.autocast, torch.cpu.amp.autocast, torch.cuda.amp.autocast)
-def _wrap_graph_context(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_graph_context(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     source.check("type", type(value))
     own = source.child("instance_dict")
     for name in ("mode",) if isinstance(value, torch.inference_mode) else ("device", "_enabled", "_cache_enabled"):

@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import DisabledCall, UserGraphBreak
 from dynamo_lite.variables.core.base import Args, KnowMore, Kwargs, VariableTracker, unsupported
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import Model, models_if
 from dynamo_lite.variables.torch.tensors.fake_calls import operator_name
 
@@ -27,15 +28,15 @@ _DECORATORS = "torch._dynamo.decorators"
 _UTILITIES = "torch._dynamo.external_utils"
 
 
-def _graph_break(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+def _graph_break(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
     unsupported(UserGraphBreak(""))
 
 
-def _answer(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+def _answer(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
     return is_compiling(tx)
 
 
-def _setting(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+def _setting(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
     """A context that sets something for that front end alone."""
     return tx.call(tx.make(contextlib.nullcontext), [], {})  # type: ignore[no-any-return]
 
@@ -82,7 +83,7 @@ def _marked(value: Any) -> Model | None:
     """Functions under torch's own marks."""
     if getattr(value, "_torchdynamo_disable", False) is True:
 
-        def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
             unsupported(DisabledCall(operator_name(value)))
 
         return model
@@ -109,7 +110,7 @@ def _allowed(value: Any) -> Model | None:
 
 
 def _traced_or_whole(
-    function: types.FunctionType, whole: Model, tx: Any, args: Args, kwargs: Kwargs
+    function: types.FunctionType, whole: Model, tx: Translator, args: Args, kwargs: Kwargs
 ) -> VariableTracker:
     settled = tx.attempt.settlings.whole
     if not settled.get(id(function)):
@@ -133,7 +134,7 @@ _SCRIPTED_IF_TRACING = torch.jit.script_if_tracing(len).__code__
 def _constant_result(function: Callable[..., Any]) -> Model:
     """Of a function that is said to give the same result in the whole process: it is called once, while tracing."""
 
-    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         named = {name: tx.python_value(item) for name, item in kwargs.items()}
         values = [tx.python_value(arg) for arg in args]
         with unset_fake_temporarily():

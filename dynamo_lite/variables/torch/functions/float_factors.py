@@ -9,6 +9,7 @@ import torch
 
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.sequence import ListVariable, TupleVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat
 from dynamo_lite.variables.torch.tensors.equivalent_operators import takes_floats
@@ -17,7 +18,7 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 from .number_arguments import converted, fits, float_as_tensor, is_differentiated
 
 
-def _factor(tx: Any, number: VariableTracker, tensors: Args) -> VariableTracker | None:
+def _factor(tx: Translator, number: VariableTracker, tensors: Args) -> VariableTracker | None:
     """The float as a tensor of the type that all these tensors have, if eager computes in that."""
     dtypes = {each.fake.dtype if isinstance(each, TensorVariable) and not each.asks else None for each in tensors}
     if len(dtypes) != 1 or None in dtypes:
@@ -47,7 +48,7 @@ def _sum(name: str, more: Kwargs) -> None:
     """``self + alpha * other`` rounds once; so does ``addcmul``."""
 
     @takes_floats(getattr(torch, name), name, name + "_")
-    def rule(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    def rule(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
         alpha = _only("alpha", kwargs)
         factor = None if alpha is None or len(args) != 2 else _factor(tx, alpha, args)
         if factor is None or not _is_alike(args[0].fake, args[1].fake):
@@ -58,7 +59,7 @@ def _sum(name: str, more: Kwargs) -> None:
 
 def _sum_of_lists(name: str, write: str, more: Kwargs) -> None:
     @takes_floats(getattr(torch, name + write))
-    def rule(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    def rule(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
         alpha = _only("alpha", kwargs)
         lists = _lists(tx, args)
         factor = None if alpha is None or len(lists) != 2 else _factor(tx, alpha, [*lists[0], *lists[1]])
@@ -74,7 +75,7 @@ for _name, _more in _SUMS.items():
         _sum_of_lists(f"_foreach_{_name}", _write, _more)
 
 
-def _lists(tx: Any, args: Args) -> list[list[VariableTracker]]:
+def _lists(tx: Translator, args: Args) -> list[list[VariableTracker]]:
     """What is in these lists; nothing where one is none."""
     if not all(isinstance(arg, (ListVariable, TupleVariable)) for arg in args):
         return []
@@ -88,7 +89,7 @@ def _two_factors(name: str) -> None:
     """``self + value * one * other`` or ``self + value * one / other``, from left to right."""
 
     @takes_floats(getattr(torch, name), name, name + "_")
-    def rule(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    def rule(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
         value = _only("value", kwargs)
         if value is None or len(args) != 3 or is_differentiated(args):
             return None
@@ -101,7 +102,7 @@ def _two_factors(name: str) -> None:
 
 def _two_factors_of_lists(target: Any) -> None:
     @takes_floats(target)
-    def rule(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    def rule(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
         value = args[3] if len(args) == 4 and not kwargs else _only("value", kwargs)
         lists = [each for items in _lists(tx, args[:3]) for each in items]
         factor = None if value is None or is_differentiated(lists) else _factor(tx, value, lists)
@@ -118,7 +119,7 @@ for _name in ("addcmul", "addcdiv"):
 
 
 @takes_floats(*(getattr(torch, f"_foreach_{name}{write}") for name in ("add", "mul", "div") for write in ("", "_")))
-def _of_lists(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+def _of_lists(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """Each tensor of a list and one float."""
     lists = _lists(tx, args[:1])
     factor = _factor(tx, args[1], lists[0]) if lists and len(args) == 2 and not kwargs else None
@@ -128,7 +129,7 @@ def _of_lists(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTrack
 
 
 @takes_floats(torch._foreach_lerp, torch._foreach_lerp_)
-def _lerp_of_lists(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+def _lerp_of_lists(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     lists = _lists(tx, args[:2])
     factor = _factor(tx, args[2], [*lists[0], *lists[1]]) if lists and len(args) == 3 and not kwargs else None
     if factor is None:

@@ -11,6 +11,7 @@ import torch
 from dynamo_lite.insight.break_reasons import UnknownCall
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models_raw
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.sequence import ListVariable, SizeVariable, TupleVariable
@@ -23,7 +24,7 @@ TYPES: tuple[Any, ...] = (
 )
 
 
-def _make(kind: Any, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+def _make(kind: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
     given = [arg.realize() for arg in args]
     base = kind is torch.Tensor
     if kwargs or (base and torch._C._get_default_device() != "cpu"):
@@ -63,7 +64,9 @@ def _is_data(value: VariableTracker) -> bool:
     return _is_number(value, int, float, bool)
 
 
-def _of_type(tx: Any, tensor: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+def _of_type(
+    tx: Translator, tensor: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker
+) -> VariableTracker:
     """``tensor.type(torch.LongTensor)``: a graph can't name such a type, but its dtype."""
     kind = next(iter((*args, *kwargs.values())), None)
     if isinstance(kind, ClassVariable):

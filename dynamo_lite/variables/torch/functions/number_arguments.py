@@ -13,6 +13,7 @@ import torch
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, SWAPPED
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models_raw
 from dynamo_lite.variables.python.containers.sequence import ListVariable, TupleVariable
 from dynamo_lite.variables.python.numbers.symbolic import ShapeNumber, SymbolicFloat, SymbolicNumber
@@ -36,7 +37,7 @@ def _stands_for_numbers(number: VariableTracker, args: Args, ndim: int = 0) -> b
 _NUMBERS = (torch.float32, torch.float64, torch.int64, torch.int32)
 
 
-def _scaled(tx: Any, value: Any, number: VariableTracker) -> VariableTracker:
+def _scaled(tx: Translator, value: Any, number: VariableTracker) -> VariableTracker:
     """The product in the dtype of ``value``: a number takes no part in promotion."""
     found: Any = record(tx, "call_function", torch.mul, [value, number], {})
     if found.fake.dtype is value.fake.dtype:
@@ -48,14 +49,14 @@ def _two_factors(name: str, combine: Any) -> None:
     """``self + value * combine(one, other)``."""
 
     @rewrites(name, name + "_")
-    def rewrite(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    def rewrite(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
         if len(args) != 3 or set(kwargs) != {"value"} or not _stands_for_numbers(kwargs["value"], args):
             return None
         scaled = _scaled(tx, record(tx, "call_function", combine, args[1:], {}), kwargs["value"])
         return record(tx, "call_method", "add_" if name.endswith("_") else "add", [args[0], scaled], {})
 
 
-def _numbers(tx: Any, numbers: VariableTracker, args: Args) -> ListVariable | None:
+def _numbers(tx: Translator, numbers: VariableTracker, args: Args) -> ListVariable | None:
     """One by one, if they stand for numbers."""
     if isinstance(numbers, (ListVariable, TupleVariable)):
         items = [each.realize() for each in numbers.items]
@@ -69,7 +70,7 @@ def _many_factors(combine: Any, add: dict[str, Any]) -> None:
     """The same of lists, with a number for each: a tensor that has all of them, or a list of such."""
 
     @rewrites(*add)
-    def rewrite(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    def rewrite(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
         numbers = args[3] if len(args) == 4 else kwargs.get("scalars")
         parts = None if numbers is None else _numbers(tx, numbers.realize(), args[0].elements(tx))
         if parts is None:
@@ -83,7 +84,7 @@ def _sums(name: str) -> None:
     """``self + alpha * other``."""
 
     @rewrites(name, name + "_")
-    def rewrite(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    def rewrite(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
         if len(args) != 2 or set(kwargs) != {"alpha"} or not _stands_for_numbers(kwargs["alpha"], args):
             return None
         return record(tx, "call_method", name, [args[0], _scaled(tx, args[1], kwargs["alpha"])], {})
@@ -103,7 +104,7 @@ def is_differentiated(tensors: Args) -> bool:
 
 
 @rewrites("pow", "pow_", "ipow", "__rpow__", "_foreach_pow", "_foreach_pow_")
-def _power(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+def _power(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """The formulas of its derivatives ask for the number. The code of a graph module has ``-2 ** x`` for
     ``(-2) ** x``."""
     known = [part.realize() for each in args for part in (each, *(each.realize().contained() or ()))]
@@ -123,7 +124,7 @@ def _power(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | 
 # -- floats ------------------------------------------------------------------------------------------------------------
 
 
-def float_beside(tx: Any, number: SymbolicFloat, other: VariableTracker) -> VariableTracker | None:
+def float_beside(tx: Translator, number: SymbolicFloat, other: VariableTracker) -> VariableTracker | None:
     """The tensor that an operator is given in the place of a float, beside another tensor: one with which it promotes
     and computes as it does with a number. None: there is none."""
     if not isinstance(other, TensorVariable) or other.asks:
@@ -142,12 +143,12 @@ _REDUCED = frozenset({torch.float16, torch.bfloat16, torch.complex32})
 _REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 
 
-def float_as_tensor(tx: Any, number: SymbolicFloat) -> TensorVariable:
+def float_as_tensor(tx: Translator, number: SymbolicFloat) -> TensorVariable:
     given = tx.graph.float(number.of)
     return TensorVariable(given.node, given.fake, torch.Tensor)
 
 
-def converted(tx: Any, tensor: Any, dtype: torch.dtype) -> Any:
+def converted(tx: Translator, tensor: Any, dtype: torch.dtype) -> Any:
     if tensor.fake.dtype is dtype:
         return tensor
     return record(tx, "call_method", "to", [tensor, ConstantVariable(dtype)], {})
@@ -161,7 +162,7 @@ def _elementwise(*targets: Any) -> None:
     """``target(tensor, float)``."""
 
     @takes_floats(*targets)
-    def rule(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    def rule(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
         if len(args) != 2 or kwargs or not isinstance(args[1], SymbolicFloat):
             return None
         made = float_beside(tx, args[1], args[0])
@@ -174,7 +175,7 @@ def _operator_of_two(
     """Python's operator, the float left or right. ``reflected``: what is recorded of ``float function tensor``."""
 
     @takes_floats(function)
-    def rule(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    def rule(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
         left, right = args
         number, tensor = (left, right) if isinstance(left, SymbolicFloat) else (right, left)
         if not isinstance(number, SymbolicFloat):
@@ -187,7 +188,7 @@ def _operator_of_two(
         )
 
 
-def _over(tx: Any, number: VariableTracker, tensor: VariableTracker) -> VariableTracker:
+def _over(tx: Translator, number: VariableTracker, tensor: VariableTracker) -> VariableTracker:
     return record(
         tx, "call_function", operator.mul, [record(tx, "call_method", "reciprocal", [tensor], {}), number], {}
     )
@@ -211,7 +212,7 @@ def _filling(*targets: Any) -> None:
     """The float is converted to the type of the first argument."""
 
     @takes_floats(*targets)
-    def rule(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    def rule(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
         given = [*args, *kwargs.values()]
         if (
             set(kwargs) - {"value"}
@@ -227,7 +228,7 @@ def _filling(*targets: Any) -> None:
 _filling(torch.masked_fill, "masked_fill", "masked_fill_", "fill_")
 
 
-def fits(tx: Any, number: VariableTracker, dtype: torch.dtype) -> bool:
+def fits(tx: Translator, number: VariableTracker, dtype: torch.dtype) -> bool:
     """Whether a float is given to an operator of floating tensors that refuses what float32 can't have: such floats are
     left to eager."""
     if not isinstance(number, SymbolicFloat) or dtype not in (torch.float32, torch.float64):
@@ -236,7 +237,7 @@ def fits(tx: Any, number: VariableTracker, dtype: torch.dtype) -> bool:
 
 
 @takes_floats(torch.lerp, "lerp", "lerp_")
-def _lerp(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+def _lerp(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     if len(args) != 3 or kwargs or not isinstance(args[0], TensorVariable):
         return None
     dtype = args[0].fake.dtype
@@ -246,7 +247,7 @@ def _lerp(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker |
 
 
 @takes_floats(torch.clamp, torch.clip, "clamp", "clamp_", "clip", "clip_")
-def _clamp(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+def _clamp(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """One bound is a float, the other one another, a known number or not there."""
     bounds = dict(zip(("min", "max"), args[1:])) | {name: value.realize() for name, value in kwargs.items()}
     if not set(bounds) <= {"min", "max"} or not isinstance(args[0], TensorVariable) or not args[0].fake.ndim:
@@ -263,7 +264,7 @@ def _clamp(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker 
 
 
 @takes_floats(torch.full, torch.full_like, "new_full")
-def _full(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+def _full(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     if len(args) != 2 + (target == "new_full") or not set(kwargs) <= {"dtype", "device"}:
         return None
     default = args[0].fake.dtype if isinstance(args[0], TensorVariable) else torch.get_default_dtype()
@@ -281,13 +282,13 @@ _CPU = torch.device("cpu")
 
 
 def _scalar_tensor(
-    tx: Any, number: VariableTracker, dtype: torch.dtype, device: torch.device = _CPU
+    tx: Translator, number: VariableTracker, dtype: torch.dtype, device: torch.device = _CPU
 ) -> VariableTracker:
     named = {"dtype": ConstantVariable(dtype), "device": ConstantVariable(device)}
     return record(tx, "call_function", torch.scalar_tensor, [number], named)
 
 
-def _tensor(function: Any, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+def _tensor(function: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
     """Numbers and tensors of one number are read: where some may differ from call to call the graph makes a tensor of
     each."""
     data = args[0].realize() if len(args) == 1 else None
@@ -342,7 +343,7 @@ def _dtype_of(item: Any) -> torch.dtype:
     return {bool: torch.bool, int: torch.int64, float: torch.get_default_dtype()}[item.python_type()]
 
 
-def _stacked(tx: Any, data: VariableTracker, dtype: torch.dtype, device: torch.device) -> VariableTracker:
+def _stacked(tx: Translator, data: VariableTracker, dtype: torch.dtype, device: torch.device) -> VariableTracker:
     if isinstance(data, (ListVariable, TupleVariable)):
         parts = ListVariable([_stacked(tx, each.realize(), dtype, device) for each in data.items])
         return record(tx, "call_function", torch.stack, [parts], {})

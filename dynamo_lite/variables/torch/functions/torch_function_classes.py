@@ -34,6 +34,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
 from dynamo_lite.variables.core.operator_symbols import method_of
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import Model, models, models_if, provides
 from dynamo_lite.variables.core.text import text_by
 from dynamo_lite.variables.python.containers.mapping import DictVariable
@@ -82,11 +83,11 @@ class SubclassVariable(TensorVariable):
     def describe(self) -> str:
         return f"a {self.cls.__qualname__}"
 
-    def is_asked(self, tx: Any) -> bool:
+    def is_asked(self, tx: Translator) -> bool:
         """Whether torch would ask the class now."""
         return asks_classes(tx)
 
-    def _instance_attribute(self, tx: Any, name: str) -> VariableTracker | None:
+    def _instance_attribute(self, tx: Translator, name: str) -> VariableTracker | None:
         if name in self.attrs or self.instance is None:
             return self.attrs.get(name)
         assert self.source is not None
@@ -96,11 +97,11 @@ class SubclassVariable(TensorVariable):
             return None
         return LazyVariable(tx.attempt, namespace[name], self.source.child("instance_dict").child("dict_item", name))
 
-    def special(self, tx: Any, name: str) -> VariableTracker | None:
+    def special(self, tx: Translator, name: str) -> VariableTracker | None:
         raw = tx.lookup(self.cls, name)
         return None if raw is class_lookup(_TENSOR, name) else bind(tx, raw, name, self, self.cls)
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         raw = tx.lookup(self.cls, name)
         overridden = raw is not class_lookup(_TENSOR, name)
         if not self.is_asked(tx) and not overridden:
@@ -120,36 +121,36 @@ class SubclassVariable(TensorVariable):
             return ask(tx, getattr, [self, ConstantVariable(name)], {})
         return TensorMethod(self, name)
 
-    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if class_lookup(_TENSOR, name) is not MISSING:
             unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
         super().setattr(tx, name, value)
 
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if self.is_asked(tx) and name != "as_subclass":
             return ask(tx, name, [self, *args], kwargs)
         return super().call_method(tx, name, args, kwargs)
 
-    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+    def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         return self._special(tx, "__getitem__", key) or super().getitem(tx, key)
 
-    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+    def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         if self._special(tx, "__setitem__", key, value) is None:
             super().setitem(tx, key, value)
 
-    def length(self, tx: Any) -> Any:
+    def length(self, tx: Translator) -> Any:
         found = self._special(tx, "__len__")
         if found is not None:
             return tx.index_value(found)
         return ask(tx, len, [self], {}).as_constant() if self.is_asked(tx) else super().length(tx)
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         found = self._special(tx, "__bool__")
         if found is not None:
             return tx.truth(found)  # type: ignore[no-any-return]
         return tx.truth(ask(tx, bool, [self], {})) if self.is_asked(tx) else super().truth(tx)
 
-    def iterate(self, tx: Any) -> VariableTracker:
+    def iterate(self, tx: Translator) -> VariableTracker:
         """``Tensor.__iter__`` asks for nothing itself; its parts do."""
         found = self._special(tx, "__iter__")
         if found is not None:
@@ -159,22 +160,24 @@ class SubclassVariable(TensorVariable):
         ask(tx, "dim", [self], {})
         return tx.iterate(ask(tx, "unbind", [self, ConstantVariable(0)], {}))  # type: ignore[no-any-return]
 
-    def contains(self, tx: Any, item: VariableTracker) -> bool:
+    def contains(self, tx: Translator, item: VariableTracker) -> bool:
         found = self._special(tx, "__contains__", item)
         return super().contains(tx, item) if found is None else tx.truth(found)
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         found = self._special(tx, method_of(symbol, "r" if reflected else ""), other)
         return super().binary(tx, symbol, other, reflected) if found is None else unless_refused(found)
 
-    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         found = self._special(tx, method_of(symbol, "i"), other)
         return super().inplace(tx, symbol, other) if found is None else unless_refused(found)
 
-    def unary(self, tx: Any, function: Any) -> VariableTracker | None:
+    def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
         return self._special(tx, f"__{function.__name__}__") or super().unary(tx, function)
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         found = self._special(tx, method_of(symbol), other)
         if found is not None:
             return unless_refused(found)
@@ -182,11 +185,11 @@ class SubclassVariable(TensorVariable):
             unsupported(UnsupportedOperation(f"`{symbol}`", self.describe()))
         return super().compare(tx, symbol, other)
 
-    def text(self, tx: Any, name: str) -> VariableTracker:
+    def text(self, tx: Translator, name: str) -> VariableTracker:
         method = self.special(tx, name) or (self.special(tx, "__repr__") if name == "__str__" else None)
         return super().text(tx, name) if method is None else text_by(tx, method, name)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.call(as_subclass, [lambda: cg.graph_output(self.plain), lambda: cg.load_const(self.cls)])
 
 
@@ -200,7 +203,7 @@ def as_subclass(plain: torch.Tensor, cls: type) -> torch.Tensor:
         return torch.Tensor.as_subclass(plain, cls)  # type: ignore[no-any-return]
 
 
-def asks_classes(tx: Any) -> bool:
+def asks_classes(tx: Translator) -> bool:
     """Whether torch would ask the classes of its functions' arguments now."""
     return tx.attempt.torch_state.asks_classes  # type: ignore[no-any-return]
 
@@ -211,7 +214,7 @@ def instances(args: Any) -> list[Any]:
 
 
 @provides("ask")
-def ask(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+def ask(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     """Call ``target``, or the method of that name, as torch does: by the ``__torch_function__`` of the class."""
     owners = {each.cls for each in instances([*args, *kwargs.values()])}
     if len(owners) != 1:
@@ -231,7 +234,7 @@ def ask(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     return found
 
 
-def _probed(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> tuple[VariableTracker, TupleVariable, Args]:
+def _probed(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> tuple[VariableTracker, TupleVariable, Args]:
     """What torch passes to ``__torch_function__``: which function, which arguments, and perhaps those with names."""
     asked, known = _probe(tx, target, args, kwargs)
     given = TupleVariable([_tracker(tx, value, known) for value in asked.args])
@@ -241,7 +244,7 @@ def _probed(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> tuple[VariableT
     return tx.make(asked.function), given, named
 
 
-def _probe(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> tuple[_Asked, dict[int, VariableTracker]]:
+def _probe(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> tuple[_Asked, dict[int, VariableTracker]]:
     """What torch asks, and which tracker each of the objects in it stands for."""
     known: dict[int, Any] = {}
 
@@ -282,7 +285,7 @@ def _check_whole(target: Any, asked: Any) -> None:
         unsupported(UnknownCall(f"{whole.__qualname__}", "it asks the class of its arguments for its parts"))
 
 
-def _tracker(tx: Any, value: Any, known: dict[int, VariableTracker]) -> VariableTracker:
+def _tracker(tx: Translator, value: Any, known: dict[int, VariableTracker]) -> VariableTracker:
     found = known.get(id(value))
     if found is not None:
         return found
@@ -295,7 +298,7 @@ def _tracker(tx: Any, value: Any, known: dict[int, VariableTracker]) -> Variable
 
 @models(_DEFAULT.__func__)
 def _default(
-    tx: Any,
+    tx: Translator,
     cls: VariableTracker,
     func: VariableTracker,
     types: VariableTracker | None = None,
@@ -315,14 +318,14 @@ def _default(
     return _converted(tx, found, cls.as_constant())
 
 
-def _alias(tx: Any, tensor: TensorVariable) -> Any:
+def _alias(tx: Translator, tensor: TensorVariable) -> Any:
     tx.attempt.torch_state.unasked += 1
     plain = record(tx, "call_function", torch.ops.aten.alias.default, [tensor], {})
     tx.attempt.torch_state.unasked -= 1
     return plain
 
 
-def _converted(tx: Any, found: VariableTracker, cls: type) -> VariableTracker:
+def _converted(tx: Translator, found: VariableTracker, cls: type) -> VariableTracker:
     if isinstance(found, TensorVariable) and not issubclass(found.cls, cls):
         if is_wrapper_class(cls) or found.is_wrapper:
             unsupported(UnknownCall("Tensor.as_subclass()", f"a {cls.__qualname__} is made of more than one tensor"))
@@ -339,54 +342,54 @@ class UnaskedVariable(ContextVariable):
 
     __slots__ = ()
 
-    def enter(self, tx: Any) -> None:
+    def enter(self, tx: Translator) -> None:
         tx.attempt.torch_state.unasked += 1
 
-    def exit(self, tx: Any) -> None:
+    def exit(self, tx: Translator) -> None:
         tx.attempt.torch_state.unasked -= 1
 
 
 @models(torch._C.DisableTorchFunctionSubclass)
-def _disable(tx: Any) -> VariableTracker:
+def _disable(tx: Translator) -> VariableTracker:
     return UnaskedVariable(torch._C.DisableTorchFunctionSubclass(), ())
 
 
 @models(torch._C.DisableTorchFunction)
-def _disable_all(tx: Any) -> VariableTracker:
+def _disable_all(tx: Translator) -> VariableTracker:
     if torch._C._len_torch_function_stack():
         unsupported(UnknownCall("DisableTorchFunction()", "it turns function modes off as well"))
     return UnaskedVariable(torch._C.DisableTorchFunction(), ())
 
 
 @models(torch._C._push_on_torch_function_stack)
-def _push_mode(tx: Any, mode: VariableTracker) -> VariableTracker:
+def _push_mode(tx: Translator, mode: VariableTracker) -> VariableTracker:
     """CPython enters it, and no frame is traced until it is left."""
     unsupported(UnsupportedContext(f"{mode.describe()} (a function mode)"))
 
 
 @models(torch._C._pop_torch_function_stack)
-def _pop_mode(tx: Any) -> VariableTracker:
+def _pop_mode(tx: Translator) -> VariableTracker:
     unsupported(UnsupportedContext("a function mode"))
 
 
 @models(torch._C._get_function_stack_at)
-def _mode_at(tx: Any, index: VariableTracker) -> VariableTracker:
+def _mode_at(tx: Translator, index: VariableTracker) -> VariableTracker:
     unsupported(UnsupportedContext("a function mode"))
 
 
 @models(torch._C._len_torch_function_stack)
-def _count_of_modes(tx: Any) -> VariableTracker:
+def _count_of_modes(tx: Translator) -> VariableTracker:
     return ConstantVariable(torch._C._len_torch_function_stack())
 
 
 @models(torch._C._is_torch_function_mode_enabled)
-def _has_modes(tx: Any) -> VariableTracker:
+def _has_modes(tx: Translator) -> VariableTracker:
     """Under one of the program's own no frame is traced, and a device makes no difference."""
     return ConstantVariable(False)
 
 
 @models(torch._C._is_torch_function_enabled)
-def _asks_classes(tx: Any) -> VariableTracker:
+def _asks_classes(tx: Translator) -> VariableTracker:
     return ConstantVariable(torch._C._is_torch_function_enabled() and not tx.attempt.torch_state.unasked)
 
 
@@ -411,7 +414,7 @@ def is_asked_alone(cls: type) -> bool:
 _OTHERS = (torch.nn.Parameter, torch.nn.Buffer, torch.nn.parameter.UninitializedTensorMixin)
 
 
-def _as_subclass(tx: Any, tensor: TensorVariable, cls: VariableTracker) -> VariableTracker:
+def _as_subclass(tx: Translator, tensor: TensorVariable, cls: VariableTracker) -> VariableTracker:
     if not issubclass(cls.python_type(), type):
         refuse_arguments("Tensor.as_subclass")
     kind = tx.python_value(cls)
@@ -427,7 +430,7 @@ METHODS["as_subclass"] = _as_subclass
 
 
 @models(torch._C.TensorBase.__new__)
-def _new(tx: Any, cls: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+def _new(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     """``cls(tensor)`` of a subclass: another tensor object over the same data."""
     kind = tx.python_value(cls)
     of = args[0].realize() if len(args) == 1 and not kwargs else None
@@ -437,7 +440,7 @@ def _new(tx: Any, cls: VariableTracker, *args: VariableTracker, **kwargs: Variab
 
 
 @wraps_if(lambda value: issubclass(type(value), torch.Tensor), order=3)
-def _wrap_subclass(attempt: Any, value: torch.Tensor, source: Source) -> VariableTracker:
+def _wrap_subclass(attempt: Attempt, value: torch.Tensor, source: Source) -> VariableTracker:
     cls = type(value)
     if cls is torch.nn.Buffer:
         return wrap_plain(attempt, value, source)

@@ -31,6 +31,7 @@ from dynamo_lite.variables.core.base import (
     wraps_value,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.core.registry import Model, models, models_if, models_raw
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.mapping import DictVariable
@@ -136,7 +137,7 @@ def holds_tensor(args: Any) -> bool:
 def call_operator(target: Any) -> Model:
     """The model that records ``target``."""
 
-    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         out = record(tx, "call_function", target, args, kwargs)
         if not holds_tensor([*args, *kwargs.values()]) and isinstance(out, ConstantVariable):
             if target not in _PURE_FACTS:
@@ -150,7 +151,7 @@ def call_whole(function: Any) -> Model:
     """The model of a function of the program's that is to be in the graph as it is."""
     operator = call_operator(function)
 
-    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         for each in (*args, *kwargs.values()):
             if isinstance(each.realize(), ClassVariable):  # an operator's are dtypes
                 unsupported(UnsupportedValue(each.describe(), "a graph can't name a class"))
@@ -198,7 +199,7 @@ def _function_leaf(value: Any) -> Model:
     operator_model = call_operator(value)
     seen_inside = (*_CALLED_BACK, SymbolicFloat) if value.__module__ == "torch.nn.functional" else _CALLED_BACK
 
-    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         given = [each.realize() for each in (*args, *kwargs.values())]
         asks = tx.attempt.torch_state.asks_classes and instances(given)
         if not asks and any(isinstance(each, seen_inside) for each in given):
@@ -217,7 +218,7 @@ class OpVariable(BuiltinVariable):
 
     __slots__ = ()
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in ("__name__", "__module__", "__qualname__"):
             return super().getattr(tx, name)
         return tx.make(tx.fold(getattr, (self.value, name)))
@@ -228,7 +229,9 @@ wraps_if(lambda value: type(value) is torch.jit.ScriptFunction, order=8)(Builtin
 
 
 @models(CustomOpDef.__call__)
-def _custom_operator(tx: Any, definition: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> Any:
+def _custom_operator(
+    tx: Translator, definition: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker
+) -> Any:
     """What ``torch.library.custom_op`` makes of a function: its operator is called."""
     return tx.call(definition.getattr(tx, "_opoverload"), list(args), kwargs)
 
@@ -238,7 +241,7 @@ class OpNamespaceVariable(BuiltinVariable):
 
     __slots__ = ()
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         return tx.make(tx.fold(getattr, (self.value, name)))
 
 
@@ -262,7 +265,7 @@ def _tensor_method(value: Any) -> Model | None:
 
 
 def _method_model(name: str) -> Model:
-    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if not args or not isinstance(args[0], TensorVariable):
             unsupported(UnknownCall(f"torch.Tensor.{name}", "its first argument is no tensor"))
         return args[0].call_method(tx, name, args[1:], kwargs)
@@ -273,7 +276,7 @@ def _method_model(name: str) -> Model:
 # -- checks ------------------------------------------------------------------------------------------------------------
 
 
-def _check_tensor(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+def _check_tensor(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
     """A check of a tensor's values, where the frame can be run again to raise what it raises."""
     condition = kwargs.get("cond", args[1] if len(args) > 1 else None)
     if isinstance(condition, TensorVariable) and condition.fake.dtype is torch.bool:
@@ -290,7 +293,7 @@ models_raw(torch._check_tensor_all_with, _check_tensor)
 
 
 @models(torch._C._are_functorch_transforms_active)
-def _transforms_active(tx: Any) -> VariableTracker:
+def _transforms_active(tx: Translator) -> VariableTracker:
     """The state is guarded; in the body of an operator over functions it may be another one than while tracing."""
     if tx.graph.bodies:
         unsupported(UnknownCall("_are_functorch_transforms_active()", "it is asked inside of an operator's function"))
@@ -298,14 +301,14 @@ def _transforms_active(tx: Any) -> VariableTracker:
 
 
 @models(torch.autograd.forward_ad.unpack_dual)
-def _unpack_dual(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+def _unpack_dual(tx: Translator, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     if tx.graph.bodies:
         unsupported(UnknownCall("unpack_dual()", "it is asked inside of an operator's function"))
     return tx.inline(FunctionVariable(torch.autograd.forward_ad.unpack_dual, None), list(args), kwargs)
 
 
 @models(torch._unpack_dual)  # type: ignore[attr-defined]
-def _parts(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+def _parts(tx: Translator, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     unsupported(UnknownCall("_unpack_dual()", "fakes have no tangents that were found"))
 
 
@@ -351,7 +354,7 @@ _OF_AUTOCAST = (
 
 
 def _fact(value: Callable[..., Any]) -> None:
-    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if value in _OF_AUTOCAST and any(body.runs_later for body in tx.graph.bodies):
             unsupported(UnknownCall(operator_name(value), "it is asked in what runs in the backward"))
         named = {name: tx.python_value(item) for name, item in kwargs.items()}
@@ -365,7 +368,7 @@ for _value in (*_FACTS, *_OF_AUTOCAST, torch.device, torch.finfo, torch.iinfo):
 
 
 @models(torch.Size)
-def _size(tx: Any, sizes: VariableTracker | None = None, /) -> VariableTracker:
+def _size(tx: Translator, sizes: VariableTracker | None = None, /) -> VariableTracker:
     items = [] if sizes is None else [item.realize() for item in sizes.elements(tx)]
     if all(item.python_type() is int for item in items):
         return SizeVariable(items)
@@ -373,7 +376,7 @@ def _size(tx: Any, sizes: VariableTracker | None = None, /) -> VariableTracker:
 
 
 @models(torch.is_grad_enabled)
-def _is_grad_enabled(tx: Any) -> VariableTracker:
+def _is_grad_enabled(tx: Translator) -> VariableTracker:
     return ConstantVariable(tx.graph.ask_grad_mode())
 
 
@@ -383,7 +386,7 @@ def _constantly(answer: Any, *values: Any) -> None:
 
 
 @models(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._utils.is_compiling)
-def is_compiling(tx: Any) -> VariableTracker:
+def is_compiling(tx: Translator) -> VariableTracker:
     """True, but for torch's own modules: told so they leave out hooks, and compute something else than in eager."""
     return ConstantVariable(False) if tx.code.co_filename.startswith(_MODULES) else tx.attempt.answers.ask(tx)
 
@@ -406,18 +409,18 @@ _constantly(None, torch._C._log_api_usage_once, torch._C._get_tracing_state)
 
 
 @models(torch.jit.annotate)
-def _annotate(tx: Any, the_type: VariableTracker, the_value: VariableTracker) -> VariableTracker:
+def _annotate(tx: Translator, the_type: VariableTracker, the_value: VariableTracker) -> VariableTracker:
     """It tells another compiler a type."""
     return the_value
 
 
 @models(torch.utils._python_dispatch._get_current_dispatch_mode_stack)
-def _dispatch_modes(tx: Any) -> VariableTracker:
+def _dispatch_modes(tx: Translator) -> VariableTracker:
     """None: under a mode of the program's own no frame is looked at."""
     return ListVariable([])
 
 
-def _has_torch_function(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+def _has_torch_function(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
     if tx.attempt.torch_state.asks_classes and instances(args):
         unsupported(UnknownCall("has_torch_function()", "a function of torch's that is inlined would ask a class"))
     return ConstantVariable(False)
@@ -432,11 +435,11 @@ for _value in (
 
 
 @models(torch.is_tensor)
-def _is_tensor(tx: Any, of: VariableTracker) -> VariableTracker:
+def _is_tensor(tx: Translator, of: VariableTracker) -> VariableTracker:
     return ConstantVariable(issubclass(of.python_type(), torch.Tensor))
 
 
-def _parse_to(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+def _parse_to(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
     """Where ``Module.to`` is told to move."""
     named = {name: value.as_fx()[1] for name, value in kwargs.items()}
     return tx.make(compute("call_function", torch._C._nn._parse_to, [arg.as_fx()[1] for arg in args], named))  # type: ignore[no-any-return]
@@ -446,26 +449,28 @@ models_raw(torch._C._nn._parse_to, _parse_to)
 
 
 @models(torch.utils._python_dispatch.is_traceable_wrapper_subclass)
-def _is_wrapper(tx: Any, of: VariableTracker) -> VariableTracker:
+def _is_wrapper(tx: Translator, of: VariableTracker) -> VariableTracker:
     cls = of.python_type()
     has_parts = hasattr(cls, "__tensor_flatten__") and hasattr(cls, "__tensor_unflatten__")
     return ConstantVariable(issubclass(cls, torch.Tensor) and has_parts)
 
 
 @models(torch.numel)
-def _numel(tx: Any, of: VariableTracker) -> VariableTracker:
+def _numel(tx: Translator, of: VariableTracker) -> VariableTracker:
     if not isinstance(of, TensorVariable):
         return record(tx, "call_function", torch.numel, [of], {})
     return tx.call(of.getattr(tx, "numel"), [], {})
 
 
 @models(torch._check)
-def _check(tx: Any, condition: VariableTracker, message: Any = None) -> VariableTracker:
+def _check(tx: Translator, condition: VariableTracker, message: Any = None) -> VariableTracker:
     return _check_with(tx, ConstantVariable(RuntimeError), condition, message)
 
 
 @models(torch._check_with)
-def _check_with(tx: Any, error: VariableTracker, condition: VariableTracker, message: Any = None) -> VariableTracker:
+def _check_with(
+    tx: Translator, error: VariableTracker, condition: VariableTracker, message: Any = None
+) -> VariableTracker:
     if isinstance(condition, ShapeNumber):  # it hangs on data: the graph checks it
         node = condition.node  # once it is taken to hold, its symbols may be numbers
         torch._check(condition.number)
@@ -481,7 +486,9 @@ def _check_with(tx: Any, error: VariableTracker, condition: VariableTracker, mes
 
 
 @models(torch._C._group_tensors_by_device_and_dtype)
-def _group_tensors(tx: Any, lists: VariableTracker, with_indices: VariableTracker | None = None) -> VariableTracker:
+def _group_tensors(
+    tx: Translator, lists: VariableTracker, with_indices: VariableTracker | None = None
+) -> VariableTracker:
     """The fakes are grouped by torch's own function: in which order depends on hashes."""
     known: dict[int, VariableTracker] = {}
 
@@ -506,7 +513,7 @@ def _group_tensors(tx: Any, lists: VariableTracker, with_indices: VariableTracke
 
 
 def _context(cls: type) -> None:
-    def model(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if len(args) == 1 and not kwargs and not isinstance(args[0], ConstantVariable) and cls in _DECORATORS:
             context = make_context(tx, cls, ())
             return tx.call(context, args, {})
@@ -523,12 +530,14 @@ for _cls in (*GRAD_CLASSES, torch.inference_mode, torch.autocast):
 
 
 @models(sdpa_kernel)
-def _sdpa_kernel(tx: Any, backends: VariableTracker, set_priority: VariableTracker | None = None) -> VariableTracker:
+def _sdpa_kernel(
+    tx: Translator, backends: VariableTracker, set_priority: VariableTracker | None = None
+) -> VariableTracker:
     return attention_context(tx, tx.python_value(backends), set_priority is not None and tx.truth(set_priority))
 
 
 @models(record_function)
-def _record_function(tx: Any, name: VariableTracker, args: VariableTracker | None = None) -> VariableTracker:
+def _record_function(tx: Translator, name: VariableTracker, args: VariableTracker | None = None) -> VariableTracker:
     return record_context(tx, tx.python_value(name), None if args is None else tx.python_value(args))
 
 
@@ -536,7 +545,7 @@ wraps_type(SDPBackend)(BuiltinVariable.by_identity)
 
 
 @models(torch._C._set_grad_enabled)
-def _set_grad_enabled(tx: Any, mode: VariableTracker) -> VariableTracker:
+def _set_grad_enabled(tx: Translator, mode: VariableTracker) -> VariableTracker:
     if mode.python_type() is not bool:
         unsupported(UnsupportedOperation("setting the grad mode", mode.describe()))
     tx.graph.ask_grad_mode()
@@ -545,5 +554,5 @@ def _set_grad_enabled(tx: Any, mode: VariableTracker) -> VariableTracker:
 
 
 @wraps_type(torch.Generator)
-def _wrap_generator(attempt: Any, value: Any, source: Source) -> VariableTracker:
+def _wrap_generator(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     return attempt.values.opaque(value, source, "a generator of random numbers")

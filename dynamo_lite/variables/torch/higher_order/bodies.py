@@ -17,6 +17,7 @@ from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedValue
 from dynamo_lite.records.side_effects import slots
 from dynamo_lite.variables.core.base import KnownVariable, LazyVariable, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.mapping import DictVariable
 from dynamo_lite.variables.torch.contexts.context import AUTOCAST_DEVICES
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
@@ -82,7 +83,7 @@ class PlainVariable(KnownVariable):
 
 
 def given(
-    tx: Any, fakes: list[tuple[Any, torch.Tensor]], kind: type[TensorVariable] = TensorVariable
+    tx: Translator, fakes: list[tuple[Any, torch.Tensor]], kind: type[TensorVariable] = TensorVariable
 ) -> list[TensorVariable]:
     """Parameters of the body under way: for nodes outside (or nothing), what they are inside."""
     body = tx.graph.bodies[-1]
@@ -96,7 +97,7 @@ def given(
 
 
 def trace_body(
-    tx: Any,
+    tx: Translator,
     run: Callable[[], VariableTracker],
     outside: list[VariableTracker],
     results: Callable[[VariableTracker], list[VariableTracker]] | None = None,
@@ -133,12 +134,12 @@ def _no_autocast() -> Iterator[None]:
             torch.set_autocast_enabled(device, True)
 
 
-def leaves(tx: Any, value: VariableTracker) -> list[TensorVariable]:
+def leaves(tx: Translator, value: VariableTracker) -> list[TensorVariable]:
     """The tensors in a structure of containers and constants."""
     return list(_leaves(tx, value))
 
 
-def _leaves(tx: Any, value: VariableTracker) -> Iterator[TensorVariable]:
+def _leaves(tx: Translator, value: VariableTracker) -> Iterator[TensorVariable]:
     value = value.realize()
     if isinstance(value, TensorVariable):
         if value.asks:
@@ -152,7 +153,7 @@ def _leaves(tx: Any, value: VariableTracker) -> Iterator[TensorVariable]:
         yield from _leaves(tx, part)
 
 
-def replaced(tx: Any, value: VariableTracker, new: Iterator[VariableTracker]) -> VariableTracker:
+def replaced(tx: Translator, value: VariableTracker, new: Iterator[VariableTracker]) -> VariableTracker:
     """A structure like ``value`` with its tensors replaced, in the order of `leaves`."""
     value = value.realize()
     if isinstance(value, TensorVariable):
@@ -166,19 +167,19 @@ def refuse(name: str, why: str) -> NoReturn:
     unsupported(UnknownCall(name, why))
 
 
-def with_results(tx: Any, output: VariableTracker, found: VariableTracker) -> VariableTracker:
+def with_results(tx: Translator, output: VariableTracker, found: VariableTracker) -> VariableTracker:
     """The structure that the program's function returned, with the operator's results in it."""
     return replaced(tx, output, iter(leaves(tx, found)))
 
 
-def all_tensors(tx: Any, value: VariableTracker) -> bool:
+def all_tensors(tx: Translator, value: VariableTracker) -> bool:
     """Whether a structure has no constants in it."""
     value = value.realize()
     parts = value.contained()
     return isinstance(value, TensorVariable) if parts is None else all(all_tensors(tx, part) for part in parts)
 
 
-def alike(tx: Any, one: VariableTracker, other: VariableTracker) -> bool:
+def alike(tx: Translator, one: VariableTracker, other: VariableTracker) -> bool:
     """Whether two results have one structure, of tensors alike and the same integers."""
     if isinstance(one, TensorVariable) and isinstance(other, TensorVariable):
         facts = [(each.fake.shape, each.fake.dtype, each.fake.device, each.fake.stride()) for each in (one, other)]

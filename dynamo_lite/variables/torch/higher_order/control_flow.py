@@ -19,6 +19,7 @@ from torch._higher_order_ops.while_loop import while_loop_op
 
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import Args, VariableTracker
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequence import SequenceVariable, TupleVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
@@ -39,7 +40,7 @@ from .bodies import (
 
 
 @models(torch_operators._maybe_compile_and_run_fn)
-def _compile_and_run(tx: Any, function: VariableTracker, *args: VariableTracker) -> VariableTracker:
+def _compile_and_run(tx: Translator, function: VariableTracker, *args: VariableTracker) -> VariableTracker:
     return tx.call(function, list(args), {})  # type: ignore[no-any-return]
 
 
@@ -78,7 +79,7 @@ def _whole(function: Any) -> None:
     """It does something else where it is told that it is compiled, so nothing breaks inside."""
 
     @models(function)
-    def model(tx: Any, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    def model(tx: Translator, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
         return tx.inline(tx.make(function), list(args), kwargs)  # type: ignore[no-any-return]
 
 
@@ -88,7 +89,7 @@ for _each in (torch.cond, torch.while_loop):
 
 @models(type(cond_op).__call__)
 def _cond(
-    tx: Any,
+    tx: Translator,
     _: VariableTracker,
     pred: VariableTracker,
     true_fn: VariableTracker,
@@ -115,7 +116,7 @@ def _cond(
 
 @models(type(while_loop_op).__call__)
 def _while_loop(
-    tx: Any,
+    tx: Translator,
     _: VariableTracker,
     cond_fn: VariableTracker,
     body_fn: VariableTracker,
@@ -156,21 +157,21 @@ def _is_carried(value: VariableTracker) -> bool:
     return isinstance(value, TensorVariable) or value.python_type() is int
 
 
-def _in_a_round(tx: Any, carried: VariableTracker) -> VariableTracker:
+def _in_a_round(tx: Translator, carried: VariableTracker) -> VariableTracker:
     """What a loop's functions see of what it carries: nothing is known of integers."""
     if isinstance(carried, TensorVariable):
         return given(tx, [(None, carried.as_fx()[1].clone())])[0]
     return tx.make(tx.graph.given_number())  # type: ignore[no-any-return]
 
 
-def _flat(tx: Any, value: Any) -> list[Any]:
+def _flat(tx: Translator, value: Any) -> list[Any]:
     """All that is in a structure of containers, in the order of `leaves`."""
     value = value.realize()
     parts = value.contained()
     return [value] if parts is None else [each for part in parts for each in _flat(tx, part)]
 
 
-def _refilled(tx: Any, value: Any, new: Iterator[VariableTracker]) -> VariableTracker:
+def _refilled(tx: Translator, value: Any, new: Iterator[VariableTracker]) -> VariableTracker:
     """A structure like this with other things in it."""
     value = value.realize()
     parts = value.contained()
@@ -187,7 +188,7 @@ def _is_truth(value: Any) -> bool:
 
 @models(type(map_impl).__call__)
 def _map(
-    tx: Any, _: VariableTracker, function: VariableTracker, xs: VariableTracker, pos_args: VariableTracker
+    tx: Translator, _: VariableTracker, function: VariableTracker, xs: VariableTracker, pos_args: VariableTracker
 ) -> VariableTracker:
     name = "torch._higher_order_ops.map()"
     mapped, others = ([each.realize() for each in some.elements(tx)] for some in (xs, pos_args))
@@ -207,7 +208,7 @@ def _map(
 
 @models(type(scan_op).__call__)
 def _scan(
-    tx: Any,
+    tx: Translator,
     _: VariableTracker,
     combine_fn: VariableTracker,
     init: VariableTracker,

@@ -13,6 +13,7 @@ from dynamo_lite.insight.break_reasons import UnknownCall
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import Model, models, models_if
 from dynamo_lite.variables.python.containers.mapping import DictVariable
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
@@ -27,10 +28,10 @@ class IndexingVariable(ContextVariable):
 
     __slots__ = ()
 
-    def enter(self, tx: Any) -> None:
+    def enter(self, tx: Translator) -> None:
         tx.graph.indexing += 1
 
-    def exit(self, tx: Any) -> None:
+    def exit(self, tx: Translator) -> None:
         tx.graph.indexing -= 1
 
 
@@ -52,7 +53,7 @@ def _mark_static(value: Any) -> Model | None:
     return _known_sizes if value.__name__ == "mark_static" else None
 
 
-def _known_sizes(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+def _known_sizes(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
     if kwargs or len(args) != 2 or not isinstance(args[0].realize(), TensorVariable):
         unsupported(UnknownCall("mark_static()", "it is not called with a tensor and dimensions"))
     dims = tx.python_value(args[1])
@@ -62,14 +63,14 @@ def _known_sizes(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
 
 
 @models(fx_traceback.annotate)
-def _annotate(tx: Any, annotations: VariableTracker) -> VariableTracker:
+def _annotate(tx: Translator, annotations: VariableTracker) -> VariableTracker:
     """Notes for graphs that other tracers make: nothing is computed by them."""
     return tx.call(tx.make(contextlib.nullcontext), [], {})  # type: ignore[no-any-return]
 
 
 @models(type(torch.ops.higher_order.flex_attention).__call__)
 def _flex_attention(
-    tx: Any,
+    tx: Translator,
     operator: VariableTracker,
     query: VariableTracker,
     key: VariableTracker,
@@ -93,7 +94,9 @@ def _flex_attention(
     return record(tx, "call_function", graph_functions.flex_attention, [*bodies, *extras, *settings, *inputs], {})
 
 
-def _trace_mod(tx: Any, function: VariableTracker, query: torch.Tensor, score: list[torch.Tensor]) -> BodyVariable:
+def _trace_mod(
+    tx: Translator, function: VariableTracker, query: torch.Tensor, score: list[torch.Tensor]
+) -> BodyVariable:
     """A function of (a score,) batch, head, place of the query and place of the key, none of them with dimensions."""
 
     def run() -> VariableTracker:

@@ -15,6 +15,7 @@ from torch.utils import checkpoint as torch_checkpoint
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models, models_made_by, models_raw
 from dynamo_lite.variables.python.containers.mapping import DictVariable
 from dynamo_lite.variables.python.containers.sequence import SequenceVariable, TupleVariable
@@ -43,7 +44,7 @@ _CHECKPOINT_OPTIONS = ("use_reentrant", "preserve_rng_state", "determinism_check
 
 
 @models(torch_checkpoint.checkpoint)
-def _checkpoint(tx: Any, function: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> Any:
+def _checkpoint(tx: Translator, function: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> Any:
     options = {name: tx.python_value(kwargs.pop(name)) for name in _CHECKPOINT_OPTIONS if name in kwargs}
     reentrant = options.get("use_reentrant")
     if not isinstance(reentrant, bool) or (reentrant and (kwargs or "determinism_check" in options)):
@@ -64,7 +65,7 @@ def _checkpoint(tx: Any, function: VariableTracker, *args: VariableTracker, **kw
     return _call_on_lifted(tx, graph_functions.checkpoint, body, settings)
 
 
-def _as_of_function(tx: Any, output: VariableTracker, args: Any) -> VariableTracker:
+def _as_of_function(tx: Translator, output: VariableTracker, args: Any) -> VariableTracker:
     """With ``use_reentrant=True`` the function runs in a ``torch.autograd.Function``: the same comes of it where it
     returns new tensors, each with a gradient if there are any."""
     output = output.realize()
@@ -83,7 +84,7 @@ def _is_of_function(result: VariableTracker, memory: set[int]) -> bool:
     return fake.untyped_storage()._cdata not in memory and fake.requires_grad >= could_have
 
 
-def _call_on_lifted(tx: Any, target: Any, body: BodyVariable, settings: Args) -> VariableTracker:
+def _call_on_lifted(tx: Translator, target: Any, body: BodyVariable, settings: Args) -> VariableTracker:
     """Record ``target(body, *settings, *what the body uses)``; what the program's function returned, of its results."""
     inputs: Args = [NodeVariable(node) for node in body.lifted]
     return with_results(tx, body.output, record(tx, "call_function", target, [body, *settings, *inputs], {}))
@@ -110,10 +111,10 @@ class TransformVariable(VariableTracker):
     def describe(self) -> str:
         return f"torch.func.{self.transform.__name__} of {self.function.describe()}"
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         return self.model(tx, self, [arg.realize() for arg in args], kwargs)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         options = {name: functools.partial(cg.load_const, value) for name, value in self.options.items()}
         cg.call_named(self.transform, [lambda: cg.load(self.function)], options)
 
@@ -121,7 +122,7 @@ class TransformVariable(VariableTracker):
 def _transform(transform: Any, model: Callable[..., VariableTracker]) -> None:
     signature = inspect.signature(transform)
 
-    def make(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def make(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError:
@@ -135,7 +136,7 @@ def _transform(transform: Any, model: Callable[..., VariableTracker]) -> None:
         }
         return TransformVariable(transform, function, {**defaults, **named}, model)
 
-    def call_found(made: Any, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_found(made: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         """Call one that the program had made: what it was made of is in its cells."""
         held = dict(zip(made.code.co_freevars, made.cells(tx), strict=True))
         function = held["func"].load().realize()
@@ -149,7 +150,7 @@ def _transform(transform: Any, model: Callable[..., VariableTracker]) -> None:
         models_made_by(lambda: transform(lambda x: x), call_found)
 
 
-def _vmap(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+def _vmap(tx: Translator, transform: TransformVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     options = transform.options
     in_dims = options["in_dims"]
     per_argument = [in_dims] * len(args) if isinstance(in_dims, int) else in_dims
@@ -179,7 +180,7 @@ def _vmap(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs) -> 
 
 
 def _dims_of_leaves(
-    tx: Any, transform: TransformVariable, arg: VariableTracker, dims: Any
+    tx: Translator, transform: TransformVariable, arg: VariableTracker, dims: Any
 ) -> list[tuple[TensorVariable, int | None]]:
     """The tensors of an argument, in the order of `leaves`, each with its dimension in ``dims``: one for all below it,
     or a structure like the argument's."""
@@ -216,12 +217,12 @@ def _out_dims_fit(out_dims: Any, output: VariableTracker) -> bool:
     return fits and all(isinstance(each.realize(), TensorVariable) for each in output.items)  # type: ignore[attr-defined]
 
 
-def _run(tx: Any, target: Any, body: BodyVariable, settings: VariableTracker, inputs: Args) -> VariableTracker:
+def _run(tx: Translator, target: Any, body: BodyVariable, settings: VariableTracker, inputs: Args) -> VariableTracker:
     found = record(tx, "call_function", target, [body, NodesVariable(body.lifted), settings, *inputs], {})
     return with_results(tx, body.output, found)
 
 
-def _differentiated(tx: Any, transform: TransformVariable, args: Args) -> tuple[list[int], Any]:
+def _differentiated(tx: Translator, transform: TransformVariable, args: Args) -> tuple[list[int], Any]:
     """Numbers of the arguments that it differentiates by, and the structure of those."""
     argnums = transform.options["argnums"]
     numbers = [argnums] if isinstance(argnums, int) else list(argnums)
@@ -235,7 +236,7 @@ def _differentiated(tx: Any, transform: TransformVariable, args: Args) -> tuple[
 
 
 def _trace_differentiated(
-    tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs, numbers: list[int]
+    tx: Translator, transform: TransformVariable, args: Args, kwargs: Kwargs, numbers: list[int]
 ) -> tuple[BodyVariable, Args]:
     """The function with new parameters in the place of the tensors of some arguments."""
     inputs: Args = [leaf for number in numbers for leaf in leaves(tx, args[number])]
@@ -269,7 +270,7 @@ def _value_and_aux(
     return value.realize(), aux.realize()
 
 
-def _gradient(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+def _gradient(tx: Translator, transform: TransformVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     numbers, structure = _differentiated(tx, transform, args)
     body, inputs = _trace_differentiated(tx, transform, args, kwargs, numbers)
     has_aux = bool(transform.options["has_aux"])
@@ -286,7 +287,7 @@ def _gradient(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs)
     return TupleVariable([gradients, values.getitem(tx, ConstantVariable(1))]) if has_aux else gradients
 
 
-def _jacobian(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+def _jacobian(tx: Translator, transform: TransformVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     if any(transform.options.get(name) for name in ("chunk_size", "_preallocate_and_copy")) or kwargs:
         refuse(transform.describe(), "only argnums and has_aux are modelled, and no keyword arguments")
     numbers, structure = _differentiated(tx, transform, args)
@@ -311,7 +312,7 @@ def _jacobian(tx: Any, transform: TransformVariable, args: Args, kwargs: Kwargs)
 
 @models(torch.func.jvp)
 def _jvp(
-    tx: Any,
+    tx: Translator,
     func: VariableTracker,
     primals: VariableTracker,
     tangents: VariableTracker,
@@ -341,7 +342,7 @@ class PullBackVariable(VariableTracker):
 
     __slots__ = ("node", "output", "primals")
 
-    def __init__(self, tx: Any, node: Any, output: VariableTracker, primals: VariableTracker) -> None:
+    def __init__(self, tx: Translator, node: Any, output: VariableTracker, primals: VariableTracker) -> None:
         self.source = None
         self.node = node
         self.output = output
@@ -354,20 +355,20 @@ class PullBackVariable(VariableTracker):
     def describe(self) -> str:
         return "the function that torch.func.vjp returned"
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if kwargs or len(args) != 1 or not alike(tx, args[0].realize(), self.output):
             refuse(self.describe(), "it is not called with one cotangent for each result")
         given_args: Args = [NodeVariable(self.node), *leaves(tx, args[0])]
         found = record(tx, "call_function", graph_functions.pull_back, given_args, {})
         return replaced(tx, self.primals, iter(leaves(tx, found)))
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         raise NotConstant(self.describe())
 
 
 @models(torch.func.vjp)
 def _vjp(
-    tx: Any, func: VariableTracker, *primals: VariableTracker, has_aux: VariableTracker | None = None
+    tx: Translator, func: VariableTracker, *primals: VariableTracker, has_aux: VariableTracker | None = None
 ) -> VariableTracker:
     given_args: Args = [each.realize() for each in primals]
     if not given_args or not all(all_tensors(tx, each) for each in given_args):

@@ -17,6 +17,7 @@ from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import Args, NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequence import ListVariable, TupleVariable
 from dynamo_lite.variables.torch.autograd.function import GradientVariable
@@ -40,7 +41,7 @@ class BackwardHookVariable(VariableTracker):
 
     __slots__ = ("module", "hooks", "pre_hooks", "node", "inputs")
 
-    def __init__(self, tx: Any, module: VariableTracker, hooks: Args, pre_hooks: Args) -> None:
+    def __init__(self, tx: Translator, module: VariableTracker, hooks: Args, pre_hooks: Args) -> None:
         self.source = None
         self.module = HookedModuleVariable(module)
         self.hooks = hooks
@@ -53,18 +54,18 @@ class BackwardHookVariable(VariableTracker):
     def python_type(self) -> type:
         return BackwardHook
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         return True
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in ("setup_input_hook", "setup_output_hook"):
             return BuiltinMethodVariable(self, name)
         unsupported(UnsupportedAttribute("a module's backward hooks", name))
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         raise NotConstant("a module's backward hooks")
 
-    def method_setup_input_hook(self, tx: Any, args: VariableTracker) -> VariableTracker:
+    def method_setup_input_hook(self, tx: Translator, args: VariableTracker) -> VariableTracker:
         self.inputs = [each.realize() for each in args.elements(tx)]
         tensors = _tensors(self.inputs)
         if not _are_differentiated(tensors):
@@ -78,7 +79,7 @@ class BackwardHookVariable(VariableTracker):
         self.inputs = _replaced(self.inputs, passed)
         return TupleVariable(list(self.inputs))
 
-    def method_setup_output_hook(self, tx: Any, output: VariableTracker) -> VariableTracker:
+    def method_setup_output_hook(self, tx: Translator, output: VariableTracker) -> VariableTracker:
         output = output.realize()
         single = not issubclass(output.python_type(), tuple)
         outputs = [output] if single else [each.realize() for each in output.elements(tx)]
@@ -99,7 +100,7 @@ class BackwardHookVariable(VariableTracker):
         outputs = _replaced(outputs, list(found))
         return outputs[0] if single else TupleVariable(outputs)
 
-    def _traced(self, tx: Any, hook: VariableTracker, groups: list[list[Any]]) -> VariableTracker:
+    def _traced(self, tx: Translator, hook: VariableTracker, groups: list[list[Any]]) -> VariableTracker:
         """A hook as an operand of the operator. ``groups``: the gradients that it is given, as the tensors that they
         are of, None where there is none. It may replace those of the first."""
         values = [each for group in groups for each in group]
@@ -142,10 +143,10 @@ class HookedModuleVariable(VariableTracker):
     def describe(self) -> str:
         return "the module of a backward hook"
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         unsupported(UnsupportedAttribute(self.describe(), name, "it may change until the hook is run"))
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         raise NotConstant(self.describe())
 
 
@@ -171,7 +172,7 @@ def _replaced(values: Args, tensors: list[Any]) -> Args:
     return [next(new) if isinstance(each, TensorVariable) else each for each in values]
 
 
-def _replacements(tx: Any, output: VariableTracker, gradients: list[Any]) -> list[VariableTracker]:
+def _replacements(tx: Translator, output: VariableTracker, gradients: list[Any]) -> list[VariableTracker]:
     """What a hook returned in the place of the gradients of these tensors."""
     known = isinstance(output, (TupleVariable, ListVariable))
     items = [each.realize() for each in output.items] if known else []  # type: ignore[attr-defined]
@@ -180,7 +181,7 @@ def _replacements(tx: Any, output: VariableTracker, gradients: list[Any]) -> lis
     return items
 
 
-def _fits(tx: Any, item: VariableTracker, of: TensorVariable | None) -> bool:
+def _fits(tx: Translator, item: VariableTracker, of: TensorVariable | None) -> bool:
     if of is None or tx.is_none(item):
         return bool(tx.is_none(item)) and (of is None or not of.fake.requires_grad)
     facts = [(each.fake.shape, each.fake.dtype) for each in (item, of) if isinstance(each, TensorVariable)]
@@ -189,7 +190,7 @@ def _fits(tx: Any, item: VariableTracker, of: TensorVariable | None) -> bool:
 
 @models(BackwardHook)
 def _backward_hook(
-    tx: Any, module: VariableTracker, user_hooks: VariableTracker, user_pre_hooks: VariableTracker
+    tx: Translator, module: VariableTracker, user_hooks: VariableTracker, user_pre_hooks: VariableTracker
 ) -> VariableTracker:
     hooks, pre_hooks = ([each.realize() for each in some.elements(tx)] for some in (user_hooks, user_pre_hooks))
     if tx.graph.ask_grad_mode():

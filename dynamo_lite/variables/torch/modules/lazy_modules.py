@@ -12,6 +12,7 @@ from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedV
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.torch.autograd.created_leaves import replaces_data
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
@@ -38,19 +39,19 @@ class LazyTensorVariable(TensorVariable):
             unsupported(UnsupportedValue(self.describe(), "an operator can't take it"))
         return super().as_fx()
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if not self._is_empty or name in _KNOWN:
             return super().getattr(tx, name)
         if name in ("materialize", "cls_to_become"):
             return tx.generic_getattr(self, name)  # type: ignore[no-any-return]
         unsupported(UnsupportedAttribute(self.describe(), name))
 
-    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if self._is_empty:
             unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
         super().setattr(tx, name, value)
 
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if self._is_empty:
             unsupported(UnsupportedAttribute(self.describe(), name))
         return super().call_method(tx, name, args, kwargs)
@@ -58,7 +59,7 @@ class LazyTensorVariable(TensorVariable):
 
 @models(UninitializedTensorMixin.materialize)
 def _materialize(
-    tx: Any, empty: VariableTracker, shape: VariableTracker, device: Any = None, dtype: Any = None
+    tx: Translator, empty: VariableTracker, shape: VariableTracker, device: Any = None, dtype: Any = None
 ) -> VariableTracker:
     if not isinstance(empty, LazyTensorVariable) or empty.cls not in _BECOMES:
         unsupported(UnsupportedAttribute(empty.describe(), "materialize", "it is no tensor without data"))
@@ -74,7 +75,7 @@ def _materialize(
 
 
 @wraps_type(UninitializedParameter, UninitializedBuffer)
-def _wrap_lazy(attempt: Any, value: torch.Tensor, source: Source) -> VariableTracker:
+def _wrap_lazy(attempt: Attempt, value: torch.Tensor, source: Source) -> VariableTracker:
     with torch._C.DisableTorchFunctionSubclass(), unset_fake_temporarily():
         plain = value.data.requires_grad_(value.requires_grad)
     given = attempt.graph.input(source, plain)

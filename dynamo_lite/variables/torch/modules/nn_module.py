@@ -19,6 +19,7 @@ from dynamo_lite.variables.core.attributes import (
     object_setattr,
 )
 from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, VariableTracker, wraps_if
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, instance_dict
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
@@ -47,14 +48,14 @@ class NNModuleVariable(UserObjectVariable):
     def key(self) -> Any:
         return self.value
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if class_lookup(self.cls, name) is MISSING and self._has_class_attributes(tx, _ACCESS):
             found = self._member(tx, name)
             if found is not None:
                 return found
         return super().getattr(tx, name)
 
-    def _has_class_attributes(self, tx: Any, wanted: dict[str, Any]) -> bool:
+    def _has_class_attributes(self, tx: Translator, wanted: dict[str, Any]) -> bool:
         """Whether the class has these, and no others in their stead; guarded."""
         key = (id(self.cls), *wanted)
         if key in tx.attempt.values.plain_classes:
@@ -66,7 +67,7 @@ class NNModuleVariable(UserObjectVariable):
         tx.attempt.values.plain_classes.add(key)
         return True
 
-    def _tables(self, tx: Any) -> dict[str, dict[str, Any]]:
+    def _tables(self, tx: Translator) -> dict[str, dict[str, Any]]:
         """The tables of members by name, where the object has them and nobody looked at them inside; else none."""
         namespace = instance_dict(self.value) or {}
         found = {name: namespace[name] for name in _TABLES if name in namespace and name not in self.attrs}
@@ -75,7 +76,7 @@ class NNModuleVariable(UserObjectVariable):
         )
         return found if plain and len(found) == len(_TABLES) else {}
 
-    def _member(self, tx: Any, name: str) -> VariableTracker | None:
+    def _member(self, tx: Translator, name: str) -> VariableTracker | None:
         """What ``Module.__getattr__`` finds, where nothing was written to those tables inside."""
         namespace = instance_dict(self.value)
         if namespace is None or name in self.attrs or name in namespace:
@@ -91,7 +92,7 @@ class NNModuleVariable(UserObjectVariable):
             place.check("dict_lacks", name)
         return None
 
-    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         """``Module.__setattr__`` of a plain value under a plain name is ``object``'s; the rest is inlined."""
         value = value.realize()
         plain = not isinstance(value, (TensorVariable, UserObjectVariable)) and name not in _TABLES
@@ -104,7 +105,7 @@ class NNModuleVariable(UserObjectVariable):
             return
         super().setattr(tx, name, value)
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if isinstance(class_lookup(self.cls, "__call__"), _C.InstanceCall):  # of dl.compile: the module is traced
             return tx.call(self.getattr(tx, "_dl_original"), args, kwargs)
         if self._plain_call(tx):
@@ -113,7 +114,7 @@ class NNModuleVariable(UserObjectVariable):
             return tx.call(forward, args, kwargs)
         return super().call(tx, args, kwargs)
 
-    def _plain_call(self, tx: Any) -> bool:
+    def _plain_call(self, tx: Translator) -> bool:
         """Whether ``Module.__call__`` comes down to ``forward``: no hook on it or on all modules. Guards that."""
         if not self._has_class_attributes(tx, _CALLING | _generated_call(self.cls)):
             return False
@@ -131,7 +132,7 @@ class NNModuleVariable(UserObjectVariable):
         self._guard_no_hooks(tx, namespace)
         return True
 
-    def _guard_no_hooks(self, tx: Any, namespace: dict[str, Any]) -> None:
+    def _guard_no_hooks(self, tx: Translator, namespace: dict[str, Any]) -> None:
         assert self.source is not None
         own = self.source.child("instance_dict")
         for name in _HOOKS:
@@ -145,7 +146,7 @@ class NNModuleVariable(UserObjectVariable):
         for name in _GLOBAL_HOOKS:
             everywhere.child("dict_item", name).check("length", 0)
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.load_const(self.value)
 
 
@@ -158,7 +159,7 @@ def _generated_call(cls: type) -> dict[str, Any]:
 
 
 @wraps_if(lambda value: issubclass(type(value), Module), order=2)
-def _wrap_module(attempt: Any, value: torch.nn.Module, source: Source) -> VariableTracker:
+def _wrap_module(attempt: Attempt, value: torch.nn.Module, source: Source) -> VariableTracker:
     if issubclass(type(value), torch.jit.ScriptModule):
         return attempt.values.opaque(value, source, "a module made by torch.jit")
     source.check("type", type(value))

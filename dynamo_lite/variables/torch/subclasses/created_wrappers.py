@@ -17,6 +17,7 @@ from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedValue
 from dynamo_lite.runtime.inner_tensors import asks_in_python, is_wrapper_class
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, guard_class_attribute, is_data_descriptor
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models_raw
 from dynamo_lite.variables.python.containers.mapping import DictVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
@@ -34,7 +35,7 @@ class MadeWrapperVariable(WrapperVariable):
 
     __slots__ = ("attempt", "shell", "args", "kwargs", "made", "is_settling")
 
-    def __init__(self, attempt: Any, cls: type, shell: torch.Tensor, args: Args, kwargs: Kwargs) -> None:
+    def __init__(self, attempt: Attempt, cls: type, shell: torch.Tensor, args: Args, kwargs: Kwargs) -> None:
         self.attempt = attempt
         self.shell = shell
         self.args = args
@@ -73,32 +74,32 @@ class MadeWrapperVariable(WrapperVariable):
             self.attempt.values.fakes[id(self.made[1])] = self
         return self.made
 
-    def _instance_attribute(self, tx: Any, name: str) -> VariableTracker | None:
+    def _instance_attribute(self, tx: Translator, name: str) -> VariableTracker | None:
         return self.attrs.get(name)
 
-    def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
+    def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         return self.attrs.get(name)
 
-    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         raw = class_lookup(self.cls, name)
         if self.made is not None or (raw is not MISSING and is_data_descriptor(raw)):
             super().setattr(tx, name, value)
         guard_class_attribute(tx, self.cls, name, raw)
         self.attrs[name] = value
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         def new() -> None:
             loads = [functools.partial(cg.load, each) for each in self.args]
             cg.call_named(_MAKE, loads, {name: functools.partial(cg.load, each) for name, each in self.kwargs.items()})
 
-        def fill(cg: Any) -> None:
+        def fill(cg: Codegen) -> None:
             for name, value in self.attrs.items():
                 cg.set_on_top(name, value)
 
         cg.make_then_fill(self, new, fill)
 
 
-def _make(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+def _make(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
     """``Tensor._make_wrapper_subclass(cls, …)``."""
     given = [arg.realize() for arg in args]
     named = {name: value.realize() for name, value in kwargs.items()}
@@ -125,7 +126,7 @@ def _make(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
 models_raw(_MAKE, _make)
 
 
-def _make_in_graph(tx: Any, of: MadeWrapperVariable) -> tuple[Any, torch.Tensor]:
+def _make_in_graph(tx: Translator, of: MadeWrapperVariable) -> tuple[Any, torch.Tensor]:
     names, parts, context = flattened(tx, of)
     if any(part.fake.requires_grad for part in parts):
         unsupported(UnsupportedValue(of.describe(), "what it is made of needs gradients"))
@@ -147,7 +148,7 @@ def _maker(cls: Any, names: list[str], context: Callable[[], Any]) -> Callable[.
     return make
 
 
-def _known(tx: Any, value: VariableTracker) -> Callable[[], Any]:
+def _known(tx: Translator, value: VariableTracker) -> Callable[[], Any]:
     """What makes a context like this one, which is guarded. Objects in it are the very ones."""
     value = value.realize()
     kind = value.python_type()

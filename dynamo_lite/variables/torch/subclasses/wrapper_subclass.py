@@ -46,6 +46,7 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.lookup import is_heap_type, is_written
 from dynamo_lite.variables.core.mutated_attributes import slot_is_bound
 from dynamo_lite.variables.core.operator_symbols import COMPARE
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import provides
 from dynamo_lite.variables.python.containers.sequence import SizeVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, c_maker
@@ -85,18 +86,18 @@ class WrapperVariable(SubclassVariable):
         self.is_made_well = True
         """Whether compilers make it as its class does."""
 
-    def is_asked(self, tx: Any) -> bool:
+    def is_asked(self, tx: Translator) -> bool:
         return asks_classes(tx) and _is_asked(self.cls)
 
     def of_subclasses(self) -> Iterable[VariableTracker]:
         return (self,) if _is_asked(self.cls) else ()
 
-    def _instance_attribute(self, tx: Any, name: str) -> VariableTracker | None:
+    def _instance_attribute(self, tx: Translator, name: str) -> VariableTracker | None:
         if self.instance is not None or name not in vars(self.fake):
             return super()._instance_attribute(tx, name)
         return self._of_made(tx, name, vars(self.fake)[name])
 
-    def _of_made(self, tx: Any, name: str, value: Any) -> VariableTracker:
+    def _of_made(self, tx: Translator, name: str, value: Any) -> VariableTracker:
         """An attribute of a tensor that an operator made."""
         known = tx.attempt.values.memo.get(id(value))
         if known is not None and known[1].source is not None:
@@ -110,7 +111,7 @@ class WrapperVariable(SubclassVariable):
             return tx.make(value)  # type: ignore[no-any-return]
         unsupported(UnsupportedAttribute(self.describe(), name, "what an operator made it of may be of any kind"))
 
-    def slot_get(self, tx: Any, name: str, raw: Any) -> VariableTracker | None:
+    def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         if self.instance is None:
             return self._of_made(tx, name, raw.__get__(self.fake)) if slot_is_bound(raw, self.fake) else None
         assert self.source is not None
@@ -120,7 +121,7 @@ class WrapperVariable(SubclassVariable):
         place.check("unbound")
         return None
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name == "shape" and class_lookup(self.cls, name) is class_lookup(torch.Tensor, name):
             return self.size(tx)
         if name in _OF_AUTOGRAD and tx.lookup(self.cls, name) is class_lookup(torch.Tensor, name):
@@ -141,11 +142,11 @@ class WrapperVariable(SubclassVariable):
             unsupported(UnsupportedValue(self.describe(), "it is asked what it is made of"))
         return super().as_fx()
 
-    def length(self, tx: Any) -> Any:
+    def length(self, tx: Translator) -> Any:
         self._tell_size()
         return super().length(tx)
 
-    def size(self, tx: Any) -> VariableTracker:
+    def size(self, tx: Translator) -> VariableTracker:
         self._tell_size()
         if self.fake.layout is not torch.jagged:
             return tx.make(self.fake.shape)  # type: ignore[no-any-return]
@@ -159,13 +160,13 @@ class WrapperVariable(SubclassVariable):
     def _tell_size(self) -> None:
         self.told_size |= self.is_unmade
 
-    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         unsupported(UnsupportedAttribute(self.describe(), name, "writing it may change what its operators do"))
 
-    def delattr(self, tx: Any, name: str) -> None:
+    def delattr(self, tx: Translator, name: str) -> None:
         unsupported(UnsupportedAttribute(self.describe(), name, "deleting it may change what its operators do"))
 
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name in METADATA_WRITERS or name in _OF_MEMORY:
             unsupported(UnsupportedAttribute(self.describe(), name, "it is about memory that it has not by itself"))
         if name == "size" and not self.is_asked(tx) and not kwargs:
@@ -176,24 +177,24 @@ class WrapperVariable(SubclassVariable):
             unsupported(UnsupportedAttribute(self.describe(), name, "it is asked what it is made of"))
         return super().call_method(tx, name, args, kwargs)
 
-    def _require_grad(self, tx: Any, wanted: bool) -> VariableTracker:
+    def _require_grad(self, tx: Translator, wanted: bool) -> VariableTracker:
         if wanted is not self.fake.requires_grad:
             unsupported(UnsupportedAttribute(self.describe(), "requires_grad_", "it changes the tensor object"))
         return self
 
-    def _value(self, tx: Any, name: str, args: Args) -> VariableTracker:
+    def _value(self, tx: Translator, name: str, args: Args) -> VariableTracker:
         unsupported(DataDependentValue(f"{self.cls.__qualname__}.{name}()"))
 
-    def expect(self, tx: Any, truth: bool) -> bool:
+    def expect(self, tx: Translator, truth: bool) -> bool:
         return False
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if not (self.is_made_well and self._has_known_context(cg.attempt)):
             cg.attempt.provenance.created(self, self.step)
             raise NotConstant(self.describe())
         TensorVariable.reconstruct(self, cg)
 
-    def _has_known_context(self, attempt: Any) -> bool:
+    def _has_known_context(self, attempt: Attempt) -> bool:
         """Whether objects in the context, which compilers give each result as they were while tracing, are the very
         ones that eager has: those of an argument, which is guarded."""
         for value in _mutable_parts(self.fake):
@@ -264,7 +265,7 @@ def _is_made(value: torch.Tensor) -> bool:
         return False
 
 
-def flattened(tx: Any, of: WrapperVariable) -> tuple[list[str], list[TensorVariable], VariableTracker]:
+def flattened(tx: Translator, of: WrapperVariable) -> tuple[list[str], list[TensorVariable], VariableTracker]:
     """What one is made of: names, tensors, and the context. What its class reads to say so is guarded."""
     before, known = tx.graph.operators, len(tx.attempt.values.memo)
     try:
@@ -288,7 +289,7 @@ def flattened(tx: Any, of: WrapperVariable) -> tuple[list[str], list[TensorVaria
     return list(names), found, context
 
 
-def _found_in(tx: Any, of: WrapperVariable, known: int) -> list[VariableTracker]:
+def _found_in(tx: Translator, of: WrapperVariable, known: int) -> list[VariableTracker]:
     """What was found in one, and in what was found there. ``known``: how many objects were before."""
     if of.source is None:
         return []
@@ -296,7 +297,7 @@ def _found_in(tx: Any, of: WrapperVariable, known: int) -> list[VariableTracker]
     return [each for each in new if each.source is not None and of.source in each.source.way()]
 
 
-def _guard_whole(tx: Any, value: VariableTracker, seen: set[VariableTracker]) -> None:
+def _guard_whole(tx: Translator, value: VariableTracker, seen: set[VariableTracker]) -> None:
     """A value, with all that is in it, is the same in each call."""
     value = value.realize()
     if value.varies:
@@ -313,7 +314,7 @@ def _guard_whole(tx: Any, value: VariableTracker, seen: set[VariableTracker]) ->
         _guard_whole(tx, part, seen)
 
 
-def _parts_of_object(tx: Any, value: UserObjectVariable) -> list[VariableTracker] | None:
+def _parts_of_object(tx: Translator, value: UserObjectVariable) -> list[VariableTracker] | None:
     """All that an object of the program's has; None: it may have more in C."""
     if c_maker(value.cls) is not None:
         return None
@@ -328,7 +329,7 @@ def _parts_of_object(tx: Any, value: UserObjectVariable) -> list[VariableTracker
 
 
 @wraps_if(lambda value: issubclass(type(value), torch.Tensor) and is_wrapper_class(type(value)), order=2)
-def _wrap_wrapper(attempt: Any, value: torch.Tensor, source: Source) -> VariableTracker:
+def _wrap_wrapper(attempt: Attempt, value: torch.Tensor, source: Source) -> VariableTracker:
     why = _why_not(value)
     if why is None and not attempt.takes_wrappers:
         why = "a tensor on whose class the backend failed"
@@ -357,12 +358,12 @@ def _wrap_wrapper(attempt: Any, value: torch.Tensor, source: Source) -> Variable
     return found
 
 
-def _given(attempt: Any, found: WrapperVariable) -> Any:
+def _given(attempt: Attempt, found: WrapperVariable) -> Any:
     """The input of the graph."""
     return attempt.graph.input_like(found.source, found.value, _apart(found), _free(attempt, found))
 
 
-def _guard_class(tx: Any, cls: type) -> None:
+def _guard_class(tx: Translator, cls: type) -> None:
     """What the graph calls by the class is the same in each call."""
     for name in ("__torch_dispatch__", "__torch_function__", "__tensor_unflatten__"):
         tx.lookup(cls, name)
@@ -380,7 +381,7 @@ def _apart(found: WrapperVariable) -> torch.Tensor:
     return made
 
 
-def _free(attempt: Any, found: WrapperVariable) -> Free | None:
+def _free(attempt: Attempt, found: WrapperVariable) -> Free | None:
     """What of a tensor is symbols."""
     if found.value.layout is torch.jagged:
         return Free([dim for dim, size in enumerate(found.value.shape) if _is_ragged(size) or size > 1], [])
@@ -392,7 +393,7 @@ class RaggedVariable(VariableTracker):
 
     __slots__ = ("attempt", "of", "dim", "number")
 
-    def __init__(self, attempt: Any, of: WrapperVariable, dim: int, number: torch.SymInt) -> None:
+    def __init__(self, attempt: Attempt, of: WrapperVariable, dim: int, number: torch.SymInt) -> None:
         self.source = None
         self.attempt = attempt
         self.of = of
@@ -408,24 +409,26 @@ class RaggedVariable(VariableTracker):
     def as_fx(self) -> tuple[Any, Any]:
         return self.attempt.graph.call("call_method", "size", (self.of.node, self.dim), {}, self.number), self.number
 
-    def index(self, tx: Any, message: str) -> Any:
+    def index(self, tx: Translator, message: str) -> Any:
         unsupported(UnsupportedValue(self.describe(), "it is no known number"))
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         unsupported(UnsupportedValue(self.describe(), "it is no known number"))
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         unsupported(UnsupportedOperation(f"`{symbol}`", self.describe()))
 
-    def unary(self, tx: Any, function: Any) -> VariableTracker | None:
+    def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
         unsupported(UnsupportedOperation(f"{function.__name__}()", self.describe()))
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if not isinstance(other, RaggedVariable) or symbol not in ("==", "!="):
             unsupported(UnsupportedOperation(f"`{symbol}`", self.describe()))
         return ConstantVariable(bool(COMPARE[symbol](self.number, other.number)))
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.call(torch.Tensor.size, [lambda: cg.load(self.of), lambda: cg.load_const(self.dim)])
 
 
@@ -456,7 +459,7 @@ def _place(leaf: torch.Tensor) -> tuple[Any, ...]:
 
 
 @provides("wrapper_result")
-def _wrapper_result(tx: Any, node: Any, fake: torch.Tensor) -> VariableTracker:
+def _wrapper_result(tx: Translator, node: Any, fake: torch.Tensor) -> VariableTracker:
     cls = type(fake)
     tx.attempt.has_wrappers = True
     if not tx.attempt.takes_wrappers or tx.graph.bodies or _why_not(fake) is not None or not is_sound(fake):

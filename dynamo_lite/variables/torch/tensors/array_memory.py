@@ -13,11 +13,12 @@ import torch
 
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
 from .equivalent_operators import rewrites
 
 
-def owner_of(attempt: Any, tensor: Any) -> Any:
+def owner_of(attempt: Attempt, tensor: Any) -> Any:
     """The tensor made of an array that this one is, or is a view of; None: there is none."""
     memory = tensor.fake.untyped_storage()._cdata if attempt.values.of_arrays else None
     owners = {each.node: each for each in attempt.values.of_arrays if _is_in(each.fake, memory)}
@@ -39,7 +40,7 @@ def _is_in(value: Any, memory: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.untyped_storage()._cdata == memory
 
 
-def load_view(cg: Any, owner: Any, tensor: Any) -> None:
+def load_view(cg: Codegen, owner: Any, tensor: Any) -> None:
     """Leave a view on the stack, as one of what its owner is outside of the graph."""
     fake, whole = tensor.fake, owner.fake
     offset = fake.storage_offset() - whole.storage_offset()
@@ -62,14 +63,14 @@ def _detached_view(owner: torch.Tensor, like: torch.Tensor, offset: int) -> torc
 @rewrites(
     "as_strided", "as_strided_", "as_strided_copy", "as_strided_scatter", "resize_", "resize_as_", "set_", "is_set_to"
 )
-def _of_storage(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+def _of_storage(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """What asks for a tensor's storage is left to eager."""
     for each in (*args, *kwargs.values()):
         refuse_part(tx, each.realize(), name)
     return None
 
 
-def refuse_part(tx: Any, value: VariableTracker, name: str) -> None:
+def refuse_part(tx: Translator, value: VariableTracker, name: str) -> None:
     """Break where a tensor's storage is another in eager."""
     if hasattr(value, "fake") and owner_of(tx.attempt, value) is not None:
         unsupported(UnsupportedAttribute(value.describe(), name, "it was made of a numpy array, which may be a part"))

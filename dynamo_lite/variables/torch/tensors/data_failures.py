@@ -17,6 +17,7 @@ from dynamo_lite.insight.break_reasons import FailureAndWrite, OperatorFailed
 from dynamo_lite.records.graph import DENSE
 from dynamo_lite.variables.core.attributes import MethodVariable
 from dynamo_lite.variables.core.base import unsupported
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.iterator import GeneratorVariable
 
@@ -54,7 +55,7 @@ def may_fail(target: Any, name: str, given: list[torch.Tensor]) -> bool:
     return name.removeprefix("linalg_") in _NAMES
 
 
-def check_failure(tx: Any, name: str) -> None:
+def check_failure(tx: Translator, name: str) -> None:
     """An operator that may fail is about to be recorded."""
     tx.graph.may_fail = True
     frame = tx
@@ -67,7 +68,7 @@ def check_failure(tx: Any, name: str) -> None:
         frame = frame.parent
 
 
-def check_write(tx: Any, name: str, written: list[torch.Tensor]) -> None:
+def check_write(tx: Translator, name: str, written: list[torch.Tensor]) -> None:
     """An operator that writes is about to be recorded."""
     if tx.graph.fails_handled and not tx.graph.can_put_back(written):
         unsupported(FailureAndWrite(name))

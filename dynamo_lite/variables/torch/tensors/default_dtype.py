@@ -15,6 +15,7 @@ from torch.utils._device import _device_constructors
 from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedOperation
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 
 from .mutated_arguments import tensors_in
@@ -42,13 +43,15 @@ class DefaultSetting:
         """Whether it is another one in the end than it was."""
         return self.now is not self.before
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: Codegen) -> None:
         if self.is_left:
             cg.call(self.replayed, [lambda: cg.load_const(self.now)])
             cg.pop_top()
 
 
-def _setting(tx: Any, setter: Callable[[Any], None], before: Any, replayed: Callable[[Any], None]) -> DefaultSetting:
+def _setting(
+    tx: Translator, setter: Callable[[Any], None], before: Any, replayed: Callable[[Any], None]
+) -> DefaultSetting:
     for each in tx.attempt.torch_state.contexts:
         if isinstance(each, DefaultSetting) and each.setter is setter:
             return each
@@ -59,7 +62,7 @@ def _setting(tx: Any, setter: Callable[[Any], None], before: Any, replayed: Call
 
 
 @models(torch._C._set_default_dtype)
-def _set_default_dtype(tx: Any, dtype: VariableTracker) -> VariableTracker:
+def _set_default_dtype(tx: Translator, dtype: VariableTracker) -> VariableTracker:
     setter = torch._C._set_default_dtype
     wanted, before = tx.python_value(dtype), torch.get_default_dtype()
     if tx.effects.in_body:
@@ -70,7 +73,7 @@ def _set_default_dtype(tx: Any, dtype: VariableTracker) -> VariableTracker:
 
 
 def dtype_to_say(
-    tx: Any, target: Any, kwargs: dict[str, Any], fake: Any, again: Callable[[], Any] | None
+    tx: Translator, target: Any, kwargs: dict[str, Any], fake: Any, again: Callable[[], Any] | None
 ) -> torch.dtype | None:
     """Another default dtype is in force than the one that the graph is run with: what an operator, whose result is
     ``fake``, must be told for that; None: nothing. ``again``: computes the result once more; None: it can't be."""
@@ -101,7 +104,7 @@ def _set_device(device: Any) -> None:
 
 
 @models(torch.set_default_device)
-def _set_default_device(tx: Any, device: VariableTracker) -> VariableTracker:
+def _set_default_device(tx: Translator, device: VariableTracker) -> VariableTracker:
     wanted = tx.python_value(device)
     context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
     around = any(not isinstance(each, DefaultSetting) for each in tx.attempt.torch_state.contexts)

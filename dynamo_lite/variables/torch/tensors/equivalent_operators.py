@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat
 
 Rewrite = Callable[[Any, str, Args, Kwargs], "VariableTracker | None"]
@@ -41,7 +42,7 @@ def takes_floats(*targets: Any) -> Callable[[Takes], Takes]:
     return register
 
 
-def _with_floats(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+def _with_floats(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     rules = _TAKE_FLOATS.get(target) if isinstance(target, (str, *_FUNCTION_TYPES)) else None
     if rules is None or not any(isinstance(each.realize(), SymbolicFloat) for each in (*args, *kwargs.values())):
         return None
@@ -52,7 +53,7 @@ def _with_floats(tx: Any, target: Any, args: Args, kwargs: Kwargs) -> VariableTr
 _FUNCTION_TYPES = (types.BuiltinFunctionType, types.FunctionType, types.MethodDescriptorType)
 
 
-def by_rules(tx: Any, target: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+def by_rules(tx: Translator, target: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """What they give for an operator; None: it is recorded as it is."""
     rule = _REWRITES.get(name)
     if rule is None and not tx.graph.symbols.has_floats:

@@ -17,6 +17,7 @@ from dynamo_lite.insight.break_reasons import DataDependentValue, OperatorFailed
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.interrupts import let_through
 from dynamo_lite.variables.core.base import unsupported
+from dynamo_lite.variables.core.protocols import Translator
 
 
 def operator_name(target: Any) -> str:
@@ -81,7 +82,7 @@ def compute(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) ->
         unsupported(OperatorFailed(operator_name(target), f"{type(error).__name__}: {first}", over_operands=True))
 
 
-def on_fakes(tx: Any, kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
+def on_fakes(tx: Translator, kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
     """The same, where sizes may be symbols."""
     name = target if kind == "call_method" else getattr(target, "__name__", "")
     if not tx.graph.symbols.there_are or name in _BETTER_WHOLE:

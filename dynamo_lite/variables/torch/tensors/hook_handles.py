@@ -9,6 +9,7 @@ from torch.utils.hooks import RemovableHandle
 from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedAttribute, UnsupportedOperation
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.mapping import DictVariable
 from dynamo_lite.variables.python.containers.sequence import ListVariable, TupleVariable
@@ -29,13 +30,13 @@ class NewHandleVariable(UserObjectVariable):
         self.attrs["hooks_dict_ref"] = WeakReferenceVariable(of=hooks)
         self.attrs["extra_dict_ref"] = TupleVariable([WeakReferenceVariable(of=each) for each in others])
 
-    def instance_set(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
         unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
 
-    def instance_delete(self, tx: Any, name: str) -> None:
+    def instance_delete(self, tx: Translator, name: str) -> None:
         unsupported(UnsupportedAttribute(self.describe(), name, "deleting it is not modelled"))
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         for each in (self.hooks, self.extra):
             cg.load(each)
             cg.pop_top()
@@ -64,22 +65,24 @@ class NumberVariable(VariableTracker):
     def key(self) -> Any:
         return self
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         unsupported(UnsupportedOperation("truth", self.describe()))
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         unsupported(UnsupportedOperation(f"`{symbol}`", self.describe()))
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         unsupported(UnsupportedOperation(f"`{symbol}`", self.describe()))
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.load(self.handle)
         cg.load_attr("id")
 
 
 @models(RemovableHandle)
-def _handle(tx: Any, hooks_dict: VariableTracker, extra_dict: VariableTracker | None = None) -> VariableTracker:
+def _handle(tx: Translator, hooks_dict: VariableTracker, extra_dict: VariableTracker | None = None) -> VariableTracker:
     extra = ConstantVariable(None) if extra_dict is None else extra_dict.realize()
     others = extra.items if isinstance(extra, ListVariable) else [] if tx.is_none(extra) else [extra]
     known = [each.realize() for each in (hooks_dict, *others)]
@@ -88,7 +91,7 @@ def _handle(tx: Any, hooks_dict: VariableTracker, extra_dict: VariableTracker | 
     return NewHandleVariable(known[0], extra, known[1:])
 
 
-def remove_hook(tx: Any, handle: VariableTracker) -> VariableTracker:
+def remove_hook(tx: Translator, handle: VariableTracker) -> VariableTracker:
     """Take it out of the dicts. Of one that has died meanwhile nobody sees what is in it."""
     number, first, others = (handle.getattr(tx, name).realize() for name in ("id", "hooks_dict_ref", "extra_dict_ref"))
     if not isinstance(number, (ConstantVariable, NumberVariable)):

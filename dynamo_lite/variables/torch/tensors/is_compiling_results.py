@@ -13,6 +13,7 @@ from typing import Any
 
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Translator
 
 from .tensor import TensorVariable
 
@@ -38,7 +39,7 @@ class Answers:
         self.branched: list[tuple[Any, Site, int]] = []
         """Frames that branched on an answer, and how many effects there were before."""
 
-    def ask(self, tx: Any) -> VariableTracker:
+    def ask(self, tx: Translator) -> VariableTracker:
         site = _site(tx)
         if site in self._untold:
             return ConstantVariable(False)
@@ -61,7 +62,7 @@ class Answers:
         self.branched.clear()
 
 
-def _site(tx: Any) -> Site:
+def _site(tx: Translator) -> Site:
     own = tx.code.co_filename, tx.code.co_qualname, tx.current.index
     return (own,) if tx.parent is None else (own, *_site(tx.parent))
 
@@ -84,6 +85,6 @@ class AnswerVariable(ConstantVariable):
     def python_type(self) -> type:
         return bool
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         self.answers.branched.append((tx, self.site, tx.effects.count))
         return True

@@ -10,6 +10,7 @@ from torch.autograd.graph import increment_version
 from dynamo_lite.insight.break_reasons import OperatorFailed
 from dynamo_lite.records.graph import OVERLAPS
 from dynamo_lite.variables.core.base import unsupported
+from dynamo_lite.variables.core.protocols import Translator
 
 OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 """Types of ``torch.ops``' operators."""
@@ -53,7 +54,7 @@ def said_to_be_written(target: Any, fakes: list[Any], kwargs: dict[str, Any]) ->
     return found
 
 
-def check_written(tx: Any, name: str, written: list[torch.Tensor]) -> None:
+def check_written(tx: Translator, name: str, written: list[torch.Tensor]) -> None:
     """What an operator may write into, as the real ones would see it."""
     for fake in written:
         if torch._debug_has_internal_overlap(fake) == OVERLAPS and not fake.is_inference():

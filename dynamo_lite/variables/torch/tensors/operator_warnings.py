@@ -18,12 +18,13 @@ from dynamo_lite.insight.break_reasons import OperatorWarns
 from dynamo_lite.records import code_origin
 from dynamo_lite.records.captured_warnings import Listening, Overheard, action_for
 from dynamo_lite.variables.core.base import unsupported
+from dynamo_lite.variables.core.protocols import Translator
 
 from .fake_calls import operator_name
 from .mutated_arguments import version
 
 
-def run_heard(tx: Any, target: Any, operands: list[torch.Tensor], run: Callable[[], Any]) -> Any:
+def run_heard(tx: Translator, target: Any, operands: list[torch.Tensor], run: Callable[[], Any]) -> Any:
     """Run an operator on fakes. ``operands``: the tensors among its arguments.
 
     The graph runs under the filters that are in force around it. An operator that would warn from there, at another
@@ -57,7 +58,7 @@ def _warns(run: Callable[[], Any]) -> bool:
     return bool(listening.heard)
 
 
-def _place(tx: Any) -> tuple[str, int, dict[str, Any]]:
+def _place(tx: Translator) -> tuple[str, int, dict[str, Any]]:
     """File, line and globals of the program's code that calls the operator."""
     while code_origin.is_polyfill(tx.code) and tx.parent is not None:
         tx = tx.parent

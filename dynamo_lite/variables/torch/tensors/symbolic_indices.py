@@ -11,6 +11,7 @@ from dynamo_lite.insight.break_reasons import DataDependentValue, OperatorFailed
 from dynamo_lite.shapes.conditions import symbolic_shapes
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.sequence import ListVariable, SliceVariable, TupleVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
 
@@ -32,7 +33,7 @@ def _dimensions(part: VariableTracker) -> tuple[int, int] | None:
     return (1, 0) if type(known) is int else (0, 1) if known is None else (0, 0) if known is Ellipsis else None
 
 
-def _check_range(tx: Any, size: Any, index: Any) -> None:
+def _check_range(tx: Translator, size: Any, index: Any) -> None:
     """An index out of range is an index's error, which a selection says in other words. Of one that hangs on data it is
     seen when the graph runs: then the frame is run again."""
     if index.hangs_on_data:
@@ -44,7 +45,7 @@ def _check_range(tx: Any, size: Any, index: Any) -> None:
         unsupported(OperatorFailed("indexing", "an index is out of range"))
 
 
-def _selected(tx: Any, tensor: VariableTracker, key: VariableTracker) -> VariableTracker | None:
+def _selected(tx: Translator, tensor: VariableTracker, key: VariableTracker) -> VariableTracker | None:
     """The view that an index with symbols in it gives; None: it is not for here."""
     parts = [each.realize() for each in key.items] if isinstance(key, TupleVariable) else [key.realize()]
     if not any(map(_is_symbol, parts)):
@@ -72,7 +73,7 @@ def _selected(tx: Any, tensor: VariableTracker, key: VariableTracker) -> Variabl
 
 
 @rewrites("getitem")
-def _getitem(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+def _getitem(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     return _selected(tx, *args)
 
 
@@ -83,7 +84,7 @@ def _is_mask(part: VariableTracker) -> bool:
     return isinstance(part, TensorVariable) and part.fake.dtype in (torch.bool, torch.uint8)
 
 
-def _check_mask(tx: Any, name: str, key: VariableTracker, value: VariableTracker) -> None:
+def _check_mask(tx: Translator, name: str, key: VariableTracker, value: VariableTracker) -> None:
     """Where masks choose what is written, its gradient has a size that hangs on data."""
     value = value.realize()
     takes_gradient = isinstance(value, TensorVariable) and value.fake.requires_grad and torch.is_grad_enabled()
@@ -92,7 +93,7 @@ def _check_mask(tx: Any, name: str, key: VariableTracker, value: VariableTracker
 
 
 @rewrites("index_put", "index_put_")
-def _index_put(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+def _index_put(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     given = dict(zip(("input", "indices", "values"), args)) | kwargs
     if "indices" in given and "values" in given:
         _check_mask(tx, name, given["indices"], given["values"])
@@ -100,7 +101,7 @@ def _index_put(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracke
 
 
 @rewrites("setitem")
-def _setitem(tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+def _setitem(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     tensor, key, value = args
     _check_mask(tx, "an assignment", key, value)
     view = _selected(tx, tensor, key)

@@ -48,6 +48,7 @@ from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
 from dynamo_lite.variables.core.late_text import text_of_tensor
 from dynamo_lite.variables.core.mutated_attributes import let_go_of
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import ask, become_made, to_array, wrapper_result
 from dynamo_lite.variables.python.containers.sequence import (
     ListVariable,
@@ -141,19 +142,19 @@ class TensorVariable(VariableTracker):
     def of_subclasses(self) -> Iterable[VariableTracker]:
         return (self,) if self.asks else ()
 
-    def index(self, tx: Any, message: str) -> Any:
+    def index(self, tx: Translator, message: str) -> Any:
         try:
             return self._value(tx, "__index__", []).as_constant()
         except TypeError as error:
             tx.raise_error(TypeError, *error.args)
 
-    def converted(self, tx: Any, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
+    def converted(self, tx: Translator, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
         return self._value(tx, f"__{function.__name__}__", [])
 
     def key(self) -> Any:
         return self
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in FACTS:
             return tx.make(getattr(self.fake, name))
         if name in COMPUTED:
@@ -171,10 +172,10 @@ class TensorVariable(VariableTracker):
             return TensorMethod(self, name)
         unsupported(UnsupportedAttribute(self.describe(), name))
 
-    def _instance_attribute(self, tx: Any, name: str) -> VariableTracker | None:
+    def _instance_attribute(self, tx: Translator, name: str) -> VariableTracker | None:
         return self.attrs[name] if name in self.attrs else self._real_attribute(tx, name)
 
-    def _real_attribute(self, tx: Any, name: str) -> VariableTracker | None:
+    def _real_attribute(self, tx: Translator, name: str) -> VariableTracker | None:
         if self.value is None or self.source is None:
             return None
         namespace = self.value.__dict__
@@ -184,7 +185,7 @@ class TensorVariable(VariableTracker):
             return None
         return LazyVariable(tx.attempt, namespace[name], self.source.instance_item(name))
 
-    def call_method(self, tx: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name in METADATA_WRITERS and not (name in RESHAPERS and self.source is None):
             tx.attempt.settlings.goes_back |= name == "backward"
             unsupported(UnsupportedAttribute(self.describe(), name, "it changes the tensor object or leaves the graph"))
@@ -195,7 +196,7 @@ class TensorVariable(VariableTracker):
             return call_handler(handler, (tx, self, *args), kwargs, f"Tensor.{name}")
         return record(tx, "call_method", name, [self, *args], kwargs)
 
-    def _value(self, tx: Any, name: str, args: Args) -> VariableTracker:
+    def _value(self, tx: Translator, name: str, args: Args) -> VariableTracker:
         if name == "numpy" and not args:
             found = to_array(tx, self)
             if found is not None:
@@ -214,22 +215,22 @@ class TensorVariable(VariableTracker):
         except (DataDependentOutputException, RuntimeError, ValueError, TypeError):
             unsupported(DataDependentValue(f"Tensor.{name}()"))
 
-    def _item(self, tx: Any) -> VariableTracker:
+    def _item(self, tx: Translator) -> VariableTracker:
         if self.fake.dtype is not torch.bool:
             return record(tx, "call_method", "item", [self], {})
         number = record(tx, "call_method", "to", [self, ConstantVariable(torch.int64)], {})
         return tx.compare("!=", record(tx, "call_method", "item", [number], {}), ConstantVariable(0))  # type: ignore[no-any-return]
 
-    def _listed(self, tx: Any) -> VariableTracker:
+    def _listed(self, tx: Translator) -> VariableTracker:
         if not self.fake.ndim:
             return self._item(tx)
         items = [self.getitem(tx, ConstantVariable(at)) for at in range(int(self.fake.shape[0]))]
         return ListVariable([item._listed(tx) for item in items])  # type: ignore[attr-defined]
 
-    def late_truth(self, tx: Any) -> VariableTracker | None:
+    def late_truth(self, tx: Translator) -> VariableTracker | None:
         return self._item(tx).late_truth(tx) if self._is_captured else None
 
-    def getitem(self, tx: Any, key: VariableTracker) -> VariableTracker:
+    def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         key = key.as_index(tx)
         if tx.graph.indexing:
             indices = key.items if type(key) is TupleVariable else [key]
@@ -237,12 +238,12 @@ class TensorVariable(VariableTracker):
                 return record(tx, "call_function", indexed, [self, TupleVariable(indices)], {})
         return record(tx, "call_function", operator.getitem, [self, key], {})
 
-    def setitem(self, tx: Any, key: VariableTracker, value: VariableTracker) -> None:
+    def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         key = key.as_index(tx)
         check_index(key.as_fx()[1])
         record(tx, "call_function", operator.setitem, [self, key, value], {})
 
-    def setattr(self, tx: Any, name: str, value: VariableTracker) -> None:
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         value = value.realize()
         setter = SETTERS.get(name)
         if setter is not None:
@@ -253,7 +254,7 @@ class TensorVariable(VariableTracker):
         else:
             unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
 
-    def delattr(self, tx: Any, name: str) -> None:
+    def delattr(self, tx: Translator, name: str) -> None:
         if name == "grad":
             SETTERS[name](tx, self, ConstantVariable(None))
         elif self._instance_attribute(tx, name) is not None:
@@ -262,7 +263,7 @@ class TensorVariable(VariableTracker):
         else:
             unsupported(UnsupportedAttribute(self.describe(), name, "deleting it is not modelled"))
 
-    def write(self, tx: Any, name: str, value: VariableTracker | None) -> None:
+    def write(self, tx: Translator, name: str, value: VariableTracker | None) -> None:
         if self.value is not None and name not in self.attrs:
             let_go_of(tx, self.value.__dict__, name)
         tx.effects.decorate(self)
@@ -272,7 +273,7 @@ class TensorVariable(VariableTracker):
         for name in self.attrs if self.source is not None else ():
             self.source.check("instance_item_dies_unseen", name)
 
-    def replay(self, cg: Any) -> None:
+    def replay(self, cg: Codegen) -> None:
         for name, value in self.attrs.items():
             if value is not None:
                 cg.load(value)
@@ -282,17 +283,17 @@ class TensorVariable(VariableTracker):
                 cg.load(self)
                 cg.delete_attr(name)
 
-    def length(self, tx: Any) -> Any:
+    def length(self, tx: Translator) -> Any:
         if self.fake.ndim == 0:
             tx.raise_error(TypeError, "len() of a 0-d tensor")
         return self.fake.shape[0]
 
-    def iterate(self, tx: Any) -> VariableTracker:
+    def iterate(self, tx: Translator) -> VariableTracker:
         if self.fake.ndim == 0:
             tx.raise_error(TypeError, "iteration over a 0-d tensor")
         return record(tx, "call_method", "unbind", [self, ConstantVariable(0)], {}).iterate(tx)
 
-    def reverse(self, tx: Any) -> VariableTracker:
+    def reverse(self, tx: Translator) -> VariableTracker:
         return tx.call(self.getattr(tx, "flip"), [ConstantVariable(0)], {}) if self.fake.ndim else self
 
     @property
@@ -300,7 +301,7 @@ class TensorVariable(VariableTracker):
         """Whether a number that is read of it is a symbol."""
         return config.capture_scalar_outputs and getattr(self.fake, "constant", None) is None
 
-    def truth(self, tx: Any) -> bool:
+    def truth(self, tx: Translator) -> bool:
         if self._is_captured:
             unsupported(DataDependentBranch())
         try:
@@ -308,7 +309,7 @@ class TensorVariable(VariableTracker):
         except (DataDependentOutputException, RuntimeError):
             unsupported(DataDependentBranch())
 
-    def expect(self, tx: Any, truth: bool) -> bool:
+    def expect(self, tx: Translator, truth: bool) -> bool:
         """Go on as if this were true, or false: the graph returns it too, and where it isn't so the frame is run again
         as it is. False where that can't be done."""
         graph = tx.graph
@@ -323,26 +324,28 @@ class TensorVariable(VariableTracker):
         tx.attempt.runtime_assertions.append(Expected(kept, truth, place))
         return True
 
-    def contains(self, tx: Any, item: VariableTracker) -> bool:
+    def contains(self, tx: Translator, item: VariableTracker) -> bool:
         unsupported(DataDependentValue("`in` a tensor"))
 
-    def binary(self, tx: Any, symbol: str, other: VariableTracker, reflected: bool = False) -> VariableTracker | None:
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
         other = other.beside(tx, self, symbol, reflected)
         if not _operand(tx, other):
             return None
         args = [other, self] if reflected else [self, other]
         return record(tx, "call_function", BINARY[symbol], args, {})
 
-    def inplace(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         other = other.beside(tx, self, symbol)
         if not _operand(tx, other):
             return None
         return record(tx, "call_function", INPLACE[symbol], [self, other], {})
 
-    def unary(self, tx: Any, function: Any) -> VariableTracker | None:
+    def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
         return record(tx, "call_function", function, [self], {})
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if isinstance(other, ConstantVariable) and not isinstance(other.value, (int, float, complex)):
             return tx.make({"==": False, "!=": True}[symbol]) if symbol in ("==", "!=") else None
         other = other.beside(tx, self, symbol)
@@ -350,14 +353,14 @@ class TensorVariable(VariableTracker):
             return None
         return record(tx, "call_function", COMPARE[symbol], [self, other], {})
 
-    def text(self, tx: Any, name: str) -> VariableTracker:
+    def text(self, tx: Translator, name: str) -> VariableTracker:
         return text_of_tensor(tx, self, TEXTS[name]) or super().text(tx, name)
 
-    def format(self, tx: Any, spec: VariableTracker) -> VariableTracker:
+    def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
         known = tx.python_value(spec)
         return text_of_tensor(tx, self, format, known) or tx.make(tx.fold(format, (self.python_value(tx), known)))
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         if self in cg.attempt.before_graph.created:
             cg.load_made(cg.attempt.before_graph.created[self])
         elif cg.attempt.provenance.is_created_leaf(self):  # what a backend returns has a history
@@ -368,7 +371,7 @@ class TensorVariable(VariableTracker):
             cg.graph_output(self)
 
 
-def _operand(tx: Any, other: VariableTracker) -> bool:
+def _operand(tx: Translator, other: VariableTracker) -> bool:
     if isinstance(other, ConstantVariable):
         return isinstance(other.value, (int, float, complex))
     if tx.attempt.torch_state.asks_classes and other.of_subclasses():
@@ -393,7 +396,7 @@ class TensorMethod(VariableTracker):
     def describe(self) -> str:
         return f"Tensor.{self.name}"
 
-    def getattr(self, tx: Any, name: str) -> VariableTracker:
+    def getattr(self, tx: Translator, name: str) -> VariableTracker:
         """What a method in Python lacks its function has."""
         raw = getattr(torch.Tensor, self.name)
         if name == "__self__":
@@ -404,10 +407,10 @@ class TensorMethod(VariableTracker):
             return tx.make(raw).getattr(tx, name)
         return super().getattr(tx, name)
 
-    def call(self, tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         return self.receiver.call_method(tx, self.name, args, kwargs)
 
-    def compare(self, tx: Any, symbol: str, other: VariableTracker) -> VariableTracker | None:
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         """By the function and the tensor, whatever that says of equality."""
         if symbol not in ("==", "!=") or other.python_type() is not self.python_type():
             return None
@@ -416,7 +419,7 @@ class TensorMethod(VariableTracker):
         same = self.name == other.name and tx.identical(self.receiver, other.receiver)
         return ConstantVariable(same == (symbol == "=="))
 
-    def reconstruct(self, cg: Any) -> None:
+    def reconstruct(self, cg: Codegen) -> None:
         cg.load(self.receiver)
         cg.load_attr(self.name)
 
@@ -435,13 +438,13 @@ SETTERS: dict[str, Any] = {}
 """Of attributes in C."""
 
 
-def _size(tx: Any, tensor: TensorVariable, dim: VariableTracker | None = None) -> VariableTracker:
+def _size(tx: Translator, tensor: TensorVariable, dim: VariableTracker | None = None) -> VariableTracker:
     if dim is None or (isinstance(dim, ConstantVariable) and dim.value is None):
         return tx.make(tensor.fake.shape)
     return tx.make(tx.fold(tensor.fake.size, (dim.as_constant(),)))
 
 
-def _storage_offset(tx: Any, tensor: TensorVariable) -> VariableTracker:
+def _storage_offset(tx: Translator, tensor: TensorVariable) -> VariableTracker:
     """A view's place follows from that of the argument that it is a view of; of an array it begins the memory."""
     for given in tx.graph.inputs_in_storage(tensor.fake):
         if not given.is_array:
@@ -454,14 +457,14 @@ def _storage_offset(tx: Any, tensor: TensorVariable) -> VariableTracker:
     return tx.make(tensor.fake.storage_offset() - owner.fake.storage_offset())
 
 
-def _new(tx: Any, tensor: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+def _new(tx: Translator, tensor: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     """A `torch.Size` is sizes to it, another tuple is data; in a graph both are tuples."""
     given = [arg.realize() for arg in (*args, *kwargs.values())]
     sized = any(isinstance(each, SizeVariable) for each in given)
     return record(tx, "call_method", "new_empty" if sized else "new", [tensor, *args], kwargs)
 
 
-def _type(tx: Any, tensor: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+def _type(tx: Translator, tensor: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     """Of a class of torch's old ones, which has no instances, the name says as much."""
     if args and type(getattr(args[0], "value", None)) is type(torch.FloatTensor):
         cls = args[0].as_constant()
@@ -481,7 +484,7 @@ METHODS: dict[str, Any] = {
 }
 
 
-def result(tx: Any, node: Any, fake: Any) -> VariableTracker:
+def result(tx: Translator, node: Any, fake: Any) -> VariableTracker:
     """The tracker of what a recorded call returned."""
     for base in mro(type(fake)):
         if base in _RESULTS:
@@ -491,7 +494,7 @@ def result(tx: Any, node: Any, fake: Any) -> VariableTracker:
     )
 
 
-def _tensor_result(tx: Any, node: Any, fake: torch.Tensor) -> VariableTracker:
+def _tensor_result(tx: Translator, node: Any, fake: torch.Tensor) -> VariableTracker:
     known = tx.attempt.values.fakes.get(id(fake))
     if known is not None:
         return known
@@ -522,12 +525,12 @@ def _takes_after_operand(node: Any) -> bool:
     return node.op == "call_method" or module.partition(".")[0] == "torch"
 
 
-def _tuple_result(tx: Any, node: Any, fake: tuple[Any, ...]) -> VariableTracker:
+def _tuple_result(tx: Translator, node: Any, fake: tuple[Any, ...]) -> VariableTracker:
     items = _items(tx, node, fake)
     return NamedTupleVariable(items, type(fake)) if is_namedtuple_class(type(fake)) else TupleVariable(items)
 
 
-def _items(tx: Any, node: Any, fake: Any) -> list[VariableTracker]:
+def _items(tx: Translator, node: Any, fake: Any) -> list[VariableTracker]:
     return [_item(tx, node, index, each) for index, each in enumerate(fake)]
 
 
@@ -553,13 +556,13 @@ def is_ordinary(fake: torch.Tensor) -> bool:
     return _is_dense(fake) and (type(fake) is FakeTensor or isinstance(fake, torch.nn.Parameter))
 
 
-def _item(tx: Any, node: Any, index: int, fake: Any) -> VariableTracker:
+def _item(tx: Translator, node: Any, index: int, fake: Any) -> VariableTracker:
     if isinstance(fake, (torch.Tensor, list, tuple)):
         return result(tx, tx.graph.item(node, index, fake), fake)
     return tx.make(fake)
 
 
-def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+def record(tx: Translator, kind: str, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     """Put an operator into the graph, computing it on fakes. One that only states facts leaves no node."""
     name = target if kind == "call_method" else getattr(target, "__name__", "")
     rewritten = by_rules(tx, target, name, args, kwargs)
@@ -580,7 +583,7 @@ def record(tx: Any, kind: str, target: Any, args: Args, kwargs: Kwargs) -> Varia
 
 
 def _record_plain(
-    tx: Any, kind: str, target: Any, args: Args, pairs: list[tuple[Any, Any]], named: dict[str, tuple[Any, Any]]
+    tx: Translator, kind: str, target: Any, args: Args, pairs: list[tuple[Any, Any]], named: dict[str, tuple[Any, Any]]
 ) -> VariableTracker:
     """The same, where no class is asked. ``pairs``, ``named``: the arguments, for the node and on fakes."""
     name = target if kind == "call_method" else getattr(target, "__name__", "")
@@ -639,7 +642,7 @@ _CHECKS = (torch._assert_async,)
 """What returns nothing and writes nothing, but raises on the data."""
 
 
-def _asks(tx: Any, args: Args, kwargs: Kwargs) -> bool:
+def _asks(tx: Translator, args: Args, kwargs: Kwargs) -> bool:
     """Whether torch asks the class of an argument what to do."""
     given = (*args, *kwargs.values())
     return tx.attempt.torch_state.asks_classes and any(arg.realize().of_subclasses() for arg in given)
@@ -655,13 +658,13 @@ def _with_device(target: Any, kwargs: Kwargs) -> Kwargs:
     return {**kwargs, "device": ConstantVariable(mode.device)}
 
 
-def _only_facts(tx: Any, fake: Any) -> bool:
+def _only_facts(tx: Translator, fake: Any) -> bool:
     if type(fake) is not tuple or not all(isinstance(each, (int, bool, float, str, *SYMBOLIC)) for each in fake):
         return False
     return not any(isinstance(each, SYMBOLIC) and tx.graph.symbols.is_new(each) for each in fake)
 
 
-def wrap_plain(attempt: Any, value: torch.Tensor, source: Source, cls: type | None = None) -> VariableTracker:
+def wrap_plain(attempt: Attempt, value: torch.Tensor, source: Source, cls: type | None = None) -> VariableTracker:
     """A tensor as an input of the graph. ``cls``: what it is an instance of, where ``value`` is its plain alias."""
     if not _is_dense(value):
         return attempt.values.opaque(value, source, "a tensor that is not dense")
@@ -689,5 +692,5 @@ def wrap_plain(attempt: Any, value: torch.Tensor, source: Source, cls: type | No
 
 
 @wraps_type(torch.Tensor, torch.nn.Parameter)
-def _wrap_tensor(attempt: Any, value: torch.Tensor, source: Source) -> VariableTracker:
+def _wrap_tensor(attempt: Attempt, value: torch.Tensor, source: Source) -> VariableTracker:
     return wrap_plain(attempt, value, source)

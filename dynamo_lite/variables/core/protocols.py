@@ -1,0 +1,509 @@
+"""What every kind of value is handed: the translator, the attempt's records, the code generator.
+
+Each is a Protocol with the members that `variables` may use. The classes themselves lie in rooms above
+(`translator`, `codegen`), which imports don't reach from here; types from rooms above are imported for the type checker
+alone.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable, Sequence
+from traceback import FrameSummary
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+if TYPE_CHECKING:
+    from dynamo_lite.bytecode import Instruction
+    from dynamo_lite.records.graph import GraphBuilder
+    from dynamo_lite.records.guards import Guards
+    from dynamo_lite.records.provenance import Provenance
+    from dynamo_lite.records.runtime_assertions import Expected
+    from dynamo_lite.records.side_effects import SideEffects
+    from dynamo_lite.records.source import Source
+    from dynamo_lite.runtime.precomputed_calls import RanAhead
+    from dynamo_lite.shapes.policy import Translated
+    from dynamo_lite.shapes.python_random import Draw
+    from dynamo_lite.variables.python.classes.classes import ClassVariable
+    from dynamo_lite.variables.python.containers.mapping import DictVariable
+    from dynamo_lite.variables.python.containers.sequence import SliceVariable
+    from dynamo_lite.variables.python.containers.sets import SetVariable
+    from dynamo_lite.variables.python.functions.function import CellVariable, GlobalScope
+    from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
+    from dynamo_lite.variables.torch.tensors.is_compiling_results import Answers
+
+    from .base import Args, Kwargs, VariableTracker
+    from .keys import KnownAddresses
+
+Load = Callable[[], None]
+"""Emits what leaves one value on the stack."""
+
+
+class Translator(Protocol):
+    """Interprets one frame: the operations of Python on trackers, and the frame's state."""
+
+    attempt: Attempt
+    guards: Guards
+    graph: GraphBuilder
+    effects: SideEffects
+    code: types.CodeType
+    original: types.CodeType
+    """The program's own code: of a resume function, the one that it resumes."""
+    scope: GlobalScope
+    locals: dict[str, VariableTracker]
+    cells: dict[str, CellVariable]
+    stack: list[VariableTracker]
+    current: Instruction
+    handled: VariableTracker | None
+    """The exception that is being handled."""
+    depth: int
+
+    @property
+    def parent(self) -> Translator | None:
+        """The frame that called this one, None for the root."""
+        ...
+
+    def generic_getattr(self, obj: VariableTracker, name: str, hook: bool = True) -> VariableTracker:
+        """``object.__getattribute__`` and, with ``hook``, ``__getattr__`` after it."""
+        ...
+
+    def lookup(self, cls: type, name: str) -> Any:
+        """What the class, or one of its bases, has under a name; guarded."""
+        ...
+
+    def plain_truth(self, obj: VariableTracker) -> bool:
+        """``bool(obj)`` where the class has no method for it."""
+        ...
+
+    def plain_format(self, value: VariableTracker, spec: VariableTracker) -> VariableTracker:
+        """``object.__format__``."""
+        ...
+
+    def make(self, value: Any) -> VariableTracker: ...
+
+    def fold(self, function: Callable[..., Any], args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
+        """Call real Python on known values; what it raises, the traced program raises."""
+        ...
+
+    def raise_error(self, cls: type[BaseException], *args: Any) -> NoReturn:
+        """Raise in the traced program."""
+        ...
+
+    def raise_with(
+        self, cls: type[BaseException], args: Args, attrs: dict[str, VariableTracker] | None = None
+    ) -> NoReturn:
+        """Raise in the traced program, with arguments that are traced values."""
+        ...
+
+    def make_set(self, items: list[VariableTracker]) -> SetVariable: ...
+
+    def combine_views(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+        """An operator of a dict's keys or items."""
+        ...
+
+    def raise_attribute_error(self, owner: VariableTracker, name: str, message: str) -> NoReturn:
+        """AttributeError as attribute access raises it: it knows the object and the name."""
+        ...
+
+    def raise_stop_iteration(self, value: VariableTracker | None) -> NoReturn: ...
+
+    def python_value(self, variable: VariableTracker, drain: bool = False) -> Any:
+        """The Python value of something all whose parts are known, containers included (a fresh one). ``drain``: what
+        asks goes over the items of an iterator and does nothing else with it.
+
+        Raises Unsupported where a part isn't.
+        """
+        ...
+
+    def is_plain(self, variable: VariableTracker) -> bool:
+        """Whether it is a known constant whose text is no matter of the program's code, or a builtin container of such
+        alone.
+        """
+        ...
+
+    def percent(self, template: str, values: VariableTracker) -> VariableTracker:
+        """``template % values``."""
+        ...
+
+    def format_text(self, template: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """``template.format(...)``."""
+        ...
+
+    def is_none(self, variable: VariableTracker) -> bool: ...
+
+    def index_value(self, variable: VariableTracker, message: str = ...) -> Any:
+        """What ``__index__`` gives. ``message``: of the TypeError where there is none."""
+        ...
+
+    def is_index(self, variable: VariableTracker) -> bool:
+        """Whether it is an integer or stands for one."""
+        ...
+
+    def check_iterable(self, variable: VariableTracker, message: str) -> None: ...
+
+    def subscript_value(self, key: VariableTracker, message: str) -> Any:
+        """The integer or slice by which a sequence is indexed."""
+        ...
+
+    def slice_value(self, variable: SliceVariable) -> slice:
+        """A slice by known numbers."""
+        ...
+
+    def identical(self, one: VariableTracker, other: VariableTracker) -> bool:
+        """``one is other``."""
+        ...
+
+    def guard_different(self, variable: VariableTracker) -> None:
+        """That two places hold different objects is a fact of this call, where neither is guarded by identity."""
+        ...
+
+    def truth(self, variable: VariableTracker) -> bool:
+        """``bool(variable)``."""
+        ...
+
+    def same_or_equal(self, one: VariableTracker, other: VariableTracker) -> bool:
+        """What containers use: ``one is other or one == other``."""
+        ...
+
+    def compare(self, symbol: str, one: VariableTracker, other: VariableTracker) -> VariableTracker:
+        """A rich comparison: the operands' methods, the right one's first where its class derives from the left's."""
+        ...
+
+    def refuse_operands(self, operation: str, function: Callable[..., Any], *operands: VariableTracker) -> NoReturn:
+        """No operand's methods took the operation: raise what CPython raises for operands of their types."""
+        ...
+
+    def binary(
+        self,
+        symbol: str,
+        left: VariableTracker,
+        right: VariableTracker,
+        inplace: Callable[[Any, Any], Any] | None = None,
+    ) -> VariableTracker:
+        """``left symbol right`` with reflected methods as the data model has them."""
+        ...
+
+    def inplace(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+        """``left symbol= right``: what is bound to the left side after it."""
+        ...
+
+    def unary(self, symbol: str, operand: VariableTracker) -> VariableTracker: ...
+
+    def getitem(self, container: VariableTracker, key: VariableTracker) -> VariableTracker: ...
+
+    def iterate(self, variable: VariableTracker) -> VariableTracker:
+        """``iter(variable)``."""
+        ...
+
+    def found_by_iteration(self, variable: VariableTracker, item: VariableTracker) -> bool:
+        """``item in variable`` for what has no ``__contains__``: no item is taken after the one that is found."""
+        ...
+
+    def checked_iterator(self, found: VariableTracker) -> VariableTracker:
+        """What an ``__iter__`` of the program's returned."""
+        ...
+
+    def iterate_by_getitem(self, variable: UserObjectVariable) -> VariableTracker: ...
+
+    def next(self, iterator: VariableTracker) -> VariableTracker:
+        """``next(iterator)`` as the program sees it: StopIteration at the end."""
+        ...
+
+    def next_by_call(self, method: VariableTracker, args: Args | None = None) -> VariableTracker:
+        """The next item of an object whose ``__next__`` is ``method``; its StopIteration is the end."""
+        ...
+
+    def thrown(self, kind: VariableTracker, value: VariableTracker | None) -> VariableTracker:
+        """The exception that ``throw(kind, value)`` raises."""
+        ...
+
+    def as_dict(self, variable: VariableTracker) -> DictVariable | None:
+        """A mapping's items as a dict; None for what is no mapping."""
+        ...
+
+    def collected_items(self, variable: VariableTracker) -> DictVariable | None:
+        """The same by its ``keys`` and ``__getitem__``."""
+        ...
+
+    def sort(self, items: list[VariableTracker], key: VariableTracker | None, reverse: bool) -> None:
+        """Sort in place as ``list.sort`` does: by its comparisons, in their order, and as far as they went where one
+        raises.
+        """
+        ...
+
+    def format(self, value: VariableTracker, spec: VariableTracker) -> VariableTracker:
+        """``format(value, spec)``."""
+        ...
+
+    def string(self, value: VariableTracker, name: str) -> VariableTracker:
+        """``str`` or ``repr``."""
+        ...
+
+    def length(self, of: VariableTracker) -> VariableTracker:
+        """``len(of)``."""
+        ...
+
+    def attribute(self, owner: VariableTracker, name: str) -> VariableTracker:
+        """``owner.name`` as ``PyObject_GetAttr`` gets it: an AttributeError that says not of what is told."""
+        ...
+
+    def method(self, owner: VariableTracker, name: str) -> VariableTracker:
+        """``owner.name`` for a call at once: what a plain object's property raises is left as it is."""
+        ...
+
+    def has_attribute(self, variable: VariableTracker, name: str) -> bool:
+        """``hasattr``."""
+        ...
+
+    def getattr_by_hook(self, variable: VariableTracker, hook: VariableTracker, name: str) -> VariableTracker:
+        """Through the class's own ``__getattribute__``, bound, then its ``__getattr__``."""
+        ...
+
+    def is_instance(self, variable: VariableTracker, classinfo: VariableTracker) -> bool:
+        """``isinstance``."""
+        ...
+
+    def is_subclass(self, variable: VariableTracker, classinfo: VariableTracker) -> bool:
+        """``issubclass``."""
+        ...
+
+    def call(self, function: VariableTracker, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """Call anything."""
+        ...
+
+    def construct(self, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """Call a class."""
+        ...
+
+    def class_method(self, cls: ClassVariable, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """A method in C called on a class: ``type``'s own, or a builtin's class method."""
+        ...
+
+    def delegate(self, caller: VariableTracker, function: VariableTracker) -> None:
+        """What is called calls something else in its place: the same arguments or more, the same result."""
+        ...
+
+    def call_function(self, function: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """Call a Python function by its model, or inline it."""
+        ...
+
+    def inline(self, function: Any, args: Args, kwargs: Kwargs, is_tail: bool = False) -> VariableTracker:
+        """Trace the body of a Python function in place of its call."""
+        ...
+
+    def place(self) -> FrameSummary: ...
+
+    def under_way(self) -> tuple[Any, ...]:
+        """The instructions that are, the outermost frame's first: equal ones in another translation of the frame."""
+        ...
+
+
+class KnownValues(Protocol):
+    """The values that an attempt knows: a tracker each for real objects, fake tensors, globals and builtins."""
+
+    memo: dict[int, tuple[Any, VariableTracker]]
+    fakes: dict[int, Any]
+    addresses: KnownAddresses
+    written_classes: dict[int, VariableTracker]
+    plain_classes: set[tuple[Any, ...]]
+    of_arrays: list[Any]
+
+    @property
+    def scopes(self) -> Iterable[GlobalScope]: ...
+
+    def wrap(self, value: Any, source: Source) -> VariableTracker: ...
+
+    def make(self, value: Any) -> VariableTracker:
+        """The tracker of a value that was computed while tracing."""
+        ...
+
+    def seen_again(self, known: VariableTracker, value: Any, source: Source) -> VariableTracker:
+        """A second source holds an object that is known already."""
+        ...
+
+    def found_constant(self, value: Any, source: Source) -> VariableTracker: ...
+
+    def source_of_constant(self, value: Any) -> Source | None: ...
+
+    def constant_tuple(self, value: tuple[Any, ...]) -> VariableTracker: ...
+
+    def key_of(self, variable: VariableTracker) -> Any: ...
+
+    def opaque(self, value: Any, source: Source, why: str) -> VariableTracker: ...
+
+    def guard_globals(self, function: types.FunctionType, source: Source) -> None: ...
+
+    def scope(self, namespace: dict[str, Any]) -> GlobalScope: ...
+
+    def builtin(self, name: str) -> VariableTracker | None: ...
+
+
+class TorchState(Protocol):
+    """torch's state of the thread while tracing."""
+
+    contexts: list[Any]
+    ignoring: list[Any]
+    initial_grad_mode: bool
+    final_grad_mode: bool
+    has_subclasses: bool
+    unasked: int
+
+    @property
+    def asks_classes(self) -> bool: ...
+
+    @property
+    def filters_around(self) -> Any: ...
+
+    def note_class(self, cls: type) -> None: ...
+
+
+class BeforeGraph(Protocol):
+    """What generated code does before it calls the graph."""
+
+    draws: list[Draw]
+    created: dict[VariableTracker, Any]
+
+
+class Attempt(Protocol):
+    """The records of one attempt at a frame."""
+
+    guards: Guards
+    graph: GraphBuilder
+    shapes: Translated
+    effects: SideEffects
+    provenance: Provenance
+    answers: Answers
+    runtime_assertions: list[Expected]
+    ahead: RanAhead
+    steps: int
+    reprs: list[VariableTracker]
+    takes_wrappers: bool
+    has_wrappers: bool
+    carries_integers: bool
+    begins_in_block: bool
+    frees_at_once: bool
+    innermost: Any
+    settlings: Any
+
+    @property
+    def values(self) -> KnownValues: ...
+
+    @property
+    def torch_state(self) -> TorchState: ...
+
+    @property
+    def before_graph(self) -> BeforeGraph: ...
+
+    def let_data_stay(self, step: int) -> NoReturn:
+        """Restart with a graph break before this step, which replaces a tensor's ``.data``."""
+        ...
+
+    def note_guards(self) -> None:
+        """Attribute to the current place what torch's ``ShapeEnv`` has come to assume."""
+        ...
+
+
+class Codegen(Protocol):
+    """Emits bytecode: values on the stack, calls, writes."""
+
+    code: types.CodeType
+    outputs: list[Any]
+    body: list[Instruction]
+
+    @property
+    def attempt(self) -> Attempt: ...
+
+    def op(self, opname: str, arg: Any = None) -> None: ...
+
+    def load_const(self, value: Any) -> None: ...
+
+    def load_fast(self, name: str) -> None: ...
+
+    def store_fast(self, name: str) -> None: ...
+
+    def load_attr(self, name: str) -> None: ...
+
+    def store_attr(self, name: str) -> None: ...
+
+    def set_on_top(self, name: str, value: VariableTracker) -> None:
+        """Set an attribute of what is on top, which stays there."""
+        ...
+
+    def delete_attr(self, name: str) -> None: ...
+
+    def store_subscr(self) -> None: ...
+
+    def binary_op(self, symbol: str) -> None: ...
+
+    def push_null(self) -> None: ...
+
+    def pop_top(self) -> None: ...
+
+    def copy_top(self) -> None: ...
+
+    def swap(self) -> None: ...
+
+    def build(self, kind: str, count: int) -> None: ...
+
+    def call(self, function: Any, args: Sequence[Load]) -> None:
+        """Call a known object."""
+        ...
+
+    def call_named(self, function: Any, args: Sequence[Load], kwargs: dict[str, Load]) -> None: ...
+
+    def finish_call(self, args: Sequence[Load]) -> None:
+        """NULL and a function are on the stack: call it."""
+        ...
+
+    def call_with_pair(self, function: Any) -> None:
+        """``function(one, other)`` of the two values on top of the stack, in their place."""
+        ...
+
+    def call_with_top(self, function: Any, args: Sequence[Load]) -> None:
+        """``function(top, *args)`` for its effect; the top of the stack stays."""
+        ...
+
+    def call_method_of_top(self, name: str) -> None:
+        """Replace the top of the stack by what its method returns."""
+        ...
+
+    def delete_from(self, namespace: dict[str, Any], name: str) -> None:
+        """Whether it was there before or not: the program may have put it there."""
+        ...
+
+    def store_into(self, namespace: dict[str, Any], name: str) -> None:
+        """The value is on the stack."""
+        ...
+
+    def load(self, tracker: VariableTracker) -> None:
+        """Leave the value on the stack."""
+        ...
+
+    def has_made(self, tracker: VariableTracker) -> bool:
+        """Whether the code so far makes the object and keeps it."""
+        ...
+
+    def load_tuple(self, trackers: Sequence[VariableTracker]) -> None: ...
+
+    def make_then_fill(self, tracker: VariableTracker, new: Load, fill: Callable[[Codegen], None]) -> None:
+        """Make an empty object, keep it, then fill it: so it may contain itself."""
+        ...
+
+    def load_source(self, source: Source | None) -> None:
+        """Reload a value: an argument as it came, a constant, or what the guard check captured."""
+        ...
+
+    def graph_output(self, tensor: Any) -> None:
+        """A tensor that the graph computes (and no function that one of its operators runs)."""
+        ...
+
+    def graph_result(self, value: Any) -> None:
+        """A tensor or number that the graph computes."""
+        ...
+
+    def load_made(self, node: Any) -> None:
+        """A tensor that is made before the graph."""
+        ...
+
+    def expect_grad_mode(self, before: bool, after: bool) -> None:
+        """A context is entered next that expects one mode and sets another."""
+        ...
