@@ -264,7 +264,7 @@ def abstract_base_class(x, n):
     return Square(x).area(), text, isinstance(Square(1), Shape)
 
 
-@program(graphs=1, breaks=2)
+@program(graphs=1, breaks=(2, 4))
 def generic_alias_of_a_class_inside(x, n):
     class Thing:
         pass
@@ -286,7 +286,7 @@ class Boxed:
     __class_getitem__ = classmethod(Alias)
 
 
-@program(graphs=1, breaks=2, recompiles=False)
+@program(graphs=1, breaks=(2, 4), recompiles=False)
 def classes_whose_aliases_a_class_makes(x, n):
     Alias.made.clear()
     made = collections.abc.Callable[[int], str], collections.abc.Mapping[str, int], Boxed[int]
