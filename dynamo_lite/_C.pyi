@@ -152,8 +152,8 @@ class GlobalState:
     def difference(self, other: GlobalState) -> str:
         """What differs, in words; '' if nothing."""
 
-class Failure:
-    """The first check of a tree that did not hold."""
+class Failure(tuple[Any, str, Any, str]):
+    """The first check of a tree that did not hold: its fields, in this order."""
 
     reason: Any
     """The object that was passed to check()."""
@@ -162,46 +162,35 @@ class Failure:
     found: str
     """What is there instead, in words."""
 
+ACCESSOR_KINDS: Final[dict[str, str]]
+"""Every kind of accessor, with the text of the place it leads to."""
+CHECK_KINDS: Final[dict[str, str]]
+"""Every kind of check, with its text as a sentence without its subject."""
+EXPORTED_CHECKS: Final[dict[str, tuple[str, str]]]
+"""The kinds that exported programs check, with the texts of what is wanted and of what is given instead."""
+
 class GuardTree:
     """Assumptions about a frame that has not begun, as a tree: accessors reach a value, checks are made of it.
 
     Built once, then only read. Node 0 is the frame. Nothing here runs Python when checked.
 
-    Accessors (kind, arg): of the frame: ``local`` (argument's name), ``closure`` (index into co_freevars; the cell),
-    ``globals``, ``builtins``, ``function``, ``const`` (any object; held weakly where it can be, and its death makes
-    the entry invalid). Of a value: ``type``; ``instance_dict`` (its __dict__); ``type_attr`` (name, looked up along a
-    type's MRO, no descriptor called); ``slot`` (a member descriptor, as types.MemberDescriptorType);
-    ``c_attr`` (a name whose C getter is run: functions' __code__, __defaults__, __kwdefaults__, __closure__,
-    __globals__, methods' __func__ and __self__, partials' func/args/keywords, a tensor's grad ...: only for
-    objects whose type is a built-in or extension type);
-    ``dict_item`` (key), ``dict_key`` and ``dict_value`` (position in order), ``list_item``, ``tuple_item``,
-    ``deque_item`` (index), ``cell_contents``, ``weakref_target``; of iterators over lists, tuples, texts, bytes, sets,
-    ranges and dicts ``next_item`` (how many others come before it; of a dict's items the key) and ``next_value`` (the
-    value of such an item), of an enumerate or zip ``taken_from`` (an iterator, a tuple of them; of views of dicts and
-    mapping proxies what they show; of iterators over lists, sets and dicts what they go over), of an enumerate
-    ``next_number``; of a threading.local ``thread_dict`` (what it has on this thread); of a class ``subclasses`` (a
-    new list).
-    dict_item works on subclasses of dict by dict's own lookup, list_item and tuple_item likewise.
-    An accessor that finds nothing is a failure of the child's ``present`` check, reported as such.
+    Accessors (kind, arg) are those of ACCESSOR_KINDS. Of the frame: ``local`` (argument's name), ``closure`` (index into
+    co_freevars; the cell), ``globals``, ``builtins``, ``function``; anywhere ``const`` (any object; held weakly where
+    it can be, and its deallocation makes the entry invalid). Of a value: ``c_attr`` runs the C getter of a name, of
+    objects whose type is a built-in or extension type; ``dict_item``, ``list_item`` and ``tuple_item`` work on
+    subclasses by the base's own lookup; of iterators ``next_item`` (how many others come before it; of a dict's items
+    the key), ``next_value`` (the value of such an item), ``next_number`` (an enumerate's) and ``taken_from`` (what an
+    enumerate, zip, view, mapping proxy or iterator goes over). An accessor that finds nothing is a failure of the
+    child's ``present`` check.
 
-    Checks (kind, arg): ``type`` (exact), ``id`` (same object; weak where it can be), ``equals`` (a constant of the same
-    exact type and value; nested in tuples and frozensets; 0, 0.0, -0.0, False and nan told apart: floats and complex
-    by their bits), ``length`` (of list, tuple, dict, set, frozenset, deque, str and their subclasses by the base's own
-    length), ``dict_keys`` (tuple: the keys, in order; each exact str/int/... key compared by type and value, others by
-    identity), ``dict_has`` and ``dict_lacks`` (key), ``type_lacks`` (name, along the MRO), ``lacks_instance_dict_item``
-    (name: no such key in __dict__, or no __dict__), ``dies_unseen`` (not `is_seen_to_die`), ``dict_item_dies_unseen``
-    (key) and ``instance_item_dies_unseen`` (name: the same of what there is under it, if there is), ``set_items``
-    (frozenset of constants or identities),
-    ``set_order`` (tuple: the same in the order of iteration), ``payload`` (a number, string or bytes: the value of an
-    object of a class that derives from its type),
-    ``tensor`` (an example: dtype, device, dispatch key set, requires_grad, sizes, strides; not whether it is a leaf),
-    ``storage_offset`` (of a tensor, in elements),
-    ``same_as`` (another node's number: same object), ``distinct`` (list of node numbers: they are pairwise
-    different objects), ``storages_distinct`` (list of node numbers: no two of these tensors share a
-    storage; or a pair of lists: none of the first shares one with any),
-    ``global_state`` (a GlobalState; on node 0), ``registrations`` (a list whose first item is what
-    abc.get_cache_token() must be; on node 0; it may be renewed in place), ``unbound`` (the accessor of this node found
-    nothing)."""
+    Checks (kind, arg) are those of CHECK_KINDS. ``equals``: a constant of the same exact type and value, nested in
+    tuples and frozensets; 0, 0.0, -0.0, False and nan are told apart. ``length``: by the base's own length.
+    ``dict_keys``, ``set_items``, ``set_order``: constants by type and value, other objects by identity. ``tensor`` (an
+    example): dtype, device, dispatch keys, requires_grad, sizes, strides; not whether it is a leaf. ``same_as``: another
+    node's number; ``distinct``: a list of node numbers; ``storages_distinct``: likewise, or a pair of lists, of which
+    none in the first shares memory with any. On node 0: ``global_state`` (a GlobalState) and ``registrations`` (a list
+    whose first item is what abc.get_cache_token() must be; it may be renewed in place). ``unbound``: the accessor of
+    this node found nothing."""
 
     def __init__(self, code: CodeType) -> None: ...
     def child(self, parent: int, kind: str, arg: Any = None) -> int:

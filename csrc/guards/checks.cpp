@@ -438,15 +438,13 @@ int Check::traverse(visitproc visit, void* arg) const {
 }
 
 void register_checks(py::module_& module) {
-  py::dict kinds;
-  for (const CheckKind& kind : kKinds) kinds[kind.name] = py::make_tuple(kind.text, kind.wanted, kind.given);
+  py::dict kinds, exported;
+  for (const CheckKind& kind : kKinds) {
+    kinds[kind.name] = kind.text;
+    if (kind.wanted) exported[kind.name] = py::make_tuple(kind.wanted, kind.given);
+  }
   module.attr("CHECK_KINDS") = kinds;
-  module.def("holds", [](const char* kind, py::handle arg, py::handle value) {
-    return Check(kind, arg.ptr(), Py_None, 0, Liveness()).holds(value.ptr(), nullptr);
-  });
-  module.def("same_constant", [](py::handle expected, py::handle value) {
-    return same_constant(expected.ptr(), value.ptr());
-  });
+  module.attr("EXPORTED_CHECKS") = exported;
 }
 
 }  // namespace dynamo_lite

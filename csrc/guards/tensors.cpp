@@ -156,6 +156,7 @@ std::unique_ptr<TensorFacts> TensorFacts::with_free_dims(PyObject* tuple) {
   PyObject* tensor;
   PyObject* sizes;
   PyObject* strides;
+  if (!PyTuple_Check(tuple)) return nullptr;
   if (!PyArg_ParseTuple(tuple, "OO!O!", &tensor, &PyTuple_Type, &sizes, &PyTuple_Type, &strides)) return nullptr;
   auto facts = of(tensor);
   const auto free = [](PyObject* dims, c10::DimVector& numbers) {

@@ -55,6 +55,7 @@ class TensorFacts {
   // TypeError where it is none.
   static std::unique_ptr<TensorFacts> of(PyObject* tensor);
   // Of (tensor, dims whose sizes are free, dims whose strides are): symbolic programs say what those may be.
+  // Null where it is no tuple.
   static std::unique_ptr<TensorFacts> with_free_dims(PyObject* tuple);
   // All but sizes and strides, of any tensor: what those follow from is guarded for itself. A TypeError where it is none.
   static std::unique_ptr<TensorFacts> without_sizes(PyObject* tensor);

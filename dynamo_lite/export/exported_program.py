@@ -24,6 +24,7 @@ from torch.fx.node import _get_qualified_name, map_aggregate, map_arg
 
 from dynamo_lite import _C
 from dynamo_lite.exc import InvalidInput
+from dynamo_lite.records.guards import in_words
 
 _MISSING = object()
 READ: dict[str, Callable[[Any, Any], Any]] = {
@@ -129,40 +130,25 @@ def _has_keys(value: Any, wanted: tuple[Any, ...]) -> bool:
     return len(keys) == len(wanted) and all(one is other or one == other for one, other in zip(keys, wanted))
 
 
-def _keys_in_words(value: Any) -> str:
-    return f"one with the keys {list(dict.keys(value))}"
-
-
-_CHECKS: dict[str, tuple[Callable[[Any, Any], bool], Callable[[Any], str], Callable[[Any], str]]] = {
-    "type": (lambda v, w: type(v) is w, lambda w: f"of type {w.__qualname__}", lambda v: f"of type {type(v).__name__}"),
-    "id": (lambda v, w: v is w, lambda w: f"the object {w!r}", repr),
-    "equals": (_is_same_constant, repr, repr),
-    "default": (_is_same_constant, lambda w: f"left at its default {w!r}", repr),
-    "payload": (lambda v, w: type(w)(v) == w, repr, repr),
-    "length": (lambda v, w: len(v) == w, lambda w: f"of length {w}", lambda v: f"of length {len(v)}"),
-    "dict_keys": (_has_keys, lambda w: f"a dict with the keys {list(w)}", _keys_in_words),
-    "dict_has": (lambda v, w: dict.__contains__(v, w), lambda w: f"a dict with the key {w!r}", _keys_in_words),
-    "dict_lacks": (
-        lambda v, w: not dict.__contains__(v, w),
-        lambda w: f"a dict without the key {w!r}",
-        _keys_in_words,
-    ),
-    "lacks_instance_dict_item": (
-        lambda v, w: w not in getattr(v, "__dict__", ()),
-        lambda w: f"without an attribute {w!r} of its own",
-        repr,
-    ),
-    "set_items": (lambda v, w: set(v) == set(w), lambda w: f"a set of {list(w)}", lambda v: str(list(v))),
-    "set_order": (lambda v, w: tuple(v) == tuple(w), lambda w: f"a set of {list(w)} in this order", str),
-    "storage_offset": (
-        lambda v, w: v.storage_offset() == w,
-        lambda w: f"a tensor that begins at element {w} of its storage",
-        lambda v: f"one that begins at element {v.storage_offset()}",
-    ),
-    "present": (lambda v, w: True, lambda w: "there", repr),
+_HOLDS: dict[str, Callable[[Any, Any], bool]] = {
+    "type": lambda v, w: type(v) is w,
+    "id": lambda v, w: v is w,
+    "equals": _is_same_constant,
+    "default": _is_same_constant,
+    "payload": lambda v, w: type(w)(v) == w,
+    "length": lambda v, w: len(v) == w,
+    "dict_keys": _has_keys,
+    "dict_has": lambda v, w: dict.__contains__(v, w),
+    "dict_lacks": lambda v, w: not dict.__contains__(v, w),
+    "lacks_instance_dict_item": lambda v, w: w not in getattr(v, "__dict__", ()),
+    "set_items": lambda v, w: set(v) == set(w),
+    "set_order": lambda v, w: tuple(v) == tuple(w),
+    "storage_offset": lambda v, w: v.storage_offset() == w,
+    "present": lambda v, w: True,
 }
-"""A check of a guard -> whether it holds of a value, what was wanted in words, what is given in words."""
-CHECKED = frozenset({*_CHECKS, "tensor", "unbound"})
+"""Whether a check of `_C.EXPORTED_CHECKS` holds of a value. In Python, so that an exported program can be captured."""
+_TEXTS = {**_C.EXPORTED_CHECKS, "default": ("left at its default {arg!r}", "{arg!r}")}
+CHECKED = frozenset({"tensor", "unbound", *_HOLDS})
 """The checks of guards that have a meaning here."""
 
 
@@ -183,10 +169,10 @@ class Fact:
             return "is missing"
         if self.kind == "tensor":
             return None if self.wanted.holds(value) else self._tensor_fault(value)
-        holds, say_wanted, say_given = _CHECKS[self.kind]
-        if holds(value, self.wanted) or isinstance(value, torch.fx.Proxy):
+        if _HOLDS[self.kind](value, self.wanted) or isinstance(value, torch.fx.Proxy):
             return None
-        return f"was {say_wanted(self.wanted)} when this was exported, and is {say_given(value)}"
+        wanted, given = _TEXTS[self.kind]
+        return f"was {in_words(wanted, self.wanted)} when this was exported, and is {in_words(given, value)}"
 
     def _tensor_fault(self, value: Any) -> str | None:
         if isinstance(value, torch.fx.Proxy):  # somebody traces the module: there is nothing to check yet

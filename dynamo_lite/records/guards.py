@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Set, Sized
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any, NamedTuple
@@ -44,54 +44,39 @@ class Assumed(NamedTuple):
     checks: list[tuple[str, Any, Any]]
 
 
-def _describe(kind: str, arg: Any) -> str:
-    if kind == "type":
-        return f"is exactly a {arg.__module__}.{arg.__qualname__}"
-    if kind == "id":
-        name = arg.co_name if isinstance(arg, CodeType) else name_of(arg)
-        return f"is the same {type(arg).__name__}" + (f" {name}" if name is not None else "")
-    if kind in ("derives", "derives_not"):
-        return f"{'derives' if kind == 'derives' else 'does not derive'} from {arg.__module__}.{arg.__qualname__}"
-    if kind == "equals":
-        return f"== {arg!r}"
-    if kind == "length":
-        return f"has length {arg}"
-    if kind == "dict_keys":
-        return f"has the keys {', '.join(map(repr, arg))}"
-    if kind == "tensor":
-        return (
-            f"is a {arg.dtype} tensor on {arg.device} of shape {tuple(arg.shape)}"
-            f"{', requires_grad' if arg.requires_grad else ''}"
-        )
-    if kind == "tensor_of_any_size":
-        tensor, free, _ = arg
-        shape = ", ".join("any" if dim in free else str(size) for dim, size in enumerate(tensor.shape))
-        return f"is a {tensor.dtype} tensor on {tensor.device} of shape ({shape})"
-    if kind == "tensor_without_size":
-        return f"is a {arg.dtype} tensor on {arg.device}{', requires_grad' if arg.requires_grad else ''}"
-    return _SENTENCES[kind].format(arg=arg)
+class _Words(dict[str, Any]):
+    """What a text of `_C.CHECK_KINDS` may say: ``arg``, and words that are made of it."""
+
+    def __missing__(self, word: str) -> Any:
+        return _WORDS[word](self["arg"])
 
 
-_SENTENCES = {
-    "dict_has": "has the key {arg!r}",
-    "dict_lacks": "lacks the key {arg!r}",
-    "type_lacks": "has no attribute {arg!r}",
-    "lacks_instance_dict_item": "has no instance attribute {arg!r}",
-    "dies_unseen": "is nothing that is seen to die",
-    "dict_item_dies_unseen": "has nothing that is seen to die under the key {arg!r}",
-    "instance_item_dies_unseen": "has no instance attribute {arg!r} that is seen to die",
-    "set_items": "holds the same items",
-    "set_order": "holds the same items in the same order",
-    "payload": "has the value {arg!r}",
-    "same_as": "is {arg}",
-    "distinct": "are different objects",
-    "storages_distinct": "share no memory with one that is written to",
-    "storage_offset": "begins at element {arg} of its storage",
-    "global_state": "grad mode, autocast, default dtype and the like are as they were",
-    "registrations": "answer as they did before a class was registered",
-    "unbound": "is not bound",
-    "present": "is there",
+def _named(value: Any) -> str:
+    name = value.co_name if isinstance(value, CodeType) else name_of(value)
+    return type(value).__name__ + (f" {name}" if name is not None else "")
+
+
+_WORDS: dict[str, Callable[[Any], Any]] = {
+    "class": lambda cls: f"{cls.__module__}.{cls.__qualname__}",
+    "type": lambda value: type(value).__name__,
+    "named": _named,
+    "each": lambda keys: ", ".join(map(repr, keys)),
+    "list": lambda value: list(dict.keys(value) if isinstance(value, dict) else value),
+    "length": lambda value: len(value) if isinstance(value, Sized) else "none",
+    "shape": lambda tensor: tuple(tensor.shape),
+    "free_shape": lambda arg: f"({', '.join('any' if at in arg[1] else str(n) for at, n in enumerate(arg[0].shape))})",
+    "grad": lambda tensor: ", requires_grad" if tensor.requires_grad else "",
+    "offset": lambda tensor: tensor.storage_offset(),
 }
+
+
+def in_words(text: str, arg: Any) -> str:
+    """A text of `_C.CHECK_KINDS` about an argument, or a value."""
+    return text.format_map(_Words(arg=arg))
+
+
+def _describe(kind: str, arg: Any = None) -> str:
+    return in_words(_C.CHECK_KINDS[kind], arg)
 
 
 class Held:
@@ -237,9 +222,9 @@ class Guards:
         """The tree for a frame of ``code``: accessors and checks parents first, relations last."""
         tree = _C.GuardTree(code)
         self.root.number = 0
-        tree.check(0, "global_state", state, GuardReason("torch:", "global_state", _SENTENCES["global_state"]))
+        tree.check(0, "global_state", state, GuardReason("torch:", "global_state", _describe("global_state")))
         if self.answers.token:
-            reason = AnswersReason("abstract classes", "registrations", _SENTENCES["registrations"], self.answers)
+            reason = AnswersReason("abstract classes", "registrations", _describe("registrations"), self.answers)
             tree.check(0, "registrations", self.answers.token, reason)
         for source in self._needed():
             self._build(tree, source)
@@ -270,18 +255,18 @@ class Guards:
 
     def _build_relations(self, tree: _C.GuardTree) -> None:
         for one, other in self._same:
-            reason = GuardReason(str(one), "same_as", f"is {other}")
+            reason = GuardReason(str(one), "same_as", _describe("same_as", other))
             tree.check(one.number, "same_as", other.number, reason)
         for fact in self._facts:
             nodes = [source.number for source in fact.sources]
             tree.check(0, "symbolic", (nodes, fact.program), GuardReason("", "symbolic", fact.text))
         distinct = [source.number for source in self._distinct]
         if len(distinct) > 1:
-            text = _SENTENCES["distinct"]
+            text = _describe("distinct")
             tree.check(0, "distinct", distinct, GuardReason("the inputs", "distinct", text))
         written = [source.number for source in self._tensors if source in self.written]
         others = [source.number for source in self._tensors if source not in self.written]
         if written and len(self._tensors) > 1:
-            text = _SENTENCES["storages_distinct"]
+            text = _describe("storages_distinct")
             reason = GuardReason("the inputs", "storages_distinct", text)
             tree.check(0, "storages_distinct", (written, others), reason)

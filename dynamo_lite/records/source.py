@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
+from dynamo_lite import _C
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import NestedTooDeep
 
@@ -109,15 +110,11 @@ class Source:
 
     def __str__(self) -> str:
         if self.name is None:
-            self.name = _NAMES[self.kind](self)
+            self.name = _TEXTS[self.kind].format_map(_Words(self))
         return self.name
 
     def __repr__(self) -> str:
         return f"<Source {self}>"
-
-
-def _cell_name(source: Source) -> str:
-    return str(source.parent)
 
 
 def name_of(value: Any) -> str | None:
@@ -155,32 +152,17 @@ def _item_name(source: Source) -> str:
     return f"{parent}[{source.arg!r}]"
 
 
-_NAMES: dict[str, Callable[[Source], str]] = {
-    FRAME: lambda s: "<frame>",
-    "local": lambda s: s.arg,
-    "closure": lambda s: f"closure[{s.arg}]",
-    "globals": lambda s: "globals()",
-    "builtins": lambda s: "builtins",
-    "function": lambda s: "<function>",
-    "const": _const_name,
-    "type": lambda s: f"type({s.parent})",
-    "instance_dict": lambda s: f"{s.parent}.__dict__",
-    "type_attr": lambda s: f"{s.parent}.{s.arg}",
-    "slot": lambda s: f"{s.parent}.{s.arg.__name__}",
-    "c_attr": lambda s: f"{s.parent}.{s.arg}",
-    "dict_item": _item_name,
-    "dict_key": lambda s: f"list({s.parent})[{s.arg}]",
-    "dict_value": lambda s: f"list({s.parent}.values())[{s.arg}]",
-    "list_item": lambda s: f"{s.parent}[{s.arg}]",
-    "tuple_item": lambda s: f"{s.parent}[{s.arg}]",
-    "deque_item": lambda s: f"{s.parent}[{s.arg}]",
-    "next_item": lambda s: f"item {s.arg} ahead in {s.parent}",
-    "next_value": lambda s: f"value {s.arg} ahead in {s.parent}",
-    "taken_from": lambda s: f"<what {s.parent} takes from>",
-    "next_number": lambda s: f"<number ahead in {s.parent}>",
-    "cell_contents": _cell_name,
-    "made": lambda s: f"<tensor {s.arg} made inside>",
-    "weakref_target": lambda s: f"{s.parent}()",
-    "thread_dict": lambda s: f"{s.parent}.__dict__",
-    "subclasses": lambda s: f"{s.parent}.__subclasses__()",
-}
+class _Words:
+    """What a text of `_C.ACCESSOR_KINDS` may say of a place."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def __getitem__(self, word: str) -> Any:
+        if word == "parent":
+            return str(self._source.parent)
+        return self._source.arg if word == "arg" else _WORDS[word](self._source)
+
+
+_WORDS: dict[str, Callable[[Source], str]] = {"const": _const_name, "item": _item_name}
+_TEXTS = {**_C.ACCESSOR_KINDS, FRAME: "<frame>", "made": "<tensor {arg} created during tracing>"}

@@ -12,6 +12,8 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
+from dynamo_lite import _C
+from dynamo_lite.export.exported_program import CHECKED
 from dynamo_lite.insight.break_reasons import (
     DataDependentBranch,
     DisabledCall,
@@ -106,6 +108,10 @@ def test_other_tools_take_it():
     assert torch.equal(torch.fx.GraphModule(gm, gm.graph)(tensor(3)), gm(tensor(3)))
     again, _ = dl.export(gm, tensor(3))
     assert torch.equal(again(tensor(3)), gm(tensor(3))) and list(again.state_dict()) == list(gm.state_dict())
+
+
+def test_every_check_with_words_for_exports_is_made():
+    assert {*_C.EXPORTED_CHECKS, "default", "tensor", "unbound"} == CHECKED
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
