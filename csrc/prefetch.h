@@ -1,16 +1,16 @@
-// Memory that is about to be read, asked for before it is: after a graph it lies far from the processor.
+// Prefetching memory that a hit will read: after a graph ran, it is no longer in the processor's caches.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-// Of functions that a hit runs: they lie together, so that they can be asked for as well.
+// For functions that a hit runs: they are in one section, so that their code can be prefetched as well.
 #define DL_HIT [[gnu::section("dl_hit")]]
 
 namespace dynamo_lite {
 
-// Lines of memory. Nothing is read through this: memory that is gone, or something else by now, costs a moment.
+// Cache lines. Nothing is read through this: prefetching memory that was freed is harmless.
 class PrefetchList {
  public:
   void add(const void* at, std::size_t bytes);
@@ -22,7 +22,7 @@ class PrefetchList {
     if (first < end) add(items.data() + first, (end - first) * sizeof(T));
   }
 
-  // Each line once.
+  // Merges overlapping runs, so that each line is fetched once.
   void merge();
   void clear() noexcept { runs_.clear(); }
 

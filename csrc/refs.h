@@ -9,11 +9,11 @@
 
 namespace dynamo_lite {
 
-// Calls what may run Python from where destructors wait. Once the interpreter is on its way out, CPython ends a thread
-// that asks for the GIL with pthread_exit(), which unwinds: it would run the destructors without the GIL, and abort the
-// process at the first function that may not throw. Such a thread stays where it is instead, as from CPython 3.14 on.
+// Calls what may run Python below frames with destructors. While the interpreter finalizes, CPython ends a thread that
+// waits for the GIL by pthread_exit(), which unwinds: it would run the destructors without the GIL, and abort the process
+// at the first noexcept function. Such a thread hangs instead, as from CPython 3.14 on.
 template <typename Call>
-inline auto staying(Call&& call) -> decltype(call()) {
+inline auto hang_at_exit(Call&& call) -> decltype(call()) {
   try {
     return call();
   } catch (const abi::__forced_unwind&) {
@@ -22,7 +22,7 @@ inline auto staying(Call&& call) -> decltype(call()) {
 }
 
 [[gnu::noinline]] inline void drop_last(PyObject* object) noexcept {
-  staying([object] { Py_DECREF(object); });
+  hang_at_exit([object] { Py_DECREF(object); });
 }
 
 // Gives up one reference, or nothing.
@@ -80,7 +80,7 @@ class SavedError {
  public:
   SavedError() noexcept { PyErr_Fetch(&type_, &value_, &traceback_); }
   ~SavedError() {
-    staying([this] { PyErr_Restore(type_, value_, traceback_); });
+    hang_at_exit([this] { PyErr_Restore(type_, value_, traceback_); });
   }
   SavedError(const SavedError&) = delete;
   SavedError& operator=(const SavedError&) = delete;

@@ -7,7 +7,7 @@ namespace dynamo_lite {
 
 #if PY_VERSION_HEX >= 0x030C0000
 
-// Who waits to hear of which dict. Never freed: dicts die after this module does.
+// Which objects watch which dict. Never freed: dicts are deallocated after this module.
 struct Watchers {
   std::unordered_map<PyObject*, std::vector<WatchedDicts*>> of;
   int number = -1;  // the interpreter's; there are eight, others may have taken them
@@ -29,14 +29,14 @@ struct Watchers {
 
   void forget(PyObject* dict, const WatchedDicts* who) noexcept {
     const auto found = of.find(dict);
-    if (found == of.end()) return;  // it died
+    if (found == of.end()) return;  // it was deallocated
     auto& listeners = found->second;
     const auto listener = std::find(listeners.begin(), listeners.end(), who);
-    if (listener == listeners.end()) return;  // it died, and another dict is at its address
+    if (listener == listeners.end()) return;  // it was deallocated, and another dict is at its address
     listeners.erase(listener);
     if (!listeners.empty()) return;
     of.erase(found);
-    // While the interpreter goes down dicts die untold.
+    // While the interpreter finalizes, dicts are deallocated without an event.
     if (!_Py_IsFinalizing() && PyDict_Unwatch(number, dict) < 0) PyErr_Clear();
   }
 };

@@ -1,5 +1,5 @@
-// Dicts whose changes the interpreter tells (PyDict_Watch, CPython 3.12 on): instead of a version number of each, one
-// flag is read for all of them.
+// Dicts whose changes the interpreter reports (PyDict_Watch, CPython 3.12 on): one flag is read for all of them instead
+// of a version number of each.
 #pragma once
 
 #include <Python.h>
@@ -8,7 +8,7 @@
 
 namespace dynamo_lite {
 
-// Some dicts, and whether all are as they were when they were added. They are not kept alive: that one dies is a change.
+// Some dicts, and whether all are as they were when they were added. They are not kept alive: a deallocation is a change.
 class WatchedDicts {
  public:
   WatchedDicts() = default;
@@ -16,7 +16,7 @@ class WatchedDicts {
   WatchedDicts(const WatchedDicts&) = delete;  // its address is registered
   WatchedDicts& operator=(const WatchedDicts&) = delete;
 
-  // False where this interpreter does not tell, or has no watcher left: compare dict_version then.
+  // False where this interpreter reports nothing, or has no watcher left: compare dict_version then.
   bool add(PyObject* dict);
   void clear() noexcept;
   bool unchanged() const noexcept { return unchanged_; }
@@ -24,7 +24,7 @@ class WatchedDicts {
  private:
   friend struct Watchers;
 
-  std::vector<PyObject*> dicts_;  // borrowed; one that died is never followed
+  std::vector<PyObject*> dicts_;  // borrowed; one that was deallocated is never followed
   bool unchanged_ = true;
 };
 

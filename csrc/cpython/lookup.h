@@ -43,7 +43,7 @@ inline std::array<const void*, 2> type_version_at(PyObject* type) noexcept {
 enum class Presence : std::uint8_t {
   There,
   Missing,
-  Unclear,  // only Python code of the program could tell
+  Unclear,  // only Python code of the program could decide
 };
 
 struct DictLookup {
@@ -57,7 +57,7 @@ bool compares_quietly(PyObject* object) noexcept;
 // The dict's own lookup, whatever a subclass overrides. `quiet`: compares_quietly(key).
 DictLookup dict_find(PyObject* dict, PyObject* key, Py_hash_t hash, bool quiet) noexcept;
 
-// Whether dict_version also stands for the order of the entries: not for an OrderedDict of several.
+// Whether dict_version also covers the order of the entries: not for an OrderedDict of several.
 bool keeps_order(PyObject* dict) noexcept;
 
 // An OrderedDict's list of its keys; the entries of the dict that it is as well are in the order of their first coming. Its

@@ -105,7 +105,7 @@ Reached referent(PyObject* reference) noexcept {
   return {target == Py_None ? nullptr : target};
 }
 
-// A new list, of those that are alive. The metaclass is not asked.
+// A new list, of those that are alive, whatever the metaclass overrides.
 Reached subclasses(PyObject* cls, Ref& owned) noexcept {
   static PyObject* const method = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyType_Type), "__subclasses__");
   if (!PyType_Check(cls) || !method) return Reached::unreadable();

@@ -40,7 +40,7 @@ struct FrameLayout {
 
 struct Reached {
   PyObject* value = nullptr;  // borrowed from where it was found, or from `owned`
-  bool readable = true;       // false: the accessor does not apply here, or only Python could answer
+  bool readable = true;       // false: the accessor does not apply here, or only Python could read it
 
   static Reached nothing() noexcept { return {}; }
   static Reached unreadable() noexcept { return {nullptr, false}; }

@@ -181,7 +181,7 @@ constexpr CheckArgument kProgram{"a tuple of nodes and instructions", set_progra
   DL_HIT bool name([[maybe_unused]] const CheckParts& parts, [[maybe_unused]] PyObject* value, \
                    [[maybe_unused]] std::string* found) noexcept
 
-// False, and says why if asked.
+// False, with what is there instead where `found` is given.
 template <typename Words>
 bool fails(std::string* found, Words words) {
   if (found) *found = words();

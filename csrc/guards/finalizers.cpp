@@ -20,7 +20,7 @@ bool is_atom(PyObject* value) noexcept {
          type == Py_TYPE(Py_None) || type == &PyBytes_Type || type == &PyComplex_Type;
 }
 
-// A generator that waits nowhere has nothing to leave.
+// A generator that isn't suspended has nothing to finalize.
 bool is_finalized(PyObject* value) noexcept {
   const PyTypeObject* type = Py_TYPE(value);
   if (type->tp_finalize == nullptr && type->tp_del == nullptr) return false;
@@ -40,7 +40,7 @@ bool is_of_library(PyObject* name) noexcept {
   return trusted;
 }
 
-// The same. The names last found so are known again by identity, and kept for the life of the process.
+// The same, with a cache: the last such names are recognized by identity, and kept for the life of the process.
 bool is_trusted(PyObject* name) noexcept {
   static std::array<PyObject*, 8> known{};
   static std::size_t next = 0;
@@ -50,8 +50,9 @@ bool is_trusted(PyObject* name) noexcept {
   return true;
 }
 
-// Whether a callback may be the program's. Weak containers tidy up by functions of their modules, guards by objects.
-bool is_heard(PyObject* callback) noexcept {
+// Whether a callback may be the program's. Those of weak containers are functions of their modules, those of guards are
+// objects of ours.
+bool is_user_callback(PyObject* callback) noexcept {
   if (callback == nullptr || std::strncmp(Py_TYPE(callback)->tp_name, "dynamo_lite._C.", 15) == 0) return false;
   PyObject* module = PyFunction_Check(callback) ? PyFunction_GET_MODULE(callback) : nullptr;
   return module == nullptr || !is_trusted(module);
@@ -62,7 +63,7 @@ bool is_watched(PyObject* value) noexcept {
   if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(value))) return false;
   if (PyType_Check(value) || PyModule_Check(value) || PyCFunction_Check(value)) return false;
   for (WeakCallbacks each(value); each.next();) {
-    if (is_heard(each.callback)) return true;
+    if (is_user_callback(each.callback)) return true;
   }
   return false;
 }

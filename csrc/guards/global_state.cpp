@@ -143,7 +143,7 @@ void read_context(Facts& facts) noexcept {
   facts.bf16_reduction = static_cast<std::int8_t>(context.*revealed(Bf16Reduction{}));
 }
 
-// A function of the modules whose hooks nobody can tell from none, as frame.py has them.
+// A function of the modules whose hooks make no observable difference, as the frame compiler lists them.
 bool loses_nothing(PyObject* hook) noexcept {
   PyObject* module = PyFunction_Check(hook) ? PyFunction_GET_MODULE(hook) : nullptr;
   return module && PyUnicode_Check(module) &&
@@ -228,7 +228,7 @@ const std::array kLines{
     DL_FACT("hooks on what autograd saves", saved_hooks, show_bool),
 };
 
-// Of these one difference is told only where there is no other: most of the above change them too.
+// A difference in these is reported only where there is no other: most of the above change them too.
 const std::array kKeyLines{
     DL_FACT("the set of included dispatch keys", included, show_keys),
     DL_FACT("the set of excluded dispatch keys", excluded, show_keys),
@@ -236,7 +236,7 @@ const std::array kKeyLines{
 #undef DL_FACT
 
 // A mode on one of the stacks: the same one is meant, or, for the mode that `torch.device` used as a context and
-// set_default_device put there, one of the same device. Held weakly: a dead mode is no mode.
+// set_default_device put there, one of the same device. Held weakly: a mode that was deallocated is no mode.
 struct Mode {
   Ref reference;  // a weak reference
   std::optional<c10::Device> device;

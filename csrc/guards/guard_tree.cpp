@@ -199,7 +199,7 @@ DL_HIT bool GuardTree::walk_sealed(Ref* captured, Miss* miss) {
     }
   }
   if (!relations_hold(replayed, miss) || !facts_hold(replayed, miss)) {
-    replay_.ready = false;  // it stands for values of which they hold
+    replay_.ready = false;  // it is for values of which they hold
     return false;
   }
   if (!replayed && !miss) make_replay();

@@ -31,8 +31,8 @@ struct Miss {
 // Nodes are values; each but the first, the frame, is one accessor away from its parent. A walk visits parents first.
 //
 // What a walk remembers. After all of a node's checks and all below it have held once, the node remembers the object
-// and, where some of that is a matter of a dict's keys and values or of a type's attributes, its version number. As
-// long as the version is the same, that part need not be asked again, and the children's values are the objects they
+// and, where some of that depends on a dict's keys and values or on a type's attributes, its version number. As
+// long as the version is the same, that part need not be checked again, and the children's values are the objects they
 // were: they are visited only for what may change inside them (`live`, or `dicts` where that is a version alone). Three
 // rules keep this sound:
 //   - A node forgets before its children are given other values, and remembers only when all below it has held.
@@ -70,9 +70,9 @@ class GuardTree {
   PyObject* reason_of(const Miss& miss) const noexcept;
   const Accessor& accessor(std::uint32_t node) const noexcept { return steps_[node].accessor; }
 
-  // Whether what the next walk will read is much, and something else than when this was asked last.
+  // Whether the next walk will read much, and other memory than at the last call of this.
   bool takes_new_prefetch() noexcept { return std::exchange(takes_new_prefetch_, false); }
-  // That, as far as it lies apart; asked where that is told.
+  // That memory, as far as it isn't contiguous; called where the above is true.
   [[gnu::cold, gnu::noinline]] void add_prefetch(PrefetchList& prefetch) const;
 
   int traverse(visitproc visit, void* arg) const;
@@ -138,15 +138,15 @@ class GuardTree {
       std::uint32_t parent;
       Live child;
     };
-    struct Asked {
+    struct CheckedValue {
       const Check* check;
       PyObject* value;
     };
     std::vector<Root> roots;
     std::vector<Word> words;
     std::vector<Visit> visits;
-    std::vector<Asked> checks;
-    std::vector<Ref> kept;  // constants: while they are alive an address stands for a value
+    std::vector<CheckedValue> checks;
+    std::vector<Ref> kept;  // constants: while they are alive an address identifies a value
     bool ready = false;
     std::uint32_t not_before = 2;  // the number of the walk that may make the next one
     std::uint32_t patience = 1;    // walks to wait after the next failure

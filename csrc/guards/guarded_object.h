@@ -31,7 +31,7 @@ class GuardedObject {
   // created.
   void hold(PyObject* object, const Liveness& liveness);
   PyObject* get() const noexcept { return object_; }
-  // The object for a report, None where it died; a new reference.
+  // The object for a report, None where it was deallocated; a new reference.
   Ref share() const noexcept;
   int traverse(visitproc visit, void* arg) const;
 

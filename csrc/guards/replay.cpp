@@ -2,9 +2,9 @@
 //
 // A walk goes from node to node; of a large model most of what it reads are pointers to types and dicts and the version
 // numbers of dicts. The replay has the addresses of those and what was there. It is compared in the walk's order: a
-// word lies in an object that is alive if the words before it are what they were. Where the interpreter tells of changes
-// to dicts, one flag stands for all their version numbers, and is read first. What is not a word (values that an accessor
-// works out, and the like) is asked afterwards, by the walk's own means. If anything differs the walk is made.
+// word lies in an object that is alive if the words before it are what they were. Where the interpreter reports
+// changes to dicts, one flag replaces all their version numbers, and is read first. What is not a word (values that an
+// accessor computes, and the like) is checked afterwards, as the walk does. If anything differs the walk is made.
 
 #include <algorithm>
 #include <cstddef>
@@ -79,7 +79,7 @@ void GuardTree::make_replay() {
   takes_new_prefetch_ = replay_.words.size() >= kMany;
 }
 
-// A replay asks for its words itself. The rest of a walk is read by way of pointers, one after the other.
+// A replay prefetches its words itself. The rest of a walk is read through pointers, one after the other.
 void GuardTree::add_prefetch(PrefetchList& prefetch) const {
   prefetch.add(this, sizeof(*this));
   prefetch.add_items(replay_.roots, 0, replay_.roots.size());
@@ -88,7 +88,7 @@ void GuardTree::add_prefetch(PrefetchList& prefetch) const {
   prefetch.add_items(replay_.checks, 0, replay_.checks.size());
   for (const auto& root : replay_.roots) prefetch.add(&steps_[root.child].accessor, sizeof(Accessor));
   for (const auto& visit : replay_.visits) add_prefetch(visit.child.child, prefetch);
-  for (const auto& asked : replay_.checks) asked.check->add_prefetch(prefetch);
+  for (const auto& each : replay_.checks) each.check->add_prefetch(prefetch);
   prefetch.add_items(relations_, 0, relations_.size());
   prefetch.add_items(captures_.of, 0, captures_.of.size());
 }
@@ -123,7 +123,8 @@ void GuardTree::note_moving() {
   }
 }
 
-// What hangs on a value of the frame is replayed where it was the same object the last times; a leaf is as well visited.
+// What is below a value of the frame is replayed where it was the same object the last times; visiting a leaf costs no
+// more.
 void GuardTree::add_root(std::uint32_t child) {
   const Node& node = nodes_[child];
   if (steps_[child].accessor.kind().from == From::Nothing) {

@@ -169,10 +169,8 @@ bool SymbolicProgram::add(PyObject* tuple, std::size_t values, std::size_t& dept
 inline bool SymbolicFacts::load(const Cell& cell, PyObject* value, std::int64_t& number) const noexcept {
   const TensorShape& shape = shapes_[cell.left];
   switch (cell.op) {
-    case Op::Int:
-      return int_value(value, number);
-    case Op::Float:
-      return float_bits(value, number);
+    case Op::Int: return int_value(value, number);
+    case Op::Float: return float_bits(value, number);
     case Op::Offset:
       number = shape.offset;
       return number >= 0;
@@ -185,10 +183,8 @@ inline bool SymbolicFacts::load(const Cell& cell, PyObject* value, std::int64_t&
 
 bool SymbolicFacts::compute(Op op, std::int64_t& left, std::int64_t right) {
   switch (op) {
-    case Op::Add:
-      return !__builtin_add_overflow(left, right, &left);
-    case Op::Mul:
-      return !__builtin_mul_overflow(left, right, &left);
+    case Op::Add: return !__builtin_add_overflow(left, right, &left);
+    case Op::Mul: return !__builtin_mul_overflow(left, right, &left);
     case Op::FloorDiv:
     case Op::Mod: {
       if (right == 0 || right == -1) return false;  // by -1 the quotient may be out of range
@@ -197,32 +193,15 @@ bool SymbolicFacts::compute(Op op, std::int64_t& left, std::int64_t right) {
       left = op == Op::Mod ? rest + (down ? right : 0) : left / right - (down ? 1 : 0);
       return true;
     }
-    case Op::Pow:
-      return power(left, right);
-    case Op::Min:
-      left = std::min(left, right);
-      return true;
-    case Op::Max:
-      left = std::max(left, right);
-      return true;
-    case Op::Eq:
-      left = left == right;
-      return true;
-    case Op::Ne:
-      left = left != right;
-      return true;
-    case Op::Lt:
-      left = left < right;
-      return true;
-    case Op::Le:
-      left = left <= right;
-      return true;
-    case Op::And:
-      left = left != 0 && right != 0;
-      return true;
-    case Op::Or:
-      left = left != 0 || right != 0;
-      return true;
+    case Op::Pow: return power(left, right);
+    case Op::Min: left = std::min(left, right); return true;
+    case Op::Max: left = std::max(left, right); return true;
+    case Op::Eq: left = left == right; return true;
+    case Op::Ne: left = left != right; return true;
+    case Op::Lt: left = left < right; return true;
+    case Op::Le: left = left <= right; return true;
+    case Op::And: left = left != 0 && right != 0; return true;
+    case Op::Or: left = left != 0 || right != 0; return true;
     default:
       return compute_floats(op, left, float_of(left), float_of(right));
   }
@@ -230,15 +209,9 @@ bool SymbolicFacts::compute(Op op, std::int64_t& left, std::int64_t right) {
 
 bool SymbolicFacts::compute_floats(Op op, std::int64_t& left, double one, double other) {
   switch (op) {
-    case Op::FloatAdd:
-      left = bits_of(one + other);
-      return true;
-    case Op::FloatSub:
-      left = bits_of(one - other);
-      return true;
-    case Op::FloatMul:
-      left = bits_of(one * other);
-      return true;
+    case Op::FloatAdd: left = bits_of(one + other); return true;
+    case Op::FloatSub: left = bits_of(one - other); return true;
+    case Op::FloatMul: left = bits_of(one * other); return true;
     case Op::FloatDiv:
       left = bits_of(one / other);
       return other != 0;
@@ -247,15 +220,9 @@ bool SymbolicFacts::compute_floats(Op op, std::int64_t& left, double one, double
       left = bits_of(power);
       return one > 0 && std::isfinite(one) && std::isfinite(other) && std::isfinite(power);
     }
-    case Op::FloatEq:
-      left = one == other;
-      return true;
-    case Op::FloatLt:
-      left = one < other;
-      return true;
-    case Op::FloatLe:
-      left = one <= other;
-      return true;
+    case Op::FloatEq: left = one == other; return true;
+    case Op::FloatLt: left = one < other; return true;
+    case Op::FloatLe: left = one <= other; return true;
     default: {
       std::int64_t right = 0;
       return exact(one, left) && exact(other, right) && compute_integers(op, left, right);
@@ -266,21 +233,12 @@ bool SymbolicFacts::compute_floats(Op op, std::int64_t& left, double one, double
 bool SymbolicFacts::compute_integers(Op op, std::int64_t& left, std::int64_t right) {
   switch (op) {
     case Op::Gcd:
-    case Op::Lcm:
-      return divide_in_common(op == Op::Lcm, left, left, right);
-    case Op::BitAnd:
-      left &= right;
-      return true;
-    case Op::BitOr:
-      left |= right;
-      return true;
-    case Op::BitXor:
-      left ^= right;
-      return true;
-    case Op::IntRound:
-      return round_to(left, right);
-    default:
-      return false;
+    case Op::Lcm: return divide_in_common(op == Op::Lcm, left, left, right);
+    case Op::BitAnd: left &= right; return true;
+    case Op::BitOr: left |= right; return true;
+    case Op::BitXor: left ^= right; return true;
+    case Op::IntRound: return round_to(left, right);
+    default: return false;
   }
 }
 
@@ -296,45 +254,25 @@ bool SymbolicFacts::compute_of_one(Op op, std::int64_t& number) {
     return true;
   };
   switch (op) {
-    case Op::Not:
-      number = number == 0;
-      return true;
-    case Op::FloatNeg:
-      number = bits_of(-given);
-      return true;
-    case Op::FloatAbs:
-      number = bits_of(std::fabs(given));
-      return true;
-    case Op::Sqrt:
-      return real(std::sqrt(given));
-    case Op::Exp:
-      return real(std::exp(given));
-    case Op::Log:
-      return real(std::log(given));
-    case Op::Sin:
-      return real(std::sin(given));
-    case Op::Cos:
-      return real(std::cos(given));
-    case Op::Tanh:
-      return real(std::tanh(given));
-    case Op::Log2:
-      return real(std::log2(given));
-    case Op::Log10:
-      return real(std::log10(given));
-    case Op::Finite:
-      number = std::isfinite(given);
-      return true;
+    case Op::Not: number = number == 0; return true;
+    case Op::FloatNeg: number = bits_of(-given); return true;
+    case Op::FloatAbs: number = bits_of(std::fabs(given)); return true;
+    case Op::Sqrt: return real(std::sqrt(given));
+    case Op::Exp: return real(std::exp(given));
+    case Op::Log: return real(std::log(given));
+    case Op::Sin: return real(std::sin(given));
+    case Op::Cos: return real(std::cos(given));
+    case Op::Tanh: return real(std::tanh(given));
+    case Op::Log2: return real(std::log2(given));
+    case Op::Log10: return real(std::log10(given));
+    case Op::Finite: number = std::isfinite(given); return true;
     case Op::FloatOf:
       if (number < -kExact || number > kExact) return false;
       return real(static_cast<double>(number));
-    case Op::Trunc:
-      return integer(std::trunc(given));
-    case Op::Floor:
-      return integer(std::floor(given));
-    case Op::Ceil:
-      return integer(std::ceil(given));
-    case Op::Round:
-      return integer(std::nearbyint(given));
+    case Op::Trunc: return integer(std::trunc(given));
+    case Op::Floor: return integer(std::floor(given));
+    case Op::Ceil: return integer(std::ceil(given));
+    case Op::Round: return integer(std::nearbyint(given));
     case Op::BitLength:
       if (!exact(given, number)) return false;
       number = number ? 64 - __builtin_clzll(static_cast<unsigned long long>(std::abs(number))) : 0;
@@ -343,10 +281,8 @@ bool SymbolicFacts::compute_of_one(Op op, std::int64_t& number) {
       if (!exact(given, number)) return false;
       number = __builtin_popcountll(static_cast<unsigned long long>(std::abs(number)));
       return true;
-    case Op::Factorial:
-      return exact(given, number) && factorial(number);
-    default:
-      return false;
+    case Op::Factorial: return exact(given, number) && factorial(number);
+    default: return false;
   }
 }
 

@@ -23,7 +23,7 @@ namespace dynamo_lite {
 // Whether the object is a tensor; no __instancecheck__ is run.
 bool is_tensor(PyObject* object) noexcept;
 
-// Whether a __torch_dispatch__ written in Python may answer for the tensor.
+// Whether a __torch_dispatch__ written in Python may handle operators on the tensor.
 bool has_python_dispatch(PyObject* tensor) noexcept;
 
 // Whether the tensor's sizes or strides are what Python says. `object` is a tensor.
@@ -48,7 +48,7 @@ struct TensorShape {
 TensorShape shape_of(PyObject* object) noexcept;
 
 // The facts that a graph is specialised to: dtype, device, dispatch keys, requires_grad, sizes and strides as the
-// TensorImpl keeps them. What a subclass computes in Python (__torch_dispatch__ sizes) is not asked.
+// TensorImpl keeps them. What a subclass computes in Python (__torch_dispatch__ sizes) is not checked.
 class TensorFacts {
  public:
   // Null with a ValueError set where the tensor is one whose facts cannot be guarded (symbolic sizes, nested), or a
@@ -66,7 +66,7 @@ class TensorFacts {
   std::string in_words() const;
 
   // Appends the addresses of the words that `match` depends on (and maybe of some that it does not), each in memory
-  // that is alive if the words before it are what they were. False where they cannot be told.
+  // that is alive if the words before it are what they were. False where they are unknown.
   static bool words(PyObject* tensor, std::vector<const void*>& words);
 
  private:

@@ -14,7 +14,7 @@ namespace dynamo_lite {
 namespace {
 
 PyObject* call(PyObject* fn, PyObject* const* args, std::size_t count, PyObject* names) {
-  return staying([&] { return vectorcall_of(fn)(fn, args, count, names); });
+  return hang_at_exit([&] { return vectorcall_of(fn)(fn, args, count, names); });
 }
 
 // -- Wrapped: what dl.compile and dl.disable return -----------------------------------------------------------------------
@@ -169,7 +169,7 @@ DL_HIT PyObject* checked_result(const GraphCall& graph, PyObject* result) {
   if (result == nullptr || !graph.wrong || count_of(result) == graph.outputs) [[likely]] return result;
   const Ref found = Ref::steal(result);
   const Ref wrong = graph.wrong;
-  return staying([&] { return PyObject_CallOneArg(wrong.get(), found.get()); });
+  return hang_at_exit([&] { return PyObject_CallOneArg(wrong.get(), found.get()); });
 }
 
 DL_HIT PyObject* graph_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {

@@ -84,19 +84,19 @@ PyObject* pass_on(PyThreadState* state, Frame* frame, int throwflag) {
 // Runs a frame, and all that it calls, without any hook: as deep as plain Python goes.
 [[gnu::noinline]] PyObject* run_unhooked(PyThreadState* state, Frame* frame) {
   const HookOut out;
-  return staying([&] { return pass_on(state, frame, 0); });
+  return hang_at_exit([&] { return pass_on(state, frame, 0); });
 }
 
 PyObject* run_off(PyThreadState* state, Frame* frame, Thread& thread) {
   const OffScope off(thread);
-  return staying([&] { return pass_on(state, frame, 0); });
+  return hang_at_exit([&] { return pass_on(state, frame, 0); });
 }
 
 DL_HIT PyObject* run_new_code(PyThreadState* state, Frame* frame, const Entry* entry, Thread& thread) {
   const auto run = [&] { return evaluate_default(state, frame, 0); };
-  if (!entry->self_contained) return staying(run);
+  if (!entry->self_contained) return hang_at_exit(run);
   const OffScope off(thread);
-  return staying(run);
+  return hang_at_exit(run);
 }
 
 // A frame that run_beside() has called, which has new code already.
@@ -123,7 +123,7 @@ PyObject* run_beside(PyThreadState* state, Frame* frame, Entry* entry, Ref captu
   if (!function) return abandon(state, frame);
   install();  // the call must come to us, whoever took the hook out meanwhile
   thread.direct = {entry->flat.get(), entry, captured.get()};
-  PyObject* result = staying([&] {
+  PyObject* result = hang_at_exit([&] {
     return PyObject_Vectorcall(function.get(), slots.values, argument_count(slots.code), nullptr);
   });
   thread.direct = {};
@@ -132,7 +132,7 @@ PyObject* run_beside(PyThreadState* state, Frame* frame, Entry* entry, Ref captu
   return result;
 }
 
-// Runs the continuations that a frame's new code asks for, one after the other, in that frame's place.
+// Runs the continuations that a frame's new code returns, one after the other, in that frame's place.
 PyObject* continue_with(Ref result, PyObject* globals, PyObject* builtins, Thread& thread) {
   while (result && is_continuation(result.get())) {
     const Ref function = continuation_function(result.get(), globals, builtins);
@@ -141,7 +141,7 @@ PyObject* continue_with(Ref result, PyObject* globals, PyObject* builtins, Threa
     thread.tail = PyFunction_GET_CODE(function.get());
     thread.continuation = result.get();
     Ref next = Ref::steal(
-        staying([&] { return PyObject_Vectorcall(function.get(), arguments.values, arguments.count, nullptr); }));
+        hang_at_exit([&] { return PyObject_Vectorcall(function.get(), arguments.values, arguments.count, nullptr); }));
     thread.tail = nullptr;
     result = std::move(next);
   }
@@ -171,16 +171,16 @@ PyObject* continue_with(Ref result, PyObject* globals, PyObject* builtins, Threa
 
 // What an owner says of a frame. `entry` is there if it is to be run, and new; `code` and `error` where that code is to
 // raise the error in the frame's place.
-struct Answer {
-  enum Kind { RunEntry, RunAsItIs, RunOff, LookAgain, RaiseInside, Error } kind;
+struct Decision {
+  enum Kind { RunEntry, RunAsItIs, RunOff, Retry, RaiseInside, Error } kind;
   Ref entry = {};
   Ref code = {};
   Ref error = {};
 };
 
-// Whether a callback's answer is (code, exception).
-bool holds_error(PyObject* answer) noexcept {
-  return PyTuple_Check(answer) && PyTuple_GET_SIZE(answer) == 2 && PyExceptionInstance_Check(PyTuple_GET_ITEM(answer, 1));
+// Whether a callback's result is (code, exception).
+bool holds_error(PyObject* result) noexcept {
+  return PyTuple_Check(result) && PyTuple_GET_SIZE(result) == 2 && PyExceptionInstance_Check(PyTuple_GET_ITEM(result, 1));
 }
 
 // Calls the owner's callback. No frame comes to us meanwhile, nor is the program's depth held against the callback.
@@ -191,23 +191,23 @@ Ref call_back(PyThreadState* state, const FrameSlots& slots, Owner* owner, Threa
   const FreshRecursion recursion(state);
   const KeptThread torch;  // an error may come anywhere, that of a signal's handler too
   ++thread.busy;
-  Ref answer = Ref::steal(staying([&] { return PyObject_CallOneArg(callback.get(), view.get()); }));
+  Ref result = Ref::steal(hang_at_exit([&] { return PyObject_CallOneArg(callback.get(), view.get()); }));
   --thread.busy;
-  if (!answer || holds_error(answer.get())) torch.restore();
-  return answer;
+  if (!result || holds_error(result.get())) torch.restore();
+  return result;
 }
 
 // A new entry of (GuardTree, code, self_contained, keeper), which must hold of the frame it was made from. The keeper, an
 // owner or None, has one like it. Empty with an exception set.
-Ref accept(PyObject* answer, const FrameSlots& slots, Owner* owner) {
+Ref accept(PyObject* result, const FrameSlots& slots, Owner* owner) {
   PyObject* tree = nullptr;
   PyObject* code = nullptr;
   int self_contained = 0;
   PyObject* keeper = Py_None;
-  if (!PyTuple_Check(answer) ||
-      !PyArg_ParseTuple(answer, "OO!|pO", &tree, &PyCode_Type, &code, &self_contained, &keeper) ||
+  if (!PyTuple_Check(result) ||
+      !PyArg_ParseTuple(result, "OO!|pO", &tree, &PyCode_Type, &code, &self_contained, &keeper) ||
       !is_guard_tree(tree) || !(keeper == Py_None || HeapType<Owner>::is(keeper))) {
-    PyErr_Format(PyExc_TypeError, "a callback returns a verdict or (GuardTree, code), not %R", answer);
+    PyErr_Format(PyExc_TypeError, "a callback returns a verdict or (GuardTree, code), not %R", result);
     return {};
   }
   if (!can_become(slots.code, reinterpret_cast<PyCodeObject*>(code))) {
@@ -230,39 +230,39 @@ Ref accept(PyObject* answer, const FrameSlots& slots, Owner* owner) {
   return add_entry(slots.code, owner, tree, code, self_contained != 0);
 }
 
-Answer raise_inside(PyObject* answer, const FrameSlots& slots) {
-  PyObject* code = PyTuple_GET_ITEM(answer, 0);
+Decision raise_inside(PyObject* result, const FrameSlots& slots) {
+  PyObject* code = PyTuple_GET_ITEM(result, 0);
   const bool fits = PyCode_Check(code) && free_variable_count(reinterpret_cast<PyCodeObject*>(code)) == free_variable_count(slots.code);
   const int count = fits ? argument_count(reinterpret_cast<PyCodeObject*>(code)) : -1;
   if (count < 1 || count < argument_count(slots.code) || count > argument_count(slots.code) + 1) {
     PyErr_Format(PyExc_ValueError, "%R can't raise in the place of %R", code, slots.code);
-    return {Answer::Error};
+    return {Decision::Error};
   }
-  return {Answer::RaiseInside, {}, Ref::borrow(code), Ref::borrow(PyTuple_GET_ITEM(answer, 1))};
+  return {Decision::RaiseInside, {}, Ref::borrow(code), Ref::borrow(PyTuple_GET_ITEM(result, 1))};
 }
 
-Answer ask(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread) {
-  if (!owner->callback || owner->callback.get() == Py_None) return {Answer::RunAsItIs};
+Decision decide(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread) {
+  if (!owner->callback || owner->callback.get() == Py_None) return {Decision::RunAsItIs};
   const FrameSlots slots = slots_of(frame);
-  const Ref answer = call_back(state, slots, owner, thread);
-  if (!answer) return {Answer::Error};
-  if (PyExceptionInstance_Check(answer.get())) {  // what the frame raised when it was run ahead, its traceback on it
-    PyErr_Restore(Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(answer.get()))), Py_NewRef(answer.get()),
-                  PyException_GetTraceback(answer.get()));
-    return {Answer::Error};
+  const Ref result = call_back(state, slots, owner, thread);
+  if (!result) return {Decision::Error};
+  if (PyExceptionInstance_Check(result.get())) {  // what the frame raised when the compiler ran it, with its traceback
+    PyErr_Restore(Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(result.get()))), Py_NewRef(result.get()),
+                  PyException_GetTraceback(result.get()));
+    return {Decision::Error};
   }
-  if (holds_error(answer.get())) return raise_inside(answer.get(), slots);
-  const Verdict verdict = verdict_of(answer.get());
-  if (verdict == Verdict::Pass) return {Answer::RunAsItIs};
-  if (verdict == Verdict::Retry) return {Answer::LookAgain};
+  if (holds_error(result.get())) return raise_inside(result.get(), slots);
+  const Verdict verdict = verdict_of(result.get());
+  if (verdict == Verdict::Pass) return {Decision::RunAsItIs};
+  if (verdict == Verdict::Retry) return {Decision::Retry};
   if (verdict != Verdict::None) {
     OwnerSlot* slot = make_slot(slots.code, owner);
-    if (slot == nullptr) return {Answer::Error};
+    if (slot == nullptr) return {Decision::Error};
     slot->verdict = verdict;
-    return {verdict == Verdict::Freeze ? Answer::RunOff : Answer::RunAsItIs};
+    return {verdict == Verdict::Freeze ? Decision::RunOff : Decision::RunAsItIs};
   }
-  Ref entry = accept(answer.get(), slots, owner);
-  return entry ? Answer{Answer::RunEntry, std::move(entry)} : Answer{Answer::Error};
+  Ref entry = accept(result.get(), slots, owner);
+  return entry ? Decision{Decision::RunEntry, std::move(entry)} : Decision{Decision::Error};
 }
 
 // What the owner's next call will read until it runs an entry's code.
@@ -306,45 +306,45 @@ DL_HIT Ref find_entry(PyCodeObject* code, Extra& extra, Owner* owner, const Fram
 PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail);
 
 // Calls code that takes the frame's arguments and the error to raise, with nobody compiling.
-PyObject* run_raising(PyThreadState* state, Frame* frame, const Answer& answer, Thread& thread) {
+PyObject* run_raising(PyThreadState* state, Frame* frame, const Decision& decision, Thread& thread) {
   const FrameSlots slots = slots_of(frame);
-  const Ref function = function_like(answer.code.get(), slots);
+  const Ref function = function_like(decision.code.get(), slots);
   if (!function) return abandon(state, frame);
-  const int count = argument_count(reinterpret_cast<PyCodeObject*>(answer.code.get()));
+  const int count = argument_count(reinterpret_cast<PyCodeObject*>(decision.code.get()));
   std::vector<PyObject*> arguments(slots.values, slots.values + count - 1);
-  arguments.push_back(answer.error.get());
+  arguments.push_back(decision.error.get());
   const OffScope off(thread);
   PyObject* result =
-      staying([&] { return PyObject_Vectorcall(function.get(), arguments.data(), arguments.size(), nullptr); });
+      hang_at_exit([&] { return PyObject_Vectorcall(function.get(), arguments.data(), arguments.size(), nullptr); });
   if (result == nullptr) return abandon(state, frame);
   discard(state, frame);
   return result;
 }
 
-[[gnu::noinline]] PyObject* run_by_answer(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail) {
+[[gnu::noinline]] PyObject* run_as_decided(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail) {
   const Ref kept = Ref::borrow(reinterpret_cast<PyObject*>(owner));
-  const Answer answer = ask(state, frame, owner, thread);
-  switch (answer.kind) {
-    case Answer::Error:
+  const Decision decision = decide(state, frame, owner, thread);
+  switch (decision.kind) {
+    case Decision::Error:
       return abandon(state, frame);
-    case Answer::RunOff:
+    case Decision::RunOff:
       return run_off(state, frame, thread);
-    case Answer::RunAsItIs:
-      return staying([&] { return pass_on(state, frame, 0); });
-    case Answer::RaiseInside:
-      return run_raising(state, frame, answer, thread);
-    case Answer::LookAgain:
+    case Decision::RunAsItIs:
+      return hang_at_exit([&] { return pass_on(state, frame, 0); });
+    case Decision::RaiseInside:
+      return run_raising(state, frame, decision, thread);
+    case Decision::Retry:
       return evaluate_for(state, frame, owner, thread, tail);
-    case Answer::RunEntry:
+    case Decision::RunEntry:
       break;
   }
   Ref captured;
-  GuardTree& tree = guard_tree(as_entry(answer.entry)->tree.get());
+  GuardTree& tree = guard_tree(as_entry(decision.entry)->tree.get());
   if (check(tree, slots_of(frame), captured)) {
-    return run_entry(state, frame, answer.entry, std::move(captured), thread, tail);
+    return run_entry(state, frame, decision.entry, std::move(captured), thread, tail);
   }
   const Ref failure = explain(tree, slots_of(frame));
-  if (failure) return staying([&] { return pass_on(state, frame, 0); });  // what it guards has changed since: a finalizer, another thread
+  if (failure) return hang_at_exit([&] { return pass_on(state, frame, 0); });  // what it guards has changed since: a finalizer, another thread
   if (!PyErr_Occurred()) raise_internal_error(nullptr);
   return abandon(state, frame);
 }
@@ -362,13 +362,13 @@ DL_HIT [[gnu::noinline]] PyObject* run_by_extra(PyThreadState* state, Frame* fra
     return run_entry(state, frame, entry, std::move(captured), thread, tail);
   }
   if (verdict == Verdict::Freeze) return run_off(state, frame, thread);
-  return run_by_answer(state, frame, owner, thread, tail);
+  return run_as_decided(state, frame, owner, thread, tail);
 }
 
 // What is to be done with a plain function's frame on a thread whose owner is `owner`.
 PyObject* evaluate_for(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail) {
   Extra* extra = extra_of(slots_of(frame).code);
-  if (extra == nullptr) return run_by_answer(state, frame, owner, thread, tail);
+  if (extra == nullptr) return run_as_decided(state, frame, owner, thread, tail);
   if (extra->mark == Mark::Skip) return pass_on(state, frame, 0);
   const OwnerSlot* slot = extra->find(owner);
   if (slot != nullptr && slot->verdict == Verdict::Skip) return pass_on(state, frame, 0);
@@ -415,10 +415,10 @@ Ref replace_owner(Owner*& place, Owner* owner) {
 
 constexpr const char* kThreadKey = "dynamo_lite.thread";
 
-// A thread that ends with an owner set lets go of it.
+// Drops the owner of a thread that ends with one set.
 void end_thread(PyObject* capsule) {
   Thread& thread = this_thread();
-  if (PyCapsule_GetPointer(capsule, kThreadKey) != &thread) return;  // another thread tidies up after a dead one
+  if (PyCapsule_GetPointer(capsule, kThreadKey) != &thread) return;  // another thread clears the dict of one that ended
   Owner* owner = std::exchange(thread.owner, nullptr);
   drop_user(owner);
   drop(owner);

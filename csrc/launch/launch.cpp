@@ -53,15 +53,15 @@ PyObject* call_inner(const Launch* launch, PyObject* const* args, Py_ssize_t giv
   for (Py_ssize_t at = 0; at < given; ++at) PyList_SET_ITEM(inputs.get(), at, Py_NewRef(args[at]));
   const Ref inner = launch->inner;
   const c10::AutoGradMode off(false);
-  return staying([&] { return PyObject_CallOneArg(inner.get(), inputs.get()); });
+  return hang_at_exit([&] { return PyObject_CallOneArg(inner.get(), inputs.get()); });
 }
 
 PyObject* call_whole(Launch* launch, PyObject* const* args, std::size_t count, PyObject* names) {
   const Ref whole = launch->whole;
-  Ref result = Ref::steal(staying([&] { return PyObject_Vectorcall(whole.get(), args, count, names); }));
+  Ref result = Ref::steal(hang_at_exit([&] { return PyObject_Vectorcall(whole.get(), args, count, names); }));
   if (!result || !launch->settle) return result.release();
   const Ref settle = std::exchange(launch->settle, {});
-  Ref inner = Ref::steal(staying([&] { return PyObject_CallNoArgs(settle.get()); }));
+  Ref inner = Ref::steal(hang_at_exit([&] { return PyObject_CallNoArgs(settle.get()); }));
   if (!inner) return nullptr;
   if (inner.get() != Py_None) launch->inner = std::move(inner);
   return result.release();
