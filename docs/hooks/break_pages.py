@@ -1,69 +1,129 @@
-"""Pages `breaks/<code>.md`, one a reason for a graph break, made from `dynamo_lite/reasons.py` when the site is built.
+"""Pages `breaks/<code>.md`, one a reason for a graph break, made from `dynamo_lite/insight/break_reasons.py`.
 
-MkDocs calls `on_files`. `reasons` is the only function that knows how the package writes its reasons down: today a
-dataclass each, whose fields are put in angle brackets here.
+The table is parsed, not imported: building the site needs no torch. Where `docs/break_examples/` has a file of a code's
+name, a program that breaks and the mended one, the page includes it. MkDocs calls `on_files`.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import importlib.util
+import ast
 import re
-import sys
+from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-_SOURCE = Path(__file__).resolve().parents[2] / "dynamo_lite" / "reasons.py"
+_ROOT = Path(__file__).resolve().parents[2]
+_TABLE = _ROOT / "dynamo_lite" / "insight" / "break_reasons.py"
+_EXAMPLES = _ROOT / "docs" / "break_examples"
 
 
 class Reason(NamedTuple):
-    """What a page says."""
+    """One row of the table. ``fields``: their names, and what the table says of them."""
 
     code: str
-    about: str
-    what: str
-    hint: str
+    name: str
+    happened: str
+    mend: str
+    numbers_matter: bool
+    fields: dict[str, str]
+
+    @property
+    def family(self) -> str:
+        return self.code[2:4]
+
+    @property
+    def title(self) -> str:
+        """The name in words."""
+        words = re.sub(r"(?<!^)(?=[A-Z])", " ", self.name).lower()
+        return words[0].upper() + words[1:]
 
 
-def reasons(source: Path = _SOURCE) -> list[Reason]:
-    """All reasons, by code. The file is loaded by itself, so that building the site needs no torch."""
-    spec = importlib.util.spec_from_file_location("_dynamo_lite_reasons", source)
-    assert spec is not None and spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    base = module.BreakReason
-    classes = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, base)]
-    return sorted(_reason(each) for each in classes if each is not base)
+def reasons(table: Path = _TABLE) -> list[Reason]:
+    """All rows, by code."""
+    classes = (node for node in ast.parse(table.read_text()).body if isinstance(node, ast.ClassDef))
+    return sorted(map(_reason, classes))
 
 
-def _reason(cls: Any) -> Reason:
-    given = {each.name: f"<{each.name}>" for each in dataclasses.fields(cls) if each.default is dataclasses.MISSING}
-    example = cls(**given)
-    about = cls.__dict__.get("__doc__") or ""
-    is_generated = about.startswith(f"{cls.__name__}(")  # by dataclass, where the class has none of its own
-    code = re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
-    return Reason(code, "" if is_generated else about.strip(), example.what(), example.hint())
+def _reason(row: ast.ClassDef) -> Reason:
+    options = {each.arg: ast.literal_eval(each.value) for each in row.keywords if each.arg is not None}
+    texts = {each.targets[0].id: each.value for each in row.body if _is_text(each)}  # type: ignore[attr-defined]
+    happened, mend = (ast.literal_eval(texts[name]) for name in ("happened", "mend"))
+    return Reason(options["code"], row.name, happened, mend, options["numbers_matter"], dict(_fields(row)))
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)
+
+
+def _fields(row: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    """Each field, and the string below it, if there is one."""
+    for statement, below in zip(row.body, [*row.body[1:], None], strict=True):
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            said = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+            yield statement.target.id, str(below.value.value) if said else ""  # type: ignore[union-attr]
+
+
+def families(table: Path = _TABLE) -> dict[str, str]:
+    """What the table's docstring calls each family, by the two digits."""
+    said = ast.get_docstring(ast.parse(table.read_text())) or ""
+    return {digits: " ".join(name.split()) for digits, name in re.findall(r"\b(\d\d) ([^·]+)", said)}
 
 
 def pages() -> dict[str, str]:
     """The text of each page, by its path in the site."""
-    found = reasons()
-    rows = "\n".join(f"| [{each.code}]({each.code}.md) | `{each.what}` |" for each in found)
-    index = (
-        "# Reasons for breaks\n\n**What can end a graph, and what can I do about it?** A page for each reason. "
-        "Words in angle brackets are filled in.\nSee [graph breaks](../graph-breaks.md) for what a break costs.\n\n"
-        f"| reason | message |\n|---|---|\n{rows}\n"
-    )
-    return {"breaks/index.md": index, **{f"breaks/{each.code}.md": _page(each) for each in found}}
+    rows = reasons()
+    return {"breaks/index.md": _index(rows), **{f"breaks/{each.code}.md": _page(each) for each in rows}}
+
+
+def _index(rows: list[Reason]) -> str:
+    parts = [
+        "# Reasons for breaks\n\n**What can end a graph, and what can I do about it?** A page for each reason. Errors "
+        "and logs begin with its code;\nwords in angle brackets are filled in. See [graph breaks](../graph-breaks.md) "
+        "for what a break costs.\n"
+    ]
+    names = families()
+    for family, members in groupby(rows, key=lambda each: each.family):
+        title = names[family]
+        parts.append(f"## {family}: {title[0].upper()}{title[1:]}\n\n| code | reason | message |\n|---|---|---|")
+        parts.extend(f"| [{each.code}]({each.code}.md) | {each.title} | {_shown(each.happened)} |" for each in members)
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _shown(text: str) -> str:
+    """A message with its fields in angle brackets, in Markdown."""
+    return re.sub(r"\{(\w+)[^}]*\}", r"&lt;\1&gt;", text).replace("__", r"\_\_").replace("|", r"\|")
+
+
+def _sentence_part(text: str) -> str:
+    return f"{text[0].lower()}{text[1:]}".rstrip(".")
 
 
 def _page(reason: Reason) -> str:
-    about = f"{reason.about}\n\n" if reason.about else ""
-    return (
-        f"# {reason.code}\n\n**Why did the graph end here?**\n\n```text\n{reason.what}\n```\n\n{about}"
-        f"## What to do\n\n{reason.hint[0].upper()}{reason.hint[1:]}.\n\n"
-        "[All reasons](index.md) · [Graph breaks](../graph-breaks.md)\n"
-    )
+    hint = _shown(reason.mend)
+    parts = [
+        f"# {reason.code}: {reason.title}\n",
+        "**Why did the graph end here?**\n",
+        f"> {reason.code}: {_shown(reason.happened)}\n",
+    ]
+    said = (f"`{name}`" + (f" ({_sentence_part(text)})" if text else "") for name, text in reason.fields.items())
+    fields = f", with the fields {', '.join(said)}" if reason.fields else ""
+    parts.append(f"`Unsupported.reason` is of the class `{reason.name}`{fields}.\n")
+    parts.append(f"## What to do\n\n{hint[0].upper()}{hint[1:]}.\n")
+    parts.append(f"## Do numbers matter?\n\n{_NUMBERS[reason.numbers_matter]}\n")
+    example = _EXAMPLES / f"{reason.code}.md"
+    if example.exists():
+        parts.append(f"## Example\n\n{example.read_text()}")
+    parts.append("[All reasons](index.md) · [Graph breaks](../graph-breaks.md) · [Limits](../limits.md)\n")
+    return "\n".join(parts)
+
+
+_NUMBERS = {
+    True: "They can: if a size, an int or a float was symbolic here, the frame is traced again with it as a constant,\n"
+    "since the graph might not break then. Only if it still does, it is a break.",
+    False: "No: the graph breaks here whatever the values of sizes, ints and floats are.",
+}
 
 
 def on_files(files: Any, *, config: Any) -> Any:

@@ -8,6 +8,7 @@ block that can't be run here says why: ```` ```python title="not run: needs two 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import doctest
 import importlib.util
 import io
@@ -27,9 +28,11 @@ from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
 
 import dynamo_lite as dl
+from dynamo_lite.insight.break_reason import TABLE
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "mkdocs.yml").exists())
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+EXAMPLES = sorted((ROOT / "docs" / "break_examples").glob("*.md"))
 _LOGS = ("breaks", "guards", "recompiles", "code")
 _CHECKER = doctest.OutputChecker()
 _VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -120,12 +123,39 @@ def test_files_are_there(page: Path) -> None:
     assert [each for each in named if not (ROOT / each).exists()] == []
 
 
-def test_each_reason_has_a_page() -> None:
-    path = ROOT / "docs" / "hooks" / "break_pages.py"
-    spec = importlib.util.spec_from_file_location("break_pages", path)
+def _break_pages() -> Any:
+    spec = importlib.util.spec_from_file_location("break_pages", ROOT / "docs" / "hooks" / "break_pages.py")
     assert spec is not None and spec.loader is not None
     hook = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hook)
-    found = hook.reasons()
-    assert len(found) > 20 and all(each.what and each.hint for each in found)
-    assert hook.pages().keys() == {"breaks/index.md", *(f"breaks/{each.code}.md" for each in found)}
+    return hook
+
+
+def test_each_reason_has_a_page() -> None:
+    """The hook parses the table; it reads there what Python does."""
+    hook = _break_pages()
+    rows = hook.reasons()
+    assert [each.code for each in rows] == sorted(TABLE)
+    for each in rows:
+        kind = TABLE[each.code]
+        said = (
+            kind.__name__,
+            kind.happened,
+            kind.mend,
+            kind.numbers_matter,
+            [f.name for f in dataclasses.fields(kind)],
+        )
+        assert said == (each.name, each.happened, each.mend, each.numbers_matter, list(each.fields))
+        assert each.family in hook.families()
+    assert hook.pages().keys() == {"breaks/index.md", *(f"breaks/{each.code}.md" for each in rows)}
+
+
+@pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.stem)
+def test_examples_of_breaks(page: Path) -> None:
+    """A program that breaks for this reason, with what it prints, and the mended one, which is one graph."""
+    assert page.stem in TABLE
+    blocks = re.findall(r"^```(.*?)\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    assert [info for info, _ in blocks] == ["python", 'text title="output"', "python"]
+    assert f"{page.stem}: " in blocks[1][1]
+    assert "fullgraph=True" in blocks[2][1] or "dl.export(" in blocks[2][1]
+    assert page.read_text() in _break_pages().pages()[f"breaks/{page.stem}.md"]
