@@ -45,7 +45,7 @@ def _as_pasted() -> Iterator[None]:
     dl.reset()
     dl.counters.reset()
     torch.manual_seed(0)
-    with mock.patch.object(logging.getLogger(), "handlers", []), warnings.catch_warnings():
+    with mock.patch.object(logging.getLogger(), "handlers", []), mock.patch.dict(TABLE), warnings.catch_warnings():
         yield
     for name, level in levels.items():
         logging.getLogger(f"dynamo_lite.{name}").setLevel(level)
