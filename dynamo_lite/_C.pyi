@@ -57,12 +57,15 @@ class FrameView:
         """Whether another owner of the family has an entry on this code that holds: if so, this owner has it now too,
         with guards that remember by themselves. Answer RETRY then."""
 
+_Answer = tuple[GuardTree, CodeType, bool, Owner | None] | Verdict | BaseException | tuple[CodeType, BaseException]
+"""What a callback of an `Owner` returns."""
+
 class Owner:
     """Somebody who compiles: one a dl.compile or dl.enable. Entries belong to a code object and an owner."""
 
     def __init__(
         self,
-        callback: Callable[[FrameView], tuple[GuardTree, CodeType, bool, Owner | None] | Verdict] | None,
+        callback: Callable[[FrameView], _Answer] | None,
         name: str = "",
         family: object = None,
     ) -> None:

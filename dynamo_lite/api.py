@@ -15,9 +15,10 @@ from . import _C
 from .backends.registry import configured, lookup_backend, name_of
 from .compiler.compiled_module import CompiledModule, compiled_module
 from .compiler.families import Family, family_of, forget_kept
-from .compiler.frame_compiler import FrameCompiler, GraphBreak, Observer
+from .compiler.frame_compiler import FrameCompiler
 from .compiler.frame_shim import framed
 from .insight.break_reasons import DisabledCall, UserGraphBreak
+from .insight.observer import GraphBreak, Observer
 from .variables.core import registry
 from .variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from .variables.torch.functions.torch_functions import call_whole

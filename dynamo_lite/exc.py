@@ -6,12 +6,13 @@ not for us* (`SkipFrame`, never seen by a user), and *we have a bug* (`InternalE
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from traceback import FrameSummary
 
     from .insight.break_reason import BreakReason
+    from .insight.observer import GraphBreak
 
 
 class Unsupported(RuntimeError):
@@ -107,9 +108,9 @@ class InternalError(RuntimeError):
 class SkipFrame(Exception):
     """This frame is not for us: run it as it is, from now on. ``loses``: that is told as a graph break."""
 
-    def __init__(self, why: str, *, loses: bool = True) -> None:
+    def __init__(self, why: str, *, loses: bool = True, cause: GraphBreak | None = None) -> None:
         super().__init__(why)
         self.why = why
         self.loses = loses
-        self.cause: Any = None
-        """The `GraphBreak` that led to it, where there is one."""
+        self.cause = cause
+        """The graph break that led to it, where there is one."""

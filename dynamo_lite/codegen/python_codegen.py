@@ -7,7 +7,7 @@ import itertools
 import sys
 import types
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -17,6 +17,7 @@ from dynamo_lite.exc import InternalError
 from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.insight.break_reasons import UnreconstructableValue
 from dynamo_lite.records.graph import GraphInput
+from dynamo_lite.records.restart import MadeByCPython, Restart
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import frozen, with_data
 from dynamo_lite.shapes.python_random import emit_states, emit_states_again
@@ -33,12 +34,11 @@ _MADE_ANEW = frozenset({int, float, complex, str, bytes})
 _SMALL_INTEGERS = range(-5, 257)
 
 
-class Unreconstructable(Exception):
-    """A value that has to outlive the trace can't be made outside of it."""
-
-    def __init__(self, tracker: VariableTracker) -> None:
-        self.tracker = tracker
-        self.reason: BreakReason = UnreconstructableValue(tracker.describe())
+def unreconstructable(attempt: Any, tracker: VariableTracker, reason: BreakReason | None = None) -> NoReturn:
+    """A value survives the graph that generated code can't make: in the next attempt CPython creates it."""
+    provenance = attempt.provenance
+    why = UnreconstructableValue(tracker.describe()) if reason is None else reason
+    raise Restart(MadeByCPython(provenance.step_of(tracker), provenance.is_created_leaf(tracker), why))
 
 
 class PyCodegen:
@@ -253,8 +253,8 @@ class PyCodegen:
     def _make(self, tracker: VariableTracker) -> None:
         try:
             tracker.reconstruct(self)
-        except NotConstant as error:
-            raise Unreconstructable(tracker) from error
+        except NotConstant:
+            unreconstructable(self.attempt, tracker)
         if tracker in self._temps:
             if tracker not in self._filled:  # it is a part of its own parts, which have made it meanwhile
                 self.pop_top()
@@ -309,15 +309,15 @@ class PyCodegen:
         if freed_at:  # CPython is to make that call
             self.attempt.provenance.created(tensor, freed_at)
         if freed_at or not graph.may_leave(tensor.fake):
-            raise Unreconstructable(tensor)
+            unreconstructable(self.attempt, tensor)
         if graph.is_shared(tensor.fake):
-            raise Unreconstructable(graph.shared_by)
+            unreconstructable(self.attempt, graph.shared_by)
         self.graph_result(tensor)
 
     def graph_result(self, value: Any) -> None:
         """A tensor or number that the graph computes."""
         if value.node.graph is not self.attempt.graph.graph:
-            raise Unreconstructable(value)
+            unreconstructable(self.attempt, value)
         given = self.attempt.graph.unused_input(value.node)
         if given is not None:
             self.add(*self._load_input(given))

@@ -19,7 +19,7 @@ from torch._dispatch.python import enable_python_dispatcher
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.proxy import GraphAppendingTracer, Proxy, TraceError
 
-from dynamo_lite.compiler.frame_compiler import Translation
+from dynamo_lite.compiler.translation import Translation
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import NotExportable
 from dynamo_lite.records.source import Source

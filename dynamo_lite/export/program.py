@@ -17,9 +17,12 @@ import torch
 
 from dynamo_lite import _C
 from dynamo_lite.bytecode import assemble, emit
+from dynamo_lite.compiler.backend_traits import BackendTraits
 from dynamo_lite.compiler.compiled_module import CompiledModule
+from dynamo_lite.compiler.eligibility import can_trace_here
 from dynamo_lite.compiler.families import Family
-from dynamo_lite.compiler.frame_compiler import FrameCompiler, Translation, can_trace_here
+from dynamo_lite.compiler.frame_compiler import FrameCompiler
+from dynamo_lite.compiler.translation import Translation
 from dynamo_lite.exc import ConstraintViolation, InternalError, SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import EffectOfExport, FrameLeftAlone, NotExportable
 from dynamo_lite.records.side_effects import SideEffects
@@ -202,12 +205,10 @@ def _without_caller(stack: Any) -> tuple[FrameSummary, ...]:
 class _Exporter(FrameCompiler):
     """Translates the frame that calls the program; what runs in its place returns the graph module and its guards."""
 
-    takes_all = True
-    gives_floats = False
-    arguments_only = True
-
     def __init__(self, program: Program, aten_graph: bool, dynamic: bool) -> None:
-        super().__init__(lambda gm, inputs: gm.forward, "export", Family(None, dynamic), fullgraph=True)
+        traits = BackendTraits(empty_graphs=True, float_inputs=False, arguments_only=True)
+        family = Family(None, dynamic)
+        super().__init__(lambda gm, inputs: gm.forward, "export", family, fullgraph=True, traits=traits)
         self.program = program
         self.aten_graph = aten_graph
 
@@ -220,22 +221,20 @@ class _Exporter(FrameCompiler):
         except ConstraintViolation as error:
             raise ConstraintViolation(error.what, _without_caller(error.user_stack)) from None
 
-    def _leave_alone(self, code: types.CodeType, skipped: SkipFrame) -> Any:
+    def _skip(self, code: types.CodeType, skipped: SkipFrame) -> Any:
         if skipped.cause is not None:
             raise Unsupported(skipped.cause.reason, skipped.cause.user_stack)
         raise Unsupported(FrameLeftAlone(self.program.name, skipped.why))
 
-    def _begin(self, view: _C.FrameView, *for_attempt: Any) -> Attempt:
-        attempt = super()._begin(view, *for_attempt)
+    def prepare(self, attempt: Attempt) -> None:
         attempt.effects = _PlacedEffects(attempt)
-        return attempt
 
     def _compile(self, view: _C.FrameView) -> Any:
-        translation = self._translate(view)
+        translation = self.translate(view)
         attempt = translation.attempt
         try:
-            if translation.broken is not None:
-                raise Unsupported(translation.broken.reason, translation.broken.user_stack)
+            if translation.graph_break is not None:
+                raise Unsupported(translation.graph_break.reason, translation.graph_break.user_stack)
             _refuse_losses(attempt)
             result, tree = self._build(translation, view)
         finally:

@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dynamo_lite import logs
+from dynamo_lite.insight.site import Site
 from dynamo_lite.shapes.policy import Settled
 
 from .guards import Held
 
-Place = tuple[Any, ...]
-"""The instructions that are under way, the outermost frame's first."""
 _IN_A_ROW = 8
 _MOST = 12
 """Places of one frame at which it breaks for this."""
@@ -25,17 +24,17 @@ class Expected(NamedTuple):
 
     tensor: Any
     truth: bool
-    place: Place
+    site: Site
 
 
 class Unmet:
     """The failures in a row of one graph's conditions."""
 
-    def __init__(self, name: str, known: Settled, held: Held, places: list[Place]) -> None:
+    def __init__(self, name: str, known: Settled, held: Held, sites: list[Site]) -> None:
         self._name = name
         self._known = known
         self._held: Held | None = held
-        self._places = places
+        self._sites = sites
         self.count = 0
 
     def add(self, at: int) -> None:
@@ -45,5 +44,5 @@ class Unmet:
         if self.count < _IN_A_ROW or self._held is None or len(known.unmet) >= _MOST:
             return
         logs.recompiles.info("%s is to be compiled anew: what it expects of its data is not so", self._name)
-        known.unmet.add(self._places[at])
+        known.unmet.add(self._sites[at])
         self._held = None

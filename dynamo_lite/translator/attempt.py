@@ -6,21 +6,23 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from dynamo_lite import config
+from dynamo_lite.insight.site import Site
 from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.guards import Guards
 from dynamo_lite.records.provenance import Provenance
+from dynamo_lite.records.restart import DataStay, Restart
+from dynamo_lite.records.restart_facts import RestartFacts
 from dynamo_lite.records.runtime_assertions import Expected
 from dynamo_lite.records.side_effects import SideEffects
 from dynamo_lite.runtime.precomputed_calls import RanAhead
 from dynamo_lite.shapes.policy import Translated
 from dynamo_lite.shapes.python_random import Draw
-from dynamo_lite.variables.core.base import KnowMore, VariableTracker
+from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.torch.tensors.is_compiling_results import Answers
 from dynamo_lite.variables.torch.tensors.specialize import settle
 
 from .known_values import KnownValues
 from .observable_lifetimes import ObservableLifetimes
-from .specializations import Settlings
 from .torch_state import TorchState
 
 
@@ -58,7 +60,7 @@ class Attempt:
         builtins_namespace: dict[str, Any],
         shapes: Translated,
         ahead: RanAhead,
-        settlings: Settlings | None = None,
+        restart_facts: RestartFacts | None = None,
     ) -> None:
         self.guards = Guards()
         self.graph = GraphBuilder()
@@ -69,8 +71,8 @@ class Attempt:
         self.provenance = Provenance()
         self.before_graph = BeforeGraph()
         self.lifetimes = ObservableLifetimes()
-        self.settlings = Settlings() if settlings is None else settlings
-        self.answers = Answers(self.settlings.untold)
+        self.restart_facts = RestartFacts.first() if restart_facts is None else restart_facts
+        self.answers = Answers(self.restart_facts.withheld)
         self.runtime_assertions: list[Expected] = []
         """Conditions on tensor data: where one does not hold the frame is run again in eager."""
         self.ahead = ahead
@@ -92,8 +94,7 @@ class Attempt:
 
     def let_data_stay(self, step: int) -> NoReturn:
         """Restart with a graph break before this step, which replaces a tensor's ``.data``."""
-        self.settlings.data_stay.add(step)
-        raise KnowMore
+        raise Restart(DataStay(step))
 
     @property
     def shows_failures(self) -> bool:
@@ -133,12 +134,12 @@ class Attempt:
         del self.shapes  # it has the frame's variables
 
     def _next_pause(self) -> int:
-        settles = self.settlings.first_after(self.steps)
-        return config.unroll_limit + 1 if settles is None else settles
+        specialized = self.restart_facts.numbers.first_after(self.steps)
+        return config.unroll_limit + 1 if specialized is None else specialized
 
-    def settle(self, operands: list[VariableTracker], where: Any) -> None:
+    def settle(self, operands: list[VariableTracker], site: Site) -> None:
         """Specialize, before this step, the symbolic numbers that its instruction takes."""
-        if self.settlings.is_at(self.steps, where):
+        if self.restart_facts.numbers.is_at(self.steps, site):
             self.settled_sizes = settle(self.graph.symbols, operands, set())
         self.note_guards()
         self.pauses_at = self._next_pause()

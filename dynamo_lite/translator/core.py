@@ -13,6 +13,7 @@ from dynamo_lite.bytecode import Instruction, decode
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.exc import InternalError, Unsupported
 from dynamo_lite.insight.break_reasons import InlineLimit, UncaughtException, UnsupportedOpcode, UnsupportedOperation
+from dynamo_lite.insight.site import Site, SiteFrame
 from dynamo_lite.records.code_origin import is_polyfill
 from dynamo_lite.resume.generators import parts_of, rebuild
 from dynamo_lite.resume.graph_break import goes_on_inside, origin_of
@@ -153,8 +154,7 @@ class InstructionTranslator(Operations, Holder):
             what = f"more than {config.unroll_limit} bytecodes were traced"
             unsupported(UnsupportedOpcode(instruction.opname, what))
         count = instruction.arg + 2 if instruction.opname.startswith("CALL") else _MOST_OPERANDS
-        where = self.code.co_filename, self.code.co_qualname, instruction.index  # keeps no code alive
-        self.attempt.settle(self.stack[-count:], where)
+        self.attempt.settle(self.stack[-count:], (self.site_frame(),))
 
     def step(self, instruction: Instruction) -> None:
         handler = HANDLERS.get(instruction.opname)
@@ -329,14 +329,17 @@ class InstructionTranslator(Operations, Holder):
         return (*(() if self.parent is None else self.parent.places()), self.place())
 
     def place(self) -> FrameSummary:
-        positions = self.current.positions if self.current is not None else None
-        line = positions[0] if positions else self.code.co_firstlineno
-        return FrameSummary(self.code.co_filename, line, self.code.co_qualname, lookup_line=False)
+        return self.site_frame().summary()
 
-    def under_way(self) -> tuple[Any, ...]:
-        """The instructions that are, the outermost frame's first: equal ones in another translation of the frame."""
-        code, outer = self.code, () if self.parent is None else self.parent.under_way()
-        return *outer, (code.co_filename, code.co_firstlineno, code.co_qualname, self.current.index)
+    def site(self) -> Site:
+        """The instructions that are executing: in another translation of the frame, equal ones are at an equal site."""
+        return *(() if self.parent is None else self.parent.site()), self.site_frame()
+
+    def site_frame(self) -> SiteFrame:
+        """This frame's part of the site."""
+        positions, index = (None, -1) if self.current is None else (self.current.positions, self.current.index)
+        line = positions[0] if positions else self.code.co_firstlineno
+        return SiteFrame(self.code.co_filename, self.code.co_qualname, line, index)
 
 
 class StoppingTranslator(InstructionTranslator):
@@ -346,7 +349,7 @@ class StoppingTranslator(InstructionTranslator):
     def __init__(self, *args: Any, break_at: tuple[int, ...] = (), parent: InstructionTranslator | None = None) -> None:
         super().__init__(*args, parent=parent)
         self.break_at = break_at
-        self.callee: InstructionTranslator | None = None
+        self.callee: StoppingTranslator | None = None
         """The inlined frame that stops."""
 
     def close(self) -> None:
@@ -355,11 +358,16 @@ class StoppingTranslator(InstructionTranslator):
         if callee is not None:
             callee.close()
 
+    def stopped(self) -> Iterator[StoppingTranslator]:
+        """The frames that stopped, outermost first."""
+        yield self
+        if self.callee is not None:
+            yield from self.callee.stopped()
+
     def stacks(self) -> Iterator[VariableTracker]:
         """What is on the stacks of the frames that stopped, outermost first."""
-        yield from self.stack
-        if isinstance(self.callee, StoppingTranslator):
-            yield from self.callee.stacks()
+        for frame in self.stopped():
+            yield from frame.stack
 
     def step(self, instruction: Instruction) -> None:
         if self.break_at and self.steps == self.break_at[0] and len(self.break_at) == 1:

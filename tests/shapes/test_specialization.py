@@ -151,12 +151,7 @@ def test_settled_numbers_stay_the_objects_they_are():
 def test_what_had_to_be_known_is_remembered(name, wanted, monkeypatch):
     attempts = []
 
-    def begin(compiler, *args):
-        attempts.append(args)
-        return as_before(compiler, *args)
-
-    as_before = FrameCompiler._begin
-    monkeypatch.setattr(FrameCompiler, "_begin", begin)
+    monkeypatch.setattr(FrameCompiler, "prepare", lambda compiler, attempt: attempts.append(attempt))
     compiled = dl.compile(PROGRAMS[name], backend="eager")
     made = []
     for n in (2, 3, 4):

@@ -61,10 +61,6 @@ class Exhausted(Exception):
         self.value = value
 
 
-class KnowMore(Exception):
-    """The attempt is to be made again: its settlings were told what it has to know."""
-
-
 class ObservedException(Exception):
     """The traced program raises ``error`` (an ExceptionVariable)."""
 

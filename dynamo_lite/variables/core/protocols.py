@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dynamo_lite.records.graph import GraphBuilder
     from dynamo_lite.records.guards import Guards
     from dynamo_lite.records.provenance import Provenance
+    from dynamo_lite.records.restart_facts import RestartFacts
     from dynamo_lite.records.runtime_assertions import Expected
     from dynamo_lite.records.side_effects import SideEffects
     from dynamo_lite.records.source import Source
@@ -382,7 +383,7 @@ class Attempt(Protocol):
     begins_in_block: bool
     frees_at_once: bool
     innermost: Any
-    settlings: Any
+    restart_facts: RestartFacts
 
     @property
     def values(self) -> KnownValues: ...

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import copy
 import dataclasses
 import functools
+import sys
 import typing
 import weakref
 

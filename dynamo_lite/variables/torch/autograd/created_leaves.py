@@ -43,7 +43,7 @@ def replaces_data(tx: Translator, tensor: TensorVariable, data: TensorVariable, 
     sharing = all_sharing(tx, data.fake)
     before = next((each for each in tx.graph.tensors if each.node is tensor.node), None)
     owner = _owner_of_data(tx, data)
-    if tx.attempt.steps in tx.attempt.settlings.data_stay:
+    if tx.attempt.steps in tx.attempt.restart_facts.data_stay:
         return False
     if not is_whole(tx, data.fake) if owner is None else _is_part(owner, data):
         unsupported(UnsupportedAttribute(tensor.describe(), "data", "its new data are a part of another tensor"))
@@ -208,7 +208,7 @@ provides("replaces_data")(replaces_data)
 
 @provides("become_made")
 def _become_made(tx: Translator, tensor: TensorVariable) -> bool:
-    if not tx.attempt.settlings.leaves_before:
+    if not tx.attempt.restart_facts.leaves_before:
         return False
     given = made_before(tx, tensor, torch.Tensor, True, True)
     if given is None:

@@ -14,12 +14,12 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedAttribute
+from dynamo_lite.records.restart import FunctionsUntraced, Restart
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.inner_tensors import storages
 from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, bind, class_lookup
 from dynamo_lite.variables.core.base import (
     Args,
-    KnowMore,
     Kwargs,
     NotConstant,
     ObservedException,
@@ -137,8 +137,7 @@ def check_kept_on_ctx(attempt: Attempt, has_made: Callable[[VariableTracker], bo
         if any(attempt.effects.last(each) > kept.writes or has_made(each) for each in kept.objects)
     }
     if changing:
-        attempt.settlings.untraced_functions |= changing
-        raise KnowMore
+        raise Restart(FunctionsUntraced(frozenset(changing)))
 
 
 class GradientVariable(TensorVariable):
@@ -162,7 +161,7 @@ def apply(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs
     plain = _is_plain(tx, value, {body.transform for body in tx.graph.bodies if body.transform})
     if kwargs or torch._C._are_functorch_transforms_active() or not plain or summed:
         unsupported(UnknownCall(f"{value.__qualname__}.apply", "only the ordinary ways to use a Function are traced"))
-    if value in tx.attempt.settlings.untraced_functions:
+    if value in tx.attempt.restart_facts.untraced_functions:
         refuse_read("a mutable object on ctx, which the program keeps or changes")
     leaves(tx, TupleVariable(list(tensors)))
     needs = [isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in args]

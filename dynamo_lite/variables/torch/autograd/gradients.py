@@ -72,7 +72,7 @@ def _tensors(tx: Translator, value: VariableTracker) -> list[TensorVariable]:
 
 def _check_way(tx: Translator, outputs: list[TensorVariable], inputs: list[TensorVariable]) -> set[Any]:
     """The nodes of autograd's graph on the way back: all of them are to be made by operators of the graph."""
-    if not tx.attempt.settlings.differentiate:
+    if not tx.attempt.restart_facts.differentiates:
         unsupported(UnknownCall(_NAME, "the backend failed on a graph that has it"))
     bodies = tx.graph.bodies
     if bodies and not (len(bodies) == 2 and bodies[-1].is_backward):  # of a Function that is called in none

@@ -17,7 +17,8 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import DisabledCall, UserGraphBreak
-from dynamo_lite.variables.core.base import Args, KnowMore, Kwargs, VariableTracker, unsupported
+from dynamo_lite.records.restart import RecordedWhole, Restart
+from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import Model, models_if
 from dynamo_lite.variables.torch.tensors.fake_calls import operator_name
@@ -112,20 +113,18 @@ def _allowed(value: Any) -> Model | None:
 def _traced_or_whole(
     function: types.FunctionType, whole: Model, tx: Translator, args: Args, kwargs: Kwargs
 ) -> VariableTracker:
-    settled = tx.attempt.settlings.whole
-    if not settled.get(id(function)):
+    known = tx.attempt.restart_facts.whole
+    if not known.get(id(function)):
         try:
             return tx.inline(tx.make(function), args, kwargs)  # type: ignore[no-any-return]
         except Unsupported:
-            if id(function) in settled:
+            if id(function) in known:
                 raise
-            settled[id(function)] = True
-            raise KnowMore from None
+            raise Restart(RecordedWhole(id(function), True)) from None
     try:
         return whole(tx, args, kwargs)
     except Unsupported:
-        settled[id(function)] = False
-        raise KnowMore from None
+        raise Restart(RecordedWhole(id(function), False)) from None
 
 
 _SCRIPTED_IF_TRACING = torch.jit.script_if_tracing(len).__code__

@@ -1,74 +1,62 @@
-"""Questions whether the program is compiled, and what it made of the answers.
+"""The answers of ``is_compiling()``, and what the program made of them.
 
-It is told so, as torch.compile tells it, and may do something else than in eager. It isn't to fail where eager doesn't,
-though: a frame that raises is translated again, and told nothing. Where a graph breaks it is not known what will raise
-after it. So an answer is given before a break only if no more than tensors came of it: it was branched on in calls that
-have returned one, and left nothing else.
+As under torch.compile the answer is True, and the program may do something else than in eager. But it must not fail
+where eager doesn't: a frame that raises is translated again, and the answer is False then. After a graph break, code
+may raise that hasn't been traced. So before a break the answer may be True only if its result affected nothing but
+tensors: it was branched on in calls that have returned one, and that had no other effect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import Any
 
+from dynamo_lite.insight.site import Site
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 
 from .tensor import TensorVariable
 
-Site = tuple[tuple[str, str, int], ...]
-"""File, name and index of the instruction that asks, and of the calls that led there. It keeps no code alive."""
-
-
-class Untold(Exception):
-    """These are not to be told in the next attempt."""
-
-    def __init__(self, sites: set[Site]) -> None:
-        self.sites = sites
-
 
 class Answers:
-    """Those of one attempt. ``untold``: where it is said that nothing is compiled."""
+    """Those of one attempt. ``withheld``: the sites at which the answer is False."""
 
-    def __init__(self, untold: set[Site]) -> None:
-        self._untold = untold
-        self.told: set[Site] = set()
+    def __init__(self, withheld: Set[Site]) -> None:
+        self._withheld = withheld
+        self.given: set[Site] = set()
+        """Where the answer was True."""
         self.read: set[Site] = set()
-        """Whose answers were looked at by what is no branch: something may be made of them."""
+        """Those whose answers something else than a branch has read: anything may depend on them."""
         self.branched: list[tuple[Any, Site, int]] = []
-        """Frames that branched on an answer, and how many effects there were before."""
+        """Frames that branched on an answer, its site, and the number of effects before."""
 
     def ask(self, tx: Translator) -> VariableTracker:
-        site = _site(tx)
-        if site in self._untold:
+        """The result of the call that the current instruction is."""
+        site = tx.site()
+        if site in self._withheld:
             return ConstantVariable(False)
-        self.told.add(site)
+        self.given.add(site)
         return AnswerVariable(self, site)
 
     def leave(self, frame: Any, result: VariableTracker, effects: int) -> None:
-        """A call has returned: if all that it did was to compute a tensor, it may do it as it likes."""
+        """A call has returned: if it has done nothing but compute a tensor, its branches don't matter."""
         if isinstance(result.realize(), TensorVariable):
             self.branched = [row for row in self.branched if row[0] is not frame or row[2] != effects]
 
-    def matter(self, reached: Callable[[], Iterable[VariableTracker]]) -> set[Site]:
-        """What was told and may make a difference beyond here. ``reached``: what the program has by now."""
-        if not self.told:
-            return set()
+    def that_matter(self, reached: Callable[[], Iterable[VariableTracker]]) -> frozenset[Site]:
+        """The sites whose answers may make a difference after here. ``reached``: all values that are still live."""
+        if not self.given:
+            return frozenset()
         kept = {each.site for each in reached() if isinstance(each, AnswerVariable)}
-        return kept | self.read | {site for _, site, _ in self.branched}
+        return frozenset(kept | self.read | {site for _, site, _ in self.branched})
 
     def close(self) -> None:
         self.branched.clear()
 
 
-def _site(tx: Translator) -> Site:
-    own = tx.code.co_filename, tx.code.co_qualname, tx.current.index
-    return (own,) if tx.parent is None else (own, *_site(tx.parent))
-
-
 class AnswerVariable(ConstantVariable):
-    """That the program is compiled."""
+    """True, as the answer of ``is_compiling()``."""
 
     __slots__ = ("answers", "site")
 

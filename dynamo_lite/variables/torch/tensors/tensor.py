@@ -187,7 +187,6 @@ class TensorVariable(VariableTracker):
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name in METADATA_WRITERS and not (name in RESHAPERS and self.source is None):
-            tx.attempt.settlings.goes_back |= name == "backward"
             unsupported(UnsupportedAttribute(self.describe(), name, "it changes the tensor object or leaves the graph"))
         if name in VALUE_METHODS:
             return self._value(tx, name, args)
@@ -315,13 +314,13 @@ class TensorVariable(VariableTracker):
         graph = tx.graph
         if graph.bodies or not graph.can_put_back() or self.asks or self.fake.numel() != 1:
             return False
-        place = tx.under_way()
-        if place in tx.attempt.settlings.unmet:
+        site = tx.site()
+        if site in tx.attempt.restart_facts.failing_assertions:
             unsupported(UnmetCondition())
         check_failure(tx, "a condition on data")
         graph.fails_handled = True
         kept = record(tx, "call_method", "clone", [self], {})  # it may be written to yet
-        tx.attempt.runtime_assertions.append(Expected(kept, truth, place))
+        tx.attempt.runtime_assertions.append(Expected(kept, truth, site))
         return True
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:

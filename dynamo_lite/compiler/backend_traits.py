@@ -1,0 +1,51 @@
+"""What a backend can be given, as far as that shapes the graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
+
+
+def _never() -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class BackendTraits:
+    """Of the backend of one owner. Where a backend fails on a graph, the frame is translated again for less."""
+
+    empty_graphs: bool = False
+    """Frames with nothing in them for a graph are translated too."""
+    float_inputs: bool = True
+    """Graphs may take floats, as tensors on the CPU that are created before the call."""
+    gradients: bool = True
+    """Graphs may differentiate inside: the backend hasn't failed on one that does."""
+    wrappers: bool = True
+    """Graphs may have wrapper subclasses: the backend hasn't failed on one that has."""
+    arguments_only: bool = False
+    """Only tensors among the arguments may have symbolic sizes."""
+    integers_in_loops: bool = True
+    """Loops in a graph may carry integers."""
+    frees_at_once: bool = False
+    """A backward frees all that the graph saved for backwards."""
+    records_graphs: Callable[[], bool] = _never
+    """Whether the backend records launches of kernels now: a recorded graph takes no floats."""
+
+    @classmethod
+    def of(cls, backend: Backend) -> BackendTraits:
+        """As the backend says by attributes."""
+        return cls(
+            integers_in_loops=getattr(backend, "carries_integers", True),
+            frees_at_once=getattr(backend, "frees_at_once", False),
+            records_graphs=getattr(backend, "records_graphs", _never),
+        )
+
+    @property
+    def takes_floats(self) -> bool:
+        """Whether a graph may take floats now."""
+        return self.float_inputs and not self.records_graphs()

@@ -1,0 +1,137 @@
+"""Generates the code that follows the graph's call: effects replayed, then the frame's return or the graph break."""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+
+from dynamo_lite.codegen.python_codegen import PyCodegen, unreconstructable
+from dynamo_lite.insight.break_reasons import DroppedGenerator, FreedTogether, SharedMemory
+from dynamo_lite.records.restart import EndsBefore, Restart
+from dynamo_lite.resume.graph_break import break_frame
+from dynamo_lite.resume.nested_break import break_inside
+from dynamo_lite.translator.attempt import Attempt
+from dynamo_lite.translator.core import RootTranslator
+from dynamo_lite.variables.core.base import VariableTracker
+from dynamo_lite.variables.torch.autograd.function import check_kept_on_ctx
+from dynamo_lite.variables.torch.contexts.context import ExitVariable, GraphContextVariable
+from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
+
+from .aliases import guard_aliases
+from .eligibility import check_is_for_graph
+from .translation import Request, Traced
+
+
+def generate(traced: Traced, request: Request) -> PyCodegen:
+    """The code after the graph. With it, what the graph takes and returns is known.
+
+    Raises:
+        SkipFrame: there is nothing in the frame for a graph, or what it does to aliases can't be guarded.
+        Restart: a value that must survive the graph can't, or operators must be in graphs of their own.
+    """
+    attempt = traced.attempt
+    _end_contexts(attempt, list(traced.root.stacks()) if traced.breaks else [])
+    # Under fullgraph a frame that is skipped would have each of its callees compiled as one graph.
+    check_is_for_graph(traced, request.traits.empty_graphs or request.fullgraph and not traced.breaks)
+    _check_inputs_are_separate(attempt)
+    attempt.effects.guard_deaths()
+    guard_aliases(attempt)
+    _order_inputs(attempt)
+    cg = PyCodegen(attempt, traced.root.code)
+    attempt.effects.replay(cg)
+    if traced.breaks:
+        _break(cg, traced.root)
+    else:
+        _return(cg, traced.root)
+    _check_generators_live_on(attempt, cg)
+    check_kept_on_ctx(attempt, cg.has_made)
+    outputs = [each.fake for each in cg.outputs if isinstance(each, TensorVariable)]
+    _check_history(attempt, outputs)
+    if traced.breaks:
+        _check_what_is_freed(attempt, traced.root, outputs)
+    return cg
+
+
+def _end_contexts(attempt: Attempt, stack: list[VariableTracker]) -> None:
+    """Record in the graph the end of the contexts that are live across its end. That can't be done for one that a call
+    entered."""
+    for context in attempt.torch_state.contexts:
+        if attempt.provenance.is_created(context):
+            unreconstructable(attempt, context)
+    for value in reversed(stack):
+        if isinstance(value, ExitVariable) and isinstance(value.of, GraphContextVariable) and not value.called:
+            value.of.leave_graph(attempt.graph)
+    for context in reversed(attempt.torch_state.contexts):
+        if context.ends_with_graph:
+            context.leave_graph(attempt.graph)
+
+
+def _check_inputs_are_separate(attempt: Attempt) -> None:
+    step = attempt.graph.writes_shared_memory()
+    if step is not None:
+        raise Restart(EndsBefore(step, SharedMemory(), "it writes into tensors that share memory"))
+
+
+def _order_inputs(attempt: Attempt) -> None:
+    """Inputs that the guard check captures come first, in order; then those that are arguments of the frame."""
+    if not attempt.graph.operators:
+        return
+    attempt.graph.drop_unused_inputs()
+    attempt.graph.order_inputs(lambda each: not each.captured)
+    attempt.guards.capture_all(each.source for each in attempt.graph.inputs if each.captured)
+
+
+def _break(cg: PyCodegen, root: RootTranslator) -> None:
+    """The instruction runs in CPython, and a resume function goes on after it."""
+    cg.grad_mode = root.attempt.torch_state.initial_grad_mode
+    if not any(isinstance(value, ExitVariable) for value in root.stacks()):
+        cg.set_grad_mode(
+            root.attempt.torch_state.final_grad_mode
+        )  # before the stack is loaded, as no context on it changes it
+    (break_frame if root.callee is None else break_inside)(cg, root)
+
+
+def _return(cg: PyCodegen, root: RootTranslator) -> None:
+    cg.set_grad_mode(root.attempt.torch_state.final_grad_mode)
+    assert root.returned is not None
+    cg.load(root.returned)
+    cg.op("RETURN_VALUE")
+
+
+# -- what may not leave the graph as it is -----------------------------------------------------------------------------
+
+
+def _check_generators_live_on(attempt: Attempt, cg: PyCodegen) -> None:
+    """A generator that is dropped while it waits in a block leaves the block: CPython has to do that."""
+    for generator in attempt.provenance.generators:
+        if generator.in_block and not cg.lives_on(generator):
+            unreconstructable(attempt, generator, DroppedGenerator(generator.describe()))
+
+
+def _check_history(attempt: Attempt, outputs: list[torch.Tensor]) -> None:
+    """The graph's results have the autograd history that they have in eager."""
+    cut_off = attempt.graph.cut_off(outputs)
+    if cut_off:
+        attempt.let_data_stay(cut_off)
+    has_gradients = any(each.value.requires_grad for each in attempt.graph.tensors)
+    leaf = attempt.provenance.first_leaf
+    if leaf is not None and not has_gradients and any(each.requires_grad for each in outputs):
+        unreconstructable(attempt, leaf)  # a backend would take the graph for inference
+
+
+def _check_what_is_freed(attempt: Attempt, root: RootTranslator, outputs: list[torch.Tensor]) -> None:
+    """A program that breaks the graph may go back through a part of it, and the backend's node frees all of it then. So
+    operators that share no history are in graphs of their own."""
+    names = itertools.chain.from_iterable(each.code.co_names for each in root.stopped())
+    goes_back = attempt.restart_facts.goes_back or any(name in _GO_BACK or "backward" in name for name in names)
+    if not attempt.frees_at_once or not goes_back:
+        return
+    step = attempt.provenance.first_apart(outputs)
+    if step is not None:
+        otherwise = "a backward would free what another needs, were they one compiled graph"
+        raise Restart(EndsBefore(step, FreedTogether(), otherwise))
+
+
+_GO_BACK = frozenset({"grad", "register_hook"})
+"""Other names that go back through a graph, or have it done: a hook runs before the whole node that it is on."""

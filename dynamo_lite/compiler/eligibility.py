@@ -1,0 +1,196 @@
+"""Is this frame ours? Checked before a frame is translated and, where only the trace can tell, after it."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import itertools
+import sys
+import types
+from collections import deque
+from collections.abc import Iterable, Iterator
+from traceback import FrameSummary
+
+import torch
+import torch.utils.checkpoint
+from torch.utils._device import DeviceContext
+
+from dynamo_lite import _C
+from dynamo_lite.bytecode import names_after
+from dynamo_lite.exc import RecompileLimitExceeded, SkipFrame
+from dynamo_lite.insight.counters import counters
+from dynamo_lite.insight.observer import GraphBreak
+from dynamo_lite.records import code_origin
+from dynamo_lite.runtime.precomputed_calls import RaisedAhead
+from dynamo_lite.translator.core import RootTranslator
+from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
+from dynamo_lite.variables.python.objects.user_object import instance_dict
+from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
+
+from .recompilation import Versions, hold_again, limit_reached
+from .translation import Traced
+
+
+def verdict(
+    view: _C.FrameView, raised_ahead: RaisedAhead, versions: Versions, *, is_frozen: bool, fullgraph: bool
+) -> _C.Verdict | Exception | None:
+    """What becomes of a frame that is not translated now; None: it is ours. ``is_frozen``: nothing is compiled on this
+    thread."""
+    if raised_ahead.waiting:
+        raised = raised_ahead.take(view.code, view.locals)
+        if raised is not None:
+            return raised
+    if code_origin.skips_frame(view.code) is not None:
+        counters.skips += 1
+        return _C.FREEZE if code_origin.runs_alone(view.code) else _C.SKIP
+    if hold_again(view):
+        return _C.RETRY
+    if is_frozen or not can_trace_here():
+        return _C.PASS
+    if view.adopt():
+        counters.shared += 1
+        return _C.RETRY
+    if versions.at_limit(view):
+        message = limit_reached(view)
+        if fullgraph:
+            raise RecompileLimitExceeded(message)
+        return _C.FREEZE
+    return None
+
+
+# -- the thread and the process --------------------------------------------------------------------------------------
+
+
+def can_trace_here() -> bool:
+    """Whether nothing on this thread or in this process would observe, or change, what tracing does."""
+    if _python_observes_operators() or torch._C._dispatch_tls_is_dispatch_key_excluded(_COUNTS_WRITES):
+        return False
+    return torch._C._get_tracing_state() is None and _builtins_are_unchanged()
+
+
+_COUNTS_WRITES = torch._C.DispatchKey.ADInplaceOrView
+"""Excluded in a ``__torch_dispatch__``: a trace would not notice which tensors are mutated."""
+
+
+_REPLACEABLE = frozenset("print open input help exit quit license credits copyright breakpoint __import__".split())
+_BUILTINS = [(name, value) for name, value in vars(builtins).items() if name not in _REPLACEABLE]
+
+
+def _builtins_are_unchanged() -> bool:
+    """Programs may replace builtins, or remove `sys._getframe`, and the translator runs on them as well."""
+    now = vars(builtins)
+    return all(now.get(name, now) is value for name, value in _BUILTINS) and hasattr(sys, "_getframe")
+
+
+def _python_observes_operators() -> bool:
+    """Whether Python code would see the operators on fake tensors: a mode of torch's (but for the one of the default
+    device), or hooks on what autograd saves."""
+    modes = torch._C._len_torch_function_stack()
+    if modes > 1 or torch._C._len_torch_dispatch_stack():
+        return True
+    if modes and type(torch._C._get_function_stack_at(0)) is not DeviceContext:
+        return True
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
+    return hooks is not None and not all(getattr(hook, "__module__", None) in _LOSE_NOTHING for hook in hooks)
+
+
+_LOSE_NOTHING = (torch.utils.checkpoint.__name__, torch.autograd.graph.__name__)
+"""Modules whose hooks make no difference, whatever is saved: those of checkpoints only count it, which the compiled
+forward and its recomputation save alike; those of `save_on_cpu` keep it elsewhere."""
+
+
+@contextlib.contextmanager
+def without_saved_tensor_hooks() -> Iterator[None]:
+    """Hooks on what autograd saves don't see fake tensors."""
+    autograd = torch._C._autograd
+    hooks = []
+    while (top := autograd._top_saved_tensors_default_hooks(False)) is not None:
+        hooks.append(top)
+        autograd._pop_saved_tensors_default_hooks()
+    try:
+        yield
+    finally:
+        for pack, unpack in reversed(hooks):
+            autograd._push_saved_tensors_default_hooks(pack, unpack)
+
+
+# -- the frame, once it is traced --------------------------------------------------------------------------------------
+
+
+def check_is_no_module_call(code: types.CodeType, graph_break: GraphBreak, over_operands: bool) -> None:
+    """``Module.__call__`` is skipped where it would break outside of ``forward``. ``over_operands``: it breaks because
+    of the operands, and might not for others."""
+    stack = graph_break.user_stack
+    if over_operands or not code_origin.is_module_call(code.co_filename) or _is_in_forward(stack):
+        return
+    why = "its hooks and its forward are compiled each by itself"
+    raise SkipFrame(why, loses=len(stack) == 1, cause=graph_break) from None
+
+
+def _is_in_forward(user_stack: tuple[FrameSummary, ...]) -> bool:
+    """Of a place under ``Module.__call__``: whether the innermost runs ``forward`` there, and not a hook."""
+    inner_first = itertools.takewhile(
+        lambda frame: not code_origin.is_module_call(frame.filename), reversed(user_stack)
+    )
+    called = next(reversed([*inner_first]), None)
+    return called is not None and called.name.rpartition(".")[2] == "forward"
+
+
+def check_is_for_graph(traced: Traced, takes_empty: bool) -> None:
+    """Skip a frame without operators, if no tensor or module is in sight; where it breaks, what the rest of the frame
+    uses must not lead to one either. ``takes_empty``: whether it is compiled all the same."""
+    attempt, root = traced.attempt, traced.root
+    if attempt.graph.operators or takes_empty or attempt.graph.inputs:
+        return
+    if any(isinstance(tracker, NNModuleVariable) for _, tracker in attempt.values.memo.values()):
+        return
+    in_sight = [*root.arguments, *root.locals.values(), *root.stack]
+    if any(isinstance(value, LazyVariable) and _holds_tensors(value.value) for value in in_sight):
+        return
+    if code_origin.is_library(root.code) or not (traced.breaks and _leads_to_tensors(_used_after(root))):
+        raise SkipFrame("there is nothing in it for a graph", loses=False)
+
+
+def _used_after(root: RootTranslator) -> list[object]:
+    """The values that the frame loads by name after the instruction at which it breaks."""
+    variables, names = names_after(root.code, root.current.index)
+    found: list[VariableTracker | None] = [root.locals[name] for name in variables if name in root.locals]
+    found += [root.cells[name].content for name in variables if name in root.cells]
+    values = [each.value for each in found if isinstance(each, LazyVariable)]
+    return values + [root.scope.namespace[name] for name in names if name in root.scope.namespace]
+
+
+_SEARCHED_AT_MOST = 500
+
+
+def _leads_to_tensors(values: Iterable[object]) -> bool:
+    """Whether a tensor or module is among these or reachable from them; the search is breadth-first and bounded."""
+    waiting = deque(values)
+    for _ in range(_SEARCHED_AT_MOST):
+        if not waiting:
+            return False
+        value = waiting.popleft()
+        kind = type(value)
+        if issubclass(kind, (torch.Tensor, torch.nn.Module)):
+            return True
+        waiting.extend(itertools.islice(_items(value), _SEARCHED_AT_MOST))
+        if not issubclass(kind, (type, types.ModuleType, types.FunctionType)):
+            waiting.extend(itertools.islice((instance_dict(value) or {}).values(), _SEARCHED_AT_MOST))
+    return False
+
+
+def _holds_tensors(value: object, depth: int = 2) -> bool:
+    """Whether a real value is, or contains, a tensor or module."""
+    if issubclass(type(value), (torch.Tensor, torch.nn.Module)):
+        return True
+    return bool(depth) and any(_holds_tensors(item, depth - 1) for item in _items(value))
+
+
+def _items(value: object) -> Iterable[object]:
+    """What a container holds, whatever its class says of it."""
+    kind = type(value)
+    if issubclass(kind, dict):
+        return dict.values(value)  # type: ignore[arg-type]
+    if issubclass(kind, list):
+        return list.__iter__(value)  # type: ignore[arg-type]
+    return tuple.__iter__(value) if issubclass(kind, tuple) else ()  # type: ignore[arg-type]

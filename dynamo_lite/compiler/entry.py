@@ -1,0 +1,91 @@
+"""From a translation and its compiled graph to an entry: the guards, the new code, and what is counted and reported."""
+
+from __future__ import annotations
+
+from types import CodeType
+
+import torch
+
+from dynamo_lite import _C, logs
+from dynamo_lite.bytecode import Instruction, assemble
+from dynamo_lite.codegen.rerun import where_graph_raises
+from dynamo_lite.insight.counters import counters
+from dynamo_lite.insight.observer import GraphBreak, Observer
+from dynamo_lite.resume.graph_break import raising_code
+from dynamo_lite.translator.attempt import Attempt
+from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
+
+from .families import Family
+from .graph_call import CompiledGraph
+from .translation import Translation
+
+Entry = tuple[_C.GuardTree, CodeType, bool, _C.Owner | None]
+"""As `_C.Owner` documents."""
+
+
+def make_entry(
+    translation: Translation, compiled: CompiledGraph, like: CodeType, name: str, family: Family
+) -> Entry | _C.Verdict:
+    """The entry for a frame of the code ``like``; PASS if the backend changed what the guards assume. ``name``: of the
+    backend."""
+    attempt = translation.attempt
+    self_contained = translation.graph_break is None
+    code = _new_code(translation, compiled, like, self_contained)
+    if not attempt.guards.answers.hold():  # the backend registered a class
+        attempt.close()
+        return _C.PASS
+    tree = guards_of(translation, like, name if compiled.call is not None else "")
+    translation.shapes.keep()
+    new_code = assemble(code, like=like, cellvars=())
+    keeper = None if _is_of_a_model(attempt) else family.keeper(like)
+    attempt.close()
+    return tree, new_code, self_contained, keeper
+
+
+def _new_code(
+    translation: Translation, compiled: CompiledGraph, like: CodeType, self_contained: bool
+) -> list[Instruction]:
+    attempt, cg = translation.attempt, translation.cg
+    tensors = attempt.graph.inputs if compiled.call is not None else []
+    failed = where_graph_raises(like, attempt.shows_failures, raising_code(like), cg.draws_again(), cg.put_back())
+    return cg.finish(compiled.call, tensors, translation.positions, failed, self_contained)
+
+
+def guards_of(translation: Translation, like: CodeType, compiled_by: str) -> _C.GuardTree:
+    """All that the translation assumes. ``compiled_by``: the backend whose own assumptions on sizes are checked against
+    the user's marks; empty: none was run."""
+    attempt = translation.attempt
+    attempt.guards.written = attempt.graph.written | attempt.graph.alone
+    attempt.graph.symbols.check_marks(compiled_by)
+    attempt.guards.facts(attempt.graph.symbols.facts())
+    return attempt.guards.build(like, translation.state)
+
+
+def _is_of_a_model(attempt: Attempt) -> bool:
+    """Whether a module or a parameter was met."""
+    trackers = (tracker for _, tracker in attempt.values.memo.values())
+    parameters = (each for each in attempt.graph.tensors if isinstance(each.value, torch.nn.Parameter))
+    return next(parameters, None) is not None or any(isinstance(each, NNModuleVariable) for each in trackers)
+
+
+# -- what is told ------------------------------------------------------------------------------------------------------
+
+
+def note_entry(translation: Translation, tree: _C.GuardTree, observer: Observer | None) -> None:
+    counters.frames += 1
+    if translation.graph_break is not None:
+        note_break(translation.graph_break, observer)
+    if observer is not None:
+        observer.guards.extend(str(reason) for reason, _, _ in tree.checks())
+
+
+def note_break(graph_break: GraphBreak, observer: Observer | None) -> None:
+    """Count, log and report a graph break."""
+    counters.graph_breaks += 1
+    counters.break_reasons[graph_break.reason.what()] += 1
+    place = graph_break.user_stack[-1]
+    logs.breaks.info(
+        "graph break %s at %s:%s: %s", graph_break.reason.code, place.filename, place.lineno, graph_break.reason
+    )
+    if observer is not None:
+        observer.breaks.append(graph_break)

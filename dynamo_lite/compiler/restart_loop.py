@@ -1,0 +1,92 @@
+"""The attempts at one frame. Each that can't go on restarts the translation with a fact that the next one knows."""
+
+from __future__ import annotations
+
+from dynamo_lite import _C
+from dynamo_lite.exc import InternalError, SkipFrame, Unsupported
+from dynamo_lite.insight.break_reasons import UncaughtException, UnsupportedAttribute
+from dynamo_lite.insight.observer import GraphBreak
+from dynamo_lite.records.restart import BreakAt, Fact, Restart
+from dynamo_lite.records.restart_facts import RestartFacts, is_over_operands
+from dynamo_lite.translator.core import RootTranslator
+from dynamo_lite.variables.core.base import ObservedException
+from dynamo_lite.variables.python.objects.exception import ExceptionVariable
+
+from .code_after_graph import generate
+from .eligibility import check_is_no_module_call
+from .trace import begin, trace
+from .translation import Request, Translation
+
+_ATTEMPTS = 40
+
+
+def translate(request: Request) -> Translation:
+    """Trace the frame and generate the code after the graph, again until an attempt comes through.
+
+    Raises:
+        SkipFrame: the frame is not for us.
+        Unsupported: the graph would break, under ``fullgraph=True``.
+    """
+    facts = RestartFacts.first(request.shapes.settled, request.fullgraph, request.traits.gradients)
+    try:
+        for _ in range(_ATTEMPTS):
+            state = _C.GlobalState()
+            root = begin(request, facts)
+            try:
+                return _attempt(root, request, facts, state)
+            except Restart as restart:
+                facts = facts.learn(restart.fact, root.place())
+    except SkipFrame as skipped:
+        skipped.cause = skipped.cause or facts.graph_break
+        raise
+    finally:
+        request.precomputed.close()
+    raise InternalError(f"{request.view.code.co_qualname} was tried {_ATTEMPTS} times without an end")
+
+
+def _attempt(root: RootTranslator, request: Request, facts: RestartFacts, state: _C.GlobalState) -> Translation:
+    """One pass over the frame. Whatever keeps it from an end that another attempt may mend is a `Restart`."""
+    attempt, translation = root.attempt, None
+    try:
+        traced = trace(root, request.fullgraph)
+        cg = generate(traced, request)
+        graph_break = facts.break_seen_from(root.place())
+        translation = Translation(attempt, cg, root.current.positions, state, graph_break, request.shapes)
+        attempt.guards.adopt(facts.assumed)
+        facts.remember()
+        return translation
+    except Unsupported as error:
+        raise Restart(_fact_about(error, root, facts)) from None
+    except ObservedException as observed:
+        raise Restart(_break_where_raised(observed, root)) from None
+    finally:
+        root.close()
+        if translation is None:
+            attempt.close()
+
+
+def _fact_about(error: Unsupported, root: RootTranslator, facts: RestartFacts) -> Fact:
+    """What the next attempt does about what can't be in a graph: it knows the numbers there, or breaks the graph."""
+    attempt = root.attempt
+    root.note_place(error)
+    fact = facts.numbers.fact_about(error, attempt.steps, attempt.graph.symbols, attempt.settled_sizes)
+    if fact is not None:
+        return fact
+    graph_break = GraphBreak(error.reason, error.user_stack)
+    if facts.fullgraph:
+        raise Unsupported(error.reason, error.user_stack) from None
+    check_is_no_module_call(root.code, graph_break, is_over_operands(error))
+    assumed, to_fill = facts.unfilled(attempt.guards)
+    of_tensors = attempt.guards.of_tensors() if is_over_operands(error) else []
+    step = root.step_to_break()
+    path = (step, *error.path) if step == root.steps else (step,)
+    goes_back = isinstance(error.reason, UnsupportedAttribute) and error.reason.name == "backward"
+    return BreakAt(path, graph_break, (*assumed, *of_tensors), to_fill, goes_back)
+
+
+def _break_where_raised(observed: ObservedException, root: RootTranslator) -> BreakAt:
+    """CPython raises what leaves the frame: at the last step; if the trace created the exception, at the first that
+    raised it."""
+    is_created = isinstance(observed.error, ExceptionVariable)
+    step = root.attempt.provenance.raised_at(observed.error, root.steps) if is_created else root.step_to_break()
+    return BreakAt((step,), GraphBreak(UncaughtException(observed.error.describe()), (root.place(),)))

@@ -1,0 +1,69 @@
+"""One attempt's trace of a frame: from its arguments to its return, or to the step at which the graph breaks."""
+
+from __future__ import annotations
+
+from dynamo_lite.records.restart import AnswersWithheld, Restart
+from dynamo_lite.records.restart_facts import RestartFacts
+from dynamo_lite.resume.graph_break import origin_of, raising_code
+from dynamo_lite.translator.attempt import Attempt
+from dynamo_lite.translator.core import BreakHere, RootTranslator
+from dynamo_lite.variables.core.base import LazyVariable, ObservedException, VariableTracker
+from dynamo_lite.variables.core.reachable import trackers_in
+
+from .translation import Request, Traced
+
+
+def begin(request: Request, facts: RestartFacts) -> RootTranslator:
+    """The translator of the frame, in an attempt of its own."""
+    view, traits = request.view, request.traits
+    request.shapes.all_known = facts.numbers.all
+    attempt = Attempt(view.globals, view.builtins, request.shapes, request.precomputed, facts)
+    attempt.takes_wrappers = traits.wrappers
+    attempt.carries_integers = traits.integers_in_loops
+    attempt.frees_at_once = traits.frees_at_once
+    attempt.begins_in_block = raising_code(view.code) is not None
+    request.prepare(attempt)
+    sources = attempt.guards.root
+    locals_: dict[str, VariableTracker] = {
+        name: LazyVariable(attempt, value, sources.child("local", name)) for name, value in view.locals.items()
+    }
+    cells = [attempt.values.wrap(cell, sources.child("closure", at)) for at, cell in enumerate(view.closure)]
+    root = RootTranslator(
+        attempt, view.code, attempt.values.scope(view.globals), locals_, cells, break_at=facts.break_at
+    )
+    root.own_cells = origin_of(view.code, 0)[0].co_cellvars
+    return root
+
+
+def trace(root: RootTranslator, fullgraph: bool) -> Traced:
+    """Run the translator.
+
+    Raises:
+        Unsupported: what comes next can't be in a graph.
+        ObservedException: the program raises out of the frame.
+        Restart: an answer of ``is_compiling()`` may be why it raises, or may matter after the break.
+    """
+    attempt: Attempt = root.attempt
+    breaks = False
+    with attempt:
+        try:
+            root.run()
+        except BreakHere:
+            if not fullgraph:
+                _check_answers(root)
+            breaks = True
+        except ObservedException:
+            if attempt.answers.given and not fullgraph:
+                raise Restart(AnswersWithheld(frozenset(attempt.answers.given))) from None
+            raise
+    attempt.innermost = root  # numbers that the code after the graph specializes are this place's doing
+    return Traced(attempt, root, breaks)
+
+
+def _check_answers(root: RootTranslator) -> None:
+    """Whether the program may fail after the break because ``is_compiling()`` was True before it."""
+    attempt: Attempt = root.attempt
+    written = [scope.writes for scope in attempt.values.scopes]
+    sites = attempt.answers.that_matter(lambda: trackers_in([*root.stopped(), *attempt.effects.written, *written]))
+    if sites:
+        raise Restart(AnswersWithheld(sites))

@@ -1,0 +1,53 @@
+"""What is translated, for whom, and what comes of it: the records that the steps of a miss hand on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dynamo_lite import _C
+from dynamo_lite.bytecode.instructions import Positions
+from dynamo_lite.codegen.python_codegen import PyCodegen
+from dynamo_lite.insight.observer import GraphBreak
+from dynamo_lite.runtime.precomputed_calls import RanAhead
+from dynamo_lite.shapes.policy import Translated
+from dynamo_lite.translator.attempt import Attempt
+from dynamo_lite.translator.core import RootTranslator
+
+from .backend_traits import BackendTraits
+
+
+@dataclass(frozen=True)
+class Request:
+    """A frame to translate, and the settings of the owner who asks."""
+
+    view: _C.FrameView
+    traits: BackendTraits
+    fullgraph: bool
+    shapes: Translated
+    precomputed: RanAhead
+    prepare: Callable[[Attempt], None]
+    """Changes an attempt before it begins."""
+
+
+@dataclass(frozen=True)
+class Traced:
+    """An attempt whose trace has ended: at the frame's return, or where the graph breaks."""
+
+    attempt: Attempt
+    root: RootTranslator
+    breaks: bool
+
+
+@dataclass(frozen=True)
+class Translation:
+    """What an attempt that came through leaves for the backend."""
+
+    attempt: Attempt
+    cg: PyCodegen
+    positions: Positions | None
+    """Those of the instruction at which the trace ended."""
+    state: _C.GlobalState
+    """Of torch, before the attempt."""
+    graph_break: GraphBreak | None
+    shapes: Translated

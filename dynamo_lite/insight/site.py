@@ -1,0 +1,33 @@
+"""A place in the program: the instruction that is executing in each frame, outermost first.
+
+It is text and numbers only: it keeps no code object alive, and equal sites of two translations of a frame are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from traceback import FrameSummary
+from typing import NamedTuple
+
+
+class SiteFrame(NamedTuple):
+    """One frame of a site."""
+
+    filename: str
+    function: str
+    """Its qualified name."""
+    line: int | None
+    instruction: int = -1
+    """Its index in the code; -1: any on that line."""
+
+    def summary(self) -> FrameSummary:
+        """As errors show it to the user."""
+        return FrameSummary(self.filename, self.line, self.function, lookup_line=False)
+
+
+Site = tuple[SiteFrame, ...]
+
+
+def lines_of(user_stack: Iterable[FrameSummary]) -> Site:
+    """The site of a stack that is shown to the user, as far as lines tell it."""
+    return tuple(SiteFrame(frame.filename, frame.name, frame.lineno) for frame in user_stack)

@@ -1,0 +1,134 @@
+"""`Restart`, the one exception that restarts a translation, and the facts that it carries.
+
+An attempt that can't go on raises it with one fact: what the next attempt must do differently. The restart loop adds
+the fact to `RestartFacts`, which every later attempt at the frame is given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dynamo_lite.insight.break_reason import BreakReason
+from dynamo_lite.insight.observer import GraphBreak
+from dynamo_lite.insight.site import Site
+
+from .guards import Assumed
+
+
+@dataclass(frozen=True)
+class Failure:
+    """How an attempt failed. A frame that fails alike twice has gained nothing from what it learned between."""
+
+    reason: type[BreakReason]
+    site: Site
+
+
+@dataclass(frozen=True)
+class BreakAt:
+    """The graph breaks at this step, because what comes there can't be in a graph, or raises out of the frame."""
+
+    path: tuple[int, ...]
+    """The step of the root frame; then, if the graph breaks inside inlined calls, of each of those frames."""
+    graph_break: GraphBreak
+    assumed: tuple[Assumed, ...] = ()
+    """Guards on what caused the break: tensors that an operator rejected, keys that a dict lacked. Other values might
+    not break."""
+    to_fill: frozenset[object] = frozenset()
+    """The dicts and caches that these guards are on. What runs at the break may fill them."""
+    goes_back: bool = False
+    """Whether the break is a call of ``backward``."""
+
+
+@dataclass(frozen=True)
+class EndsBefore:
+    """The graph must not contain what follows from this step of the root frame on: it mutates memory that two inputs
+    share, or is differentiated apart from what came before."""
+
+    step: int
+    reason: BreakReason
+    otherwise: str
+    """Why the frame is skipped if the graph can't break there."""
+
+
+@dataclass(frozen=True)
+class MadeByCPython:
+    """A value that the trace created survives the graph, but generated code can't make it (or keep it alive). So the
+    graph breaks at the step that created it, which CPython runs."""
+
+    step: int
+    """0: none is known."""
+    is_leaf: bool
+    """Whether it is a tensor that came to require gradients during tracing: it can be made before the graph."""
+    reason: BreakReason
+
+
+@dataclass(frozen=True)
+class AnswersWithheld:
+    """``is_compiling()`` returns False at these sites: what the program did with True would differ from eager."""
+
+    sites: frozenset[Site]
+
+
+@dataclass(frozen=True)
+class DataStay:
+    """At this step ``.data`` of a tensor is not replaced: something that depends on the old data leaves the graph."""
+
+    step: int
+
+
+@dataclass(frozen=True)
+class FunctionsUntraced:
+    """Calls of these ``torch.autograd.Function`` classes break the graph: what their backward reads may change."""
+
+    functions: frozenset[type]
+
+
+@dataclass(frozen=True)
+class RecordedWhole:
+    """A function that is allowed in the graph can't be traced: whether a call of it can be recorded as one operator."""
+
+    function: int
+    """Its id."""
+    can_be: bool
+
+
+@dataclass(frozen=True)
+class NumbersSpecialized:
+    """The symbolic numbers that the instruction at this step takes are specialized before it."""
+
+    step: int
+
+
+@dataclass(frozen=True)
+class AllNumbersSpecialized:
+    """There are no symbolic numbers: to specialize those that the instruction at this step takes was not enough."""
+
+    step: int
+    failure: Failure
+
+
+@dataclass(frozen=True)
+class NumbersSymbolicAgain:
+    """An attempt without symbolic numbers failed as the one before."""
+
+
+Fact = (
+    BreakAt
+    | EndsBefore
+    | MadeByCPython
+    | AnswersWithheld
+    | DataStay
+    | FunctionsUntraced
+    | RecordedWhole
+    | NumbersSpecialized
+    | AllNumbersSpecialized
+    | NumbersSymbolicAgain
+)
+
+
+class Restart(Exception):
+    """The translation of the frame starts again, and knows this fact then."""
+
+    def __init__(self, fact: Fact) -> None:
+        super().__init__(fact)
+        self.fact = fact

@@ -1,0 +1,249 @@
+"""What the attempts at one frame have learned: every attempt is given the facts of those before it.
+
+All attempts at a frame come to the same steps until one knows something that another didn't. What later translations
+of the same code need too is remembered with the code (`shapes.policy.Settled`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from traceback import FrameSummary
+from typing import TYPE_CHECKING, NoReturn
+
+from dynamo_lite.exc import SkipFrame, Unsupported
+from dynamo_lite.insight.break_reasons import FreedTogether, OperatorFailed, SharedMemory
+from dynamo_lite.insight.observer import GraphBreak
+from dynamo_lite.insight.site import Site, lines_of
+from dynamo_lite.shapes.policy import Settled
+
+from .guards import Assumed, Guards
+from .restart import (
+    AllNumbersSpecialized,
+    AnswersWithheld,
+    BreakAt,
+    DataStay,
+    EndsBefore,
+    Fact,
+    Failure,
+    FunctionsUntraced,
+    MadeByCPython,
+    NumbersSpecialized,
+    NumbersSymbolicAgain,
+    RecordedWhole,
+)
+
+if TYPE_CHECKING:
+    from dynamo_lite.shapes.symbols import Symbols
+
+_MOST = 12
+"""Steps of one translation before which numbers are specialized; dicts and caches of one that may be filled."""
+
+NumbersFact = NumbersSpecialized | AllNumbersSpecialized | NumbersSymbolicAgain
+
+
+class Specializations:
+    """The steps before which symbolic numbers are specialized, because the instruction there needs their values.
+
+    Attempts write into it as well: each notes where in the program it came to such a step.
+    """
+
+    def __init__(self, remembered: Settled) -> None:
+        self.all = False
+        """Whether there are no symbolic numbers at all."""
+        self._hopeless: set[Failure] = remembered.hopeless
+        self._steps: dict[int, Site | None] = dict(remembered.steps)
+        """With the instruction that is there; None: no attempt has come to it yet."""
+        self._given_up: set[int] = set()
+        """Steps at which it didn't help."""
+        self._tried: AllNumbersSpecialized | None = None
+        """For what all numbers were specialized, which is done once."""
+
+    def first_after(self, step: int) -> int | None:
+        return min((each for each in self._steps if each > step), default=None)
+
+    def is_at(self, step: int, site: Site) -> bool:
+        """Whether numbers are specialized before this step. Another translation may have come to it elsewhere: what it
+        learned is forgotten then."""
+        if step in self._steps and self._steps[step] in (None, site):
+            self._steps[step] = site
+            return True
+        self._steps.pop(step, None)
+        return False
+
+    def fact_about(self, error: Unsupported, step: int, symbols: Symbols, took_sizes: bool) -> NumbersFact | None:
+        """What may mend a failure at this step: to specialize the numbers that the instruction takes; if it takes
+        tensors, all numbers. None: the graph breaks. ``took_sizes``: whether sizes of tensors were specialized for it.
+        """
+        failure = Failure(type(error.reason), lines_of(error.user_stack))
+        if self._tried is not None and self.all:
+            self._given_up.add(self._tried.step)
+            return NumbersSymbolicAgain() if failure == self._tried.failure else None
+        if not error.reason.numbers_matter or not (symbols.there_are or symbols.has_floats):
+            return None
+        if step in self._given_up or len(self._steps) >= _MOST:
+            return None
+        if step not in self._steps and failure not in self._hopeless:
+            return NumbersSpecialized(step)
+        self._steps.pop(step, None)
+        self._given_up.add(step)
+        takes_tensors = took_sizes or is_over_operands(error)
+        if self._tried is None and (takes_tensors or failure in self._hopeless):
+            return AllNumbersSpecialized(step, failure)
+        return None
+
+    def learn(self, fact: NumbersFact) -> None:
+        match fact:
+            case NumbersSpecialized(step):
+                self._steps[step] = None
+            case AllNumbersSpecialized():
+                self.all, self._tried = True, fact
+            case NumbersSymbolicAgain():
+                self.all = False
+
+    def remember(self, remembered: Settled) -> None:
+        remembered.steps = dict(self._steps)
+        if self.all and self._tried is not None:
+            remembered.hopeless.add(self._tried.failure)
+
+
+@dataclass(frozen=True)
+class RestartFacts:
+    """The facts, each as what it means for the next attempt. `learn` returns them with one more."""
+
+    remembered: Settled
+    """Of earlier translations of the same code."""
+    numbers: Specializations
+    fullgraph: bool = False
+    """Whether what breaks the graph is an error instead."""
+    differentiates: bool = True
+    """Whether graphs may differentiate inside."""
+    graph_break: GraphBreak | None = None
+    """Why the graph breaks at ``break_at``."""
+    break_at: tuple[int, ...] = ()
+    """The path of steps at which to break, as in `BreakAt`; empty: the graph goes to the frame's return."""
+    assumed: tuple[Assumed, ...] = ()
+    """Guards on what caused the breaks, the last one's and earlier ones'."""
+    to_fill: frozenset[object] = frozenset()
+    """Which dicts and caches, for later translations, which don't wait for them again."""
+    goes_back: bool = False
+    """Whether the graph breaks for a ``backward``."""
+    withheld: frozenset[Site] = frozenset()
+    """Where ``is_compiling()`` returns False."""
+    data_stay: frozenset[int] = frozenset()
+    """Steps at which ``.data`` of no tensor is replaced."""
+    untraced_functions: frozenset[type] = frozenset()
+    """``torch.autograd.Function`` classes that break the graph."""
+    leaves_before: bool = False
+    """Whether tensors that come to require gradients during tracing are made before the graph, as one leaves it."""
+
+    @classmethod
+    def first(
+        cls, remembered: Settled | None = None, fullgraph: bool = False, differentiates: bool = True
+    ) -> RestartFacts:
+        """For the first attempt."""
+        known = Settled() if remembered is None else remembered
+        return cls(known, Specializations(known), fullgraph, differentiates)
+
+    @property
+    def whole(self) -> dict[int, bool]:
+        """Ids of allowed functions that can't be traced: whether a call can be recorded as one operator."""
+        return self.remembered.whole
+
+    @property
+    def failing_assertions(self) -> set[Site]:
+        """Where runtime assertions failed again and again: the graph breaks there."""
+        return self.remembered.unmet
+
+    def learn(self, fact: Fact, place: FrameSummary) -> RestartFacts:
+        """The facts with one more. ``place``: where in the root frame the attempt ended.
+
+        Raises:
+            SkipFrame: there is nothing else to try.
+            Unsupported: the graph would break, under ``fullgraph=True``.
+        """
+        match fact:
+            case BreakAt():
+                return self._break_at(fact)
+            case EndsBefore():
+                return self._end_before(fact, place)
+            case MadeByCPython():
+                return self._leave_to_cpython(fact, place)
+            case AnswersWithheld(sites):  # the program may go another way
+                return replace(self, withheld=self.withheld | sites, graph_break=None, break_at=())
+            case DataStay(step):
+                return replace(self, data_stay=self.data_stay | {step})
+            case FunctionsUntraced(functions):
+                return replace(self, untraced_functions=self.untraced_functions | functions)
+            case RecordedWhole(function, can_be):
+                self.remembered.whole[function] = can_be
+            case NumbersSpecialized() | AllNumbersSpecialized() | NumbersSymbolicAgain():
+                self.numbers.learn(fact)
+        return self
+
+    def _break_at(self, fact: BreakAt) -> RestartFacts:
+        _check_is_earlier(fact.path, self.break_at, fact.graph_break)
+        return replace(
+            self,
+            graph_break=fact.graph_break,
+            break_at=fact.path,
+            assumed=self.assumed + fact.assumed,
+            to_fill=self.to_fill | fact.to_fill,
+            goes_back=self.goes_back or fact.goes_back,
+        )
+
+    def _end_before(self, fact: EndsBefore, place: FrameSummary) -> RestartFacts:
+        path = (fact.step,)
+        if self.fullgraph or not fact.step or self.break_at and path >= self.break_at:
+            _skip(fact.otherwise, self.graph_break)
+        return replace(self, graph_break=GraphBreak(fact.reason, (place,)), break_at=path)
+
+    def _leave_to_cpython(self, fact: MadeByCPython, place: FrameSummary) -> RestartFacts:
+        if fact.is_leaf and not self.leaves_before:
+            return replace(self, leaves_before=True)
+        graph_break = self.graph_break or GraphBreak(fact.reason, (place,))
+        if self.fullgraph:
+            raise Unsupported(fact.reason, graph_break.user_stack) from None
+        if len(self.break_at) > 1:  # it may be something that only the inlined frame has
+            return replace(self, graph_break=graph_break, break_at=self.break_at[:1])
+        if not fact.step:
+            _skip(fact.reason.what(), graph_break)
+        _check_is_earlier((fact.step,), self.break_at, graph_break)
+        return replace(self, graph_break=graph_break, break_at=(fact.step,))
+
+    def unfilled(self, guards: Guards) -> tuple[list[Assumed], frozenset[object]]:
+        """Guards on dicts and caches that lack something where an attempt breaks, and which they are. What runs there
+        may fill them (they hold what was loaded or computed), so that the graph doesn't break any more. Each is waited
+        for once."""
+        known = self.remembered.to_fill
+        if len(known) >= _MOST:
+            return [], frozenset()
+        dicts = [place for place in guards.lacking if str(place) not in known]
+        caches = {entry: assumed for entry, assumed in guards.unfilled.items() if entry not in known}
+        return [*guards.of(dicts), *caches.values()], frozenset([*map(str, dicts), *caches])
+
+    def remember(self) -> None:
+        """The last attempt came through: the next translation of the code begins with what these had to find out."""
+        self.remembered.to_fill |= self.to_fill
+        self.numbers.remember(self.remembered)
+
+    def break_seen_from(self, place: FrameSummary) -> GraphBreak | None:
+        """Why the graph breaks, when the attempt that breaks ended here. What is known only at the end of an attempt is
+        placed where the next one breaks."""
+        found = self.graph_break
+        if found is None or not isinstance(found.reason, (SharedMemory, FreedTogether)):
+            return found
+        return GraphBreak(found.reason, (place,))
+
+
+def is_over_operands(error: Unsupported) -> bool:
+    """Whether an operator failed, and might not on operands of other shapes, types or devices."""
+    return isinstance(error.reason, OperatorFailed) and error.reason.over_operands
+
+
+def _check_is_earlier(path: tuple[int, ...], before: tuple[int, ...], graph_break: GraphBreak) -> None:
+    if before and path >= before:
+        _skip("what its break needs can't be made", graph_break)
+
+
+def _skip(why: str, graph_break: GraphBreak | None) -> NoReturn:
+    raise SkipFrame(why, cause=graph_break) from None
