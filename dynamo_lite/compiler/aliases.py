@@ -1,26 +1,32 @@
-"""One object at two places: what a trace that wrote into an object assumes of the others that it knows.
+"""Guards on aliases: a trace that mutates an object assumes that no other source leads to it.
 
-Two places that hold one object have one tracker: what is written at one is seen at the other. That they hold two, where
-one is written to, is a fact of this call. The dict of an object's attributes is an object too, which a program may have
-beside the object; and what an iterator goes over has a place that nobody looked at.
+Sources that lead to one object have one tracker, so a write through one is seen through the others. That two sources
+lead to two objects, of which one is mutated, holds for this call only and is guarded. The ``__dict__`` of an object is
+an object too, which the program may hold beside its owner; so is what an iterator iterates over.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from dynamo_lite.exc import SkipFrame
 from dynamo_lite.records.source import Source
+from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.variables.python.objects.user_object import instance_dict
 
+Known = tuple[object, Source]
+"""A pre-existing object, and the first source that led to it."""
 
-def guard_aliases(attempt: Any) -> None:
-    """Guard that what was written to is nothing else that is known. Leaves the frame alone where an object and its
-    ``__dict__``, or two objects with one, are known, one of them written to."""
+
+def guard_aliases(attempt: Attempt) -> None:
+    """Guard that each mutated object is reached through no other source.
+
+    Raises:
+        SkipFrame: an object and its ``__dict__``, or two objects that share one, are known, and one is mutated.
+    """
     written = set(attempt.effects.written)
-    known: dict[int, tuple[Any, Source]] = {}
-    changed: list[tuple[Any, Source]] = []
+    known: dict[int, Known] = {}
+    changed: list[Known] = []
     for value, tracker in attempt.values.memo.values():
         if tracker.source is not None:
             known[id(value)] = value, tracker.source
@@ -39,8 +45,8 @@ def guard_aliases(attempt: Any) -> None:
         attempt.guards.distinct(place)
 
 
-def _namespaces(attempt: Any, known: list[tuple[Any, Source]], changed: list[tuple[Any, Source]]) -> list[Source]:
-    """Dicts, and objects' dicts, of which some were written to."""
+def _namespaces(attempt: Attempt, known: list[Known], changed: list[Known]) -> list[Source]:
+    """Dicts and the ``__dict__`` of objects, some of which were mutated."""
     dicts = [(value, source) for value, source in known if type(value) is dict]
     wrote_dict = any(type(value) is dict for value, _ in changed)
     owners = known if wrote_dict else changed
@@ -55,8 +61,8 @@ def _namespaces(attempt: Any, known: list[tuple[Any, Source]], changed: list[tup
     return [*(source for _, source in dicts), *_dicts_of(owners)]
 
 
-def _shared(known: list[tuple[Any, Source]], changed: list[tuple[Any, Source]]) -> list[Source]:
-    """Objects' dicts, where an object was written to: two objects may have one."""
+def _shared(known: list[Known], changed: list[Known]) -> list[Source]:
+    """The ``__dict__`` of each object, if an object was mutated: two objects may share one."""
     written = [each for value, _ in changed if (each := _own_dict(value)) is not None]
     if not written:
         return []
@@ -66,11 +72,11 @@ def _shared(known: list[tuple[Any, Source]], changed: list[tuple[Any, Source]]) 
     return _dicts_of(known)
 
 
-def _own_dict(value: Any) -> dict[str, Any] | None:
-    """An object's ``__dict__``, if that is one; a class's is a view."""
+def _own_dict(value: object) -> dict[str, object] | None:
+    """An object's ``__dict__``, if that is a dict; a class's is a view."""
     found = None if type(value) is dict else instance_dict(value)
     return found if type(found) is dict else None
 
 
-def _dicts_of(owners: list[tuple[Any, Source]]) -> list[Source]:
+def _dicts_of(owners: list[Known]) -> list[Source]:
     return [each for _, source in owners for each in source.children.values() if each.kind == "instance_dict"]

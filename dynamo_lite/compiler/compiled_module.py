@@ -15,10 +15,10 @@ from dynamo_lite.variables.core.base import VariableTracker, unsupported
 
 
 class CompiledModule:
-    """Mixin in front of the original's class.
+    """Mixin before the original's class in the MRO.
 
-    The instance shares the original's ``__dict__``: parameters, buffers, children, hooks and mode are the same objects,
-    under the same names. Its call goes from C to the original, with the compiler on.
+    The instance shares the original's ``__dict__``: parameters, buffers, children, hooks and mode are the same objects
+    under the same names. Its call is a C slot, which calls the original with the owner set for the thread.
     """
 
     __slots__ = ("_dl_call", "_dl_original", "_dl_recompile")
@@ -38,8 +38,8 @@ class CompiledModule:
 
 
 class _CompiledForward:
-    """``forward`` of a compiled module, called by its name: without hooks, as that of the original, and compiled. Not a
-    data descriptor: a module may be given another ``forward``."""
+    """``forward`` of a compiled module, called by name: compiled, and without hooks, as the original's. It is no data
+    descriptor, as the program may set another ``forward`` on a module."""
 
     def __init__(self, forward: Any) -> None:
         self._forward = forward
@@ -52,7 +52,7 @@ class _CompiledForward:
 
 @binds(_CompiledForward)
 def _bind_forward(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
-    """Traced, it is the original's."""
+    """In a trace it is the original's."""
     if obj is None:
         unsupported(UnsupportedAttribute(f"class {cls.__qualname__}", name))
     return obj.getattr(tx, "_dl_original").realize().getattr(tx, name)  # type: ignore[no-any-return]

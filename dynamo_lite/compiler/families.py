@@ -1,32 +1,31 @@
-"""What is compiled under the same settings: who may share it, and what outlives who compiled it."""
+"""Owners with the same settings share entries, and some entries outlive the owner that compiled them."""
 
 from __future__ import annotations
 
 import weakref
 from types import CodeType
-from typing import Any
 
 from dynamo_lite import _C, config
 from dynamo_lite.shapes.policy import ShapePolicy
 
 
 class Family:
-    """What owners of the same settings have in common: each runs what another has compiled, where its guards hold, and
-    knows which numbers another has met.
+    """The owners of the same settings. Each runs entries of the others whose guards hold, and knows which numbers they
+    have seen to change.
 
-    A layer that is compiled for each of its instances is compiled once. So is a function that a program compiles anew
-    in each call: of a ``lasting`` family, what holds no part of a model stays with the function's code.
+    A layer that is compiled once for each of its instances is translated once. So is a function that a program calls
+    ``dl.compile`` on in each call: the entries of a ``lasting`` family that hold no part of a model stay with the code.
     """
 
-    def __init__(self, backend: Any, dynamic: bool | None, lasting: bool = False) -> None:
+    def __init__(self, backend: object, dynamic: bool | None, lasting: bool = False) -> None:
         self.backend = backend
-        """Kept alive: families are told apart by its identity."""
+        """Kept alive, as its id is in the family's key."""
         self.shapes = ShapePolicy(dynamic)
         self.lasting = lasting
         self._keeper: _C.Owner | None = None
 
     def keeper(self, code: CodeType) -> _C.Owner | None:
-        """The owner for what stays with the code; None where there is no room left, or nothing is to stay."""
+        """The owner of entries that stay with the code; None if the family keeps none, or has reached the limit."""
         if not self.lasting:
             return None
         if self._keeper is None:
@@ -39,14 +38,19 @@ class Family:
             self._keeper.reset()
 
 
-_FAMILIES: weakref.WeakValueDictionary[Any, Family] = weakref.WeakValueDictionary()
+_FAMILIES: weakref.WeakValueDictionary[tuple[object, ...], Family] = weakref.WeakValueDictionary()
 _LASTING: set[Family] = set()
 
 
 def family_of(
-    backend: Any, mode: str | None, options: dict[str, Any] | None, fullgraph: bool, dynamic: bool | None, lasting: bool
+    backend: object,
+    mode: str | None,
+    options: dict[str, object] | None,
+    fullgraph: bool,
+    dynamic: bool | None,
+    lasting: bool,
 ) -> Family:
-    """The family of those settings, under the configuration as it is."""
+    """The family of these settings under the current `config`."""
     key = (id(backend), mode, tuple((options or {}).items()), fullgraph, dynamic, config.values(), lasting)
     try:
         family = _FAMILIES.setdefault(key, Family(backend, dynamic, lasting))
@@ -58,6 +62,6 @@ def family_of(
 
 
 def forget_kept() -> None:
-    """Drop what has outlived who compiled it."""
+    """Drop the entries that outlived their owners."""
     for family in list(_LASTING):
         family.forget()

@@ -1,4 +1,4 @@
-"""A Python function in the place of a callable that has no frame to translate."""
+"""Wraps a callable that has no Python frame (a builtin, a `functools.partial`) in a function that has one."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from dynamo_lite.records.code_origin import is_left_to_its_caller
 
 
 def framed(fn: Any) -> Any:
-    """What is compiled when ``fn`` is: itself, or a function that calls it, if it is written in C or a library's that
-    is not compiled by itself (``torch.sin``, ``flex_attention``, what ``torch.vmap`` returns, a ``partial``)."""
+    """The callable to compile for ``fn``: itself; or a function that calls it, if it is written in C or belongs to a
+    library whose functions are only compiled with their callers (``torch.sin``, ``flex_attention``, a result of
+    ``torch.vmap``, a ``partial``)."""
     function = getattr(fn, "__func__", fn)
     if not isinstance(function, types.FunctionType):
         function = type(fn).__call__
     if isinstance(function, types.FunctionType) and not is_left_to_its_caller(function.__code__):
         return fn
 
-    @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
         return fn(*args, **kwargs)
 
+    functools.update_wrapper(call, fn)
     call.__name__ = getattr(fn, "__name__", type(fn).__name__)
     call.__qualname__ = getattr(fn, "__qualname__", call.__name__)
-    # Code of its own: entries, and their limits, hang on that.
+    # Entries, and their limits, belong to a code object: each wrapper has its own.
     call.__code__ = call.__code__.replace(co_name=call.__name__, co_qualname=call.__qualname__)
     return call

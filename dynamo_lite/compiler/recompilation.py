@@ -1,4 +1,4 @@
-"""Recompilation: why entries did not hold, and what happens at the limit of entries."""
+"""Recompilation: which guards failed, and what happens at the limit of entries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import warnings
 import weakref
 from collections import Counter
 from types import CodeType
-from typing import Any
 
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
@@ -16,48 +15,49 @@ from dynamo_lite.insight.counters import counters
 
 
 class Versions:
-    """How many entries each code object has got, by the module that it was called with.
+    """The number of entries of each code object, by the module that it was called with.
 
-    Layers share the code of their methods, and what is compiled of one may hold for it alone (its name, its number):
-    each may have as many versions as a function. Modules are told apart by identity: their own ``__hash__`` and
-    ``__eq__`` are the program's, and may ask for what ``__init__`` has yet to set.
+    Layers share the code of their methods, and the guards of an entry may hold for one layer alone (on its name, its
+    index): each layer may have as many versions as a function. Modules are compared by identity: their ``__hash__`` and
+    ``__eq__`` are user code, and may need attributes that ``__init__`` has yet to set.
     """
 
     def __init__(self) -> None:
         self._of: weakref.WeakKeyDictionary[CodeType, WeakIdKeyDictionary] = weakref.WeakKeyDictionary()
 
     def add(self, view: _C.FrameView) -> None:
-        """There is one more."""
+        """Count a new entry."""
         counts = self._of.setdefault(view.code, WeakIdKeyDictionary())
         module = _module_of(view)
         counts[module] = counts.get(module, 0) + 1
 
     def at_limit(self, view: _C.FrameView) -> bool:
-        """Whether there may be no more for this call."""
+        """Whether there may be no further entry for this call."""
         if view.entries < config.recompile_limit:
             return False
         if view.entries >= config.total_recompile_limit:
             return True
-        return self._of.get(view.code, {}).get(_module_of(view), 0) >= config.recompile_limit
+        counts = self._of.get(view.code)
+        return counts is not None and counts.get(_module_of(view), 0) >= config.recompile_limit
 
     def forget(self) -> None:
         self._of.clear()
 
 
-def _module_of(view: _C.FrameView) -> Any:
-    """The first of the arguments that is a module; else what stands for none."""
+def _module_of(view: _C.FrameView) -> object:
+    """The first argument that is a module; `Versions` stands for none."""
     found = (value for value in view.locals.values() if issubclass(type(value), torch.nn.Module))
     return next(found, Versions)
 
 
 def hold_again(view: _C.FrameView) -> bool:
-    """Whether entries did not hold for nothing but a registration with abstract classes that they never asked about."""
+    """Whether guards failed only because of registrations with abstract classes that they don't depend on."""
     misses = view.misses() if view.entries else []
     return any([each.kind == "registrations" and each.reason.answers.renew() for each in misses])
 
 
 def note_recompile(view: _C.FrameView) -> None:
-    """Count a translation of a frame that has entries, and log what failed in them."""
+    """Count a translation of a frame that has entries, and log which of their guards failed."""
     if not view.entries:
         return
     counters.recompiles += 1
@@ -72,7 +72,7 @@ def describe(failure: _C.Failure) -> str:
 
 
 def limit_reached(view: _C.FrameView) -> str:
-    """Warn, once a code object, that it runs eager from now on; returns the message."""
+    """Warn, once for each code object, that it runs in eager from now on. Returns the message."""
     failures = Counter(str(failure.reason) for failure in view.misses())
     listed = "".join(f"\n  {count} of {view.entries} entries: {reason}" for reason, count in failures.most_common(8))
     code = view.code

@@ -1,0 +1,96 @@
+"""What restarts a translation: each fact, and what it means for the next attempt."""
+
+from traceback import FrameSummary
+
+import pytest
+
+from dynamo_lite.exc import SkipFrame, Unsupported
+from dynamo_lite.insight.break_reasons import SharedMemory, UnknownCall, UnreconstructableValue
+from dynamo_lite.insight.observer import GraphBreak
+from dynamo_lite.insight.site import SiteFrame
+from dynamo_lite.records.restart import (
+    AnswersWithheld,
+    BreakAt,
+    DataStay,
+    EndsBefore,
+    FunctionsUntraced,
+    MadeByCPython,
+    NumbersSpecialized,
+    RecordedWhole,
+)
+from dynamo_lite.records.restart_facts import RestartFacts
+from dynamo_lite.shapes.policy import Settled
+
+PLACE = FrameSummary("program.py", 7, "program", lookup_line=False)
+SITE = (SiteFrame("program.py", "program", 7, 12),)
+CALL = GraphBreak(UnknownCall("print", "it prints"), (PLACE,))
+VALUE = UnreconstructableValue("an iterator")
+
+
+def learned(*facts, **settings):
+    known = RestartFacts.first(**settings)
+    for fact in facts:
+        known = known.learn(fact, PLACE)
+    return known
+
+
+def test_a_break_is_kept_until_another_comes_before_it():
+    known = learned(BreakAt((9, 2), CALL, to_fill=frozenset({"a cache"})), BreakAt((4,), CALL, goes_back=True))
+    assert (known.break_at, known.graph_break, known.to_fill) == ((4,), CALL, {"a cache"})
+    assert known.goes_back and not learned(BreakAt((4,), CALL)).goes_back
+
+
+@pytest.mark.parametrize("path", [(4,), (4, 1), (5,)])
+def test_a_frame_whose_break_comes_no_earlier_is_skipped(path):
+    with pytest.raises(SkipFrame) as skipped:
+        learned(BreakAt((4,), CALL), BreakAt(path, GraphBreak(VALUE, (PLACE,))))
+    assert skipped.value.cause.reason is VALUE
+
+
+def test_another_answer_of_is_compiling_begins_without_breaks():
+    known = learned(BreakAt((4,), CALL), AnswersWithheld(frozenset({SITE})))
+    assert (known.break_at, known.graph_break, known.withheld) == ((), None, {SITE})
+
+
+def test_a_leaf_is_made_before_the_graph_first_and_by_cpython_then():
+    fact = MadeByCPython(3, True, VALUE)
+    assert learned(fact).leaves_before and not learned(fact).break_at
+    known = learned(fact, fact)
+    assert known.break_at == (3,) and known.graph_break == GraphBreak(VALUE, (PLACE,))
+
+
+def test_a_value_that_cpython_makes():
+    assert learned(BreakAt((4, 1), CALL), MadeByCPython(0, False, VALUE)).break_at == (4,)
+    assert learned(BreakAt((4,), CALL), MadeByCPython(2, False, VALUE)).graph_break == CALL
+    with pytest.raises(SkipFrame, match="an iterator"):
+        learned(MadeByCPython(0, False, VALUE))
+    with pytest.raises(Unsupported, match="an iterator"):
+        learned(MadeByCPython(2, False, VALUE), fullgraph=True)
+
+
+def test_a_graph_that_ends_before_a_step():
+    fact = EndsBefore(3, SharedMemory(), "it writes")
+    known = learned(fact)
+    assert known.break_at == (3,)
+    elsewhere = FrameSummary("program.py", 5, "program", lookup_line=False)
+    assert known.break_seen_from(elsewhere).lineno == 5, "what is known at the end is placed where the graph breaks"
+    for settings, facts in (({"fullgraph": True}, [fact]), ({}, [fact, fact])):
+        with pytest.raises(SkipFrame, match="it writes"):
+            learned(*facts, **settings)
+
+
+def test_facts_are_added_and_none_is_changed():
+    first = RestartFacts.first()
+    second = first.learn(DataStay(3), PLACE).learn(DataStay(5), PLACE).learn(FunctionsUntraced(frozenset({int})), PLACE)
+    assert (second.data_stay, second.untraced_functions) == ({3, 5}, {int})
+    assert (first.data_stay, first.untraced_functions) == (set(), set())
+
+
+def test_what_later_translations_of_the_code_need_is_remembered():
+    remembered = Settled()
+    known = learned(RecordedWhole(17, False), NumbersSpecialized(3), remembered=remembered)
+    assert remembered.whole == {17: False} and not remembered.steps
+    assert known.numbers.is_at(3, SITE)
+    known.remember()
+    assert remembered.steps == {3: SITE}
+    assert not RestartFacts.first(remembered).numbers.is_at(3, ()), "another translation came to the step elsewhere"
