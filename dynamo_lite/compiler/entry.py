@@ -68,7 +68,7 @@ def _is_of_a_model(attempt: Attempt) -> bool:
     return next(parameters, None) is not None or any(isinstance(each, NNModuleVariable) for each in trackers)
 
 
-# -- what is told ------------------------------------------------------------------------------------------------------
+# -- counters, logs and the observer -------------------------------------------------------------------------------
 
 
 def note_entry(translation: Translation, tree: _C.GuardTree, observer: Observer | None) -> None:

@@ -99,7 +99,7 @@ class FrameCompiler:
         return entry
 
     def _compile(self, view: _C.FrameView) -> Entry | _C.Verdict:
-        """Translate, generate, compile, install."""
+        """Translate and generate, compile, install."""
         started = time.perf_counter()
         with no_collection():
             translation = self.translate(view)
