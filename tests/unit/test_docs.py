@@ -123,6 +123,14 @@ def test_files_are_there(page: Path) -> None:
     assert [each for each in named if not (ROOT / each).exists()] == []
 
 
+def test_the_architecture_has_every_room() -> None:
+    tables = "\n".join(re.findall(r"^\|.*", (ROOT / "docs" / "architecture.md").read_text(), flags=re.MULTILINE))
+    package, native = ROOT / "dynamo_lite", ROOT / "csrc"
+    rooms = {path.parent.name for path in package.rglob("__init__.py") if path.parent != package}
+    rooms |= {path.parent.name for path in native.rglob("*.h") if path.parent != native}
+    assert {room for room in rooms if f"`{room}`" not in tables} == set()
+
+
 def _break_pages() -> Any:
     spec = importlib.util.spec_from_file_location("break_pages", ROOT / "docs" / "hooks" / "break_pages.py")
     assert spec is not None and spec.loader is not None
