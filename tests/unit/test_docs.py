@@ -119,7 +119,7 @@ def test_names_are_there(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_are_there(page: Path) -> None:
     """Every path of the repository that a page has is a file or folder of it."""
-    named = re.findall(r"`((?:dynamo_lite|csrc|tests|benchmarks|examples|docs)/[\w/.]*)`", page.read_text())
+    named = re.findall(r"(?<![\w/.])((?:dynamo_lite|csrc|tests|benchmarks|examples|docs)/[\w/.-]*\w)", page.read_text())
     assert [each for each in named if not (ROOT / each).exists()] == []
 
 
