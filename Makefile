@@ -13,7 +13,7 @@ BUILD_NEEDS := "scikit-build-core>=0.10,<2" "pybind11>=2.12,<4" "cmake>=3.22,<5"
 TEST_NEEDS := "pytest>=8,<10" "pytest-timeout>=2.3,<3" "pytest-xdist>=3.5,<4" "hypothesis>=6,<7" "einops>=0.7,<1" \
   "sybil>=10,<11"
 DEMO_NEEDS := "transformers>=5,<6" "rich>=13,<15" "tqdm>=4.60,<5"
-LINT_NEEDS := "ruff>=0.5,<1" "mypy>=1.10,<3"
+LINT_NEEDS := "ruff>=0.5,<1" "mypy>=1.10,<3" "clang-format>=18,<22"
 DOCS_NEEDS := "mkdocs>=1.6,<2" "mkdocs-material>=9,<10"
 
 .PHONY: demo test test-fast test-sample stress matrix fuzz cpython-tests soak asan debug lint bench training docs clean
@@ -106,6 +106,7 @@ debug: $(STAMP)
 lint: $(STAMP)
 	$(BIN)/ruff check dynamo_lite tests benchmarks examples docs
 	$(BIN)/ruff format --check dynamo_lite tests benchmarks examples docs
+	$(BIN)/clang-format --dry-run -Werror $(wildcard csrc/*.cpp csrc/*.h csrc/*/*.cpp csrc/*/*.h)
 	$(BIN)/mypy
 
 # The site in build/site. It needs neither torch nor the extension.

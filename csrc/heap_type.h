@@ -91,7 +91,8 @@ class HeapType {
 
   template <typename Function, typename... Extra>
   HeapType& def(const char* name, Function&& function, const Extra&... extra) {
-    self().attr(name) = py::cpp_function(std::forward<Function>(function), py::name(name), py::is_method(self()), extra...);
+    self().attr(name) =
+        py::cpp_function(std::forward<Function>(function), py::name(name), py::is_method(self()), extra...);
     return *this;
   }
 

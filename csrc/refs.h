@@ -10,8 +10,8 @@
 namespace dynamo_lite {
 
 // Calls what may run Python below frames with destructors. While the interpreter finalizes, CPython ends a thread that
-// waits for the GIL by pthread_exit(), which unwinds: it would run the destructors without the GIL, and abort the process
-// at the first noexcept function. Such a thread hangs instead, as from CPython 3.14 on.
+// waits for the GIL by pthread_exit(), which unwinds: it would run the destructors without the GIL, and abort the
+// process at the first noexcept function. Such a thread hangs instead, as from CPython 3.14 on.
 template <typename Call>
 inline auto hang_at_exit(Call&& call) -> decltype(call()) {
   try {

@@ -8,7 +8,8 @@
 
 namespace dynamo_lite {
 
-// Some dicts, and whether all are as they were when they were added. They are not kept alive: a deallocation is a change.
+// Some dicts, and whether all are as they were when they were added. They are not kept alive: a deallocation is a
+// change.
 class WatchedDicts {
  public:
   WatchedDicts() = default;

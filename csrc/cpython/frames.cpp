@@ -182,7 +182,8 @@ void add_code_prefetch(PyCodeObject* code, PrefetchList& prefetch) {
   prefetch.add(code, sizeof(*code) + static_cast<std::size_t>(Py_SIZE(code)) * sizeof(_Py_CODEUNIT));
   PyObject* constants = code->co_consts;
   prefetch.add(constants, sizeof(PyTupleObject) + static_cast<std::size_t>(Py_SIZE(constants)) * sizeof(PyObject*));
-  for (Py_ssize_t i = 0; i < Py_SIZE(constants); ++i) prefetch.add(PyTuple_GET_ITEM(constants, i), 3 * sizeof(PyObject));
+  for (Py_ssize_t i = 0; i < Py_SIZE(constants); ++i)
+    prefetch.add(PyTuple_GET_ITEM(constants, i), 3 * sizeof(PyObject));
 }
 
 int local_slot(PyCodeObject* code, const char* name) noexcept {
@@ -232,9 +233,9 @@ void release_locals(Frame* frame) noexcept {
 Ref flattened(PyCodeObject* code) {
   Ref replace = Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(code), "replace"));
   Ref empty = Ref::steal(PyTuple_New(0));
-  Ref names = Ref::steal(Py_BuildValue("{s:i,s:i,s:i,s:i}", "co_argcount", argument_count(code), "co_posonlyargcount",
-                                       0, "co_kwonlyargcount", 0, "co_flags",
-                                       code->co_flags & ~(CO_VARARGS | CO_VARKEYWORDS)));
+  Ref names =
+      Ref::steal(Py_BuildValue("{s:i,s:i,s:i,s:i}", "co_argcount", argument_count(code), "co_posonlyargcount", 0,
+                               "co_kwonlyargcount", 0, "co_flags", code->co_flags & ~(CO_VARARGS | CO_VARKEYWORDS)));
   if (!replace || !empty || !names) return {};
   return Ref::steal(PyObject_Call(replace.get(), empty.get(), names.get()));
 }

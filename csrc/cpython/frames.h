@@ -67,7 +67,8 @@ class FreshRecursion {
   int granted_;
 };
 
-// Whether a frame of `code` may become one of `replacement`: a plain function with as many arguments and free variables.
+// Whether a frame of `code` may become one of `replacement`: a plain function with as many arguments and free
+// variables.
 bool can_become(const PyCodeObject* code, const PyCodeObject* replacement) noexcept;
 
 // Makes the frame one of `code`, in place: `code` has the same arguments and free variables. False, with the frame as

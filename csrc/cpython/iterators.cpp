@@ -9,15 +9,14 @@ namespace {
 // Of a list, tuple, string or bytes, and of a reversed list, where the index falls. The sequence is null once the end
 // was met.
 struct SequenceIterator {
-  PyObject_HEAD
-  Py_ssize_t index;
+  PyObject_HEAD Py_ssize_t index;
   PyObject* sequence;
 };
 
 struct RangeIterator {
   PyObject_HEAD
 #if PY_VERSION_HEX < 0x030C0000
-  long index;
+      long index;
 #endif
   long start;
   long step;
@@ -26,8 +25,7 @@ struct RangeIterator {
 
 // Of a dict's keys, values or items. The dict is null once the end was met.
 struct DictIterator {
-  PyObject_HEAD
-  PyDictObject* dict;
+  PyObject_HEAD PyDictObject* dict;
   Py_ssize_t used;
   Py_ssize_t position;
   PyObject* result;
@@ -35,30 +33,26 @@ struct DictIterator {
 };
 
 struct SetIterator {
-  PyObject_HEAD
-  PySetObject* set;
+  PyObject_HEAD PySetObject* set;
   Py_ssize_t used;
   Py_ssize_t position;
   Py_ssize_t left;
 };
 
 struct Enumerate {
-  PyObject_HEAD
-  Py_ssize_t index;
+  PyObject_HEAD Py_ssize_t index;
   PyObject* iterator;
 };
 
 struct Zip {
-  PyObject_HEAD
-  Py_ssize_t count;
+  PyObject_HEAD Py_ssize_t count;
   PyObject* iterators;
   PyObject* result;
   int strict;
 };
 
 struct MappingProxy {
-  PyObject_HEAD
-  PyObject* mapping;
+  PyObject_HEAD PyObject* mapping;
 };
 
 constexpr Peeked kNothing{};

@@ -2,8 +2,8 @@
 
 #include <cstddef>
 
-#include "prefetch.h"
 #include "cpython/version.h"
+#include "prefetch.h"
 #include "refs.h"
 
 namespace dynamo_lite {
@@ -149,9 +149,7 @@ PyObject* own_type_dict(PyObject* type) noexcept {
 }
 #endif
 
-bool has_managed_dict(PyObject* object) noexcept {
-  return PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_MANAGED_DICT);
-}
+bool has_managed_dict(PyObject* object) noexcept { return PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_MANAGED_DICT); }
 
 // The state of the module _abc.
 struct AbstractState {
@@ -303,8 +301,7 @@ static bool prepare_abstract() {
   const Ref token = Ref::steal(PyObject_CallMethod(module, "get_cache_token", nullptr));
   if (!token) return false;
   const auto* state = static_cast<const AbstractState*>(PyModule_GetState(module));
-  const bool is_it = state &&
-                     state->registrations == PyLong_AsUnsignedLongLong(token.get());
+  const bool is_it = state && state->registrations == PyLong_AsUnsignedLongLong(token.get());
   standard_types().abstract = state;
   if (!is_it) PyErr_SetString(PyExc_ImportError, "dynamo_lite: the module _abc is not as it was known");
   return is_it;

@@ -60,8 +60,8 @@ DictLookup dict_find(PyObject* dict, PyObject* key, Py_hash_t hash, bool quiet) 
 // Whether dict_version also covers the order of the entries: not for an OrderedDict of several.
 bool keeps_order(PyObject* dict) noexcept;
 
-// An OrderedDict's list of its keys; the entries of the dict that it is as well are in the order of their first coming. Its
-// own iterator hashes each key that it passes, which may run Python.
+// An OrderedDict's list of its keys; the entries of the dict that it is as well are in the order of their first coming.
+// Its own iterator hashes each key that it passes, which may run Python.
 struct OrderedKey {
   PyObject* key;
   Py_hash_t hash;

@@ -13,27 +13,23 @@ namespace {
 
 // The head that ranges (Objects/rangeobject.c) and slices have in common.
 struct Bounds {
-  PyObject_HEAD
-  PyObject* bounds[3];  // start, stop, step
+  PyObject_HEAD PyObject* bounds[3];  // start, stop, step
 };
 static_assert(offsetof(PySliceObject, start) == offsetof(Bounds, bounds) &&
               offsetof(PySliceObject, step) == offsetof(Bounds, bounds) + 2 * sizeof(PyObject*));
 
 // A threading.local (Modules/_threadmodule.c), as far as the key of its part in the dict of a thread.
 struct ThreadLocal {
-  PyObject_HEAD
-  PyObject* key;
+  PyObject_HEAD PyObject* key;
 };
 
 struct ThreadLocalPart {
-  PyObject_HEAD
-  PyObject* dict;
+  PyObject_HEAD PyObject* dict;
 };
 
 // The head of a function of functools.lru_cache (Modules/_functoolsmodule.c), which is a link of its own list.
 struct LruCache {
-  PyObject_HEAD
-  void* previous;
+  PyObject_HEAD void* previous;
   void* next;
   Py_hash_t hash;
   PyObject* key;

@@ -1,5 +1,5 @@
-// What CPython's own objects keep, and the words of memory they keep it in: functions, methods, cells, members of slots,
-// tuples, sets, ranges, slices, weak references, threading.local and functools.lru_cache.
+// What CPython's own objects keep, and the words of memory they keep it in: functions, methods, cells, members of
+// slots, tuples, sets, ranges, slices, weak references, threading.local and functools.lru_cache.
 //
 // A word is the address of a pointer inside an object: it stays good while the object is alive and, for an object of
 // variable size, keeps its size. All objects are borrowed unless a function says otherwise; nothing here runs Python.

@@ -7,12 +7,12 @@
 #include <cstring>
 #include <iterator>
 
-#include "prefetch.h"
-#include "guards/constants.h"
 #include "cpython/iterators.h"
-#include "cpython/objects.h"
-#include "guards/tensors.h"
 #include "cpython/lookup.h"
+#include "cpython/objects.h"
+#include "guards/constants.h"
+#include "guards/tensors.h"
+#include "prefetch.h"
 
 namespace dynamo_lite {
 
@@ -125,7 +125,7 @@ Reached tuple_item(PyObject* tuple, Py_ssize_t index) noexcept {
   return {index < PyTuple_GET_SIZE(tuple) ? PyTuple_GET_ITEM(tuple, index) : nullptr};
 }
 
-// -- arguments ------------------------------------------------------------------------------------------------------------
+// -- arguments
 
 void set_position(AccessorParts& parts, PyObject* arg, const FrameLayout&, const Liveness&) {
   parts.index = PyLong_Check(arg) ? PyLong_AsSsize_t(arg) : -1;
@@ -169,9 +169,9 @@ void set_key(AccessorParts& parts, PyObject* arg, const FrameLayout&, const Live
   parts.key.set(arg, liveness);
 }
 
-// -- what the rows do -----------------------------------------------------------------------------------------------------
+// -- what the rows do
 
-#define DL_REACH(name) \
+#define DL_REACH(name)                                                                              \
   DL_HIT Reached name([[maybe_unused]] const AccessorParts& parts, [[maybe_unused]] PyObject* from, \
                       [[maybe_unused]] const FrameSlots& frame, [[maybe_unused]] Ref& owned) noexcept
 #define DL_WORD(name) \
@@ -221,6 +221,7 @@ Lasts with_dict(PyObject*) noexcept { return Lasts::Version; }
 Lasts with_order(PyObject* dict) noexcept { return keeps_order(dict) ? Lasts::Version : Lasts::Now; }
 Lasts with_type(PyObject* type) noexcept { return type_version(type) ? Lasts::Version : Lasts::Now; }
 
+// clang-format off
 constexpr AccessorKind kKinds[] = {
     {.name = "local", .from = From::Frame, .set = set_local, .reach = reach_local, .text = "{arg}"},
     {.name = "closure", .from = From::Frame, .set = set_free_variable, .reach = reach_closure, .text = "closure[{arg}]"},
@@ -252,6 +253,7 @@ constexpr AccessorKind kKinds[] = {
     {.name = "thread_dict", .reach = reach_thread_dict, .text = "{parent}.__dict__"},
     {.name = "subclasses", .reach = reach_subclasses, .text = "{parent}.__subclasses__()"},
 };
+// clang-format on
 
 }  // namespace
 

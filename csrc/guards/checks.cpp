@@ -18,7 +18,7 @@ std::unique_ptr<Part> copied(const std::unique_ptr<Part>& part) {
   return part ? std::make_unique<Part>(*part) : nullptr;
 }
 
-// -- arguments ------------------------------------------------------------------------------------------------------------
+// -- arguments
 
 bool hold(CheckParts& parts, PyObject* arg, const Liveness& liveness) {
   parts.held.hold(arg, liveness);
@@ -159,7 +159,8 @@ constexpr CheckArgument kType{"a type", set_object<is_type>, get_object};
 constexpr CheckArgument kObject{"an object", set_object<is_anything>, get_object};
 constexpr CheckArgument kConstant{"a constant (use id for other objects)", set_object<is_constant>, get_object};
 constexpr CheckArgument kState{"a GlobalState", set_object<is_global_state>, get_object};
-constexpr CheckArgument kRegistrations{"a list that begins with abc.get_cache_token()", set_object<is_list>, get_object};
+constexpr CheckArgument kRegistrations{"a list that begins with abc.get_cache_token()", set_object<is_list>,
+                                       get_object};
 constexpr CheckArgument kNothing{"nothing", set_nothing, get_nothing};
 constexpr CheckArgument kNumber{"a number that is not negative", set_number, get_number};
 constexpr CheckArgument kKey{"a key", set_key, get_key};
@@ -175,9 +176,9 @@ constexpr CheckArgument kNodes{"nodes", set_nodes, get_nodes};
 constexpr CheckArgument kStorages{"nodes, or a pair of them", set_storages, get_nodes};
 constexpr CheckArgument kProgram{"a tuple of nodes and instructions", set_program, get_nodes};
 
-// -- what the rows check --------------------------------------------------------------------------------------------------
+// -- what the rows check
 
-#define DL_CHECK(name)                                                                     \
+#define DL_CHECK(name)                                                                         \
   DL_HIT bool name([[maybe_unused]] const CheckParts& parts, [[maybe_unused]] PyObject* value, \
                    [[maybe_unused]] std::string* found) noexcept
 
@@ -239,9 +240,7 @@ DL_CHECK(has_keys) {
   return !order.next();
 }
 
-DL_CHECK(dict_has) {
-  return PyDict_Check(value) && presence_is(Presence::There, parts.item_of(value, false), found);
-}
+DL_CHECK(dict_has) { return PyDict_Check(value) && presence_is(Presence::There, parts.item_of(value, false), found); }
 DL_CHECK(dict_lacks) {
   return PyDict_Check(value) && presence_is(Presence::Missing, parts.item_of(value, false), found);
 }
@@ -291,7 +290,7 @@ DL_CHECK(nothing_was_registered) {
 
 #undef DL_CHECK
 
-// -- how long they last ---------------------------------------------------------------------------------------------------
+// -- how long they last
 
 using Parts = CheckParts;
 
@@ -314,8 +313,9 @@ Lasts with_length(const Parts&, PyObject* value) noexcept {
   return PyTuple_Check(value) || PyUnicode_Check(value) || PyFrozenSet_Check(value) ? Lasts::Forever : Lasts::Now;
 }
 
-// -- the table ------------------------------------------------------------------------------------------------------------
+// -- the table
 
+// clang-format off
 constexpr CheckKind kKinds[] = {
     {.name = "type", .argument = &kType, .holds = has_type, .lasts = with_immutable_type, .replayed = Replayed::ByType,
      .text = "is exactly a {class}", .wanted = "of type {arg.__qualname__}", .given = "of type {type}"},
@@ -372,6 +372,7 @@ constexpr CheckKind kKinds[] = {
      .text = "share no memory with one that is written to"},
     {.name = "symbolic", .argument = &kProgram, .subject = Subject::Symbolic, .text = "{arg}"},
 };
+// clang-format on
 
 std::string keys_in_words(PyObject* dict) {
   std::string text = "keys";

@@ -81,8 +81,8 @@ struct CheckKind {
   Subject subject = Subject::Value;
   bool of_instance_dict = false;  // it is made of the instance's __dict__ where that is a node too
   // Format strings of Python's, of `arg` and the words that `guards.py` defines: the check as a sentence without its
-  // subject; what an exported program says it wanted and, with the value for `arg`, was given, if it checks the kind (by
-  // a function in exported_program.py: it can be captured itself).
+  // subject; what an exported program says it wanted and, with the value for `arg`, was given, if it checks the kind
+  // (by a function in exported_program.py: it can be captured itself).
   const char* text;
   const char* wanted = nullptr;
   const char* given = nullptr;

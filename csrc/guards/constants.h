@@ -17,7 +17,8 @@ bool is_constant(PyObject* object) noexcept;
 // is no constant, that is compared by identity.
 bool same_constant(PyObject* expected, PyObject* found) noexcept;
 
-// Whether `found`, of a class that derives from the type of `expected` (int, float, complex, str or bytes), has its value.
+// Whether `found`, of a class that derives from the type of `expected` (int, float, complex, str or bytes), has its
+// value.
 bool same_payload(PyObject* expected, PyObject* found) noexcept;
 
 // The object in words for a report, at most a line; runs none of the program's Python.

@@ -4,9 +4,9 @@
 #include <array>
 #include <cstring>
 
-#include "prefetch.h"
 #include "cpython/frames.h"
 #include "cpython/objects.h"
+#include "prefetch.h"
 #include "refs.h"
 
 namespace dynamo_lite {

@@ -21,11 +21,11 @@
 #include <utility>
 #include <vector>
 
-#include "prefetch.h"
 #include "cpython/lookup.h"
 #include "guards/float32_precision.h"
-#include "refs.h"
 #include "guards/private_members.h"
+#include "prefetch.h"
+#include "refs.h"
 
 namespace dynamo_lite {
 
@@ -197,8 +197,10 @@ struct Line {
   std::string (*show)(std::int64_t);
 };
 
-#define DL_FACT(name, field, show) \
-  Line { name, [](const Facts& f) { return static_cast<std::int64_t>(f.field); }, show }
+#define DL_FACT(name, field, show)                                                \
+  Line {                                                                          \
+    name, [](const Facts& f) { return static_cast<std::int64_t>(f.field); }, show \
+  }
 
 const std::array kLines{
     DL_FACT("grad mode", grad, show_bool),
@@ -249,8 +251,7 @@ struct Snapshot {
 
 struct StateObject {
   static constexpr bool kIsHeapObject = true;
-  PyObject_HEAD
-  Snapshot snapshot;
+  PyObject_HEAD Snapshot snapshot;
 };
 
 struct Types {
@@ -412,7 +413,8 @@ struct KeptState::Kept {
 
   static std::vector<std::int64_t> attention_order_now() {
     std::vector<std::int64_t> order;
-    for (const auto backend : at::globalContext().sDPPriorityOrder()) order.push_back(static_cast<std::int64_t>(backend));
+    for (const auto backend : at::globalContext().sDPPriorityOrder())
+      order.push_back(static_cast<std::int64_t>(backend));
     return order;
   }
 };

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "prefetch.h"
-#include "guards/constants.h"
 #include "cpython/lookup.h"
+#include "guards/constants.h"
+#include "prefetch.h"
 
 namespace dynamo_lite {
 
@@ -130,9 +130,7 @@ Py_ssize_t GuardTree::add_capture(Py_ssize_t node) {
 
 // What an instance lacks depends on its __dict__: where that is a node, the node remembers it with its version.
 void GuardTree::move_to_instance_dict(Step& step) {
-  const auto is_dict = [this](std::uint32_t child) {
-    return steps_[child].accessor.kind().is_instance_dict;
-  };
+  const auto is_dict = [this](std::uint32_t child) { return steps_[child].accessor.kind().is_instance_dict; };
   const auto dict = std::find_if(step.children.begin(), step.children.end(), is_dict);
   if (dict == step.children.end()) return;
   const auto stays = [](const Check& check) { return !check.kind().of_instance_dict; };
@@ -410,8 +408,7 @@ bool GuardTree::are_distinct(Relation& relation, std::string* found) {
   auto& before = relation.before;
   const auto& numbers = relation.values.nodes;
   before.resize(values.size());
-  if (relation.node != 0 &&
-      std::find(values.begin(), values.end(), nodes_[relation.node].value) != values.end()) {
+  if (relation.node != 0 && std::find(values.begin(), values.end(), nodes_[relation.node].value) != values.end()) {
     if (found) *found = "the same object as one of the others";
     return false;
   }
@@ -508,7 +505,7 @@ int GuardTree::traverse(visitproc visit, void* arg) const {
 }
 
 void GuardTree::clear() noexcept {
-  liveness_ = {};  // a copy's goes on
+  liveness_ = {};     // a copy's goes on
   if (busy_) return;  // the walk that goes on needs its nodes; nothing after it will
   // Taken out first: dropping a reference may run code that looks at this tree.
   const auto steps = std::exchange(steps_, {});

@@ -9,15 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "guards/accessors.h"
-#include "prefetch.h"
-#include "guards/checks.h"
-#include "cpython/frames.h"
 #include "cpython/dict_watchers.h"
+#include "cpython/frames.h"
+#include "guards/accessors.h"
+#include "guards/checks.h"
 #include "guards/guarded_object.h"
-#include "refs.h"
 #include "guards/symbolic.h"
 #include "guards/tensors.h"
+#include "prefetch.h"
+#include "refs.h"
 
 namespace dynamo_lite {
 
@@ -163,7 +163,7 @@ class GuardTree {
     std::uint32_t node = 0;
     Check check;
     Values values;
-    bool node_may_move = true;  // by a replay
+    bool node_may_move = true;      // by a replay
     std::vector<PyObject*> before;  // when `distinct` held last
     StoragesDistinct storages;
   };
@@ -220,15 +220,15 @@ class GuardTree {
   std::vector<Live> live_;        // the same places as children_, in another order
   std::vector<DictChild> dicts_;  // likewise
   std::vector<Check> checks_;
-  std::vector<Lasts> lasts_;          // the same places as checks_
+  std::vector<Lasts> lasts_;           // the same places as checks_
   std::vector<std::uint32_t> owners_;  // while a walk lasts: nodes whose accessor made an object
   Replay replay_;
-  WatchedDicts replayed_dicts_;  // whose words need not be read
+  WatchedDicts replayed_dicts_;            // whose words need not be read
   std::unordered_set<const void*> added_;  // the replay's words, while it is made
   bool takes_new_prefetch_ = false;
   std::uint32_t walks_ = 0;  // how many there were; none but the first has the number 1
-  // Where the last walk failed, and while nothing has held since, the way there from the frame, which is left out: calls
-  // that go to other trees mostly fail there again.
+  // Where the last walk failed, and while nothing has held since, the way there from the frame, which is left out:
+  // calls that go to other trees mostly fail there again.
   std::uint32_t failing_ = 0;
   std::vector<std::uint32_t> failed_;
   const FrameSlots* frame_ = nullptr;  // while a walk lasts

@@ -9,8 +9,7 @@ namespace {
 // The callback of a tree's weak references.
 struct LivenessObject {
   static constexpr bool kIsHeapObject = true;
-  PyObject_HEAD
-  bool alive;
+  PyObject_HEAD bool alive;
 };
 
 PyObject* end_liveness(PyObject* self, PyObject*, PyObject*) {
@@ -51,7 +50,8 @@ int GuardedObject::traverse(visitproc visit, void* arg) const {
 }
 
 void register_guarded_object(py::module_& module) {
-  HeapType<LivenessObject>(module, "dynamo_lite._C.Liveness", {}, {{Py_tp_call, reinterpret_cast<void*>(end_liveness)}});
+  HeapType<LivenessObject>(module, "dynamo_lite._C.Liveness", {},
+                           {{Py_tp_call, reinterpret_cast<void*>(end_liveness)}});
 }
 
 }  // namespace dynamo_lite

@@ -17,9 +17,9 @@ class Liveness {
   PyObject* callback() const noexcept { return object_.get(); }
 
  private:
-  Ref object_;                   // a callable of ours; no part of any cycle
-  bool* flag_ = &no_flag_;       // inside object_
-  static bool no_flag_;          // false: a tree that was not created, or was cleared
+  Ref object_;              // a callable of ours; no part of any cycle
+  bool* flag_ = &no_flag_;  // inside object_
+  static bool no_flag_;     // false: a tree that was not created, or was cleared
 };
 
 // One object, held weakly where its type allows, else strongly. The pointer may be compared and followed as long as

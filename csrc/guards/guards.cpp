@@ -20,8 +20,7 @@ namespace {
 
 struct TreeObject {
   static constexpr bool kIsHeapObject = true;
-  PyObject_HEAD
-  std::unique_ptr<GuardTree> tree;
+  PyObject_HEAD std::unique_ptr<GuardTree> tree;
 
   auto references() { return std::tie(); }
   int traverse(visitproc visit, void* arg) const { return tree->traverse(visit, arg); }
@@ -124,7 +123,8 @@ void add_failure_type(py::module_& module) {
                                      {"expected", "The check's argument."},
                                      {"found", "What is there instead, in words."},
                                      {nullptr, nullptr}};
-  PyStructSequence_Desc description = {"dynamo_lite._C.Failure", "The first check of a tree that did not hold.", fields, 4};
+  PyStructSequence_Desc description = {"dynamo_lite._C.Failure", "The first check of a tree that did not hold.", fields,
+                                       4};
   if (!failure_type) failure_type = PyStructSequence_NewType(&description);
   if (!failure_type || PyModule_AddType(module.ptr(), failure_type) < 0) throw py::error_already_set();
 }

@@ -4,12 +4,12 @@
 #pragma once
 
 // After this, `object.*revealed(Tag{})` is the member `type::name` of an object.
-#define DL_REVEAL(Tag, type, name)                            \
-  struct Tag {                                                \
-    friend constexpr auto revealed(Tag);                      \
-  };                                                          \
-  template <auto member>                                      \
-  struct Tag##Member {                                        \
-    friend constexpr auto revealed(Tag) { return member; }    \
-  };                                                          \
+#define DL_REVEAL(Tag, type, name)                         \
+  struct Tag {                                             \
+    friend constexpr auto revealed(Tag);                   \
+  };                                                       \
+  template <auto member>                                   \
+  struct Tag##Member {                                     \
+    friend constexpr auto revealed(Tag) { return member; } \
+  };                                                       \
   template struct Tag##Member<&type::name>

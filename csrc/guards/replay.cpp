@@ -10,10 +10,10 @@
 #include <cstddef>
 #include <cstring>
 
-#include "prefetch.h"
 #include "cpython/lookup.h"
 #include "cpython/objects.h"
 #include "guards/guard_tree.h"
+#include "prefetch.h"
 
 namespace dynamo_lite {
 
@@ -21,7 +21,8 @@ namespace {
 
 constexpr std::uint32_t kMostPatience = 1024;
 constexpr std::size_t kMany = 256;  // words: fewer stay near the processor
-constexpr std::size_t kAhead = 64;  // words fetched before they are compared: after a graph they lie far from the processor
+constexpr std::size_t kAhead =
+    64;  // words fetched before they are compared: after a graph they lie far from the processor
 
 std::uint64_t word_at(const void* at) noexcept {
   std::uint64_t word;
@@ -44,7 +45,8 @@ DL_HIT bool GuardTree::replay() {
       if (word_at(replay_.words[i].at) != replay_.words[i].was) return false;
     }
     for (const auto& [parent, child] : replay_.visits) {
-      const bool held = child.same ? visit(child.child, true, nullptr) : visit_child(nodes_[parent], child.child, nullptr);
+      const bool held =
+          child.same ? visit(child.child, true, nullptr) : visit_child(nodes_[parent], child.child, nullptr);
       if (!held) return false;
     }
     for (const auto& [check, value] : replay_.checks) {

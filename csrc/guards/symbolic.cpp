@@ -7,8 +7,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "refs.h"
 #include "guards/tensors.h"
+#include "refs.h"
 
 namespace dynamo_lite {
 
@@ -21,6 +21,7 @@ struct Form {
 };
 
 // In the order of SymbolicProgram::Op.
+// clang-format off
 constexpr std::array<Form, 54> kForms{{
     {"size", 2, 0},      {"stride", 2, 0},    {"offset", 1, 0},    {"int", 1, 0},       {"float", 1, 0},
     {"const", 1, 0},     {"float_const", 1, 0},
@@ -37,6 +38,7 @@ constexpr std::array<Form, 54> kForms{{
     {"float_of", 0, 1},  {"trunc", 0, 1},     {"floor", 0, 1},     {"ceil", 0, 1},      {"round", 0, 1},
     {"bit_length", 0, 1}, {"bit_count", 0, 1}, {"factorial", 0, 1},
 }};
+// clang-format on
 
 constexpr std::int64_t kExact = std::int64_t{1} << 53;  // up to it each integer is a float
 constexpr double kRange = 4611686018427387904.0;        // 2 ** 62
@@ -137,14 +139,16 @@ std::unique_ptr<SymbolicProgram> SymbolicProgram::of(PyObject* instructions, std
 
 bool SymbolicProgram::add(PyObject* tuple, std::size_t values, std::size_t& depth) {
   const auto wrong = [tuple] {
-    if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "%R is no instruction that a symbolic program has here", tuple);
+    if (!PyErr_Occurred())
+      PyErr_Format(PyExc_ValueError, "%R is no instruction that a symbolic program has here", tuple);
     return false;
   };
-  if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) == 0 || !PyUnicode_Check(PyTuple_GET_ITEM(tuple, 0))) return wrong();
+  if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) == 0 || !PyUnicode_Check(PyTuple_GET_ITEM(tuple, 0)))
+    return wrong();
   const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(tuple, 0));
   if (!name) return false;
-  const auto form =
-      std::find_if(kForms.begin(), kForms.end(), [name](const Form& each) { return std::strcmp(each.name, name) == 0; });
+  const auto form = std::find_if(kForms.begin(), kForms.end(),
+                                 [name](const Form& each) { return std::strcmp(each.name, name) == 0; });
   if (form == kForms.end() || PyTuple_GET_SIZE(tuple) != form->operands + 1) return wrong();
   if (depth < static_cast<std::size_t>(form->takes)) return wrong();
   Instruction instruction{static_cast<Op>(form - kForms.begin())};
@@ -169,8 +173,10 @@ bool SymbolicProgram::add(PyObject* tuple, std::size_t values, std::size_t& dept
 inline bool SymbolicFacts::load(const Cell& cell, PyObject* value, std::int64_t& number) const noexcept {
   const TensorShape& shape = shapes_[cell.left];
   switch (cell.op) {
-    case Op::Int: return int_value(value, number);
-    case Op::Float: return float_bits(value, number);
+    case Op::Int:
+      return int_value(value, number);
+    case Op::Float:
+      return float_bits(value, number);
     case Op::Offset:
       number = shape.offset;
       return number >= 0;
@@ -183,8 +189,10 @@ inline bool SymbolicFacts::load(const Cell& cell, PyObject* value, std::int64_t&
 
 bool SymbolicFacts::compute(Op op, std::int64_t& left, std::int64_t right) {
   switch (op) {
-    case Op::Add: return !__builtin_add_overflow(left, right, &left);
-    case Op::Mul: return !__builtin_mul_overflow(left, right, &left);
+    case Op::Add:
+      return !__builtin_add_overflow(left, right, &left);
+    case Op::Mul:
+      return !__builtin_mul_overflow(left, right, &left);
     case Op::FloorDiv:
     case Op::Mod: {
       if (right == 0 || right == -1) return false;  // by -1 the quotient may be out of range
@@ -193,15 +201,32 @@ bool SymbolicFacts::compute(Op op, std::int64_t& left, std::int64_t right) {
       left = op == Op::Mod ? rest + (down ? right : 0) : left / right - (down ? 1 : 0);
       return true;
     }
-    case Op::Pow: return power(left, right);
-    case Op::Min: left = std::min(left, right); return true;
-    case Op::Max: left = std::max(left, right); return true;
-    case Op::Eq: left = left == right; return true;
-    case Op::Ne: left = left != right; return true;
-    case Op::Lt: left = left < right; return true;
-    case Op::Le: left = left <= right; return true;
-    case Op::And: left = left != 0 && right != 0; return true;
-    case Op::Or: left = left != 0 || right != 0; return true;
+    case Op::Pow:
+      return power(left, right);
+    case Op::Min:
+      left = std::min(left, right);
+      return true;
+    case Op::Max:
+      left = std::max(left, right);
+      return true;
+    case Op::Eq:
+      left = left == right;
+      return true;
+    case Op::Ne:
+      left = left != right;
+      return true;
+    case Op::Lt:
+      left = left < right;
+      return true;
+    case Op::Le:
+      left = left <= right;
+      return true;
+    case Op::And:
+      left = left != 0 && right != 0;
+      return true;
+    case Op::Or:
+      left = left != 0 || right != 0;
+      return true;
     default:
       return compute_floats(op, left, float_of(left), float_of(right));
   }
@@ -209,9 +234,15 @@ bool SymbolicFacts::compute(Op op, std::int64_t& left, std::int64_t right) {
 
 bool SymbolicFacts::compute_floats(Op op, std::int64_t& left, double one, double other) {
   switch (op) {
-    case Op::FloatAdd: left = bits_of(one + other); return true;
-    case Op::FloatSub: left = bits_of(one - other); return true;
-    case Op::FloatMul: left = bits_of(one * other); return true;
+    case Op::FloatAdd:
+      left = bits_of(one + other);
+      return true;
+    case Op::FloatSub:
+      left = bits_of(one - other);
+      return true;
+    case Op::FloatMul:
+      left = bits_of(one * other);
+      return true;
     case Op::FloatDiv:
       left = bits_of(one / other);
       return other != 0;
@@ -220,9 +251,15 @@ bool SymbolicFacts::compute_floats(Op op, std::int64_t& left, double one, double
       left = bits_of(power);
       return one > 0 && std::isfinite(one) && std::isfinite(other) && std::isfinite(power);
     }
-    case Op::FloatEq: left = one == other; return true;
-    case Op::FloatLt: left = one < other; return true;
-    case Op::FloatLe: left = one <= other; return true;
+    case Op::FloatEq:
+      left = one == other;
+      return true;
+    case Op::FloatLt:
+      left = one < other;
+      return true;
+    case Op::FloatLe:
+      left = one <= other;
+      return true;
     default: {
       std::int64_t right = 0;
       return exact(one, left) && exact(other, right) && compute_integers(op, left, right);
@@ -233,12 +270,21 @@ bool SymbolicFacts::compute_floats(Op op, std::int64_t& left, double one, double
 bool SymbolicFacts::compute_integers(Op op, std::int64_t& left, std::int64_t right) {
   switch (op) {
     case Op::Gcd:
-    case Op::Lcm: return divide_in_common(op == Op::Lcm, left, left, right);
-    case Op::BitAnd: left &= right; return true;
-    case Op::BitOr: left |= right; return true;
-    case Op::BitXor: left ^= right; return true;
-    case Op::IntRound: return round_to(left, right);
-    default: return false;
+    case Op::Lcm:
+      return divide_in_common(op == Op::Lcm, left, left, right);
+    case Op::BitAnd:
+      left &= right;
+      return true;
+    case Op::BitOr:
+      left |= right;
+      return true;
+    case Op::BitXor:
+      left ^= right;
+      return true;
+    case Op::IntRound:
+      return round_to(left, right);
+    default:
+      return false;
   }
 }
 
@@ -254,25 +300,45 @@ bool SymbolicFacts::compute_of_one(Op op, std::int64_t& number) {
     return true;
   };
   switch (op) {
-    case Op::Not: number = number == 0; return true;
-    case Op::FloatNeg: number = bits_of(-given); return true;
-    case Op::FloatAbs: number = bits_of(std::fabs(given)); return true;
-    case Op::Sqrt: return real(std::sqrt(given));
-    case Op::Exp: return real(std::exp(given));
-    case Op::Log: return real(std::log(given));
-    case Op::Sin: return real(std::sin(given));
-    case Op::Cos: return real(std::cos(given));
-    case Op::Tanh: return real(std::tanh(given));
-    case Op::Log2: return real(std::log2(given));
-    case Op::Log10: return real(std::log10(given));
-    case Op::Finite: number = std::isfinite(given); return true;
+    case Op::Not:
+      number = number == 0;
+      return true;
+    case Op::FloatNeg:
+      number = bits_of(-given);
+      return true;
+    case Op::FloatAbs:
+      number = bits_of(std::fabs(given));
+      return true;
+    case Op::Sqrt:
+      return real(std::sqrt(given));
+    case Op::Exp:
+      return real(std::exp(given));
+    case Op::Log:
+      return real(std::log(given));
+    case Op::Sin:
+      return real(std::sin(given));
+    case Op::Cos:
+      return real(std::cos(given));
+    case Op::Tanh:
+      return real(std::tanh(given));
+    case Op::Log2:
+      return real(std::log2(given));
+    case Op::Log10:
+      return real(std::log10(given));
+    case Op::Finite:
+      number = std::isfinite(given);
+      return true;
     case Op::FloatOf:
       if (number < -kExact || number > kExact) return false;
       return real(static_cast<double>(number));
-    case Op::Trunc: return integer(std::trunc(given));
-    case Op::Floor: return integer(std::floor(given));
-    case Op::Ceil: return integer(std::ceil(given));
-    case Op::Round: return integer(std::nearbyint(given));
+    case Op::Trunc:
+      return integer(std::trunc(given));
+    case Op::Floor:
+      return integer(std::floor(given));
+    case Op::Ceil:
+      return integer(std::ceil(given));
+    case Op::Round:
+      return integer(std::nearbyint(given));
     case Op::BitLength:
       if (!exact(given, number)) return false;
       number = number ? 64 - __builtin_clzll(static_cast<unsigned long long>(std::abs(number))) : 0;
@@ -281,8 +347,10 @@ bool SymbolicFacts::compute_of_one(Op op, std::int64_t& number) {
       if (!exact(given, number)) return false;
       number = __builtin_popcountll(static_cast<unsigned long long>(std::abs(number)));
       return true;
-    case Op::Factorial: return exact(given, number) && factorial(number);
-    default: return false;
+    case Op::Factorial:
+      return exact(given, number) && factorial(number);
+    default:
+      return false;
   }
 }
 
@@ -323,10 +391,12 @@ void SymbolicFacts::add(const SymbolicProgram& program, const std::vector<std::u
 }
 
 std::uint32_t SymbolicFacts::register_of(Op op, std::uint32_t left, std::uint32_t right, std::int64_t number) {
-  const auto [place, is_new] = known_.try_emplace({op, left, right, number}, static_cast<std::uint32_t>(registers_.size()));
+  const auto [place, is_new] =
+      known_.try_emplace({op, left, right, number}, static_cast<std::uint32_t>(registers_.size()));
   if (is_new) {
     registers_.push_back(op == Op::Const ? number : 0);
-    if (op != Op::Const) (op < Op::Const ? loads_ : cells_).push_back({op, place->second, left, right, number, facts_, 0});
+    if (op != Op::Const)
+      (op < Op::Const ? loads_ : cells_).push_back({op, place->second, left, right, number, facts_, 0});
   }
   return place->second;
 }
@@ -349,7 +419,8 @@ std::ptrdiff_t SymbolicFacts::wrong(const std::vector<PyObject*>& values, std::s
   for (const Cell& cell : cells_) {
     std::int64_t& to = registers_[cell.to];
     to = registers_[cell.left];
-    const bool answered = cell.op >= Op::Not ? compute_of_one(cell.op, to) : compute(cell.op, to, registers_[cell.right]);
+    const bool answered =
+        cell.op >= Op::Not ? compute_of_one(cell.op, to) : compute(cell.op, to, registers_[cell.right]);
     if (answered && (!cell.is_held || to != 0)) continue;
     if (found) *found = in_words(cell);
     return cell.fact;

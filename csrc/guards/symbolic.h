@@ -25,7 +25,8 @@ namespace dynamo_lite {
 //   ("sqrt",), ("exp",), ("log",), ("sin",), ("cos",), ("tanh",), ("log2",), ("log10",)   of and to floats, likewise
 //   ("float_eq",), ("float_lt",), ("float_le",), ("finite",)                          of floats, to 0 and 1
 //   ("float_of",)                                                                     of an integer
-//   ("gcd",), ("lcm",), ("bit_and",), ("bit_or",), ("bit_xor",), ("int_round",),      of integers in floats, to an integer
+//   ("gcd",), ("lcm",), ("bit_and",), ("bit_or",), ("bit_xor",), ("int_round",),      of integers in floats, to an
+//   integer
 //   ("bit_length",), ("bit_count",), ("factorial",)
 //   ("trunc",), ("floor",), ("ceil",), ("round",)                                     of a float, to an integer
 // "eq" of two floats: whether they are the same, bit for bit.
@@ -38,12 +39,60 @@ class SymbolicProgram {
  private:
   friend class SymbolicFacts;
   enum class Op : std::uint8_t {
-    Size, Stride, Offset, Int, Float, Const, FloatConst,
-    Add, Mul, FloorDiv, Mod, Pow, Min, Max, Eq, Ne, Lt, Le, And, Or,
-    FloatAdd, FloatSub, FloatMul, FloatDiv, FloatPow, FloatEq, FloatLt, FloatLe,
-    Gcd, Lcm, BitAnd, BitOr, BitXor, IntRound,
-    Not, FloatNeg, FloatAbs, Sqrt, Exp, Log, Sin, Cos, Tanh, Log2, Log10, Finite, FloatOf, Trunc, Floor, Ceil, Round,
-    BitLength, BitCount, Factorial,
+    Size,
+    Stride,
+    Offset,
+    Int,
+    Float,
+    Const,
+    FloatConst,
+    Add,
+    Mul,
+    FloorDiv,
+    Mod,
+    Pow,
+    Min,
+    Max,
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    And,
+    Or,
+    FloatAdd,
+    FloatSub,
+    FloatMul,
+    FloatDiv,
+    FloatPow,
+    FloatEq,
+    FloatLt,
+    FloatLe,
+    Gcd,
+    Lcm,
+    BitAnd,
+    BitOr,
+    BitXor,
+    IntRound,
+    Not,
+    FloatNeg,
+    FloatAbs,
+    Sqrt,
+    Exp,
+    Log,
+    Sin,
+    Cos,
+    Tanh,
+    Log2,
+    Log10,
+    Finite,
+    FloatOf,
+    Trunc,
+    Floor,
+    Ceil,
+    Round,
+    BitLength,
+    BitCount,
+    Factorial,
   };
   struct Instruction {
     Op op;
@@ -81,7 +130,7 @@ class SymbolicFacts {
     std::uint32_t left;  // a register, or the place of a value
     std::uint32_t right;
     std::int64_t dim;
-    std::uint32_t fact : 31;  // the first one that needs it
+    std::uint32_t fact : 31;    // the first one that needs it
     std::uint32_t is_held : 1;  // whether that fact is that it is not 0
   };
   using Key = std::tuple<Op, std::uint32_t, std::uint32_t, std::int64_t>;
@@ -96,15 +145,15 @@ class SymbolicFacts {
 
   std::uint32_t facts_ = 0;
   std::vector<std::uint32_t> nodes_;
-  std::vector<TensorShape> shapes_;  // of the nodes' values
+  std::vector<TensorShape> shapes_;    // of the nodes' values
   std::vector<std::uint32_t> shaped_;  // the places of those that must be tensors
   std::vector<Cell> loads_;
   std::vector<std::int64_t> held_;  // what those read when all facts held last,
   bool have_held_ = false;          // if they did
   std::vector<Cell> cells_;         // what is computed of it, in order
   std::vector<std::int64_t> registers_;
-  std::map<Key, std::uint32_t> known_;              // where what was computed already is
-  std::vector<std::vector<std::uint32_t>> reads_;   // of each fact: registers of numbers that it reads, in order
+  std::map<Key, std::uint32_t> known_;             // where what was computed already is
+  std::vector<std::vector<std::uint32_t>> reads_;  // of each fact: registers of numbers that it reads, in order
 };
 
 }  // namespace dynamo_lite

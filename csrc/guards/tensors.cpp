@@ -11,8 +11,8 @@
 #include <string>
 
 #include "cpython/objects.h"
-#include "prefetch.h"
 #include "guards/private_members.h"
+#include "prefetch.h"
 
 namespace dynamo_lite {
 
@@ -36,9 +36,7 @@ struct Fields : c10::TensorImpl {
   }
 };
 
-const c10::TensorImpl& impl_of(PyObject* tensor) noexcept {
-  return *THPVariable_Unpack(tensor).unsafeGetTensorImpl();
-}
+const c10::TensorImpl& impl_of(PyObject* tensor) noexcept { return *THPVariable_Unpack(tensor).unsafeGetTensorImpl(); }
 
 bool is_strided(c10::DispatchKeySet keys) noexcept {
   return !keys.has_any(c10::sparse_ks | c10::sparse_csr_ks | c10::mkldnn_ks);
@@ -319,8 +317,8 @@ bool StoragesDistinct::holds(const std::vector<PyObject*>& tensors, std::size_t 
     const Range* before = writes ? any : changed;
     if (before && before->end > range.begin) {
       if (found) {
-        *found = "tensors number " + std::to_string(before->which) + " and " + std::to_string(range.which) +
-                 " share memory";
+        *found =
+            "tensors number " + std::to_string(before->which) + " and " + std::to_string(range.which) + " share memory";
       }
       return false;
     }

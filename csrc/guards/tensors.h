@@ -57,7 +57,8 @@ class TensorFacts {
   // Of (tensor, dims whose sizes are free, dims whose strides are): symbolic programs say what those may be.
   // Null where it is no tuple.
   static std::unique_ptr<TensorFacts> with_free_dims(PyObject* tuple);
-  // All but sizes and strides, of any tensor: what those follow from is guarded for itself. A TypeError where it is none.
+  // All but sizes and strides, of any tensor: what those follow from is guarded for itself. A TypeError where it is
+  // none.
   static std::unique_ptr<TensorFacts> without_sizes(PyObject* tensor);
 
   // Whether a tensor has the same facts. Dispatch keys count as far as this thread's included and excluded sets let
@@ -88,8 +89,8 @@ class TensorFacts {
 };
 
 // Whether the first `written` of these tensors and arrays share memory with no other: neither a storage nor an
-// overlapping range of addresses. Nulls and tensors without storage share with nobody. Remembers the order of addresses,
-// so that it need not sort again.
+// overlapping range of addresses. Nulls and tensors without storage share with nobody. Remembers the order of
+// addresses, so that it need not sort again.
 class StoragesDistinct {
  public:
   [[gnu::noinline]] bool holds(const std::vector<PyObject*>& tensors, std::size_t written, std::string* found);

@@ -4,9 +4,9 @@
 
 #include "cpython/frames.h"
 #include "cpython/objects.h"
-#include "hook/eval_frame.h"
 #include "guards/global_state.h"
 #include "heap_type.h"
+#include "hook/eval_frame.h"
 #include "prefetch.h"
 
 namespace dynamo_lite {
@@ -17,12 +17,11 @@ PyObject* call(PyObject* fn, PyObject* const* args, std::size_t count, PyObject*
   return hang_at_exit([&] { return vectorcall_of(fn)(fn, args, count, names); });
 }
 
-// -- Wrapped: what dl.compile and dl.disable return -----------------------------------------------------------------------
+// -- Wrapped: what dl.compile and dl.disable return
 
 struct Wrapped {
   static constexpr bool kIsHeapObject = true;
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   Ref fn;
   Ref owner;  // an Owner
   Ref dict;
@@ -36,7 +35,8 @@ Wrapped& self_wrapped(PyObject* self) { return HeapType<Wrapped>::of(self); }
 
 DL_HIT PyObject* wrapped_call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
   if (is_exhausted()) {
-    PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded: the C stack has no room for a compiled call");
+    PyErr_SetString(PyExc_RecursionError,
+                    "maximum recursion depth exceeded: the C stack has no room for a compiled call");
     return nullptr;
   }
   const Wrapped& wrapped = self_wrapped(self);
@@ -84,9 +84,7 @@ int set_forwarded(PyObject* self, PyObject* value, void* name) {
   return value == nullptr ? PyDict_DelItemString(dict.get(), text) : PyDict_SetItemString(dict.get(), text, value);
 }
 
-PyObject* wrapped_repr(PyObject* self) {
-  return PyUnicode_FromFormat("<compiled %R>", self_wrapped(self).fn.get());
-}
+PyObject* wrapped_repr(PyObject* self) { return PyUnicode_FromFormat("<compiled %R>", self_wrapped(self).fn.get()); }
 
 PyGetSetDef wrapped_getset[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
@@ -97,12 +95,11 @@ PyGetSetDef wrapped_getset[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
-// -- InstanceCall: a class's __call__ that calls what the instance keeps in a slot -----------------------------------------
+// -- InstanceCall: a class's __call__ that calls what the instance keeps in a slot
 
 struct InstanceCall {
   static constexpr bool kIsHeapObject = true;
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   Ref member;
 
   auto references() { return std::tie(member); }
@@ -123,12 +120,11 @@ PyObject* instance_call_get(PyObject* self, PyObject* object, PyObject*) {
   return PyMethod_New(self, object);
 }
 
-// -- GraphCall: the backend's callable, with nobody compiling below it -----------------------------------------------------
+// -- GraphCall: the backend's callable, with nobody compiling below it
 
 struct GraphCall {
   static constexpr bool kIsHeapObject = true;
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   Ref fn;
   PyObject* function;   // borrowed of `fn`: a bound method's function, else `fn`
   PyObject* bound;      // borrowed of `fn`: a bound method's object, else null
@@ -166,7 +162,8 @@ Py_ssize_t count_of(PyObject* result) noexcept {
 
 // Steals the result, which may be null.
 DL_HIT PyObject* checked_result(const GraphCall& graph, PyObject* result) {
-  if (result == nullptr || !graph.wrong || count_of(result) == graph.outputs) [[likely]] return result;
+  if (result == nullptr || !graph.wrong || count_of(result) == graph.outputs) [[likely]]
+    return result;
   const Ref found = Ref::steal(result);
   const Ref wrong = graph.wrong;
   return hang_at_exit([&] { return PyObject_CallOneArg(wrong.get(), found.get()); });
@@ -201,12 +198,11 @@ DL_HIT PyObject* graph_call_captured(PyObject* self, PyObject* const* args, std:
   return result;
 }
 
-// -- Resume and Continuation -----------------------------------------------------------------------------------------------
+// -- Resume and Continuation
 
 struct Resume {
   static constexpr bool kIsHeapObject = true;
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   Ref code;
 
   auto references() { return std::tie(code); }
@@ -215,8 +211,7 @@ struct Resume {
 // Lives from the return of the new code to the call of the resume function.
 struct Continuation {
   static constexpr bool kIsHeapObject = true;
-  PyObject_HEAD
-  Ref code;
+  PyObject_HEAD Ref code;
   Ref closure;    // None or a tuple of cells
   Ref arguments;  // a tuple
 
@@ -229,7 +224,8 @@ PyObject* resume_call(PyObject* self, PyObject* const* args, std::size_t count, 
   Ref arguments = Ref::steal(PyTuple_New(given - 1));
   if (!arguments) return nullptr;
   for (Py_ssize_t at = 1; at < given; ++at) PyTuple_SET_ITEM(arguments.get(), at - 1, Py_NewRef(args[at]));
-  return HeapType<Continuation>::make(HeapType<Resume>::of(self).code, Ref::borrow(args[0]), std::move(arguments)).release();
+  return HeapType<Continuation>::make(HeapType<Resume>::of(self).code, Ref::borrow(args[0]), std::move(arguments))
+      .release();
 }
 
 Ref new_graph_call(py::handle, Ref fn, Py_ssize_t captured, bool keeps_state, Py_ssize_t outputs, Ref wrong) {

@@ -125,7 +125,7 @@ Ref add_entry(PyCodeObject* code, Owner* owner, PyObject* tree, PyObject* new_co
 bool adopt_entry(const FrameSlots& slots, Owner* owner) {
   Extra* extra = extra_of(slots.code);
   if (extra == nullptr || !owner->family || owner->family.get() == Py_None) return false;
-  std::vector<Ref> candidates;  // owned: a check may run the garbage collector, and that any Python
+  std::vector<Ref> candidates;          // owned: a check may run the garbage collector, and that any Python
   std::unordered_set<PyObject*> codes;  // borrowed: an adopted entry shares the code of the first one
   if (const OwnerSlot* own = extra->find(owner)) {
     for (const Ref& entry : own->entries) codes.insert(as_entry(entry)->code.get());  // they did not hold
@@ -211,8 +211,7 @@ void register_types(py::module_& module) {
                   {{"hits", T_ULONGLONG, offsetof(Entry, hits), READONLY, nullptr},
                    {"code", T_OBJECT, offsetof(Entry, code), READONLY, nullptr},
                    {"tree", T_OBJECT, offsetof(Entry, tree), READONLY, nullptr}})
-      .def_property("valid",
-                    [](Entry& self) { return self.owner != nullptr && is_valid(guard_tree(self.tree.get())); })
+      .def_property("valid", [](Entry& self) { return self.owner != nullptr && is_valid(guard_tree(self.tree.get())); })
       .def_property("owner", [](Entry& self) { return Ref::borrow(self.owner == nullptr ? Py_None : self.owner); });
   py::enum_<Verdict> verdict(module, "Verdict");
   verdict.value("PASS", Verdict::Pass)

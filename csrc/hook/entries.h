@@ -1,4 +1,5 @@
-// Guarded code kept on code objects: for each owner (a dl.compile or dl.enable) its entries and what it said of the code.
+// Guarded code kept on code objects: for each owner (a dl.compile or dl.enable) its entries and what it said of the
+// code.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -7,9 +8,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "prefetch.h"
 #include "cpython/frames.h"
 #include "heap_type.h"
+#include "prefetch.h"
 #include "refs.h"
 
 namespace dynamo_lite {
@@ -21,8 +22,7 @@ enum class Verdict : int { None = 0, Pass, Skip, Freeze, Retry };
 // collector reaches them through it.
 struct Owner {
   static constexpr bool kIsHeapObject = true;
-  PyObject_HEAD
-  Ref callback;  // None: cached code only
+  PyObject_HEAD Ref callback;  // None: cached code only
   Ref name;
   Ref family;  // None: nobody else's. Owners of one family compile alike
   PyObject* weakrefs = nullptr;
@@ -40,11 +40,10 @@ struct Owner {
 // A Python object: assumptions and the code that holds under them.
 struct Entry {
   static constexpr bool kIsHeapObject = true;
-  PyObject_HEAD
-  Ref tree;  // a GuardTree
+  PyObject_HEAD Ref tree;  // a GuardTree
   Ref code;
-  Ref flat;             // made when first needed: `code` with positional arguments only
-  PyObject* owner;      // borrowed; null once the entry has been dropped
+  Ref flat;         // made when first needed: `code` with positional arguments only
+  PyObject* owner;  // borrowed; null once the entry has been dropped
   std::uint64_t hits;
   int captured_slot;    // where `code` wants the captured values, -1 for nowhere
   bool self_contained;  // `code` runs its graph and makes its result: nothing that it calls is to be compiled

@@ -3,12 +3,12 @@
 #include <utility>
 #include <vector>
 
-#include "prefetch.h"
-#include "hook/callables.h"
-#include "hook/frame_view.h"
 #include "guards/global_state.h"
 #include "guards/guard_tree.h"
 #include "guards/guards.h"
+#include "hook/callables.h"
+#include "hook/frame_view.h"
+#include "prefetch.h"
 
 namespace dynamo_lite {
 
@@ -17,10 +17,10 @@ namespace {
 // The hook's own state. Under the GIL.
 struct Hook {
   PyInterpreterState* interpreter = nullptr;  // the only one: no other can import us
-  Evaluator previous = nullptr;  // what ours was put on top of; null for CPython's own
-  int users = 0;                 // threads and the process that have an owner other than OFF
-  Owner* process = nullptr;      // owned
-  bool chained = false;          // ours is the current one, or somebody who is on top of it may pass frames to it
+  Evaluator previous = nullptr;               // what ours was put on top of; null for CPython's own
+  int users = 0;                              // threads and the process that have an owner other than OFF
+  Owner* process = nullptr;                   // owned
+  bool chained = false;  // ours is the current one, or somebody who is on top of it may pass frames to it
 };
 
 Hook& hook() noexcept {
@@ -46,7 +46,8 @@ void install() noexcept {
   set_evaluator(our.interpreter, evaluate);
 }
 
-// Takes the hook out where it is on top. Under somebody else's it stays, for they hold its address; it passes frames on.
+// Takes the hook out where it is on top. Under somebody else's it stays, for they hold its address; it passes frames
+// on.
 void remove() noexcept {
   Hook& our = hook();
   const Evaluator current = current_evaluator(our.interpreter);
@@ -123,9 +124,8 @@ PyObject* run_beside(PyThreadState* state, Frame* frame, Entry* entry, Ref captu
   if (!function) return abandon(state, frame);
   install();  // the call must come to us, whoever took the hook out meanwhile
   thread.direct = {entry->flat.get(), entry, captured.get()};
-  PyObject* result = hang_at_exit([&] {
-    return PyObject_Vectorcall(function.get(), slots.values, argument_count(slots.code), nullptr);
-  });
+  PyObject* result = hang_at_exit(
+      [&] { return PyObject_Vectorcall(function.get(), slots.values, argument_count(slots.code), nullptr); });
   thread.direct = {};
   if (result == nullptr) return abandon(state, frame);
   discard(state, frame);
@@ -180,7 +180,8 @@ struct Decision {
 
 // Whether a callback's result is (code, exception).
 bool holds_error(PyObject* result) noexcept {
-  return PyTuple_Check(result) && PyTuple_GET_SIZE(result) == 2 && PyExceptionInstance_Check(PyTuple_GET_ITEM(result, 1));
+  return PyTuple_Check(result) && PyTuple_GET_SIZE(result) == 2 &&
+         PyExceptionInstance_Check(PyTuple_GET_ITEM(result, 1));
 }
 
 // Calls the owner's callback. No frame comes to us meanwhile, nor is the program's depth held against the callback.
@@ -197,8 +198,8 @@ Ref call_back(PyThreadState* state, const FrameSlots& slots, Owner* owner, Threa
   return result;
 }
 
-// A new entry of (GuardTree, code, self_contained, keeper), which must hold of the frame it was made from. The keeper, an
-// owner or None, has one like it. Empty with an exception set.
+// A new entry of (GuardTree, code, self_contained, keeper), which must hold of the frame it was made from. The keeper,
+// an owner or None, has one like it. Empty with an exception set.
 Ref accept(PyObject* result, const FrameSlots& slots, Owner* owner) {
   PyObject* tree = nullptr;
   PyObject* code = nullptr;
@@ -211,8 +212,10 @@ Ref accept(PyObject* result, const FrameSlots& slots, Owner* owner) {
     return {};
   }
   if (!can_become(slots.code, reinterpret_cast<PyCodeObject*>(code))) {
-    PyErr_Format(PyExc_ValueError, "%R can't take the place of %R: it must be a function's, with as many arguments and "
-                 "free variables, and no generator's", code, slots.code);
+    PyErr_Format(PyExc_ValueError,
+                 "%R can't take the place of %R: it must be a function's, with as many arguments and "
+                 "free variables, and no generator's",
+                 code, slots.code);
     return {};
   }
   const Ref failure = explain(guard_tree(tree), slots);
@@ -232,7 +235,8 @@ Ref accept(PyObject* result, const FrameSlots& slots, Owner* owner) {
 
 Decision raise_inside(PyObject* result, const FrameSlots& slots) {
   PyObject* code = PyTuple_GET_ITEM(result, 0);
-  const bool fits = PyCode_Check(code) && free_variable_count(reinterpret_cast<PyCodeObject*>(code)) == free_variable_count(slots.code);
+  const bool fits = PyCode_Check(code) &&
+                    free_variable_count(reinterpret_cast<PyCodeObject*>(code)) == free_variable_count(slots.code);
   const int count = fits ? argument_count(reinterpret_cast<PyCodeObject*>(code)) : -1;
   if (count < 1 || count < argument_count(slots.code) || count > argument_count(slots.code) + 1) {
     PyErr_Format(PyExc_ValueError, "%R can't raise in the place of %R", code, slots.code);
@@ -267,7 +271,7 @@ Decision decide(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread
 
 // What the owner's next call will read until it runs an entry's code.
 [[gnu::cold, gnu::noinline]] void note_prefetch(Owner* owner, const Extra& extra, const OwnerSlot& slot,
-                                             const Entry* entry, const GuardTree& tree) {
+                                                const Entry* entry, const GuardTree& tree) {
   PrefetchList& prefetch = owner->prefetch;
   prefetch.clear();
   prefetch.add(&extra, sizeof(extra));
@@ -321,7 +325,8 @@ PyObject* run_raising(PyThreadState* state, Frame* frame, const Decision& decisi
   return result;
 }
 
-[[gnu::noinline]] PyObject* run_as_decided(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread, bool tail) {
+[[gnu::noinline]] PyObject* run_as_decided(PyThreadState* state, Frame* frame, Owner* owner, Thread& thread,
+                                           bool tail) {
   const Ref kept = Ref::borrow(reinterpret_cast<PyObject*>(owner));
   const Decision decision = decide(state, frame, owner, thread);
   switch (decision.kind) {
@@ -344,7 +349,9 @@ PyObject* run_raising(PyThreadState* state, Frame* frame, const Decision& decisi
     return run_entry(state, frame, decision.entry, std::move(captured), thread, tail);
   }
   const Ref failure = explain(tree, slots_of(frame));
-  if (failure) return hang_at_exit([&] { return pass_on(state, frame, 0); });  // what it guards has changed since: a finalizer, another thread
+  if (failure)
+    return hang_at_exit(
+        [&] { return pass_on(state, frame, 0); });  // what it guards has changed since: a finalizer, another thread
   if (!PyErr_Occurred()) raise_internal_error(nullptr);
   return abandon(state, frame);
 }
@@ -391,7 +398,7 @@ PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
   return evaluate_for(state, frame, owner, thread, tail);
 }
 
-// -- functions of the module --------------------------------------------------------------------------------------------
+// -- functions of the module
 
 Owner* owner_argument(const Ref& object) {
   if (object.get() == Py_None) return nullptr;

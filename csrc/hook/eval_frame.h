@@ -1,20 +1,21 @@
 // The frame hook (PEP 523): who compiles on this thread, and what is done with each frame.
 //
-// The room hook/: the evaluator, the entries kept on code objects, and the callables that compiled programs are made of.
-// Enters: every Python frame while somebody compiles, before its first instruction.
-// Leaves: the frame's result, from an entry's code where guards hold, else from CPython or from what a callback (the
-// compiler, in Python) returns for it.
+// The room hook/: the evaluator, the entries kept on code objects, and the callables that compiled programs are made
+// of. Enters: every Python frame while somebody compiles, before its first instruction. Leaves: the frame's result,
+// from an entry's code where guards hold, else from CPython or from what a callback (the compiler, in Python) returns
+// for it.
 #pragma once
 
 #include <Python.h>
 
-#include "hook/entries.h"
 #include "cpython/frames.h"
+#include "hook/entries.h"
 #include "refs.h"
 
 namespace dynamo_lite {
 
-// A call that goes around the guards: of an entry's flat code, with its captured values. Borrowed; empty when none is due.
+// A call that goes around the guards: of an entry's flat code, with its captured values. Borrowed; empty when none is
+// due.
 struct DirectCall {
   PyObject* code = nullptr;
   const Entry* entry = nullptr;

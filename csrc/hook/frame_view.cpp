@@ -76,7 +76,8 @@ FrameViewScope::FrameViewScope(const FrameSlots& slots, Owner& owner) : view_(py
 FrameViewScope::~FrameViewScope() { py::cast<FrameView&>(view_).end(); }
 
 const FrameSlots& frame_slots(py::handle view) {
-  if (!py::isinstance<FrameView>(view)) raise(PyExc_TypeError, "expected a FrameView, not %s", Py_TYPE(view.ptr())->tp_name);
+  if (!py::isinstance<FrameView>(view))
+    raise(PyExc_TypeError, "expected a FrameView, not %s", Py_TYPE(view.ptr())->tp_name);
   return py::cast<const FrameView&>(view).slots();
 }
 

@@ -6,19 +6,19 @@
 
 #include <utility>
 
-#include "hook/eval_frame.h"
 #include "heap_type.h"
+#include "hook/eval_frame.h"
 
 namespace dynamo_lite {
 
 namespace {
 
-// A backend's callable. Only its first calls need all of it: they may tune and measure, and profilers and other compilers'
-// hooks expect it. Later calls go to the innermost code, which takes a list that it empties, with grad mode off.
+// A backend's callable. Only its first calls need all of it: they may tune and measure, and profilers and other
+// compilers' hooks expect it. Later calls go to the innermost code, which takes a list that it empties, with grad mode
+// off.
 struct Launch {
   static constexpr bool kIsHeapObject = true;
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   Ref whole;    // called with the inputs
   Ref settle;   // called once after the first call, for `inner`; empty since then
   Ref inner;    // called with a list of the inputs; empty where there is none (yet)
