@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from dynamo_lite.runtime import graph_functions
-from dynamo_lite.runtime.inner_tensors import is_of_program
+from dynamo_lite.runtime.inner_tensors import has_user_subclass
 
 _SETTING = "unsafe_marked_cacheable_functions"
 
@@ -56,7 +56,7 @@ def classes_seen(example_inputs: Iterable[Any]) -> Iterator[None]:
     """Tensors whose operators are code of the program's have no graphs in AOTAutograd's cache: it knows the class, not
     its code, which may have changed since."""
     tensors = (each for each in example_inputs if isinstance(each, torch.Tensor))
-    if any(map(is_of_program, tensors)):
+    if any(map(has_user_subclass, tensors)):
         with importlib.import_module("torch._functorch.config").patch(enable_autograd_cache=False):
             yield
     else:

@@ -8,7 +8,7 @@ from typing import Any
 from dynamo_lite.exc import WrongBackendResult
 
 
-def wrong_results(name: str, outputs: int) -> Callable[[Any], Any]:
+def wrong_results_handler(name: str, outputs: int) -> Callable[[Any], Any]:
     """What a graph's call does with results that are no tuple or list of so many."""
 
     def wrong(results: Any) -> Any:

@@ -20,7 +20,7 @@ from dynamo_lite.records.graph import GraphInput
 from dynamo_lite.records.restart import MadeByCPython, Restart
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import frozen, with_data
-from dynamo_lite.shapes.python_random import emit_states, emit_states_again
+from dynamo_lite.shapes.python_random import emit_state_restores, emit_state_saves
 from dynamo_lite.shapes.symbols import SYMBOLIC
 from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -189,7 +189,7 @@ class PyCodegen:
     def load(self, tracker: VariableTracker) -> None:
         """Leave the value on the stack."""
         if isinstance(tracker, LazyVariable):
-            if not tracker.realized:
+            if not tracker.is_realized:
                 self.load_source(tracker.source)
                 return
             tracker = tracker.realize()
@@ -199,7 +199,7 @@ class PyCodegen:
         kept = self._temps.get(tracker)
         if kept is not None:
             self.load_fast(kept)
-        elif tracker.source is not None and not tracker.immortal:
+        elif tracker.source is not None and not tracker.is_loaded_as_constant:
             self.load_source(tracker.source)
         else:
             self._make(tracker)
@@ -259,7 +259,7 @@ class PyCodegen:
             if tracker not in self._filled:  # it is a part of its own parts, which have made it meanwhile
                 self.pop_top()
                 self.load_fast(self._temps[tracker])
-        elif tracker not in self.outputs and not tracker.unshared and not tracker.immortal:
+        elif tracker not in self.outputs and not tracker.is_loaded_anew and not tracker.is_loaded_as_constant:
             name = self._temps[tracker] = self.temp()
             self.copy_top()
             self.store_fast(name)
@@ -305,10 +305,10 @@ class PyCodegen:
 
     def graph_output(self, tensor: Any) -> None:
         """A tensor that the graph computes (and no function that one of its operators runs)."""
-        graph, freed_at = self.attempt.graph, self.attempt.provenance.freed_at(tensor.fake)
-        if freed_at:  # CPython is to make that call
-            self.attempt.provenance.created(tensor, freed_at)
-        if freed_at or not graph.may_leave(tensor.fake):
+        graph, first_freed_at = self.attempt.graph, self.attempt.provenance.first_freed_at(tensor.fake)
+        if first_freed_at:  # CPython is to make that call
+            self.attempt.provenance.created(tensor, first_freed_at)
+        if first_freed_at or not graph.may_be_output(tensor.fake):
             unreconstructable(self.attempt, tensor)
         if graph.is_shared(tensor.fake):
             unreconstructable(self.attempt, graph.shared_by)
@@ -387,13 +387,13 @@ class PyCodegen:
     def _draw(self, keeps_states: bool) -> list[Instruction]:
         """Draw the random numbers, which may have to be drawn again."""
         draws = self.attempt.before_graph.draws
-        kept = self._emitted(lambda: emit_states(self, draws)) if keeps_states else []
+        kept = self._emitted(lambda: emit_state_saves(self, draws)) if keeps_states else []
         drawn = [self._emitted(functools.partial(each.emit, self, load_formula)) for each in draws]
         return [*kept, *itertools.chain.from_iterable(drawn)]
 
-    def draws_again(self) -> list[Instruction]:
+    def random_state_restores(self) -> list[Instruction]:
         """What has the same random numbers drawn again."""
-        return self._emitted(lambda: emit_states_again(self, self.attempt.before_graph.draws))
+        return self._emitted(lambda: emit_state_restores(self, self.attempt.before_graph.draws))
 
     def _make_tensors(self) -> list[Instruction]:
         """Those that the graph takes, or the body loads."""

@@ -20,8 +20,8 @@ from dynamo_lite import _C, logs
 from dynamo_lite.bytecode import emit
 from dynamo_lite.bytecode.instructions import Instruction
 from dynamo_lite.exc import WrongBackendResult
-from dynamo_lite.records.runtime_assertions import Unmet
-from dynamo_lite.runtime.interrupts import comes_of_signal
+from dynamo_lite.records.runtime_assertions import AssertionFailures
+from dynamo_lite.runtime.interrupts import is_from_signal_handler
 
 _ERROR = "___failure"
 """Not the name of what a resume function raises, which is an argument of its frame."""
@@ -32,7 +32,9 @@ class Unexpected(Exception):
     """A condition is not what the trace took it to be."""
 
 
-def as_expected(compiled: Callable[..., Any], expected: list[bool], unmet: Unmet | None) -> Callable[..., Any]:
+def checking_assertions(
+    compiled: Callable[..., Any], expected: list[bool], unmet: AssertionFailures | None
+) -> Callable[..., Any]:
     """A compiled graph whose last results are to have these truth values; it returns those before. ``unmet`` counts
     where they don't."""
     count = len(expected)
@@ -54,9 +56,9 @@ def as_expected(compiled: Callable[..., Any], expected: list[bool], unmet: Unmet
     return call
 
 
-def putting_back(compiled: Callable[..., Any], written: Sequence[int]) -> Callable[..., Any]:
+def restoring_inputs(compiled: Callable[..., Any], written: Sequence[int]) -> Callable[..., Any]:
     """A compiled graph that leaves the inputs that it writes into as they were where the frame is run again.
-    ``written``: which of its inputs, as `GraphBuilder.can_put_back` allows."""
+    ``written``: which of its inputs, as `GraphBuilder.can_restore_inputs` allows."""
 
     def call(*inputs: Any) -> Any:
         tensors = tuple(inputs[at] for at in written)
@@ -94,7 +96,7 @@ def _is_of_a_hook(error: Exception) -> bool:
 def _is_raised(error: BaseException) -> bool:
     """Whether a graph's error is raised; else the frame is run again."""
     ours = not isinstance(error, Exception) or isinstance(error, WrongBackendResult)
-    return ours or _is_of_a_hook(error) or comes_of_signal(error)  # type: ignore[arg-type]
+    return ours or _is_of_a_hook(error) or is_from_signal_handler(error)  # type: ignore[arg-type]
 
 
 def _to_raise(error: BaseException, name: str) -> BaseException | None:
@@ -110,7 +112,7 @@ def _to_raise(error: BaseException, name: str) -> BaseException | None:
 _TO_RAISE = _C.GraphCall(_to_raise)  # nothing that it calls is compiled
 
 
-def where_graph_raises(
+def graph_failure_handler(
     code: types.CodeType,
     again: bool,
     inside: types.CodeType | None,

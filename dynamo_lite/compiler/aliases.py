@@ -34,7 +34,7 @@ def guard_aliases(attempt: Attempt) -> None:
             if gets_data or tracker in written or getattr(tracker, "payload", None) in written:
                 changed.append((value, tracker.source))
     kinds = {id(type(value)) for value, _ in changed}  # a metaclass may compare classes
-    for value, source in attempt.guards.gone_over:
+    for value, source in attempt.guards.iterated_objects:
         if id(type(value)) in kinds:
             first = known.setdefault(id(value), (value, source))[1]
             if first is not source:

@@ -35,7 +35,7 @@ def generate(traced: Traced, request: Request) -> PyCodegen:
     # Under fullgraph a frame that is skipped would have each of its callees compiled as one graph.
     check_is_for_graph(traced, request.traits.empty_graphs or request.fullgraph and not traced.breaks)
     _check_inputs_are_separate(attempt)
-    attempt.effects.guard_deaths()
+    attempt.effects.guard_deallocations()
     guard_aliases(attempt)
     _order_inputs(attempt)
     cg = PyCodegen(attempt, traced.root.code)
@@ -105,7 +105,7 @@ def _return(cg: PyCodegen, root: RootTranslator) -> None:
 def _check_generators_live_on(attempt: Attempt, cg: PyCodegen) -> None:
     """A generator that is dropped while it waits in a block leaves the block: CPython has to do that."""
     for generator in attempt.provenance.generators:
-        if generator.in_block and not cg.lives_on(generator):
+        if generator.is_in_block and not cg.lives_on(generator):
             unreconstructable(attempt, generator, DroppedGenerator(generator.describe()))
 
 
@@ -127,7 +127,7 @@ def _check_what_is_freed(attempt: Attempt, root: RootTranslator, outputs: list[t
     goes_back = attempt.restart_facts.goes_back or any(name in _GO_BACK or "backward" in name for name in names)
     if not attempt.frees_at_once or not goes_back:
         return
-    step = attempt.provenance.first_apart(outputs)
+    step = attempt.provenance.first_unrelated_step(outputs)
     if step is not None:
         otherwise = "a backward would free what another needs, were they one compiled graph"
         raise Restart(EndsBefore(step, FreedTogether(), otherwise))

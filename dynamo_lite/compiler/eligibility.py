@@ -21,7 +21,7 @@ from dynamo_lite.exc import RecompileLimitExceeded, SkipFrame
 from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import GraphBreak
 from dynamo_lite.records import code_origin
-from dynamo_lite.runtime.precomputed_calls import RaisedAhead
+from dynamo_lite.runtime.precomputed_calls import PendingExceptions
 from dynamo_lite.translator.core import RootTranslator
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
 from dynamo_lite.variables.python.objects.user_object import instance_dict
@@ -32,7 +32,7 @@ from .translation import Traced
 
 
 def verdict(
-    view: _C.FrameView, raised_ahead: RaisedAhead, versions: Versions, *, is_frozen: bool, fullgraph: bool
+    view: _C.FrameView, raised_ahead: PendingExceptions, versions: Versions, *, is_frozen: bool, fullgraph: bool
 ) -> _C.Verdict | Exception | None:
     """What becomes of a frame that is not translated now; None: it is ours. ``is_frozen``: nothing is compiled on this
     thread."""
@@ -40,9 +40,9 @@ def verdict(
         raised = raised_ahead.take(view.code, view.locals)
         if raised is not None:
             return raised
-    if code_origin.skips_frame(view.code) is not None:
+    if code_origin.why_skipped(view.code) is not None:
         counters.skips += 1
-        return _C.FREEZE if code_origin.runs_alone(view.code) else _C.SKIP
+        return _C.FREEZE if code_origin.runs_uncompiled(view.code) else _C.SKIP
     if hold_again(view):
         return _C.RETRY
     if is_frozen or not can_trace_here():

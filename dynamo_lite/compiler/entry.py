@@ -8,7 +8,7 @@ import torch
 
 from dynamo_lite import _C, logs
 from dynamo_lite.bytecode import Instruction, assemble
-from dynamo_lite.codegen.rerun import where_graph_raises
+from dynamo_lite.codegen.rerun import graph_failure_handler
 from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import GraphBreak, Observer
 from dynamo_lite.resume.graph_break import raising_code
@@ -47,7 +47,9 @@ def _new_code(
 ) -> list[Instruction]:
     attempt, cg = translation.attempt, translation.cg
     tensors = attempt.graph.inputs if compiled.call is not None else []
-    failed = where_graph_raises(like, attempt.shows_failures, raising_code(like), cg.draws_again(), cg.put_back())
+    failed = graph_failure_handler(
+        like, attempt.are_failures_observable, raising_code(like), cg.random_state_restores(), cg.put_back()
+    )
     return cg.finish(compiled.call, tensors, translation.positions, failed, self_contained)
 
 

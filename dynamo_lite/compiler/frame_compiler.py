@@ -25,8 +25,8 @@ from dynamo_lite.insight.break_reasons import FrameLeftAlone
 from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import GraphBreak, Observer
 from dynamo_lite.resume.graph_break import raising_code
-from dynamo_lite.runtime.interrupts import let_through, no_collection
-from dynamo_lite.runtime.precomputed_calls import RaisedAhead, RanAhead
+from dynamo_lite.runtime.interrupts import no_collection, reraise_if_from_signal
+from dynamo_lite.runtime.precomputed_calls import PendingExceptions, PrecomputedCalls
 from dynamo_lite.translator.attempt import Attempt
 
 from .backend_traits import Backend, BackendTraits
@@ -64,7 +64,7 @@ class FrameCompiler:
         self.observer = observer
         self.frozen = threading.local()
         """Has an attribute ``on`` on threads that run cached code only."""
-        self.raised_ahead = RaisedAhead()
+        self.raised_ahead = PendingExceptions()
 
     def __call__(self, view: _C.FrameView) -> Answer:
         try:
@@ -91,7 +91,7 @@ class FrameCompiler:
         except (Unsupported, BackendCompilerFailed, ConstraintViolation, InternalError):
             raise
         except Exception as error:
-            let_through(error)
+            reraise_if_from_signal(error)
             place = f"{view.code.co_qualname} ({view.code.co_filename}:{view.code.co_firstlineno})"
             raise InternalError(f"translating {place} failed: {type(error).__name__}: {error}") from error
         if entry is not _C.PASS:
@@ -125,7 +125,7 @@ class FrameCompiler:
         """The frame, translated under the owner's settings."""
         traits = self.traits
         shapes = self.family.shapes.begin(view.code, view.locals, traits.takes_floats, traits.arguments_only)
-        precomputed = RanAhead(self.raised_ahead, view.owner)
+        precomputed = PrecomputedCalls(self.raised_ahead, view.owner)
         return translate(Request(view, traits, self.fullgraph, shapes, precomputed, self.prepare))
 
     def prepare(self, attempt: Attempt) -> None:

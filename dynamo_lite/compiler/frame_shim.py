@@ -6,7 +6,7 @@ import functools
 import types
 from typing import Any
 
-from dynamo_lite.records.code_origin import is_left_to_its_caller
+from dynamo_lite.records.code_origin import is_compiled_with_caller
 
 
 def framed(fn: Any) -> Any:
@@ -16,7 +16,7 @@ def framed(fn: Any) -> Any:
     function = getattr(fn, "__func__", fn)
     if not isinstance(function, types.FunctionType):
         function = type(fn).__call__
-    if isinstance(function, types.FunctionType) and not is_left_to_its_caller(function.__code__):
+    if isinstance(function, types.FunctionType) and not is_compiled_with_caller(function.__code__):
         return fn
 
     def call(*args: Any, **kwargs: Any) -> Any:

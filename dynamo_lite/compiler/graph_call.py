@@ -10,13 +10,13 @@ from typing import Any
 from torch._guards import TracingContext, tracing
 
 from dynamo_lite import _C
-from dynamo_lite.backends.results import described, wrong_results
-from dynamo_lite.codegen.rerun import as_expected, putting_back
+from dynamo_lite.backends.results import described, wrong_results_handler
+from dynamo_lite.codegen.rerun import checking_assertions, restoring_inputs
 from dynamo_lite.exc import BackendCompilerFailed, WrongBackendResult
 from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import Observer
-from dynamo_lite.records.runtime_assertions import Unmet
-from dynamo_lite.runtime.interrupts import let_through
+from dynamo_lite.records.runtime_assertions import AssertionFailures
+from dynamo_lite.runtime.interrupts import reraise_if_from_signal
 
 from .backend_traits import Backend, BackendTraits
 from .ddp_stages import active_ddp, in_stages
@@ -56,7 +56,7 @@ def compile_graph(
         with tracing(TracingContext(attempt.graph.fake_mode)):
             compiled = staged(gm, [each.example for each in attempt.graph.inputs])
     except Exception as error:
-        let_through(error)
+        reraise_if_from_signal(error)
         raise BackendCompilerFailed(name, error) from error
     if not callable(compiled):
         raise WrongBackendResult(name, f"returned {described(compiled)}, which can't be called")
@@ -69,22 +69,24 @@ def _call_of(compiled: Callable[..., Any], translation: Translation, name: str, 
     restored where the frame is run again, the number of results is checked."""
     attempt, outputs = translation.attempt, len(translation.cg.outputs)
     graph, truths = attempt.graph, [each.truth for each in attempt.runtime_assertions]
-    wrong = wrong_results(name, outputs + len(truths))
+    wrong = wrong_results_handler(name, outputs + len(truths))
     if truths:
         unmet = _failures_of(translation) if counts_failures else None
-        compiled = as_expected(_C.GraphCall(compiled, outputs=outputs + len(truths), wrong=wrong), truths, unmet)
+        compiled = checking_assertions(
+            _C.GraphCall(compiled, outputs=outputs + len(truths), wrong=wrong), truths, unmet
+        )
     written = [at for at, each in enumerate(graph.inputs) if each.source in graph.written]
     if graph.fails_handled and written:
-        compiled = putting_back(compiled, written)
+        compiled = restoring_inputs(compiled, written)
     captured = sum(each.captured for each in graph.inputs)
     return _C.GraphCall(compiled, captured, graph.changes_state, outputs, wrong)
 
 
-def _failures_of(translation: Translation) -> Unmet:
+def _failures_of(translation: Translation) -> AssertionFailures:
     """Counts failures of the graph's runtime assertions, and ends the entry after too many."""
     attempt = translation.attempt
     sites = [each.site for each in attempt.runtime_assertions]
-    return Unmet(translation.cg.code.co_qualname, translation.shapes.settled, attempt.guards.held(), sites)
+    return AssertionFailures(translation.cg.code.co_qualname, translation.shapes.settled, attempt.guards.held(), sites)
 
 
 def traits_without(translation: Translation, traits: BackendTraits) -> BackendTraits | None:

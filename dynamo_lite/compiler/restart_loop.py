@@ -68,7 +68,7 @@ def _attempt(root: RootTranslator, request: Request, facts: RestartFacts, state:
 def _fact_about(error: Unsupported, root: RootTranslator, facts: RestartFacts) -> Fact:
     """What the next attempt does about what can't be in a graph: it knows the numbers there, or breaks the graph."""
     attempt = root.attempt
-    root.note_place(error)
+    root.add_frame_to_stack(error)
     fact = facts.numbers.fact_about(error, attempt.steps, attempt.graph.symbols, attempt.settled_sizes)
     if fact is not None:
         return fact

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dynamo_lite.records.restart import AnswersWithheld, Restart
 from dynamo_lite.records.restart_facts import RestartFacts
-from dynamo_lite.resume.graph_break import origin_of, raising_code
+from dynamo_lite.resume.graph_break import original_position, raising_code
 from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.translator.core import BreakHere, RootTranslator
 from dynamo_lite.variables.core.base import LazyVariable, ObservedException, VariableTracker
-from dynamo_lite.variables.core.reachable import trackers_in
+from dynamo_lite.variables.core.reachable import reachable_trackers
 
 from .translation import Request, Traced
 
@@ -16,7 +16,7 @@ from .translation import Request, Traced
 def begin(request: Request, facts: RestartFacts) -> RootTranslator:
     """The translator of the frame, in an attempt of its own."""
     view, traits = request.view, request.traits
-    request.shapes.all_known = facts.numbers.all
+    request.shapes.specializes_all = facts.numbers.all
     attempt = Attempt(view.globals, view.builtins, request.shapes, request.precomputed, facts)
     attempt.takes_wrappers = traits.wrappers
     attempt.carries_integers = traits.integers_in_loops
@@ -31,7 +31,7 @@ def begin(request: Request, facts: RestartFacts) -> RootTranslator:
     root = RootTranslator(
         attempt, view.code, attempt.values.scope(view.globals), locals_, cells, break_at=facts.break_at
     )
-    root.own_cells = origin_of(view.code, 0)[0].co_cellvars
+    root.own_cells = original_position(view.code, 0)[0].co_cellvars
     return root
 
 
@@ -64,6 +64,8 @@ def _check_answers(root: RootTranslator) -> None:
     """Whether the program may fail after the break because ``is_compiling()`` was True before it."""
     attempt: Attempt = root.attempt
     written = [scope.writes for scope in attempt.values.scopes]
-    sites = attempt.answers.that_matter(lambda: trackers_in([*root.stopped(), *attempt.effects.written, *written]))
+    sites = attempt.answers.that_matter(
+        lambda: reachable_trackers([*root.stopped(), *attempt.effects.written, *written])
+    )
     if sites:
         raise Restart(AnswersWithheld(sites))

@@ -9,8 +9,8 @@ from dynamo_lite import _C
 from dynamo_lite.bytecode.instructions import Positions
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.insight.observer import GraphBreak
-from dynamo_lite.runtime.precomputed_calls import RanAhead
-from dynamo_lite.shapes.policy import Translated
+from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
+from dynamo_lite.shapes.policy import TranslationShapes
 from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.translator.core import RootTranslator
 
@@ -24,8 +24,8 @@ class Request:
     view: _C.FrameView
     traits: BackendTraits
     fullgraph: bool
-    shapes: Translated
-    precomputed: RanAhead
+    shapes: TranslationShapes
+    precomputed: PrecomputedCalls
     prepare: Callable[[Attempt], None]
     """Changes an attempt before it begins."""
 
@@ -50,4 +50,4 @@ class Translation:
     state: _C.GlobalState
     """Of torch, before the attempt."""
     graph_break: GraphBreak | None
-    shapes: Translated
+    shapes: TranslationShapes

@@ -27,7 +27,7 @@ from dynamo_lite.runtime.graph_functions import from_numpy_written
 from dynamo_lite.shapes import facts
 from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.variables.core.lookup import is_heap_type
-from dynamo_lite.variables.python.objects.user_object import c_maker
+from dynamo_lite.variables.python.objects.user_object import unmodeled_c_base
 
 from .exported_program import (
     CHECKED,
@@ -482,7 +482,7 @@ _PLAIN: dict[type, Callable[[Any, Callable[[Any], Any]], Any]] = {
 def _is_plain_object(kind: type) -> bool:
     """Whether instances are their items and attributes and nothing else."""
     static = next(base for base in kind.__mro__ if not is_heap_type(base))
-    return c_maker(kind) is None and kind is not static and static in (object, OrderedDict, dict, list, tuple)
+    return unmodeled_c_base(kind) is None and kind is not static and static in (object, OrderedDict, dict, list, tuple)
 
 
 def _state_of(value: Any) -> tuple[list[Any], dict[str, Any]]:

@@ -12,7 +12,7 @@ from .code_origin import FOLDED_ERRORS
 Question = Callable[..., Any]
 
 
-class AbstractAnswers:
+class AbstractClassChecks:
     """Questions to abstract classes, with what they answered. Holds the classes weakly.
 
     After a registration, of whatever class, all of them are asked again: the answers may be what they were.

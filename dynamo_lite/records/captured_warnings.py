@@ -22,7 +22,7 @@ _NOT_EAGERS = (
 """Files whose code runs where operators run on fakes."""
 
 
-class Overheard(NamedTuple):
+class CapturedWarning(NamedTuple):
     """One warning, and where it would have been shown."""
 
     message: Warning
@@ -34,7 +34,7 @@ class Overheard(NamedTuple):
         return type(self.message)
 
     @property
-    def is_callers(self) -> bool:
+    def is_shown_at_caller(self) -> bool:
         """Whether eager shows it at the place of who called the operator."""
         return self.filename.startswith(_NOT_EAGERS)
 
@@ -58,13 +58,13 @@ class _Ears:
     """Takes warnings' filters and `warnings.showwarning` for as long as some thread listens."""
 
     def __init__(self) -> None:
-        self.listeners: dict[int, list[Overheard]] = {}
+        self.listeners: dict[int, list[CapturedWarning]] = {}
         self._lock = threading.Lock()
         self._theirs: Any = []
         self._ours: Any = []
         self._show: Any = None
 
-    def open(self) -> list[Overheard]:
+    def open(self) -> list[CapturedWarning]:
         with self._lock:
             if not self.listeners:
                 self._theirs = warnings.filters
@@ -92,7 +92,7 @@ class _Ears:
         if mine is None:
             self._show(message, category, filename, lineno, *rest)
         else:
-            mine.append(Overheard(message, filename, lineno))
+            mine.append(CapturedWarning(message, filename, lineno))
 
 
 def _without_ours(filters: Any) -> list[Any]:
@@ -102,12 +102,12 @@ def _without_ours(filters: Any) -> list[Any]:
 _EARS = _Ears()
 
 
-class Listening:
+class CapturedWarnings:
     """A context: what operators of this thread warn of inside."""
 
     __slots__ = ("heard",)
 
-    def __enter__(self) -> Listening:
+    def __enter__(self) -> CapturedWarnings:
         self.heard = _EARS.open()
         return self
 
@@ -120,7 +120,7 @@ def _matches(pattern: Any, text: str) -> bool:
     return pattern is None or (pattern == text if isinstance(pattern, str) else pattern.match(text) is not None)
 
 
-def action_for(warning: Overheard, filters: Any, module: str, lineno: int) -> str:
+def action_for(warning: CapturedWarning, filters: Any, module: str, lineno: int) -> str:
     """The action of ``filters`` on a warning that is raised at a line of a module."""
     for action, message, category, of_module, line in filters:
         if (

@@ -128,7 +128,7 @@ def is_polyfill(code: types.CodeType) -> bool:
     return code.co_filename.startswith(_INLINED_OF_OURS)
 
 
-def skips_frame(code: types.CodeType) -> str | None:
+def why_skipped(code: types.CodeType) -> str | None:
     """Why a frame of this code isn't translated when it is called from outside of a trace; None if it is."""
     filename = code.co_filename
     if _suspends(code):
@@ -148,9 +148,9 @@ def skips_frame(code: types.CodeType) -> str | None:
     return None
 
 
-def is_left_to_its_caller(code: types.CodeType) -> bool:
+def is_compiled_with_caller(code: types.CodeType) -> bool:
     """Whether this code of a library is compiled only as a part of what calls it."""
-    return not _suspends(code) and is_library(code) and skips_frame(code) is not None
+    return not _suspends(code) and is_library(code) and why_skipped(code) is not None
 
 
 def _suspends(code: types.CodeType) -> bool:
@@ -183,7 +183,7 @@ _GO_ROUND_A_CALL = (
 (``torch.compiler.disable(recursive=False)``)."""
 
 
-def runs_alone(code: types.CodeType) -> bool:
+def runs_uncompiled(code: types.CodeType) -> bool:
     """Whether what this code calls must not be compiled either: compilers, tracers, and what runs a function twice."""
     return code.co_filename.startswith(_ALONE) and code.co_filename not in _GO_ROUND_A_CALL
 
@@ -207,7 +207,7 @@ def why_not_inlined(code: types.CodeType, function: Any) -> str | None:
     return None
 
 
-def dynamic_scope(code: types.CodeType, namespace: Mapping[str, Any]) -> bool:
+def reads_frame_by_name(code: types.CodeType, namespace: Mapping[str, Any]) -> bool:
     """Whether the code may look at its own frame's variables by name. ``namespace``: its globals."""
     names = code.co_names
     if not _FRAME_READERS.isdisjoint(names):

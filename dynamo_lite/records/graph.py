@@ -49,9 +49,9 @@ from dynamo_lite.shapes.float_formulas import Formula
 from dynamo_lite.shapes.policy import Free
 from dynamo_lite.shapes.symbols import Symbols
 
-from .captured_warnings import Listening
+from .captured_warnings import CapturedWarnings
 from .fakes import fake_mode
-from .replaced_data import OtherData
+from .replaced_data import ReplacedData
 from .source import Source
 from .subgraphs import Body
 
@@ -241,7 +241,7 @@ class GraphBuilder:
         """The placeholders of what is made before the graph, in that order."""
         self.replaced: dict[Source, tuple[torch.fx.Node, type]] = {}
         """Where tensors are that get other data -> the placeholder of the data that they had, and their class."""
-        self.other_data = OtherData()
+        self.replaced_data = ReplacedData()
         self._parted: dict[int, bool] = {}
         """Memory of tensors with a history and of parameters that are one with it in eager: nothing may be written to
         it -> whether it may leave the graph."""
@@ -324,13 +324,13 @@ class GraphBuilder:
         self.made[found.node] = found
         return found
 
-    def retire(self, given: GraphInput, step: int) -> bool:
+    def retire_input(self, given: GraphInput, step: int) -> bool:
         """From here on a tensor has other data, and what was its input stands for those that it had. False where that
         can't be: gradients would go to it."""
         if any(_has_history(user.meta.get("example_value"), given.fake) for user in given.node.users):
             if self.differentiates or any(node.target in _ASK_HISTORY for node in self.graph.nodes):
                 return False
-            self.other_data.severed.append((given.fake, step))
+            self.replaced_data.severed.append((given.fake, step))
         if given.make is None:
             given.make, given.given = functools.partial(data_of), given.source
         elif given.of is not None:
@@ -339,12 +339,12 @@ class GraphBuilder:
             of_data: Any = *given.make.args[:4], False
             given.make, given.given = functools.partial(empty_leaf, *of_data), None
         self.made[given.node] = given
-        self.other_data.retired.append(given.fake)
+        self.replaced_data.retired.append(given.fake)
         given.fake = given.node.meta["example_value"] = given.fake.detach()
         self._show(given, given.value.detach)
         return True
 
-    def thaw(self, given: GraphInput) -> None:
+    def thaw_input(self, given: GraphInput) -> None:
         """From here on a found leaf requires gradients. It does when the graph begins, and what was done to it so far
         was done to its data. Views of it would require them too, so no other input may have its memory."""
         self.alone.add(given.source)
@@ -366,7 +366,7 @@ class GraphBuilder:
             given.value = make()
         self.fake_mode.fake_tensor_converter.set_tensor_memo(given.value, given.fake)
 
-    def view_anew(self, filled: torch.fx.Node, of: torch.Tensor) -> tuple[torch.fx.Node, torch.Tensor]:
+    def view_of_replaced_memory(self, filled: torch.fx.Node, of: torch.Tensor) -> tuple[torch.fx.Node, torch.Tensor]:
         """What stands from here on for a tensor whose memory became that of one made before the graph. It is left out
         if nobody takes it."""
         base = filled.meta["example_value"]
@@ -397,22 +397,22 @@ class GraphBuilder:
 
     def cut_off(self, outputs: Iterable[torch.Tensor]) -> int:
         """The step at which a tensor got other data, where it may not do so in a graph with these results; or 0."""
-        return self.other_data.cut_off([*outputs, *(each.fake for each in self.tensors)])
+        return self.replaced_data.cut_off([*outputs, *(each.fake for each in self.tensors)])
 
     def part(self, fake: torch.Tensor, made: torch.Tensor) -> None:
         """The graph has twice what is one piece of memory in eager: that of a result, and of what is made of it."""
         self._parted[fake.untyped_storage()._cdata] = False
         self._parted[made.untyped_storage()._cdata] = True
 
-    def is_parted(self, fake: torch.Tensor) -> bool:
+    def is_write_protected(self, fake: torch.Tensor) -> bool:
         """Whether a tensor may not be written to."""
         return fake.untyped_storage()._cdata in (*self._parted, *self._shared)
 
-    def may_leave(self, fake: torch.Tensor) -> bool:
+    def may_be_output(self, fake: torch.Tensor) -> bool:
         """Whether a tensor may be a result of the graph's."""
         return self._parted.get(fake.untyped_storage()._cdata, True)
 
-    def takes_writes(self, node: Any) -> bool:
+    def allows_writes(self, node: Any) -> bool:
         """Whether compilers know what a write into a tensor does to others."""
         while isinstance(node, torch.fx.Node) and self._views:
             if node in self._views:
@@ -458,7 +458,7 @@ class GraphBuilder:
             numbers[expression] = found
         return found
 
-    def given_number(self) -> torch.SymInt:
+    def body_integer_input(self) -> torch.SymInt:
         """An integer that the innermost function is given when it runs."""
         number = self.symbols.unknown()
         self.bodies[-1].numbers[number.node.expr] = self.bodies[-1].placeholder(number)
@@ -526,7 +526,7 @@ class GraphBuilder:
             )
         with contextlib.ExitStack() as stack:
             if value.requires_grad and not value.is_leaf:  # the converter reads .grad, of which torch warns then
-                stack.enter_context(Listening())
+                stack.enter_context(CapturedWarnings())
             if free is not None and any(free):
                 return self.symbols.fake(self.fake_mode, source, value, free)
             return self.fake_mode.from_tensor(value, static_shapes=True)
@@ -544,7 +544,7 @@ class GraphBuilder:
 
     def call(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fake: Any) -> torch.fx.Node:
         """Record one operator whose result on fakes was ``fake``, in the thread's grad mode."""
-        if self.other_data.severed and target in _ASK_HISTORY:
+        if self.replaced_data.severed and target in _ASK_HISTORY:
             raise Unsupported(UnsupportedOperation(target.__name__, "what was computed of a leaf that got other data"))
         graph = self._follow_grad_mode(torch.is_grad_enabled())
         if self._modules or self.bodies:
@@ -569,12 +569,12 @@ class GraphBuilder:
             self.bodies[-1].grad_mode = mode
         else:
             self._grad_mode = mode
-        self.ask_grad_mode()
+        self.read_grad_mode()
 
-    def ask_grad_mode(self) -> bool:
+    def read_grad_mode(self) -> bool:
         """Whether gradients are enabled: a function that an operator runs may find another mode then."""
         for body in self.bodies:
-            body.asks_grad_mode = True
+            body.reads_grad_mode = True
         return torch.is_grad_enabled()
 
     def drop(self, node: torch.fx.Node) -> None:
@@ -672,9 +672,9 @@ class GraphBuilder:
         """The inputs whose memory was written to."""
         return self._written.keys()
 
-    def can_put_back(self, fakes: Iterable[torch.Tensor] = ()) -> bool:
+    def can_restore_inputs(self, fakes: Iterable[torch.Tensor] = ()) -> bool:
         """Whether the inputs that are written to, these among them, can be as they were where the frame is run again
-        (`rerun.putting_back`): that takes a copy before each call."""
+        (`rerun.restoring_inputs`): that takes a copy before each call."""
         sources = self._written.keys() | {each.source for fake in fakes for each in self.inputs_in_storage(fake)}
         given = [each for each in self.tensors if each.source in sources]
         return all(_is_copied(each) for each in given) and sum(each.value.nbytes for each in given) <= _COPIED_BYTES

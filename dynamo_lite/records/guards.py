@@ -13,7 +13,7 @@ import torch
 from dynamo_lite import _C
 from dynamo_lite.shapes.facts import Fact
 
-from .abstract_class_checks import AbstractAnswers
+from .abstract_class_checks import AbstractClassChecks
 from .constant_identity import Constants
 from .source import Source, name_of
 
@@ -31,10 +31,10 @@ class GuardReason:
 
 
 @dataclass(frozen=True)
-class AnswersReason(GuardReason):
+class RegistrationsReason(GuardReason):
     """Of answers that can be asked for again."""
 
-    answers: AbstractAnswers
+    answers: AbstractClassChecks
 
 
 class Assumed(NamedTuple):
@@ -97,13 +97,13 @@ class Guards:
         self._same: dict[tuple[Source, Source], None] = {}
         self._captures: dict[Source, int] = {}
         """With their indices."""
-        self.answers = AbstractAnswers()
+        self.answers = AbstractClassChecks()
         self.written: Set[Source] = frozenset()
         """Places of tensors that the graph writes into: no other may share their memory."""
         self._tensors: dict[Source, None] = {}
         self._facts: list[Fact] = []
         self.constants = Constants()
-        self.gone_over: list[tuple[Any, Source]] = []
+        self.iterated_objects: list[tuple[Any, Source]] = []
         """What iterators that were found go over, and where."""
         self.lacking: dict[Source, None] = {}
         """Dicts in which the program found nothing under a key."""
@@ -120,7 +120,7 @@ class Guards:
         self._tensors.clear()
         self._captures.clear()
         self.constants.close()
-        self.gone_over.clear()
+        self.iterated_objects.clear()
         self.lacking.clear()
         self.unfilled.clear()
 
@@ -224,7 +224,7 @@ class Guards:
         self.root.number = 0
         tree.check(0, "global_state", state, GuardReason("torch:", "global_state", _describe("global_state")))
         if self.answers.token:
-            reason = AnswersReason("abstract classes", "registrations", _describe("registrations"), self.answers)
+            reason = RegistrationsReason("abstract classes", "registrations", _describe("registrations"), self.answers)
             tree.check(0, "registrations", self.answers.token, reason)
         for source in self._needed():
             self._build(tree, source)

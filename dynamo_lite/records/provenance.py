@@ -111,13 +111,13 @@ class Provenance:
         """A call frees nodes of autograd's graph."""
         self._freed.update(dict.fromkeys(nodes, self.step))
 
-    def freed_at(self, tensor: torch.Tensor) -> int:
+    def first_freed_at(self, tensor: torch.Tensor) -> int:
         """The first step at which a call frees what a tensor depends on; 0: none does."""
         if not self._freed:
             return 0
         return min((self._freed[node] for node in history([tensor]) if node in self._freed), default=0)
 
-    def first_apart(self, tensors: Iterable[torch.Tensor]) -> int | None:
+    def first_unrelated_step(self, tensors: Iterable[torch.Tensor]) -> int | None:
         """The first step at which something is made that shares no history with what was made first; None: these all
         share one."""
         groups: list[set[Any]] = []

@@ -29,7 +29,7 @@ def leaves_behind(fakes: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
                 yield before.variable
 
 
-class OtherData:
+class ReplacedData:
     """The records of one graph."""
 
     def __init__(self) -> None:

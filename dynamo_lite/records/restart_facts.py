@@ -1,7 +1,7 @@
 """What the attempts at one frame have learned: every attempt is given the facts of those before it.
 
 All attempts at a frame come to the same steps until one knows something that another didn't. What later translations
-of the same code need too is remembered with the code (`shapes.policy.Settled`).
+of the same code need too is remembered with the code (`shapes.policy.SpecializationHistory`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dynamo_lite.exc import SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import FreedTogether, OperatorFailed, SharedMemory
 from dynamo_lite.insight.observer import GraphBreak
 from dynamo_lite.insight.site import Site, lines_of
-from dynamo_lite.shapes.policy import Settled
+from dynamo_lite.shapes.policy import SpecializationHistory
 
 from .guards import Assumed, Guards
 from .restart import (
@@ -47,10 +47,10 @@ class Specializations:
     Attempts write into it as well: each notes where in the program it came to such a step.
     """
 
-    def __init__(self, remembered: Settled) -> None:
+    def __init__(self, remembered: SpecializationHistory) -> None:
         self.all = False
         """Whether there are no symbolic numbers at all."""
-        self._hopeless: set[Failure] = remembered.hopeless
+        self._hopeless: set[Failure] = remembered.needs_all_specialized
         self._steps: dict[int, Site | None] = dict(remembered.steps)
         """With the instruction that is there; None: no attempt has come to it yet."""
         self._given_up: set[int] = set()
@@ -100,17 +100,17 @@ class Specializations:
             case NumbersSymbolicAgain():
                 self.all = False
 
-    def remember(self, remembered: Settled) -> None:
+    def remember(self, remembered: SpecializationHistory) -> None:
         remembered.steps = dict(self._steps)
         if self.all and self._tried is not None:
-            remembered.hopeless.add(self._tried.failure)
+            remembered.needs_all_specialized.add(self._tried.failure)
 
 
 @dataclass(frozen=True)
 class RestartFacts:
     """The facts, each as what it means for the next attempt. `learn` returns them with one more."""
 
-    remembered: Settled
+    remembered: SpecializationHistory
     """Of earlier translations of the same code."""
     numbers: Specializations
     fullgraph: bool = False
@@ -138,10 +138,10 @@ class RestartFacts:
 
     @classmethod
     def first(
-        cls, remembered: Settled | None = None, fullgraph: bool = False, differentiates: bool = True
+        cls, remembered: SpecializationHistory | None = None, fullgraph: bool = False, differentiates: bool = True
     ) -> RestartFacts:
         """For the first attempt."""
-        known = Settled() if remembered is None else remembered
+        known = SpecializationHistory() if remembered is None else remembered
         return cls(known, Specializations(known), fullgraph, differentiates)
 
     @property

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from dynamo_lite import logs
 from dynamo_lite.insight.site import Site
-from dynamo_lite.shapes.policy import Settled
+from dynamo_lite.shapes.policy import SpecializationHistory
 
 from .guards import Held
 
@@ -27,10 +27,10 @@ class Expected(NamedTuple):
     site: Site
 
 
-class Unmet:
+class AssertionFailures:
     """The failures in a row of one graph's conditions."""
 
-    def __init__(self, name: str, known: Settled, held: Held, sites: list[Site]) -> None:
+    def __init__(self, name: str, known: SpecializationHistory, held: Held, sites: list[Site]) -> None:
         self._name = name
         self._known = known
         self._held: Held | None = held

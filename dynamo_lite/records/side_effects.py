@@ -46,7 +46,7 @@ def slots(tracker: Any) -> Iterator[tuple[str, Any]]:
 
 def _looked_at(value: Any) -> Any:
     """A lazy value's tracker if it has one: to look at it now would guard it."""
-    return value.realize() if getattr(value, "realized", True) else value
+    return value.realize() if getattr(value, "is_realized", True) else value
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -140,10 +140,10 @@ class SideEffects:
         known = (each for each in state if issubclass(type(each), self._tracker))
         return (each for each in known if hasattr(each, "value"))
 
-    def guard_deaths(self) -> None:
+    def guard_deallocations(self) -> None:
         """Assume that nobody sees die what is written over, and what containers and cells have lost by now."""
         for tracker, before in self._mutated.items():
-            tracker.guard_deaths()
+            tracker.guard_deallocations()
             kept = {id(_looked_at(each)) for each in self._values(_state(tracker))} if before else ()
             for each in self._values(before or []):
                 if each.source is not None and id(_looked_at(each)) not in kept:
@@ -225,7 +225,7 @@ class SideEffects:
     @property
     def left(self) -> list[Any]:
         """The trackers of what is other than it was, in the order in which it is stored."""
-        rows = sorted(self._mutated.items(), key=lambda pair: not pair[0].comes_first)
+        rows = sorted(self._mutated.items(), key=lambda pair: not pair[0].is_replayed_first)
         return [tracker for tracker, before in rows if before is None or not _unchanged(tracker, before)]
 
     @property

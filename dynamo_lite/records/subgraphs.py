@@ -27,7 +27,7 @@ class Body:
         self.runs_later = False  # in the backward
         self.is_backward = False
         """Whether it is the backward of a Function."""
-        self.asks_grad_mode = False
+        self.reads_grad_mode = False
         """Whether what it does hangs on the grad mode that it is called in, beyond what autograd makes of it."""
         self.overwritten: list[torch.Tensor] | None = None
         """Where it may write into what is outside of it: into which."""

@@ -12,16 +12,16 @@ from typing import Any
 
 from dynamo_lite.bytecode import live_locals
 from dynamo_lite.codegen.python_codegen import PyCodegen
-from dynamo_lite.records.code_origin import dynamic_scope
+from dynamo_lite.records.code_origin import reads_frame_by_name
 from dynamo_lite.variables.core.base import NotConstant, Parts
 from dynamo_lite.variables.core.null import NULL
-from dynamo_lite.variables.polyfills.carried import generator_of, waiting_generator
+from dynamo_lite.variables.polyfills.carried import create_generator, create_started_generator
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
 from dynamo_lite.variables.python.functions.function import ResumeFunction
-from dynamo_lite.variables.python.objects.exception import HandledVariable
+from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
 from dynamo_lite.variables.torch.contexts.context import ExitVariable
 
-from .graph_break import NEW, RESUME_CODES, WAITING, ResumePoint, origin_of
+from .graph_break import NEW, RESUME_CODES, WAITING, ResumePoint, original_position
 
 
 def rebuild(cg: PyCodegen, frame: Any, generator: Any) -> None:
@@ -48,8 +48,8 @@ def parts_of(frame: Any) -> Parts:
         NotConstant: it holds what can't be put into another frame.
     """
     code, index = _place(frame)
-    in_force = any(isinstance(value, (ExitVariable, HandledVariable)) for value in frame.stack)
-    if in_force or dynamic_scope(code, frame.scope.namespace):
+    in_force = any(isinstance(value, (ExitVariable, ExceptionInfoVariable)) for value in frame.stack)
+    if in_force or reads_frame_by_name(code, frame.scope.namespace):
         raise NotConstant("generator")
     live = live_locals(code)[index]
     nulls = tuple(at for at, value in enumerate(frame.stack) if value is NULL)
@@ -60,13 +60,15 @@ def parts_of(frame: Any) -> Parts:
     values += [frame.locals[name] for name in names if name != first]
     cells = [frame.cells[name] for name in (*code.co_cellvars, *code.co_freevars)]
     function = ResumeFunction(RESUME_CODES.get(code, point), frame.scope.namespace)
-    return Parts(waiting_generator if frame.started else generator_of, (function,), [TupleVariable(cells), *values])
+    return Parts(
+        create_started_generator if frame.started else create_generator, (function,), [TupleVariable(cells), *values]
+    )
 
 
 def _place(frame: Any) -> tuple[types.CodeType, int]:
     """The program's code, and where it goes on: behind the instruction at the program counter, which is a part of what
     a prologue does. One that waits in such a prologue has come no further."""
-    code, index = origin_of(frame.code, frame.pc + 1)
+    code, index = original_position(frame.code, frame.pc + 1)
     if index is None:
         info = RESUME_CODES.info(frame.code)
         assert info is not None

@@ -32,18 +32,18 @@ from dynamo_lite.bytecode import (
 from dynamo_lite.bytecode.instructions import EXCEPT_STAR
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.exc import SkipFrame
-from dynamo_lite.records.code_origin import dynamic_scope
+from dynamo_lite.records.code_origin import reads_frame_by_name
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.null import NULL, unbound_local
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.polyfills.carried import made_again
+from dynamo_lite.variables.polyfills.carried import build_from_recipe
 from dynamo_lite.variables.python.functions.function import ResumeFunction
-from dynamo_lite.variables.python.objects.exception import HandledVariable
+from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
 from dynamo_lite.variables.torch.contexts.context import Entering, ExitVariable, can_be_left
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
-from .iterators import Carried, Recipe
+from .iterators import IteratorRecipes, Recipe
 
 STACK = "___stack{}"
 _KEPT = "___kept{}"
@@ -130,7 +130,7 @@ class ResumeCodes:
 RESUME_CODES = ResumeCodes()
 
 
-def origin_of(code: types.CodeType, index: int) -> tuple[types.CodeType, int | None]:
+def original_position(code: types.CodeType, index: int) -> tuple[types.CodeType, int | None]:
     """The program's own code object and the index there, for an instruction of it or of a resume function."""
     info = RESUME_CODES.info(code)
     return (code, index) if info is None else (info.original, info.origin[index])
@@ -155,7 +155,7 @@ def raises_in(function: ResumeFunction) -> ResumeFunction | None:
     return None if code is None else ResumeFunction(code, function.namespace)
 
 
-def goes_on_inside(tx: Translator) -> bool:
+def is_call_of_broken_callee(tx: Translator) -> bool:
     """Whether the current instruction makes a call that was under way when the graph was broken inside of it."""
     info = RESUME_CODES.info(tx.code)
     return info is not None and info.call == tx.current.index
@@ -219,7 +219,7 @@ def _restored(point: ResumePoint) -> list[Instruction]:
     made: list[Instruction] = []
     for name, recipe in point.carried:
         given = [[emit.load_const(recipe)], [emit.load_fast(name)]]
-        made += [*emit.call_function([emit.load_const(made_again)], given), emit.store_fast(name)]
+        made += [*emit.call_function([emit.load_const(build_from_recipe)], given), emit.store_fast(name)]
     contexts = dict(point.contexts)
     for at in range(point.depth):
         if at in point.nulls:
@@ -287,7 +287,7 @@ def why_unbroken(code: types.CodeType, namespace: Mapping[str, Any], index: int 
     """Why a frame can't be broken there, None if it can. ``code``: the program's own; ``namespace``: its globals."""
     if index is None:
         return "the first thing it does is to break"
-    if dynamic_scope(code, namespace):
+    if reads_frame_by_name(code, namespace):
         return "it looks at its own variables by name"
     if decode(code)[index].opname in EXCEPT_STAR:  # it changes which exception is handled
         return "it handles an exception by `except*`"
@@ -302,7 +302,7 @@ class BrokenFrame:
     def __init__(self, tx: Translator) -> None:
         self.tx = tx
         self.instruction: Instruction = tx.current
-        self.original, index = origin_of(tx.code, self.instruction.index)
+        self.original, index = original_position(tx.code, self.instruction.index)
         why = why_unbroken(self.original, tx.scope.namespace, index)
         if why is not None:
             raise SkipFrame(why, loses=index is not None)
@@ -328,7 +328,7 @@ class BrokenFrame:
             return SELF
         return name if name in self.tx.locals else (SELF if SELF in self.tx.locals else None)
 
-    def load(self, cg: PyCodegen, carried: Carried) -> None:
+    def load(self, cg: PyCodegen, carried: IteratorRecipes) -> None:
         """Of a callee: put its values into locals of the root's new code."""
         raise NotImplementedError
 
@@ -360,19 +360,21 @@ class BrokenFrame:
         bound, stack, cells = self.tx.locals, self.tx.stack, self.tx.cells.values()
         return [*(bound[name] for name in self.live() if name in bound), *stack, *cells]
 
-    def load_local(self, cg: PyCodegen, carried: Carried, name: str) -> None:
+    def load_local(self, cg: PyCodegen, carried: IteratorRecipes, name: str) -> None:
         """Its value, or the parts of it."""
         value = self.tx.locals[name]
         is_operand = self.instruction.argval == name and "FAST" in self.instruction.opname
         self._load(cg, carried, name, value, None if is_operand or name == self.first else carried.recipe(value))
 
-    def load_from_stack(self, cg: PyCodegen, carried: Carried, at: int) -> None:
+    def load_from_stack(self, cg: PyCodegen, carried: IteratorRecipes, at: int) -> None:
         """The same of the stack, where only what leaves a block goes in parts."""
         value = self.tx.stack[at]
         recipe = carried.recipe(value, waiting=True) if at in self._exits_of_blocks() else None
         self._load(cg, carried, STACK.format(at), value, recipe)
 
-    def _load(self, cg: PyCodegen, carried: Carried, name: str, value: VariableTracker, recipe: Recipe | None) -> None:
+    def _load(
+        self, cg: PyCodegen, carried: IteratorRecipes, name: str, value: VariableTracker, recipe: Recipe | None
+    ) -> None:
         if recipe is None:
             cg.load(value)
         else:
@@ -400,10 +402,10 @@ class BrokenFrame:
                 store(name)
         gone = self.instruction.argval if self.instruction.opname == "DELETE_FAST" else None
         rest = [name for name in bound if name not in wanted and name != gone]
-        missed = [name for name in rest if may_be_missed(cg, bound[name])]
+        missed = [name for name in rest if is_deallocation_observable(cg, bound[name])]
         for name in missed:
             store(name)
-        if overwritten in bound and may_be_missed(cg, self.tx.stack[-1]):
+        if overwritten in bound and is_deallocation_observable(cg, self.tx.stack[-1]):
             missed.append(overwritten)
         self.outlive = frozenset(missed)
 
@@ -474,7 +476,7 @@ class FrameBreaker(BrokenFrame):
 
         ``keep_all``: handlers want the whole stack; ``callees``: frames that are broken with this one."""
         cg, tx = self.cg, self.tx
-        carried = Carried(cg, [each for frame in (self, *callees) for each in frame.holders()])
+        carried = IteratorRecipes(cg, [each for frame in (self, *callees) for each in frame.holders()])
         kept = len(tx.stack) if keep_all else self.handler_depth
         for at, value in enumerate(tx.stack):
             if at in self.handled:
@@ -514,7 +516,7 @@ class FrameBreaker(BrokenFrame):
                 self.cg.op("DELETE_FAST", name)
         self.cg.drop_temporaries()
 
-    def _load_handled(self, at: int, value: HandledVariable) -> None:
+    def _load_handled(self, at: int, value: ExceptionInfoVariable) -> None:
         """Make an exception the handled one, keeping it and what was handled before."""
         cg = self.cg
         cg.load(value.error)
@@ -720,20 +722,20 @@ _UNSEEN = frozenset(
 )
 
 
-def may_be_missed(cg: PyCodegen, value: VariableTracker) -> bool:
+def is_deallocation_observable(cg: PyCodegen, value: VariableTracker) -> bool:
     """Whether user code can observe that a value is deallocated: by a weak reference, a finalizer, or what C code does
     then."""
     if isinstance(value, LazyVariable):
         return id(type(value.value)) not in _UNSEEN
-    if cg.attempt.lifetimes.held_by(value):
+    if cg.attempt.lifetimes.holds_watched(value):
         return True
-    if isinstance(value, (ConstantVariable, TensorVariable)) or value.varies or value.immortal:
+    if isinstance(value, (ConstantVariable, TensorVariable)) or value.varies or value.is_loaded_as_constant:
         return False
-    return cg.has_made(value) or value.source is not None and not value.known_by_identity
+    return cg.has_made(value) or value.source is not None and not value.is_guarded_by_identity
 
 
 def _in_force(value: Any) -> bool:
-    return isinstance(value, HandledVariable) and not value.over
+    return isinstance(value, ExceptionInfoVariable) and not value.over
 
 
 _TERMINATORS = frozenset({"RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "RETURN_CONST"})

@@ -13,14 +13,14 @@ from typing import Any
 
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
-from dynamo_lite.variables.core.reachable import held_in
+from dynamo_lite.variables.core.reachable import referents_of
 from dynamo_lite.variables.python.containers.iterator import GeneratorVariable
 
 Recipe = tuple[Any, ...]
-"""What makes it, the constants that it takes first, and of each part a recipe or None: as `made_again` wants it."""
+"""What makes it, the constants that it takes first, and of each part a recipe or None: as `build_from_recipe` wants it."""
 
 
-class Carried:
+class IteratorRecipes:
     """Which of the values that live on over a break can go in parts: those that nobody else has.
 
     ``holders``: all that lives on, each value as often as there is a place for it."""
@@ -41,7 +41,7 @@ class Carried:
         return found if found is not None and _makes_generator(value, found) else None
 
     def _recipe(self, value: VariableTracker, waiting: bool) -> Recipe | None:
-        parts = None if isinstance(value, LazyVariable) or self._cg.has_made(value) else value.ingredients()
+        parts = None if isinstance(value, LazyVariable) or self._cg.has_made(value) else value.creating_call()
         if parts is None or self._places[id(value)] != 1:
             return None
         if isinstance(value, GeneratorVariable) and value.has_begun and not waiting:
@@ -50,7 +50,7 @@ class Carried:
 
     def load(self, value: VariableTracker, recipe: Recipe) -> None:
         """The values that the recipe is of, as a tuple."""
-        parts = value.ingredients()
+        parts = value.creating_call()
         assert parts is not None
         self._cg.carry(value)
         for each, inner in zip(parts.of, recipe[2:], strict=True):
@@ -60,7 +60,7 @@ class Carried:
 
 def _makes_generator(value: VariableTracker, recipe: Recipe | None) -> bool:
     """Others can be read ahead where they are found."""
-    parts = None if recipe is None else value.ingredients()
+    parts = None if recipe is None else value.creating_call()
     if recipe is None or parts is None:
         return False
     return isinstance(value, GeneratorVariable) or any(map(_makes_generator, parts.of, recipe[2:]))
@@ -73,5 +73,5 @@ def _places(holders: Iterable[Any]) -> Counter[int]:
         each = waiting.pop()
         found[id(each)] += 1
         if found[id(each)] == 1:
-            waiting += held_in(each)
+            waiting += referents_of(each)
     return found

@@ -24,7 +24,7 @@ from dynamo_lite.codegen.python_codegen import PyCodegen, unreconstructable
 from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.functions.function import ResumeFunction
-from dynamo_lite.variables.python.objects.exception import HandledVariable
+from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
 
 from .graph_break import (
     ARGUMENTS,
@@ -36,10 +36,10 @@ from .graph_break import (
     BrokenFrame,
     FrameBreaker,
     ResumePoint,
-    origin_of,
+    original_position,
     why_unbroken,
 )
-from .iterators import Carried
+from .iterators import IteratorRecipes
 
 _OPERANDS: dict[str, Callable[[int], int]] = {
     "CALL": lambda arg: arg + 2,
@@ -68,10 +68,10 @@ def can_break_inside(tx: Translator, path: tuple[int, ...]) -> bool:
     """Whether the graph may break inside of this inlined frame: at its current instruction, or (with a ``path``)
     deeper, inside of what that calls."""
     instruction = tx.current
-    original, index = origin_of(tx.code, instruction.index)
+    original, index = original_position(tx.code, instruction.index)
     if why_unbroken(original, tx.scope.namespace, index) is not None or original.co_flags & CO_GENERATOR:
         return False
-    if any(isinstance(value, HandledVariable) for value in tx.stack):
+    if any(isinstance(value, ExceptionInfoVariable) for value in tx.stack):
         return False
     if path:
         return True
@@ -108,10 +108,10 @@ class _Callee(BrokenFrame):
         """The locals that have the instruction's operands, None for NULL."""
         self.cells_at: list[str] = []
 
-    def load(self, cg: PyCodegen, carried: Carried) -> None:
+    def load(self, cg: PyCodegen, carried: IteratorRecipes) -> None:
         tx = self.tx
         for at, value in enumerate(tx.stack):
-            if isinstance(value, HandledVariable):
+            if isinstance(value, ExceptionInfoVariable):
                 unreconstructable(cg.attempt, value)
             name = None if value is NULL else self._keep(cg, partial(self.load_from_stack, cg, carried, at))
             if at >= self.depth:

@@ -18,14 +18,14 @@ def is_wrapper(tensor: torch.Tensor) -> bool:
     return is_wrapper_class(type(tensor))
 
 
-def is_of_program(tensor: torch.Tensor) -> bool:
+def has_user_subclass(tensor: torch.Tensor) -> bool:
     """Whether code that torch doesn't know says what its operators do."""
     if not is_wrapper(tensor):
         return False
-    return not type(tensor).__module__.startswith("torch.") or any(is_of_program(part) for _, part in parts(tensor))
+    return not type(tensor).__module__.startswith("torch.") or any(has_user_subclass(part) for _, part in parts(tensor))
 
 
-def asks_in_python(cls: type) -> bool:
+def has_user_torch_function(cls: type) -> bool:
     """Whether torch's functions ask a ``__torch_function__`` of the program's, which is traced."""
     raw = next((vars(base)[_FUNCTION] for base in cls.__mro__ if _FUNCTION in vars(base)), None)
     if not isinstance(raw, classmethod) or raw is vars(torch.Tensor)[_FUNCTION]:

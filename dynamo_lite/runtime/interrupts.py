@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from typing import Any
 
 
-def let_through(error: BaseException) -> None:
+def reraise_if_from_signal(error: BaseException) -> None:
     """Raise an error again that a signal's handler has raised, as eager code would."""
-    if comes_of_signal(error):
+    if is_from_signal_handler(error):
         raise error
 
 
-def comes_of_signal(error: BaseException) -> bool:
+def is_from_signal_handler(error: BaseException) -> bool:
     """Whether a handler raised it, or something that the handler called."""
     handlers = filter(callable, map(signal.getsignal, signal.valid_signals()))
     codes = {id(code) for code in map(_code_of, handlers) if code is not None}

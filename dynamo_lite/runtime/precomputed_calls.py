@@ -23,7 +23,7 @@ class Raised(NamedTuple):
     during: int
 
 
-class RaisedAhead(threading.local):
+class PendingExceptions(threading.local):
     """Those of an owner that CPython has yet to come to, on this thread."""
 
     def __init__(self) -> None:
@@ -40,10 +40,10 @@ class RaisedAhead(threading.local):
         return None
 
 
-class RanAhead:
+class PrecomputedCalls:
     """The calls of one translation of a frame. ``filled``: cached functions and the keys whose entries they made."""
 
-    def __init__(self, raised: RaisedAhead, owner: _C.Owner | None) -> None:
+    def __init__(self, raised: PendingExceptions, owner: _C.Owner | None) -> None:
         self.filled: list[tuple[Any, Any]] = []
         self._raised = raised
         self._owner = owner

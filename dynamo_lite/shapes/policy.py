@@ -24,7 +24,7 @@ class Free(NamedTuple):
 
 
 @dataclass
-class Settled:
+class SpecializationHistory:
     """What translations of a code object had to find out: where they had to know numbers, and where to break."""
 
     steps: dict[int, Any] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Settled:
     """Ids of functions that may be put into the graph as they are, and can't be traced: whether they can so."""
     to_fill: set[Any] = field(default_factory=set)
     """Dicts and caches that lacked something when a translation broke: they may be filled by what runs then."""
-    hopeless: set[Any] = field(default_factory=set)
+    needs_all_specialized: set[Any] = field(default_factory=set)
     """How instructions failed for which that is not enough, but knowing all numbers is."""
     unmet: set[Any] = field(default_factory=set)  # places of conditions on data that failed again and again
 
@@ -45,7 +45,7 @@ class Seen:
     values: dict[str, Any] = field(default_factory=dict)
     changed: set[tuple[str, int]] = field(default_factory=set)
     """Places (and dimensions of those, -1 for a number) whose values were not always the same."""
-    settled: Settled = field(default_factory=Settled)
+    settled: SpecializationHistory = field(default_factory=SpecializationHistory)
 
 
 class ShapePolicy:
@@ -65,17 +65,17 @@ class ShapePolicy:
         arguments: dict[str, Any],
         floats: bool = True,
         arguments_only: bool = False,
-    ) -> Translated:
+    ) -> TranslationShapes:
         """For one translation of a frame. ``floats``: whether its graph may be given tensors that are made of floats;
         if not, floats are known. ``arguments_only``: whether all other tensors keep their shapes."""
         seen = self._seen.setdefault(code, Seen())
-        return Translated(self.dynamic, floats, arguments_only, seen, arguments)
+        return TranslationShapes(self.dynamic, floats, arguments_only, seen, arguments)
 
     def forget(self) -> None:
         self._seen.clear()
 
 
-class Translated:
+class TranslationShapes:
     """What one translation asks of the policy, and what it meets."""
 
     def __init__(
@@ -93,7 +93,7 @@ class Translated:
         self.settled = seen.settled
         self._arguments = arguments
         self._met: dict[str, Any] = {}
-        self.all_known = False
+        self.specializes_all = False
         """Whether no number is to be a symbol after all, but for those that are marked."""
 
     def keep(self) -> None:
@@ -114,7 +114,7 @@ class Translated:
                 known.add(each.dim)
         free, strides = set(marked), set[int]()
         stays = _of_a_module(source, tensor) or (self._arguments_only and _root_of(source).kind != "local")
-        if self._dynamic is not False and not self.all_known and not stays:
+        if self._dynamic is not False and not self.specializes_all and not stays:
             changed = self._changes(source, tuple(tensor.shape))
             weakly = getattr(tensor, "_dynamo_weak_dynamic_indices", ())
             free.update(range(tensor.dim()) if self._dynamic else (*changed, *weakly))
@@ -133,7 +133,7 @@ class Translated:
         return self.floats and self._differs(source, value) and value == value
 
     def _differs(self, source: Source, value: float) -> bool:
-        if self._dynamic is False or self.all_known or source.kind == "const":
+        if self._dynamic is False or self.specializes_all or source.kind == "const":
             return False
         return -1 in self._changes(source, value) or bool(self._dynamic and source.kind == "local")
 

@@ -47,14 +47,14 @@ class Draw:
 _STATE = "___random{}"
 
 
-def emit_states(cg: Any, draws: Iterable[Draw]) -> None:
+def emit_state_saves(cg: Any, draws: Iterable[Draw]) -> None:
     """Keep the states that are drawn from, as they are before."""
     for at, source in enumerate(_sources(draws)):
         cg.call(random.Random.getstate, [lambda source=source: cg.load_source(source)])
         cg.store_fast(_STATE.format(at))
 
 
-def emit_states_again(cg: Any, draws: Iterable[Draw]) -> None:
+def emit_state_restores(cg: Any, draws: Iterable[Draw]) -> None:
     """Put them back: the numbers are to be drawn once more."""
     for at, source in enumerate(_sources(draws)):
         loads = [lambda source=source: cg.load_source(source), lambda at=at: cg.load_fast(_STATE.format(at))]

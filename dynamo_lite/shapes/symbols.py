@@ -206,7 +206,7 @@ class Symbols:
         self.env.pending_fresh_unbacked_symbols.remove(number.node.expr)
         return number
 
-    def formula_drawn(self, expression: Any) -> Formula | None:
+    def formula_of_random_int(self, expression: Any) -> Formula | None:
         """What a symbol stands for, if it is such an integer."""
         return self.places[expression].formula if expression in self._drawn else None
 
@@ -265,7 +265,7 @@ class Symbols:
             for leaf in condition.leaves():
                 self.settle(leaf)
 
-    def refuse_drawn(self, number: Any) -> None:
+    def break_on_random_number(self, number: Any) -> None:
         """Break the graph where random numbers decide what a number, or a truth value, is."""
         for symbol in number.node.expr.free_symbols & self._drawn.keys():
             self._refuse_random(self.places[symbol].formula)
@@ -310,7 +310,7 @@ class Symbols:
         self.of_data.update(found)
         return found
 
-    def hangs_on_data(self, number: Any) -> bool:
+    def is_data_dependent(self, number: Any) -> bool:
         symbols = number.node.expr.free_symbols
         return not self.of_data.isdisjoint(symbols) or any(map(self._is_ragged, symbols))
 
@@ -330,7 +330,7 @@ class Symbols:
         if missing > 0:
             self._noted += [() if translator is None else translator.places()] * missing
 
-    def free_dims(self, source: Source) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def symbolic_dims(self, source: Source) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The dimensions of a tensor whose sizes, and those whose strides, only facts tell."""
         places = [place for _, place, _ in self._numbers if isinstance(place, Place) and place.source is source]
         sizes = tuple(place.dim for place in places if place.kind == "size")

@@ -14,8 +14,8 @@ from dynamo_lite.records.restart import DataStay, Restart
 from dynamo_lite.records.restart_facts import RestartFacts
 from dynamo_lite.records.runtime_assertions import Expected
 from dynamo_lite.records.side_effects import SideEffects
-from dynamo_lite.runtime.precomputed_calls import RanAhead
-from dynamo_lite.shapes.policy import Translated
+from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
+from dynamo_lite.shapes.policy import TranslationShapes
 from dynamo_lite.shapes.python_random import Draw
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.torch.tensors.is_compiling_results import Answers
@@ -58,8 +58,8 @@ class Attempt:
         self,
         namespace: dict[str, Any],
         builtins_namespace: dict[str, Any],
-        shapes: Translated,
-        ahead: RanAhead,
+        shapes: TranslationShapes,
+        ahead: PrecomputedCalls,
         restart_facts: RestartFacts | None = None,
     ) -> None:
         self.guards = Guards()
@@ -97,7 +97,7 @@ class Attempt:
         raise Restart(DataStay(step))
 
     @property
-    def shows_failures(self) -> bool:
+    def are_failures_observable(self) -> bool:
         """Whether the program, or a reader of the traceback, can tell a graph that raises from an operator that raises
         at its own line. The frame is then run again, which needs that the graph writes into nothing of the program's,
         or that what it wrote is put back."""

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.insight.break_reasons import UnknownCall
-from dynamo_lite.variables.core.base import ObservedException, Spread, VariableTracker, refuse_arguments, unsupported
+from dynamo_lite.variables.core.base import (
+    ObservedException,
+    UnpackedKwargs,
+    VariableTracker,
+    refuse_arguments,
+    unsupported,
+)
 from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.python.classes.classes import ModuleVariable, loaded_module
 from dynamo_lite.variables.python.functions.function import NestedFunctionVariable
@@ -37,14 +43,14 @@ def call(tx: InstructionTranslator, instruction: Instruction) -> None:
     if names:
         kwargs = dict(zip(names, args[-len(names) :]))
         del args[-len(names) :]
-    tx.stack.append(tx.call_for(function, args, kwargs))
+    tx.stack.append(tx.call_from_instruction(function, args, kwargs))
 
 
 @opcode("CALL_FUNCTION_EX")
 def call_function_ex(tx: InstructionTranslator, instruction: Instruction) -> None:
     kwargs: dict[str, VariableTracker] = {}
     if instruction.arg & 1:
-        kwargs, named = Spread(), tx.pop()
+        kwargs, named = UnpackedKwargs(), tx.pop()
         for key, value in tx.as_dict(named).items.items():
             if type(key) is not str:
                 tx.raise_error(TypeError, "keywords must be strings")
@@ -56,7 +62,7 @@ def call_function_ex(tx: InstructionTranslator, instruction: Instruction) -> Non
     args = list(given.listed(tx))
     if tx.stack and tx.stack[-1] is NULL:
         tx.stack.pop()
-    tx.stack.append(tx.call_for(function, args, kwargs))
+    tx.stack.append(tx.call_from_instruction(function, args, kwargs))
 
 
 def name_of_called(tx: InstructionTranslator, function: VariableTracker) -> str:

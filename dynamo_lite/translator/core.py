@@ -16,7 +16,7 @@ from dynamo_lite.insight.break_reasons import InlineLimit, UncaughtException, Un
 from dynamo_lite.insight.site import Site, SiteFrame
 from dynamo_lite.records.code_origin import is_polyfill
 from dynamo_lite.resume.generators import parts_of, rebuild
-from dynamo_lite.resume.graph_break import goes_on_inside, origin_of
+from dynamo_lite.resume.graph_break import is_call_of_broken_callee, original_position
 from dynamo_lite.resume.nested_break import can_break_inside
 from dynamo_lite.variables import kinds  # noqa: F401  (registers them)
 from dynamo_lite.variables.core.base import (
@@ -33,7 +33,11 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.reachable import Holder
 from dynamo_lite.variables.python.functions.arguments import bind_arguments
 from dynamo_lite.variables.python.functions.function import CellVariable, GlobalScope
-from dynamo_lite.variables.python.objects.exception import ExceptionVariable, HandledVariable, left_generator
+from dynamo_lite.variables.python.objects.exception import (
+    ExceptionInfoVariable,
+    ExceptionVariable,
+    stop_iteration_to_runtime_error,
+)
 
 from . import calls, containers, control, exceptions, operators, stack  # noqa: F401  (they register the handlers)
 from .attempt import Attempt
@@ -77,7 +81,7 @@ class InstructionTranslator(Operations, Holder):
         self.own_cells: tuple[str, ...] = code.co_cellvars
         """Names of the cells that the program's code makes; a resume function is given them."""
         self.instructions = decode(code)
-        self.original: types.CodeType = origin_of(code, 0)[0]
+        self.original: types.CodeType = original_position(code, 0)[0]
         """The program's own code."""
         attempt.has_handlers = attempt.has_handlers or bool(self.original.co_exceptiontable)
         self.scope = scope
@@ -193,7 +197,7 @@ class InstructionTranslator(Operations, Holder):
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
-    def call_for(self, function: VariableTracker, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def call_from_instruction(self, function: VariableTracker, args: Args, kwargs: Kwargs) -> VariableTracker:
         """Make the call that the current instruction is."""
         self._tail = self.steps, function
         return self.call(function, args, kwargs)
@@ -206,7 +210,7 @@ class InstructionTranslator(Operations, Holder):
     def call_function(self, function: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
         """Call a Python function by its model, or inline it."""
         is_tail, self._tail = self._tail == (self.steps, function), (0, None)
-        known = self.known_call(function)
+        known = self.find_model(function)
         if known is not None:
             return known(self, args, kwargs)
         return self.inline(function, args, kwargs, is_tail)
@@ -227,8 +231,8 @@ class InstructionTranslator(Operations, Holder):
                 unsupported(UncaughtException(observed.error.describe()))
             raise
         except Unsupported as error:
-            callee.note_place(error)
-            gains = self.graph.operators > before or goes_on_inside(self)
+            callee.add_frame_to_stack(error)
+            gains = self.graph.operators > before or is_call_of_broken_callee(self)
             enters = is_tail and gains
             error.path = (callee.steps, *error.path) if enters and can_break_inside(callee, error.path) else ()
             raise
@@ -261,12 +265,12 @@ class InstructionTranslator(Operations, Holder):
             else:
                 self._throw(error)
         except Unsupported as broken:
-            self.note_place(broken)
+            self.add_frame_to_stack(broken)
             broken.path = ()  # CPython runs the rest of a generator
             raise
         except ObservedException as observed:
             if issubclass(observed.error.python_type(), StopIteration):  # where the bytecode doesn't do it
-                raise ObservedException(left_generator(observed.error)) from None
+                raise ObservedException(stop_iteration_to_runtime_error(observed.error)) from None
             raise
         if self.yielded is None:
             raise Exhausted(self.returned)
@@ -274,7 +278,7 @@ class InstructionTranslator(Operations, Holder):
 
     def _enter_handled_state(self, tx: InstructionTranslator) -> None:
         """What is handled where the generator handles nothing itself is what its caller handles now."""
-        own = next((value for value in self.stack if isinstance(value, HandledVariable)), None)
+        own = next((value for value in self.stack if isinstance(value, ExceptionInfoVariable)), None)
         if own is None:
             self.handled = tx.handled
         else:
@@ -320,7 +324,7 @@ class InstructionTranslator(Operations, Holder):
         """What makes a generator with this frame, and of what."""
         return parts_of(self)
 
-    def note_place(self, error: Unsupported) -> None:
+    def add_frame_to_stack(self, error: Unsupported) -> None:
         """Put this frame in front of the user's stack of an error that leaves it."""
         error.user_stack = (self.place(), *error.user_stack)
 
@@ -422,6 +426,6 @@ class RootTranslator(StoppingTranslator):
         """Where to break when the current step can't be traced: there; or, where it handles an exception that was made
         in the trace (and so has no traceback), where that was raised."""
         for value in self.stack:
-            if isinstance(value, HandledVariable) and isinstance(value.error, ExceptionVariable):
+            if isinstance(value, ExceptionInfoVariable) and isinstance(value.error, ExceptionVariable):
                 return self.attempt.provenance.raised_at(value.error, self.steps)
         return self.steps

@@ -11,8 +11,12 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.python.classes.class_checks import guarded_derives
 from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
-from dynamo_lite.variables.python.objects.exception import HandledVariable, TracebackVariable, left_generator
-from dynamo_lite.variables.python.objects.user_object import RealExceptionVariable
+from dynamo_lite.variables.python.objects.exception import (
+    ExceptionInfoVariable,
+    TracebackVariable,
+    stop_iteration_to_runtime_error,
+)
+from dynamo_lite.variables.python.objects.user_object import ExistingExceptionVariable
 
 from .opcodes import opcode
 
@@ -40,7 +44,7 @@ def raise_varargs(tx: InstructionTranslator, instruction: Instruction) -> None:
     if cause is not None:
         if not tx.is_none(cause):
             cause = _exception(tx, cause)
-    if isinstance(error, RealExceptionVariable):
+    if isinstance(error, ExistingExceptionVariable):
         unsupported(UnsupportedOperation("raising, which is noted in its traceback", error.describe()))
     if cause is not None:
         error.setattr(tx, "__cause__", cause)
@@ -79,7 +83,7 @@ def load_assertion_error(tx: InstructionTranslator, instruction: Instruction) ->
 @opcode("PUSH_EXC_INFO")
 def push_exc_info(tx: InstructionTranslator, instruction: Instruction) -> None:
     error = tx.pop()
-    tx.stack.append(HandledVariable(tx.handled, error))
+    tx.stack.append(ExceptionInfoVariable(tx.handled, error))
     tx.stack.append(error)
     tx.handled = error
 
@@ -87,7 +91,7 @@ def push_exc_info(tx: InstructionTranslator, instruction: Instruction) -> None:
 @opcode("POP_EXCEPT")
 def pop_except(tx: InstructionTranslator, instruction: Instruction) -> None:
     kept = tx.stack.pop()
-    if not isinstance(kept, HandledVariable):
+    if not isinstance(kept, ExceptionInfoVariable):
         tx.refuse(instruction, "the handler was entered outside of the trace")
     kept.over = True
     tx.handled = kept.previous
@@ -109,7 +113,7 @@ def check_exc_match(tx: InstructionTranslator, instruction: Instruction) -> None
 def with_except_start(tx: InstructionTranslator, instruction: Instruction) -> None:
     error, leave = tx.stack[-1].realize(), tx.stack[-4].realize()
     kind = tx.make(error.python_type())
-    if isinstance(error, RealExceptionVariable):
+    if isinstance(error, ExistingExceptionVariable):
         traceback = error.getattr(tx, "__traceback__")
     else:
         traceback = TracebackVariable()
@@ -137,7 +141,7 @@ def call_intrinsic_1(tx: InstructionTranslator, instruction: Instruction) -> Non
 def _stop_iteration_error(tx: InstructionTranslator) -> None:
     error = tx.stack[-1].realize()
     if issubclass(error.python_type(), StopIteration):
-        tx.stack[-1] = left_generator(error)
+        tx.stack[-1] = stop_iteration_to_runtime_error(error)
 
 
 def _unary_positive(tx: InstructionTranslator) -> None:

@@ -13,7 +13,7 @@ from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableTracker, unsupported, wrap
 from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
-from dynamo_lite.variables.core.keys import KnownAddresses
+from dynamo_lite.variables.core.keys import AddressKeys
 from dynamo_lite.variables.python.classes.classes import module_of
 from dynamo_lite.variables.python.containers.mapping import DictVariable
 from dynamo_lite.variables.python.containers.sequence import ListVariable, SizeVariable, SliceVariable, TupleVariable
@@ -43,23 +43,23 @@ class KnownValues:
         """id of a fake tensor -> its tracker."""
         self._scopes: dict[int, GlobalScope] = {}
         self._builtins: dict[str, LazyVariable] = {}
-        self.addresses = KnownAddresses()
+        self.addresses = AddressKeys()
         self.written_classes: dict[int, VariableTracker] = {}
         """id of a class that was written to -> its tracker."""
         self.plain_classes: set[tuple[Any, ...]] = set()
         """Ids of modules' classes, with the names under which they are guarded to have torch's own attributes."""
-        self.of_arrays: list[Any] = []
+        self.array_tensors: list[Any] = []
         """Tensors that were created from numpy's arrays."""
 
     def close(self) -> None:
         """Drop all references to the program's objects."""
-        for each in (self.memo, self.fakes, self._scopes, self._builtins, self.written_classes, self.of_arrays):
+        for each in (self.memo, self.fakes, self._scopes, self._builtins, self.written_classes, self.array_tensors):
             each.clear()
 
     def wrap(self, value: Any, source: Source) -> VariableTracker:
         return wrap(self.attempt, value, source)
 
-    def seen_again(self, known: VariableTracker, value: Any, source: Source) -> VariableTracker:
+    def add_alias(self, known: VariableTracker, value: Any, source: Source) -> VariableTracker:
         """A second place holds an object that is known already."""
         first = known.source
         if source is first:
@@ -68,13 +68,13 @@ class KnownValues:
             if first is not None and first.kind != "const":
                 first.check("id", value)
             return known
-        if first is None or first.kind == "const" or known.known_by_identity:
+        if first is None or first.kind == "const" or known.is_guarded_by_identity:
             source.check("id", value)
         else:
             self._guards.same(source, first)
         return known
 
-    def found_constant(self, value: Any, source: Source) -> ConstantVariable:
+    def existing_constant(self, value: Any, source: Source) -> ConstantVariable:
         """A constant of the program's data."""
         self._guards.constants.found(value, source)
         return ConstantVariable(value, source)

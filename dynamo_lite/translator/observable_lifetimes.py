@@ -7,7 +7,7 @@ from typing import Any
 
 from dynamo_lite import _C
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
-from dynamo_lite.variables.core.reachable import held_in
+from dynamo_lite.variables.core.reachable import referents_of
 from dynamo_lite.variables.python.objects.weak_reference import WeakReferenceVariable
 
 
@@ -26,7 +26,7 @@ class ObservableLifetimes:
     def there_are(self) -> bool:
         return bool(self._held)
 
-    def held_by(self, value: VariableTracker) -> bool:
+    def holds_watched(self, value: VariableTracker) -> bool:
         """Whether one is, or is in, a value."""
         if not self._held:
             return False
@@ -50,7 +50,7 @@ _PLAIN = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
 
 
 def _ids(value: LazyVariable) -> set[int]:
-    return {id(value), id(value.value), id(value.realize() if value.realized else value)}
+    return {id(value), id(value.value), id(value.realize() if value.is_realized else value)}
 
 
 def _reached(holders: Iterable[Any]) -> Iterator[set[int]]:
@@ -67,4 +67,4 @@ def _reached(holders: Iterable[Any]) -> Iterator[set[int]]:
             elif isinstance(each, VariableTracker) and not isinstance(each, WeakReferenceVariable):
                 found.add(id(getattr(each, "value", None)))
         yield found
-        waiting = [held for each in new if not isinstance(each, WeakReferenceVariable) for held in held_in(each)]
+        waiting = [held for each in new if not isinstance(each, WeakReferenceVariable) for held in referents_of(each)]

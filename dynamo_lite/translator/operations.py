@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from dynamo_lite.insight.break_reasons import DisabledCall, UnknownCall, UnsupportedAttribute, UnsupportedOperation
 from dynamo_lite.records import code_origin
-from dynamo_lite.runtime.interrupts import let_through
+from dynamo_lite.runtime.interrupts import reraise_if_from_signal
 from dynamo_lite.variables.core import attributes, registry, text
 from dynamo_lite.variables.core.attributes import MISSING, bind, class_lookup
 from dynamo_lite.variables.core.base import (
@@ -23,8 +23,8 @@ from dynamo_lite.variables.core.base import (
     ObservedException,
     VariableTracker,
     call_handler,
+    class_compares_by_identity,
     drained,
-    told_by_identity,
     unsupported,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -40,7 +40,7 @@ from dynamo_lite.variables.python.containers.sets import SetVariable, combine_vi
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, SymbolicNumber
 from dynamo_lite.variables.python.objects.exception import ExceptionVariable
-from dynamo_lite.variables.python.objects.user_object import RealExceptionVariable, UserObjectVariable, unwrapped
+from dynamo_lite.variables.python.objects.user_object import ExistingExceptionVariable, UserObjectVariable, unwrapped
 
 if TYPE_CHECKING:
     from .core import InstructionTranslator
@@ -78,7 +78,7 @@ class Operations:
         try:
             return function(*args, **(kwargs or {}))
         except (Warning, *code_origin.FOLDED_ERRORS) as error:
-            let_through(error)
+            reraise_if_from_signal(error)
             if isinstance(error, Warning) or type(error).__module__ != "builtins":
                 unsupported(UnsupportedOperation("a call", f"known values, which raises {type(error).__name__}"))
             self.raise_error(type(error), *error.args)
@@ -182,7 +182,7 @@ class Operations:
             return True
         if one.python_type() is other.python_type():
             for each in (one, other, *_owner(first), *_owner(second)):
-                self.guard_different(each)
+                self.guard_distinct(each)
         return False
 
     def _one_constant(self, one: Any, other: Any) -> bool:
@@ -193,7 +193,7 @@ class Operations:
             unsupported(UnsupportedOperation("`is`", f"two equal constants ({one!r})"))
         return True
 
-    def guard_different(self, variable: VariableTracker) -> None:
+    def guard_distinct(self, variable: VariableTracker) -> None:
         """That two places hold different objects is a fact of this call, where neither is guarded by identity."""
         if variable.source is not None and not isinstance(variable, _NO_OBJECTS):
             self.guards.distinct(variable.source)
@@ -250,8 +250,8 @@ class Operations:
         """Equality by identity is right only where neither class says otherwise, or the kinds can't be equal."""
         for left, right in ((one, other), (other, one)):
             kind = left.python_type()
-            answered = left.answers_equality or left.is_constant() or class_lookup(kind, "__eq__") is object.__eq__
-            if not answered and not (told_by_identity(kind) and kind in _COMPARED_BY_IDENTITY):
+            answered = left.implements_equality or left.is_constant() or class_lookup(kind, "__eq__") is object.__eq__
+            if not answered and not (class_compares_by_identity(kind) and kind in _COMPARED_BY_IDENTITY):
                 unsupported(UnsupportedOperation("`==`", f"{left.describe()} and {right.describe()}"))
 
     def _overloads_reflected(self, symbol: str, left: type, right: type) -> bool:
@@ -267,7 +267,7 @@ class Operations:
     def refuse_operands(self, operation: str, function: Callable[..., Any], *operands: VariableTracker) -> NoReturn:
         """No operand's methods took the operation: raise what CPython raises for operands of their types."""
         try:
-            function(*[operand.stand_in() for operand in operands])
+            function(*[operand.sample_value() for operand in operands])
         except TypeError as refused:
             self.raise_error(TypeError, *refused.args)
         except (NotConstant, *code_origin.FOLDED_ERRORS):  # there is none for an operand, or it is empty
@@ -336,7 +336,7 @@ class Operations:
         """``iter(variable)``."""
         return variable.realize().iterate(self).realize()
 
-    def found_by_iteration(self, variable: VariableTracker, item: VariableTracker) -> bool:
+    def contains_by_iteration(self, variable: VariableTracker, item: VariableTracker) -> bool:
         """``item in variable`` for what has no ``__contains__``: no item is taken after the one that is found."""
         try:
             iterator = self.iterate(variable)
@@ -378,7 +378,7 @@ class Operations:
     def thrown(self, kind: VariableTracker, value: VariableTracker | None) -> VariableTracker:
         """The exception that ``throw(kind, value)`` raises."""
         if isinstance(kind, ClassVariable) and issubclass(kind.value, BaseException):
-            if value is not None and isinstance(value, (ExceptionVariable, RealExceptionVariable)):
+            if value is not None and isinstance(value, (ExceptionVariable, ExistingExceptionVariable)):
                 return value
             args = [] if value is None or self.is_none(value) else [value]
             return self.call(kind, args, {}).realize()
@@ -460,7 +460,9 @@ class Operations:
         try:
             return owner.getattr(self, name)
         except ObservedException as observed:
-            if isinstance(observed.error, ExceptionVariable) and not attributes.asks_property(owner, name):
+            if isinstance(observed.error, ExceptionVariable) and not attributes.is_data_descriptor_attribute(
+                owner, name
+            ):
                 observed.error.note_attribute(owner, name)
             raise
 
@@ -512,14 +514,14 @@ class Operations:
         """Call anything."""
         return function.realize().call(self, args, kwargs)
 
-    def known_call(self, function: Any) -> Callable[..., VariableTracker] | None:
+    def find_model(self, function: Any) -> Callable[..., VariableTracker] | None:
         """The model of a Python function that isn't inlined."""
         if not isinstance(function, FunctionVariable):
             return None
-        closure = registry.known_closure(function)
+        closure = registry.find_closure_model(function)
         if closure is not None:
             return closure
-        model = registry.known_call(function.value)
+        model = registry.find_model(function.value)
         if model is not None and function.source is not None:
             function.source.check("id", function.value)  # others of the same code have none
         return model
@@ -544,7 +546,7 @@ class Operations:
 
     def class_method(self, cls: ClassVariable, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         """A method in C called on a class: ``type``'s own, or a builtin's class method."""
-        if not told_by_identity(cls.value):
+        if not class_compares_by_identity(cls.value):
             unsupported(UnsupportedAttribute(cls.describe(), name, "its metaclass compares classes"))
         handler = registry.class_method(cls.value, name)
         if handler is not None:

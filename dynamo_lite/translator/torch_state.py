@@ -26,12 +26,12 @@ class TorchState:
         self._warns_always = False
 
     @property
-    def asks_classes(self) -> bool:
+    def calls_torch_function(self) -> bool:
         """Whether torch's functions may call a class's ``__torch_function__`` now."""
         return self.has_subclasses and not self.unasked
 
     @property
-    def filters_around(self) -> Any:
+    def filters_at_graph_call(self) -> Any:
         """The filters of warnings under which the graph will run."""
         return self.ignoring[0].filters_before if self.ignoring else warnings.filters
 

@@ -125,7 +125,7 @@ def missing(x):
         return x - 1, error.args
 
 
-def gone_over(x):
+def iterated_objects(x):
     TABLE["b"] = 2
     return x + sum(TABLE.values()), dict(TABLE), {**TABLE}, TABLE == {"a": 1, "b": 2}
 
@@ -151,7 +151,7 @@ def before_a_break(x):
 
 
 PROGRAMS = [added, stored_over, added_then_counted, counted_then_added, added_and_taken_out, given_by_default, missing]
-PROGRAMS += [gone_over, equal_keys, keys_of_other_kinds, before_a_break]
+PROGRAMS += [iterated_objects, equal_keys, keys_of_other_kinds, before_a_break]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)

@@ -366,13 +366,13 @@ def test_the_cost_of_an_argument_that_may_die(monkeypatch):
     """It is still in its variable: nobody walks through what the others have in them at each step."""
     walked = 0
 
-    def held_in(each):
+    def referents_of(each):
         nonlocal walked
         walked += 1
         return whole(each)
 
-    whole = mortals.held_in
-    monkeypatch.setattr(mortals, "held_in", held_in)
+    whole = mortals.referents_of
+    monkeypatch.setattr(mortals, "referents_of", referents_of)
 
     def fn(x, one, items):
         found = [item for item in items if item["n"] != 1]

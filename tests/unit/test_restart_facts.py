@@ -19,7 +19,7 @@ from dynamo_lite.records.restart import (
     RecordedWhole,
 )
 from dynamo_lite.records.restart_facts import RestartFacts
-from dynamo_lite.shapes.policy import Settled
+from dynamo_lite.shapes.policy import SpecializationHistory
 
 PLACE = FrameSummary("program.py", 7, "program", lookup_line=False)
 SITE = (SiteFrame("program.py", "program", 7, 12),)
@@ -87,7 +87,7 @@ def test_facts_are_added_and_none_is_changed():
 
 
 def test_what_later_translations_of_the_code_need_is_remembered():
-    remembered = Settled()
+    remembered = SpecializationHistory()
     known = learned(RecordedWhole(17, False), NumbersSpecialized(3), remembered=remembered)
     assert remembered.whole == {17: False} and not remembered.steps
     assert known.numbers.is_at(3, SITE)

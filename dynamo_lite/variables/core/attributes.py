@@ -16,9 +16,9 @@ from .base import (
     ObservedException,
     Parts,
     VariableTracker,
+    class_compares_by_identity,
     mro,
     own_namespace,
-    told_by_identity,
     unsupported,
 )
 from .constant import ConstantVariable
@@ -129,7 +129,7 @@ def generic_getattr(tx: Translator, obj: VariableTracker, name: str, hook: bool 
 def _found_attribute(tx: Translator, obj: VariableTracker, name: str, cls: type) -> VariableTracker | None:
     """A data descriptor, what the instance has, what the class has, or None."""
     raw = class_lookup(cls, name)
-    if raw is not MISSING and hides_instance(raw):
+    if raw is not MISSING and overrides_instance(raw):
         _guard_descriptor(tx, type(raw))
         return bind(tx, raw, name, obj, cls)
     found = obj.instance_get(tx, name)  # type: ignore[attr-defined]
@@ -166,24 +166,24 @@ def is_data_descriptor(raw: Any) -> bool:
     return class_lookup(kind, "__set__") is not MISSING or class_lookup(kind, "__delete__") is not MISSING
 
 
-def hides_instance(raw: Any) -> bool:
+def overrides_instance(raw: Any) -> bool:
     """Whether a data descriptor also answers for itself where it is read: else what the instance has comes first."""
     return class_lookup(type(raw), "__get__") is not MISSING and is_data_descriptor(raw)
 
 
-def asks_property(obj: VariableTracker, name: str) -> bool:
+def is_data_descriptor_attribute(obj: VariableTracker, name: str) -> bool:
     """Whether an attribute is what a data descriptor gives, and the class has no hooks."""
     cls = obj.python_type()
     plain = class_lookup(cls, "__getattribute__") is object.__getattribute__
     raw = class_lookup(cls, name)
-    return plain and class_lookup(cls, "__getattr__") is MISSING and raw is not MISSING and hides_instance(raw)
+    return plain and class_lookup(cls, "__getattr__") is MISSING and raw is not MISSING and overrides_instance(raw)
 
 
 def bind(
     tx: Translator, raw: Any, name: str, obj: VariableTracker | None, cls: type, start: type | None = None
 ) -> VariableTracker:
     """``raw.__get__(obj, cls)`` for what a class has under ``name``. ``obj`` None: access through the class."""
-    if not told_by_identity(type(raw)):
+    if not class_compares_by_identity(type(raw)):
         unsupported(UnsupportedAttribute(f"class {cls.__name__}", name, "a value whose metaclass compares classes"))
     binder = _BINDERS.get(type(raw)) or _inherited_binder(type(raw))
     owner = start or cls
@@ -329,7 +329,7 @@ def _bind_c_method(tx: Translator, raw: Any, name: str, obj: Any, cls: type, own
     return BuiltinMethodVariable(obj, name)
 
 
-def bind_here(tx: Translator, raw: Any, name: str, obj: VariableTracker) -> VariableTracker:
+def bind_c_descriptor(tx: Translator, raw: Any, name: str, obj: VariableTracker) -> VariableTracker:
     """What an attribute in C, which the program has in hand, gives for an object."""
     if isinstance(raw, types.GetSetDescriptorType):
         return obj.c_attribute(tx, name)
@@ -360,7 +360,7 @@ def object_setattr(tx: Translator, obj: Any, name: str, value: VariableTracker) 
             descriptor = class_attribute(tx, cls, name, raw)
             tx.call(class_attribute(tx, type(raw), "__set__", setter), [descriptor, obj, value], {})
             return
-        obj.set_in_c(tx, name, value)
+        obj.set_c_attribute(tx, name, value)
         return
     if raw is MISSING:
         guard_class_lacks(tx, cls, name)
@@ -400,7 +400,7 @@ class MethodVariable(VariableTracker):
     """A bound method: a function and its first argument."""
 
     __slots__ = ("function", "receiver")
-    answers_equality = True
+    implements_equality = True
 
     def __init__(self, function: VariableTracker, receiver: VariableTracker, source: Any = None) -> None:
         self.source = source
@@ -431,7 +431,7 @@ class MethodVariable(VariableTracker):
             return ConstantVariable(same == (symbol == "=="))
         return None
 
-    def ingredients(self) -> Parts | None:
+    def creating_call(self) -> Parts | None:
         function = self.function.realize()
         return Parts(types.MethodType, (function.as_constant(),), [self.receiver]) if function.is_constant() else None
 

@@ -19,7 +19,7 @@ from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
 from dynamo_lite.records.source import Source
 
-from .lookup import class_lookup, is_heap_type, is_written
+from .lookup import class_lookup, is_heap_type, is_user_defined
 from .protocols import Attempt, Codegen, Translator
 
 TEXTS: dict[str, Callable[..., str]] = {"__str__": str, "__repr__": repr}
@@ -32,7 +32,7 @@ Args = list["VariableTracker"]
 Kwargs = dict[str, "VariableTracker"]
 
 
-class Spread(Kwargs):
+class UnpackedKwargs(Kwargs):
     """Arguments with names that a call gives by ``**``: there may be none, which C can tell from no dict."""
 
 
@@ -76,7 +76,7 @@ def has_plain_equality(meta: type) -> bool:
 _EQUALITY = frozenset({"__eq__", "__ne__", "__hash__"})
 
 
-def told_by_identity(cls: type) -> bool:
+def class_compares_by_identity(cls: type) -> bool:
     """Whether a class is told from others without running code of its metaclass."""
     return has_plain_equality(type(cls))
 
@@ -100,17 +100,17 @@ class VariableTracker:
     __slots__ = ("source",)
     operand: Any = None
     """The number, known or symbolic, that arithmetic with symbols takes it as; None: it is none."""
-    unshared = False
+    is_loaded_anew = False
     """Loading it in generated code makes a new value (or has an effect) each time: it is not kept in a local."""
-    answers_equality = False
+    implements_equality = False
     """Was asked for an answer of its own when ``==`` falls back on identity."""
     varies = False
     """Whether it is a number that may be another in the next call."""
-    known_by_identity = False
+    is_guarded_by_identity = False
     """Whatever second place it is found at holds this very object in every call."""
-    comes_first = False
+    is_replayed_first = False
     """What was done to it is done in generated code before what was done to others."""
-    immortal = False
+    is_loaded_as_constant = False
     """Loaded in generated code as a constant, wherever it came from."""
     is_tensor = False
     """Whether it is a tensor."""
@@ -161,12 +161,12 @@ class VariableTracker:
         """Whether it is known, and C code that asks for its text runs no code of the program's."""
         return self.is_constant()
 
-    def made_real(self, leaf: Callable[[VariableTracker], Any]) -> Any:
+    def real_argument(self, leaf: Callable[[VariableTracker], Any]) -> Any:
         """What stands for this value in a call of real Python: of sequences one of what stands for their items, of
         everything else what ``leaf`` says."""
         return leaf(self)
 
-    def known_number(self, tx: Translator, methods: Iterable[str], drain: bool = False) -> Any:
+    def constant_number(self, tx: Translator, methods: Iterable[str], drain: bool = False) -> Any:
         """The known value as a function of numbers looks at it: by the first of these methods that the program wrote
         for it. ``drain``: as in `drained_value`."""
         for name in methods:
@@ -179,7 +179,7 @@ class VariableTracker:
         """What stands for it as the other operand of a tensor's arithmetic and comparisons."""
         return self
 
-    def stand_in(self) -> Any:
+    def sample_value(self) -> Any:
         """A real value of the type, for the errors of operations that depend on the type alone.
 
         Raises:
@@ -189,15 +189,15 @@ class VariableTracker:
             return self.as_constant()
         except NotConstant:
             kind = self.python_type()
-            if not told_by_identity(kind) or kind not in _EMPTY:
+            if not class_compares_by_identity(kind) or kind not in _EMPTY:
                 raise
             return kind()
 
-    def contained(self) -> Iterable[VariableTracker] | None:
+    def structure_items(self) -> Iterable[VariableTracker] | None:
         """What a structure of values is made of; None for what is no structure."""
         return None
 
-    def of_subclasses(self) -> Iterable[VariableTracker]:
+    def overloaded_arguments(self) -> Iterable[VariableTracker]:
         """The instances of subclasses of Tensor where torch looks for them: the value, or items of a sequence."""
         return ()
 
@@ -205,7 +205,7 @@ class VariableTracker:
         """Whether this is an instance of a class of the program's that keeps its items there."""
         return False
 
-    def with_contained(self, tx: Translator, new: Iterator[VariableTracker]) -> VariableTracker:
+    def with_structure_items(self, tx: Translator, new: Iterator[VariableTracker]) -> VariableTracker:
         """A structure like this of others."""
         raise NotImplementedError(type(self).__name__)
 
@@ -236,7 +236,7 @@ class VariableTracker:
     def guard_key(self, tx: Translator) -> None:
         """That it isn't another key is a fact of this call, where keys of its type are told apart by identity."""
         if self.python_type().__hash__ is object.__hash__:
-            tx.guard_different(self)
+            tx.guard_distinct(self)
 
     def identity(self) -> Any:
         """What ``is`` compares: equal identities are one object."""
@@ -257,13 +257,13 @@ class VariableTracker:
 
     def converted(self, tx: Translator, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
         """``function(self)``, which makes another number of one; ``methods``: by which it looks at it."""
-        return tx.make(tx.fold(function, (self.known_number(tx, methods),)))
+        return tx.make(tx.fold(function, (self.constant_number(tx, methods),)))
 
     def cache_key(self, tx: Translator) -> Any:
         """The value, where C code may hash and compare it: it runs no code of the program's, and is guarded."""
         unsupported(UnsupportedOperation("a cached function's call with an argument", self.describe()))
 
-    def own_names(self, tx: Translator) -> Iterable[str]:
+    def instance_names(self, tx: Translator) -> Iterable[str]:
         """What ``dir`` finds beside what the classes have."""
         unsupported(UnsupportedOperation("dir()", self.describe()))
 
@@ -288,7 +288,7 @@ class VariableTracker:
             return tx.make(self.python_type())
         unsupported(UnsupportedAttribute(self.describe(), name))
 
-    def set_in_c(self, tx: Translator, name: str, value: VariableTracker) -> None:
+    def set_c_attribute(self, tx: Translator, name: str, value: VariableTracker) -> None:
         """Write an attribute whose descriptor is in C."""
         unsupported(UnsupportedAttribute(self.describe(), name, "writing a descriptor in C is not modelled"))
 
@@ -377,7 +377,7 @@ class VariableTracker:
     def truth(self, tx: Translator) -> bool:
         return tx.plain_truth(self)
 
-    def late_truth(self, tx: Translator) -> VariableTracker | None:
+    def deferred_truth(self, tx: Translator) -> VariableTracker | None:
         """What ``bool`` gives where that hangs on data, and nothing branches on it yet; None: it is known."""
         return None
 
@@ -420,11 +420,11 @@ class VariableTracker:
 
     # -- code generation ---------------------------------------------------------------------------------------
 
-    def ingredients(self) -> Parts | None:
+    def creating_call(self) -> Parts | None:
         """What makes another one like this, which was made inside; None where nothing does, or needs to."""
         return None
 
-    def guard_deaths(self) -> None:
+    def guard_deallocations(self) -> None:
         """Of an object that was written to: assume that nobody sees die what it loses without having been looked at."""
 
     def reconstruct(self, cg: Codegen) -> None:
@@ -459,7 +459,7 @@ class IteratorVariable(VariableTracker):
         return iter([tx.python_value(item) for item in self.elements(tx)])
 
 
-class KnownVariable(VariableTracker):
+class InvariantVariable(VariableTracker):
     """A value that is known, and the same in every call that the guards let through."""
 
     __slots__ = ("value",)
@@ -482,7 +482,7 @@ class KnownVariable(VariableTracker):
 
     def cache_key(self, tx: Translator) -> Any:
         kind = type(self.value)
-        runs_python = any(is_written(class_lookup(kind, name)) for name in ("__eq__", "__hash__"))
+        runs_python = any(is_user_defined(class_lookup(kind, name)) for name in ("__eq__", "__hash__"))
         return super().cache_key(tx) if runs_python else self.value
 
     def reconstruct(self, cg: Codegen) -> None:
@@ -506,12 +506,12 @@ class LazyVariable(VariableTracker):
             real = self._real = wrap(self.attempt, self.value, self.source)
         return real
 
-    def look_again(self) -> None:
+    def rewrap(self) -> None:
         """More is known of it now."""
         self._real = self.realize().realize()
 
     @property
-    def realized(self) -> bool:
+    def is_realized(self) -> bool:
         return self._real is not None
 
 
@@ -553,12 +553,12 @@ def wraps_value(value: Any, fn: WrapFn) -> None:
 def wrap(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     """The tracker of a real value found at ``source``. One object has one tracker in an attempt."""
     kind = type(value)
-    comparable = told_by_identity(kind)
+    comparable = class_compares_by_identity(kind)
     if comparable and kind in _SIMPLE:
         return _BY_TYPE[kind](attempt, value, source)
     known = attempt.values.memo.get(id(value))
     if known is not None:
-        return attempt.values.seen_again(known[1], value, source)
+        return attempt.values.add_alias(known[1], value, source)
     by_value = _BY_VALUE.get(id(value))
     if not comparable:
         found = attempt.values.opaque(value, source, "its metaclass compares classes")

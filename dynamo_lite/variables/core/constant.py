@@ -17,8 +17,8 @@ from dynamo_lite.variables.polyfills.carried import advanced
 from .base import (
     Args,
     Exhausted,
+    InvariantVariable,
     IteratorVariable,
-    KnownVariable,
     Kwargs,
     NotConstant,
     VariableTracker,
@@ -50,7 +50,7 @@ _NUMBERS = (int, float, bool)
 _SINGLETONS = (type(None), type(Ellipsis), type(NotImplemented), torch.dtype, torch.layout, torch.memory_format)
 
 
-class ConstantVariable(KnownVariable):
+class ConstantVariable(InvariantVariable):
     """A value of one of `CONSTANT_TYPES`, guarded by type and value where it has a source."""
 
     __slots__ = ()
@@ -108,7 +108,7 @@ class ConstantVariable(KnownVariable):
     def cache_key(self, tx: Translator) -> Any:
         return self.value
 
-    def own_names(self, tx: Translator) -> Iterable[str]:
+    def instance_names(self, tx: Translator) -> Iterable[str]:
         return ()
 
     @property
@@ -225,4 +225,4 @@ class ConstantIterator(IteratorVariable):
 @wraps_type(*(each for each in CONSTANT_TYPES if each not in (int, float)))
 def _wrap_constant(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     source.check("id" if type(value) in _SINGLETONS else "equals", value)
-    return attempt.values.found_constant(value, source)
+    return attempt.values.existing_constant(value, source)

@@ -94,7 +94,7 @@ def check_class_attribute(cls: type, name: str, value: Any) -> None:
 def check_value(value: VariableTracker, what: str) -> None:
     """A backward reads this value from an invariant place."""
     value = value.realize()
-    if value.varies and value.source is not None or next(mutable_parts(value), None) is not None:
+    if value.varies and value.source is not None or next(mutable_objects(value), None) is not None:
         refuse_read(what)
 
 
@@ -103,16 +103,16 @@ def refuse_read(what: str) -> NoReturn:
     unsupported(BackwardReads(what))
 
 
-def mutable_parts(value: VariableTracker) -> Iterator[VariableTracker]:
+def mutable_objects(value: VariableTracker) -> Iterator[VariableTracker]:
     """What can be changed in place of a value: itself, or parts of an immutable container."""
     value = value.realize()
     kind = value.python_type()
-    parts = value.contained() if issubclass(kind, tuple) else None
+    parts = value.structure_items() if issubclass(kind, tuple) else None
     if kind is types.MethodType:
         parts = [value.receiver]  # type: ignore[attr-defined]
     if parts is not None:
         for each in parts:
-            yield from mutable_parts(each)
+            yield from mutable_objects(each)
     elif kind in (frozenset, slice, *_OF_C):
         if not value.is_constant() or not isinstance(getattr(value.as_constant(), "__self__", None), _OWNERS_IN_C):
             yield value
@@ -170,7 +170,7 @@ def _with_inner(path: tuple[types.CodeType, ...]) -> Iterator[tuple[types.CodeTy
 
 def is_assigned_once(tx: Translator, cell: Any, name: str) -> bool:
     """Whether no code that may yet run assigns to a cell, which the running function knows by this name."""
-    frame, own_name = cell.maker or of_root(tx, cell)
+    frame, own_name = cell.maker or find_in_root(tx, cell)
     if frame is not None:
         return not _inner_stores(frame.original, own_name) and not any(
             each.opname in _STORES_CELL and each.argval == own_name for each in _to_come(frame)
@@ -179,7 +179,7 @@ def is_assigned_once(tx: Translator, cell: Any, name: str) -> bool:
     return owner is not None and not _inner_stores(owner, name) and not _assigns_again(owner, name)
 
 
-def of_root(tx: Translator, cell: Any) -> tuple[Any, str]:
+def find_in_root(tx: Translator, cell: Any) -> tuple[Any, str]:
     """The root frame, if it made the cell before it broke, and the cell's name there."""
     root = tx
     while root.parent is not None:

@@ -107,10 +107,10 @@ def _key_by_methods(tx: Translator, variable: VariableTracker) -> Any:
     return ObjectKey(tx, variable, slot_hash(value))
 
 
-def same_in_every_call(key: Any) -> bool:
+def has_stable_hash(key: Any) -> bool:
     """Whether a key hashes in each call of the generated code as it does now."""
     if type(key) in (tuple, frozenset):
-        return all(map(same_in_every_call, key))
+        return all(map(has_stable_hash, key))
     if isinstance(key, ObjectKey):  # of known numbers, or it would not be here
         return True
     if type(key) in _IN_C:
@@ -121,7 +121,7 @@ def same_in_every_call(key: Any) -> bool:
 LEAST_ADDRESS = 1 << 20
 
 
-class Address:
+class AddressKey:
     """Stands for ``id()`` of an object, or a thread's number, as a key, whatever that is in each call. ``found``: what
     it is of is older than the trace."""
 
@@ -132,13 +132,13 @@ class Address:
         self.found = found
 
     def __hash__(self) -> int:
-        return hash((Address, self.identity))
+        return hash((AddressKey, self.identity))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Address) and self.identity == other.identity
+        return isinstance(other, AddressKey) and self.identity == other.identity
 
 
-class KnownAddresses:
+class AddressKeys:
     """As what addresses are known among the keys of a trace: as objects, or as the numbers that they are in this call.
     Nobody can say of one of the first whether it is one of the others, unless the object was made inside."""
 
@@ -155,7 +155,7 @@ class KnownAddresses:
                 self.note(each)
             return
         else:
-            self.as_objects |= type(key) is Address and key.found
+            self.as_objects |= type(key) is AddressKey and key.found
         if self.as_objects and self.as_numbers:
             unsupported(UnsupportedOperation("use as a key beside large numbers", "what id() or get_ident() returned"))
 

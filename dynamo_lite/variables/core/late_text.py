@@ -21,7 +21,7 @@ from .protocols import Codegen, Translator
 _SAMPLES = {torch.bool: True, **dict.fromkeys((torch.complex64, torch.complex128), 1j)}
 
 
-class LateTextVariable(VariableTracker):
+class DeferredTextVariable(VariableTracker):
     """Known texts, and tensors or symbols with the function that makes a text of each. Of symbols alone it can be
     known too, and is then the same in every call."""
 
@@ -120,7 +120,7 @@ def text_of_number(
     """``str``, ``repr`` or ``format`` of a symbol; the known text where the specification asks for the number."""
     if any(rest) and not _fits_number(number.python_type(), rest[0]):
         return tx.make(tx.fold(function, (number.as_constant(), *rest)))
-    return LateTextVariable(tx, [(function, number, rest)], None)
+    return DeferredTextVariable(tx, [(function, number, rest)], None)
 
 
 def _fits_number(kind: type, spec: str) -> bool:
@@ -138,7 +138,7 @@ def text_of_tensor(tx: Translator, tensor: Any, function: Callable[..., str], *r
         return None
     if any(rest) and not _fits(tensor, rest[0]):
         return None
-    return LateTextVariable(tx, [(function, tensor, rest)], tx.graph.writes)
+    return DeferredTextVariable(tx, [(function, tensor, rest)], tx.graph.writes)
 
 
 def _fits(tensor: Any, spec: str) -> bool:
@@ -161,11 +161,11 @@ def joined(tx: Translator, parts: list[VariableTracker]) -> VariableTracker | No
     found: list[Any] = []
     writes: int | None = None
     for part in parts:
-        if isinstance(part, LateTextVariable) and part.writes in (None, tx.graph.writes):
+        if isinstance(part, DeferredTextVariable) and part.writes in (None, tx.graph.writes):
             found.extend(part.parts)
             writes = part.writes if writes is None else writes
         elif part.is_constant():
             found.append(part.as_constant())
         else:
             return None
-    return LateTextVariable(tx, found, writes)
+    return DeferredTextVariable(tx, found, writes)

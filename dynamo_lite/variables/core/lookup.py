@@ -49,7 +49,7 @@ def class_lookup(cls: type, name: str) -> Any:
     return MISSING
 
 
-def is_written(raw: Any) -> bool:
+def is_user_defined(raw: Any) -> bool:
     """Whether a class was given this as a special method: a function as a rule, but it may be any object. What types in
     C have is none."""
     return raw is not MISSING and raw is not None and id(type(raw)) not in _OF_C_TYPES
@@ -69,6 +69,6 @@ def type_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}" if in_c and cls.__module__ != "builtins" else cls.__name__
 
 
-def finalizes(cls: type) -> bool:
+def has_finalizer(cls: type) -> bool:
     """Whether the program could see when an instance dies."""
     return class_lookup(cls, "__del__") is not MISSING

@@ -18,7 +18,7 @@ def slot_is_bound(raw: types.MemberDescriptorType, value: Any) -> bool:
     return True
 
 
-class WrittenOver(NamedTuple):
+class OverwrittenAttribute(NamedTuple):
     """What there is under a name now. ``check``: of ``at``, that it is nothing that is seen to die."""
 
     values: list[Any]
@@ -27,25 +27,25 @@ class WrittenOver(NamedTuple):
     check: tuple[str, str | None]
 
 
-def written_over(of: Any, name: str) -> WrittenOver:
-    raw, namespace, source = class_lookup(of.cls, name), of.real_namespace(), of.source
+def overwritten_attribute(of: Any, name: str) -> OverwrittenAttribute:
+    raw, namespace, source = class_lookup(of.cls, name), of.existing_namespace(), of.source
     if issubclass(type(raw), types.MemberDescriptorType):
         place, bound = source.child("slot", raw), slot_is_bound(raw, of.value)
         values = [raw.__get__(of.value)] if bound else []
-        return WrittenOver(values, place, place, ("dies_unseen" if bound else "unbound", None))
+        return OverwrittenAttribute(values, place, place, ("dies_unseen" if bound else "unbound", None))
     values = [namespace[name]] if namespace is not None and name in namespace else []
     place = source.child("instance_dict").child("dict_item", name)
-    return WrittenOver(values, place, source, ("instance_item_dies_unseen", name))
+    return OverwrittenAttribute(values, place, source, ("instance_item_dies_unseen", name))
 
 
-def let_go_of(tx: Translator, namespace: Mapping[str, Any], name: str) -> None:
+def record_dropped_item(tx: Translator, namespace: Mapping[str, Any], name: str) -> None:
     """An item of an object's ``__dict__`` is written or deleted."""
     tx.effects.let_go([namespace[name]] if name in namespace else [])
 
 
-def guard_written_over(of: Any) -> None:
+def guard_overwritten(of: Any) -> None:
     """Assume that nobody sees die what the object's attributes lose, but for those that are put back."""
     for name, value in of.attrs.items():
-        over = written_over(of, name)
+        over = overwritten_attribute(of, name)
         if value is None or value.source is not over.place:
             over.at.check(*over.check)

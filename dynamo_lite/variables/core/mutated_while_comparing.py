@@ -11,7 +11,7 @@ from .base import VariableTracker, unsupported
 from .protocols import Translator
 
 
-class Steady:
+class ItemComparison:
     """Containers whose parts are compared by methods of the program's: one that changes them breaks the graph."""
 
     def __init__(self, tx: Translator, *containers: Any) -> None:

@@ -10,7 +10,7 @@ class Null(VariableTracker):
     """The NULL that calls keep on the stack."""
 
     __slots__ = ()
-    unshared = True
+    is_loaded_anew = True
 
     def describe(self) -> str:
         return "NULL"

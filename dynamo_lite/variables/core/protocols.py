@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from dynamo_lite.records.runtime_assertions import Expected
     from dynamo_lite.records.side_effects import SideEffects
     from dynamo_lite.records.source import Source
-    from dynamo_lite.runtime.precomputed_calls import RanAhead
-    from dynamo_lite.shapes.policy import Translated
+    from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
+    from dynamo_lite.shapes.policy import TranslationShapes
     from dynamo_lite.shapes.python_random import Draw
     from dynamo_lite.variables.python.classes.classes import ClassVariable
     from dynamo_lite.variables.python.containers.mapping import DictVariable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dynamo_lite.variables.torch.tensors.is_compiling_results import Answers
 
     from .base import Args, Kwargs, VariableTracker
-    from .keys import KnownAddresses
+    from .keys import AddressKeys
 
 Load = Callable[[], None]
 """Emits what leaves one value on the stack."""
@@ -153,7 +153,7 @@ class Translator(Protocol):
         """``one is other``."""
         ...
 
-    def guard_different(self, variable: VariableTracker) -> None:
+    def guard_distinct(self, variable: VariableTracker) -> None:
         """That two places hold different objects is a fact of this call, where neither is guarded by identity."""
         ...
 
@@ -195,7 +195,7 @@ class Translator(Protocol):
         """``iter(variable)``."""
         ...
 
-    def found_by_iteration(self, variable: VariableTracker, item: VariableTracker) -> bool:
+    def contains_by_iteration(self, variable: VariableTracker, item: VariableTracker) -> bool:
         """``item in variable`` for what has no ``__contains__``: no item is taken after the one that is found."""
         ...
 
@@ -303,10 +303,10 @@ class KnownValues(Protocol):
 
     memo: dict[int, tuple[Any, VariableTracker]]
     fakes: dict[int, Any]
-    addresses: KnownAddresses
+    addresses: AddressKeys
     written_classes: dict[int, VariableTracker]
     plain_classes: set[tuple[Any, ...]]
-    of_arrays: list[Any]
+    array_tensors: list[Any]
 
     @property
     def scopes(self) -> Iterable[GlobalScope]: ...
@@ -317,11 +317,11 @@ class KnownValues(Protocol):
         """The tracker of a value that was computed while tracing."""
         ...
 
-    def seen_again(self, known: VariableTracker, value: Any, source: Source) -> VariableTracker:
+    def add_alias(self, known: VariableTracker, value: Any, source: Source) -> VariableTracker:
         """A second source holds an object that is known already."""
         ...
 
-    def found_constant(self, value: Any, source: Source) -> VariableTracker: ...
+    def existing_constant(self, value: Any, source: Source) -> VariableTracker: ...
 
     def source_of_constant(self, value: Any) -> Source | None: ...
 
@@ -349,10 +349,10 @@ class TorchState(Protocol):
     unasked: int
 
     @property
-    def asks_classes(self) -> bool: ...
+    def calls_torch_function(self) -> bool: ...
 
     @property
-    def filters_around(self) -> Any: ...
+    def filters_at_graph_call(self) -> Any: ...
 
     def note_class(self, cls: type) -> None: ...
 
@@ -369,12 +369,12 @@ class Attempt(Protocol):
 
     guards: Guards
     graph: GraphBuilder
-    shapes: Translated
+    shapes: TranslationShapes
     effects: SideEffects
     provenance: Provenance
     answers: Answers
     runtime_assertions: list[Expected]
-    ahead: RanAhead
+    ahead: PrecomputedCalls
     steps: int
     reprs: list[VariableTracker]
     takes_wrappers: bool

@@ -19,7 +19,7 @@ class Holder:
         raise NotImplementedError
 
 
-def trackers_in(holders: Iterable[Any]) -> Iterator[VariableTracker]:
+def reachable_trackers(holders: Iterable[Any]) -> Iterator[VariableTracker]:
     """All that frames, trackers and containers of them have in them."""
     waiting, found = [*holders], set[int]()
     while waiting:
@@ -29,7 +29,7 @@ def trackers_in(holders: Iterable[Any]) -> Iterator[VariableTracker]:
         found.add(id(each))
         if isinstance(each, VariableTracker):
             yield each
-        waiting += held_in(each)
+        waiting += referents_of(each)
 
 
 _HELD_BY_NOBODY = frozenset({"value", "maker"})
@@ -37,10 +37,10 @@ _HELD_BY_NOBODY = frozenset({"value", "maker"})
 _SEQUENCES = frozenset(map(id, (list, tuple, deque)))
 
 
-def held_in(each: Any) -> Iterable[Any]:
+def referents_of(each: Any) -> Iterable[Any]:
     """What a tracker, a frame or a container of them has in it."""
     if isinstance(each, LazyVariable):
-        return [each.realize()] if each.realized else ()
+        return [each.realize()] if each.is_realized else ()
     if isinstance(each, VariableTracker):
         return [value for name, value in slots(each) if name not in _HELD_BY_NOBODY]
     if isinstance(each, Holder):

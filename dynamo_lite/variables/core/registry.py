@@ -67,20 +67,20 @@ def models_class_method(cls: type, name: str) -> Callable[[Callable[..., Any]], 
     return register
 
 
-def models_made_by(make: Callable[[], Any], model: Callable[[Any, Any, Args, Kwargs], VariableTracker]) -> None:
+def models_closures_of(make: Callable[[], Any], model: Callable[[Any, Any, Args, Kwargs], VariableTracker]) -> None:
     """Register how calls of the functions are traced that ``make`` returns, a closure each time: ``model(function, tx,
     args, kwargs)``, where ``function`` is the closure's tracker."""
     code = make().__code__
     _MADE[id(code)] = (code, model)
 
 
-def known_closure(function: Any) -> Model | None:
+def find_closure_model(function: Any) -> Model | None:
     """The model of a closure of a known function."""
     row = _MADE.get(id(function.code))
     return None if row is None else functools.partial(row[1], function)
 
 
-def known_call(value: Any) -> Model | None:
+def find_model(value: Any) -> Model | None:
     """The model of a callable, None if there is none."""
     row = _CALLS.get(id(value))
     if row is not None:
@@ -117,10 +117,10 @@ def to_array(tx: Translator, tensor: Any) -> VariableTracker | None:
     return None if hook is None else hook(tx, tensor)
 
 
-def become_made(tx: Translator, tensor: Any) -> bool:
+def become_created_leaf(tx: Translator, tensor: Any) -> bool:
     """Make a tensor, from here on a leaf that requires gradients, before the graph. False where that can't be, or
     needs not be."""
-    return _HOOKS["become_made"](tx, tensor)  # type: ignore[no-any-return]
+    return _HOOKS["become_created_leaf"](tx, tensor)  # type: ignore[no-any-return]
 
 
 def wrapper_result(tx: Translator, node: Any, fake: Any) -> VariableTracker:
@@ -128,9 +128,9 @@ def wrapper_result(tx: Translator, node: Any, fake: Any) -> VariableTracker:
     return _HOOKS["wrapper_result"](tx, node, fake)  # type: ignore[no-any-return]
 
 
-def replaces_data(tx: Translator, tensor: Any, data: Any, cls: type) -> bool:
+def try_replace_data(tx: Translator, tensor: Any, data: Any, cls: type) -> bool:
     """``tensor.data = data`` for a leaf of which the class is this one then. False where that can't be traced."""
-    return _HOOKS["replaces_data"](tx, tensor, data, cls)  # type: ignore[no-any-return]
+    return _HOOKS["try_replace_data"](tx, tensor, data, cls)  # type: ignore[no-any-return]
 
 
 def ask(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:

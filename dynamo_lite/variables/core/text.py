@@ -20,7 +20,7 @@ from .attributes import MISSING, bind
 from .base import Args, Kwargs, VariableTracker, unsupported
 from .constant import ConstantVariable
 from .late_text import joined
-from .lookup import is_written
+from .lookup import is_user_defined
 from .protocols import Translator
 
 
@@ -35,7 +35,7 @@ def plain_format(tx: Translator, value: VariableTracker, spec: VariableTracker) 
     return value.text(tx, "__str__")
 
 
-def text_by(tx: Translator, method: VariableTracker, name: str, *args: VariableTracker) -> VariableTracker:
+def call_text_method(tx: Translator, method: VariableTracker, name: str, *args: VariableTracker) -> VariableTracker:
     """What a special method of the program's says."""
     found = tx.call(method, list(args), {}).realize()
     if not issubclass(found.python_type(), str):
@@ -50,17 +50,17 @@ _NO_TEXT = {
 }
 
 
-def text_by_class(tx: Translator, value: VariableTracker, name: str) -> VariableTracker | None:
+def call_class_text_method(tx: Translator, value: VariableTracker, name: str) -> VariableTracker | None:
     """What the class's method says, where that is written in Python."""
     cls = value.python_type()
     raw = tx.lookup(cls, name)
-    return text_by(tx, bind(tx, raw, name, value, cls), name) if is_written(raw) else None
+    return call_text_method(tx, bind(tx, raw, name, value, cls), name) if is_user_defined(raw) else None
 
 
-def has_own_text(tx: Translator, cls: type) -> bool:
+def has_user_text(tx: Translator, cls: type) -> bool:
     """Whether code of the program's is asked for the texts of a class's instances."""
     methods = [tx.lookup(cls, name) for name in _NO_TEXT]
-    own = [each for each in methods if is_written(each)]
+    own = [each for each in methods if is_user_defined(each)]
     return not all(type(each) is types.FunctionType and is_library(each.__code__) for each in own)
 
 
@@ -98,7 +98,7 @@ def percent(tx: Translator, template: str, values: VariableTracker) -> VariableT
     """``template % values``, where some of these aren't known constants."""
     if any(spec["key"] is not None for spec in _SPEC.finditer(template)) or "*" in template:
         unsupported(UnsupportedOperation("`%`", f"{template!r} and objects"))
-    several = values.contained() is not None and issubclass(values.python_type(), tuple)
+    several = values.structure_items() is not None and issubclass(values.python_type(), tuple)
     items = values.elements(tx) if several else [values]
     late = _percent_later(tx, template, items)
     if late is not None:

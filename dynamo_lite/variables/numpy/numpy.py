@@ -229,7 +229,7 @@ _INDEXING = frozenset({"take", "take_along_axis"})
 
 def _may_be_out_of_range(tx: Translator, written: Args = ()) -> None:
     """The graph raises if an index is out of range. Then CPython runs the frame again, and numpy raises its error."""
-    if not tx.graph.can_put_back([each.fake for each in written]):
+    if not tx.graph.can_restore_inputs([each.fake for each in written]):
         unsupported(FailureAndWrite("indexing of a numpy array"))
     tx.graph.fails_handled = True
 
@@ -288,9 +288,9 @@ def _for_graph(tx: Translator, variable: VariableTracker) -> VariableTracker:
     variable = variable.realize()
     if isinstance(variable, NdarrayVariable):
         return variable.memory
-    parts = variable.contained()
+    parts = variable.structure_items()
     if parts is not None and _holds_array(variable):
-        return variable.with_contained(tx, iter([_for_graph(tx, part) for part in parts]))
+        return variable.with_structure_items(tx, iter([_for_graph(tx, part) for part in parts]))
     if parts is not None or isinstance(variable, (ShapeNumber, SliceVariable)):  # `as_constant` specializes numbers
         return variable
     known = variable.as_constant() if variable.is_constant() else None
@@ -303,7 +303,7 @@ def _paired(tx: Translator, expected: Any, found: VariableTracker, trial: Trial)
     """The result that was recorded, as the kind of value that numpy returned."""
     found = found.realize()
     if isinstance(expected, (list, tuple)):
-        items = [*(found.contained() or ())]
+        items = [*(found.structure_items() or ())]
         if len({*map(id, expected)}) < len(expected):
             trial.differs("several objects for one")
         if len(items) == len(expected):
@@ -390,11 +390,11 @@ _CREATORS = frozenset(
 
 def _holds_array(variable: VariableTracker) -> bool:
     variable = variable.realize()
-    return isinstance(variable, NdarrayVariable) or any(map(_holds_array, variable.contained() or ()))
+    return isinstance(variable, NdarrayVariable) or any(map(_holds_array, variable.structure_items() or ()))
 
 
 def _is_row_of_arrays(variable: VariableTracker) -> bool:
-    parts = variable.realize().contained()
+    parts = variable.realize().structure_items()
     return bool(parts) and all(isinstance(part.realize(), NdarrayVariable) for part in parts)
 
 

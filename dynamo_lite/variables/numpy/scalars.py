@@ -14,7 +14,7 @@ from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import (
     Args,
-    KnownVariable,
+    InvariantVariable,
     Kwargs,
     VariableTracker,
     unsupported,
@@ -30,11 +30,11 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 SCALARS: tuple[type, ...] = tuple({numpy.dtype(code).type for code in "?bBhHiIlLqQefdFD"})
 
 
-class NumpyScalarVariable(KnownVariable):
+class NumpyScalarVariable(InvariantVariable):
     """A known numpy scalar: it computes as numpy does, and is a plain number to torch."""
 
     __slots__ = ()
-    immortal = True
+    is_loaded_as_constant = True
 
     def as_fx(self) -> tuple[Any, Any]:
         if isinstance(self.value, numpy.bool_):

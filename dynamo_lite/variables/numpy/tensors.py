@@ -14,7 +14,7 @@ from dynamo_lite.runtime.graph_functions import from_numpy_written
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.core.registry import known_call, models, models_raw, provides
+from dynamo_lite.variables.core.registry import find_model, models, models_raw, provides
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 from .numpy import NdarrayVariable
@@ -88,7 +88,7 @@ def tensor_of(tx: Translator, array: NdarrayVariable) -> VariableTracker:
     made = TensorOfArray(found.node, found.fake, torch.Tensor)
     made.array = array
     tx.attempt.values.fakes[id(found.fake)] = made
-    tx.attempt.values.of_arrays.append(made)
+    tx.attempt.values.array_tensors.append(made)
     tx.attempt.provenance.created(made)
     return made
 
@@ -102,7 +102,7 @@ def _from_numpy(tx: Translator, array: VariableTracker) -> VariableTracker:
 
 def _takes_arrays(function: Any, copies: bool) -> None:
     """``torch.tensor`` and its like: of an array the result is a tensor of its own, which may share its memory."""
-    otherwise = known_call(function)
+    otherwise = find_model(function)
     assert otherwise is not None
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:

@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from dynamo_lite.insight.break_reasons import OperatorFailed, UnsupportedOperation
 from dynamo_lite.records.code_origin import FOLDED_ERRORS
 from dynamo_lite.records.source import Source
-from dynamo_lite.runtime.interrupts import let_through
+from dynamo_lite.runtime.interrupts import reraise_if_from_signal
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.numbers.symbolic import ShapeNumber
@@ -94,7 +94,7 @@ def try_call(
                     trial.differs("an array that can be written to")
             _check_kernel(trial, target, values, named, found)
     except FOLDED_ERRORS as error:
-        let_through(error)
+        reraise_if_from_signal(error)
         unsupported(OperatorFailed(trial.name, f"{type(error).__name__}: {error}"))
     if told:
         unsupported(UnsupportedOperation(f"numpy's {trial.name}", f"arrays, of which it warns: {told[0].message}"))
@@ -117,7 +117,7 @@ def try_write(tx: Translator, args: Args, factor: int) -> None:
                 SETITEM(tensor, *given)
             same = numpy.array_equal(tensor.numpy(), array, equal_nan=array.dtype.kind in "fc")
     except (*FOLDED_ERRORS, Warning) as error:
-        let_through(error)
+        reraise_if_from_signal(error)
         unsupported(OperatorFailed(trial.name, f"{type(error).__name__}: {error}"))
     if not same:
         trial.differs("other items")
@@ -131,15 +131,15 @@ def _trial_of(
     trial = Trial(name, functools.partial(tx.graph.symbols.at, factor=factor), [])
 
     def real(variable: VariableTracker) -> Any:
-        if isinstance(variable, ShapeNumber) and variable.python_type() is int and not variable.hangs_on_data:
+        if isinstance(variable, ShapeNumber) and variable.python_type() is int and not variable.is_data_dependent:
             return trial.size(variable.number)
         if not isinstance(variable, ArrayVariable):
             return variable.python_value(tx)
         trial.arrays.append((variable, _ones_like(variable, trial.size)))
         return trial.arrays[-1][1]
 
-    values = [arg.realize().made_real(real) for arg in args]
-    return trial, values, {name: value.realize().made_real(real) for name, value in kwargs.items()}
+    values = [arg.realize().real_argument(real) for arg in args]
+    return trial, values, {name: value.realize().real_argument(real) for name, value in kwargs.items()}
 
 
 def _ones_like(variable: ArrayVariable, size: Callable[[Any], int]) -> Any:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 
-def generator_of(function: Any, cells: Any, *values: Any) -> Any:
+def create_generator(function: Any, cells: Any, *values: Any) -> Any:
     """``function``: makes the generator's function from its cells."""
     return function(cells)(*values)
 
 
-def waiting_generator(function: Any, cells: Any, *values: Any) -> Any:
+def create_started_generator(function: Any, cells: Any, *values: Any) -> Any:
     """One that has come to its first ``yield``."""
     generator = function(cells)(*values)
     next(generator)
     return generator
 
 
-def object_of(cls: Any, names: Any, *values: Any) -> Any:
+def create_object(cls: Any, names: Any, *values: Any) -> Any:
     """An instance with these attributes."""
     made = object.__new__(cls)
     for name, value in zip(names, values):
@@ -29,10 +29,10 @@ def strict_zip(*iterators: Any) -> Any:
     return zip(*iterators, strict=True)
 
 
-def made_again(recipe: Any, values: Any) -> Any:
+def build_from_recipe(recipe: Any, values: Any) -> Any:
     """``recipe``: what makes it, what that takes first, and of each value a recipe or None."""
     make, first, *recipes = recipe
-    made = [value if inner is None else made_again(inner, value) for inner, value in zip(recipes, values)]
+    made = [value if inner is None else build_from_recipe(inner, value) for inner, value in zip(recipes, values)]
     return make(*first, *made)
 
 

@@ -27,7 +27,7 @@ from dynamo_lite.variables.core.base import (
     unsupported,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.keys import key_of, same_in_every_call, slot_hash
+from dynamo_lite.variables.core.keys import has_stable_hash, key_of, slot_hash
 from dynamo_lite.variables.core.lookup import is_heap_type
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models, models_raw
@@ -110,7 +110,7 @@ def _sum(tx: Translator, iterable: VariableTracker, start: VariableTracker | Non
 def _may_be_known(item: VariableTracker) -> bool:
     """Whether it is a number, if not one that hangs on data."""
     if isinstance(item, SymbolicNumber):
-        return not (isinstance(item, ShapeNumber) and item.hangs_on_data)
+        return not (isinstance(item, ShapeNumber) and item.is_data_dependent)
     return isinstance(item, ConstantVariable) and isinstance(item.value, (int, float, complex))
 
 
@@ -124,7 +124,7 @@ def _len(tx: Translator, of: VariableTracker) -> VariableTracker:
 
 @models(bool)
 def _bool(tx: Translator, of: VariableTracker | None = None) -> VariableTracker:
-    late = None if of is None else of.realize().late_truth(tx)
+    late = None if of is None else of.realize().deferred_truth(tx)
     return ConstantVariable(of is not None and tx.truth(of)) if late is None else late
 
 
@@ -173,7 +173,7 @@ def _hash(tx: Translator, of: VariableTracker) -> VariableTracker:
     if found is not None:
         return ConstantVariable(slot_hash(tx.index_value(found, "__hash__ method should return an integer")))
     key = key_of(tx, of)
-    if not same_in_every_call(key):
+    if not has_stable_hash(key):
         unsupported(UnsupportedOperation("hash()", of.describe()))
     return ConstantVariable(hash(key))
 
@@ -250,7 +250,7 @@ def _dir(tx: Translator, of: VariableTracker | None = None) -> VariableTracker:
     said = of._special(tx, "__dir__")
     if said is not None:
         return tx.call(tx.make(sorted), [said], {})
-    own = of.own_names(tx)
+    own = of.instance_names(tx)
     for base in cls.__mro__:
         if is_heap_type(base):
             tx.guards.const(base).child("instance_dict").check("dict_keys", tuple(base.__dict__))

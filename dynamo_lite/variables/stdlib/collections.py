@@ -6,7 +6,7 @@ import collections
 from typing import Any
 
 from dynamo_lite.variables.core.attributes import binds, class_attribute, guard_class_attribute
-from dynamo_lite.variables.core.base import KnownVariable, VariableTracker, wraps_type
+from dynamo_lite.variables.core.base import InvariantVariable, VariableTracker, wraps_type
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
 from dynamo_lite.variables.python.objects.user_object import unwrapped
@@ -15,7 +15,7 @@ _Pair = collections.namedtuple("_Pair", "first second")
 _FIELD: type = type(_Pair.first)
 
 
-class FieldVariable(KnownVariable):
+class FieldVariable(InvariantVariable):
     """What a named tuple's class has under the name of a field."""
 
     __slots__ = ()

@@ -69,7 +69,7 @@ class PolyfillIterator(IteratorVariable):
         except ObservedException as observed:
             unsupported(UnsupportedOperation(f"{observed.error.describe()} in next()", self.describe()))
 
-    def ingredients(self) -> Parts | None:
+    def creating_call(self) -> Parts | None:
         return None if self.generator is not None or self.kwargs else Parts(self.make, (), self.args)
 
     def reconstruct(self, cg: Codegen) -> None:

@@ -19,7 +19,7 @@ from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedOperation
 from dynamo_lite.records.guards import Assumed
 from dynamo_lite.records.source import Source
-from dynamo_lite.runtime.interrupts import let_through
+from dynamo_lite.runtime.interrupts import reraise_if_from_signal
 from dynamo_lite.variables.core.attributes import MethodVariable, binds, class_attribute
 from dynamo_lite.variables.core.base import (
     Args,
@@ -133,7 +133,7 @@ class CachedVariable(UserObjectVariable):
             with unset_fake_temporarily():
                 self.value(*args, **named)
         except Exception as error:  # the program's own: it is raised once more where CPython makes the call
-            let_through(error)
+            reraise_if_from_signal(error)
             if in_python:
                 ahead.raised(function, args, named, error)
             _C.take_miss_back(self.value)

@@ -62,7 +62,7 @@ def _pure(value: Any) -> None:
             return found
         named = {name: tx.python_value(item) for name, item in kwargs.items()}
         drain = value in _OVER_ITEMS
-        return tx.make(tx.fold(value, [arg.known_number(tx, methods, drain) for arg in args], named))
+        return tx.make(tx.fold(value, [arg.constant_number(tx, methods, drain) for arg in args], named))
 
     models_raw(value, model)
 

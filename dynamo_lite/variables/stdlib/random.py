@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
 from dynamo_lite.records.code_origin import FOLDED_ERRORS
 from dynamo_lite.records.source import Source
-from dynamo_lite.runtime.interrupts import let_through
+from dynamo_lite.runtime.interrupts import reraise_if_from_signal
 from dynamo_lite.shapes.float_formulas import ANYTHING, Bounds, Formula, is_exact
 from dynamo_lite.shapes.python_random import Draw
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_type
@@ -134,7 +134,7 @@ def _draws(name: str, bounds: Callable[[Args], Bounds], kind: type) -> None:
         try:
             value = function(of.real, *(each.value for each in formulas), **{k: v.value for k, v in named.items()})
         except FOLDED_ERRORS as error:  # CPython raises it
-            let_through(error)
+            reraise_if_from_signal(error)
             unsupported(UnknownCall(f"Random.{name}()", f"it raises {type(error).__name__}"))
         if type(value) is not kind:
             unsupported(UnsupportedValue(f"what Random.{name}() returns", "it is of another type than usual"))
@@ -173,7 +173,9 @@ def _may_differ(tx: Translator, name: str, args: Args) -> bool:
         return False
     if name == "uniform":
         return all(each.python_type() in (int, float) for each in args)
-    if len(args) not in (1, 2) or any(each.python_type() is not int or each.hangs_on_data for each in _symbols(args)):
+    if len(args) not in (1, 2) or any(
+        each.python_type() is not int or each.is_data_dependent for each in _symbols(args)
+    ):
         return False
     low, high = (ConstantVariable(0), *args)[-2:]
     return bool(tx.truth(tx.compare("<=" if name == "randint" else "<", low, high)))

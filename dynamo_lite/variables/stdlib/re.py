@@ -12,7 +12,7 @@ from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import (
     Args,
     Exhausted,
-    KnownVariable,
+    InvariantVariable,
     Kwargs,
     VariableTracker,
     unsupported,
@@ -26,11 +26,11 @@ from dynamo_lite.variables.python.containers.iterator import IteratorVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, unwrapped
 
 
-class PatternVariable(KnownVariable):
+class PatternVariable(InvariantVariable):
     """A compiled pattern: a constant."""
 
     __slots__ = ()
-    immortal = True
+    is_loaded_as_constant = True
 
     def identity(self) -> Any:
         return self.value

@@ -15,7 +15,7 @@ class FactsVariable(TupleVariable):
     """``sys.version_info`` and its like: a tuple with names, for the life of the process."""
 
     __slots__ = ("value",)
-    immortal = True
+    is_loaded_as_constant = True
 
     def __init__(self, items: list[VariableTracker], value: Any, source: Source | None = None) -> None:
         super().__init__(items, source)

@@ -6,17 +6,17 @@ import typing
 from typing import Any
 
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.base import KnownVariable, VariableTracker, wraps_type
+from dynamo_lite.variables.core.base import InvariantVariable, VariableTracker, wraps_type
 from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 
-class TypeParameterVariable(KnownVariable):
+class TypeParameterVariable(InvariantVariable):
     """A ``TypeVar`` or ``ParamSpec``."""
 
     __slots__ = ()
-    known_by_identity = True
+    is_guarded_by_identity = True
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         return tx.make(tx.fold(getattr, (self.value, name)))  # type: ignore[no-any-return]

@@ -15,7 +15,7 @@ from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records import code_origin
 from dynamo_lite.variables.core.attributes import MISSING, bind, class_lookup
 from dynamo_lite.variables.core.base import VariableTracker, mro, unsupported
-from dynamo_lite.variables.core.lookup import is_heap_type, is_written
+from dynamo_lite.variables.core.lookup import is_heap_type, is_user_defined
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
 
@@ -101,7 +101,9 @@ def _check(tx: Translator, hook: str, variable: VariableTracker, kind: type, cls
         return guarded_derives(tx, kind, cls)
     if check is OpaqueBaseMeta.__instancecheck__ and any(kind is each for each in _NEVER_OPAQUE):
         return derives(kind, cls)
-    if is_written(check) and not (isinstance(check, types.FunctionType) and code_origin.is_standard(check.__code__)):
+    if is_user_defined(check) and not (
+        isinstance(check, types.FunctionType) and code_origin.is_standard(check.__code__)
+    ):
         method = bind(tx, check, hook, tx.make(cls), type(cls))
         return bool(tx.truth(tx.call(method, [variable], {}).realize()))
     return _ask(tx, kind, cls)  # abstract classes answer by the class alone

@@ -20,37 +20,37 @@ from dynamo_lite.variables.core.attributes import (
     class_lookup,
     guard_behind_instance,
     guard_class_lacks,
-    hides_instance,
     is_descriptor_type,
+    overrides_instance,
 )
 from dynamo_lite.variables.core.base import (
     Args,
-    KnownVariable,
+    InvariantVariable,
     Kwargs,
     LazyVariable,
     NotConstant,
     VariableTracker,
+    class_compares_by_identity,
     own_namespace,
-    told_by_identity,
     unsupported,
     wraps_if,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
 from dynamo_lite.variables.core.invariant_reads import check_global, is_read_later
-from dynamo_lite.variables.core.lookup import is_heap_type, is_written
-from dynamo_lite.variables.core.mutated_attributes import let_go_of
+from dynamo_lite.variables.core.lookup import is_heap_type, is_user_defined
+from dynamo_lite.variables.core.mutated_attributes import record_dropped_item
 from dynamo_lite.variables.core.operator_symbols import method_of
 from dynamo_lite.variables.core.protocols import Codegen, Translator
-from dynamo_lite.variables.core.text import has_own_text, text_by
-from dynamo_lite.variables.python.functions.function import trusted_module
+from dynamo_lite.variables.core.text import call_text_method, has_user_text
+from dynamo_lite.variables.python.functions.function import is_trusted_module
 
 
-class ModuleVariable(KnownVariable):
+class ModuleVariable(InvariantVariable):
     """An imported module."""
 
     __slots__ = ()
-    known_by_identity = True
-    immortal = True
+    is_guarded_by_identity = True
+    is_loaded_as_constant = True
 
     def describe(self) -> str:
         return f"module {self.name}"
@@ -62,7 +62,7 @@ class ModuleVariable(KnownVariable):
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         raw = class_lookup(type(self.value), name)
         tx.guards.const(self.value).check("type", type(self.value))
-        if raw is not MISSING and hides_instance(raw):
+        if raw is not MISSING and overrides_instance(raw):
             return bind(tx, raw, name, self, type(self.value))
         found = tx.attempt.values.scope(self.value.__dict__).load(name)
         if found is not None:
@@ -74,7 +74,7 @@ class ModuleVariable(KnownVariable):
             return bind(tx, raw, name, self, type(self.value))
         hook = tx.attempt.values.scope(self.value.__dict__).load("__getattr__")
         own = class_lookup(type(self.value), "__getattr__")
-        if hook is None and is_written(own):
+        if hook is None and is_user_defined(own):
             hook = bind(tx, own, "__getattr__", self, type(self.value))
         if hook is not None:
             return tx.call(hook, [ConstantVariable(name)], {})
@@ -98,12 +98,12 @@ def loaded_module(tx: Translator, name: str) -> VariableTracker:
 _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 
 
-class ClassVariable(KnownVariable):
+class ClassVariable(InvariantVariable):
     """A class that exists."""
 
     __slots__ = ("attributes",)
-    known_by_identity = True
-    immortal = True
+    is_guarded_by_identity = True
+    is_loaded_as_constant = True
 
     def __init__(self, value: type, source: Source | None = None) -> None:
         super().__init__(value, source)
@@ -112,20 +112,20 @@ class ClassVariable(KnownVariable):
 
     def as_fx(self) -> tuple[Any, Any]:
         """Python's numbers stand for types of data. Of other classes a graph's code can't name each."""
-        dtype = _DTYPES.get(self.value) if told_by_identity(self.value) else None
+        dtype = _DTYPES.get(self.value) if class_compares_by_identity(self.value) else None
         if dtype is None:
             unsupported(UnsupportedValue(self.describe(), "an operator can't take it as an argument"))
         return dtype, dtype
 
     def key(self) -> Any:
-        if not told_by_identity(self.value):
+        if not class_compares_by_identity(self.value):
             raise NotConstant("its metaclass says how it hashes")
         return super().key()
 
     def cache_key(self, tx: Translator) -> Any:
-        return self.value if told_by_identity(self.value) else super().cache_key(tx)
+        return self.value if class_compares_by_identity(self.value) else super().cache_key(tx)
 
-    def stand_in(self) -> Any:
+    def sample_value(self) -> Any:
         """Errors name the class, or its metaclass."""
         meta = type(self.value)
         return (meta if meta is type else type(meta.__name__, (type,), {}))(self.value.__name__, (), {})
@@ -152,7 +152,7 @@ class ClassVariable(KnownVariable):
         found = self._special(tx, "__contains__", item)
         if found is not None:
             return tx.truth(found)
-        return tx.found_by_iteration(self, item)  # type: ignore[no-any-return]
+        return tx.contains_by_iteration(self, item)  # type: ignore[no-any-return]
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
@@ -206,17 +206,17 @@ class ClassVariable(KnownVariable):
         return found
 
     def is_plain(self, tx: Translator) -> bool:
-        return not has_own_text(tx, type(self.value))
+        return not has_user_text(tx, type(self.value))
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
         method = self.special(tx, name)
         if method is None and name == "__str__":
             method = self.special(tx, "__repr__")
-        return super().text(tx, name) if method is None else text_by(tx, method, name)
+        return super().text(tx, name) if method is None else call_text_method(tx, method, name)
 
     def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
         method = self.special(tx, "__format__")
-        return tx.plain_format(self, spec) if method is None else text_by(tx, method, "__format__", spec)
+        return tx.plain_format(self, spec) if method is None else call_text_method(tx, method, "__format__", spec)
 
     def describe(self) -> str:
         return f"class {self.value.__qualname__}"
@@ -230,7 +230,7 @@ class ClassVariable(KnownVariable):
         if meta is not type:
             tx.guards.const(self.value).check("type", meta)
             hook = tx.lookup(meta, "__getattribute__")
-        if is_written(hook):
+        if is_user_defined(hook):
             return tx.getattr_by_hook(self, bind(tx, hook, "__getattribute__", self, meta), name)
         return self.plain_getattr(tx, name)
 
@@ -241,7 +241,7 @@ class ClassVariable(KnownVariable):
         if name == "__class__":
             return tx.make(meta)
         meta_raw = class_lookup(meta, name)
-        if meta_raw is not MISSING and hides_instance(meta_raw):
+        if meta_raw is not MISSING and overrides_instance(meta_raw):
             return bind(tx, meta_raw, name, self, meta)
         raw = class_lookup(cls, name)
         if raw is not MISSING:
@@ -284,7 +284,7 @@ class ClassVariable(KnownVariable):
         if self.source is None:
             self.source = tx.guards.const(self.value)
         if self.own(name) is None:
-            let_go_of(tx, own_namespace(self.value), name)
+            record_dropped_item(tx, own_namespace(self.value), name)
         tx.effects.mutate(self)
         self.attributes = {**(self.attributes or {}), name: value}
         tx.attempt.values.written_classes[id(self.value)] = self
@@ -295,7 +295,7 @@ class ClassVariable(KnownVariable):
         """Whether an attribute can be written: nothing but code that asks for it by its name may look at it."""
         cls, meta = self.value, type(self.value)
         special = name.startswith("__") and name.endswith("__")
-        if special or not is_heap_type(cls) or not told_by_identity(cls):
+        if special or not is_heap_type(cls) or not class_compares_by_identity(cls):
             return False
         if (
             tx.attempt.values.memo.get(id(_dict_of(cls)), (None, self))[1] is not self
@@ -306,7 +306,7 @@ class ClassVariable(KnownVariable):
         raw = class_lookup(cls, name)
         return raw is not MISSING and not is_descriptor_type(type(raw)) and not is_descriptor_type(kind)
 
-    def guard_deaths(self) -> None:
+    def guard_deallocations(self) -> None:
         assert self.source is not None
         for name in self.attributes or ():
             self.source.child("instance_dict").check("dict_item_dies_unseen", name)
@@ -341,7 +341,7 @@ def _is_generic(method: Any) -> bool:
     """Whether subscripting by this class method gives a generic alias: of constants, an expression of types."""
     function = getattr(method, "__func__", method)
     if not isinstance(function, types.FunctionType):
-        return isinstance(function, type) and trusted_module(function.__module__)
+        return isinstance(function, type) and is_trusted_module(function.__module__)
     return code_origin.is_library(function.__code__)
 
 

@@ -15,15 +15,15 @@ from dynamo_lite.variables.core.base import (
     Args,
     Kwargs,
     VariableTracker,
+    class_compares_by_identity,
     mro,
     refuse_arguments,
-    told_by_identity,
     unsupported,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.lookup import is_heap_type, is_instantiable, is_written
+from dynamo_lite.variables.core.lookup import is_heap_type, is_instantiable, is_user_defined
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.core.registry import known_call, models, models_class_method
+from dynamo_lite.variables.core.registry import find_model, models, models_class_method
 from dynamo_lite.variables.python.containers.deques import DequeVariable
 from dynamo_lite.variables.python.containers.mapping import DictVariable, MappingProxyVariable
 from dynamo_lite.variables.python.containers.sequence import (
@@ -38,13 +38,13 @@ from dynamo_lite.variables.python.functions.function import CellVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
 from dynamo_lite.variables.python.objects.exception import (
     ExceptionVariable,
-    has_fields,
-    makes_its_instances,
-    mixes_in_c,
+    has_c_fields,
+    has_several_c_bases,
+    overrides_creation,
 )
 from dynamo_lite.variables.python.objects.ordered_dict import OrderedDictVariable
 from dynamo_lite.variables.python.objects.property_object import PropertyVariable
-from dynamo_lite.variables.python.objects.user_object import PLAIN, UserObjectVariable, c_maker, payload_base
+from dynamo_lite.variables.python.objects.user_object import PLAIN, UserObjectVariable, payload_base, unmodeled_c_base
 
 from .class_checks import derives, plain_is_instance
 from .classes import ClassVariable
@@ -53,9 +53,9 @@ from .classes import ClassVariable
 def construct(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     """An instance of ``cls``, by its model or by what its metaclass, ``__new__`` and ``__init__`` say."""
     value = cls.value
-    if not told_by_identity(value):
+    if not class_compares_by_identity(value):
         unsupported(UnknownCall(cls.describe(), "its metaclass compares classes"))
-    model = known_call(value)
+    model = find_model(value)
     if model is not None:
         return model(tx, args, kwargs)
     meta_call = tx.lookup(type(value), "__call__")
@@ -107,7 +107,7 @@ def construct_plain(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwar
         return made
     kind = made.python_type()  # that of a class which derives from it, if `__new__` says so
     init = tx.lookup(kind, "__init__")
-    if is_written(init):
+    if is_user_defined(init):
         _initialize(tx, bind(tx, init, "__init__", made, kind), args, kwargs)
     elif not isinstance(tx.lookup(value, "__new__"), _WRITTEN_IN_PYTHON) or getattr(made, "payload", None) is not None:
         if not isinstance(getattr(made, "payload", None), TupleVariable) and not issubclass(value, torch.Tensor):
@@ -130,7 +130,7 @@ def _construct_struct(tx: Translator, cls: Any, args: Args, kwargs: Kwargs) -> V
 
 def _construct_exception(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     value = cls.value
-    if makes_its_instances(value):
+    if overrides_creation(value):
         unsupported(UnknownCall(f"{cls.describe()}()", "the exception makes its instances itself"))
     if issubclass(value, BaseExceptionGroup):
         unsupported(UnknownCall(f"{cls.describe()}()", "exception groups are created in CPython"))
@@ -138,14 +138,14 @@ def _construct_exception(tx: Translator, cls: ClassVariable, args: Args, kwargs:
         value = type(tx.fold(OSError, [tx.python_value(arg) for arg in args]))
     made = ExceptionVariable(value, args)
     init = tx.lookup(value, "__init__")
-    if is_written(init):
-        if mixes_in_c(value):
+    if is_user_defined(init):
+        if has_several_c_bases(value):
             unsupported(UnknownCall(f"{cls.describe()}()", "it derives from several exceptions in C"))
         made.initialized = False
         _initialize(tx, bind(tx, init, "__init__", made, value), args, kwargs)
     elif is_heap_type(owner_of(value, "__init__")):
         unsupported(UnknownCall(f"{cls.describe()}()", "its __init__ is in C"))
-    elif kwargs and not has_fields(value):
+    elif kwargs and not has_c_fields(value):
         tx.raise_error(TypeError, f"{value.__name__}() takes no keyword arguments")
     elif kwargs:
         made.call_method(tx, "__init__", args, kwargs)
@@ -169,7 +169,7 @@ def _new(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwargs) -> Vari
 def new_instance(tx: Translator, cls: type, args: Args, kwargs: Kwargs) -> VariableTracker:
     """``object.__new__(cls)`` or that of the builtin container it derives from; anything else in C is unknown."""
     base = payload_base(cls)
-    maker = c_maker(cls)
+    maker = unmodeled_c_base(cls)
     if maker is property:
         return PropertyVariable(None, cls)
     if maker is not None or base in (defaultdict, frozenset):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.base import LazyVariable, VariableTracker, told_by_identity, wraps_type
+from dynamo_lite.variables.core.base import LazyVariable, VariableTracker, class_compares_by_identity, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import LEAST_ADDRESS, PLAIN_KEYS, key_of
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
@@ -38,7 +38,7 @@ class _OfWholeDict:
         self._set(found, value)
 
 
-class FoundDictVariable(DictVariable):
+class ExistingDictVariable(DictVariable):
     """One that may have any keys beside those that were looked for, and be given others, until something asks for all
     of them. ``asked``: what is there under these keys, None for nothing; ``added``: what was stored, with its keys.
 
@@ -105,7 +105,7 @@ class FoundDictVariable(DictVariable):
         raw = key_of(tx, key)
         self.added[raw] = (self.added[raw][0] if raw in self.added else key, value)
 
-    def guard_deaths(self) -> None:
+    def guard_deallocations(self) -> None:
         for raw, (_, value) in self.added.items():
             before = self.asked.get(raw)
             if before is not None and before.source is not value.source:
@@ -140,6 +140,6 @@ def _is_plain(key: Any) -> bool:
 @wraps_type(dict)
 def _wrap_dict(attempt: Attempt, value: dict[Any, Any], source: Source) -> VariableTracker:
     source.check("type", dict)
-    if all(told_by_identity(type(key)) and _is_quiet(key) for key in value):
-        return FoundDictVariable(attempt, value, source)
+    if all(class_compares_by_identity(type(key)) and _is_quiet(key) for key in value):
+        return ExistingDictVariable(attempt, value, source)
     return DictVariable(*wrap_dict_items(attempt, value, source), source)

@@ -82,7 +82,7 @@ class ZipVariable(IteratorVariable):
             which = f"argument{'s 1-' if later > 1 else ' '}{later}"
             tx.raise_error(ValueError, f"zip() argument {later + 1} is longer than {which}")
 
-    def ingredients(self) -> Parts | None:
+    def creating_call(self) -> Parts | None:
         return None if self.started else Parts(strict_zip if self.strict else zip, (), self.of)
 
     def reconstruct(self, cg: Codegen) -> None:
@@ -188,7 +188,7 @@ class GeneratorVariable(IteratorVariable):
         return bool(self.frame.started)
 
     @property
-    def in_block(self) -> bool:
+    def is_in_block(self) -> bool:
         """Whether it waits inside of a ``try`` or ``with``, which its end would leave."""
         if self.finished or not self.frame.started:
             return False
@@ -289,7 +289,7 @@ class GeneratorVariable(IteratorVariable):
         self.close(tx)
         return ConstantVariable(None)
 
-    def ingredients(self) -> Parts | None:
+    def creating_call(self) -> Parts | None:
         if self.finished or self.running:
             return None
         try:

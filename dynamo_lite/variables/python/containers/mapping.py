@@ -19,13 +19,13 @@ from dynamo_lite.variables.core.base import (
     LazyVariable,
     NotConstant,
     VariableTracker,
-    told_by_identity,
+    class_compares_by_identity,
     unsupported,
     wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import PLAIN_KEYS, key_of
-from dynamo_lite.variables.core.mutated_while_comparing import Steady
+from dynamo_lite.variables.core.mutated_while_comparing import ItemComparison
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.text import bracketed, reprs
 from dynamo_lite.variables.polyfills.carried import advanced
@@ -37,7 +37,7 @@ class DictVariable(VariableTracker):
     """A dict or defaultdict. ``items``: key -> tracker; ``keys``: key -> the key's tracker."""
 
     __slots__ = ("items", "keys", "cls", "factory")
-    answers_equality = True
+    implements_equality = True
 
     def __init__(
         self,
@@ -89,10 +89,10 @@ class DictVariable(VariableTracker):
     def is_plain(self, tx: Translator) -> bool:
         return not self.keys and all(map(tx.is_plain, self.items.values()))
 
-    def contained(self) -> Iterable[VariableTracker] | None:
+    def structure_items(self) -> Iterable[VariableTracker] | None:
         return self.items.values()
 
-    def with_contained(self, tx: Translator, new: Iterator[VariableTracker]) -> VariableTracker:
+    def with_structure_items(self, tx: Translator, new: Iterator[VariableTracker]) -> VariableTracker:
         made = self.like({}, {})
         for key, item in zip(self.items, new):
             made.put(tx, self.key_variable(key), item)
@@ -157,7 +157,7 @@ class DictVariable(VariableTracker):
             return None
         equal = self.items.keys() == other.items.keys()
         if equal:
-            steady = Steady(tx, self, other)
+            steady = ItemComparison(tx, self, other)
             equal = all(steady.equal(value, other.items[key]) for key, value in self.items.copy().items())
         if equal and self.cls is OrderedDict and other.cls is OrderedDict:
             equal = list(self.items) == list(other.items)
@@ -318,7 +318,7 @@ class DictVariable(VariableTracker):
     def mapping_items(self, tx: Translator) -> VariableTracker | None:
         return self
 
-    def own_names(self, tx: Translator) -> Iterable[str]:
+    def instance_names(self, tx: Translator) -> Iterable[str]:
         return ()
 
     def fill_instance(self, cg: Codegen, base: type) -> None:
@@ -557,7 +557,7 @@ def wrap_dict_items(attempt: Attempt, value: Any, source: Source) -> tuple[dict[
     items: dict[Any, VariableTracker] = {}
     keys: dict[Any, VariableTracker] = {}
     for position, key in enumerate(order):
-        if told_by_identity(type(key)) and type(key) in PLAIN_KEYS:
+        if class_compares_by_identity(type(key)) and type(key) in PLAIN_KEYS:
             items[key] = LazyVariable(attempt, dict.__getitem__(value, key), source.child("dict_item", key))
             if type(key) is int:
                 attempt.values.addresses.note(key)

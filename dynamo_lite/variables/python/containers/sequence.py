@@ -23,17 +23,17 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.lookup import is_final
-from dynamo_lite.variables.core.mutated_while_comparing import Steady
+from dynamo_lite.variables.core.mutated_while_comparing import ItemComparison
 from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.core.text import bracketed, has_own_text, reprs, text_by_class
+from dynamo_lite.variables.core.text import bracketed, call_class_text_method, has_user_text, reprs
 
 
 class SequenceVariable(VariableTracker):
     """Base: ``items`` are trackers, perhaps lazy."""
 
     __slots__ = ("items",)
-    answers_equality = True
+    implements_equality = True
     kind: type = tuple
 
     def __init__(self, items: list[VariableTracker], source: Source | None = None) -> None:
@@ -56,22 +56,22 @@ class SequenceVariable(VariableTracker):
     def python_value(self, tx: Translator) -> Any:
         return self._build([tx.python_value(item) for item in self.items])
 
-    def made_real(self, leaf: Callable[[VariableTracker], Any]) -> Any:
-        return self._build([item.realize().made_real(leaf) for item in self.items])
+    def real_argument(self, leaf: Callable[[VariableTracker], Any]) -> Any:
+        return self._build([item.realize().real_argument(leaf) for item in self.items])
 
-    def of_subclasses(self) -> Iterable[VariableTracker]:
-        return [each for item in self.items for each in item.realize().of_subclasses()]
+    def overloaded_arguments(self) -> Iterable[VariableTracker]:
+        return [each for item in self.items for each in item.realize().overloaded_arguments()]
 
-    def own_names(self, tx: Translator) -> Iterable[str]:
+    def instance_names(self, tx: Translator) -> Iterable[str]:
         return ()
 
     def is_plain(self, tx: Translator) -> bool:
         return all(map(tx.is_plain, self.items))
 
-    def contained(self) -> Iterable[VariableTracker] | None:
+    def structure_items(self) -> Iterable[VariableTracker] | None:
         return self.items
 
-    def with_contained(self, tx: Translator, new: Iterator[VariableTracker]) -> VariableTracker:
+    def with_structure_items(self, tx: Translator, new: Iterator[VariableTracker]) -> VariableTracker:
         return self.like(list(new))
 
     def listed(self, tx: Translator) -> Iterator[VariableTracker]:
@@ -112,7 +112,7 @@ class SequenceVariable(VariableTracker):
         return tx.subscript_value(key, f"{self.kind.__name__} indices must be integers or slices, not {{}}")
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
-        steady = Steady(tx, self)
+        steady = ItemComparison(tx, self)
         return any(steady.equal(each, item) for each in self.items)
 
     def binary(
@@ -131,7 +131,7 @@ class SequenceVariable(VariableTracker):
         if not isinstance(other, SequenceVariable) or not self._adds(other):
             return None
         mine, others = self.elements(tx), other.elements(tx)
-        steady = Steady(tx, self, other)
+        steady = ItemComparison(tx, self, other)
         if symbol in ("==", "!="):
             equal = len(mine) == len(others) and all(map(steady.equal, mine, others))
             return ConstantVariable(equal == (symbol == "=="))
@@ -145,7 +145,7 @@ class SequenceVariable(VariableTracker):
     ) -> VariableTracker:
         low = 0 if start is None else tx.index_value(start)
         high = len(self.items) if stop is None else tx.index_value(stop)
-        steady = Steady(tx, self)
+        steady = ItemComparison(tx, self)
         for at in range(*slice(low, high).indices(len(self.items))):
             if steady.equal(self.items[at], item):
                 return ConstantVariable(at)
@@ -155,7 +155,7 @@ class SequenceVariable(VariableTracker):
         tx.raise_error(ValueError, "tuple.index(x): x not in tuple")
 
     def method_count(self, tx: Translator, item: VariableTracker) -> VariableTracker:
-        steady = Steady(tx, self)
+        steady = ItemComparison(tx, self)
         return ConstantVariable(sum(steady.equal(each, item) for each in self.items))
 
     def method___len__(self, tx: Translator) -> VariableTracker:
@@ -328,12 +328,12 @@ class NamedTupleVariable(TupleVariable):
         return tx.generic_getattr(self, name)
 
     def is_plain(self, tx: Translator) -> bool:
-        return super().is_plain(tx) and not has_own_text(tx, self.cls)
+        return super().is_plain(tx) and not has_user_text(tx, self.cls)
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
-        found = text_by_class(tx, self, name)
+        found = call_class_text_method(tx, self, name)
         if found is None and name == "__str__":
-            found = text_by_class(tx, self, "__repr__")
+            found = call_class_text_method(tx, self, "__repr__")
         return VariableTracker.text(self, tx, name) if found is None else found
 
     def method___repr__(self, tx: Translator) -> VariableTracker:
@@ -438,7 +438,7 @@ class MutableSequence(SequenceVariable):
             tx.raise_error(IndexError, "pop index out of range")
 
     def _remove(self, tx: Translator, item: VariableTracker) -> bool:
-        steady = Steady(tx, self)
+        steady = ItemComparison(tx, self)
         for at, each in enumerate(self.items):
             if steady.equal(each, item):
                 self._changed(tx)
@@ -526,7 +526,7 @@ class SliceVariable(VariableTracker):
 
     __slots__ = ("parts",)
 
-    answers_equality = True
+    implements_equality = True
 
     def __init__(self, parts: list[VariableTracker], source: Source | None = None) -> None:
         self.source = source
@@ -541,8 +541,8 @@ class SliceVariable(VariableTracker):
     def as_constant(self) -> Any:
         return slice(*(part.realize().as_constant() for part in self.parts))
 
-    def made_real(self, leaf: Callable[[VariableTracker], Any]) -> Any:
-        return slice(*(part.realize().made_real(leaf) for part in self.parts))
+    def real_argument(self, leaf: Callable[[VariableTracker], Any]) -> Any:
+        return slice(*(part.realize().real_argument(leaf) for part in self.parts))
 
     def key(self) -> Any:
         raise NotConstant("slice")
@@ -671,7 +671,7 @@ def wrap_items(attempt: Attempt, values: Sequence[Any], source: Source, accessor
     return [LazyVariable(attempt, value, source.child(accessor, at)) for at, value in enumerate(values)]
 
 
-class FoundListVariable(ListVariable):
+class ExistingListVariable(ListVariable):
     """A list of the program's. Until something asks for its items it has any number of them, and may be appended to:
     results that a loop gathers are no matter of its code."""
 
@@ -718,7 +718,7 @@ class FoundListVariable(ListVariable):
 @wraps_type(list)
 def _wrap_list(attempt: Attempt, value: list[Any], source: Source) -> VariableTracker:
     source.check("type", list)
-    return FoundListVariable(attempt, value, source)
+    return ExistingListVariable(attempt, value, source)
 
 
 @wraps_type(tuple)

@@ -21,7 +21,7 @@ from dynamo_lite.variables.core.base import (
     wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.keys import key_of, same_in_every_call
+from dynamo_lite.variables.core.keys import has_stable_hash, key_of
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.polyfills.carried import advanced
@@ -49,7 +49,7 @@ class Items:
 
 
 def _order_known(keys: Any) -> bool:
-    return all(map(same_in_every_call, keys))
+    return all(map(has_stable_hash, keys))
 
 
 def operand_kind(other: VariableTracker) -> VariableTracker:
@@ -85,7 +85,7 @@ class SetVariable(VariableTracker):
     """A set or frozenset. ``items``: key -> the item's tracker. ``table``: None where the order isn't known."""
 
     __slots__ = ("items", "cls", "table", "made", "real", "was_empty")
-    answers_equality = True
+    implements_equality = True
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class SetVariable(VariableTracker):
         self.items.setdefault(key, item)
         self.real = None
         if self.table is not None:
-            if same_in_every_call(key):
+            if has_stable_hash(key):
                 self.table.add(key)
             else:
                 self.table = None
@@ -360,7 +360,7 @@ class SetVariable(VariableTracker):
         else:
             _emit(cg, self.made)
 
-    def own_names(self, tx: Translator) -> Iterable[str]:
+    def instance_names(self, tx: Translator) -> Iterable[str]:
         return ()
 
     def fill_instance(self, cg: Codegen, base: type) -> None:
@@ -546,7 +546,7 @@ def _wrap_set(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
         return set_of_constants(attempt, value)
     if source.kind != "const":
         source.check("type", type(value))
-    if not all(map(same_in_every_call, value)):
+    if not all(map(has_stable_hash, value)):
         return attempt.values.opaque(value, source, "a set of other things than numbers, strings, classes and the like")
     items = {item: attempt.values.make(item) for item in value}
     attempt.values.addresses.note(tuple(items))

@@ -8,10 +8,10 @@ from typing import Any
 from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import DisabledCall, UnknownCall
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, bind_here
+from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, bind_c_descriptor
 from dynamo_lite.variables.core.base import (
     Args,
-    KnownVariable,
+    InvariantVariable,
     Kwargs,
     VariableTracker,
     unsupported,
@@ -22,14 +22,14 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.lookup import c_lookup, is_heap_type
 from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Translator
-from dynamo_lite.variables.core.registry import class_method, known_call
+from dynamo_lite.variables.core.registry import class_method, find_model
 
 
-class BuiltinVariable(KnownVariable):
+class BuiltinVariable(InvariantVariable):
     """A callable in C."""
 
     __slots__ = ()
-    immortal = True
+    is_loaded_as_constant = True
 
     def describe(self) -> str:
         module = getattr(self.value, "__module__", None)
@@ -50,7 +50,7 @@ class BuiltinVariable(KnownVariable):
         return tx.make(tx.fold(COMPARE[symbol], (self.value, other.value)))
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        model = known_call(self.value)
+        model = find_model(self.value)
         if model is None:
             unsupported(UnknownCall(f"{self.describe()}()"))
         return model(tx, args, kwargs)
@@ -62,7 +62,7 @@ class UnboundMethodVariable(BuiltinVariable):
     __slots__ = ()
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        model = known_call(self.value)
+        model = find_model(self.value)
         if model is not None:
             return model(tx, args, kwargs)
         owner = self.value.__objclass__
@@ -115,7 +115,7 @@ class DescriptorGetVariable(BuiltinVariable):
         if not issubclass(kind, raw.__objclass__):
             what = f"descriptor {raw.__name__!r} for {raw.__objclass__.__name__!r} objects"
             tx.raise_error(TypeError, f"{what} doesn't apply to a {kind.__name__!r} object")
-        return bind_here(tx, raw, raw.__name__, args[0])
+        return bind_c_descriptor(tx, raw, raw.__name__, args[0])
 
 
 class DescriptorVariable(BuiltinVariable):
@@ -146,7 +146,7 @@ def _is_c_callable(value: Any) -> bool:
 @wraps_if(_is_c_callable, order=60)
 def _wrap_builtin(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     receiver = getattr(value, "__self__", None)
-    if receiver is not None and not isinstance(receiver, (types.ModuleType, type)) and known_call(value) is None:
+    if receiver is not None and not isinstance(receiver, (types.ModuleType, type)) and find_model(value) is None:
         if type(value) is types.MethodWrapperType and type(receiver) in _OF_C and value.__name__ == "__get__":
             return DescriptorGetVariable.by_identity(attempt, value, source)
         if not issubclass(type(value), types.BuiltinFunctionType) or getattr(value, "__name__", None) is None:

@@ -12,7 +12,7 @@ from dynamo_lite.variables.core.attributes import MISSING, MethodVariable, class
 from dynamo_lite.variables.core.base import (
     TEXTS,
     Args,
-    KnownVariable,
+    InvariantVariable,
     Kwargs,
     LazyVariable,
     NotConstant,
@@ -22,7 +22,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.invariant_reads import check_value, is_read_later, refuse_read
-from dynamo_lite.variables.core.mutated_attributes import let_go_of
+from dynamo_lite.variables.core.mutated_attributes import record_dropped_item
 from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable, globals_of
@@ -180,7 +180,7 @@ class FunctionVariable(VariableTracker):
         return self if self.by_code else self.value
 
     @property
-    def known_by_identity(self) -> bool:  # type: ignore[override]
+    def is_guarded_by_identity(self) -> bool:  # type: ignore[override]
         return not self.by_code
 
     def cache_key(self, tx: Translator) -> Any:
@@ -318,11 +318,11 @@ class FunctionVariable(VariableTracker):
         if self.source is None:
             self.source = tx.guards.const(self.value)
         if name not in self.attrs:
-            let_go_of(tx, self.value.__dict__, name)
+            record_dropped_item(tx, self.value.__dict__, name)
         tx.effects.mutate(self)
         self.attrs[name] = value
 
-    def guard_deaths(self) -> None:
+    def guard_deallocations(self) -> None:
         assert self.source is not None
         for name in self.attrs:
             self.source.check("instance_item_dies_unseen", name)
@@ -599,7 +599,7 @@ def _wrap_resume_function(attempt: Attempt, value: ResumeFunction, source: Sourc
     return ResumeFunctionVariable(value, source)
 
 
-class CodeVariable(KnownVariable):
+class CodeVariable(InvariantVariable):
     """A code object."""
 
     __slots__ = ()
@@ -611,7 +611,7 @@ class CodeVariable(KnownVariable):
         return tx.make(tx.fold(getattr, (self.value, name)))
 
 
-def trusted_module(name: str | None) -> bool:
+def is_trusted_module(name: str | None) -> bool:
     """The standard library and torch: their functions' code and defaults are taken as they are, not guarded."""
     root = (name or "").partition(".")[0]
     return root == "torch" or root in sys.stdlib_module_names
@@ -627,7 +627,7 @@ def _wrap_function(attempt: Attempt, value: types.FunctionType, source: Source) 
         attempt.values.guard_globals(value, source)
         return FunctionVariable(value, source, by_code=True)
     source.check("id", value)
-    if trusted_module(value.__module__):
+    if is_trusted_module(value.__module__):
         return FunctionVariable(value, None)
     source.child("c_attr", "__code__").check("id", value.__code__)
     return FunctionVariable(value, source)

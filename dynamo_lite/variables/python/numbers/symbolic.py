@@ -53,7 +53,7 @@ class SymbolicNumber(VariableTracker):
     __slots__ = ("attempt",)
     attempt: Attempt
     varies = True
-    hangs_on_data = False
+    is_data_dependent = False
     """Whether nothing is known of it before the graph runs."""
 
     def is_constant(self) -> bool:
@@ -164,8 +164,8 @@ class ShapeNumber(SymbolicNumber):
     def truth(self, tx: Translator) -> bool:
         return self._decide(bool, self.number if self.python_type() is bool else self.number != 0)
 
-    def late_truth(self, tx: Translator) -> VariableTracker | None:
-        if not self.hangs_on_data:
+    def deferred_truth(self, tx: Translator) -> VariableTracker | None:
+        if not self.is_data_dependent:
             return None
         return self if self.python_type() is bool else self.compare(tx, "!=", ConstantVariable(0))
 
@@ -173,21 +173,21 @@ class ShapeNumber(SymbolicNumber):
         try:
             return kind(number)
         except symbolic_shapes().GuardOnDataDependentSymNode:
-            self.attempt.graph.symbols.refuse_drawn(number)
+            self.attempt.graph.symbols.break_on_random_number(number)
             unsupported(DataDependentBranch() if kind is bool else DataDependentValue(self.describe()))
         finally:
             self.attempt.note_guards()
 
     @property
-    def hangs_on_data(self) -> bool:
-        return self.attempt.graph.symbols.hangs_on_data(self.number)
+    def is_data_dependent(self) -> bool:
+        return self.attempt.graph.symbols.is_data_dependent(self.number)
 
     def formula(self) -> Formula | None:
         symbols = self.attempt.graph.symbols
         if not isinstance(self.number, torch.SymInt) or not self.attempt.shapes.floats:
             return None
-        if self.hangs_on_data:
-            return symbols.formula_drawn(self.number.node.expr)
+        if self.is_data_dependent:
+            return symbols.formula_of_random_int(self.number.node.expr)
         if not self.number.node.expr.free_symbols:  # it is settled
             return Formula(int(self.number))
         found = symbols.of_integer(self.number)
@@ -242,7 +242,7 @@ class ShapeNumber(SymbolicNumber):
             return False
         if not reflected:
             return _is_between(0, other, _GREATEST_POWER)
-        is_integer = other.operand > 1 and self.python_type() is int and not self.hangs_on_data
+        is_integer = other.operand > 1 and self.python_type() is int and not self.is_data_dependent
         return is_integer and self._decide(bool, self.number >= 0)
 
     def _decide_truths(self, *others: Any) -> None:
@@ -253,7 +253,7 @@ class ShapeNumber(SymbolicNumber):
 
     def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
         self._decide_truths()
-        if function is operator.abs and self.python_type() is int and not self.hangs_on_data:
+        if function is operator.abs and self.python_type() is int and not self.is_data_dependent:
             return self if self._decide(bool, self.number >= 0) else tx.make(-self.number)
         if function is operator.invert:
             return tx.make(-self.number - 1)
@@ -293,7 +293,7 @@ class ShapeNumber(SymbolicNumber):
             if decided is not None:
                 return decided
         found = COMPARE[symbol](self.number, number)
-        if isinstance(found, torch.SymBool) and self.attempt.graph.symbols.hangs_on_data(found):
+        if isinstance(found, torch.SymBool) and self.attempt.graph.symbols.is_data_dependent(found):
             return (
                 ShapeNumber(self.attempt, found)
                 if self._is_open(found)
@@ -306,7 +306,7 @@ class ShapeNumber(SymbolicNumber):
         known = symbolic_shapes().statically_known_true
         if known(condition) or known(torch.sym_not(condition)):
             return False
-        self.attempt.graph.symbols.refuse_drawn(condition)
+        self.attempt.graph.symbols.break_on_random_number(condition)
         return True
 
     @property
@@ -317,7 +317,7 @@ class ShapeNumber(SymbolicNumber):
     def reconstruct(self, cg: Codegen) -> None:
         can_load = _can_load(self.number.node.expr)
         found_before = self.python_type() is int and cg.attempt.graph.symbols.has_places(self.number)
-        if self.hangs_on_data and not (can_load and found_before):
+        if self.is_data_dependent and not (can_load and found_before):
             cg.graph_result(self)
         elif can_load:
             _load_expression(cg, self.number.node.expr)
@@ -339,7 +339,7 @@ class SymbolicFloat(SymbolicNumber):
         return float
 
     @property
-    def hangs_on_data(self) -> bool:  # type: ignore[override]
+    def is_data_dependent(self) -> bool:  # type: ignore[override]
         return self.of.is_random
 
     def describe(self) -> str:
@@ -403,7 +403,7 @@ def _is_between(least: int, number: VariableTracker, greatest: int) -> bool:
     """Whether an integer is that now, which is so in every call from now on."""
     if isinstance(number, ConstantVariable):
         return least <= number.value <= greatest
-    if not isinstance(number, ShapeNumber) or number.hangs_on_data:
+    if not isinstance(number, ShapeNumber) or number.is_data_dependent:
         return False
     return number._decide(bool, number.number >= least) and number._decide(bool, number.number <= greatest)
 
@@ -627,7 +627,7 @@ def _wrap_int(attempt: Attempt, value: int, source: Source) -> VariableTracker:
         source.check("type", int)
         return ShapeNumber(attempt, attempt.graph.symbols.number(source, value), source)
     source.check("equals", value)
-    return attempt.values.found_constant(value, source)
+    return attempt.values.existing_constant(value, source)
 
 
 @wraps_type(float)
@@ -636,4 +636,4 @@ def _wrap_float(attempt: Attempt, value: float, source: Source) -> VariableTrack
         source.check("type", float)
         return SymbolicFloat(attempt, attempt.graph.symbols.float(source, value), source)
     source.check("equals", value)
-    return attempt.values.found_constant(value, source)
+    return attempt.values.existing_constant(value, source)

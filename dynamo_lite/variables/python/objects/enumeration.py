@@ -11,10 +11,10 @@ from dynamo_lite.records import code_origin
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup
 from dynamo_lite.variables.core.base import Args, Kwargs, LazyVariable, VariableTracker, unsupported, wraps_if
-from dynamo_lite.variables.core.lookup import is_written
+from dynamo_lite.variables.core.lookup import is_user_defined
 from dynamo_lite.variables.core.operator_symbols import method_of
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.core.text import has_own_text
+from dynamo_lite.variables.core.text import has_user_text
 
 from .object_methods import OBJECT_METHODS
 from .user_object import PLAIN, UserObjectVariable, payload_base
@@ -24,7 +24,7 @@ class EnumVariable(UserObjectVariable):
     """A member of an enumeration: one object for the life of the class."""
 
     __slots__ = ()
-    known_by_identity = True
+    is_guarded_by_identity = True
 
     def as_constant(self) -> Any:
         return self.value
@@ -54,7 +54,7 @@ class EnumVariable(UserObjectVariable):
         return VariableTracker.cache_key(self, tx)
 
     def is_plain(self, tx: Translator) -> bool:
-        return not has_own_text(tx, self.cls)
+        return not has_user_text(tx, self.cls)
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
         return VariableTracker.text(self, tx, name) if self.is_plain(tx) else super().text(tx, name)
@@ -82,7 +82,7 @@ class EnumVariable(UserObjectVariable):
     def _answer(self, tx: Translator, name: str, other: VariableTracker) -> VariableTracker | None:
         """What a method in C of the type that the class mixes in gives for a known value."""
         raw = tx.lookup(self.cls, name)
-        if not other.is_constant() or raw is MISSING or is_written(raw) or raw is getattr(object, name, None):
+        if not other.is_constant() or raw is MISSING or is_user_defined(raw) or raw is getattr(object, name, None):
             return None
         found = tx.fold(raw, (self.value, other.as_constant()))
         return None if found is NotImplemented else tx.make(found)
@@ -91,7 +91,7 @@ class EnumVariable(UserObjectVariable):
         return int.__int__(self.value) if isinstance(self.value, int) else super().index(tx, message)
 
     def truth(self, tx: Translator) -> bool:
-        if any(is_written(tx.lookup(self.cls, name)) for name in ("__bool__", "__len__")):
+        if any(is_user_defined(tx.lookup(self.cls, name)) for name in ("__bool__", "__len__")):
             return super().truth(tx)
         return tx.fold(bool, (self.value,))
 
@@ -106,11 +106,11 @@ class EnumVariable(UserObjectVariable):
 
 def _has_written(tx: Translator, operand: VariableTracker, name: str) -> bool:
     """Whether the program wrote a method of a member."""
-    return isinstance(operand, EnumVariable) and is_written(tx.lookup(operand.cls, name))
+    return isinstance(operand, EnumVariable) and is_user_defined(tx.lookup(operand.cls, name))
 
 
 def _is_programs(raw: Any) -> bool:
-    return is_written(raw) and not (isinstance(raw, types.FunctionType) and code_origin.is_standard(raw.__code__))
+    return is_user_defined(raw) and not (isinstance(raw, types.FunctionType) and code_origin.is_standard(raw.__code__))
 
 
 _ASKED = (

@@ -13,7 +13,7 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.lookup import c_lookup, is_heap_type
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.core.text import reprs, text_by_class, text_of
+from dynamo_lite.variables.core.text import call_class_text_method, reprs, text_of
 from dynamo_lite.variables.python.containers.sequence import ListVariable, TupleVariable
 
 
@@ -119,7 +119,7 @@ class ExceptionVariable(VariableTracker):
 
     def c_member(self, tx: Translator, name: str) -> VariableTracker:
         """What a class in C computes of the arguments: ``OSError.errno``."""
-        if mixes_in_c(self.cls):
+        if has_several_c_bases(self.cls):
             unsupported(UnsupportedAttribute(self.describe(), name, "its class derives from several in C"))
         made = self._value_in_c(tx)
         found = tx.fold(getattr, (made, name))
@@ -128,7 +128,7 @@ class ExceptionVariable(VariableTracker):
     def _value_in_c(self, tx: Translator) -> BaseException:
         """An instance of the class in C, whose making runs nothing of the program's."""
         cls = _in_c(self.cls)
-        if not self.initialized and has_fields(cls):
+        if not self.initialized and has_c_fields(cls):
             unsupported(UnsupportedAttribute(self.describe(), "args", f"{cls.__name__}.__init__ was not called"))
         return tx.fold(cls, [tx.python_value(arg) for arg in self.args])
 
@@ -151,7 +151,7 @@ class ExceptionVariable(VariableTracker):
         return self
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
-        found = text_by_class(tx, self, name)
+        found = call_class_text_method(tx, self, name)
         return ConstantVariable(self._text_in_c(tx, name)) if found is None else found
 
     def method___str__(self, tx: Translator) -> VariableTracker:
@@ -185,14 +185,14 @@ class ExceptionVariable(VariableTracker):
                 cg.set_on_top("__context__", self.context)
 
         def new() -> None:
-            if plainly_constructed(self.cls):
+            if inherits_construction(self.cls):
                 cg.push_null()
                 cg.load_const(self.cls)
                 cg.finish_call([lambda a=a: cg.load(a) for a in self.args])
                 return
             base = _in_c(self.cls)
             loads = [lambda: cg.load_const(self.cls), *(lambda a=a: cg.load(a) for a in self.args)]
-            if self.initialized and has_fields(base):
+            if self.initialized and has_c_fields(base):
                 cg.call(_initialized, [lambda: cg.load_const(base), *loads])
             else:
                 cg.call(self.cls.__new__, loads)
@@ -212,13 +212,13 @@ def _in_c(cls: type[BaseException]) -> type[BaseException]:
     return next(base for base in mro(cls) if not is_heap_type(base))
 
 
-def mixes_in_c(cls: type[BaseException]) -> bool:
+def has_several_c_bases(cls: type[BaseException]) -> bool:
     """Whether classes in C of which none derives from the others are among its bases."""
     first = _in_c(cls)
     return any(not is_heap_type(base) and not issubclass(first, base) for base in mro(cls))
 
 
-def has_fields(cls: type[BaseException]) -> bool:
+def has_c_fields(cls: type[BaseException]) -> bool:
     """Whether a class, as far as it is in C, keeps more of its arguments than ``args``."""
     in_c = mro(_in_c(cls))
     return any(
@@ -265,14 +265,14 @@ def _exc_info(tx: Translator) -> VariableTracker:
     return TupleVariable([tx.make(error.python_type()), error, TracebackVariable()])
 
 
-class HandledVariable(VariableTracker):
+class ExceptionInfoVariable(VariableTracker):
     """What a handler keeps on the stack: the exception that was being handled before ``error`` was caught.
 
     Loading it in generated code makes ``error`` the one that is handled there; `graph_break` undoes that. ``over``: the
     handler was left, though this is on the stack still (a handler that raises leaves first, by a copy)."""
 
     __slots__ = ("previous", "error", "over")
-    unshared = True
+    is_loaded_anew = True
 
     def __init__(self, previous: VariableTracker | None, error: VariableTracker) -> None:
         self.source = None
@@ -295,7 +295,7 @@ class HandledVariable(VariableTracker):
         cg.pop_top()
 
 
-def left_generator(error: VariableTracker) -> ExceptionVariable:
+def stop_iteration_to_runtime_error(error: VariableTracker) -> ExceptionVariable:
     """PEP 479: what a StopIteration that leaves a generator becomes."""
     made = ExceptionVariable(RuntimeError, [ConstantVariable("generator raised StopIteration")])
     made.cause = made.context = error
@@ -303,12 +303,12 @@ def left_generator(error: VariableTracker) -> ExceptionVariable:
     return made
 
 
-def plainly_constructed(cls: type) -> bool:
+def inherits_construction(cls: type) -> bool:
     """Whether making one is BaseException's business alone."""
     return all(name not in base.__dict__ for base in _written_in_python(cls) for name in ("__init__", "__new__"))
 
 
-def makes_its_instances(cls: type) -> bool:
+def overrides_creation(cls: type) -> bool:
     """Whether a class has a ``__new__`` or a metaclass of its own."""
     return type(cls) is not type or any("__new__" in base.__dict__ for base in _written_in_python(cls))
 

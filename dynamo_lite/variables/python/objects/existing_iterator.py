@@ -34,13 +34,13 @@ _KINDS: tuple[type, ...] = (*dict.fromkeys(map(type, map(iter, _ITERATED))), _OF
 _FOUND = frozenset({*_KINDS, enumerate, zip})
 
 
-class FoundIterator(IteratorVariable):
+class ExistingIterator(IteratorVariable):
     """Base. ``taken``: how often it was asked for an item; ``by_another``: how often by an iterator that takes from
     it."""
 
     __slots__ = ("value", "taken", "by_another")
     source: Source
-    comes_first = True
+    is_replayed_first = True
 
     def __init__(self, value: Any, source: Source) -> None:
         self.source = source
@@ -77,7 +77,7 @@ def _take_from(iterator: Iterator[Any], count: int) -> None:
         next(iterator, None)
 
 
-class ContainerIterator(FoundIterator):
+class ContainerIterator(ExistingIterator):
     """Of a container, text or range. ``ahead``: a copy of the iterator, which is ahead of it by what was taken."""
 
     __slots__ = ("attempt", "ahead", "given", "over")
@@ -120,17 +120,17 @@ def _was_written(tx: Translator, container: Any) -> bool:
     for tracker in tx.effects.written:
         if any(tracker is each for each in own):
             return True
-        if type(container) is dict and not isinstance(tracker, FoundIterator):
+        if type(container) is dict and not isinstance(tracker, ExistingIterator):
             value = getattr(tracker, "value", None)
             if tracker.is_tensor or (value is not None and instance_dict(value) is container):
                 return True
     return tx.effects.wrote_global(container)
 
 
-class FoundEnumerate(FoundIterator):
+class ExistingEnumerate(ExistingIterator):
     __slots__ = ("of", "attempt", "count")
 
-    def __init__(self, attempt: Attempt, value: Any, source: Source, of: FoundIterator, count: int) -> None:
+    def __init__(self, attempt: Attempt, value: Any, source: Source, of: ExistingIterator, count: int) -> None:
         super().__init__(value, source)
         self.attempt = attempt
         self.of = of
@@ -146,10 +146,10 @@ class FoundEnumerate(FoundIterator):
         return TupleVariable([number, item])
 
 
-class FoundZip(FoundIterator):
+class ExistingZip(ExistingIterator):
     __slots__ = ("of",)
 
-    def __init__(self, value: Any, source: Source, of: list[FoundIterator]) -> None:
+    def __init__(self, value: Any, source: Source, of: list[ExistingIterator]) -> None:
         super().__init__(value, source)
         self.of = of
 
@@ -175,7 +175,7 @@ def _wrap_container_iterator(attempt: Attempt, value: Any, source: Source) -> Va
         return _opaque(attempt, value, source)
     source.check("type", type(value))
     for container in gc.get_referents(value):
-        attempt.guards.gone_over.append((container, source.child("taken_from")))
+        attempt.guards.iterated_objects.append((container, source.child("taken_from")))
     return ContainerIterator(attempt, value, source, ahead)
 
 
@@ -186,9 +186,9 @@ def _wrap_enumerate(attempt: Attempt, value: Any, source: Source) -> VariableTra
         return _opaque(attempt, value, source)
     source.check("type", enumerate)
     of = attempt.values.wrap(inner, source.child("taken_from"))
-    if not isinstance(of, FoundIterator):
+    if not isinstance(of, ExistingIterator):
         return _opaque(attempt, value, source)
-    return FoundEnumerate(attempt, value, source, of, count)
+    return ExistingEnumerate(attempt, value, source, of, count)
 
 
 @wraps_type(zip)
@@ -198,5 +198,5 @@ def _wrap_zip(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
         return _opaque(attempt, value, source)
     source.check("type", zip)
     of = [each.realize() for each in wrap_items(attempt, inner, source.child("taken_from"), "tuple_item")]
-    found = [each for each in of if isinstance(each, FoundIterator)]
-    return FoundZip(value, source, found) if len(found) == len(of) else _opaque(attempt, value, source)
+    found = [each for each in of if isinstance(each, ExistingIterator)]
+    return ExistingZip(value, source, found) if len(found) == len(of) else _opaque(attempt, value, source)

@@ -12,7 +12,7 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import UnsupportedOperation, UnsupportedValue
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.keys import Address
+from dynamo_lite.variables.core.keys import AddressKey
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
@@ -88,22 +88,24 @@ class IdVariable(_NumberOf):
         self.of = of
 
     def key(self) -> Any:
-        return Address(self.of.identity(), self.of.source is not None)
+        return AddressKey(self.of.identity(), self.of.source is not None)
 
     def number_as_key(self, tx: Translator) -> VariableTracker | None:
         """Beside keys that are numbers already."""
         return self._number(tx) if tx.attempt.values.addresses.as_numbers and self.of.source is not None else None
 
     def guard_key(self, tx: Translator) -> None:
-        tx.guard_different(self.of)
+        tx.guard_distinct(self.of)
 
     def _number(self, tx: Translator) -> VariableTracker:
         of = self.of.realize()
         if isinstance(of, ConstantVariable):
             return ConstantVariable(id(of.value))
         value, source = getattr(of, "value", None), of.source
-        stays = of.known_by_identity or isinstance(of, UserObjectVariable)  # what else is given is given anew each time
-        if value is None or not (of.immortal if source is None else stays or source.kind != "local"):
+        stays = of.is_guarded_by_identity or isinstance(
+            of, UserObjectVariable
+        )  # what else is given is given anew each time
+        if value is None or not (of.is_loaded_as_constant if source is None else stays or source.kind != "local"):
             unsupported(UnsupportedValue(self.describe(), f"it says where {of.describe()} is, which may be another"))
         if source is not None:
             source.check("id", value)
@@ -139,7 +141,7 @@ class ThreadIdVariable(_NumberOf):
     __slots__ = ()
 
     def key(self) -> Any:
-        return Address(ThreadIdVariable, True)
+        return AddressKey(ThreadIdVariable, True)
 
     def number_as_key(self, tx: Translator) -> VariableTracker | None:
         return self._number(tx) if tx.attempt.values.addresses.as_numbers else None

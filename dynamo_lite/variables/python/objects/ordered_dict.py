@@ -40,10 +40,10 @@ class OrderedDictVariable(DictVariable):
         self.own.attrs.update(attributes)
         return self
 
-    def with_contained(self, tx: Translator, new: Iterator[VariableTracker]) -> VariableTracker:
+    def with_structure_items(self, tx: Translator, new: Iterator[VariableTracker]) -> VariableTracker:
         if self.own.attrs:
             unsupported(UnsupportedValue(self.describe(), "its attributes would be left out"))
-        return super().with_contained(tx, new)
+        return super().with_structure_items(tx, new)
 
     def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
         return self.own.instance_get(tx, name)

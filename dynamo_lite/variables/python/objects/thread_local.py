@@ -24,13 +24,13 @@ class ThreadLocalVariable(UserObjectVariable):
 
     __slots__ = ()
 
-    def real_namespace(self) -> dict[str, Any] | None:
+    def existing_namespace(self) -> dict[str, Any] | None:
         return _C.thread_dict(self.value)
 
-    def own_place(self, name: str) -> Source | None:
+    def own_attribute_source(self, name: str) -> Source | None:
         assert self.source is not None
         place = self.source.child(_PLACE)
-        if name in (self.real_namespace() or ()):
+        if name in (self.existing_namespace() or ()):
             return place.child("dict_item", name).expect()
         place.check("dict_lacks", name)
         return None

@@ -42,12 +42,18 @@ from dynamo_lite.variables.core.base import (
     wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
-from dynamo_lite.variables.core.lookup import finalizes, is_heap_type, is_immutable, is_instantiable, is_written
-from dynamo_lite.variables.core.mutated_attributes import guard_written_over, slot_is_bound, written_over
+from dynamo_lite.variables.core.lookup import (
+    has_finalizer,
+    is_heap_type,
+    is_immutable,
+    is_instantiable,
+    is_user_defined,
+)
+from dynamo_lite.variables.core.mutated_attributes import guard_overwritten, overwritten_attribute, slot_is_bound
 from dynamo_lite.variables.core.operator_symbols import method_of
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.core.text import text_by
-from dynamo_lite.variables.polyfills.carried import object_of
+from dynamo_lite.variables.core.text import call_text_method
+from dynamo_lite.variables.polyfills.carried import create_object
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
 from dynamo_lite.variables.python.containers.mapping import DictVariable, wrap_dict_items
 from dynamo_lite.variables.python.containers.sequence import ListVariable, SequenceVariable, TupleVariable, wrap_items
@@ -62,24 +68,24 @@ PLAIN: dict[type, Any] = {
     bytes: bytes.__bytes__,
 }
 """Immutable built-in types that the program derives from -> what gives the plain value of an instance."""
-PAYLOADS: tuple[type, ...] = (defaultdict, OrderedDict, dict, list, tuple, set, frozenset, deque, *PLAIN)
+PAYLOAD_TYPES: tuple[type, ...] = (defaultdict, OrderedDict, dict, list, tuple, set, frozenset, deque, *PLAIN)
 
 
 def payload_base(cls: type) -> type | None:
     """The builtin container, number or string that a class derives from, None if it doesn't."""
-    return next((base for base in mro(cls) if base in PAYLOADS), None)
+    return next((base for base in mro(cls) if base in PAYLOAD_TYPES), None)
 
 
-def c_maker(cls: type) -> type | None:
+def unmodeled_c_base(cls: type) -> type | None:
     """The class in C whose state the instances have, where that is not ``object`` or a builtin container."""
     static = next((base for base in mro(cls) if not is_heap_type(base)), object)
-    if static is not object and static not in PAYLOADS:
+    if static is not object and static not in PAYLOAD_TYPES:
         return static
     if not is_instantiable(cls):
         return cls
     new = class_lookup(cls, "__new__")
     maker = new.__self__ if isinstance(new, types.BuiltinFunctionType) else object
-    return maker if maker is not object and maker not in PAYLOADS else None  # type: ignore[return-value]
+    return maker if maker is not object and maker not in PAYLOAD_TYPES else None  # type: ignore[return-value]
 
 
 def is_asked(cls: type) -> bool:
@@ -92,7 +98,7 @@ class UserObjectVariable(VariableTracker):
     """An object. ``attrs``: what was written inside, None for deleted; ``payload``: its items as a container."""
 
     __slots__ = ("value", "cls", "attrs", "payload", "deleted")
-    answers_equality = True
+    implements_equality = True
 
     def __init__(
         self, value: Any, cls: type, source: Source | None = None, payload: VariableTracker | None = None
@@ -132,7 +138,7 @@ class UserObjectVariable(VariableTracker):
             tx.lookup(self.cls, name)
         (super() if self.payload is None else self.payload).guard_key(tx)
 
-    def of_subclasses(self) -> Iterable[VariableTracker]:
+    def overloaded_arguments(self) -> Iterable[VariableTracker]:
         return (self,) if is_asked(self.cls) else ()
 
     def as_fx(self) -> tuple[Any, Any]:
@@ -152,12 +158,12 @@ class UserObjectVariable(VariableTracker):
         """The number or string that it is to C code that asks nothing of its class; None: it is none."""
         return self.payload.value if isinstance(self.payload, ConstantVariable) else None
 
-    def known_number(self, tx: Translator, methods: Iterable[str], drain: bool = False) -> Any:
+    def constant_number(self, tx: Translator, methods: Iterable[str], drain: bool = False) -> Any:
         """A number of the program's own class is what the built-in type has, unless one of these methods says else.
         (An ``__index__`` is not asked of integers, nor a ``__float__`` of floats.)"""
         value = self.plain()
         if not isinstance(value, (int, float, complex)):
-            return super().known_number(tx, methods, drain)
+            return super().constant_number(tx, methods, drain)
         own = "__index__" if isinstance(value, int) else "__float__"
         for name in methods:
             found = None if name == own else self._special(tx, name)
@@ -209,14 +215,14 @@ class UserObjectVariable(VariableTracker):
             return self.payload.value  # type: ignore[union-attr]
         return super().index(tx, message)
 
-    def stand_in(self) -> Any:
+    def sample_value(self) -> Any:
         """One of a class of that name without its methods in Python, which were asked before."""
         if class_lookup(self.cls, "__getitem__") is not MISSING and self.payload is None:
             raise NotConstant("`%` takes it for a mapping")
         empty = type(self.cls.__name__, (object if self.payload is None else self.payload.python_type(),), {})
-        return empty() if self.payload is None else empty(self.payload.stand_in())
+        return empty() if self.payload is None else empty(self.payload.sample_value())
 
-    def own_names(self, tx: Translator) -> Iterable[str]:
+    def instance_names(self, tx: Translator) -> Iterable[str]:
         return self.namespace(tx).items if self.cls.__dictoffset__ else ()
 
     def mapping_items(self, tx: Translator) -> VariableTracker | None:
@@ -228,14 +234,14 @@ class UserObjectVariable(VariableTracker):
 
     # -- the instance's own attributes -----------------------------------------------------------------------------
 
-    def real_namespace(self) -> dict[str, Any] | None:
+    def existing_namespace(self) -> dict[str, Any] | None:
         """The real object's ``__dict__``."""
         return instance_dict(self.value)
 
-    def own_place(self, name: str) -> Source | None:
+    def own_attribute_source(self, name: str) -> Source | None:
         """Where the real object has an attribute of its own; None, which is guarded: it has none of that name."""
         assert self.source is not None
-        if name in (self.real_namespace() or ()):
+        if name in (self.existing_namespace() or ()):
             return self.source.instance_item(name)
         self.source.check("lacks_instance_dict_item", name)
         return None
@@ -245,7 +251,7 @@ class UserObjectVariable(VariableTracker):
             return self.attrs[name]
         if self.value is None:
             return None
-        place, namespace = self.own_place(name), self.real_namespace()
+        place, namespace = self.own_attribute_source(name), self.existing_namespace()
         return None if place is None or namespace is None else LazyVariable(tx.attempt, namespace[name], place)
 
     def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
@@ -267,11 +273,11 @@ class UserObjectVariable(VariableTracker):
     def _let_go(self, tx: Translator, name: str) -> None:
         """The real object's attribute is written or deleted."""
         if self.value is not None and name not in self.attrs:
-            tx.effects.let_go(written_over(self, name).values)
+            tx.effects.let_go(overwritten_attribute(self, name).values)
 
-    def guard_deaths(self) -> None:
+    def guard_deallocations(self) -> None:
         if self.value is not None:
-            guard_written_over(self)
+            guard_overwritten(self)
 
     def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
         self._let_go(tx, name)
@@ -296,14 +302,14 @@ class UserObjectVariable(VariableTracker):
             place, bound = self.source.child("slot", raw), slot_is_bound(raw, self.value)
             place.expect() if bound else place.check("unbound")
             return bound
-        return self.own_place(name) is not None
+        return self.own_attribute_source(name) is not None
 
     def namespace(self, tx: Translator) -> DictVariable:
         """A copy of ``__dict__`` with its keys guarded."""
         items: dict[Any, VariableTracker] = {}
         if self.value is not None:
             assert self.source is not None
-            real = self.real_namespace()
+            real = self.existing_namespace()
             if real is None:
                 unsupported(UnsupportedAttribute(self.describe(), "__dict__"))
             items = wrap_dict_items(tx.attempt, real, self.source.child("instance_dict"))[0]
@@ -320,20 +326,20 @@ class UserObjectVariable(VariableTracker):
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         hook = tx.lookup(self.cls, "__getattribute__")
-        if is_written(hook):
+        if is_user_defined(hook):
             return tx.getattr_by_hook(self, bind(tx, hook, "__getattribute__", self, self.cls), name)
         return generic_getattr(tx, self, name)
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         hook = tx.lookup(self.cls, "__setattr__")
-        if is_written(hook):
+        if is_user_defined(hook):
             tx.call(bind(tx, hook, "__setattr__", self, self.cls), [ConstantVariable(name), value], {})
         else:
             object_setattr(tx, self, name, value)
 
     def delattr(self, tx: Translator, name: str) -> None:
         hook = tx.lookup(self.cls, "__delattr__")
-        if is_written(hook):
+        if is_user_defined(hook):
             tx.call(bind(tx, hook, "__delattr__", self, self.cls), [ConstantVariable(name)], {})
         else:
             object_delattr(tx, self, name)
@@ -345,14 +351,14 @@ class UserObjectVariable(VariableTracker):
             return self.payload.getattr(tx, name)
         return super().c_attribute(tx, name)
 
-    def set_in_c(self, tx: Translator, name: str, value: VariableTracker) -> None:
+    def set_c_attribute(self, tx: Translator, name: str, value: VariableTracker) -> None:
         """Another class may only be one whose instances look alike to C."""
         kind = value.realize()
         made = getattr(kind, "value", None)
         if name != "__class__" or not issubclass(kind.python_type(), type) or self.payload is not None:
-            super().set_in_c(tx, name, value)
+            super().set_c_attribute(tx, name, value)
         if self.value is None or not _are_laid_out_alike(self.cls, made):
-            super().set_in_c(tx, name, value)
+            super().set_c_attribute(tx, name, value)
         tx.effects.mutate(self)
         self.cls = made
         tx.attempt.torch_state.note_class(made)
@@ -360,7 +366,7 @@ class UserObjectVariable(VariableTracker):
     def special(self, tx: Translator, name: str) -> VariableTracker | None:
         """The bound special method that the class was given; None where it is the type's own in C, or absent."""
         raw = class_lookup(self.cls, name)
-        if is_written(raw):
+        if is_user_defined(raw):
             return bind(tx, raw, name, self, self.cls)
         guard_class_attribute(tx, self.cls, name, raw)
         if raw is None:
@@ -497,7 +503,7 @@ class UserObjectVariable(VariableTracker):
             return tx.truth(found)
         if self.payload is not None:
             return self.payload.contains(tx, item)
-        return tx.found_by_iteration(self, item)  # type: ignore[no-any-return]
+        return tx.contains_by_iteration(self, item)  # type: ignore[no-any-return]
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
@@ -511,7 +517,11 @@ class UserObjectVariable(VariableTracker):
             pair = (theirs, self.payload) if reflected else (self.payload, theirs)
             return tx.binary(symbol, *pair)
         if found is None and self.payload is not None:
-            if symbol == "|" and isinstance(self.payload, DictVariable) and is_written(tx.lookup(self.cls, "__iter__")):
+            if (
+                symbol == "|"
+                and isinstance(self.payload, DictVariable)
+                and is_user_defined(tx.lookup(self.cls, "__iter__"))
+            ):
                 unsupported(UnsupportedOperation("`|`", f"{self.describe()}, whose __iter__ decides what is copied"))
             return self.payload.binary(tx, symbol, other, reflected)
         return unless_refused(found)
@@ -548,7 +558,7 @@ class UserObjectVariable(VariableTracker):
         method = self.special(tx, name)
         if method is None and name == "__str__" and tx.lookup(self.cls, "__str__") is object.__str__:
             method = self.special(tx, "__repr__")
-        return self._text_in_c(tx, name) if method is None else text_by(tx, method, name)
+        return self._text_in_c(tx, name) if method is None else call_text_method(tx, method, name)
 
     def _text_in_c(self, tx: Translator, name: str) -> VariableTracker:
         if self.payload is not None and class_lookup(self.cls, name) is class_lookup(self.payload.python_type(), name):
@@ -558,19 +568,19 @@ class UserObjectVariable(VariableTracker):
     def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
         method = self.special(tx, "__format__")
         if method is not None:
-            return text_by(tx, method, "__format__", spec)
+            return call_text_method(tx, method, "__format__", spec)
         if isinstance(self.payload, ConstantVariable) and tx.truth(spec):
             return tx.make(tx.fold(format, (self.payload.value, tx.python_value(spec))))
         return tx.plain_format(self, spec)
 
     # -- code ------------------------------------------------------------------------------------------------------
 
-    def ingredients(self) -> Parts | None:
+    def creating_call(self) -> Parts | None:
         attributes = {name: value for name, value in self.attrs.items() if value is not None}
-        plain = self.is_new and self.payload is None and not finalizes(self.cls)
+        plain = self.is_new and self.payload is None and not has_finalizer(self.cls)
         if not plain or any(map(self._is_hidden, attributes)):
             return None
-        return Parts(object_of, (self.cls, tuple(attributes)), [*attributes.values()])
+        return Parts(create_object, (self.cls, tuple(attributes)), [*attributes.values()])
 
     def reconstruct(self, cg: Codegen) -> None:
         if self.value is not None:
@@ -613,7 +623,7 @@ class UserObjectVariable(VariableTracker):
 
 def _are_laid_out_alike(one: type, other: Any) -> bool:
     """Whether instances of two classes consist of a dict, weak references and nothing else."""
-    plain = all(is_heap_type(each) and payload_base(each) is c_maker(each) is None for each in (one, other))
+    plain = all(is_heap_type(each) and payload_base(each) is unmodeled_c_base(each) is None for each in (one, other))
     slots = any(own_namespace(base).get("__slots__") for cls in (one, other) for base in mro(cls))
     layouts = [(each.__basicsize__, each.__dictoffset__, each.__weakrefoffset__) for each in (one, other)]
     return plain and not slots and layouts[0] == layouts[1]
@@ -673,7 +683,7 @@ class OpaqueVariable(VariableTracker):
     def key(self) -> Any:
         raise NotConstant(self.why)
 
-    def stand_in(self) -> Any:
+    def sample_value(self) -> Any:
         raise NotConstant(self.why)
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
@@ -689,7 +699,7 @@ class OpaqueVariable(VariableTracker):
         cg.load_const(self.value)
 
 
-class RealExceptionVariable(UserObjectVariable):
+class ExistingExceptionVariable(UserObjectVariable):
     """An exception that was raised outside of the trace."""
 
     __slots__ = ()
@@ -733,7 +743,7 @@ class RealExceptionVariable(UserObjectVariable):
 def _wrap_exception(attempt: Attempt, value: BaseException, source: Source) -> VariableTracker:
     if source.kind != "const":
         source.check("type", type(value))
-    return RealExceptionVariable(value, type(value), source)
+    return ExistingExceptionVariable(value, type(value), source)
 
 
 def wrap_opaque(attempt: Attempt, value: Any, source: Source, why: str) -> VariableTracker:
@@ -770,7 +780,7 @@ def _wrap_user_object(attempt: Attempt, value: Any, source: Source) -> VariableT
     cls = type(value)
     if source.kind != "const":
         source.check("type", cls)
-    maker = c_maker(cls)
+    maker = unmodeled_c_base(cls)
     if maker is not None:
         return OpaqueVariable(value, source, f"an object of {maker.__name__}, which is written in C")
     if type(class_lookup(cls, "__dict__")) not in (types.GetSetDescriptorType, object):

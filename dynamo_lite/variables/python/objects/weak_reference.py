@@ -147,7 +147,7 @@ def _frames(tx: Translator) -> Iterator[Any]:
 def _has_variable(frame: Any, value: VariableTracker) -> bool:
     values = (*frame.locals.values(), *(cell.content for cell in frame.cells.values() if cell.content is not None))
     return any(
-        each is value or isinstance(each, LazyVariable) and each.realized and each.realize() is value
+        each is value or isinstance(each, LazyVariable) and each.is_realized and each.realize() is value
         for each in values
         if each is not None
     )

@@ -38,7 +38,7 @@ def made_before(tx: Translator, data: TensorVariable, cls: type, requires_grad: 
     return given
 
 
-def replaces_data(tx: Translator, tensor: TensorVariable, data: TensorVariable, cls: type) -> bool:
+def try_replace_data(tx: Translator, tensor: TensorVariable, data: TensorVariable, cls: type) -> bool:
     """``tensor.data = data``, for a leaf, which is of that class from now on. False where that can't be traced."""
     sharing = all_sharing(tx, data.fake)
     before = next((each for each in tx.graph.tensors if each.node is tensor.node), None)
@@ -54,7 +54,7 @@ def replaces_data(tx: Translator, tensor: TensorVariable, data: TensorVariable, 
     if (
         cls not in _EMPTY
         or (owner is not None and tensor.source is None)
-        or not tx.graph.retire(before, tx.attempt.steps)
+        or not tx.graph.retire_input(before, tx.attempt.steps)
     ):
         return False
     requires_grad = tensor.fake.requires_grad
@@ -165,7 +165,7 @@ def _fill(tx: Translator, given: Any, data: TensorVariable, sharing: list[Tensor
             tx.graph.part(each.fake, given.fake)
             tx.attempt.provenance.shared(each)
         else:
-            each.node, each.fake = tx.graph.view_anew(filled, each.fake)
+            each.node, each.fake = tx.graph.view_of_replaced_memory(filled, each.fake)
             tx.attempt.values.fakes[id(each.fake)] = each
 
 
@@ -174,7 +174,7 @@ def _may_be_taken(tx: Translator, data: TensorVariable, sharing: list[TensorVari
     fake = data.fake
     if tx.graph.bodies or data.asks or fake.is_inference() or not is_whole(tx, fake):
         return False
-    if any(each.asks for each in sharing) or tx.graph.is_parted(fake):
+    if any(each.asks for each in sharing) or tx.graph.is_write_protected(fake):
         return False
     return not tx.graph.all_in_storage(fake)
 
@@ -186,15 +186,15 @@ def all_sharing(tx: Translator, fake: torch.Tensor) -> list[TensorVariable]:
     return [each for each in known.values() if each.fake.untyped_storage()._cdata == storage]
 
 
-def hangs_on_data(tx: Translator, fake: torch.Tensor) -> bool:
+def is_data_dependent(tx: Translator, fake: torch.Tensor) -> bool:
     """Whether its sizes, its strides or where it begins do."""
     numbers = (*fake.shape, *fake.stride(), fake.storage_offset())
-    return any(isinstance(each, torch.SymInt) and tx.graph.symbols.hangs_on_data(each) for each in numbers)
+    return any(isinstance(each, torch.SymInt) and tx.graph.symbols.is_data_dependent(each) for each in numbers)
 
 
 def is_whole(tx: Translator, fake: torch.Tensor) -> bool:
     """Whether a tensor is all of its memory, as a new one of its sizes and strides would be."""
-    if hangs_on_data(tx, fake):
+    if is_data_dependent(tx, fake):
         return False
     if fake.is_conj() or fake.is_neg() or torch._debug_has_internal_overlap(fake) != DENSE or fake.storage_offset():
         return False
@@ -203,10 +203,10 @@ def is_whole(tx: Translator, fake: torch.Tensor) -> bool:
     return bool(fake.untyped_storage().nbytes() == needed)
 
 
-provides("replaces_data")(replaces_data)
+provides("try_replace_data")(try_replace_data)
 
 
-@provides("become_made")
+@provides("become_created_leaf")
 def _become_made(tx: Translator, tensor: TensorVariable) -> bool:
     if not tx.attempt.restart_facts.leaves_before:
         return False

@@ -27,7 +27,7 @@ from dynamo_lite.variables.core.base import (
     unsupported,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.invariant_reads import is_read_later, mutable_parts, refuse_read
+from dynamo_lite.variables.core.invariant_reads import is_read_later, mutable_objects, refuse_read
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
@@ -84,11 +84,11 @@ class FunctionContext(VariableTracker):
 
     def _check_read(self, tx: Translator, name: str) -> None:
         """A backward reads an attribute. Of tensors it has these very ones."""
-        for part in mutable_parts(self.attrs[name]):
+        for part in mutable_objects(self.attrs[name]):
             if isinstance(part, TensorVariable):
                 continue
             inside = [each for each in reachable([part]) if not isinstance(each, TensorVariable)]
-            if any(each.source is not None and next(mutable_parts(each), None) is not None for each in inside):
+            if any(each.source is not None and next(mutable_objects(each), None) is not None for each in inside):
                 refuse_read(f"ctx.{name}, a mutable object")
             tx.attempt.provenance.kept_on_ctx.append(KeptOnCtx(self.function, inside, tx.effects.count))
 
@@ -233,7 +233,7 @@ class _Application:
     def run(self) -> VariableTracker:
         """Without a gradient to be had it is a plain call of the forward."""
         tx = self.tx
-        enabled = tx.graph.ask_grad_mode()
+        enabled = tx.graph.read_grad_mode()
         if not enabled or not any(self.ctx.needs):
             for around in tx.graph.bodies if enabled else ():
                 around.differentiates = True  # it would, of what has a history
@@ -307,7 +307,7 @@ class _Application:
         found: dict[Case, Backward] = {}
         for pattern in self._patterns(outputs):
             found[False, pattern] = self._backward(function, outputs, pattern, False)
-            if found[False, pattern].body.asks_grad_mode and not once:
+            if found[False, pattern].body.reads_grad_mode and not once:
                 found[True, pattern] = self._backward(function, outputs, pattern, True)
         return found, once
 
@@ -359,10 +359,10 @@ class _Application:
             if all(pattern) or not isinstance(refused.__context__, TypeError):
                 raise
             raises = TypeError.__name__, str(refused.__context__)  # as an operator has it of None
-        asks_grad_mode = tx.graph.bodies[depth].asks_grad_mode
+        reads_grad_mode = tx.graph.bodies[depth].reads_grad_mode
         del tx.graph.bodies[depth:]
         torch._C._set_grad_enabled(False)
-        if asks_grad_mode or not all(type(each) is str for each in raises):
+        if reads_grad_mode or not all(type(each) is str for each in raises):
             unsupported(UnknownCall(f"{self.cls.__qualname__}.backward", "it raises"))
         return Backward(BodyVariable(tx.graph, "", []), [], raises)
 

@@ -9,7 +9,7 @@ from dynamo_lite.runtime.graph_functions import count_write
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.core.registry import become_made, replaces_data
+from dynamo_lite.variables.core.registry import become_created_leaf, try_replace_data
 from dynamo_lite.variables.torch.tensors.fake_calls import compute
 from dynamo_lite.variables.torch.tensors.tensor import ATTRIBUTES, METHODS, SETTERS, TensorVariable, record
 
@@ -46,7 +46,7 @@ def _set_data(tx: Translator, tensor: TensorVariable, value: VariableTracker) ->
     if value is tensor or isinstance(value, TensorVariable) and _is_data_of(tx, tensor, value):
         return  # its data is what it was
     may_be = tensor in tx.attempt.before_graph.created or _is_found_leaf(tx, tensor)
-    if not may_be or not isinstance(value, TensorVariable) or not replaces_data(tx, tensor, value, tensor.cls):
+    if not may_be or not isinstance(value, TensorVariable) or not try_replace_data(tx, tensor, value, tensor.cls):
         unsupported(UnsupportedAttribute(tensor.describe(), "data", "its new data have other owners"))
 
 
@@ -73,7 +73,7 @@ def _is_data_of(tx: Translator, tensor: TensorVariable, value: TensorVariable) -
     fakes = (tensor.fake, value.fake)
     if tx.graph.bodies or any(each.layout is not torch.strided or each.is_inference() for each in fakes):
         return False
-    if tensor.asks or value.asks or any(map(tx.graph.is_parted, fakes)):
+    if tensor.asks or value.asks or any(map(tx.graph.is_write_protected, fakes)):
         return False
     one, other = (
         (each.untyped_storage()._cdata, each.dtype, each.is_conj(), each.is_neg(), each.storage_offset(), each.stride())
@@ -89,7 +89,7 @@ def _set_requires_grad(tx: Translator, tensor: TensorVariable, value: VariableTr
     wanted = tx.truth(value)
     made = tensor.source is None and tensor not in tx.attempt.before_graph.created
     if wanted and made and _becomes_leaf(tensor.fake):
-        if not become_made(tx, tensor):
+        if not become_created_leaf(tx, tensor):
             tensor.fake.requires_grad_()
             tensor.node = tx.graph.call("call_method", "requires_grad_", (tensor.node,), {}, tensor.fake)
             tx.attempt.provenance.created_leaf(tensor)
@@ -124,7 +124,7 @@ def _thaw(tx: Translator, tensor: TensorVariable) -> bool:
         return False
     if not (tensor.fake.is_floating_point() or tensor.fake.is_complex()):
         return False
-    tx.graph.thaw(given)
+    tx.graph.thaw_input(given)
     return True
 
 

@@ -20,7 +20,7 @@ from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedAttribute
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.invariant_reads import is_assigned_once, of_root
+from dynamo_lite.variables.core.invariant_reads import find_in_root, is_assigned_once
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
@@ -108,7 +108,7 @@ def _register_inside(method: str, tx: Translator, tensor: TensorVariable, hook: 
 
     body = trace_body(tx, run, [hook], results, grad_mode=False, later=True)
     output: Any = body.output
-    if body.asks_grad_mode:  # the backward may be differentiated again
+    if body.reads_grad_mode:  # the backward may be differentiated again
         unsupported(UnknownCall("Tensor.register_hook()", "its hook hangs on the grad mode that it is called in"))
     fits = isinstance(output, TensorVariable) and output.fake.shape == tensor.fake.shape
     if not (tx.is_none(output) or (fits and output.fake.dtype == tensor.fake.dtype)):
@@ -123,7 +123,7 @@ def is_of_its_gradient(tx: Translator, hook: VariableTracker) -> bool:
     """Whether a function reads nothing but its argument, torch and builtins, and what stays as it is."""
     if hook.python_type() is functools.partial and hook.source is None:
         function, args, keywords = (hook.getattr(tx, name).realize() for name in ("func", "args", "keywords"))
-        parts = (*(args.contained() or ()), *(keywords.contained() or ()))
+        parts = (*(args.structure_items() or ()), *(keywords.structure_items() or ()))
         return is_of_its_gradient(tx, function) and all(_stays(tx, each) for each in parts)
     if not isinstance(hook, (FunctionVariable, NestedFunctionVariable)):
         return False
@@ -164,7 +164,7 @@ def _stays(tx: Translator, value: VariableTracker) -> bool:
 
 def _is_final(tx: Translator, cell: CellVariable) -> bool:
     """Whether a cell has the value that it will have for good: no code that may yet run stores another one."""
-    if cell.maker is None and of_root(tx, cell)[0] is None or cell.content is None:
+    if cell.maker is None and find_in_root(tx, cell)[0] is None or cell.content is None:
         return False
     return _stays(tx, cell.content) and is_assigned_once(tx, cell, "")
 

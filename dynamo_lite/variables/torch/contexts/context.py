@@ -22,13 +22,13 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedContext,
     UnsupportedOperation,
 )
-from dynamo_lite.records.captured_warnings import Listening
+from dynamo_lite.records.captured_warnings import CapturedWarnings
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup
 from dynamo_lite.variables.core.base import (
     Args,
-    KnownVariable,
+    InvariantVariable,
     Kwargs,
     LazyVariable,
     VariableTracker,
@@ -365,7 +365,7 @@ def can_be_left(*exits: Exit) -> bool:
     return True
 
 
-class EnteringVariable(KnownVariable):
+class EnteringVariable(InvariantVariable):
     """It is called where a resume function begins."""
 
     __slots__ = ()
@@ -563,7 +563,7 @@ class ExitVariable(VariableTracker):
     """The bound ``__exit__`` that ``with`` keeps on the stack. Loading it in new code enters the context there."""
 
     __slots__ = ("of", "called")
-    unshared = True
+    is_loaded_anew = True
 
     def __init__(self, of: ContextVariable) -> None:
         self.source = None
@@ -608,7 +608,7 @@ def make_context(
 
 def _made(tx: Translator, cls: type, values: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """One of that class: some are decorators as well, and give a function for what is no argument of theirs."""
-    with Listening() as listening:
+    with CapturedWarnings() as listening:
         made = tx.fold(cls, values, named)
     if listening.heard:
         unsupported(OperatorWarns(cls.__name__, str(listening.heard[0].message)))

@@ -48,7 +48,7 @@ def _make(kind: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTrac
 
 
 def _is_plain(value: VariableTracker) -> bool:
-    return isinstance(value, TensorVariable) and not value.of_subclasses() and value.fake.device.type == "cpu"
+    return isinstance(value, TensorVariable) and not value.overloaded_arguments() and value.fake.device.type == "cpu"
 
 
 def _is_number(value: VariableTracker, *kinds: type) -> bool:
@@ -58,7 +58,7 @@ def _is_number(value: VariableTracker, *kinds: type) -> bool:
 def _is_data(value: VariableTracker) -> bool:
     value = value.realize()
     if type(value) in (ListVariable, TupleVariable) and value.python_type() in (list, tuple):
-        return all(map(_is_data, value.contained() or ()))
+        return all(map(_is_data, value.structure_items() or ()))
     if isinstance(value, TensorVariable):
         return not value.fake.ndim
     return _is_number(value, int, float, bool)

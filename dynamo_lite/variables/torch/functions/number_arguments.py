@@ -107,10 +107,10 @@ def is_differentiated(tensors: Args) -> bool:
 def _power(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """The formulas of its derivatives ask for the number. The code of a graph module has ``-2 ** x`` for
     ``(-2) ** x``."""
-    known = [part.realize() for each in args for part in (each, *(each.realize().contained() or ()))]
+    known = [part.realize() for each in args for part in (each, *(each.realize().structure_items() or ()))]
     if is_differentiated(known):
         for each in known:
-            if isinstance(each, ShapeNumber) and not each.hangs_on_data:
+            if isinstance(each, ShapeNumber) and not each.is_data_dependent:
                 each.as_constant()
     if name != "pow" or len(args) != 2 or kwargs or not isinstance(args[1].realize(), TensorVariable):
         return None

@@ -26,7 +26,7 @@ from dynamo_lite.variables.core.base import (
     Args,
     Kwargs,
     LazyVariable,
-    Spread,
+    UnpackedKwargs,
     VariableTracker,
     refuse_arguments,
     unsupported,
@@ -36,11 +36,11 @@ from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
 from dynamo_lite.variables.core.operator_symbols import method_of
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import Model, models, models_if, provides
-from dynamo_lite.variables.core.text import text_by
+from dynamo_lite.variables.core.text import call_text_method
 from dynamo_lite.variables.python.containers.mapping import DictVariable
 from dynamo_lite.variables.python.containers.sequence import ListVariable, SizeVariable, TupleVariable
 from dynamo_lite.variables.torch.contexts.context import ContextVariable
-from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorMethod, TensorVariable, record, wrap_plain
+from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorMethod, TensorVariable, record, wrap_as_input
 
 _TENSOR = torch.Tensor
 _DISPATCH = "__torch_dispatch__"
@@ -85,7 +85,7 @@ class SubclassVariable(TensorVariable):
 
     def is_asked(self, tx: Translator) -> bool:
         """Whether torch would ask the class now."""
-        return asks_classes(tx)
+        return calls_torch_function(tx)
 
     def _instance_attribute(self, tx: Translator, name: str) -> VariableTracker | None:
         if name in self.attrs or self.instance is None:
@@ -187,7 +187,7 @@ class SubclassVariable(TensorVariable):
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
         method = self.special(tx, name) or (self.special(tx, "__repr__") if name == "__str__" else None)
-        return super().text(tx, name) if method is None else text_by(tx, method, name)
+        return super().text(tx, name) if method is None else call_text_method(tx, method, name)
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.call(as_subclass, [lambda: cg.graph_output(self.plain), lambda: cg.load_const(self.cls)])
@@ -203,14 +203,14 @@ def as_subclass(plain: torch.Tensor, cls: type) -> torch.Tensor:
         return torch.Tensor.as_subclass(plain, cls)  # type: ignore[no-any-return]
 
 
-def asks_classes(tx: Translator) -> bool:
+def calls_torch_function(tx: Translator) -> bool:
     """Whether torch would ask the classes of its functions' arguments now."""
-    return tx.attempt.torch_state.asks_classes  # type: ignore[no-any-return]
+    return tx.attempt.torch_state.calls_torch_function  # type: ignore[no-any-return]
 
 
 def instances(args: Any) -> list[Any]:
     """Instances of classes that are asked among arguments, those in sequences too."""
-    return [each for arg in args for each in arg.realize().of_subclasses()]
+    return [each for arg in args for each in arg.realize().overloaded_arguments()]
 
 
 @provides("ask")
@@ -249,7 +249,7 @@ def _probe(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> tuple[_As
     known: dict[int, Any] = {}
 
     def real(arg: VariableTracker) -> Any:
-        asks = arg.of_subclasses()
+        asks = arg.overloaded_arguments()
         made = _Asking() if asks and not isinstance(arg, TensorVariable) else arg.as_fx()[1]
         if asks and isinstance(made, torch.Tensor):
             made = torch.Tensor.as_subclass(torch.empty(made.shape, dtype=made.dtype, device="meta"), _Probe)
@@ -259,15 +259,15 @@ def _probe(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> tuple[_As
 
     tx.graph.leave()
     try:
-        values = [arg.realize().made_real(real) for arg in args]
-        named = {name: value.realize().made_real(real) for name, value in kwargs.items()}
+        values = [arg.realize().real_argument(real) for arg in args]
+        named = {name: value.realize().real_argument(real) for name, value in kwargs.items()}
         function = target
         if isinstance(target, str):
             function = getattr(values.pop(0), target)
         for value, arg in zip([*values, *named.values()], [*args[len(args) - len(values) :], *kwargs.values()]):
             if type(value) in (list, dict):
                 known[id(value)] = (value, arg.realize())
-        function(*values, **named) if named or isinstance(kwargs, Spread) else function(*values)
+        function(*values, **named) if named or isinstance(kwargs, UnpackedKwargs) else function(*values)
     except _Asked as asked:
         _check_whole(target, asked.function)
         return asked, {key: pair[1] for key, pair in known.items()}
@@ -434,7 +434,7 @@ def _new(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs:
     """``cls(tensor)`` of a subclass: another tensor object over the same data."""
     kind = tx.python_value(cls)
     of = args[0].realize() if len(args) == 1 and not kwargs else None
-    if kind is _TENSOR or not isinstance(of, TensorVariable) or of.of_subclasses():
+    if kind is _TENSOR or not isinstance(of, TensorVariable) or of.overloaded_arguments():
         unsupported(UnknownCall(f"{kind.__qualname__}.__new__()", "it is given more than a plain tensor"))
     return _as_subclass(tx, of, cls)
 
@@ -443,10 +443,10 @@ def _new(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs:
 def _wrap_subclass(attempt: Attempt, value: torch.Tensor, source: Source) -> VariableTracker:
     cls = type(value)
     if cls is torch.nn.Buffer:
-        return wrap_plain(attempt, value, source)
+        return wrap_as_input(attempt, value, source)
     if not is_asked_alone(cls) or not torch._C._is_torch_function_enabled():
         return attempt.values.opaque(value, source, "a subclass of torch.Tensor")
-    plain = wrap_plain(attempt, plain_tensor(value), source, cls)
+    plain = wrap_as_input(attempt, plain_tensor(value), source, cls)
     if not isinstance(plain, TensorVariable):
         return plain
     attempt.torch_state.has_subclasses = True

@@ -129,7 +129,7 @@ def holds_tensor(args: Any) -> bool:
     """Whether any argument is, or contains, a tensor."""
     for arg in args:
         arg = arg.realize()
-        if isinstance(arg, TensorVariable) or holds_tensor(arg.contained() or ()):
+        if isinstance(arg, TensorVariable) or holds_tensor(arg.structure_items() or ()):
             return True
     return False
 
@@ -201,7 +201,7 @@ def _function_leaf(value: Any) -> Model:
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         given = [each.realize() for each in (*args, *kwargs.values())]
-        asks = tx.attempt.torch_state.asks_classes and instances(given)
+        asks = tx.attempt.torch_state.calls_torch_function and instances(given)
         if not asks and any(isinstance(each, seen_inside) for each in given):
             return tx.inline(FunctionVariable(value, None), args, kwargs)
         return operator_model(tx, args, kwargs)
@@ -377,7 +377,7 @@ def _size(tx: Translator, sizes: VariableTracker | None = None, /) -> VariableTr
 
 @models(torch.is_grad_enabled)
 def _is_grad_enabled(tx: Translator) -> VariableTracker:
-    return ConstantVariable(tx.graph.ask_grad_mode())
+    return ConstantVariable(tx.graph.read_grad_mode())
 
 
 def _constantly(answer: Any, *values: Any) -> None:
@@ -421,7 +421,7 @@ def _dispatch_modes(tx: Translator) -> VariableTracker:
 
 
 def _has_torch_function(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-    if tx.attempt.torch_state.asks_classes and instances(args):
+    if tx.attempt.torch_state.calls_torch_function and instances(args):
         unsupported(UnknownCall("has_torch_function()", "a function of torch's that is inlined would ask a class"))
     return ConstantVariable(False)
 
@@ -548,7 +548,7 @@ wraps_type(SDPBackend)(BuiltinVariable.by_identity)
 def _set_grad_enabled(tx: Translator, mode: VariableTracker) -> VariableTracker:
     if mode.python_type() is not bool:
         unsupported(UnsupportedOperation("setting the grad mode", mode.describe()))
-    tx.graph.ask_grad_mode()
+    tx.graph.read_grad_mode()
     torch._C._set_grad_enabled(tx.python_value(mode))
     return ConstantVariable(None)
 

@@ -15,7 +15,7 @@ import torch
 
 from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedValue
 from dynamo_lite.records.side_effects import slots
-from dynamo_lite.variables.core.base import KnownVariable, LazyVariable, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import InvariantVariable, LazyVariable, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.mapping import DictVariable
@@ -26,7 +26,7 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 class BodyVariable(VariableTracker):
     """A traced function as an argument of the operator that runs it. ``lifted``: the nodes around it that it uses."""
 
-    __slots__ = ("graph", "name", "lifted", "output", "differentiates", "asks_grad_mode")
+    __slots__ = ("graph", "name", "lifted", "output", "differentiates", "reads_grad_mode")
 
     def __init__(self, graph: Any, name: str, lifted: list[Any], output: VariableTracker | None = None) -> None:
         self.source = None
@@ -34,7 +34,7 @@ class BodyVariable(VariableTracker):
         self.name = name
         self.lifted = lifted
         self.output = output
-        self.differentiates = self.asks_grad_mode = False
+        self.differentiates = self.reads_grad_mode = False
         """As of `Body`."""
 
     def python_type(self) -> type:
@@ -76,7 +76,7 @@ class NodesVariable(VariableTracker):
         return tuple(self.nodes), tuple(node.meta["example_value"] for node in self.nodes)
 
 
-class PlainVariable(KnownVariable):
+class PlainVariable(InvariantVariable):
     """A constant argument of any nesting."""
 
     __slots__ = ()
@@ -118,7 +118,7 @@ def trace_body(
     tensors = leaves(tx, output) if results is None else results(output)
     name = tx.graph.close(body, [each.as_fx()[0] for each in tensors])
     found = BodyVariable(tx.graph, name, list(body.lifted), output)
-    found.differentiates, found.asks_grad_mode = body.differentiates, body.asks_grad_mode
+    found.differentiates, found.reads_grad_mode = body.differentiates, body.reads_grad_mode
     return found
 
 
@@ -146,7 +146,7 @@ def _leaves(tx: Translator, value: VariableTracker) -> Iterator[TensorVariable]:
             unsupported(UnsupportedValue(value.describe(), "an operator's function can't take or return it"))
         yield value
         return
-    parts = value.contained()
+    parts = value.structure_items()
     if parts is None and not isinstance(value, ConstantVariable):
         unsupported(UnsupportedValue(value.describe(), "an operator's function can't take or return it"))
     for part in parts or ():
@@ -158,8 +158,8 @@ def replaced(tx: Translator, value: VariableTracker, new: Iterator[VariableTrack
     value = value.realize()
     if isinstance(value, TensorVariable):
         return next(new)
-    parts = value.contained()
-    return value if parts is None else value.with_contained(tx, iter([replaced(tx, part, new) for part in parts]))
+    parts = value.structure_items()
+    return value if parts is None else value.with_structure_items(tx, iter([replaced(tx, part, new) for part in parts]))
 
 
 def refuse(name: str, why: str) -> NoReturn:
@@ -175,7 +175,7 @@ def with_results(tx: Translator, output: VariableTracker, found: VariableTracker
 def all_tensors(tx: Translator, value: VariableTracker) -> bool:
     """Whether a structure has no constants in it."""
     value = value.realize()
-    parts = value.contained()
+    parts = value.structure_items()
     return isinstance(value, TensorVariable) if parts is None else all(all_tensors(tx, part) for part in parts)
 
 
@@ -188,8 +188,8 @@ def alike(tx: Translator, one: VariableTracker, other: VariableTracker) -> bool:
         return False
     if isinstance(one, DictVariable) and list(one.items) != list(other.items):  # type: ignore[attr-defined]
         return False
-    if one.contained() is not None:
-        mine, theirs = ([part.realize() for part in each.contained() or ()] for each in (one, other))
+    if one.structure_items() is not None:
+        mine, theirs = ([part.realize() for part in each.structure_items() or ()] for each in (one, other))
         return len(mine) == len(theirs) and all(alike(tx, a, b) for a, b in zip(mine, theirs))
     values = [each.as_constant() if each.is_constant() else None for each in (one, other)]
     return type(values[0]) is int and values[0] == values[1]  # of constants torch takes no others
@@ -213,7 +213,7 @@ def reachable(roots: list[VariableTracker]) -> set[VariableTracker]:
         value = waiting.pop()
         kind = type(value)  # not isinstance: some are the program's, and would be asked
         if kind is LazyVariable:
-            if value.realized:
+            if value.is_realized:
                 waiting.append(value.realize())
         elif issubclass(kind, VariableTracker):
             if value not in found:

@@ -161,23 +161,23 @@ def _in_a_round(tx: Translator, carried: VariableTracker) -> VariableTracker:
     """What a loop's functions see of what it carries: nothing is known of integers."""
     if isinstance(carried, TensorVariable):
         return given(tx, [(None, carried.as_fx()[1].clone())])[0]
-    return tx.make(tx.graph.given_number())  # type: ignore[no-any-return]
+    return tx.make(tx.graph.body_integer_input())  # type: ignore[no-any-return]
 
 
 def _flat(tx: Translator, value: Any) -> list[Any]:
     """All that is in a structure of containers, in the order of `leaves`."""
     value = value.realize()
-    parts = value.contained()
+    parts = value.structure_items()
     return [value] if parts is None else [each for part in parts for each in _flat(tx, part)]
 
 
 def _refilled(tx: Translator, value: Any, new: Iterator[VariableTracker]) -> VariableTracker:
     """A structure like this with other things in it."""
     value = value.realize()
-    parts = value.contained()
+    parts = value.structure_items()
     if parts is None:
         return next(new)
-    return value.with_contained(tx, iter([_refilled(tx, part, new) for part in parts]))  # type: ignore[no-any-return]
+    return value.with_structure_items(tx, iter([_refilled(tx, part, new) for part in parts]))  # type: ignore[no-any-return]
 
 
 def _is_truth(value: Any) -> bool:

@@ -16,7 +16,7 @@ from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
-from dynamo_lite.variables.core.registry import models, models_made_by, models_raw
+from dynamo_lite.variables.core.registry import models, models_closures_of, models_raw
 from dynamo_lite.variables.python.containers.mapping import DictVariable
 from dynamo_lite.variables.python.containers.sequence import SequenceVariable, TupleVariable
 from dynamo_lite.variables.torch.tensors.fake_calls import compute
@@ -51,7 +51,7 @@ def _checkpoint(tx: Translator, function: VariableTracker, *args: VariableTracke
         refuse("checkpoint()", "it warns of how it is called, or raises")
     if set(options) - {"use_reentrant", "preserve_rng_state", "determinism_check"}:
         refuse("checkpoint()", "of its options only preserve_rng_state and determinism_check are modelled")
-    if reentrant and not tx.graph.ask_grad_mode():
+    if reentrant and not tx.graph.read_grad_mode():
         return _as_of_function(tx, tx.call(function, list(args), {}), args)
     if reentrant and not any(isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in args):
         refuse("checkpoint()", "it warns that there are no gradients")
@@ -147,7 +147,7 @@ def _transform(transform: Any, model: Callable[..., VariableTracker]) -> None:
 
     models_raw(transform, make)
     if transform is not torch.func.hessian:  # one of two others
-        models_made_by(lambda: transform(lambda x: x), call_found)
+        models_closures_of(lambda: transform(lambda x: x), call_found)
 
 
 def _vmap(tx: Translator, transform: TransformVariable, args: Args, kwargs: Kwargs) -> VariableTracker:

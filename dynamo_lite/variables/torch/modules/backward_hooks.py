@@ -122,7 +122,7 @@ class BackwardHookVariable(VariableTracker):
             return kept
 
         body = trace_body(tx, run, [hook], results, grad_mode=False, later=True)
-        if body.asks_grad_mode:  # the backward may be differentiated again
+        if body.reads_grad_mode:  # the backward may be differentiated again
             unsupported(UnknownCall(_NAME, "it hangs on the grad mode that it is called in"))
         slots = None if tx.is_none(body.output) else tuple(wanted)
         return TupleVariable([body, NodesVariable(body.lifted), PlainVariable(there), PlainVariable(slots)])
@@ -193,7 +193,7 @@ def _backward_hook(
     tx: Translator, module: VariableTracker, user_hooks: VariableTracker, user_pre_hooks: VariableTracker
 ) -> VariableTracker:
     hooks, pre_hooks = ([each.realize() for each in some.elements(tx)] for some in (user_hooks, user_pre_hooks))
-    if tx.graph.ask_grad_mode():
+    if tx.graph.read_grad_mode():
         if tx.graph.bodies:
             unsupported(UnknownCall(_NAME, "it is called in a function that an operator runs"))
         if not all(is_of_its_gradient(tx, each) for each in (*hooks, *pre_hooks)):

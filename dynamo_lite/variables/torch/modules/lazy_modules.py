@@ -14,7 +14,7 @@ from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsup
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.torch.autograd.created_leaves import replaces_data
+from dynamo_lite.variables.torch.autograd.created_leaves import try_replace_data
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 _BECOMES: dict[type, type] = {UninitializedParameter: torch.nn.Parameter, UninitializedBuffer: torch.Tensor}
@@ -69,7 +69,7 @@ def _materialize(
         for name, value in told.items()
     }
     data = record(tx, "call_function", torch.empty, [shape], kind)
-    if not isinstance(data, TensorVariable) or not replaces_data(tx, empty, data, _BECOMES[empty.cls]):
+    if not isinstance(data, TensorVariable) or not try_replace_data(tx, empty, data, _BECOMES[empty.cls]):
         unsupported(UnsupportedAttribute(empty.describe(), "materialize", "there are no new data"))
     return ConstantVariable(None)
 

@@ -14,7 +14,7 @@ import torch
 
 from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedValue
-from dynamo_lite.runtime.inner_tensors import asks_in_python, is_wrapper_class
+from dynamo_lite.runtime.inner_tensors import has_user_torch_function, is_wrapper_class
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, guard_class_attribute, is_data_descriptor
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
@@ -119,7 +119,7 @@ def _make(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         or _C.computes_sizes(shell)
     ):
         unsupported(UnknownCall("Tensor._make_wrapper_subclass()", "it is more than a tensor without gradients"))
-    tx.attempt.torch_state.has_subclasses |= asks_in_python(cls)
+    tx.attempt.torch_state.has_subclasses |= has_user_torch_function(cls)
     return MadeWrapperVariable(tx.attempt, cls, shell, given, named)
 
 

@@ -26,7 +26,7 @@ from dynamo_lite.insight.break_reasons import (
 )
 from dynamo_lite.records.code_origin import FOLDED_ERRORS
 from dynamo_lite.records.source import Source
-from dynamo_lite.runtime.inner_tensors import asks_in_python, is_wrapper_class, leaves, rebuilt
+from dynamo_lite.runtime.inner_tensors import has_user_torch_function, is_wrapper_class, leaves, rebuilt
 from dynamo_lite.runtime.inner_tensors import parts as parts_of
 from dynamo_lite.shapes.policy import Free
 from dynamo_lite.variables.core.attributes import bind, class_lookup
@@ -43,22 +43,22 @@ from dynamo_lite.variables.core.base import (
     wraps_if,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.lookup import is_heap_type, is_written
+from dynamo_lite.variables.core.lookup import is_heap_type, is_user_defined
 from dynamo_lite.variables.core.mutated_attributes import slot_is_bound
 from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import provides
 from dynamo_lite.variables.python.containers.sequence import SizeVariable
-from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, c_maker
-from dynamo_lite.variables.torch.functions.torch_function_classes import SubclassVariable, asks_classes
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, unmodeled_c_base
+from dynamo_lite.variables.torch.functions.torch_function_classes import SubclassVariable, calls_torch_function
 from dynamo_lite.variables.torch.tensors.fake_calls import compute
 from dynamo_lite.variables.torch.tensors.tensor import (
     ATTRIBUTES,
-    COMPUTED,
-    METADATA_WRITERS,
+    OPERATOR_ATTRIBUTES,
+    UNTRACED_METHODS,
     TensorMethod,
     TensorVariable,
-    is_ordinary,
+    is_plain_dense,
     record,
 )
 
@@ -87,9 +87,9 @@ class WrapperVariable(SubclassVariable):
         """Whether compilers make it as its class does."""
 
     def is_asked(self, tx: Translator) -> bool:
-        return asks_classes(tx) and _is_asked(self.cls)
+        return calls_torch_function(tx) and _is_asked(self.cls)
 
-    def of_subclasses(self) -> Iterable[VariableTracker]:
+    def overloaded_arguments(self) -> Iterable[VariableTracker]:
         return (self,) if _is_asked(self.cls) else ()
 
     def _instance_attribute(self, tx: Translator, name: str) -> VariableTracker | None:
@@ -128,7 +128,7 @@ class WrapperVariable(SubclassVariable):
             return TensorVariable.getattr(self, tx, name)
         if name == "requires_grad_" and not self.is_asked(tx):
             return TensorMethod(self, name)
-        if self.is_unmade and (name in COMPUTED or name in ATTRIBUTES):
+        if self.is_unmade and (name in OPERATOR_ATTRIBUTES or name in ATTRIBUTES):
             unsupported(UnsupportedAttribute(self.describe(), name, "it is asked what it is made of"))
         return super().getattr(tx, name)
 
@@ -167,7 +167,7 @@ class WrapperVariable(SubclassVariable):
         unsupported(UnsupportedAttribute(self.describe(), name, "deleting it may change what its operators do"))
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name in METADATA_WRITERS or name in _OF_MEMORY:
+        if name in UNTRACED_METHODS or name in _OF_MEMORY:
             unsupported(UnsupportedAttribute(self.describe(), name, "it is about memory that it has not by itself"))
         if name == "size" and not self.is_asked(tx) and not kwargs:
             return self.size(tx) if not args or tx.is_none(args[0]) else self.size(tx).getitem(tx, args[0])
@@ -249,7 +249,7 @@ def _why_not(value: torch.Tensor) -> str | None:
     dispatch = class_lookup(cls, "__torch_dispatch__")
     if not is_wrapper_class(cls) or not isinstance(dispatch, classmethod):
         return "a subclass of torch.Tensor"
-    if any(is_written(class_lookup(cls, name)) for name in ("__getattr__", "__getattribute__", "__setattr__")):
+    if any(is_user_defined(class_lookup(cls, name)) for name in ("__getattr__", "__getattribute__", "__setattr__")):
         return "a tensor of a class that finds attributes by code of its own"
     if _C.computes_sizes(value) and value.layout is not torch.jagged:  # of those they follow from what they are made of
         return "a tensor whose sizes are computed by code of its class"
@@ -305,7 +305,7 @@ def _guard_whole(tx: Translator, value: VariableTracker, seen: set[VariableTrack
     if value in seen or value.varies or value.is_constant():
         return
     seen.add(value)
-    parts = value.contained()
+    parts = value.structure_items()
     if parts is None and isinstance(value, UserObjectVariable):
         parts = _parts_of_object(tx, value)
     if parts is None or isinstance(value, TensorVariable):
@@ -316,7 +316,7 @@ def _guard_whole(tx: Translator, value: VariableTracker, seen: set[VariableTrack
 
 def _parts_of_object(tx: Translator, value: UserObjectVariable) -> list[VariableTracker] | None:
     """All that an object of the program's has; None: it may have more in C."""
-    if c_maker(value.cls) is not None:
+    if unmodeled_c_base(value.cls) is not None:
         return None
     found = [] if value.payload is None else [value.payload]
     found += value.namespace(tx).items.values() if value.cls.__dictoffset__ else ()
@@ -336,14 +336,14 @@ def _wrap_wrapper(attempt: Attempt, value: torch.Tensor, source: Source) -> Vari
     if why is not None:
         return attempt.values.opaque(value, source, why)  # type: ignore[no-any-return]
     attempt.has_wrappers = True
-    attempt.torch_state.has_subclasses |= asks_in_python(type(value)) and torch._C._is_torch_function_enabled()
+    attempt.torch_state.has_subclasses |= has_user_torch_function(type(value)) and torch._C._is_torch_function_enabled()
     found = WrapperVariable(None, value, type(value), source, value)
     attempt.values.memo[id(value)] = value, found
     tx = attempt.innermost
     _guard_class(tx, found.cls)
     _, parts, _ = flattened(tx, found)
     given = compute("call_function", _given, [attempt, found], {})
-    attempt.guards.tensor(source, value, type(value), attempt.graph.symbols.free_dims(source))
+    attempt.guards.tensor(source, value, type(value), attempt.graph.symbols.symbolic_dims(source))
     if not is_sound(given.fake):
         unsupported(UnsupportedValue(found.describe(), "no fake can be made of it"))
     found.node, found.fake = given.node, given.fake
@@ -437,7 +437,7 @@ class RaggedVariable(VariableTracker):
 
 def is_sound(fake: torch.Tensor) -> bool:
     """Whether all is there that a tensor of such a class is made of, and is fake and dense."""
-    return _is_made(fake) and all(isinstance(each, FakeTensor) and is_ordinary(each) for each in leaves(fake))
+    return _is_made(fake) and all(isinstance(each, FakeTensor) and is_plain_dense(each) for each in leaves(fake))
 
 
 def _is_strided_view(fake: torch.Tensor, of: torch.Tensor) -> bool:

@@ -20,8 +20,8 @@ from .equivalent_operators import rewrites
 
 def owner_of(attempt: Attempt, tensor: Any) -> Any:
     """The tensor made of an array that this one is, or is a view of; None: there is none."""
-    memory = tensor.fake.untyped_storage()._cdata if attempt.values.of_arrays else None
-    owners = {each.node: each for each in attempt.values.of_arrays if _is_in(each.fake, memory)}
+    memory = tensor.fake.untyped_storage()._cdata if attempt.values.array_tensors else None
+    owners = {each.node: each for each in attempt.values.array_tensors if _is_in(each.fake, memory)}
     waiting, seen = [tensor.node] if owners else [], set()
     while waiting:
         node = waiting.pop()

@@ -61,7 +61,7 @@ def check_failure(tx: Translator, name: str) -> None:
     frame = tx
     while not tx.graph.handled_failure and frame is not None:
         if _handles(frame) or frame.parent is None and tx.attempt.begins_in_block:
-            if not tx.graph.can_put_back():
+            if not tx.graph.can_restore_inputs():
                 unsupported(FailureAndWrite(name))
             tx.graph.fails_handled = True
             tx.graph.handled_failure = name
@@ -70,12 +70,12 @@ def check_failure(tx: Translator, name: str) -> None:
 
 def check_write(tx: Translator, name: str, written: list[torch.Tensor]) -> None:
     """An operator that writes is about to be recorded."""
-    if tx.graph.fails_handled and not tx.graph.can_put_back(written):
+    if tx.graph.fails_handled and not tx.graph.can_restore_inputs(written):
         unsupported(FailureAndWrite(name))
-    if any(map(tx.graph.is_parted, written)):
+    if any(map(tx.graph.is_write_protected, written)):
         unsupported(OperatorFailed(name, "it writes into memory that a leaf shares with what it was made of"))
     known = [tx.attempt.values.fakes[id(fake)] for fake in written if id(fake) in tx.attempt.values.fakes]
-    if not all(tx.graph.takes_writes(each.node) for each in known):
+    if not all(tx.graph.allows_writes(each.node) for each in known):
         unsupported(OperatorFailed(name, "it writes into another view of what became a parameter's memory"))
 
 

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import (
 
 from dynamo_lite.insight.break_reasons import DataDependentValue, OperatorFailed
 from dynamo_lite.runtime import graph_functions
-from dynamo_lite.runtime.interrupts import let_through
+from dynamo_lite.runtime.interrupts import reraise_if_from_signal
 from dynamo_lite.variables.core.base import unsupported
 from dynamo_lite.variables.core.protocols import Translator
 
@@ -77,7 +77,7 @@ def compute(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) ->
     except UnsupportedOperatorException as error:
         unsupported(OperatorFailed(operator_name(target), f"no fake implementation of {error}"))
     except _OPERATOR_ERRORS as error:
-        let_through(error)
+        reraise_if_from_signal(error)
         first = str(error).strip().partition("\n")[0]
         unsupported(OperatorFailed(operator_name(target), f"{type(error).__name__}: {first}", over_operands=True))
 

@@ -16,7 +16,7 @@ import torch
 
 from dynamo_lite.insight.break_reasons import OperatorWarns
 from dynamo_lite.records import code_origin
-from dynamo_lite.records.captured_warnings import Listening, Overheard, action_for
+from dynamo_lite.records.captured_warnings import CapturedWarning, CapturedWarnings, action_for
 from dynamo_lite.variables.core.base import unsupported
 from dynamo_lite.variables.core.protocols import Translator
 
@@ -31,13 +31,15 @@ def run_heard(tx: Translator, target: Any, operands: list[torch.Tensor], run: Ca
     line or although a block inside ignores it, breaks the graph.
     """
     versions = [version(each) for each in operands]
-    with Listening() as first:
+    with CapturedWarnings() as first:
         result = run()
     if not first.heard:
         return result
-    place, around = _place(tx), tx.attempt.torch_state.filters_around
+    place, around = _place(tx), tx.attempt.torch_state.filters_at_graph_call
     shown = [each for each in first.heard if _action(each, around, *place) != "ignore"]
-    shown = shown or [each for each in first.heard if each.is_callers and action_for(each, around, "", 0) != "ignore"]
+    shown = shown or [
+        each for each in first.heard if each.is_shown_at_caller and action_for(each, around, "", 0) != "ignore"
+    ]
     told = [(_action(each, warnings.filters, *place), each) for each in first.heard]
     raises = any(action == "error" for action, _ in told)
     if shown and (raises or versions != [version(each) for each in operands] or _warns(run)):
@@ -48,12 +50,12 @@ def run_heard(tx: Translator, target: Any, operands: list[torch.Tensor], run: Ca
     return result
 
 
-def _first_line(warning: Overheard) -> str:
+def _first_line(warning: CapturedWarning) -> str:
     return str(warning.message).strip().partition("\n")[0]
 
 
 def _warns(run: Callable[[], Any]) -> bool:
-    with Listening() as listening:
+    with CapturedWarnings() as listening:
         run()
     return bool(listening.heard)
 
@@ -66,8 +68,8 @@ def _place(tx: Translator) -> tuple[str, int, dict[str, Any]]:
     return place.filename, place.lineno or 0, tx.scope.namespace
 
 
-def _action(warning: Overheard, filters: Any, filename: str, lineno: int, namespace: dict[str, Any]) -> str:
-    if warning.is_callers:
+def _action(warning: CapturedWarning, filters: Any, filename: str, lineno: int, namespace: dict[str, Any]) -> str:
+    if warning.is_shown_at_caller:
         return action_for(warning, filters, str(namespace.get("__name__")), lineno)
     return action_for(warning, filters, _module_of(warning.filename), warning.lineno)
 
@@ -77,8 +79,8 @@ def _module_of(filename: str) -> str:
     return next((name for name, each in loaded if getattr(each, "__dict__", {}).get("__file__") == filename), filename)
 
 
-def _show(warning: Overheard, filename: str, lineno: int, namespace: dict[str, Any]) -> None:
-    if not warning.is_callers:
+def _show(warning: CapturedWarning, filename: str, lineno: int, namespace: dict[str, Any]) -> None:
+    if not warning.is_shown_at_caller:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
         return
     shown = namespace.setdefault("__warningregistry__", {})

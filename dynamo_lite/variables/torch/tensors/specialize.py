@@ -23,14 +23,14 @@ def settle(symbols: Any, variables: Iterable[VariableTracker], seen: set[int]) -
             continue
         seen.add(id(real))
         if isinstance(real, SymbolicNumber):
-            if not real.hangs_on_data:
+            if not real.is_data_dependent:
                 real.as_constant()
             if isinstance(variable, LazyVariable):
-                variable.look_again()
+                variable.rewrap()
         elif isinstance(real, TensorVariable):
             found |= _settle_sizes(symbols, real.fake)
         receiver = getattr(real, "receiver", None)
-        parts = [*(real.contained() or ()), *([] if receiver is None else [receiver])]
+        parts = [*(real.structure_items() or ()), *([] if receiver is None else [receiver])]
         found |= settle(symbols, parts, seen)
     return found
 
@@ -40,6 +40,6 @@ def _settle_sizes(symbols: Any, fake: Any) -> bool:
     found = (number for of in tensors for number in (*of.shape, *of.stride(), of.storage_offset()))
     numbers = [each for each in found if isinstance(each, SYMBOLIC)]
     for number in numbers:
-        if not symbols.hangs_on_data(number):
+        if not symbols.is_data_dependent(number):
             int(number)
     return bool(numbers)

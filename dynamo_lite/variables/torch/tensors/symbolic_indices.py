@@ -36,7 +36,7 @@ def _dimensions(part: VariableTracker) -> tuple[int, int] | None:
 def _check_range(tx: Translator, size: Any, index: Any) -> None:
     """An index out of range is an index's error, which a selection says in other words. Of one that hangs on data it is
     seen when the graph runs: then the frame is run again."""
-    if index.hangs_on_data:
+    if index.is_data_dependent:
         check_failure(tx, "indexing")
         tx.graph.fails_handled = True
         return
@@ -54,7 +54,7 @@ def _selected(tx: Translator, tensor: VariableTracker, key: VariableTracker) -> 
     left = tensor.fake.ndim - sum(count[0] for count in counts if count) if isinstance(tensor, TensorVariable) else -1
     if left < 0 or None in counts or counts.count((0, 0)) > 1:
         return None
-    if tensor.of_subclasses():
+    if tensor.overloaded_arguments():
         return None
     chosen, dim = [], 0
     for part, count in zip(parts, counts):

@@ -29,7 +29,7 @@ from dynamo_lite.insight.break_reasons import (
 from dynamo_lite.records.runtime_assertions import Expected
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import indexed, plain_tensor, unasked
-from dynamo_lite.runtime.inner_tensors import asks_in_python, is_wrapper
+from dynamo_lite.runtime.inner_tensors import has_user_torch_function, is_wrapper
 from dynamo_lite.shapes.symbols import SYMBOLIC
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, guard_class_lacks
 from dynamo_lite.variables.core.base import (
@@ -46,10 +46,10 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
 from dynamo_lite.variables.core.late_text import text_of_tensor
-from dynamo_lite.variables.core.mutated_attributes import let_go_of
+from dynamo_lite.variables.core.mutated_attributes import record_dropped_item
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.core.registry import ask, become_made, to_array, wrapper_result
+from dynamo_lite.variables.core.registry import ask, become_created_leaf, to_array, wrapper_result
 from dynamo_lite.variables.python.containers.sequence import (
     ListVariable,
     NamedTupleVariable,
@@ -78,7 +78,7 @@ _SCALARS: dict[str, Any] = {"item": None, "__int__": int, "__float__": float, "_
 _LONGEST_LIST = 1024
 """Of as many numbers a list is made in a graph, each by an operator of its own."""
 
-METADATA_WRITERS = frozenset(
+UNTRACED_METHODS = frozenset(
     {"resize_", "resize_as_", "t_", "transpose_", "squeeze_", "unsqueeze_", "swapdims_", "swapaxes_"}
     | {"as_strided_", "rename_", "share_memory_", "retain_grad"}
     | {"backward", "untyped_storage", "storage", "data_ptr", "apply_", "map_"}
@@ -102,7 +102,7 @@ FACTS = frozenset(
 )
 """Attributes that the guard on the tensor fixes."""
 
-COMPUTED = frozenset({"T", "mT", "H", "mH", "real", "imag", "data"})
+OPERATOR_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag", "data"})
 """Attributes that are operators."""
 
 _LITERAL = (*CONSTANT_TYPES, type)
@@ -112,7 +112,7 @@ class TensorVariable(VariableTracker):
     """A tensor. ``fake`` has its dtype, device, sizes, strides and ``requires_grad``; ``cls`` is its Python class."""
 
     __slots__ = ("node", "fake", "cls", "value", "attrs", "thawed")
-    answers_equality = True
+    implements_equality = True
     is_tensor = True
     asks = False
     """Whether torch's functions ask its class first."""
@@ -139,7 +139,7 @@ class TensorVariable(VariableTracker):
     def as_fx(self) -> tuple[Any, Any]:
         return self.node, self.fake
 
-    def of_subclasses(self) -> Iterable[VariableTracker]:
+    def overloaded_arguments(self) -> Iterable[VariableTracker]:
         return (self,) if self.asks else ()
 
     def index(self, tx: Translator, message: str) -> Any:
@@ -157,7 +157,7 @@ class TensorVariable(VariableTracker):
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in FACTS:
             return tx.make(getattr(self.fake, name))
-        if name in COMPUTED:
+        if name in OPERATOR_ATTRIBUTES:
             return record(tx, "call_function", getattr, [self, ConstantVariable(name)], {})
         special = ATTRIBUTES.get(name)
         if special is not None:
@@ -186,7 +186,7 @@ class TensorVariable(VariableTracker):
         return LazyVariable(tx.attempt, namespace[name], self.source.instance_item(name))
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name in METADATA_WRITERS and not (name in RESHAPERS and self.source is None):
+        if name in UNTRACED_METHODS and not (name in RESHAPERS and self.source is None):
             unsupported(UnsupportedAttribute(self.describe(), name, "it changes the tensor object or leaves the graph"))
         if name in VALUE_METHODS:
             return self._value(tx, name, args)
@@ -226,8 +226,8 @@ class TensorVariable(VariableTracker):
         items = [self.getitem(tx, ConstantVariable(at)) for at in range(int(self.fake.shape[0]))]
         return ListVariable([item._listed(tx) for item in items])  # type: ignore[attr-defined]
 
-    def late_truth(self, tx: Translator) -> VariableTracker | None:
-        return self._item(tx).late_truth(tx) if self._is_captured else None
+    def deferred_truth(self, tx: Translator) -> VariableTracker | None:
+        return self._item(tx).deferred_truth(tx) if self._is_captured else None
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         key = key.as_index(tx)
@@ -264,11 +264,11 @@ class TensorVariable(VariableTracker):
 
     def write(self, tx: Translator, name: str, value: VariableTracker | None) -> None:
         if self.value is not None and name not in self.attrs:
-            let_go_of(tx, self.value.__dict__, name)
+            record_dropped_item(tx, self.value.__dict__, name)
         tx.effects.decorate(self)
         self.attrs[name] = value
 
-    def guard_deaths(self) -> None:
+    def guard_deallocations(self) -> None:
         for name in self.attrs if self.source is not None else ():
             self.source.check("instance_item_dies_unseen", name)
 
@@ -312,7 +312,7 @@ class TensorVariable(VariableTracker):
         """Go on as if this were true, or false: the graph returns it too, and where it isn't so the frame is run again
         as it is. False where that can't be done."""
         graph = tx.graph
-        if graph.bodies or not graph.can_put_back() or self.asks or self.fake.numel() != 1:
+        if graph.bodies or not graph.can_restore_inputs() or self.asks or self.fake.numel() != 1:
             return False
         site = tx.site()
         if site in tx.attempt.restart_facts.failing_assertions:
@@ -373,7 +373,7 @@ class TensorVariable(VariableTracker):
 def _operand(tx: Translator, other: VariableTracker) -> bool:
     if isinstance(other, ConstantVariable):
         return isinstance(other.value, (int, float, complex))
-    if tx.attempt.torch_state.asks_classes and other.of_subclasses():
+    if tx.attempt.torch_state.calls_torch_function and other.overloaded_arguments():
         return True
     return isinstance(other, TensorVariable) or issubclass(other.python_type(), (int, float, complex))
 
@@ -499,7 +499,7 @@ def _tensor_result(tx: Translator, node: Any, fake: torch.Tensor) -> VariableTra
         return known
     if is_wrapper(fake):
         return wrapper_result(tx, node, fake)
-    if not is_ordinary(fake):
+    if not is_plain_dense(fake):
         unsupported(UnsupportedValue("a tensor that is not dense, or more than a tensor,", "it is left to eager"))
     cls = torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
     found = TensorVariable(node, fake, cls)
@@ -510,7 +510,7 @@ def _tensor_result(tx: Translator, node: Any, fake: torch.Tensor) -> VariableTra
     if made_so and cls is torch.Tensor and _takes_after_operand(node):
         made_so = False
         fake.requires_grad_(False)
-    if made_so and not become_made(tx, found):
+    if made_so and not become_created_leaf(tx, found):
         tx.attempt.provenance.created_leaf(found)
     return found
 
@@ -550,7 +550,7 @@ def _is_dense(value: torch.Tensor) -> bool:
     return value.layout is torch.strided and not (value.is_nested or value.is_mkldnn) and value.dtype not in _QUANTISED
 
 
-def is_ordinary(fake: torch.Tensor) -> bool:
+def is_plain_dense(fake: torch.Tensor) -> bool:
     """Dense, and of a class whose operators are torch's own."""
     return _is_dense(fake) and (type(fake) is FakeTensor or isinstance(fake, torch.nn.Parameter))
 
@@ -596,7 +596,7 @@ def _record_plain(
         unsupported(UnsupportedOperation(operator_name(target), "tensors of a class that makes them of others, inside"))
     versions = [version(each) for each in given]
     called = kind, target
-    if any(asks_in_python(type(each)) for each in wrappers):  # that was asked, or is not to be
+    if any(has_user_torch_function(type(each)) for each in wrappers):  # that was asked, or is not to be
         called = "call_function", unasked(kind, target)
     run = functools.partial(on_fakes, tx, *called, fakes, fake_kwargs)
     fake = run_heard(tx, called[1], given, run)
@@ -644,7 +644,7 @@ _CHECKS = (torch._assert_async,)
 def _asks(tx: Translator, args: Args, kwargs: Kwargs) -> bool:
     """Whether torch asks the class of an argument what to do."""
     given = (*args, *kwargs.values())
-    return tx.attempt.torch_state.asks_classes and any(arg.realize().of_subclasses() for arg in given)
+    return tx.attempt.torch_state.calls_torch_function and any(arg.realize().overloaded_arguments() for arg in given)
 
 
 def _with_device(target: Any, kwargs: Kwargs) -> Kwargs:
@@ -663,7 +663,7 @@ def _only_facts(tx: Translator, fake: Any) -> bool:
     return not any(isinstance(each, SYMBOLIC) and tx.graph.symbols.is_new(each) for each in fake)
 
 
-def wrap_plain(attempt: Attempt, value: torch.Tensor, source: Source, cls: type | None = None) -> VariableTracker:
+def wrap_as_input(attempt: Attempt, value: torch.Tensor, source: Source, cls: type | None = None) -> VariableTracker:
     """A tensor as an input of the graph. ``cls``: what it is an instance of, where ``value`` is its plain alias."""
     if not _is_dense(value):
         return attempt.values.opaque(value, source, "a tensor that is not dense")
@@ -684,7 +684,7 @@ def wrap_plain(attempt: Attempt, value: torch.Tensor, source: Source, cls: type 
         given = attempt.graph.input(source, value, None if cls is None else plain_tensor, free)
     except (UnsupportedFakeTensorException, NotImplementedError):
         return attempt.values.opaque(value, source, "a tensor of which no fake can be made")
-    attempt.guards.tensor(source, value, cls or type(value), attempt.graph.symbols.free_dims(source))
+    attempt.guards.tensor(source, value, cls or type(value), attempt.graph.symbols.symbolic_dims(source))
     found = TensorVariable(given.node, given.fake, type(value), source, value)
     attempt.values.fakes[id(given.fake)] = found
     return found
@@ -692,4 +692,4 @@ def wrap_plain(attempt: Attempt, value: torch.Tensor, source: Source, cls: type 
 
 @wraps_type(torch.Tensor, torch.nn.Parameter)
 def _wrap_tensor(attempt: Attempt, value: torch.Tensor, source: Source) -> VariableTracker:
-    return wrap_plain(attempt, value, source)
+    return wrap_as_input(attempt, value, source)
