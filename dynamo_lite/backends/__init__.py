@@ -1,4 +1,4 @@
-"""FX graph to callable: backends by name, those that come with dynamo_lite, and those of other packages."""
+"""Compilers of FX graphs: the registry of backends by name, and the backends that come with dynamo_lite."""
 
 from . import aot, cudagraphs, eager, inductor
 from .registry import list_backends, lookup_backend, register_backend

@@ -1,4 +1,4 @@
-"""AOTAutograd as a library: forward and backward as functional aten graphs."""
+"""Backends on AOTAutograd, which turns a graph into functional ATen graphs of its forward and backward."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import functools
 import importlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch._guards import TracingContext
@@ -14,30 +14,36 @@ from torch.fx.graph import _BoxedCodeGen
 
 from dynamo_lite import _C
 
-from .sizes import given_sizes
+from .registry import Backend
+from .sizes import with_sizes_as_inputs
 
-WRITES_INSIDE: dict[str, Any] = {"keep_inference_input_mutations": True}
-"""Writes into inputs stay in the graph, as in Inductor's. (Written after the graph, a leaf gets no gradients where the
-graph begins without them and computes some.)"""
+F = TypeVar("F", bound=Callable[..., Any])
+
+MUTATIONS_IN_GRAPH: dict[str, Any] = {"keep_inference_input_mutations": True}
+"""AOTAutograd's option to keep mutations of inputs in the graph, as Inductor does. Applied after the graph, they would
+lose the gradients of a leaf in a graph that starts without grad mode and turns it on."""
 
 
 def aot(gm: torch.fx.GraphModule, example_inputs: list[Any], **compilers: Any) -> Callable[..., Any]:
-    """``aot_module_simplified`` with these compilers (``fw_compiler``, ``bw_compiler``, ``decompositions`` …)."""
+    """Compile with ``aot_module_simplified``, whose keyword arguments ``compilers`` are: ``fw_compiler``,
+    ``bw_compiler``, ``decompositions`` and so on."""
     autograd = importlib.import_module("torch._functorch.aot_autograd")
     with backward_outside_autocast():
-        return autograd.aot_module_simplified(gm, example_inputs, **compilers)
+        compiled: Callable[..., Any] = autograd.aot_module_simplified(gm, example_inputs, **compilers)
+        return compiled
 
 
-def of_aot_autograd(backend: Any) -> Any:
-    """All that one graph of AOTAutograd has saved for its backward is one node's."""
-    backend.frees_at_once = True
+def frees_saved_tensors_at_once(backend: F) -> F:
+    """Mark a backend on AOTAutograd: a compiled graph is one node of autograd's graph, so its backward frees all
+    tensors that the graph saved."""
+    vars(backend)["frees_at_once"] = True
     return backend
 
 
 @contextlib.contextmanager
 def backward_outside_autocast() -> Iterator[None]:
-    """A graph that is called under autocast has its backward outside of it, as eager's is called; AOTAutograd would
-    cast in it too. What somebody set it to stays."""
+    """Compile backwards without autocast, as eager runs them. AOTAutograd's default applies the forward's autocast to
+    the backward too. A value that the user has set is kept."""
     config = importlib.import_module("torch._functorch.config")
     if getattr(config, "backward_pass_autocast", None) == "same_as_forward":
         with config.patch(backward_pass_autocast="off"):
@@ -47,36 +53,38 @@ def backward_outside_autocast() -> Iterator[None]:
 
 
 def run_aten(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[[list[Any]], Any]:
-    """A compiler for `aot` that runs the graph operator by operator. It empties the list of its inputs, so that they
-    die with their last use; autograd calls it where anybody's hook may be in."""
+    """A compiler for `aot` that runs the graph operator by operator.
+
+    The result takes a list of inputs and empties it, so that each input is deallocated after its last use. It runs with
+    the hook off: autograd calls it on threads on which any frame hook may be installed."""
     metadata = TracingContext.get().fw_metadata if TracingContext.try_get() is not None else None
-    if metadata is not None:  # no operator writes over what was saved for the backward: it may run again
+    if metadata is not None:  # donated buffers would forbid running the backward again, and nothing here reuses them
         metadata.bw_donated_idxs = []
     gm.graph.set_codegen(_BoxedCodeGen())
     gm.recompile()
-    forward: Any = _C.Wrapped(gm.forward, _C.OFF)
-    forward._boxed_call = True
+    forward = _C.Wrapped(gm.forward, _C.OFF)
+    vars(forward)["_boxed_call"] = True
     return forward
 
 
-@of_aot_autograd
+@frees_saved_tensors_at_once
 def aot_eager(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-    """AOTAutograd's graphs run operator by operator."""
-    return aot(gm, example_inputs, fw_compiler=run_aten, bw_compiler=run_aten, **WRITES_INSIDE)
+    """Run AOTAutograd's graphs operator by operator."""
+    return aot(gm, example_inputs, fw_compiler=run_aten, bw_compiler=run_aten, **MUTATIONS_IN_GRAPH)
 
 
-@of_aot_autograd
+@frees_saved_tensors_at_once
 def aot_eager_decomp_partition(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-    """The same with Inductor's decompositions and its partition into forward and backward: what Inductor compiles."""
+    """Run the graphs that Inductor compiles operator by operator: with its decompositions and its partitioner."""
     config = importlib.import_module("torch._functorch.config")
     partition = importlib.import_module("torch._functorch.partitioners").min_cut_rematerialization_partition
-    compile_graph = functools.partial(
+    compile_graph: Backend = functools.partial(
         aot,
         fw_compiler=run_aten,
         bw_compiler=run_aten,
-        **WRITES_INSIDE,
+        **MUTATIONS_IN_GRAPH,
         decompositions=importlib.import_module("torch._inductor.compile_fx").select_decomp_table(),
         partition_fn=functools.partial(partition, compiler="inductor"),
     )
     with config.patch(unlift_effect_tokens=True):
-        return given_sizes(compile_graph, gm, example_inputs)
+        return with_sizes_as_inputs(compile_graph, gm, example_inputs)

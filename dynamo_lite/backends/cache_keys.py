@@ -1,8 +1,8 @@
-"""What caches of compiled code on disk are told of functions of ours in a graph.
+"""Keys of AOTAutograd's and Inductor's caches on disk, for graphs that call functions of `graph_functions`.
 
-AOTAutograd saves what it made of a graph whose functions it knows; others may have changed since. Those of
-`graph_functions` are named in the key together with the text of that module. The functions that they run are graphs
-within the graph, and in the key as text: what those call has to be known in turn.
+AOTAutograd caches a graph only if it knows that the functions in it haven't changed. For each of ours the key gets the
+hash of that module's source text. The bodies that they run are subgraphs, which are in the key as text; so every
+function that a body calls has to be cacheable too.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _SETTING = "unsafe_marked_cacheable_functions"
 
 
 @functools.cache
-def _text() -> str:
+def _source_hash() -> str:
     return hashlib.sha256(inspect.getsource(graph_functions).encode()).hexdigest()
 
 
-def keyed_functions(gm: torch.fx.GraphModule) -> dict[str, Any]:
-    """The setting of Inductor's that makes a graph with our functions one that can be found again; empty if it needs
-    none, or can't be."""
+def cacheable_functions_setting(gm: torch.fx.GraphModule) -> dict[str, Any]:
+    """The setting of Inductor's that makes a graph with our functions cacheable. Empty if it calls none, or if one of
+    its bodies can't be cached."""
     ours = {
         _name(node.target)
         for node in _calls(gm)
@@ -39,7 +39,7 @@ def keyed_functions(gm: torch.fx.GraphModule) -> dict[str, Any]:
     if not ours:
         return {}
     config = importlib.import_module("torch._inductor.config")
-    marked = {**getattr(config, _SETTING), **dict.fromkeys(ours, _text())}
+    marked = {**getattr(config, _SETTING), **dict.fromkeys(ours, _source_hash())}
     caches = importlib.import_module("torch._functorch._aot_autograd.autograd_cache")
     bodies = [module for module in gm.modules() if isinstance(module, torch.fx.GraphModule) and module is not gm]
     with config.patch({_SETTING: marked}):
@@ -52,9 +52,9 @@ def keyed_functions(gm: torch.fx.GraphModule) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def classes_seen(example_inputs: Iterable[Any]) -> Iterator[None]:
-    """Tensors whose operators are code of the program's have no graphs in AOTAutograd's cache: it knows the class, not
-    its code, which may have changed since."""
+def without_cache_of_user_subclasses(example_inputs: Iterable[Any]) -> Iterator[None]:
+    """Turn AOTAutograd's cache off if an input is of a wrapper subclass of the user's. The key has its class, but not
+    the class's code, which may have changed since."""
     tensors = (each for each in example_inputs if isinstance(each, torch.Tensor))
     if any(map(has_user_subclass, tensors)):
         with importlib.import_module("torch._functorch.config").patch(enable_autograd_cache=False):

@@ -1,4 +1,4 @@
-"""CUDA graphs of AOTAutograd's graphs, by Inductor's trees of them: the kernels are eager's, launched all at once."""
+"""The backend ``cudagraphs``: AOTAutograd's graphs with eager kernels, recorded as CUDA graphs in Inductor's trees."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ Boxed = Callable[[list[Any]], Any]
 
 
 class CudaGraphs:
-    """Forward and backward are recorded and replayed where that can be done: all of a graph is on one CUDA device, it
-    writes into no input but parameters and buffers, and no operator synchronises. Others run as with ``aot_eager``;
-    the log ``torch._inductor.cudagraphs`` says why."""
+    """Records forward and backward and replays them.
+
+    A graph is recorded if all of it is on one CUDA device, it mutates no inputs but parameters and buffers, and no
+    operator synchronises. Other graphs run as with ``aot_eager``; the log ``torch._inductor.cudagraphs`` says why."""
 
     __name__ = "cudagraphs"
     carries_integers = False
     frees_at_once = True
 
     def __call__(self, gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-        tell_static_inputs(gm)
-        recorder = _Recorder(len(example_inputs))
+        mark_static_inputs(gm)
+        recorder = _GraphRecorder(len(example_inputs))
         compiled = aot(
             gm,
             example_inputs,
@@ -39,15 +40,15 @@ class CudaGraphs:
             inference_compiler=functools.partial(recorder.forward, is_inference=True),
             keep_inference_input_mutations=False,
         )
-        return in_steps(compiled) if recorder.device is not None else compiled
+        return with_step_per_call(compiled) if recorder.device is not None else compiled
 
     def records_graphs(self) -> bool:
-        """Whether there is a device to record on: an input that is elsewhere would prevent it."""
+        """Whether CUDA is available. If so, floats are constants: as inputs on the CPU they would prevent recording."""
         return torch.cuda.is_available()
 
     def reset(self) -> None:
-        """Free what was recorded."""
-        forget_recorded()
+        """Free the recorded graphs."""
+        free_recorded_graphs()
 
 
 cudagraphs = CudaGraphs()
@@ -55,60 +56,67 @@ cudagraphs = CudaGraphs()
 _TREES = "torch._inductor.cudagraph_trees"
 
 
-def _trees() -> ModuleType:
+def _tree_module() -> ModuleType:
     return importlib.import_module(_TREES)
 
 
-def forget_recorded() -> None:
-    """Free all CUDA graphs of this thread's trees, if there are any."""
+def free_recorded_graphs() -> None:
+    """Free the CUDA graphs in this thread's trees."""
     if _TREES in sys.modules:
-        _trees().reset_cudagraph_trees()
+        _tree_module().reset_cudagraph_trees()
 
 
-def tell_static_inputs(gm: torch.fx.GraphModule) -> None:
-    """Let AOTAutograd know that the parameters and buffers among a captured graph's inputs stay where they are: they
-    are noted at their placeholders, which it looks at where a graph says that it was captured."""
+def mark_static_inputs(gm: torch.fx.GraphModule) -> None:
+    """Make AOTAutograd read which inputs are parameters and buffers, whose addresses don't change. It reads that from
+    the placeholders of graphs that have the attributes of a captured graph."""
     if "dynamo_compile_id" in gm.meta or any(True for _ in (*gm.parameters(), *gm.buffers())):
-        return  # it says so already; or it was made by hand, of a module
+        return  # marked already, or made by hand from a module
     gm.meta["dynamo_compile_id"] = None
-    gm._param_name_to_source = {}  # type: ignore[assignment]
-    for node in gm.graph.find_nodes(op="placeholder"):
-        node._dynamo_source = None  # type: ignore[attr-defined]
+    captured: Any = gm
+    captured._param_name_to_source = {}
+    placeholders: Any = gm.graph.find_nodes(op="placeholder")
+    for node in placeholders:
+        node._dynamo_source = None
 
 
-_steps = threading.local()
-"""``seen``: the number of the outermost call in which this thread ran CUDA graphs last."""
+class _LastStep(threading.local):
+    """The number of the last outermost call in which this thread ran CUDA graphs."""
+
+    call: int | None = None
 
 
-def in_steps(compiled: Callable[..., Any]) -> Callable[..., Any]:
-    """The same code, which begins a new step with each outermost call of compiled code: what CUDA graphs left in their
-    memory in the step before may be written over, unless a backward is still to come."""
+_last_step = _LastStep()
+
+
+def with_step_per_call(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """Start a new step of the CUDA graph trees at each outermost call of compiled code. A step may overwrite the
+    outputs of the previous one, unless its backward is still to run."""
 
     def call(*inputs: Any) -> Any:
         now = _C.outermost_calls()
-        if getattr(_steps, "seen", None) != now:
-            _steps.seen = now
-            trees = _trees()
+        if _last_step.call != now:
+            _last_step.call = now
+            trees = _tree_module()
             for container in trees.get_obj(trees.local, "tree_manager_containers").values():
                 if container.tree_manager is not None:
-                    container.tree_manager.current_gen = None  # none: what comes next is of another
+                    container.tree_manager.current_gen = None  # the next graph starts a generation
         return compiled(*inputs)
 
     return call
 
 
-class _Recorder:
-    """What the two halves of one graph share."""
+class _GraphRecorder:
+    """Records the forward of one graph and, if that was recorded, its backward."""
 
     def __init__(self, inputs: int) -> None:
         self.inputs = inputs
-        self.facts = importlib.import_module("torch._inductor.cudagraph_utils")
-        self.graphs = importlib.import_module("torch._inductor.utils")
+        self.checks = importlib.import_module("torch._inductor.cudagraph_utils")
+        self.graph_queries = importlib.import_module("torch._inductor.utils")
         self.device: int | None = None
-        """Where the forward was recorded; None: it wasn't."""
+        """The index of the device on which the forward was recorded; None if it wasn't."""
 
     def forward(self, gm: torch.fx.GraphModule, example_inputs: list[Any], is_inference: bool = False) -> Boxed:
-        fixed = range(self.graphs.num_fw_fixed_arguments(self.inputs, len(example_inputs)))
+        fixed = range(self.graph_queries.num_fw_fixed_arguments(self.inputs, len(example_inputs)))
         run = run_aten(gm, example_inputs)
         if self._is_skipped(gm, fixed):
             return run
@@ -116,30 +124,30 @@ class _Recorder:
         return self._record(gm, run, example_inputs, fixed, is_inference=is_inference)
 
     def backward(self, gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Boxed:
-        fixed = range(self.graphs.count_tangents(gm))  # what the forward saved, at addresses of its own
+        fixed = range(self.graph_queries.count_tangents(gm))  # tensors that the forward saved, at fixed addresses
         run = run_aten(gm, example_inputs)
         if self.device is None:
             return run
         if self._is_skipped(gm, fixed):
-            return self._tell_of_backward(run)
+            return self._run_unrecorded_backward(run)
         return self._record(gm, run, example_inputs, fixed, is_backward=True)
 
     def _is_skipped(self, gm: torch.fx.GraphModule, fixed: Sequence[int]) -> bool:
-        why = self._why_not(gm, fixed)
+        why = self._skip_reason(gm, fixed)
         if why is not None:
-            self.facts.log_cudagraph_skip_and_bump_counter(why)
+            self.checks.log_cudagraph_skip_and_bump_counter(why)
         return why is not None
 
-    def _why_not(self, gm: torch.fx.GraphModule, fixed: Sequence[int]) -> str | None:
+    def _skip_reason(self, gm: torch.fx.GraphModule, fixed: Sequence[int]) -> str | None:
         written = mutated_inputs(gm.graph) - set(fixed)
         if written:
-            found: str = self.facts.get_mutation_stack_trace(self.facts.get_placeholder_info(gm.graph), written)
-            return found
-        several: str | None = self.facts.check_multiple_devices_or_any_cpu_nodes(_devices(gm))
+            mutation: str = self.checks.get_mutation_stack_trace(self.checks.get_placeholder_info(gm.graph), written)
+            return mutation
+        several: str | None = self.checks.check_multiple_devices_or_any_cpu_nodes(_devices(gm))
         if several is not None:
             return several
-        node = self.graphs.get_first_incompatible_cudagraph_node(gm)
-        return None if node is None else str(self.facts.format_default_skip_message(f"incompatible op ({node.name})"))
+        node = self.graph_queries.get_first_incompatible_cudagraph_node(gm)
+        return None if node is None else str(self.checks.format_default_skip_message(f"incompatible op ({node.name})"))
 
     def _record(
         self,
@@ -151,8 +159,8 @@ class _Recorder:
         is_backward: bool = False,
         is_inference: bool = False,
     ) -> Boxed:
-        results = self.graphs.output_node(gm).args[0]
-        recorded = _trees().cudagraphify_impl(
+        results = self.graph_queries.output_node(gm).args[0]
+        recorded: Boxed = _tree_module().cudagraphify_impl(
             run,
             example_inputs,
             fixed,
@@ -160,26 +168,31 @@ class _Recorder:
             is_backward=is_backward,
             is_inference=is_inference,
             stack_traces=[each.stack_trace if isinstance(each, torch.fx.Node) else None for each in results],
-            placeholders=self.facts.get_placeholder_info(gm.graph),
+            placeholders=self.checks.get_placeholder_info(gm.graph),
             mutated_input_idxs=mutated_inputs(gm.graph),
         )
-        recorded._boxed_call = True
-        return recorded  # type: ignore[no-any-return]
+        return _boxed(recorded)
 
-    def _tell_of_backward(self, run: Boxed) -> Boxed:
-        """A backward that isn't recorded after a forward that was: what that one keeps for it is free now."""
-        manager = _trees().get_manager(self.device, create_if_none_exists=False)
+    def _run_unrecorded_backward(self, run: Boxed) -> Boxed:
+        """Run a backward that isn't recorded, after a forward that was. Tells the tree that the backward has begun, so
+        that it frees what the forward saved."""
+        manager = _tree_module().get_manager(self.device, create_if_none_exists=False)
 
         def call(inputs: list[Any]) -> Any:
             manager.set_to_running_backward()
             return run(inputs)
 
-        call._boxed_call = True  # type: ignore[attr-defined]
-        return call
+        return _boxed(call)
+
+
+def _boxed(call: Boxed) -> Boxed:
+    """Tell AOTAutograd that a callable takes a list of inputs and may empty it."""
+    vars(call)["_boxed_call"] = True
+    return call
 
 
 def _devices(gm: torch.fx.GraphModule) -> dict[torch.device, torch.fx.Node]:
-    """The devices of a graph's tensors, each with a node that makes one there."""
+    """The devices of a graph's tensors, each with the first node whose result is on it."""
     found: dict[torch.device, torch.fx.Node] = {}
     for node in gm.graph.nodes:
         value = node.meta.get("val")
@@ -189,7 +202,7 @@ def _devices(gm: torch.fx.GraphModule) -> dict[torch.device, torch.fx.Node]:
 
 
 def mutated_inputs(graph: torch.fx.Graph) -> set[int]:
-    """Positions of the inputs into whose memory an aten graph's operators write."""
+    """Positions of the inputs whose memory the operators of an ATen graph mutate."""
     owners: dict[int, set[int]] = {}
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     for at, node in enumerate(placeholders):

@@ -1,4 +1,4 @@
-"""Run the captured graph operator by operator: the same kernels as without a compiler."""
+"""The backend ``eager``: runs the captured graph operator by operator, with the kernels of eager PyTorch."""
 
 from __future__ import annotations
 

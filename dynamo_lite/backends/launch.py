@@ -1,8 +1,8 @@
-"""Calls of what Inductor made for inference go to its generated code, past wrappers that have nothing to do.
+"""Calls Inductor's generated code for inference directly, without AOTAutograd's runtime wrappers that do nothing.
 
-AOTAutograd wraps what Inductor compiled: for inputs that are written to, outputs that are views of inputs, random
-numbers, subclasses. It knows of each graph what of that there is (`ViewAndMutationMeta`), but wraps it anyway. A
-wrapper is left out where its own condition says that it does nothing; one that isn't known here keeps all of them.
+AOTAutograd wraps compiled code to handle mutated inputs, outputs that alias inputs, random numbers and subclasses. Its
+metadata (`ViewAndMutationMeta`) says which of these a graph has, but each wrapper is applied regardless. A wrapper is
+skipped if the metadata shows that it does nothing. If any wrapper is unknown here, all of them are kept.
 """
 
 from __future__ import annotations
@@ -18,65 +18,69 @@ from torch._guards import TracingContext
 from dynamo_lite import _C
 
 
-def _has_no_epilogue(facts: Any) -> bool:
+def _has_no_epilogue(metadata: Any) -> bool:
     return not (
-        facts.mutated_inp_runtime_indices  # those that are written to after the code has run, not by it
-        or facts.num_outputs_aliased
-        or facts.num_intermediate_bases
-        or facts.grad_enabled_mutation is not None
+        metadata.mutated_inp_runtime_indices  # inputs that are mutated by the wrapper, after the code has run
+        or metadata.num_outputs_aliased
+        or metadata.num_intermediate_bases
+        or metadata.grad_enabled_mutation is not None
     )
 
 
-def _always(facts: Any) -> bool:
+def _always(metadata: Any) -> bool:
     return True
 
 
-_IDLE: dict[str, Callable[[Any], bool]] = {
-    "DisableContext": _always,  # keeps torch.compile's hook away, as a launch does
-    "aot_module_simplified": _always,  # makes a list of the inputs, with the graph's own parameters if it has some
-    "_create_runtime_wrapper": _has_no_epilogue,  # turns grad mode off and bumps versions, as a launch does
-    "EffectTokensWrapper": lambda facts: not facts.tokens,
-    "FunctionalizedRngRuntimeWrapper": lambda facts: not facts.is_rng_op_functionalized,
+_DOES_NOTHING: dict[str, Callable[[Any], bool]] = {
+    "DisableContext": _always,  # turns torch.compile's hook off, as a launch does
+    "aot_module_simplified": _always,  # makes a list of the inputs and the graph's own parameters, of which it has none
+    "_create_runtime_wrapper": _has_no_epilogue,  # turns grad mode off and bumps version counters, as a launch does
+    "EffectTokensWrapper": lambda metadata: not metadata.tokens,
+    "FunctionalizedRngRuntimeWrapper": lambda metadata: not metadata.is_rng_op_functionalized,
 }
-"""Makers of wrapping functions -> whether theirs do nothing, by what AOTAutograd knows of the graph."""
+"""Name of the function that creates a wrapper -> whether the wrapper does nothing, by AOTAutograd's metadata."""
 
 
-def launching(compiled: Callable[..., Any], gm: torch.fx.GraphModule) -> Callable[..., Any]:
-    """What ``compile_fx`` returned for a graph, with a short way to Inductor's code if all around that does nothing."""
-    facts = _facts(compiled)
-    if facts is None or torch._C._is_any_autocast_enabled():  # which the wrappers turn off
+def with_direct_launch(compiled: Callable[..., Any], gm: torch.fx.GraphModule) -> Callable[..., Any]:
+    """The result of ``compile_fx`` for a graph, or a launch of Inductor's code if all wrappers around it do nothing."""
+    metadata = _metadata(compiled)
+    if metadata is None or torch._C._is_any_autocast_enabled():  # the wrappers turn autocast off
         return compiled
     if any(True for _ in (*gm.parameters(), *gm.buffers())):
         return compiled
-    code = _code(compiled, facts)
-    if code is None:
+    graph = _compiled_graph(compiled, metadata)
+    if graph is None:
         return compiled
-    written = tuple(facts.mutated_graph_handled_indices_seen_by_autograd)
-    return _C.Launch(compiled, lambda: code.current_callable, written)
+    mutated = tuple(metadata.mutated_graph_handled_indices_seen_by_autograd)
+    return _C.Launch(compiled, lambda: graph.current_callable, mutated)
 
 
-def _code(compiled: Any, facts: Any) -> Any:
-    """Inductor's `CompiledFxGraph` under functions that do nothing; None if there is anything else."""
+def _compiled_graph(compiled: Any, metadata: Any) -> Any:
+    """Inductor's `CompiledFxGraph` inside wrappers that do nothing; None if any other wrapper is around it."""
     code_type = importlib.import_module("torch._inductor.output_code").CompiledFxGraph
     wrappers = importlib.import_module("torch._functorch._aot_autograd.runtime_wrappers")
     inner = compiled
     while inner is not None and type(inner) is not code_type:
         if type(inner) is wrappers.SerializableCompiledFunction:
             inner = inner.compiled_fn
-        elif isinstance(inner, types.FunctionType) and _does_nothing(inner, facts):
+        elif isinstance(inner, types.FunctionType) and _is_idle(inner, metadata):
             inner = getattr(inner, "__wrapped__", None)
         else:
             return None
     return inner
 
 
-def _does_nothing(wrapper: types.FunctionType, facts: Any) -> bool:
+def _is_idle(wrapper: types.FunctionType, metadata: Any) -> bool:
     maker = wrapper.__code__.co_qualname.partition(".")[0]
-    return wrapper.__globals__.get("__name__", "").startswith("torch.") and maker in _IDLE and _IDLE[maker](facts)
+    return (
+        wrapper.__globals__.get("__name__", "").startswith("torch.")
+        and maker in _DOES_NOTHING
+        and _DOES_NOTHING[maker](metadata)
+    )
 
 
-def _facts(compiled: Any) -> Any:
-    """AOTAutograd's `ViewAndMutationMeta` of the graph: of this trace, or saved with what was found in its cache."""
+def _metadata(compiled: Any) -> Any:
+    """AOTAutograd's `ViewAndMutationMeta` of the graph: from this trace, or from its cache on disk."""
     context = TracingContext.try_get()
     if context is not None and context.fw_metadata is not None:
         return context.fw_metadata

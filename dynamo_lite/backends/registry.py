@@ -1,4 +1,4 @@
-"""Backends by name. Other packages bring theirs as entry points, of our own group or of torch's."""
+"""Backends by name: registered ones, and entry points of other packages in our group or in torch's."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, Protocol, TypeVar, overload
+
+import torch.fx
 
 from dynamo_lite.exc import InvalidBackend
 
-Backend = Callable[..., Callable[..., Any]]
+Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
+"""Compiles a graph, given fake or real examples of its inputs, to a callable of these inputs that returns a tuple."""
+B = TypeVar("B", bound=Backend)
+
 GROUPS = ("torch_dynamo_backends", "dynamo_lite.backends")
-"""Those that are later win."""
+"""Groups of entry points. A name in a later one takes precedence."""
 
 _BACKENDS: dict[str, Backend] = {}
 
@@ -23,14 +28,37 @@ def _entry_points() -> dict[str, EntryPoint]:
     return {point.name: point for group in GROUPS for point in entry_points(group=group)}
 
 
-def register_backend(fn: Backend | None = None, *, name: str | None = None) -> Any:
-    """Register ``fn(gm: torch.fx.GraphModule, example_inputs: list) -> callable`` under a name, by default its own.
+class BackendDecorator(Protocol):
+    """What `register_backend` returns without a backend."""
 
-    Also a decorator, with or without arguments. Returns ``fn``.
+    def __call__(self, fn: B, /) -> B: ...
+
+
+@overload
+def register_backend(fn: B, *, name: str | None = None) -> B: ...
+@overload
+def register_backend(fn: None = None, *, name: str | None = None) -> BackendDecorator: ...
+def register_backend(fn: Any = None, *, name: str | None = None) -> Any:
+    """Register ``fn(gm: torch.fx.GraphModule, example_inputs: list) -> callable``. Returns ``fn``; without it, returns
+    a decorator.
+
+    Args:
+        fn: the backend. Its result takes the graph's inputs and returns a tuple or list of the graph's outputs.
+        name: the name for ``dl.compile(backend=...)``; by default ``fn.__name__``.
 
     Raises:
-        TypeError: ``fn`` can't be called.
-        ValueError: another backend has the name already.
+        TypeError: ``fn`` is not callable.
+        ValueError: another backend has that name.
+
+    Example:
+        >>> import torch, dynamo_lite as dl
+        >>> @dl.register_backend(name="printing")
+        ... def printing(gm: torch.fx.GraphModule, example_inputs: list) -> object:
+        ...     print([node.name for node in gm.graph.nodes if node.op == "call_function"])
+        ...     return gm.forward
+        >>> dl.compile(lambda x: x + 1, backend="printing")(torch.zeros(2))
+        ['add']
+        tensor([1., 1.])
     """
     if fn is None:
         return functools.partial(register_backend, name=name)
@@ -44,57 +72,57 @@ def register_backend(fn: Backend | None = None, *, name: str | None = None) -> A
 
 
 def name_of(backend: str | Backend) -> str:
-    """What a backend is called in messages."""
+    """The name of a backend in messages."""
     return backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
 
 
 def list_backends() -> list[str]:
-    """The names there are, sorted."""
+    """The names of all backends, sorted."""
     return sorted({*_BACKENDS, *_entry_points()})
 
 
 def lookup_backend(backend: str | Backend) -> Backend:
-    """The backend of that name; a callable is one itself.
+    """The backend of that name. A callable is returned as it is.
 
     Raises:
-        InvalidBackend: no such name; the message lists those there are, nearest first. Or another package's can't be
-            loaded.
-        TypeError: neither a name nor a callable.
+        InvalidBackend: no backend has that name (the message lists the names, most similar first), or the package
+            that provides it can't be imported.
+        TypeError: ``backend`` is neither a name nor a callable.
     """
     if callable(backend):
         return backend
     if not isinstance(backend, str):
         raise TypeError(f"backend is a name or a callable, not {type(backend).__name__}")
-    found = _BACKENDS.get(backend)
-    if found is None:
-        point = _entry_points().get(backend)
-        if point is None:
-            raise InvalidBackend(f"no backend {backend!r}; there are: {', '.join(nearest(backend, list_backends()))}")
-        found = register_backend(_load(point), name=backend)
-    return found
+    registered = _BACKENDS.get(backend)
+    if registered is not None:
+        return registered
+    point = _entry_points().get(backend)
+    if point is None:
+        raise InvalidBackend(f"no backend {backend!r}; there are: {', '.join(by_similarity(backend, list_backends()))}")
+    return register_backend(_load(point), name=backend)
 
 
 def _load(point: EntryPoint) -> Backend:
     try:
-        found = point.load()
+        loaded: Any = point.load()
     except (ImportError, AttributeError) as error:
         raise InvalidBackend(f"backend {point.name!r} is {point.value} of a package that can't load it") from error
-    if not callable(found):
+    if not callable(loaded):
         raise InvalidBackend(
-            f"backend {point.name!r} is {point.value}, of type {type(found).__name__}, which can't be called"
+            f"backend {point.name!r} is {point.value}, of type {type(loaded).__name__}, which can't be called"
         )
-    return found
+    return loaded
 
 
 def configured(backend: str | Backend, mode: str | None, options: dict[str, Any] | None) -> Backend:
-    """The backend with a mode or options. One that has a method ``configure(mode, options)`` checks them at once and
-    gives the backend to call; others get those that are given as keyword arguments with each graph.
+    """The backend with a mode or options bound. A method ``configure(mode, options)`` of the backend checks them and
+    returns the backend to call; a backend without one gets them as keyword arguments with each graph.
 
     Raises:
-        ValueError: both are given, or it knows no such mode or option.
-        TypeError: it takes none, or they are of a wrong type.
+        ValueError: both are given, or the mode or option doesn't exist.
+        TypeError: the backend takes none, or they have a wrong type.
     """
-    found = lookup_backend(backend)
+    plain = lookup_backend(backend)
     if mode is not None and options is not None:
         raise ValueError("pass mode or options, not both: a mode is a set of options")
     if mode is not None and not isinstance(mode, str):
@@ -102,19 +130,19 @@ def configured(backend: str | Backend, mode: str | None, options: dict[str, Any]
     if options is not None and not isinstance(options, dict):
         raise TypeError(f"options is a dict of names to values, not {type(options).__name__}")
     if mode in (None, "default") and not options:
-        return found
-    configure = getattr(found, "configure", None)
+        return plain
+    configure = getattr(plain, "configure", None)
     if configure is not None:
-        made: Backend = configure(mode, options)
-        return made
+        with_settings: Backend = configure(mode, options)
+        return with_settings
     name, value = ("mode", mode) if options is None else ("options", options)
-    if not _takes(found, name):
+    if not _accepts_keyword(plain, name):
         raise TypeError(f"backend {name_of(backend)!r} takes no {name}: {name}={value!r}")
-    return functools.partial(found, **{name: value})
+    return functools.partial(plain, **{name: value})
 
 
-def _takes(fn: Backend, name: str) -> bool:
-    """Whether a callable has such a keyword argument, or doesn't say."""
+def _accepts_keyword(fn: Backend, name: str) -> bool:
+    """Whether a callable accepts that keyword argument, or has no signature that says so."""
     try:
         parameters = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):
@@ -127,6 +155,6 @@ def _takes(fn: Backend, name: str) -> bool:
     )
 
 
-def nearest(name: str, names: Iterable[str]) -> list[str]:
-    """The names there are, those that look like this one first."""
+def by_similarity(name: str, names: Iterable[str]) -> list[str]:
+    """Names sorted by similarity to ``name``, the most similar first, for error messages."""
     return sorted(names, key=lambda each: -difflib.SequenceMatcher(None, name, each).ratio())

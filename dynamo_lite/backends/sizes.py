@@ -1,4 +1,4 @@
-"""Sizes as inputs of a graph, for what looks for each symbol by itself."""
+"""Adds symbolic sizes to a graph's inputs, for AOTAutograd, which has to find each symbol as an input of its own."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Any
 
 import torch
 
-Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
+from .registry import Backend
+
+Expression = Any
+"""An expression of sympy's, which has no types."""
 
 
-def given_sizes(backend: Backend, gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-    """What the backend makes of a graph that is differentiated. Where numbers in its backward are computed of sizes,
-    AOTAutograd makes tensors of them, and for that has to find each symbol: it is given to the graph."""
+def with_sizes_as_inputs(backend: Backend, gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+    """Compile a graph; if it is differentiated, with its symbolic sizes as inputs. AOTAutograd saves sizes that the
+    backward computes from sizes as tensors, for which it needs each symbol as an input."""
     found = _sizes(gm) if _is_differentiated(example_inputs) else {}
     if not found:
         return backend(gm, example_inputs)
@@ -20,24 +23,24 @@ def given_sizes(backend: Backend, gm: torch.fx.GraphModule, example_inputs: list
     copied: dict[torch.fx.Node, torch.fx.Node] = {}
     for node in gm.graph.find_nodes(op="placeholder"):
         copied[node] = graph.node_copy(node)
-    for at, (number, _, _) in enumerate(found.values()):
-        graph.placeholder(f"size{at}").meta["example_value"] = number
+    for at, (size, _, _) in enumerate(found.values()):
+        graph.placeholder(f"size{at}").meta["example_value"] = size
     for node in gm.graph.nodes:
         if node not in copied:
             copied[node] = graph.node_copy(node, copied.__getitem__)
-    numbers = [number for number, _, _ in found.values()]
-    compiled = backend(torch.fx.GraphModule(gm, graph), [*example_inputs, *numbers])
-    places = [(at, dim) for _, at, dim in found.values()]
+    example_sizes = [size for size, _, _ in found.values()]
+    compiled = backend(torch.fx.GraphModule(gm, graph), [*example_inputs, *example_sizes])
+    dimensions = [(at, dim) for _, at, dim in found.values()]
 
     def run(*args: Any) -> Any:
-        return compiled(*args, *[args[at].size(dim) for at, dim in places])
+        return compiled(*args, *[args[at].size(dim) for at, dim in dimensions])
 
     return run
 
 
-def has_unseen_symbols(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> bool:
-    """Whether sizes are symbols that the graph is not given. A cache on disk asks what was assumed of those that it is
-    given alone, when it finds a graph."""
+def has_symbols_not_given(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> bool:
+    """Whether the graph is compiled with symbolic sizes that are not inputs themselves. A cache on disk checks what was
+    assumed of a symbol only if it is an input."""
     return not _is_differentiated(example_inputs) and bool(_sizes(gm))
 
 
@@ -45,15 +48,15 @@ def _is_differentiated(example_inputs: list[Any]) -> bool:
     return torch.is_grad_enabled() and any(map(_requires_grad, example_inputs))
 
 
-def _requires_grad(value: Any) -> bool:
+def _requires_grad(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.requires_grad
 
 
-def _sizes(gm: torch.fx.GraphModule) -> dict[Any, tuple[torch.SymInt, int, int]]:
-    """Symbol -> its number, and which dimension of which input it is; those that are no inputs themselves."""
+def _sizes(gm: torch.fx.GraphModule) -> dict[Expression, tuple[torch.SymInt, int, int]]:
+    """The symbols that are sizes but not inputs themselves -> (the size, index of its tensor, dimension)."""
     fakes = [node.meta.get("example_value") for node in gm.graph.find_nodes(op="placeholder")]
     given = {fake.node.expr for fake in fakes if isinstance(fake, torch.SymInt)}
-    found: dict[Any, tuple[torch.SymInt, int, int]] = {}
+    found: dict[Expression, tuple[torch.SymInt, int, int]] = {}
     for at, fake in enumerate(fakes):
         for dim, size in enumerate(fake.shape if isinstance(fake, torch.Tensor) else ()):
             if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol and size.node.expr not in given:

@@ -38,7 +38,7 @@ def recording(manager):
             manager.update_generation()
             return gm.forward(*inputs)
 
-        return cudagraphs.in_steps(recorded)
+        return cudagraphs.with_step_per_call(recorded)
 
     backend.steps = steps
     return backend
@@ -95,7 +95,7 @@ def static_inputs(backend, fn, *args):
     found = []
 
     def noting(gm, example_inputs):
-        cudagraphs.tell_static_inputs(gm)
+        cudagraphs.mark_static_inputs(gm)
         compiled = backend(gm, example_inputs)
         found.append((TracingContext.get().fw_metadata.static_input_indices, len(example_inputs)))
         return compiled
