@@ -1,4 +1,7 @@
-"""dynamo_lite: a graph-capturing JIT for PyTorch. See the README for what each name does."""
+"""A graph-capturing JIT for PyTorch: ``dl.compile(fn)`` captures the operators that ``fn`` calls as graphs.
+
+Each public name's docstring says what it does; the README has a first example.
+"""
 
 from .runtime.compatibility import check as _check
 
@@ -49,3 +52,8 @@ __all__ = [
     "reset",
     "run",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names, for ``dir`` and completion."""
+    return sorted(__all__)

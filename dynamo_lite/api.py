@@ -1,4 +1,4 @@
-"""The public names."""
+"""The functions of the public interface: compile, explain, and what changes how calls are traced."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import functools
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 import torch
 
 from . import _C
-from .backends.registry import configured, lookup_backend, name_of
+from .backends.registry import Backend, configured, lookup_backend, name_of
 from .compiler.compiled_module import CompiledModule, compiled_module
 from .compiler.families import Family, family_of, forget_kept
 from .compiler.frame_compiler import FrameCompiler
@@ -23,12 +24,35 @@ from .variables.core import registry
 from .variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from .variables.torch.functions.torch_functions import call_whole
 
+if TYPE_CHECKING:
+    from .translator.core import InstructionTranslator
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Function = TypeVar("Function", bound=Callable[..., Any])
+Module = TypeVar("Module", bound=torch.nn.Module)
+
 _OWNERS: weakref.WeakSet[_C.Owner] = weakref.WeakSet()
-"""Those that are alive, for `reset`."""
+"""The live owners, for `reset`."""
+
+
+class Decorator(Protocol):
+    """A decorator that keeps the signature of a function and the class of a module."""
+
+    @overload
+    def __call__(self, fn: Module, /) -> Module: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Callable[P, R]: ...
+
+
+class FunctionDecorator(Protocol):
+    """A decorator that returns a callable of the same signature."""
+
+    def __call__(self, fn: Callable[P, R], /) -> Callable[P, R]: ...
 
 
 def _make_owner(
-    backend: Any,
+    backend: str | Backend,
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
@@ -36,6 +60,7 @@ def _make_owner(
     options: dict[str, Any] | None = None,
     observer: Observer | None = None,
 ) -> _C.Owner:
+    """Check the settings and create the owner of the entries that are compiled under them."""
     for setting, value, words in (
         ("fullgraph", fullgraph, "True or False"),
         ("dynamic", dynamic, "True, False or None"),
@@ -43,44 +68,86 @@ def _make_owner(
         if not isinstance(value, bool) and not (value is None and setting == "dynamic"):
             raise TypeError(f"{setting} is {words}, not {value!r}")
     name = name_of(backend)
-    found = configured(backend, mode, options)
+    configured_backend = configured(backend, mode, options)
     if observer is None:
-        lasting = isinstance(backend, str)  # another may hold anything
+        lasting = isinstance(backend, str)  # a callable may keep anything alive
         family = family_of(lookup_backend(backend), mode, options, fullgraph, dynamic, lasting)
     else:
-        family = Family(backend, dynamic)  # who watches sees all of it
-    compiler = FrameCompiler(found, name, family, fullgraph=fullgraph, observer=observer)
+        family = Family(backend, dynamic)  # an observer has to see every translation, so nothing is shared
+    compiler = FrameCompiler(configured_backend, name, family, fullgraph=fullgraph, observer=observer)
     owner = _C.Owner(compiler, name, family)
     _OWNERS.add(owner)
     return owner
 
 
+@overload
+def compile(
+    fn: Module,
+    *,
+    backend: str | Backend = "inductor",
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+) -> Module: ...
+@overload
+def compile(
+    fn: Callable[P, R],
+    *,
+    backend: str | Backend = "inductor",
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+) -> Callable[P, R]: ...
+@overload
+def compile(
+    fn: None = None,
+    *,
+    backend: str | Backend = "inductor",
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+) -> Decorator: ...
 def compile(
     fn: Any = None,
     *,
-    backend: str | Callable[..., Any] = "inductor",
+    backend: str | Backend = "inductor",
     fullgraph: bool = False,
     dynamic: bool | None = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
 ) -> Any:
-    """Compile a function or an ``nn.Module``, in the way of ``torch.compile``. Without ``fn``: a decorator.
+    """Compile a function or an ``nn.Module``, as ``torch.compile`` does. Without ``fn``, return a decorator.
+
+    Frames are intercepted by the evaluation hook of PEP 523. A graph is captured at the first call, and again at a
+    call for which no guards hold.
 
     Args:
-        fn: what to compile. A module gives a module that shares its state; anything else a callable.
+        fn: a function, a callable object, or a module. For a module the result is a module of its class that shares
+            its state; otherwise a callable.
         backend: a registered name, or ``backend(gm: torch.fx.GraphModule, example_inputs: list) -> callable``.
-        fullgraph: a graph break is an error (`exc.Unsupported`) instead.
-        dynamic: which sizes, and which integers that are arguments, may differ from call to call without another
-            compile: None: those that did; True: all; False: none.
-        mode: "default", "reduce-overhead", "max-autotune" or "max-autotune-no-cudagraphs", of Inductor's.
-        options: settings of Inductor's by name, for what is compiled here alone. Other backends get what is given of
-            these as keyword arguments.
+        fullgraph: raise `exc.Unsupported` instead of breaking the graph.
+        dynamic: which sizes, and which integer arguments, are symbolic, so that calls may differ in them without
+            a recompilation. None: those that have changed between calls; True: all; False: none.
+        mode: one of Inductor's: "default", "reduce-overhead", "max-autotune" or "max-autotune-no-cudagraphs".
+        options: Inductor's settings by name, for this function only. Another backend gets ``mode`` or ``options`` as
+            a keyword argument.
 
     Raises:
-        TypeError: ``fn`` can't be called; a setting or an option is of a wrong type; the backend takes no mode or
-            options.
-        ValueError: there is no such mode or option; both are given.
+        TypeError: ``fn`` is not callable or is a class; a setting or an option has a wrong type; the backend takes
+            no mode or options.
+        ValueError: the mode or option doesn't exist; both are given.
         exc.InvalidBackend: no backend has that name.
+
+    Example:
+        >>> import torch, dynamo_lite as dl
+        >>> @dl.compile(backend="eager", fullgraph=True)
+        ... def scaled(x: torch.Tensor) -> torch.Tensor:
+        ...     return 2 * x.relu()
+        >>> scaled(torch.tensor([-1.0, 3.0]))
+        tensor([0., 6.])
     """
     settings: dict[str, Any] = dict(backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode, options=options)
     if fn is None:
@@ -97,52 +164,100 @@ def compile(
     return _C.Wrapped(_target(fn), owner)
 
 
-def _target(fn: Any) -> Any:
-    """A compiled function compiled again is compiled for the new one alone."""
-    return fn.__wrapped__ if isinstance(fn, _C.Wrapped) and fn.owner is not _C.OFF else framed(fn)
+def _target(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The function to compile. Compiling a compiled function replaces its owner."""
+    if isinstance(fn, _C.Wrapped) and fn.owner is not _C.OFF:
+        return fn.__wrapped__
+    target: Callable[..., Any] = framed(fn)
+    return target
 
 
-class optimize(contextlib.ContextDecorator):
-    """Compile what this thread runs inside of the ``with``, or a function as a decorator."""
+class optimize:
+    """A context manager that compiles every frame run by the current thread; as a decorator, it compiles a function
+    or module.
+
+    Args:
+        backend, fullgraph, dynamic: as for `compile`.
+
+    Example:
+        >>> import torch, dynamo_lite as dl
+        >>> with dl.optimize("eager"):
+        ...     y = (lambda x: x + 1)(torch.zeros(2))
+        >>> y
+        tensor([1., 1.])
+    """
 
     def __init__(
-        self, backend: str | Callable[..., Any] = "inductor", *, fullgraph: bool = False, dynamic: bool | None = None
+        self, backend: str | Backend = "inductor", *, fullgraph: bool = False, dynamic: bool | None = None
     ) -> None:
         self._owner = _make_owner(backend, fullgraph=fullgraph, dynamic=dynamic)
-        self._before: list[_C.Owner | None] = []
+        self._previous_owners: list[_C.Owner | None] = []
 
-    def __call__(self, fn: Any) -> Any:
+    @overload
+    def __call__(self, fn: Module, /) -> Module: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Callable[P, R]: ...
+    def __call__(self, fn: Any, /) -> Any:
         if isinstance(fn, torch.nn.Module):
             return compiled_module(fn, self._owner, self)
         return _C.Wrapped(_target(fn), self._owner)
 
     def __enter__(self) -> optimize:
-        self._before.append(_C.set_thread_owner(self._owner))
+        self._previous_owners.append(_C.set_thread_owner(self._owner))
         return self
 
-    def __exit__(self, *error: Any) -> None:
-        _C.set_thread_owner(self._before.pop())
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _C.set_thread_owner(self._previous_owners.pop())
 
 
 @contextlib.contextmanager
-def enable(backend: str | Callable[..., Any] = "inductor", *, threads: str = "all") -> Iterator[None]:
-    """Compile every frame that runs inside of the ``with``: on all threads, or on this one (``threads="current"``).
+def enable(backend: str | Backend = "inductor", *, threads: Literal["all", "current"] = "all") -> Iterator[None]:
+    """A context manager that compiles every frame run inside it.
+
+    Args:
+        backend: as for `compile`.
+        threads: "all" for every thread of the process, including those started inside it; "current" for this thread.
 
     Raises:
         ValueError: ``threads`` is neither.
+
+    Example:
+        >>> import torch, dynamo_lite as dl
+        >>> with dl.enable("eager", threads="current"):
+        ...     y = (lambda x: x + 1)(torch.zeros(2))
+        >>> y
+        tensor([1., 1.])
     """
     setters = {"all": _C.set_process_owner, "current": _C.set_thread_owner}
     if threads not in setters:
         raise ValueError(f"threads is 'all' or 'current', not {threads!r}")
-    before = setters[threads](_make_owner(backend))
+    previous = setters[threads](_make_owner(backend))
     try:
         yield
     finally:
-        setters[threads](before)
+        setters[threads](previous)
 
 
+@overload
+def disable(fn: Callable[P, R]) -> Callable[P, R]: ...
+@overload
+def disable(fn: None = None) -> FunctionDecorator: ...
 def disable(fn: Any = None) -> Any:
-    """A callable that runs ``fn`` uncompiled, and all that it calls; a graph breaks at its call."""
+    """A callable that runs ``fn``, and everything it calls, in eager. Its call breaks a graph.
+
+    Raises:
+        TypeError: ``fn`` is not callable.
+
+    Example:
+        >>> import torch, dynamo_lite as dl
+        >>> @dl.disable
+        ... def log(x: torch.Tensor) -> None:
+        ...     print(x.shape)
+        >>> dl.compile(log, backend="eager")(torch.zeros(2))
+        torch.Size([2])
+    """
     if fn is None:
         return disable
     if not callable(fn):
@@ -150,9 +265,23 @@ def disable(fn: Any = None) -> Any:
     return _C.Wrapped(fn, _C.OFF)
 
 
-def run(fn: Any) -> Any:
-    """A callable that runs what ``fn`` (made by `compile`) has compiled already, and compiles nothing more."""
-    wrapped = fn._dl_call if isinstance(fn, CompiledModule) else fn
+def run(fn: Callable[P, R]) -> Callable[P, R]:
+    """A callable that runs the code compiled so far for ``fn`` and compiles nothing more: a frame for which no guards
+    hold runs in eager.
+
+    Args:
+        fn: the result of `compile`.
+
+    Raises:
+        TypeError: ``fn`` is something else.
+
+    Example:
+        >>> import torch, dynamo_lite as dl
+        >>> compiled = dl.compile(lambda x: x + 1, backend="eager")
+        >>> dl.run(compiled)(torch.zeros(2))
+        tensor([1., 1.])
+    """
+    wrapped: Any = fn._dl_call if isinstance(fn, CompiledModule) else fn
     if not isinstance(wrapped, _C.Wrapped):
         raise TypeError("dl.run takes what dl.compile returned")
     compiler = wrapped.owner.callback
@@ -161,36 +290,44 @@ def run(fn: Any) -> Any:
     frozen = compiler.frozen
 
     @functools.wraps(fn.__call__ if isinstance(fn, torch.nn.Module) else fn)
-    def run_only(*args: Any, **kwargs: Any) -> Any:
-        before, frozen.on = getattr(frozen, "on", False), True
+    def run_only(*args: P.args, **kwargs: P.kwargs) -> R:
+        previous, frozen.on = getattr(frozen, "on", False), True
         try:
             return fn(*args, **kwargs)
         finally:
-            frozen.on = before
+            frozen.on = previous
 
     return run_only
 
 
 def graph_break(message: str = "") -> None:
-    """End the graph here. Does nothing outside of a trace."""
+    """Break the graph here. Does nothing in eager.
+
+    Args:
+        message: shown with the break, by `explain` and by the logger ``dynamo_lite.breaks``.
+    """
 
 
 def is_compiling() -> bool:
-    """True while a program is traced."""
+    """True while a program is traced, False in eager."""
     return False
 
 
-def allow_in_graph(fn: Any) -> Any:
-    """Put calls of ``fn`` into graphs as they are. It must be a function of its arguments alone; returns it."""
+def allow_in_graph(fn: Function) -> Function:
+    """Record calls of ``fn`` in graphs as one operator, without tracing it. Returns ``fn``.
+
+    ``fn`` must be pure: a function of its arguments only, which are tensors, constants and containers of them, without
+    side effects.
+    """
     registry.models_raw(fn, call_whole(fn))
     return fn
 
 
-def disallow_in_graph(fn: Any) -> Any:
-    """Break graphs at calls of ``fn``; returns it."""
+def disallow_in_graph(fn: Function) -> Function:
+    """Break the graph at each call of ``fn``. Returns ``fn``."""
     name = f"{getattr(fn, '__module__', '')}.{getattr(fn, '__qualname__', fn)}"
 
-    def refuse(tx: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def refuse(tx: InstructionTranslator, args: Args, kwargs: Kwargs) -> VariableTracker:
         unsupported(DisabledCall(name))
 
     registry.models_raw(fn, refuse)
@@ -198,7 +335,7 @@ def disallow_in_graph(fn: Any) -> Any:
 
 
 def reset() -> None:
-    """Drop all compiled code. What is running goes on."""
+    """Drop all compiled code, and what was learnt of sizes that change. Frames that are running finish."""
     forget_kept()
     for owner in list(_OWNERS):
         owner.reset()
@@ -208,7 +345,7 @@ def reset() -> None:
             owner.callback.reset_backend()
 
 
-def _trace_graph_break(tx: Any, message: VariableTracker | None = None) -> VariableTracker:
+def _trace_graph_break(tx: InstructionTranslator, message: VariableTracker | None = None) -> VariableTracker:
     unsupported(UserGraphBreak("" if message is None else str(tx.python_value(message))))
 
 
@@ -216,18 +353,22 @@ registry.models(graph_break)(_trace_graph_break)
 
 
 @registry.models(is_compiling)
-def _trace_is_compiling(tx: Any) -> VariableTracker:
-    return tx.attempt.answers.ask(tx)  # type: ignore[no-any-return]
+def _trace_is_compiling(tx: InstructionTranslator) -> VariableTracker:
+    return tx.attempt.answers.ask(tx)
 
 
 @dataclass
-class Explanation:
-    """What `explain` saw in one call."""
+class Explanation(Generic[R]):
+    """What `explain` captured during one call."""
 
     graphs: list[torch.fx.GraphModule]
+    """In the order in which they were compiled."""
     breaks: list[GraphBreak]
+    """Each with its reason, hint and place in the user's source."""
     guards: list[str]
-    result: Any = None
+    """The guards of all entries, as text."""
+    result: R
+    """What the call returned."""
 
     @property
     def graph_count(self) -> int:
@@ -239,6 +380,7 @@ class Explanation:
 
     @property
     def operator_count(self) -> int:
+        """The number of calls recorded in all graphs."""
         return sum(node.op.startswith("call_") for gm in self.graphs for node in gm.graph.nodes)
 
     def __str__(self) -> str:
@@ -255,18 +397,28 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(fn: Any, *, dynamic: bool | None = None) -> Callable[..., Explanation]:
-    """``explain(fn)(*args)`` runs ``fn`` once with graphs run eagerly, and says what was captured. ``dynamic``: as for
-    `compile`."""
+def explain(fn: Callable[P, R], *, dynamic: bool | None = None) -> Callable[P, Explanation[R]]:
+    """``explain(fn)(*args)`` calls ``fn(*args)`` once, running its graphs in eager, and returns an `Explanation`.
 
-    def call(*args: Any, **kwargs: Any) -> Explanation:
+    Args:
+        fn: a function or module, compiled or not.
+        dynamic: as for `compile`.
+
+    Example:
+        >>> import torch, dynamo_lite as dl
+        >>> found = dl.explain(lambda x: x.sin() + 1)(torch.zeros(2))
+        >>> found.graph_count, found.break_count, found.operator_count
+        (1, 0, 2)
+    """
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> Explanation[R]:
         observer = Observer()
         owner = _make_owner("eager", dynamic=dynamic, observer=observer)
-        target = fn._dl_original.__call__ if isinstance(fn, CompiledModule) else _target(fn)
+        target: Any = fn._dl_original.__call__ if isinstance(fn, CompiledModule) else _target(fn)
         if isinstance(target, torch.nn.Module):
             target = target.__call__
         try:
-            result = _C.Wrapped(target, owner)(*args, **kwargs)
+            result: R = _C.Wrapped(target, owner)(*args, **kwargs)
         finally:
             owner.reset()
         return Explanation(observer.graphs, observer.breaks, observer.guards, result)

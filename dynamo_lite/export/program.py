@@ -37,24 +37,34 @@ from .outer_graph import OuterGraph
 _FILENAME = "<dl.export>"
 
 
-def export(fn: Any, *args: Any, aten_graph: bool = False, dynamic: bool = False, **kwargs: Any) -> Any:
-    """The program ``fn(*args, **kwargs)`` as one graph module, called as ``fn`` is, and the guards it needs.
+def export(
+    fn: Callable[..., Any], *args: Any, aten_graph: bool = False, dynamic: bool = False, **kwargs: Any
+) -> tuple[torch.fx.GraphModule, list[str]]:
+    """Trace ``fn(*args, **kwargs)``, without running it, into one graph module with the signature of ``fn``.
 
-    It is traced and not run. Parameters and buffers are attributes of the graph module, the same objects; under the
-    names they have in ``fn`` where that is a module or a method of one.
+    Parameters and buffers are attributes of the graph module: the same objects as in ``fn`` and, if that is a module
+    or a method of one, under the same names.
 
     Args:
-        aten_graph: a graph of ATen operators.
-        dynamic: whether the sizes of tensors among the arguments, and integers, may be others in later calls. What
-            the program asks of them is checked then. (0 and 1 stay what they are.)
+        fn: a function, module or other callable.
+        args, kwargs: example arguments.
+        aten_graph: record ATen operators instead of torch's functions.
+        dynamic: make sizes of tensors and integers among the arguments symbolic. The graph module then checks the
+            conditions on them that the trace relied on. Sizes and integers that are 0 or 1 are specialized.
 
     Returns:
-        ``(gm, guards)``: a ``torch.fx.GraphModule``, which checks what it is called with (`exc.InvalidInput`), and
-        sentences in the way of `explain`'s.
+        ``(gm, guards)``: the graph module, which raises `exc.InvalidInput` for arguments that its graph is not valid
+        for, and the guards as text, like those of `explain`.
 
     Raises:
-        TypeError: ``fn`` can't be called, or not with these arguments.
-        exc.Unsupported: it is not one graph, or it writes into what outlives the call.
+        TypeError: ``fn`` is not callable, or doesn't accept these arguments.
+        exc.Unsupported: the program can't be captured as one graph, or it mutates something that outlives the call.
+
+    Example:
+        >>> import torch, dynamo_lite as dl
+        >>> gm, guards = dl.export(lambda x: x + 1, torch.zeros(2))
+        >>> gm(torch.ones(2))
+        tensor([2., 2.])
     """
     if not callable(fn):
         raise TypeError(f"dl.export takes a callable, not {type(fn).__name__} ({fn!r})")

@@ -1,4 +1,4 @@
-"""Marks on tensors, which torch.compile reads too: sizes that differ from call to call, and such as don't."""
+"""``mark_dynamic`` and ``mark_static``. The marks are attributes of the tensor, which torch.compile reads too."""
 
 from __future__ import annotations
 
@@ -12,21 +12,31 @@ Dims = int | list[int] | tuple[int, ...]
 
 
 def mark_dynamic(t: torch.Tensor, dim: Dims, *, min: int | None = None, max: int | None = None) -> None:
-    """From the first compile on, the size of this dimension may differ from call to call.
+    """Make the size of a dimension symbolic from the first compilation on.
 
     Args:
-        t: an argument of compiled code, before it is called.
-        dim: which dimension, or a list or tuple of them; from the end where it is negative.
-        min, max: the smallest and the greatest size there will be, in elements; None: any.
+        t: an argument of compiled code, marked before the call.
+        dim: the dimension, or a list or tuple of dimensions. Negative ones count from the end.
+        min, max: the smallest and the greatest size, in elements, both inclusive. None: no bound.
 
-    Where the program or its backend leaves it one size only, compiling it raises `exc.ConstraintViolation`. Sizes of 0
-    and 1 are compiled for by themselves all the same, as in torch.compile: without ``min`` and ``max`` the others are a
-    symbol from the next call on; with one of them that is `exc.ConstraintViolation`, as the range was asked for.
+    Compiling raises `exc.ConstraintViolation` if the program or its backend specializes the size. As in torch.compile,
+    sizes of 0 and 1 are specialized anyway. Without ``min`` and ``max`` the size is then symbolic from the next call
+    on; with one of them that call raises `exc.ConstraintViolation`, as its graph would not be valid for the range.
 
     Raises:
-        TypeError: ``t`` is no tensor, or ``dim``, ``min`` or ``max`` no integer.
-        IndexError: it has no such dimension.
-        ValueError: no size is between ``min`` and ``max``, or only 0 and 1, which are compiled for by themselves.
+        TypeError: ``t`` is not a tensor, or ``dim``, ``min`` or ``max`` not an integer.
+        IndexError: ``t`` has no such dimension.
+        ValueError: the range is empty, or has no sizes but 0 and 1.
+
+    Example:
+        >>> import torch, dynamo_lite as dl
+        >>> doubled = dl.compile(lambda x: x * 2, backend="eager")
+        >>> x = torch.ones(3)
+        >>> dl.mark_dynamic(x, 0)
+        >>> dl.counters.reset()
+        >>> _ = doubled(x), doubled(torch.ones(5))
+        >>> dl.counters.graphs
+        1
     """
     _check_tensor(t)
     dims = _dimensions(t, dim)
@@ -46,11 +56,15 @@ def mark_dynamic(t: torch.Tensor, dim: Dims, *, min: int | None = None, max: int
 
 
 def mark_static(t: torch.Tensor, dim: Dims | None = None) -> None:
-    """The size of this dimension (a list or tuple: of these; None: of each) is the same in every call of one compile.
+    """Specialize the size of a dimension: a call with another size is compiled anew.
+
+    Args:
+        t: an argument of compiled code, marked before the call.
+        dim: the dimension, or a list or tuple of dimensions. None: all of them.
 
     Raises:
-        TypeError: ``t`` is no tensor, or ``dim`` no integer.
-        IndexError: it has no such dimension.
+        TypeError: ``t`` is not a tensor, or ``dim`` not an integer.
+        IndexError: ``t`` has no such dimension.
     """
     _check_tensor(t)
     for at in range(t.dim()) if dim is None else _dimensions(t, dim):
@@ -58,13 +72,13 @@ def mark_static(t: torch.Tensor, dim: Dims | None = None) -> None:
         _marks(t, "_dynamo_dynamic_indices").discard(at)
 
 
-def _check_tensor(t: Any) -> None:
+def _check_tensor(t: object) -> None:
     if not isinstance(t, torch.Tensor):
         raise TypeError(f"marks are for tensors, not {type(t).__name__}")
 
 
 def _dimensions(t: torch.Tensor, dim: Dims) -> list[int]:
-    """Those dimensions of a tensor, counted from the front."""
+    """The dimensions, counted from the front."""
     given = dim if isinstance(dim, (list, tuple)) else (dim,)
     for each in given:
         if not isinstance(each, int):
