@@ -1,4 +1,7 @@
-"""Settings. ``with config.patch(recompile_limit=2): ...`` changes them for a while, for every thread."""
+"""Settings, as variables of this module: ``dl.config.recompile_limit = 2``.
+
+They apply to every thread. ``with dl.config.patch(recompile_limit=2): ...`` sets some for the duration of a block.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +11,26 @@ from collections.abc import Iterator
 from typing import Any
 
 recompile_limit: int = 8
-"""Entries a code object may have for one ``dl.compile``; past it the frame runs eager, with one warning. A method of
-modules may have as many for each module,"""
+"""Entries that a code object may have for one ``dl.compile``. At the limit its frames run in eager, with one warning. A
+method of modules may have that many for each module."""
 
 total_recompile_limit: int = 128
-"""and so many in all."""
+"""Entries that a method of modules may have for all modules together."""
 
 inline_limit: int = 60
-"""Depth of calls that are inlined into one graph; a deeper call breaks it."""
+"""Depth of calls that are inlined into one graph. A deeper call breaks the graph."""
 
 unroll_limit: int = 200_000
-"""Bytecodes one attempt may interpret before it gives the frame up (a loop that never ends would hang the tracer)."""
+"""Bytecodes that one attempt may interpret. At the limit the frame falls back to eager, so that an endless loop doesn't
+hang the tracer."""
 
 capture_scalar_outputs: bool = False
-"""Whether numbers that are read from tensors' data (``.item()``), and sizes that hang on it (``nonzero``), go into the
-graph as symbols; else the graph breaks there."""
+"""Whether numbers read from tensor data (``.item()``) and data-dependent sizes (``nonzero``) are symbols in the graph.
+Otherwise the graph breaks there."""
 
 translate_library: bool = False
-"""Whether frames of the standard library that are called from outside of a trace are looked at. They hold nothing for
-a graph, as a rule; it shows that looking at any frame at all does no harm."""
+"""Whether frames of the standard library that are called in eager are translated too. They rarely have operators; the
+setting is for tests, which show that translating any frame is safe."""
 
 _SETTINGS = (
     "recompile_limit",
@@ -39,17 +43,23 @@ _SETTINGS = (
 
 
 def values() -> tuple[Any, ...]:
-    """All settings, in one order."""
+    """The values of all settings, in a fixed order."""
     here = sys.modules[__name__]
     return tuple(getattr(here, name) for name in _SETTINGS)
 
 
 @contextlib.contextmanager
 def patch(**changes: Any) -> Iterator[None]:
-    """Set some settings inside a ``with``.
+    """Set some settings for the duration of a ``with`` block, on all threads.
 
     Raises:
-        AttributeError: there is no such setting; the message names those there are.
+        AttributeError: the setting doesn't exist; the message names those that do.
+
+    Example:
+        >>> import dynamo_lite as dl
+        >>> with dl.config.patch(recompile_limit=2):
+        ...     dl.config.recompile_limit
+        2
     """
     here = sys.modules[__name__]
     for name in changes:

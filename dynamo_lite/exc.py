@@ -1,7 +1,7 @@
-"""The errors a user can meet, and the two signals that travel inside a translation.
+"""The exceptions that a user may see, and the two that control a translation.
 
-Three kinds: *this can't be in a graph* (`Unsupported`: a break, or an error under ``fullgraph=True``), *this frame is
-not for us* (`SkipFrame`, never seen by a user), and *we have a bug* (`InternalError`, always loud).
+Three kinds: *this can't be in a graph* (`Unsupported`: a graph break, or an error under ``fullgraph=True``), *this
+frame is not for us* (`SkipFrame`, never seen by a user), and *we have a bug* (`InternalError`, always raised).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class Unsupported(RuntimeError):
-    """Something that can't be in a graph.
+    """A part of the program can't be captured: the graph breaks there, or ``fullgraph=True`` makes it an error.
 
     Attributes:
-        reason: what happened and what to do about it.
-        user_stack: the user's frames, outermost first, down to the place.
-        path: the steps of the inlined frames, outermost first, where the graph may break inside of them.
+        reason: what happened, with a hint.
+        user_stack: the user's frames, outermost first, down to that part.
+        path: the steps of the inlined frames, outermost first, if the graph may break inside of them.
     """
 
     def __init__(self, reason: BreakReason, user_stack: tuple[FrameSummary, ...] = ()) -> None:
@@ -35,7 +35,7 @@ class Unsupported(RuntimeError):
 
 
 def _where(user_stack: tuple[FrameSummary, ...]) -> str:
-    """The user's frames with their source lines, as messages show them."""
+    """The user's frames with their source lines, for messages."""
     where = "".join(
         f"\n  {frame.filename}:{frame.lineno} in {frame.name}\n    {frame.line or '<no source>'}"
         for frame in user_stack
@@ -44,8 +44,12 @@ def _where(user_stack: tuple[FrameSummary, ...]) -> str:
 
 
 class ConstraintViolation(ValueError):
-    """What ``dl.mark_dynamic`` was told of a dimension is not so: the program leaves it one size, or it has one that is
-    out of the range. ``user_stack``: where the program settles it."""
+    """A dimension contradicts ``dl.mark_dynamic``: the program specializes its size, or the size is outside the range.
+
+    Attributes:
+        what: what happened.
+        user_stack: the user's frames where the size is specialized, outermost first; empty if they aren't known.
+    """
 
     def __init__(self, what: str, user_stack: tuple[FrameSummary, ...] = ()) -> None:
         hint = "leave the mark out, or mark a smaller range; the shapes that this place combines must agree"
@@ -55,11 +59,11 @@ class ConstraintViolation(ValueError):
 
 
 class RecompileLimitExceeded(RuntimeError):
-    """A frame would need more than ``dl.config.recompile_limit`` entries under ``fullgraph=True``."""
+    """A frame needs more than ``dl.config.recompile_limit`` entries, under ``fullgraph=True``."""
 
 
 class BackendCompilerFailed(RuntimeError):
-    """A backend raised; its exception is the ``__cause__``. The program's state is as if the call had not begun."""
+    """A backend raised an exception, which is the ``__cause__``. The call had no side effects."""
 
     def __init__(self, backend: str, error: BaseException) -> None:
         super().__init__(
@@ -71,7 +75,7 @@ class BackendCompilerFailed(RuntimeError):
 
 
 class WrongBackendResult(BackendCompilerFailed):
-    """A backend returned something that can't be called, or its code something that is not the graph's results."""
+    """A backend returned something that is not callable, or compiled code didn't return the graph's outputs."""
 
     def __init__(self, backend: str, what: str) -> None:
         RuntimeError.__init__(
@@ -88,7 +92,13 @@ class InvalidBackend(ValueError):
 
 
 class InvalidInput(ValueError):
-    """An exported program was called with what its graph is not for."""
+    """An exported program was called with arguments that its graph is not valid for.
+
+    Attributes:
+        program: its name.
+        place: the argument, or the value reached from one, as text.
+        fault: what was expected of it, and what it is.
+    """
 
     def __init__(self, program: str, place: str, fault: str) -> None:
         super().__init__(program, place, fault)
@@ -102,11 +112,11 @@ class InvalidInput(ValueError):
 
 
 class InternalError(RuntimeError):
-    """A bug in dynamo_lite. Never caught by it, never a reason to run eagerly in silence."""
+    """A bug in dynamo_lite. It is always raised, and never a silent fallback to eager."""
 
 
 class SkipFrame(Exception):
-    """This frame is not for us: run it as it is, from now on. ``loses``: that is told as a graph break."""
+    """The frame falls back to eager, in this call and later ones. ``loses``: it is reported as a graph break."""
 
     def __init__(self, why: str, *, loses: bool = True, cause: GraphBreak | None = None) -> None:
         super().__init__(why)

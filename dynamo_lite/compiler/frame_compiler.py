@@ -25,7 +25,7 @@ from dynamo_lite.insight.break_reasons import FrameLeftAlone
 from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import GraphBreak, Observer
 from dynamo_lite.resume.graph_break import raising_code
-from dynamo_lite.runtime.interrupts import no_collection, reraise_if_from_signal
+from dynamo_lite.runtime.interrupts import reraise_if_from_signal, without_garbage_collection
 from dynamo_lite.runtime.precomputed_calls import PendingExceptions, PrecomputedCalls
 from dynamo_lite.translator.attempt import Attempt
 
@@ -101,7 +101,7 @@ class FrameCompiler:
     def _compile(self, view: _C.FrameView) -> Entry | _C.Verdict:
         """Translate and generate, compile, install."""
         started = time.perf_counter()
-        with no_collection():
+        with without_garbage_collection():
             translation = self.translate(view)
         try:
             compiled = compile_graph(

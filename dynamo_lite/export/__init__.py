@@ -1,6 +1,6 @@
-"""Whole programs as graph modules: ``dl.export``.
+"""``dl.export``: captures a whole program as one graph module.
 
 Enters: a function or module and example arguments.
-Leaves: a graph module with the program's own signature, and the guards it holds under.
+Leaves: a graph module with the program's signature, which checks its guards.
 May import: every room but the public names.
 """

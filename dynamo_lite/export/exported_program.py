@@ -1,7 +1,7 @@
-"""What `dl.export` returns: a graph module with the program's own signature that checks what it is given.
+"""The result of `dl.export`: a graph module with the program's own signature that checks its arguments.
 
-A call reads like one of the program. Before its first operator it holds the arguments against what the trace relied on
-of them; so a call that the graph is wrong for is an error instead of a wrong answer.
+A call first checks the arguments against the guards of the trace. A call that the graph is not valid for is an error
+instead of a wrong result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dynamo_lite.exc import InvalidInput
 from dynamo_lite.records.guards import in_words
 
 _MISSING = object()
-READ: dict[str, Callable[[Any, Any], Any]] = {
+ACCESSORS: dict[str, Callable[[Any, Any], Any]] = {
     "tuple_item": tuple.__getitem__,
     "list_item": list.__getitem__,
     "deque_item": deque.__getitem__,
@@ -41,29 +41,33 @@ READ: dict[str, Callable[[Any, Any], Any]] = {
     "weakref_target": lambda value, _: _C.weak_referent(value),
     "thread_dict": lambda value, _: _C.thread_dict(value),
 }
-"""Accessors of guards, by name."""
+"""Accessor of the guard tree, by name -> its function of a value and the accessor's argument."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """A value among the arguments: that of a parameter, or what is reached from it."""
+class ArgumentPath:
+    """The path to a value among the arguments: a parameter, then accessors."""
 
     name: str
+    """In the user's terms."""
     parameter: int
+    """Its index."""
     steps: tuple[tuple[str, Any], ...] = ()
+    """Accessors (kind, argument)."""
 
     def read(self, arguments: Sequence[Any]) -> Any:
+        """The value, or `_MISSING`."""
         value = arguments[self.parameter]
         for kind, arg in self.steps:
             try:
-                value = READ[kind](value, arg)
+                value = ACCESSORS[kind](value, arg)
             except (AttributeError, LookupError, StopIteration, TypeError, ValueError):
                 return _MISSING
         return value
 
 
-class _Any:
-    """Any number."""
+class _AnyNumber:
+    """Stands for a size or stride that may be any number."""
 
     def __repr__(self) -> str:
         return "any"
@@ -72,49 +76,50 @@ class _Any:
         return "ANY"
 
 
-ANY = _Any()
+ANY = _AnyNumber()
 
 
 @dataclass(frozen=True)
-class TensorFacts:
-    """What a graph relies on of a tensor."""
+class TensorMetadata:
+    """The metadata of a tensor that a graph relies on."""
 
     dtype: torch.dtype
     device: str
-    shape: tuple[Any, ...]
-    """A size that is told by relations alone is `ANY`; so with strides."""
-    strides: tuple[Any, ...]
+    shape: tuple[int | _AnyNumber, ...]
+    """A size that only `NumberGuard`s check is `ANY`; likewise a stride."""
+    strides: tuple[int | _AnyNumber, ...]
     requires_grad: bool
 
     @classmethod
-    def of(cls, tensor: torch.Tensor, sizes: Sequence[int] = (), strides: Sequence[int] = ()) -> TensorFacts:
-        """``sizes``, ``strides``: the dimensions whose sizes, and those whose strides, may be any."""
+    def of(cls, tensor: torch.Tensor, sizes: Sequence[int] = (), strides: Sequence[int] = ()) -> TensorMetadata:
+        """The metadata of a tensor. ``sizes``, ``strides``: dimensions whose sizes, or strides, may be any number."""
         shape = tuple(ANY if dim in sizes else size for dim, size in enumerate(tensor.shape))
         steps = enumerate(tensor.stride())
-        found = tuple(ANY if dim in strides else step if tensor.size(dim) > 1 else 1 for dim, step in steps)
-        return cls(tensor.dtype, str(tensor.device), shape, found, tensor.requires_grad)
+        known = tuple(ANY if dim in strides else step if tensor.size(dim) > 1 else 1 for dim, step in steps)
+        return cls(tensor.dtype, str(tensor.device), shape, known, tensor.requires_grad)
 
-    def holds(self, value: Any) -> bool:
+    def holds(self, value: object) -> bool:
+        """Whether a value is a tensor with this metadata."""
         if not isinstance(value, torch.Tensor) or value.dim() != len(self.shape):
             return False
         free = [[dim for dim, each in enumerate(those) if each is ANY] for those in (self.shape, self.strides)]
-        return TensorFacts.of(value, *free) == self
+        return TensorMetadata.of(value, *free) == self
 
-    def told_from(self, other: Any) -> str:
-        """What it is, with what sets it apart from another."""
-        told = f"a {self.dtype} tensor on {self.device} of shape {self.shape}"
-        if isinstance(other, TensorFacts) and self.shape == other.shape and self.strides != other.strides:
-            told += f" with strides {self.strides}"
-        if isinstance(other, TensorFacts) and self.requires_grad != other.requires_grad:
-            told += " that requires grad" if self.requires_grad else " that requires no grad"
-        return told
+    def describe_unlike(self, other: object) -> str:
+        """A description, with the strides and ``requires_grad`` if the other's differ."""
+        text = f"a {self.dtype} tensor on {self.device} of shape {self.shape}"
+        if isinstance(other, TensorMetadata) and self.shape == other.shape and self.strides != other.strides:
+            text += f" with strides {self.strides}"
+        if isinstance(other, TensorMetadata) and self.requires_grad != other.requires_grad:
+            text += " that requires grad" if self.requires_grad else " that requires no grad"
+        return text
 
 
 _BY_VALUE = (bool, int, str, bytes, frozenset, slice, range, torch.device)
 
 
 def _is_same_constant(value: Any, wanted: Any) -> bool:
-    """The same for every program: 1, True and 1.0 are three, and so are 0.0 and -0.0 two."""
+    """Whether no program can tell two constants apart: 1, True and 1.0 differ, and so do 0.0 and -0.0."""
     kind = type(wanted)
     if type(value) is not kind:
         return False
@@ -148,20 +153,20 @@ _HOLDS: dict[str, Callable[[Any, Any], bool]] = {
 }
 """Whether a check of `_C.EXPORTED_CHECKS` holds of a value. In Python, so that an exported program can be captured."""
 _TEXTS = {**_C.EXPORTED_CHECKS, "default": ("left at its default {arg!r}", "{arg!r}")}
-CHECKED = frozenset({"tensor", "unbound", *_HOLDS})
+CHECKED_KINDS = frozenset({"tensor", "unbound", *_HOLDS})
 """The checks of guards that have a meaning here."""
 
 
 @dataclass(frozen=True)
-class Fact:
-    """What the trace relied on of one value among the arguments."""
+class ValueGuard:
+    """A guard on one value among the arguments."""
 
-    place: Place
+    place: ArgumentPath
     kind: str
     wanted: Any
 
     def fault(self, arguments: Sequence[Any]) -> str | None:
-        """What was wanted and what is given instead, None where it holds."""
+        """What was expected and what is given instead; None if the guard holds."""
         value = self.place.read(arguments)
         if self.kind == "unbound":
             return None if value is _MISSING else f"was not there when this was exported, and is {value!r}"
@@ -175,23 +180,26 @@ class Fact:
         return f"was {in_words(wanted, self.wanted)} when this was exported, and is {in_words(given, value)}"
 
     def _tensor_fault(self, value: Any) -> str | None:
-        if isinstance(value, torch.fx.Proxy):  # somebody traces the module: there is nothing to check yet
+        if isinstance(value, torch.fx.Proxy):  # the module is being traced: there is no tensor to check
             return None
         if not isinstance(value, torch.Tensor):
-            return f"was {self.wanted.told_from(None)} when this was exported, and is of type {type(value).__name__}"
-        given = TensorFacts.of(value)
-        return f"was {self.wanted.told_from(given)} when this was exported, and is {given.told_from(self.wanted)}"
+            return (
+                f"was {self.wanted.describe_unlike(None)} when this was exported, and is of type {type(value).__name__}"
+            )
+        given = TensorMetadata.of(value)
+        wanted = self.wanted.describe_unlike(given)
+        return f"was {wanted} when this was exported, and is {given.describe_unlike(self.wanted)}"
 
 
 @dataclass(frozen=True)
-class Identity:
-    """Which values among the arguments are one object, or that none of them is another."""
+class IdentityGuard:
+    """A guard that values among the arguments are one object, or that they are pairwise different objects."""
 
-    places: tuple[Place, ...]
+    places: tuple[ArgumentPath, ...]
     same: bool
 
     def fault(self, arguments: Sequence[Any]) -> str | None:
-        seen: dict[int, Place] = {}
+        seen: dict[int, ArgumentPath] = {}
         for place in self.places:
             first = seen.setdefault(id(place.read(arguments)), place)
             if first is not place and not self.same:
@@ -201,20 +209,21 @@ class Identity:
         return None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ArgumentPath:
         return self.places[-1]
 
 
 @dataclass(frozen=True)
-class Relation:
-    """What must be true of numbers that the arguments bring. ``program``: as `shapes.Fact` has it, on the places."""
+class NumberGuard:
+    """A guard on sizes and numbers among the arguments."""
 
-    places: tuple[Place, ...]
+    places: tuple[ArgumentPath, ...]
     program: tuple[tuple[Any, ...], ...]
+    """As in `SymbolicGuard`. Its values are those at the places."""
     text: str
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ArgumentPath:
         return self.places[0]
 
     def fault(self, arguments: Sequence[Any]) -> str | None:
@@ -232,7 +241,7 @@ class Relation:
                 stack[-count:] = [_OPERATORS[name](*stack[-count:])]
         if stack[0]:
             return None
-        return f"has sizes or numbers for which it is not so that {self.text}"
+        return f"has sizes or numbers that don't satisfy {self.text}"
 
 
 _NUMBERS: dict[str, Callable[..., Any]] = {
@@ -245,15 +254,15 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     **{name: getattr(operator, name) for name in ("add", "mul", "floordiv", "mod", "pow", "eq", "ne", "lt", "le")},
     **{"and": operator.and_, "or": operator.or_, "not": operator.not_, "min": torch.sym_min, "max": torch.sym_max},
 }
-"""The operations of symbolic programs."""
+"""The operations of guard programs."""
 
 
 @dataclass(frozen=True)
-class GradMode:
-    """Grad mode, where the graph puts it back to what it was when it was traced."""
+class GradModeGuard:
+    """A guard on grad mode, for a graph that sets it."""
 
     wanted: bool
-    place = Place("grad mode", 0)
+    place = ArgumentPath("grad mode", 0)
 
     def fault(self, arguments: Sequence[Any]) -> str | None:
         if torch.is_grad_enabled() is self.wanted:
@@ -263,37 +272,40 @@ class GradMode:
 
 
 _SHOWN = (type(None), bool, int, str)
-"""Types of defaults that are written into the signature."""
+"""Types of defaults that are written into the signature as literals."""
+
+_END_OF_STARRED = object()
 
 
-_END = object()
-
-
-class _Arguments:
-    """An interpreter's values. A placeholder with a star takes all up to the next end, and not those behind it."""
+class _InterpreterArguments:
+    """An iterator over an FX interpreter's arguments. The placeholder of ``*args`` exhausts it up to the next end mark
+    only."""
 
     def __init__(self, values: list[Any]) -> None:
         self._left = deque(values)
 
-    def __iter__(self) -> _Arguments:
+    def __iter__(self) -> _InterpreterArguments:
         return self
 
     def __next__(self) -> Any:
-        value = self._left.popleft() if self._left else _END
-        if value is _END:
+        value = self._left.popleft() if self._left else _END_OF_STARRED
+        if value is _END_OF_STARRED:
             raise StopIteration
         return value
 
 
-class Calling(CodeGen):
-    """How a graph is called: with these parameters, after these facts have been checked."""
+Guard = ValueGuard | IdentityGuard | NumberGuard | GradModeGuard
+
+
+class CheckedSignature(CodeGen):
+    """Generates ``forward`` with the program's signature, which checks the guards first."""
 
     def __init__(
         self,
         name: str,
         parameters: Iterable[inspect.Parameter],
         given: dict[str, Any],
-        facts: Iterable[Fact | Identity | Relation | GradMode],
+        guards: Iterable[Guard],
     ) -> None:
         super().__init__()
         self.name = name
@@ -303,24 +315,28 @@ class Calling(CodeGen):
             for each in self.parameters
             if each.name in given
         }
-        """The parameters that the program was given, and how many values each is."""
+        """The parameters that the example call gave, and the number of values of each."""
         self.in_order = [*self.given] == [*given]
-        """Whether they were given in the order that they are declared in."""
-        self.facts = tuple(facts)
+        """Whether the example call gave them in the order of declaration."""
+        self.guards = tuple(guards)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Calling:
-        return copy.copy(self)  # it holds objects by which arguments are known
+    def __deepcopy__(self, memo: dict[int, Any]) -> CheckedSignature:
+        return copy.copy(self)  # the guards compare with these very objects
 
     def check(self, *arguments: Any) -> None:
-        """Raise `InvalidInput` where the graph is not for these."""
-        for fact in self.facts:
-            fault = fact.fault(arguments)
+        """Check the guards.
+
+        Raises:
+            InvalidInput: the graph is not valid for these arguments.
+        """
+        for guard in self.guards:
+            fault = guard.fault(arguments)
             if fault is not None:
-                raise InvalidInput(self.name, fact.place.name, fault)
+                raise InvalidInput(self.name, guard.place.name, fault)
 
     def process_inputs(self, *args: Any) -> Any:
-        """What an interpreter, which knows of no names, gives to the placeholders: values of those parameters that the
-        program was given, or of the first ones."""
+        """Values for the placeholders from an FX interpreter's positional arguments. These are the parameters that the
+        example call gave, or the first ones."""
         parameters: Sequence[inspect.Parameter] = self.parameters
         if len(args) == sum(self.given.values()):
             if not self.in_order:
@@ -338,17 +354,17 @@ class Calling(CodeGen):
         return args if any(value is inspect.Parameter.empty for value in values.values()) else self._placed(values)
 
     def _placed(self, values: dict[str, Any]) -> Any:
-        """Checked values of all parameters as an interpreter takes them."""
+        """The values of all parameters, checked, as the interpreter reads them."""
         self.check(*values.values())
         found: list[Any] = []
         for each in self.parameters:
-            found += [*values[each.name], _END] if each.kind is each.VAR_POSITIONAL else [values[each.name]]
-        return _Arguments(found) if any(value is _END for value in found) else tuple(found)
+            found += [*values[each.name], _END_OF_STARRED] if each.kind is each.VAR_POSITIONAL else [values[each.name]]
+        return _InterpreterArguments(found) if any(value is _END_OF_STARRED for value in found) else tuple(found)
 
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, **options: Any) -> str:
         return (
             f"def forward({', '.join(['self', *self._declarations()])}){maybe_return_annotation}:\n"
-            f"    _calling.check({', '.join(each.name for each in self.parameters)})"
+            f"    _signature.check({', '.join(each.name for each in self.parameters)})"
         )
 
     def _declarations(self) -> Iterable[str]:
@@ -360,19 +376,19 @@ class Calling(CodeGen):
             if kind is each.KEYWORD_ONLY and before not in (each.KEYWORD_ONLY, each.VAR_POSITIONAL):
                 yield "*"
             star = "*" if kind is each.VAR_POSITIONAL else ""
-            default = repr(each.default) if type(each.default) in _SHOWN else f"_calling.parameters[{at}].default"
+            default = repr(each.default) if type(each.default) in _SHOWN else f"_signature.parameters[{at}].default"
             yield star + each.name + ("" if each.default is each.empty else f"={default}")
             before = kind
         if before is inspect.Parameter.POSITIONAL_ONLY:
             yield "/"
 
     def additional_globals(self) -> list[tuple[str, Any]]:
-        return [("_calling", self)]
+        return [("_signature", self)]
 
 
 class ExportedModule(torch.fx.GraphModule):
-    """A graph module that is copied and pickled as the graph it is: torch's own is traced again when it is loaded,
-    which runs operators that take no tensor (``torch.randn(3)``) once and for all."""
+    """A graph module that is pickled as its list of nodes. torch's own is traced again on loading, which evaluates
+    operators without tensor arguments (``torch.randn(3)``) and makes their results constants."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = {name: value for name, value in self.__dict__.items() if name != "_graph"}
@@ -387,13 +403,13 @@ class ExportedModule(torch.fx.GraphModule):
 
 @dataclass(frozen=True)
 class _Reference:
-    """In a pickled node: another node, or a function, by its name."""
+    """The name of another node, or of a function, in a pickled node."""
 
     name: str
 
 
 def _find(name: str) -> Any:
-    """What a qualified name says; None where that is nothing."""
+    """The object of a qualified name; None if there is none."""
     root, *rest = name.split(".")
     if not rest:
         return getattr(builtins, root, None)
@@ -404,6 +420,7 @@ def _find(name: str) -> Any:
 
 
 Row = tuple[str, str, Any, Any, Any]
+"""A pickled node: operation, name, target, args, kwargs."""
 
 
 def _refer(node: torch.fx.Node) -> Any:
@@ -416,7 +433,7 @@ def _row_of(node: torch.fx.Node) -> Row:
         name = _get_qualified_name(target)
         if _find(name) is target:
             target = _Reference(name)
-    args, kwargs = map_arg((node.args, node.kwargs), _refer)  # type: ignore[misc]
+    args, kwargs = map_arg((node.args, node.kwargs), _refer)
     return node.op, node.name, target, args, kwargs
 
 
@@ -424,11 +441,11 @@ def _graph_of(rows: list[Row], codegen: CodeGen) -> torch.fx.Graph:
     graph = torch.fx.Graph()
     nodes: dict[str, torch.fx.Node] = {}
 
-    def found(value: Any) -> Any:
+    def resolve(value: Any) -> Any:
         return nodes[value.name] if isinstance(value, _Reference) else value
 
     for op, name, target, args, kwargs in rows:
-        args, kwargs = map_aggregate((args, kwargs), found)  # type: ignore[misc, assignment]
+        args, kwargs = map_aggregate((args, kwargs), resolve)
         if isinstance(target, _Reference):
             target = _find(target.name)
         nodes[name] = graph.create_node(op, target, args, kwargs, name)
@@ -445,7 +462,7 @@ def _load(name: str, state: dict[str, Any], rows: list[Row], codegen: CodeGen) -
 
 
 def rebuild(cls: type, items: Any, attributes: dict[str, Any]) -> Any:
-    """An instance of the program's class in this state, of which no method is run."""
+    """An instance of a user's class with these items and attributes, without running its methods."""
     base: Any = next((base for base in cls.__mro__ if base in (OrderedDict, dict, list, tuple)), object)
     made = base.__new__(cls, items) if base is tuple else base.__new__(cls)
     if base is list:

@@ -1,4 +1,4 @@
-"""The graph module around a captured graph: placeholders for parameters, attributes for state, and the result."""
+"""Builds the exported graph module around a captured graph: placeholders, attributes for state, and the result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import types
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.fx
@@ -24,37 +24,49 @@ from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import NotExportable
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import from_numpy_written
-from dynamo_lite.shapes import facts
+from dynamo_lite.shapes.facts import SymbolicGuard
 from dynamo_lite.translator.attempt import Attempt
 from dynamo_lite.variables.core.lookup import is_heap_type
 from dynamo_lite.variables.python.objects.user_object import unmodeled_c_base
 
 from .exported_program import (
-    CHECKED,
-    READ,
-    Calling,
+    ACCESSORS,
+    CHECKED_KINDS,
+    ArgumentPath,
+    CheckedSignature,
     ExportedModule,
-    Fact,
-    GradMode,
-    Identity,
-    Place,
-    Relation,
-    TensorFacts,
+    GradModeGuard,
+    Guard,
+    IdentityGuard,
+    NumberGuard,
+    TensorMetadata,
+    ValueGuard,
     rebuild,
 )
 
 Module = torch.nn.Module
+
+
+class ExportedCall(Protocol):
+    """The exported callable with its example arguments; `program` has it."""
+
+    fn: Any
+    name: str
+    parameters: list[inspect.Parameter]
+    given: dict[str, Any]
+
+
 _LITERALS = frozenset(
     {type(None), bool, int, float, complex, str, type(...), torch.dtype, torch.device, torch.layout}
     | {torch.memory_format, range}
 )
-"""Types of what a graph holds as it is."""
+"""Types of values that are literals in a graph."""
 _UNEXPECTED = "a condition on the data, at which the program raises, is not as it was when this was exported"
 _CELL = "cell_contents"
 
 
-class CallInside:
-    """Stands in new code for the graph's call: there the captured graph's nodes go into the outer graph."""
+class EmbeddedCall:
+    """Takes the place of the graph call in generated code: copies the captured graph's nodes into the outer graph."""
 
     def __init__(self, captured: int, embed: Callable[[list[Any]], list[Any]]) -> None:
         self.captured = captured
@@ -66,7 +78,7 @@ class CallInside:
 
 
 def _aten(inner: torch.fx.GraphModule, attempt: Attempt) -> torch.fx.GraphModule:
-    """The same as ATen operators. (Changes of grad mode are kept before autograd's dispatch alone.)"""
+    """The graph as ATen operators. Changes of grad mode are only recorded if it is traced above autograd's dispatch."""
     before_autograd = attempt.graph.changes_state
     trace = make_fx(inner, tracing_mode="real", pre_dispatch=before_autograd, _allow_non_fake_inputs=True)
     with attempt.graph.fake_mode, enable_python_dispatcher():
@@ -74,9 +86,9 @@ def _aten(inner: torch.fx.GraphModule, attempt: Attempt) -> torch.fx.GraphModule
 
 
 class OuterGraph:
-    """The graph module under way, in which the captured graph is one part."""
+    """The graph module under construction. The captured graph becomes one part of it."""
 
-    def __init__(self, program: Any, attempt: Attempt) -> None:
+    def __init__(self, program: ExportedCall, attempt: Attempt) -> None:
         self.program = program
         self.attempt = attempt
         self.graph = torch.fx.Graph()
@@ -84,15 +96,15 @@ class OuterGraph:
         self.root = torch.nn.Module()
         self.root.training = True
         self.names: dict[int, str] = {}
-        """Of the attributes that there are, by the id of their value."""
+        """Id of a value -> name of the attribute that holds it."""
         self.nodes: dict[str, torch.fx.Node] = {}
-        """The nodes that read attributes."""
+        """Name of an attribute -> the node that reads it."""
         self.reached: dict[Source, torch.fx.Node] = {}
-        """The nodes that reach what is among the arguments."""
+        """Source among the arguments -> the node that reads it."""
         self.kept: list[Any] = []
-        """Objects whose ids are of use."""
+        """Keeps objects alive whose ids are keys."""
         self.persists = True
-        """Whether tensors that are found elsewhere than in the program's module belong into the state dict."""
+        """Whether tensors from outside of the user's module are in the state dict."""
         self.parameters = {each.name: self._placeholder(each) for each in program.parameters}
         self._adopt_state(program.fn if isinstance(program.fn, Module) else getattr(program.fn, "__self__", None))
 
@@ -106,7 +118,7 @@ class OuterGraph:
     # -- state -----------------------------------------------------------------------------------------------------
 
     def _adopt_state(self, module: Any) -> None:
-        """All parameters and buffers of the module that is exported."""
+        """Add all parameters and buffers of the exported module."""
         if not isinstance(module, Module):
             return
         self.persists = False
@@ -118,12 +130,13 @@ class OuterGraph:
             self._put(name, buffer, name in saved)
 
     def _put(self, name: str, value: Any, persistent: bool) -> None:
+        """Add an attribute of a dotted name."""
         *path, last = name.split(".")
         module = self.root
         for each in path:
             if each not in module._modules:
                 module.add_module(each, Module())
-            module = module._modules[each]  # type: ignore[assignment]
+            module = module.get_submodule(each)
         if isinstance(value, torch.nn.Parameter):
             module.register_parameter(last, value)
         elif isinstance(value, torch.Tensor):
@@ -134,7 +147,7 @@ class OuterGraph:
         self.names.setdefault(id(value), name)
 
     def attribute(self, value: Any, hint: str, persistent: bool = False) -> torch.fx.Node:
-        """The node that reads a value which the graph module has."""
+        """The node that reads a value from the graph module, which gets an attribute for it."""
         name = self.names.get(id(value))
         if name is None:
             name = self._free_name(hint)
@@ -144,7 +157,7 @@ class OuterGraph:
         return self.nodes[name]
 
     def _free_name(self, hint: str) -> str:
-        """A dotted name like ``hint`` for an attribute, which nothing has."""
+        """An unused dotted name like ``hint`` for an attribute."""
         parts = [part for part in re.split(r"\W+", hint) if part] or ["value"]
         if not parts[0].isidentifier() or hasattr(ExportedModule, parts[0]):
             parts[0] = "_" + parts[0]
@@ -160,12 +173,12 @@ class OuterGraph:
         return Proxy(node, self.tracer)
 
     def _argument_at(self, source: Source) -> torch.fx.Node:
-        """What is among the arguments at a place."""
+        """The node that reads a source among the arguments."""
         if source not in self.reached:
-            self.reached[source] = self._reach(source)
+            self.reached[source] = self._create_node(source)
         return self.reached[source]
 
-    def _reach(self, source: Source) -> torch.fx.Node:
+    def _create_node(self, source: Source) -> torch.fx.Node:
         parent = source.parent
         if source.kind == "local":
             return self.parameters[source.arg]
@@ -180,22 +193,24 @@ class OuterGraph:
         raise Unsupported(NotExportable(str(source), "a graph can't reach it from the arguments"))
 
     def _captured(self, source: Source, value: Any) -> Any:
-        """What stands for a value that the new code takes from elsewhere than the arguments' names."""
+        """The value, or its proxy, that the generated code gets for a value captured by the guards."""
         if source.local_rooted:
             return self._proxy(self._argument_at(source))
         if not isinstance(value, torch.Tensor):
             return value
         if source.kind == "c_attr":
             raise Unsupported(NotExportable(str(source), "it belongs to a tensor of the graph module's"))
-        return self._proxy(self.attribute(value, _dotted(source, self.program), self.persists))
+        return self._proxy(self.attribute(value, _attribute_name(source, self.program), self.persists))
 
     def _embed(self, inner: torch.fx.GraphModule, truths: list[bool], inputs: list[Any]) -> list[Any]:
-        """The captured graph's nodes, given these."""
+        """Copy the captured graph's nodes into the outer graph; return proxies of its outputs.
+
+        ``truths``: the expected values of its runtime assertions, whose conditions are its last outputs."""
         placeholders = [node for node in inner.graph.nodes if node.op == "placeholder"]
         mapped = {node: each.node for node, each in zip(placeholders, inputs, strict=True)}
         for node in inner.graph.nodes:
             if node.op == "get_attr" and node not in mapped:
-                mapped[node] = self.attribute(_exported(operator.attrgetter(node.target)(inner)), node.target)
+                mapped[node] = self.attribute(_as_exported(operator.attrgetter(node.target)(inner)), node.target)
         results: Any = self.graph.graph_copy(inner.graph, mapped)
         count = len(results) - len(truths)
         for condition, truth in zip(results[count:], truths):
@@ -204,8 +219,8 @@ class OuterGraph:
             self.graph.call_function(torch._assert_async, (condition, _UNEXPECTED))
         return [self._proxy(node) for node in results[:count]]
 
-    def call_inside(self, translation: Translation, aten_graph: bool) -> Any:
-        """What the new code is to call, if there is something to be called."""
+    def embedded_call(self, translation: Translation, aten_graph: bool) -> Any:
+        """What the generated code calls in the place of the graph; None if the graph is empty."""
         graph, expected = self.attempt.graph, self.attempt.runtime_assertions
         if not graph.operators:
             return None
@@ -220,7 +235,7 @@ class OuterGraph:
                 raise Unsupported(NotExportable(str(each.given), "it gets other data, or another has its memory"))
             if each.make is not None:
                 each.make = partial(self._make, each.make)
-        return CallInside(
+        return EmbeddedCall(
             sum(each.captured for each in graph.inputs), partial(self._embed, inner, [each.truth for each in expected])
         )
 
@@ -235,7 +250,7 @@ class OuterGraph:
     # -- the whole -------------------------------------------------------------------------------------------------
 
     def run(self, after: types.CodeType, captured: tuple[Any, ...]) -> None:
-        """Run the new code: the graph's part becomes nodes, and so does the result."""
+        """Run the generated code on proxies, which records the captured graph and the result as nodes."""
         sources = self.attempt.guards.captured
         found = tuple(map(self._captured, sources, captured))
         given = [self._proxy(self.parameters[name]) for name in self.program.given]
@@ -244,14 +259,14 @@ class OuterGraph:
             result = types.FunctionType(after, {})(*given, found)
         except (TraceError, TypeError) as error:
             raise Unsupported(NotExportable("what is made of the graph's results", str(error))) from error
-        maker = _ResultMaker(self, [*found, *after.co_consts])
-        self.graph.output(maker.argument(result))
+        builder = _ResultBuilder(self, [*found, *after.co_consts])
+        self.graph.output(builder.argument(result))
 
-    def build(self, relations: list[facts.Fact]) -> ExportedModule:
-        """``relations``: what must be true of sizes and numbers."""
-        facts = [*self._facts(), *map(self._relation, relations)]
-        calling = Calling(self.program.name, self.program.parameters, self.program.given, facts)
-        self.graph.set_codegen(calling)
+    def build(self, number_guards: list[SymbolicGuard]) -> ExportedModule:
+        """Finish the graph module."""
+        guards = [*self._guards(), *map(self._number_guard, number_guards)]
+        signature = CheckedSignature(self.program.name, self.program.parameters, self.program.given, guards)
+        self.graph.set_codegen(signature)
         self._refuse_names()
         made = ExportedModule(
             self.root, self.graph, self.program.name.replace(".", "_").replace("<", "").replace(">", "")
@@ -262,37 +277,37 @@ class OuterGraph:
         return made
 
     def _refuse_names(self) -> None:
-        """FX gives a node another name than its parameter has, where that is the name of something in its code."""
+        """Break if the graph's code uses a parameter's name for something else, so that FX has renamed its node."""
         text = textwrap.dedent(self.graph.python_code("self").src)
         counts = Counter(node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name))
         for name, node in self.parameters.items():
-            if node.name != name and counts[name] > 2:  # it is given to the check and to the node
+            if node.name != name and counts[name] > 2:  # once passed to the check, once assigned to the node
                 raise Unsupported(NotExportable(f"a parameter with the name {name}", "the graph's code has it too"))
 
-    # -- facts -----------------------------------------------------------------------------------------------------
+    # -- guards -----------------------------------------------------------------------------------------------------
 
-    def _place(self, source: Source) -> Place | None:
-        """Where among the arguments a source is; None if it is elsewhere, or a fact of a class."""
+    def _place(self, source: Source) -> ArgumentPath | None:
+        """The path of a source among the arguments; None if it is elsewhere, or reached through a class."""
         steps: list[tuple[str, Any]] = []
         at: Source | None = source
         while at is not None and at.kind != "local":
-            if at.kind not in READ:
+            if at.kind not in ACCESSORS:
                 return None
             steps.append((at.kind, at.arg.__name__ if at.kind == "slot" else at.arg))
             at = at.parent
         if at is None:
             return None
         parameter = next(index for index, each in enumerate(self.parameters) if each == at.arg)
-        return Place(str(source), parameter, tuple(reversed(steps)))
+        return ArgumentPath(str(source), parameter, tuple(reversed(steps)))
 
-    def _facts(self) -> Iterator[Fact | Identity | GradMode]:
-        """What the trace relied on of the arguments, parents first."""
+    def _guards(self) -> Iterator[Guard]:
+        """The guards on the arguments, parents first."""
         if any(node.target is torch._C._set_grad_enabled for node in self.graph.nodes):
-            yield GradMode(self.attempt.torch_state.initial_grad_mode)
+            yield GradModeGuard(self.attempt.torch_state.initial_grad_mode)
         for index, each in enumerate(self.program.parameters):
             if each.name not in self.program.given:
                 default = () if each.kind is each.VAR_POSITIONAL else each.default
-                yield Fact(Place(each.name, index), "default", default)
+                yield ValueGuard(ArgumentPath(each.name, index), "default", default)
         guards = self.attempt.guards
         for source in guards.root.walk():
             place = self._place(source)
@@ -300,52 +315,52 @@ class OuterGraph:
                 continue
             kinds = {kind: arg for kind, arg, _ in source.checks.values()}
             if "tensor" in kinds:
-                kinds["tensor"] = TensorFacts.of(kinds["tensor"])
+                kinds["tensor"] = TensorMetadata.of(kinds["tensor"])
             if "tensor_of_any_size" in kinds:
-                kinds["tensor"] = TensorFacts.of(*kinds.pop("tensor_of_any_size"))
+                kinds["tensor"] = TensorMetadata.of(*kinds.pop("tensor_of_any_size"))
             if "tensor" in kinds and kinds["type"] in (torch.Tensor, torch.nn.Parameter):
-                del kinds["type"]  # compilers call with classes of theirs
+                del kinds["type"]  # compilers pass subclasses
             for kind, arg in kinds.items():
-                if kind not in CHECKED:
-                    raise Unsupported(NotExportable(place.name, f"what was found of it ({kind}) can't be checked"))
-                yield Fact(place, kind, arg)
+                if kind not in CHECKED_KINDS:
+                    raise Unsupported(NotExportable(place.name, f"a guard of kind {kind!r} can't be checked"))
+                yield ValueGuard(place, kind, arg)
         yield from self._identities()
 
-    def _relation(self, fact: facts.Fact) -> Relation:
-        places = [self._place(source) for source in fact.sources]
+    def _number_guard(self, guard: SymbolicGuard) -> NumberGuard:
+        places = [self._place(source) for source in guard.sources]
         if None in places:
-            raise Unsupported(NotExportable(fact.text, "it is of something that is no argument"))
-        return Relation(tuple(place for place in places if place is not None), tuple(fact.program), fact.text)
+            raise Unsupported(NotExportable(guard.text, "it is a condition on something that is no argument"))
+        return NumberGuard(tuple(place for place in places if place is not None), tuple(guard.program), guard.text)
 
-    def _identities(self) -> Iterator[Identity]:
+    def _identities(self) -> Iterator[IdentityGuard]:
         for one, other in self.attempt.guards.same_places:
             places = self._place(one), self._place(other)
             if places[0] is not None and places[1] is not None:
-                yield Identity((places[0], places[1]), True)
+                yield IdentityGuard((places[0], places[1]), True)
             elif places[0] is not None or places[1] is not None:
                 raise Unsupported(NotExportable(str(one), f"it is the same object as {other}"))
         found = [self._place(source) for source in self.attempt.guards.distinct_places]
         distinct = tuple(place for place in found if place is not None)
         if len(distinct) > 1:
-            yield Identity(distinct, False)
+            yield IdentityGuard(distinct, False)
 
 
-def _exported(value: Any) -> Any:
-    """Graph modules inside of the graph are copied and pickled like the whole."""
+def _as_exported(value: Any) -> Any:
+    """A subgraph as an `ExportedModule`, so that it is copied and pickled like the whole. Other values unchanged."""
     if type(value).__mro__[1] is not torch.fx.GraphModule:
         return value
     for name, child in list(value.named_children()):
-        setattr(value, name, _exported(child))
+        setattr(value, name, _as_exported(child))
     return ExportedModule(value, value.graph, type(value).__name__)
 
 
 class _Size(tuple):
-    """A torch.Size in which nodes may stand for numbers."""
+    """A ``torch.Size`` whose items may be proxies."""
 
 
 def _for_nodes(constant: Any) -> Any:
-    """What new code is to call in place of a function that takes no nodes."""
-    if any(constant is each for each in _NODES):
+    """What the generated code calls in the place of a function that doesn't accept proxies."""
+    if any(constant is each for each in _TAKE_NO_PROXIES):
         return lambda given, *args: given.tracer.create_proxy("call_function", constant, (given, *args), {})
     if constant is torch.Size:
         return _Size
@@ -354,25 +369,25 @@ def _for_nodes(constant: Any) -> Any:
     return constant
 
 
-_NODES = (torch.from_numpy, from_numpy_written)
+_TAKE_NO_PROXIES = (torch.from_numpy, from_numpy_written)
 _TABLES = ("_parameters", "_buffers", "_modules")
 
 
-def _value_at(source: Source, program: Any) -> Any:
-    """What is outside of the arguments at a place, None where that isn't known."""
+def _value_at(source: Source, program: ExportedCall) -> Any:
+    """The value at a source outside of the arguments; None if it isn't known."""
     if source.kind == "const":
         return source.arg
     parent = source.parent
-    if parent is None or source.kind not in READ:
+    if parent is None or source.kind not in ACCESSORS:
         return None
     if parent.kind == "globals":
         return program.fn
     value = _value_at(parent, program)
-    return None if value is None else READ[source.kind](value, source.arg)
+    return None if value is None else ACCESSORS[source.kind](value, source.arg)
 
 
-def _dotted(source: Source, program: Any) -> str:
-    """A name for a tensor that is found there, made of variables, attributes and items on the way."""
+def _attribute_name(source: Source, program: ExportedCall) -> str:
+    """A dotted name for the tensor at a source, made of the variables, attributes and items on its path."""
     parts: list[str] = []
     at: Source | None = source
     while at is not None:
@@ -394,10 +409,10 @@ def _dotted(source: Source, program: Any) -> str:
     return ".".join(reversed(parts))
 
 
-class _ResultMaker:
-    """Makes an argument of the output node of what the program returns.
+class _ResultBuilder:
+    """Converts what the program returns to the argument of the output node.
 
-    What was there before the call is returned itself; what was made inside is made anew in each call.
+    Pre-existing objects are returned themselves; objects created during tracing are created anew in each call.
     """
 
     def __init__(self, outer: OuterGraph, existing: list[Any]) -> None:
@@ -405,10 +420,11 @@ class _ResultMaker:
         self.graph = outer.graph
         self.existing = {id(each) for each in existing}
         self.counts: Counter[int] = Counter()
-        """How often an object is met in the result."""
+        """Id of an object -> number of its occurrences in the result."""
         self.made: dict[int, torch.fx.Node] = {}
 
     def argument(self, result: Any) -> Any:
+        """The argument of the output node."""
         self._count(result, ())
         return self._argument(result)
 
@@ -464,7 +480,7 @@ class _ResultMaker:
         raise Unsupported(NotExportable(f"a {kind.__name__} that the program makes and returns", "a graph makes none"))
 
     def constant(self, value: Any) -> torch.fx.Node:
-        """An object that was there before the call."""
+        """The node that reads a pre-existing object."""
         if isinstance(value, Module):
             raise Unsupported(NotExportable(f"a {type(value).__name__} module", "it would be returned"))
         return self.outer.attribute(value, getattr(value, "__name__", type(value).__name__))
@@ -476,11 +492,11 @@ _PLAIN: dict[type, Callable[[Any, Callable[[Any], Any]], Any]] = {
     dict: lambda value, argument: {key: argument(each) for key, each in value.items()},
     slice: lambda value, argument: slice(argument(value.start), argument(value.stop), argument(value.step)),
 }
-"""What graphs write as literals."""
+"""Containers that graphs have as literals."""
 
 
 def _is_plain_object(kind: type) -> bool:
-    """Whether instances are their items and attributes and nothing else."""
+    """Whether the state of an instance is its items and attributes only."""
     static = next(base for base in kind.__mro__ if not is_heap_type(base))
     return unmodeled_c_base(kind) is None and kind is not static and static in (object, OrderedDict, dict, list, tuple)
 
@@ -503,6 +519,7 @@ def _state_of(value: Any) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _parts(value: Any) -> Iterable[Any]:
+    """The values that an object contains."""
     kind = type(value)
     if kind is slice:
         return value.start, value.stop, value.step

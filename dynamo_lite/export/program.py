@@ -1,15 +1,15 @@
-"""Whole programs as graph modules.
+"""``dl.export``: translates the call of a program into one graph module.
 
-A program is called in a small function of ours whose parameters are those of its arguments that are given, and that
-function is translated as any frame is. The code that comes after the graph call is then run on nodes of the outer graph
-in place of values: so it is CPython that builds the result, and what it does to a value becomes an operator.
+The call is made in a generated function whose parameters are the arguments that are given, and that function is
+translated like any frame. The code after the graph call is then run on proxies instead of values: CPython builds the
+result, and each operation on a proxy becomes a node of the outer graph.
 """
 
 from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from traceback import FrameSummary
 from typing import Any
 
@@ -106,11 +106,11 @@ class Program:
         last.sort(key=lambda each: order.get(each.name, len(order)))  # as an interpreter is given them
         self.parameters = [each for each in self.parameters if each.kind is not each.KEYWORD_ONLY] + last
         self.given: dict[str, Any] = {}
-        """Those parameters that the call gives, with what it gives."""
+        """Name of a parameter that the example call gives -> its value."""
         self.caller = self._make_caller(args, kwargs)
 
     def _make_caller(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
-        """A function of the arguments that are given that makes the call."""
+        """A function of the given arguments that calls the program."""
         passed = []
         positional = [each for each in self.parameters if each.kind <= each.POSITIONAL_OR_KEYWORD]
         for each, value in zip(positional, args):
@@ -142,13 +142,13 @@ _STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 def _signature(fn: Any) -> inspect.Signature:
     try:
         return inspect.signature(fn.forward if isinstance(fn, torch.nn.Module) else fn)
-    except ValueError:  # C code that doesn't tell
+    except ValueError:  # a C function without a signature
         kinds = zip(("args", "kwargs"), _STARRED)
         return inspect.Signature([inspect.Parameter(name, kind) for name, kind in kinds])
 
 
 def _own_name(name: str) -> str:
-    """A parameter's name in a method."""
+    """The name of a parameter in ``forward``, which has a ``self`` of its own."""
     return "self_" if name == "self" else name
 
 
@@ -157,7 +157,7 @@ def _renamed(parameter: inspect.Parameter) -> inspect.Parameter:
 
 
 def _refuse_arguments(name: str, named: list[inspect.Parameter], args: Any, kwargs: Any) -> None:
-    """Raise the TypeError that the call would, if it would."""
+    """Raise the TypeError that the call would raise, if the arguments don't fit the signature."""
     plain = [each.replace(annotation=each.empty) for each in named]
     plain = [each if each.default is each.empty else each.replace(default=None) for each in plain]
     namespace: dict[str, Any] = {}
@@ -167,7 +167,7 @@ def _refuse_arguments(name: str, named: list[inspect.Parameter], args: Any, kwar
 
 
 def _first_line(shown: Any, name: str) -> tuple[FrameSummary, ...]:
-    """Where a function is defined, if it is in Python."""
+    """The place of a function's definition; empty if it isn't written in Python."""
     code = getattr(inspect.unwrap(getattr(shown, "__func__", shown)), "__code__", None)
     if not isinstance(code, types.CodeType):
         return ()
@@ -175,7 +175,7 @@ def _first_line(shown: Any, name: str) -> tuple[FrameSummary, ...]:
 
 
 class _PlacedEffects(SideEffects):
-    """Remembers where the program was when it wrote something first."""
+    """Side effects with the user's frames at the first mutation of each object."""
 
     def __init__(self, attempt: Attempt) -> None:
         super().__init__(attempt.guards, VariableTracker)
@@ -201,19 +201,20 @@ class _PlacedEffects(SideEffects):
 
 def _user_stack(translator: Any) -> tuple[FrameSummary, ...]:
     """The frames that are being translated, outermost first."""
-    found: list[FrameSummary] = []
+    stack: list[FrameSummary] = []
     while translator is not None:
-        found.insert(0, translator.place())
+        stack.insert(0, translator.place())
         translator = translator.parent
-    return _without_caller(found)
+    return _without_caller(stack)
 
 
-def _without_caller(stack: Any) -> tuple[FrameSummary, ...]:
+def _without_caller(stack: Iterable[FrameSummary]) -> tuple[FrameSummary, ...]:
+    """The frames but the generated function's."""
     return tuple(each for each in stack if each.filename != _FILENAME)
 
 
 class _Exporter(FrameCompiler):
-    """Translates the frame that calls the program; what runs in its place returns the graph module and its guards."""
+    """Translates the generated function's frame to code that returns the graph module and its guards."""
 
     def __init__(self, program: Program, aten_graph: bool, dynamic: bool) -> None:
         traits = BackendTraits(empty_graphs=True, float_inputs=False, arguments_only=True)
@@ -255,24 +256,24 @@ class _Exporter(FrameCompiler):
     def _build(self, translation: Translation, view: _C.FrameView) -> tuple[Any, _C.GuardTree]:
         attempt = translation.attempt
         outer = OuterGraph(self.program, attempt)
-        call = outer.call_inside(translation, self.aten_graph)
+        call = outer.embedded_call(translation, self.aten_graph)
         tensors = attempt.graph.inputs if attempt.graph.operators else []
         after = translation.cg.finish(call, tensors, translation.positions, [])
         attempt.guards.written = attempt.graph.written | attempt.graph.alone
         attempt.graph.symbols.check_marks()
-        facts = attempt.graph.symbols.facts()
-        attempt.guards.facts(facts)
+        number_guards = attempt.graph.symbols.guards()
+        attempt.guards.facts(number_guards)
         tree = attempt.guards.build(view.code, translation.state)
         captured = tree.lookup(view)
         if captured is None:
             raise InternalError(f"the guards of {self.program.name} don't hold of what it was exported with")
         names = view.code.co_varnames[: view.code.co_argcount]
         outer.run(assemble(after, like=view.code, cellvars=(), argnames=(*names, _C.CAPTURED_NAME)), captured)
-        return (outer.build(facts), [str(reason) for reason, _, _ in tree.checks()]), tree
+        return (outer.build(number_guards), [str(reason) for reason, _, _ in tree.checks()]), tree
 
 
 def _is_put_back(tracker: Any) -> bool:
-    """Whether the attributes that were written to an object are what they were in the end. Guards what they were."""
+    """Whether the mutated attributes of an object have their former values in the end. Guards on these values."""
     if not isinstance(tracker, UserObjectVariable) or tracker.source is None:
         return False
     real = instance_dict(tracker.value)
@@ -289,14 +290,14 @@ def _is_put_back(tracker: Any) -> bool:
 
 
 def _refuse_losses(attempt: Attempt) -> None:
-    """What the program does apart from computing its result has to be in the graph."""
+    """Raise `Unsupported` for side effects that a graph module can't have."""
     effects = attempt.effects
     assert isinstance(effects, _PlacedEffects)
     for tracker in effects.left:
         if _is_put_back(tracker):
             continue
-        told = tracker.describe() if tracker.source is None else f"{tracker.source} ({tracker.describe()})"
-        raise Unsupported(EffectOfExport(told), effects.places.get(tracker, ()))
+        text = tracker.describe() if tracker.source is None else f"{tracker.source} ({tracker.describe()})"
+        raise Unsupported(EffectOfExport(text), effects.places.get(tracker, ()))
     for scope, name in effects.written_globals:
         raise Unsupported(EffectOfExport(f"the global {name}"), effects.places[scope, name])
     if attempt.torch_state.final_grad_mode != attempt.torch_state.initial_grad_mode:

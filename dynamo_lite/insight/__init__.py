@@ -1,4 +1,4 @@
-"""What dynamo_lite tells people: the reasons of graph breaks, and totals.
+"""What dynamo_lite reports to its user: the reasons of graph breaks, and counters.
 
-On the ground: every room may import it, and it imports none.
+Every room may import it; it imports none.
 """

@@ -1,4 +1,4 @@
-"""What was done so far, in numbers: ``dl.counters``."""
+"""``dl.counters``: totals of translations, graphs, breaks and times."""
 
 from __future__ import annotations
 
@@ -8,22 +8,35 @@ from dataclasses import dataclass, field, fields
 
 @dataclass
 class Counters:
-    """Totals over the process since the last `reset`. Times are wall-clock seconds."""
+    """Totals of the process since the last `reset`.
+
+    Example:
+        >>> import torch, dynamo_lite as dl
+        >>> dl.counters.reset()
+        >>> y = dl.compile(lambda x: x + 1, backend="eager")(torch.zeros(2))
+        >>> dl.counters.graphs, dl.counters.operators, dl.counters.graph_breaks
+        (1, 1, 0)
+    """
 
     frames: int = 0
-    """Frames translated to the end (resume functions are frames too)."""
+    """Frames whose translation succeeded, those of resume functions included."""
     graphs: int = 0
+    """Graphs that were compiled by a backend."""
     operators: int = 0
-    """Calls in those graphs: nodes other than placeholders, attributes and the output."""
+    """Calls in these graphs: nodes other than placeholders, attributes and the output."""
     graph_breaks: int = 0
     recompiles: int = 0
+    """Frames that were translated again because no guards held."""
     shared: int = 0
-    """Frames that run what another ``dl.compile`` of the same settings has compiled."""
+    """Frames that run code compiled by another ``dl.compile`` with the same settings."""
     skips: int = 0
+    """Frames that run in eager from now on."""
     trace_seconds: float = 0.0
-    """Symbolic interpretation and code generation, without the backend."""
+    """Wall-clock time of symbolic interpretation and code generation, in seconds, without the backend."""
     backend_seconds: float = 0.0
+    """Wall-clock time of the backend, in seconds."""
     break_reasons: Counter[str] = field(default_factory=Counter)
+    """Break code -> number of graph breaks."""
 
     def reset(self) -> None:
         """Set everything to zero."""

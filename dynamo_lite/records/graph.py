@@ -44,9 +44,9 @@ from dynamo_lite.runtime.graph_functions import (
 )
 from dynamo_lite.runtime.inner_tensors import is_wrapper, leaves, storages
 from dynamo_lite.shapes.expressions import Operation, compile_expression
-from dynamo_lite.shapes.facts import Computed
+from dynamo_lite.shapes.facts import ComputedInt
 from dynamo_lite.shapes.float_formulas import Formula
-from dynamo_lite.shapes.policy import Free
+from dynamo_lite.shapes.policy import SymbolicDims
 from dynamo_lite.shapes.symbols import Symbols
 
 from .captured_warnings import CapturedWarnings
@@ -283,20 +283,22 @@ class GraphBuilder:
         source: Source,
         value: torch.Tensor,
         convert: Callable[[Any], torch.Tensor] | None = None,
-        free: Free | None = None,
+        free: SymbolicDims | None = None,
     ) -> GraphInput:
         """A new placeholder. Its fake has the value's class, metadata and ``requires_grad``. ``free``: what of it is
         symbols."""
         fake = self._fake(source, value, free)  # may be refused
         return self._add_input(source, value, fake, convert)
 
-    def input_like(self, source: Source, value: torch.Tensor, like: torch.Tensor, free: Free | None) -> GraphInput:
+    def input_like(
+        self, source: Source, value: torch.Tensor, like: torch.Tensor, free: SymbolicDims | None
+    ) -> GraphInput:
         """The same, with the fake of a tensor that is like the value."""
         fake = self._fake(source, like, free)
         self.fake_mode.fake_tensor_converter.set_tensor_memo(value, fake)  # type: ignore[arg-type]
         return self._add_input(source, value, fake)
 
-    def array(self, source: Source, value: torch.Tensor, free: Free) -> GraphInput:
+    def array(self, source: Source, value: torch.Tensor, free: SymbolicDims) -> GraphInput:
         """One for an array of numpy's, whose memory the tensor has."""
         fake = self.symbols.fake_of_array(self.fake_mode, source, value, free)
         return self._add_input(source, value, fake, torch.from_numpy)
@@ -460,7 +462,7 @@ class GraphBuilder:
 
     def body_integer_input(self) -> torch.SymInt:
         """An integer that the innermost function is given when it runs."""
-        number = self.symbols.unknown()
+        number = self.symbols.unbacked_int()
         self.bodies[-1].numbers[number.node.expr] = self.bodies[-1].placeholder(number)
         return number
 
@@ -474,7 +476,7 @@ class GraphBuilder:
             return found
         place = self.symbols.places[symbol]
         number = self.symbols.number_of(symbol)
-        if isinstance(place, Computed):
+        if isinstance(place, ComputedInt):
             source, formula = self.symbols.first_source(place.formula), place.formula
             found = self._add_input(source, formula.value, number, formula=formula).node
         elif place.kind == "int":
@@ -518,7 +520,7 @@ class GraphBuilder:
         _tracing.on = False
         self.fake_mode.__exit__(None, None, None)
 
-    def _fake(self, source: Source, value: torch.Tensor, free: Free | None) -> torch.Tensor:
+    def _fake(self, source: Source, value: torch.Tensor, free: SymbolicDims | None) -> torch.Tensor:
         shares = self._thawed and value.layout is torch.strided and value.untyped_storage()._cdata in self._thawed
         if shares:
             raise Unsupported(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from dynamo_lite import _C
-from dynamo_lite.shapes.facts import Fact
+from dynamo_lite.shapes.facts import SymbolicGuard
 
 from .abstract_class_checks import AbstractClassChecks
 from .constant_identity import Constants
@@ -101,7 +101,7 @@ class Guards:
         self.written: Set[Source] = frozenset()
         """Places of tensors that the graph writes into: no other may share their memory."""
         self._tensors: dict[Source, None] = {}
-        self._facts: list[Fact] = []
+        self._facts: list[SymbolicGuard] = []
         self.constants = Constants()
         self.iterated_objects: list[tuple[Any, Source]] = []
         """What iterators that were found go over, and where."""
@@ -178,7 +178,7 @@ class Guards:
                 for kind, arg, _ in checks:
                     source.check(kind, arg)
 
-    def facts(self, facts: list[Fact]) -> None:
+    def facts(self, facts: list[SymbolicGuard]) -> None:
         """What must be true of symbolic sizes and numbers."""
         self._facts = facts
         for fact in facts:

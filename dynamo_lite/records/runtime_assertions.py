@@ -41,8 +41,8 @@ class AssertionFailures:
         """This condition failed."""
         self.count += 1
         known = self._known
-        if self.count < _IN_A_ROW or self._held is None or len(known.unmet) >= _MOST:
+        if self.count < _IN_A_ROW or self._held is None or len(known.failing_assertions) >= _MOST:
             return
         logs.recompiles.info("%s is to be compiled anew: what it expects of its data is not so", self._name)
-        known.unmet.add(self._sites[at])
+        known.failing_assertions.add(self._sites[at])
         self._held = None

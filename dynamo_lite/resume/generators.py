@@ -60,9 +60,8 @@ def parts_of(frame: Any) -> Parts:
     values += [frame.locals[name] for name in names if name != first]
     cells = [frame.cells[name] for name in (*code.co_cellvars, *code.co_freevars)]
     function = ResumeFunction(RESUME_CODES.get(code, point), frame.scope.namespace)
-    return Parts(
-        create_started_generator if frame.started else create_generator, (function,), [TupleVariable(cells), *values]
-    )
+    create = create_started_generator if frame.started else create_generator
+    return Parts(create, (function,), [TupleVariable(cells), *values])
 
 
 def _place(frame: Any) -> tuple[types.CodeType, int]:

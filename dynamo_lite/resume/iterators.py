@@ -17,7 +17,7 @@ from dynamo_lite.variables.core.reachable import referents_of
 from dynamo_lite.variables.python.containers.iterator import GeneratorVariable
 
 Recipe = tuple[Any, ...]
-"""What makes it, the constants that it takes first, and of each part a recipe or None: as `build_from_recipe` wants it."""
+"""What makes it, the constants that it takes first, and of each part a recipe or None: as `build_from_recipe` takes."""
 
 
 class IteratorRecipes:

@@ -1,6 +1,6 @@
-"""What generated code and graphs call when they run, and what has to hold of the interpreter they run in.
+"""Functions that generated code and graphs call at run time, and the check of the interpreter and torch.
 
 Enters: real tensors and values of a call.
 Leaves: the results of that call.
-May import: nothing above the ground (`exc`, `config`, `logs`, `insight`).
+May import: only `exc`, `config`, `logs` and `insight`.
 """

@@ -1,4 +1,4 @@
-"""One clear sentence where the interpreter, torch or the extension don't fit together."""
+"""The check, on import, that the interpreter, torch and the compiled extension are compatible."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ OLDEST_TORCH = (2, 11)
 
 
 def check() -> None:
-    """Raises ImportError unless this Python, torch and the extension belong together."""
+    """Check that this Python and torch are supported, and that the extension was built for them.
+
+    Raises:
+        ImportError: they are not; the message says what to install.
+    """
     running = sys.version_info[:2]
     if running not in PYTHONS:
         known = " and ".join(f"{major}.{minor}" for major, minor in PYTHONS)

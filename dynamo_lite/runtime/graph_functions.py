@@ -1,7 +1,7 @@
-"""What graphs call of ours: contexts of torch's, and what runs a traced function as torch's operator of that name does.
+"""Functions of ours that graphs call: torch's contexts as calls, and higher-order functions with traced bodies.
 
-Called on real tensors they do what torch does in eager. While a compiler traces the graph (which shows in the modes
-that are active) those for which torch has a higher-order operator hand over to that.
+On real tensors they do what torch does in eager. While a compiler traces the graph, those for which torch has a
+higher-order operator call that instead.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import builtins
 import contextlib
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.fx
@@ -24,10 +24,12 @@ from torch.utils.hooks import BackwardHook
 
 Tensors = tuple[torch.Tensor, ...]
 Body = Callable[..., Tensors]
+"""A traced function: a graph module that takes and returns tensors. Tensors that it reads from outside of itself, its
+``extras``, are arguments after the others."""
 
 
 def plain_tensor(value: torch.Tensor) -> torch.Tensor:
-    """An alias of an instance of a subclass that is a plain tensor; nobody is asked."""
+    """An alias of type ``torch.Tensor``, without a call of the subclass's ``__torch_function__``."""
     with torch._C.DisableTorchFunctionSubclass():
         return value.as_subclass(torch.Tensor)
 
@@ -38,40 +40,43 @@ Numbers = tuple[int, ...]
 def empty_leaf(
     size: Numbers, stride: Numbers, dtype: torch.dtype, device: torch.device, requires_grad: bool
 ) -> torch.Tensor:
-    """A tensor without data, that is no result of autograd's graph."""
+    """An uninitialized tensor that is a leaf of autograd's graph."""
     return torch.empty_strided(size, stride, dtype=dtype, device=device).requires_grad_(requires_grad)
 
 
-def empty_parameter(*numbers_and_kinds: Any) -> torch.Tensor:
-    """The same as a ``nn.Parameter``."""
-    made = empty_leaf(*numbers_and_kinds)
+def empty_parameter(
+    size: Numbers, stride: Numbers, dtype: torch.dtype, device: torch.device, requires_grad: bool
+) -> torch.Tensor:
+    """An uninitialized ``nn.Parameter``."""
+    made = empty_leaf(size, stride, dtype, device, requires_grad)
     return torch.nn.Parameter(made.detach(), made.requires_grad)
 
 
 def leaf_of(requires_grad: bool, tensor: torch.Tensor) -> torch.Tensor:
-    """Another tensor with a tensor's memory, that is no result of autograd's graph."""
+    """A leaf that shares a tensor's memory."""
     return tensor.detach().requires_grad_(requires_grad)
 
 
 def parameter_of(requires_grad: bool, tensor: torch.Tensor) -> torch.Tensor:
-    """The same as a ``nn.Parameter``."""
+    """An ``nn.Parameter`` that shares a tensor's memory."""
     return torch.nn.Parameter(tensor.detach(), requires_grad)
 
 
 def data_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Its data, which stay what they are when it gets others. Writes into them count as writes into it."""
+    """The current data of a tensor, as an alias that keeps them when ``.data`` of the tensor is replaced. Mutations of
+    the alias increment the tensor's version counter."""
     with torch._C.DisableTorchFunctionSubclass():
         return tensor.detach()
 
 
 def thawed(tensor: torch.Tensor) -> torch.Tensor:
-    """A leaf, which requires gradients from here on."""
+    """Make a leaf require gradients; return it."""
     with torch._C.DisableTorchFunctionSubclass():
         return tensor.requires_grad_()
 
 
 def frozen(tensor: torch.Tensor) -> torch.Tensor:
-    """A leaf, which requires none from here on."""
+    """Make a leaf require no gradients; return it."""
     with torch._C.DisableTorchFunctionSubclass():
         return tensor.requires_grad_(False)
 
@@ -79,59 +84,59 @@ def frozen(tensor: torch.Tensor) -> torch.Tensor:
 def with_new_data(
     size: Numbers, stride: Numbers, dtype: torch.dtype, device: torch.device, cls: type, tensor: torch.Tensor
 ) -> torch.Tensor:
-    """A tensor, to which other data belong, and perhaps another class."""
+    """Replace the ``.data`` of a tensor by an uninitialized one, and its class; return it."""
     return with_data(empty_leaf(size, stride, dtype, device, False), cls, tensor)
 
 
 def with_data_of(cls: type, tensor: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """The same, to which another tensor's data belong."""
+    """Replace the ``.data`` of a tensor by another tensor, and its class; return it."""
     return with_data(other, cls, tensor)
 
 
 def from_numpy_written(array: Any, writes: int) -> torch.Tensor:
-    """The tensor of an array that was written into so often through the tensor."""
-    found = torch.from_numpy(array)
-    torch._C._autograd._unsafe_set_version_counter((found,), (writes,))
-    return found
+    """``torch.from_numpy`` with the version counter set to the number of mutations so far."""
+    tensor = torch.from_numpy(array)
+    torch._C._autograd._unsafe_set_version_counter((tensor,), (writes,))
+    return tensor
 
 
 def with_data(data: torch.Tensor, cls: type, tensor: torch.Tensor) -> torch.Tensor:
-    """The same, to which these belong."""
+    """Replace the ``.data`` of a tensor, and its class; return it."""
     with torch._C.DisableTorchFunctionSubclass():
         tensor.data = data
         if type(tensor) is not cls:
-            tensor.__class__ = cls  # type: ignore[assignment]
+            tensor.__class__ = cls
     return tensor
 
 
 def fill(leaf: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
-    """Give a tensor that was made before the graph its data, which is no write that autograd is told of. A view of it
-    that is told nothing of gradients."""
+    """Copy data into a leaf that was created before the graph, without incrementing its version counter. Returns a
+    detached view of it."""
     with torch.no_grad():
         (leaf if being_traced() else leaf.data).copy_(data)
         return leaf.detach()
 
 
 def count_write(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor, which autograd takes to have been written to."""
+    """Increment a tensor's version counter; return the tensor."""
     increment_version(tensor)
     return tensor
 
 
 def enter_sdpa_kernel(backends: Sequence[int], set_priority: bool) -> Any:
-    """The beginning of ``torch.nn.attention.sdpa_kernel``; what to give to its end."""
+    """Enter ``torch.nn.attention.sdpa_kernel``. Returns the argument of `exit_sdpa_kernel`."""
     previous = attention._cur_sdpa_kernel_backends(with_priority=set_priority)
     attention._sdpa_kernel([attention.SDPBackend(each) for each in backends], set_priority)
     return previous, set_priority
 
 
 def exit_sdpa_kernel(entered: Any) -> None:
-    """The end of ``torch.nn.attention.sdpa_kernel``."""
+    """Exit ``torch.nn.attention.sdpa_kernel``."""
     attention._sdpa_kernel(*entered)
 
 
 def leave_autocast(device: str, dtype: torch.dtype, enabled: bool, cache_enabled: bool) -> Any:
-    """The end of a ``torch.autocast`` that began before; what to give to `return_to_autocast`."""
+    """Exit a ``torch.autocast`` that was entered before the graph. Returns the argument of `return_to_autocast`."""
     now = torch.get_autocast_dtype(device), torch.is_autocast_enabled(device), torch.is_autocast_cache_enabled()
     if torch.autocast_decrement_nesting() == 0:
         torch.clear_autocast_cache()
@@ -140,7 +145,7 @@ def leave_autocast(device: str, dtype: torch.dtype, enabled: bool, cache_enabled
 
 
 def return_to_autocast(left: Any) -> None:
-    """As it was before `leave_autocast`."""
+    """Undo `leave_autocast`."""
     torch.autocast_increment_nesting()
     _set_autocast(*left)
 
@@ -152,8 +157,8 @@ def _set_autocast(device: str, dtype: torch.dtype, enabled: bool, cache_enabled:
 
 
 def enter_record_function(name: str, args: str | None) -> Any:
-    """The beginning of a ``record_function``, which tells a profiler; what to give to its end. A compiler that traces
-    the graph makes other operators of it: it is told nothing."""
+    """Enter a ``record_function``. Returns the argument of `exit_record_function`. Does nothing while a compiler traces
+    the graph, as the operators that it generates are others."""
     if being_traced():
         return None
     made = record_function(name, args)
@@ -162,25 +167,25 @@ def enter_record_function(name: str, args: str | None) -> Any:
 
 
 def exit_record_function(entered: Any) -> None:
-    """The end of a ``record_function``."""
+    """Exit a ``record_function``."""
     if entered is not None:
         entered.__exit__(None, None, None)
 
 
 def unasked(kind: str, target: Any) -> Callable[..., Any]:
-    """A function, or the method of a name, that asks no class of its arguments' what to do."""
+    """A function, or the method of a name, called without ``__torch_function__`` of its arguments' classes."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
         with torch._C.DisableTorchFunctionSubclass():
             return getattr(args[0], target)(*args[1:], **kwargs) if kind == "call_method" else target(*args, **kwargs)
 
-    run.__module__ = f"{__name__}.unasked"  # caches on disk know functions by module and name
+    run.__module__ = f"{__name__}.unasked"  # caches on disk identify functions by module and name
     run.__name__ = target if kind == "call_method" else getattr(target, "__name__", "run")
     return run
 
 
 def being_traced() -> bool:
-    """Whether a compiler or fake tensors watch."""
+    """Whether a compiler, or fake tensors, trace the call."""
     return torch._C._len_torch_dispatch_stack() > 0
 
 
@@ -199,9 +204,10 @@ def checkpoint(body: Body, preserve_rng_state: bool, determinism_check: str, *te
 
 
 def lstm(*args: Any, **kwargs: Any) -> Any:
-    """``torch.lstm``. Of oneDNN's kernel for it some results are None, which compilers can't save for backward."""
+    """``torch.lstm``, compiled without oneDNN: some outputs of its kernel are None, which compilers can't save for
+    backward."""
     enabled = torch._C._get_mkldnn_enabled()
-    compiled = torch._C._len_torch_dispatch_stack() > 1  # there is more than fake tensors
+    compiled = torch._C._len_torch_dispatch_stack() > 1  # a mode besides that of fake tensors
     if not enabled or not compiled or not torch.is_grad_enabled():
         return torch.lstm(*args, **kwargs)
     torch._C._set_mkldnn_enabled(False)
@@ -212,14 +218,14 @@ def lstm(*args: Any, **kwargs: Any) -> Any:
 
 
 def _prepare(ctx: Any, backwards: Sequence[Body], count: int, materializes: bool, ways: Any) -> None:
-    """Keep what there is of each backward, by whether it is differentiated again and the gradients that it is for."""
+    """Save the traced backwards in ``ctx``, by (whether grad mode is on, which gradients are there)."""
     ctx.ways = {key: (body, *rest) for body, (key, *rest) in zip(backwards, ways)}
     ctx.all_there = (True,) * count if materializes else None
     ctx.set_materialize_grads(materializes)
 
 
 def _pull(ctx: Any, gradients: Sequence[torch.Tensor | None], values: Sequence[Any]) -> list[torch.Tensor | None]:
-    """The gradients of the inputs, by the backward for those of the results that there are."""
+    """Compute the gradients of the inputs with the backward that was traced for the gradients that are there."""
     pattern = ctx.all_there or tuple(each is not None for each in gradients)
     body, wanted, slots, raises = ctx.ways.get((torch.is_grad_enabled(), pattern)) or ctx.ways[False, pattern]
     if raises:
@@ -230,7 +236,7 @@ def _pull(ctx: Any, gradients: Sequence[torch.Tensor | None], values: Sequence[A
 
 
 class TracedFunction(torch.autograd.Function):
-    """A program's ``torch.autograd.Function``, forward and backward traced."""
+    """A user's ``torch.autograd.Function`` with traced forward and backward."""
 
     @staticmethod
     def forward(ctx: Any, bodies: Sequence[Body], extras: Tensors, facts: Any, *inputs: torch.Tensor) -> Any:
@@ -253,13 +259,14 @@ class TracedFunction(torch.autograd.Function):
 
 
 class OnceTracedFunction(TracedFunction):
-    """One whose backward can't be differentiated again."""
+    """A `TracedFunction` whose backward is ``once_differentiable``."""
 
     backward = staticmethod(once_differentiable(TracedFunction.backward))  # type: ignore[assignment]
 
 
 class TransformedFunction(torch.autograd.Function):
-    """The same under transforms of ``torch.func``: what the backward takes is given or returned, for them to see it."""
+    """A `TracedFunction` under ``torch.func`` transforms: all that the backward reads is an input or output, as the
+    transforms require."""
 
     generate_vmap_rule = True
 
@@ -283,37 +290,47 @@ class TransformedFunction(torch.autograd.Function):
 
 
 class OnceTransformedFunction(TransformedFunction):
-    """One whose backward can't be differentiated again."""
+    """A `TransformedFunction` whose backward is ``once_differentiable``."""
 
     backward = staticmethod(once_differentiable(TransformedFunction.backward))  # type: ignore[assignment]
 
 
 @functools.cache
 def _named(kind: type[torch.autograd.Function], name: str) -> Any:
-    """A Function under the name of the program's, by which errors and `grad_fn` call it."""
-    return type(kind)(name, (kind,), {})
+    """A subclass with the name of the user's class, which errors and ``grad_fn`` show."""
+    metaclass: Any = type(kind)
+    return metaclass(name, (kind,), {})
 
 
 def autograd_function(
     name: str, bodies: Sequence[Body], extras: Sequence[torch.Tensor], facts: Any, once: bool, *inputs: torch.Tensor
 ) -> Tensors:
-    """``Function.apply``. ``bodies``: the forward, then backwards. ``facts``: number of outputs, which have no
-    gradient, which inputs are written to, what the backwards want of the forward (of its inputs, extras or results, and
-    whether it was saved: autograd watches over that), whether they get zeros for gradients that are not there; and for
-    each of them whether it is differentiated again and of which outputs it takes gradients, which of what is wanted it
-    takes, for each input where its gradient is among its results, and what it raises instead."""
+    """``Function.apply`` of a user's class.
+
+    Args:
+        name: of the class.
+        bodies: the forward, then backwards.
+        facts: (number of outputs; indices of non-differentiable outputs; indices of mutated inputs; values of the
+            forward that the backwards read, as ("inputs", "extras" or "results", index, whether it was saved with
+            ``save_for_backward``); whether missing gradients are materialized as zeros; a tuple for each backward).
+            That tuple: ((whether grad mode is on, for each output whether it has a gradient), indices into the values
+            that it reads, for each input the index of its gradient among the body's results or -1, an exception that
+            it raises instead as (name, *arguments)).
+        once: whether the backward is ``once_differentiable``.
+    """
     if torch._C._are_functorch_transforms_active():
         transformed = OnceTransformedFunction if once else TransformedFunction
-        found = _named(transformed, name).apply(tuple(bodies), (*facts, len(inputs)), *inputs, *extras)
-        return found[: facts[0]]  # type: ignore[no-any-return]
+        results: Tensors = _named(transformed, name).apply(tuple(bodies), (*facts, len(inputs)), *inputs, *extras)
+        return results[: facts[0]]
     kind = OnceTracedFunction if once else TracedFunction
-    return _named(kind, name).apply(tuple(bodies), tuple(extras), facts, *inputs)  # type: ignore[no-any-return]
+    outputs: Tensors = _named(kind, name).apply(tuple(bodies), tuple(extras), facts, *inputs)
+    return outputs
 
 
 def gradients(
     outputs: Tensors, inputs: Tensors, grad_outputs: Sequence[torch.Tensor | None], options: Any
 ) -> tuple[torch.Tensor | None, ...]:
-    """``torch.autograd.grad``; while it is traced in this thread, whose modes are on."""
+    """``torch.autograd.grad``. While it is traced, it runs in this thread only, which has the tracer's modes."""
     threads = torch.autograd.set_multithreading_enabled(False) if being_traced() else contextlib.nullcontext()
     with threads:
         return torch.autograd.grad(outputs, inputs, grad_outputs or None, **options)
@@ -321,7 +338,7 @@ def gradients(
 
 @torch.fx.node.has_side_effect
 def hook(body: Body, tensor: torch.Tensor, *extras: torch.Tensor) -> None:
-    """``tensor.register_hook`` of a function that is traced."""
+    """``tensor.register_hook`` with a traced hook."""
 
     def run(gradient: torch.Tensor) -> torch.Tensor | None:
         found = body(gradient, *extras)
@@ -331,8 +348,8 @@ def hook(body: Body, tensor: torch.Tensor, *extras: torch.Tensor) -> None:
 
 
 def module_inputs(count: int, places: Sequence[int], *tensors: torch.Tensor) -> tuple[Any, ...]:
-    """What `Module.__call__` makes of arguments where there are backward hooks, behind what to give to its end.
-    ``places``: where, of so many arguments, the tensors are."""
+    """Set up the inputs of a module with full backward hooks, as ``Module.__call__`` does. Returns the argument of
+    `module_outputs`, then the tensors. ``places``: the positions of the tensors among ``count`` arguments."""
     made = BackwardHook(None, [], [])
     return made, *_passed(made.setup_input_hook, count, places, tensors)
 
@@ -340,8 +357,10 @@ def module_inputs(count: int, places: Sequence[int], *tensors: torch.Tensor) -> 
 def module_outputs(
     made: BackwardHook, hooks: Any, pre_hooks: Any, count: int, places: Sequence[int], *tensors: torch.Tensor
 ) -> Tensors:
-    """The same of its results. ``hooks``: of each its body, what that reads of the program, which of the gradients that
-    torch gives to it are there, and which of its results are the gradients to go on with; None: it changes none."""
+    """Set up the outputs of a module with full backward hooks.
+
+    A hook is (its body, its extras, indices of the gradients that are there among those that torch passes, indices of
+    the new gradients among the body's results). None in the place of the latter: the hook changes no gradients."""
     made.user_hooks = [_on_gradients(*each) for each in hooks]
     made.user_pre_hooks = [_on_gradients(*each) for each in pre_hooks]
     return _passed(made.setup_output_hook, count, places, tensors)
@@ -370,47 +389,51 @@ def vmap(body: Body, extras: Sequence[torch.Tensor], options: Any, *inputs: torc
     mapped = torch.func.vmap(
         lambda *args: body(*args, *extras), in_dims, out_dims, randomness=randomness, chunk_size=chunk_size
     )
-    return mapped(*inputs)  # type: ignore[no-any-return]
+    results: Tensors = mapped(*inputs)
+    return results
 
 
 def grad(body: Body, extras: Sequence[torch.Tensor], argnums: Sequence[int], *inputs: torch.Tensor) -> Tensors:
-    """``torch.func.grad_and_value``: gradients, then what the body returns."""
+    """``torch.func.grad_and_value``: gradients, then the body's results."""
 
     def function(*args: torch.Tensor) -> Any:
         value, *rest = body(*args, *extras)
         return value, tuple(rest)
 
-    gradients, (value, rest) = torch.func.grad_and_value(function, tuple(argnums), has_aux=True)(*inputs)
+    results: Any = torch.func.grad_and_value(function, tuple(argnums), has_aux=True)(*inputs)
+    gradients, (value, rest) = results
     return (*gradients, value, *rest)
 
 
 def vjp(body: Body, extras: Sequence[torch.Tensor], count: int, *inputs: torch.Tensor) -> tuple[Tensors, Any]:
-    """``torch.func.vjp``: what the body returns, and the function of cotangents of its first ``count`` results."""
+    """``torch.func.vjp``: the body's results, and the function of cotangents of its first ``count`` results."""
 
     def function(*args: torch.Tensor) -> tuple[Tensors, Tensors]:
-        found = body(*args, *extras)
-        return tuple(found[:count]), tuple(found[count:])
+        results = body(*args, *extras)
+        return tuple(results[:count]), tuple(results[count:])
 
-    values, pull, rest = torch.func.vjp(function, *inputs, has_aux=True)
+    values, pull, rest = cast(Any, torch.func.vjp)(function, *inputs, has_aux=True)
     return (*values, *rest), pull
 
 
 def pull_back(pulled: tuple[Tensors, Any], *cotangents: torch.Tensor) -> Tensors:
-    """A call of the function that `vjp` returns."""
-    return pulled[1](cotangents)  # type: ignore[no-any-return]
+    """Call the function that `vjp` returned."""
+    gradients: Tensors = pulled[1](cotangents)
+    return gradients
 
 
 def jvp(body: Body, extras: Sequence[torch.Tensor], count: int, *inputs: torch.Tensor) -> Tensors:
-    """``torch.func.jvp``: values, then tangents. ``count``: of primals, their tangents come behind them."""
-    values, tangents = torch.func.jvp(lambda *args: body(*args, *extras), inputs[:count], inputs[count:])
+    """``torch.func.jvp``: values, then tangents. The inputs are ``count`` primals, then their tangents."""
+    primals, tangents = inputs[:count], inputs[count:]
+    values, tangents = cast(Any, torch.func.jvp)(lambda *args: body(*args, *extras), primals, tangents)
     return (*values, *tangents)
 
 
 def jacobian(
     body: Body, extras: Sequence[torch.Tensor], kind: str, count: int, has_aux: bool, *inputs: torch.Tensor
 ) -> Tensors:
-    """``torch.func.jacrev``, ``jacfwd`` or ``hessian`` of the first ``count`` results of the body, by all its inputs,
-    flat; with ``has_aux`` then the other results."""
+    """``torch.func.jacrev``, ``jacfwd`` or ``hessian`` (``kind``) of the body's first ``count`` results, by all inputs,
+    as a flat tuple. With ``has_aux``, the other results follow."""
 
     def function(*args: torch.Tensor) -> Any:
         found = tuple(body(*args, *extras))
@@ -422,8 +445,8 @@ def jacobian(
 
 
 def indexed(tensor: torch.Tensor, index: Sequence[torch.Tensor | int]) -> torch.Tensor:
-    """``tensor[index]`` where tensors without dimensions are indices, not numbers to be read. Under a mode of torch's
-    that does so too it is left to that, which knows a better derivative."""
+    """``tensor[index]`` that doesn't read 0-dimensional index tensors as numbers. A mode of torch's that does the same
+    takes precedence, as its derivative is faster."""
     if torch._C._len_torch_function_stack():
         return tensor[tuple(index)]
     indices = [each if isinstance(each, torch.Tensor) else torch.tensor(each, device=tensor.device) for each in index]
@@ -440,16 +463,17 @@ def flex_attention(
     options: Sequence[tuple[str, Any]],
     *inputs: torch.Tensor,
 ) -> Tensors:
-    """The operator that ``torch.nn.attention.flex_attention`` ends in. ``block_mask``: without its function."""
+    """The operator that ``torch.nn.attention.flex_attention`` calls. ``block_mask`` lacks its last item, the mask."""
     block_mask = (*block_mask, lambda *args: mask(*args)[0])
     operator = torch.ops.higher_order.flex_attention
-    return operator(  # type: ignore[no-any-return]
+    results: Tensors = operator(
         *inputs, lambda *args: score(*args)[0], block_mask, scale, dict(options), score_extras, mask_extras
     )
+    return results
 
 
 def _of(body: Body, which: Sequence[int], start: int = 0) -> Body:
-    """A body that takes all operands (behind the first ``start`` arguments, which are its own) and uses some."""
+    """A body of all operands that passes on some: its first ``start`` arguments, and ``which`` of the rest."""
     return lambda *args: body(*args[:start], *(args[start + at] for at in which))
 
 
@@ -465,7 +489,8 @@ def cond(
     branches = _of(true_body, true_uses), _of(false_body, false_uses)
     has_history = torch.is_grad_enabled() and any(getattr(each, "requires_grad", False) for each in operands)
     if being_traced() or has_history or torch._C._functorch.is_functorch_wrapped_tensor(predicate):
-        return torch.ops.higher_order.cond(predicate, *branches, tuple(operands))  # type: ignore[no-any-return]
+        results: Tensors = torch.ops.higher_order.cond(predicate, *branches, tuple(operands))
+        return results
     return branches[not predicate](*operands)
 
 
@@ -479,8 +504,9 @@ def while_loop(
 ) -> Tensors:
     """``torch.while_loop``."""
     condition, step = _of(test, test_uses, len(carried)), _of(body, body_uses, len(carried))
-    # The operator takes no tensor in two roles.
+    # The operator rejects a tensor that is both carried and an extra.
     twice = [isinstance(each, torch.Tensor) and any(each is other for other in extras) for each in carried]
     values = tuple(each.clone() if again else each for each, again in zip(carried, twice))
     operator = torch.ops.higher_order.while_loop
-    return operator(lambda *args: condition(*args)[0], step, values, tuple(extras))  # type: ignore[no-any-return]
+    results: Tensors = operator(lambda *args: condition(*args)[0], step, values, tuple(extras))
+    return results

@@ -1,4 +1,4 @@
-"""Tensors made of others by their class (``__tensor_flatten__``, ``__torch_dispatch__``): what they are made of."""
+"""Wrapper subclasses (``__tensor_flatten__`` and ``__torch_dispatch__``) and their inner tensors."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ import torch
 
 
 def is_wrapper_class(cls: type) -> bool:
-    """Whether instances say what they are made of, and can be made of such again."""
+    """Whether a class is a traceable wrapper subclass: it has ``__tensor_flatten__`` and ``__tensor_unflatten__``."""
     has_parts = hasattr(cls, "__tensor_flatten__") and hasattr(cls, "__tensor_unflatten__")
-    return has_parts and cls.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__  # type: ignore[attr-defined]
+    return has_parts and getattr(cls, _DISPATCH) is not getattr(torch.Tensor, _DISPATCH)
 
 
 def is_wrapper(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is an instance of a wrapper subclass."""
     return is_wrapper_class(type(tensor))
 
 
 def has_user_subclass(tensor: torch.Tensor) -> bool:
-    """Whether code that torch doesn't know says what its operators do."""
+    """Whether a tensor, or an inner one, is of a wrapper subclass that is not torch's."""
     if not is_wrapper(tensor):
         return False
     return not type(tensor).__module__.startswith("torch.") or any(has_user_subclass(part) for _, part in parts(tensor))
 
 
 def has_user_torch_function(cls: type) -> bool:
-    """Whether torch's functions ask a ``__torch_function__`` of the program's, which is traced."""
+    """Whether a class has a ``__torch_function__`` of the user's, in Python, which is traced."""
     raw = next((vars(base)[_FUNCTION] for base in cls.__mro__ if _FUNCTION in vars(base)), None)
     if not isinstance(raw, classmethod) or raw is vars(torch.Tensor)[_FUNCTION]:
         return False
@@ -34,19 +35,20 @@ def has_user_torch_function(cls: type) -> bool:
 
 
 _FUNCTION = "__torch_function__"
+_DISPATCH = "__torch_dispatch__"
 
 
 def parts(tensor: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """What a tensor is made of, by name."""
+    """The names and inner tensors of a wrapper."""
     for name in tensor.__tensor_flatten__()[0]:
         yield name, getattr(tensor, name)
 
 
 def leaves(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The plain tensors that one is made of in the end; itself, if it is one.
+    """The plain tensors at the leaves of nested wrappers; the tensor itself if it is no wrapper.
 
     Raises:
-        AttributeError: it lacks one of its parts.
+        AttributeError: a wrapper lacks one of its inner tensors.
     """
     if not is_wrapper(tensor):
         yield tensor
@@ -56,14 +58,15 @@ def leaves(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 def rebuilt(tensor: Any) -> torch.Tensor:
-    """Another one made of the same."""
-    made: Any = type(tensor)
+    """Another wrapper of the same inner tensors."""
+    cls: Any = type(tensor)
     names, context = tensor.__tensor_flatten__()
     inner = {name: getattr(tensor, name) for name in names}
-    return made.__tensor_unflatten__(inner, context, tensor.size(), tensor.stride())  # type: ignore[no-any-return]
+    wrapper: torch.Tensor = cls.__tensor_unflatten__(inner, context, tensor.size(), tensor.stride())
+    return wrapper
 
 
 def storages(tensor: torch.Tensor) -> set[int]:
-    """All memory that a tensor has: its own, if only in name, and that of what it is made of."""
+    """The addresses of a tensor's storages: its own and, of a wrapper, those of its inner tensors."""
     found = {tensor.untyped_storage()._cdata}
     return found | {each.untyped_storage()._cdata for each in leaves(tensor)} if is_wrapper(tensor) else found

@@ -1,4 +1,4 @@
-"""What of the program's may run anywhere: handlers of signals, and finalizers when garbage is collected."""
+"""User code that may run at any time during a translation: signal handlers, and finalizers of collected garbage."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 
 
 def reraise_if_from_signal(error: BaseException) -> None:
-    """Raise an error again that a signal's handler has raised, as eager code would."""
+    """Re-raise an exception that a signal handler raised, as eager code would."""
     if is_from_signal_handler(error):
         raise error
 
 
 def is_from_signal_handler(error: BaseException) -> bool:
-    """Whether a handler raised it, or something that the handler called."""
+    """Whether an exception was raised in a signal handler or in a function that it called."""
     handlers = filter(callable, map(signal.getsignal, signal.valid_signals()))
     codes = {id(code) for code in map(_code_of, handlers) if code is not None}
     at = error.__traceback__
@@ -30,7 +30,7 @@ def is_from_signal_handler(error: BaseException) -> bool:
 
 
 def _code_of(handler: Any) -> types.CodeType | None:
-    """Where it is written in Python."""
+    """The code of a handler; None if it isn't written in Python."""
     while isinstance(handler, functools.partial):
         handler = handler.func
     found = handler if hasattr(handler, "__code__") else getattr(handler, "__func__", type(handler).__call__)
@@ -38,15 +38,16 @@ def _code_of(handler: Any) -> types.CodeType | None:
 
 
 class _Holders:
-    """Who keeps the collector out."""
+    """The number of `without_garbage_collection` blocks that are entered, on all threads."""
 
     count = 0
 
 
 @contextlib.contextmanager
-def no_collection() -> Iterator[None]:
-    """Finalizers of the program's garbage wait: here they would find fakes in the place of tensors."""
-    if not _Holders.count and not gc.isenabled():  # the program's own choice
+def without_garbage_collection() -> Iterator[None]:
+    """Turn the garbage collector off. Finalizers of the user's garbage that run during a translation would see fake
+    tensors."""
+    if not _Holders.count and not gc.isenabled():  # the user turned it off
         yield
         return
     _Holders.count += 1

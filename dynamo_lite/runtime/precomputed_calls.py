@@ -1,6 +1,7 @@
-"""Calls of the program's that the translator made ahead of the code that it makes, once and as they would have been.
+"""Calls of user functions that the translator runs during translation instead of the generated code at run time.
 
-One that raised is not made again: when CPython comes to it, its frame raises what it raised.
+Each runs once. If it raised, the exception is kept: when CPython comes to the call, its frame raises that exception
+instead of running again.
 """
 
 from __future__ import annotations
@@ -14,25 +15,25 @@ from dynamo_lite import _C
 
 
 class Raised(NamedTuple):
-    """A call that raised: whose, its arguments by name, and what. ``during``: the number of the program's call into
-    compiled code that it belongs to."""
+    """A call that raised."""
 
     code: CodeType
     arguments: dict[str, Any]
     error: Exception
     during: int
+    """The number of the outermost call into compiled code during which it ran."""
 
 
 class PendingExceptions(threading.local):
-    """Those of an owner that CPython has yet to come to, on this thread."""
+    """The calls of an owner that raised and that CPython has yet to come to, on this thread."""
 
     def __init__(self) -> None:
         self.waiting: list[Raised] = []
 
     def take(self, code: CodeType, arguments: dict[str, Any]) -> Exception | None:
-        """What a frame that is about to run has raised already."""
+        """The exception that a frame about to run has to raise; None if its call wasn't precomputed."""
         now = _C.outermost_calls()
-        self.waiting = [each for each in self.waiting if each.during == now]  # others were left before they came to it
+        self.waiting = [each for each in self.waiting if each.during == now]  # older ones were never come to
         for each in self.waiting:
             if each.code is code and all(_are_same(value, arguments[name]) for name, value in each.arguments.items()):
                 self.waiting.remove(each)
@@ -41,36 +42,38 @@ class PendingExceptions(threading.local):
 
 
 class PrecomputedCalls:
-    """The calls of one translation of a frame. ``filled``: cached functions and the keys whose entries they made."""
+    """The precomputed calls of one translation of a frame."""
 
     def __init__(self, raised: PendingExceptions, owner: _C.Owner | None) -> None:
         self.filled: list[tuple[Any, Any]] = []
+        """Cached functions, with the keys of the entries that the calls added to their caches."""
         self._raised = raised
         self._owner = owner
 
     def close(self) -> None:
-        """An owner holds what it compiled, and must not be held by it."""
+        """Drop the owner: it keeps compiled code alive, so compiled code must not keep it alive."""
         self._owner = None
 
     def may_run(self, function: FunctionType) -> bool:
-        """Whether what a call raises could be raised by its frame later on: nothing is known yet of the code."""
+        """Whether the function's frame could raise an exception that is kept for it: its code has no entry or mark."""
         code = function.__code__
         if self._owner is None or _C.get_mark(code) != _C.MARK_NONE or code in self._owner.codes():
             return False
         return not any(each.code is code for each in self._raised.waiting)
 
     def raised(self, function: FunctionType, args: list[Any], named: dict[str, Any], error: Exception) -> None:
+        """Keep the exception of a precomputed call."""
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code is not function.__code__:
             trace = trace.tb_next
-        if trace is not None:  # else it was the call itself that failed, without a frame
+        if trace is not None:  # otherwise the call failed before its frame began
             arguments = inspect.getcallargs(function, *args, **named)
             now = _C.outermost_calls()
             self._raised.waiting.append(Raised(function.__code__, arguments, error.with_traceback(trace), now))
 
 
 def _are_same(one: Any, other: Any) -> bool:
-    """Whether two values are one object, or hold the same objects, or are equal constants."""
+    """Whether two values are identical, equal constants, or tuples or dicts of such."""
     if one is other:
         return True
     if type(one) is not type(other):

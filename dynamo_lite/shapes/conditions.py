@@ -1,51 +1,58 @@
-"""Conditions as torch's ``ShapeEnv`` has them, in sympy's terms: their parts that can be checked."""
+"""Conditions of torch's ``ShapeEnv``, which are sympy expressions, as ones that guards can check.
+
+sympy, and torch's modules that import it, are imported on first use: they are slow to import.
+"""
 
 from __future__ import annotations
 
 import functools
+from types import ModuleType
 from typing import Any
 
-from .expressions import is_checkable
+from .expressions import Expression, Symbol, is_checkable
 
 
 @functools.cache
-def sympy_module() -> Any:
+def sympy_module() -> ModuleType:
+    """The module ``sympy``."""
     import sympy
 
     return sympy
 
 
 @functools.cache
-def symbolic_shapes() -> Any:
-    """The module. It brings sympy, which is slow to import."""
-    import torch.fx.experimental.symbolic_shapes as found
+def symbolic_shapes() -> ModuleType:
+    """The module ``torch.fx.experimental.symbolic_shapes``."""
+    import torch.fx.experimental.symbolic_shapes as module
 
-    return found
+    return module
 
 
 @functools.cache
-def no_limit() -> Any:
+def integer_infinity() -> Expression:
+    """The upper bound of a symbolic size without one."""
     from torch.utils._sympy.numbers import int_oo
 
     return int_oo
 
 
-def integer_roots(expression: Any, symbol: Any) -> list[Any]:
-    """The integers for which an expression of one symbol is 0; none where it is no polynomial."""
+def integer_roots(expression: Expression, symbol: Symbol) -> list[Expression]:
+    """The integers for which an expression of one symbol is 0. Empty if the expression is not a polynomial."""
     polynomial = expression.as_poly(symbol)
     return [] if polynomial is None else [root for root in polynomial.ground_roots() if root.is_Integer]
 
 
 @functools.cache
 def printer() -> Any:
+    """torch's printer of expressions as Python."""
     from torch.utils._sympy.printers import PythonPrinter
 
     return PythonPrinter()
 
 
-def checkable_parts(condition: Any, hints: dict[Any, int]) -> list[Any]:
-    """The condition, or where there is no program for it that each of its symbols is what it is now."""
-    if condition == True:  # noqa: E712 - a sympy truth value is not True
+def checkable_parts(condition: Expression, hints: dict[Symbol, int]) -> list[Expression]:
+    """The condition if a guard program can compute it; otherwise conditions that its symbols equal their hints."""
+    if condition == True:  # noqa: E712 - sympy's true is another object than True
         return []
     if is_checkable(condition, hints):
         return [condition]

@@ -1,4 +1,4 @@
-"""Expressions of torch's ``ShapeEnv`` as programs: in postfix order, for the checks in C++ and for graphs."""
+"""Compiles sympy expressions of torch's ``ShapeEnv`` to postfix programs, for guards in C++ and for graphs."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ from typing import Any, NamedTuple
 
 import torch
 
+Expression = Any
+"""An expression of sympy's, which is not typed."""
+Symbol = Any
+"""A symbol of sympy's: an expression of itself."""
+
 Step = tuple[Any, ...]
-"""An instruction of a symbolic program: its name and operands."""
+"""An instruction of a guard program: its name, then its operands."""
 
 
 class Operation(NamedTuple):
-    """What a class of sympy's stands for."""
+    """The meaning of one of sympy's classes of expressions."""
 
     name: str
-    """In programs."""
+    """Its name in guard programs."""
     function: Callable[..., Any]
-    """On torch's symbolic numbers, as graphs have it."""
-    is_checked: bool = True
-    """Whether symbolic programs have it, which are of integers."""
+    """The function on torch's symbolic numbers, for graphs."""
+    is_in_guards: bool = True
+    """Whether guard programs have it. They compute with integers."""
     operands: int = 2
 
 
@@ -43,58 +48,60 @@ _OPERATIONS = {
     "And": Operation("and", operator.and_),
     "Or": Operation("or", operator.or_),
     "Not": Operation("not", torch.sym_not, operands=1),
-    "IntTrueDiv": Operation("truediv", operator.truediv, is_checked=False),
-    "FloatTrueDiv": Operation("truediv", operator.truediv, is_checked=False),
-    "FloatPow": Operation("pow", operator.pow, is_checked=False),
-    "ToFloat": Operation("float", torch.sym_float, is_checked=False, operands=1),
-    "OpaqueUnaryFn_sqrt": Operation("sqrt", torch.sym_sqrt, is_checked=False, operands=1),
-    "FloorToInt": Operation("floor", math.floor, is_checked=False, operands=1),
-    "CeilToInt": Operation("ceil", math.ceil, is_checked=False, operands=1),
-    "TruncToInt": Operation("trunc", math.trunc, is_checked=False, operands=1),
+    "IntTrueDiv": Operation("truediv", operator.truediv, is_in_guards=False),
+    "FloatTrueDiv": Operation("truediv", operator.truediv, is_in_guards=False),
+    "FloatPow": Operation("pow", operator.pow, is_in_guards=False),
+    "ToFloat": Operation("float", torch.sym_float, is_in_guards=False, operands=1),
+    "OpaqueUnaryFn_sqrt": Operation("sqrt", torch.sym_sqrt, is_in_guards=False, operands=1),
+    "FloorToInt": Operation("floor", math.floor, is_in_guards=False, operands=1),
+    "CeilToInt": Operation("ceil", math.ceil, is_in_guards=False, operands=1),
+    "TruncToInt": Operation("trunc", math.trunc, is_in_guards=False, operands=1),
 }
-"""By the names of the classes."""
+"""By the name of sympy's class."""
 _REVERSED = frozenset({"StrictGreaterThan", "GreaterThan"})
 
 
 class NoProgram(Exception):
-    """An expression has a part that is not among the operations."""
+    """An expression has a part for which there is no operation."""
 
 
 def compile_expression(
-    expression: Any, leaf: Callable[[Any], Step], to_be_checked: bool = True
+    expression: Expression, leaf: Callable[[Symbol], Step], for_guard: bool = True
 ) -> list[Step | Operation]:
-    """The expression in postfix order: numbers as ``("const", number)``, what ``leaf`` makes of its symbols, and
-    operations.
+    """The expression in postfix order: numbers as ``("const", number)``, symbols as ``leaf`` returns them, operations.
+
+    Args:
+        for_guard: only operations and numbers that guard programs have.
 
     Raises:
-        NoProgram: it has an operation or a number that there is nothing for. ``to_be_checked``: in symbolic programs.
+        NoProgram: the expression has another operation or number.
     """
     if expression.is_Symbol:
         return [leaf(expression)]
     if expression.is_Integer or expression.is_Boolean and not expression.args:
         number = int(expression) if expression.is_Integer else int(bool(expression))
-        if to_be_checked and abs(number) > _GREATEST:
+        if for_guard and abs(number) > _INT64_MAX:
             raise NoProgram(expression)
         return [("const", number)]
-    if expression.is_Float and not to_be_checked:
+    if expression.is_Float and not for_guard:
         return [("const", float(expression))]
     kind = type(expression).__name__
     if kind in _REVERSED:
-        return compile_expression(expression.reversed, leaf, to_be_checked)
+        return compile_expression(expression.reversed, leaf, for_guard)
     operation = _OPERATIONS.get(kind)
-    if operation is None or (to_be_checked and not operation.is_checked):
+    if operation is None or (for_guard and not operation.is_in_guards):
         raise NoProgram(expression)
     if kind == "Pow" and not expression.args[1].is_nonnegative:
         raise NoProgram(expression)
-    parts = [compile_expression(arg, leaf, to_be_checked) for arg in expression.args]
+    parts = [compile_expression(arg, leaf, for_guard) for arg in expression.args]
     program = list(parts[0])
     for part in parts[1:]:
         program += [*part, operation]
     return [*program, operation] if operation.operands == 1 else program
 
 
-def is_checkable(expression: Any, hints: dict[Any, int]) -> bool:
-    """Whether a symbolic program computes an expression of these numbers, which are integers of 64 bits on the way."""
+def is_checkable(expression: Expression, hints: dict[Symbol, int]) -> bool:
+    """Whether a guard program computes the expression for the hints of its symbols without leaving 64-bit integers."""
     try:
         program = compile_expression(expression, lambda symbol: ("const", hints.get(symbol, 1)))
     except NoProgram:
@@ -110,10 +117,10 @@ def is_checkable(expression: Any, hints: dict[Any, int]) -> bool:
             stack.append(int(step.function(*operands)))
         else:
             stack.append(step[1])
-        if abs(stack[-1]) > _GREATEST:
+        if abs(stack[-1]) > _INT64_MAX:
             return False
     return True
 
 
 _BITS = 64
-_GREATEST = (1 << _BITS - 1) - 1
+_INT64_MAX = (1 << _BITS - 1) - 1

@@ -1,9 +1,9 @@
-"""Places where a call finds a number, and the facts about these numbers that are checked before each call."""
+"""Where a guard reads the numbers of a call (sizes, strides, ints, floats), and the guards on these numbers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
 import torch._guards
@@ -12,17 +12,18 @@ from dynamo_lite.exc import ConstraintViolation
 
 from .expressions import Step
 from .float_formulas import Formula
+from .protocols import Emitter
 
 if TYPE_CHECKING:
     from dynamo_lite.records.source import Source
 
 
 LARGE = 1 << 62
-"""From here on a number is never a symbol: a guard program in C++ might leave the range of its integers."""
+"""Numbers of this magnitude are specialized: a guard program on them could overflow its 64-bit integers."""
 
 
 class DimRange(NamedTuple):
-    """A dimension that may have any size from ``min`` to ``max``, both inclusive; None: no bound."""
+    """A dimension marked dynamic, with sizes from ``min`` to ``max``, both inclusive. None: no bound."""
 
     dim: int
     min: int | None
@@ -30,13 +31,14 @@ class DimRange(NamedTuple):
 
     @property
     def low(self) -> int:
-        """The smallest size that a symbol may stand for."""
+        """The lower bound of the symbol: sizes 0 and 1 are specialized."""
         return 2 if self.min is None else max(self.min, 2)
 
     def check(self, source: Source, tensor: torch.Tensor) -> None:
-        """
+        """Check a tensor against the range.
+
         Raises:
-            ConstraintViolation: the tensor's size is another, or one that no symbol stands for.
+            ConstraintViolation: its size is outside the range, or is specialized (0 or 1).
         """
         size = tensor.size(self.dim)
         if self.min is self.max is None or self.min == self.max == size:
@@ -45,55 +47,70 @@ class DimRange(NamedTuple):
         if is_out or size < 2:
             low = "" if self.min is None else f" at least {self.min}"
             high = "" if self.max is None else f" at most {self.max}"
-            place = Place(source, "size", self.dim)
-            why = "" if is_out else ", which is compiled for by itself, so that the range is not what the graph is for"
+            place = NumberSource(source, "size", self.dim)
+            why = "" if is_out else ", a size that is always specialized, so that the graph is not valid for the range"
             raise ConstraintViolation(
                 f"{place} is marked dynamic with{' and'.join(filter(None, (low, high)))}, but is {size}{why}"
             )
 
 
+Kind = Literal["size", "stride", "offset", "int", "float"]
+
+
 @dataclass(frozen=True)
-class Place:
-    """Where a call finds a number: a ``size`` or ``stride`` of a tensor, its ``offset``, or an ``int`` or ``float``
-    itself."""
+class NumberSource:
+    """Where a call's number is read: a size, stride or storage offset of the tensor at ``source``, or the int or float
+    there."""
 
     source: Source
-    kind: str
+    kind: Kind
     dim: int = 0
+    """Of a size or stride."""
 
     def __str__(self) -> str:
-        return _PLACE_NAMES[self.kind].format(self.source, self.dim)
+        return _TEXTS[self.kind].format(self.source, self.dim)
 
-    def load(self, cg: Any) -> None:
-        """Emit what leaves an ``int`` or ``float`` on the stack."""
+    def load(self, cg: Emitter) -> None:
+        """Emit code that pushes the int or float."""
         cg.load_source(self.source)
 
     def instruction(self, value: int) -> Step:
-        """How a symbolic program reads it; ``value``: which of the program's values the source is."""
+        """The instruction of a guard program that reads it. ``value``: the index of the source in the program's."""
         return (self.kind, value, self.dim) if self.kind in ("size", "stride") else (self.kind, value)
 
 
-_PLACE_NAMES = {"size": "{0}.size({1})", "stride": "{0}.stride({1})", "offset": "{0}.storage_offset()"}
-_PLACE_NAMES |= {"int": "{0}", "float": "{0}"}
+_TEXTS: dict[Kind, str] = {
+    "size": "{0}.size({1})",
+    "stride": "{0}.stride({1})",
+    "offset": "{0}.storage_offset()",
+    "int": "{0}",
+    "float": "{0}",
+}
 
 
-class Computed(NamedTuple):
-    """An integer that Python computes of floats before the graph runs."""
+class ComputedInt(NamedTuple):
+    """An int that CPython computes from floats before the graph runs."""
 
     formula: Formula
 
 
-class Fact(NamedTuple):
-    """Something that must be true of the numbers that a call brings."""
+class SymbolicGuard(NamedTuple):
+    """A condition on the numbers of a call."""
 
     sources: list[Source]
+    """What the program reads its numbers from."""
     program: list[Step]
-    """For `GuardTree`'s check of kind ``symbolic``."""
+    """In postfix order, for `GuardTree`'s check of kind ``symbolic``."""
     text: str
+    """In the user's terms."""
 
 
 def marked_ranges(tensor: torch.Tensor) -> list[DimRange]:
-    """The ranges that a tensor is marked with, by us or by torch, which takes what it is given."""
+    """The ranges that a tensor is marked with. torch's ``mark_dynamic`` doesn't check its bounds, so this does.
+
+    Raises:
+        ConstraintViolation: a bound is not an integer.
+    """
     given = [DimRange(each.dim, each.min, each.max) for each in getattr(tensor, "_dynamo_dynamic_range", ())]
     for each in given:
         if any(bound is not None and not isinstance(bound, int) for bound in (each.min, each.max)):

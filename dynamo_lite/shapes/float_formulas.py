@@ -1,7 +1,7 @@
-"""Floats that may differ from call to call: those a call brings, and what Python makes of them and of symbolic sizes.
+"""Symbolic floats: formulas of the floats of a call and of symbolic sizes.
 
-A formula is no algebra. CPython computes it before the graph runs, operation by operation as the program has them, so
-that it gets the program's bits; a check in C++ computes it likewise.
+Formulas are not simplified. CPython computes them before the graph runs, operation by operation as in the program, so
+that results are bitwise those of eager. A guard in C++ computes them in the same way.
 """
 
 from __future__ import annotations
@@ -13,46 +13,51 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .expressions import Operation, Step, compile_expression, is_checkable
+from .expressions import Expression, Operation, Step, Symbol, compile_expression, is_checkable
 
 _EXACT = 1 << 53
-"""Up to it each integer is a float."""
+"""Integers up to this magnitude are exact as floats."""
 
 Leaf = Callable[[Any], list[Step]]
-"""The instructions that read a symbol's or place's number."""
+"""Returns the instructions of a guard program that read the number of a symbol or `NumberSource`."""
 Bounds = tuple[float, float]
+"""The least and the greatest value, both inclusive."""
 ANYTHING = (-math.inf, math.inf)
+Domain = tuple[tuple[int, Callable[[Any, Any], bool], float, bool], ...]
+"""Conditions under which Python computes an operation without raising: (index of an operand, comparison, number to
+compare with, result of the comparison)."""
 
 
 class FormulaOperation(NamedTuple):
+    """An operation that formulas have."""
+
     function: Callable[..., Any]
-    """What CPython calls, or what an operator stands for."""
+    """What CPython calls. For an operator, its function in ``operator``."""
     name: str
-    """In symbolic programs; empty: they don't have it, so that what is compared with it is known."""
+    """Its name in guard programs. Empty: they don't have it, so a comparison of its result specializes the operands."""
     text: str
-    """With a place for each operand; without: what is called on them."""
+    """A format with a field for each operand; without fields, the name of the function that is called."""
     swapped: bool = False
-    """Whether programs have it with its operands the other way round."""
-    domain: tuple[tuple[int, Callable[[Any, Any], bool], float, bool], ...] = ()
-    """Comparisons of operands (which one, comparison, with what) and what they give where Python computes it."""
+    """Whether guard programs take the operands in the opposite order."""
+    domain: Domain = ()
 
 
 def total_of(*numbers: float) -> float:
-    """The builtin's sum, which is more exact in some versions of Python than adding one by one."""
+    """The builtin ``sum``, which since CPython 3.12 is more exact than repeated addition."""
     return sum(numbers[1:], numbers[0])
 
 
 _FLOAT = "float_of"
-_DIVISOR = ((1, operator.eq, 0.0, False),)
+_DIVISOR: Domain = ((1, operator.eq, 0.0, False),)
 
 
-def _between(low: float, high: float, compare: Callable[[Any, Any], bool] = operator.lt) -> Any:
-    """The domain of a first operand."""
+def _between(low: float, high: float, compare: Callable[[Any, Any], bool] = operator.lt) -> Domain:
+    """The domain of a first operand between two numbers."""
     upwards = {operator.lt: operator.gt, operator.le: operator.ge}[compare]
     return ((0, upwards, low, True), (0, compare, high, True))
 
 
-_DOMAINS: dict[str, Any] = {
+_DOMAINS: dict[str, Domain] = {
     **dict.fromkeys(("atan", "tanh", "asinh", "erf", "erfc", "degrees", "radians", "atan2", "copysign"), ()),
     **dict.fromkeys(("sinh", "cosh", "expm1"), _between(-500.0, 500.0)),
     **dict.fromkeys(("asin", "acos"), _between(-1.0, 1.0, operator.le)),
@@ -62,7 +67,7 @@ _DOMAINS: dict[str, Any] = {
     "tan": _between(-math.inf, math.inf),
     "fmod": (*_between(-math.inf, math.inf), *_DIVISOR),
 }
-"""Functions of the module ``math`` that programs don't have, and for what they don't raise."""
+"""Functions of ``math`` that guard programs don't have -> their domains."""
 _ROWS = [
     *(FormulaOperation(getattr(operator, name), f"float_{short}", f"({{}} {sign} {{}})")
       for name, short, sign in [("add", "add", "+"), ("sub", "sub", "-"), ("mul", "mul", "*"), ("pow", "pow", "**")]),
@@ -98,66 +103,67 @@ BINARY_OPERATORS = {
     **{operator.floordiv: "//", operator.mod: "%"},
 }
 MAY_RAISE = frozenset({operator.pow, math.sqrt, math.exp, math.log, math.log2, math.log10, math.sin, math.cos})
-"""Operations that Python may refuse for other numbers, which are told by what they give (of others by their domain)."""
-_ROUNDING = frozenset({math.trunc, math.floor, math.ceil, round})
-OF_BITS = {operator.and_: "&", operator.or_: "|", operator.xor: "^"}
-TO_INTEGER = frozenset(
+"""Operations that may raise for other operands. A guard checks that their result is finite, not a domain."""
+_ROUNDING: frozenset[Callable[..., Any]] = frozenset({math.trunc, math.floor, math.ceil, round})
+OF_BITS: dict[Callable[..., Any], str] = {operator.and_: "&", operator.or_: "|", operator.xor: "^"}
+TO_INTEGER: frozenset[Callable[..., Any]] = frozenset(
     {*_ROUNDING, *OF_BITS, math.gcd, math.lcm, int.bit_length, int.bit_count, math.factorial, int.__round__}
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Formula:
-    """A float, an integer that is in one or made of one, or a comparison: one of ``place``,
-    ``expression`` and ``operation`` is given, or none for a constant."""
+    """A float, an integer that a float is computed from or converted to, or a comparison.
+
+    One of ``place``, ``expression`` and ``operation`` is given; none for a constant."""
 
     value: Any
-    """What it is in the call that is traced."""
+    """Its value in the call that is traced."""
     place: Any = None
-    """Where a call finds it."""
-    expression: Any = None
-    """Of integer symbols."""
+    """Its `NumberSource`; the `RandomCall` of a random number."""
+    expression: Expression = None
+    """An expression of integer symbols."""
     operation: FormulaOperation | None = None
     operands: tuple[Formula, ...] = ()
     drawn: Bounds | None = None
-    """Of a random number, which is drawn by the call itself: the least and the greatest that it may be."""
+    """The bounds of a random number; None for anything else."""
 
     @property
     def has_program(self) -> bool:
-        """Whether a check can compute it."""
+        """Whether a guard program can compute it."""
         own = self.operation is None or self.operation.name != ""
         return own and self.drawn is None and all(each.has_program for each in self.operands)
 
     @property
     def is_random(self) -> bool:
-        """Whether a number that the call draws is in it: no check knows it."""
+        """Whether it depends on a random number, which guards can't check."""
         return self.drawn is not None or any(each.is_random for each in self.operands)
 
     @property
     def bounds(self) -> Bounds:
-        """Between what it is in every call, where random numbers decide that."""
+        """The bounds of its value in all calls, as far as random numbers and constants tell."""
         if self.drawn is not None:
             return self.drawn
-        if self.is_known:
+        if self.is_constant:
             return self.value, self.value
         bounded = None if self.operation is None else _BOUNDED.get(self.operation.function)
         found = ANYTHING if bounded is None else bounded(*(each.bounds for each in self.operands))
         return ANYTHING if any(map(math.isnan, found)) else found
 
     @property
-    def is_known(self) -> bool:
-        """Whether nothing that it is made of may differ from call to call."""
+    def is_constant(self) -> bool:
+        """Whether it depends on no number of the call."""
         return next(self.leaves(), None) is None
 
     def leaves(self) -> Iterator[Formula]:
-        """The places and expressions that it is made of."""
+        """The formulas of places and expressions that it is computed from."""
         if self.place is not None or self.expression is not None:
             yield self
         for each in self.operands:
             yield from each.leaves()
 
     def steps(self, at: Leaf) -> list[Step]:
-        """The program that computes it. ``at``: of what symbols and places read."""
+        """The guard program that computes it. ``at`` returns the instructions that read a symbol or place."""
         if self.place is not None:
             return at(self.place)
         if self.expression is not None:
@@ -177,12 +183,12 @@ class Formula:
         return [step for each in operands for step in each] + last
 
     def float_steps(self, at: Leaf) -> list[Step]:
-        """The same, converted where it is an integer."""
+        """The guard program, with a conversion to float if it is an integer."""
         converts = type(self.value) is int and (self.expression is not None or self.operation is not None)
         return [*self.steps(at), (_FLOAT,)] if converts else self.steps(at)
 
     def text(self, name: Callable[[Any], str]) -> str:
-        """In the user's own terms. ``name``: of a place, or of an expression."""
+        """Its text in the user's terms. ``name`` returns the text of a place or expression."""
         if self.place is not None or self.expression is not None:
             return name(self.expression if self.place is None else self.place)
         if self.operation is None:
@@ -193,7 +199,7 @@ class Formula:
 
 
 def apply(function: Callable[..., Any], *operands: Formula) -> Formula | None:
-    """The formula of ``function(*operands)``; None where there is none, or Python refuses."""
+    """The formula of ``function(*operands)``; None if formulas don't have the function, or if it raises."""
     operation = OPERATIONS.get(function)
     if operation is None or not all(is_exact(each.value) for each in operands):
         return None
@@ -208,8 +214,8 @@ def apply(function: Callable[..., Any], *operands: Formula) -> Formula | None:
     return Formula(value, operation=operation, operands=operands)
 
 
-def decided(condition: Formula) -> bool | None:
-    """What a comparison gives in every call by the bounds of what it compares; None: they don't tell."""
+def truth_by_bounds(condition: Formula) -> bool | None:
+    """The result that a comparison has in all calls by the bounds of its operands; None if they don't tell."""
     operation = condition.operation
     assert operation is not None
     if operation.function is math.isfinite:
@@ -225,29 +231,30 @@ def decided(condition: Formula) -> bool | None:
     return always if always or never else None
 
 
-def same(formula: Formula) -> Formula:
-    """That it is the float that it is now, bit for bit."""
+def equals_traced_value(formula: Formula) -> Formula:
+    """The condition that the formula's value is bitwise the traced one."""
     return Formula(True, operation=_SAME, operands=(formula, Formula(formula.value)))
 
 
-def is_there(formula: Formula) -> Formula:
-    """That Python computes it, and finds no infinity."""
+def is_finite(formula: Formula) -> Formula:
+    """The condition that Python computes a finite number without raising."""
     return Formula(True, operation=OPERATIONS[math.isfinite], operands=(formula,))
 
 
-def of_integer(expression: Any, value: int, hints: dict[Any, int]) -> Formula | None:
-    """Of an expression of integer symbols; None where programs can't have it."""
-    found = is_exact(value) and is_checkable(expression, hints)
-    return Formula(value, expression=expression) if found else None
+def of_integer(expression: Expression, value: int, hints: dict[Symbol, int]) -> Formula | None:
+    """The formula of an expression of integer symbols; None if guard programs can't compute it."""
+    can_be_checked = is_exact(value) and is_checkable(expression, hints)
+    return Formula(value, expression=expression) if can_be_checked else None
 
 
 def is_exact(value: float) -> bool:
-    """Whether it is a float, or an integer that is one of them."""
+    """Whether it is a float, or an integer that is exact as a float."""
     return isinstance(value, float) or abs(value) <= _EXACT
 
 
 def _ends(function: Callable[..., float]) -> Callable[..., Bounds]:
-    """Of a function that is monotone in each operand, rounded or not: its least and greatest are at ends of theirs."""
+    """The bounds of a function that is monotone in each operand, rounding included: they are taken at the ends of the
+    operands' bounds."""
 
     def bounds(*operands: Bounds) -> Bounds:
         if not all(math.isfinite(end) for each in operands for end in each):
@@ -258,8 +265,8 @@ def _ends(function: Callable[..., float]) -> Callable[..., Bounds]:
     return bounds
 
 
+_MONOTONE: list[Callable[..., float]] = [operator.add, operator.sub, operator.mul, operator.neg, float, *_ROUNDING]
 _BOUNDED: dict[Callable[..., Any], Callable[..., Bounds]] = {
-    **{each: _ends(each) for each in (operator.add, operator.sub, operator.mul, operator.neg, float)},
-    **{each: _ends(each) for each in _ROUNDING},
+    **{each: _ends(each) for each in _MONOTONE},
     abs: lambda ends: (0.0 if ends[0] <= 0 <= ends[1] else min(map(abs, ends)), max(map(abs, ends))),
 }

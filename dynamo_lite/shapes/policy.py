@@ -1,4 +1,4 @@
-"""Which numbers are symbols: those that were seen to change, or that the user marked, under one `dynamic` setting."""
+"""Decides which numbers are symbolic: those that have changed between calls, and those that the user marked."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from dynamo_lite.records.source import Source
 
 
-class Free(NamedTuple):
-    """The dimensions of a tensor whose sizes are symbols, and those whose strides are, whatever the sizes."""
+class SymbolicDims(NamedTuple):
+    """The dimensions of a tensor whose sizes are symbolic, and those whose strides are symbols of their own."""
 
     sizes: list[int]
     strides: list[int]
@@ -25,39 +25,41 @@ class Free(NamedTuple):
 
 @dataclass
 class SpecializationHistory:
-    """What translations of a code object had to find out: where they had to know numbers, and where to break."""
+    """What the translations of a code object have learnt: where numbers have to be specialized, where to break."""
 
     steps: dict[int, Any] = field(default_factory=dict)
-    """Those that an instruction takes: how many steps there were before it -> where it is."""
+    """Instructions whose operands are specialized: number of steps before the instruction -> its place."""
     whole: dict[int, bool] = field(default_factory=dict)
-    """Ids of functions that may be put into the graph as they are, and can't be traced: whether they can so."""
+    """Ids of functions that can't be traced -> whether they could be recorded as one operator."""
     to_fill: set[Any] = field(default_factory=set)
-    """Dicts and caches that lacked something when a translation broke: they may be filled by what runs then."""
+    """Dicts and caches that lacked an entry when a translation broke. The code after the break may have added it."""
     needs_all_specialized: set[Any] = field(default_factory=set)
-    """How instructions failed for which that is not enough, but knowing all numbers is."""
-    unmet: set[Any] = field(default_factory=set)  # places of conditions on data that failed again and again
+    """How instructions failed for which specializing the operands is not enough, but specializing all numbers is."""
+    failing_assertions: set[Any] = field(default_factory=set)
+    """Places of runtime assertions on tensor data that failed several times in a row."""
 
 
 @dataclass
-class Seen:
-    """What the translations of a code object met: the last values by the names of their places."""
+class ValueHistory:
+    """The values that the translations of a code object met."""
 
-    values: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, tuple[int, Any]] = field(default_factory=dict)
+    """Name of a source -> (id of its module, last value)."""
     changed: set[tuple[str, int]] = field(default_factory=set)
-    """Places (and dimensions of those, -1 for a number) whose values were not always the same."""
-    settled: SpecializationHistory = field(default_factory=SpecializationHistory)
+    """(name of a source, dimension) whose values have changed. -1 in the place of a dimension: the number itself."""
+    specializations: SpecializationHistory = field(default_factory=SpecializationHistory)
 
 
 class ShapePolicy:
-    """Decides for the ``dl.compile``s of some settings which numbers are symbols. ``dynamic``: None: those that
-    changed; or all; or none. Marks on tensors go before that.
+    """Decides which numbers are symbolic, for all ``dl.compile``s of the same settings.
 
-    Parameters and buffers keep their shapes; the integers 0 and 1 are never symbols.
+    ``dynamic``: None: those that have changed; True: all; False: none. Marks on tensors take precedence. Shapes of
+    parameters and buffers are specialized, and so are the integers 0 and 1 unless they have changed.
     """
 
     def __init__(self, dynamic: bool | None) -> None:
         self.dynamic = dynamic
-        self._seen: weakref.WeakKeyDictionary[CodeType, Seen] = weakref.WeakKeyDictionary()
+        self._histories: weakref.WeakKeyDictionary[CodeType, ValueHistory] = weakref.WeakKeyDictionary()
 
     def begin(
         self,
@@ -66,90 +68,99 @@ class ShapePolicy:
         floats: bool = True,
         arguments_only: bool = False,
     ) -> TranslationShapes:
-        """For one translation of a frame. ``floats``: whether its graph may be given tensors that are made of floats;
-        if not, floats are known. ``arguments_only``: whether all other tensors keep their shapes."""
-        seen = self._seen.setdefault(code, Seen())
-        return TranslationShapes(self.dynamic, floats, arguments_only, seen, arguments)
+        """Start a translation of a frame.
+
+        Args:
+            arguments: the frame's, by name.
+            floats: whether floats may be symbolic, which makes them scalar tensors among the graph's inputs.
+            arguments_only: whether only the shapes of arguments may be symbolic.
+        """
+        history = self._histories.setdefault(code, ValueHistory())
+        return TranslationShapes(self.dynamic, floats, arguments_only, history, arguments)
 
     def forget(self) -> None:
-        self._seen.clear()
+        """Drop what has been learnt of all code objects."""
+        self._histories.clear()
 
 
 class TranslationShapes:
-    """What one translation asks of the policy, and what it meets."""
+    """The policy's decisions for one translation, and the values that it meets."""
 
     def __init__(
         self,
         dynamic: bool | None,
         floats: bool,
         arguments_only: bool,
-        seen: Seen,
+        values: ValueHistory,
         arguments: dict[str, Any],
     ) -> None:
         self._dynamic = dynamic
         self.floats = floats
         self._arguments_only = arguments_only
-        self._seen = seen
-        self.settled = seen.settled
+        self._values = values
+        self.history = values.specializations
         self._arguments = arguments
-        self._met: dict[str, Any] = {}
+        self._met: dict[str, tuple[int, Any]] = {}
         self.specializes_all = False
-        """Whether no number is to be a symbol after all, but for those that are marked."""
+        """Whether all numbers but those that are marked are specialized."""
 
     def keep(self) -> None:
-        """The translation came through: the next one knows what this one met."""
-        self._seen.values.update(self._met)
+        """Add the values that this translation met to the history, once it has succeeded."""
+        self._values.values.update(self._met)
 
-    def free(self, source: Source, tensor: torch.Tensor) -> Free:
-        """What of a tensor is symbols.
+    def free(self, source: Source, tensor: torch.Tensor) -> SymbolicDims:
+        """The symbolic dimensions of a tensor.
 
         Raises:
-            ConstraintViolation: a size is out of the range that it is marked with.
+            ConstraintViolation: a size is outside the range that it is marked with.
         """
         marked = getattr(tensor, "_dynamo_dynamic_indices", ())
-        known = set(getattr(tensor, "_dynamo_static_indices", ())).difference(marked)
+        static = set(getattr(tensor, "_dynamo_static_indices", ())).difference(marked)
         for each in marked_ranges(tensor):
             each.check(source, tensor)
             if each.low == each.max:
-                known.add(each.dim)
+                static.add(each.dim)
         free, strides = set(marked), set[int]()
-        stays = _of_a_module(source, tensor) or (self._arguments_only and _root_of(source).kind != "local")
-        if self._dynamic is not False and not self.specializes_all and not stays:
-            changed = self._changes(source, tuple(tensor.shape))
+        is_static = _is_module_state(source, tensor) or (self._arguments_only and _root_of(source).kind != "local")
+        if self._dynamic is not False and not self.specializes_all and not is_static:
+            changed = self._changed_dims(source, tuple(tensor.shape))
             weakly = getattr(tensor, "_dynamo_weak_dynamic_indices", ())
             free.update(range(tensor.dim()) if self._dynamic else (*changed, *weakly))
-            strides = self._changes(source, _own_strides(tensor), ".stride()")
-        sizes = [dim for dim, size in enumerate(tensor.shape) if size > 1 and dim in free and dim not in known]
-        return Free(sizes, sorted(strides))
+            strides = self._changed_dims(source, _own_strides(tensor), ".stride()")
+        sizes = [dim for dim, size in enumerate(tensor.shape) if size > 1 and dim in free and dim not in static]
+        return SymbolicDims(sizes, sorted(strides))
 
     def is_symbol(self, source: Source, value: int) -> bool:
-        """Whether an integer is one."""
-        if not self._differs(source, value) or abs(value) >= LARGE:
+        """Whether an integer is symbolic."""
+        if not self._may_change(source, value) or abs(value) >= LARGE:
             return False
-        return value not in (0, 1) or -1 in self._changes(source, value)
+        return value not in (0, 1) or -1 in self._changed_dims(source, value)
 
     def is_formula(self, source: Source, value: float) -> bool:
-        """Whether a float may differ from call to call. NaN is told from others by identity."""
-        return self.floats and self._differs(source, value) and value == value
+        """Whether a float is symbolic. NaN, which equals nothing, is specialized by identity."""
+        return self.floats and self._may_change(source, value) and value == value
 
-    def _differs(self, source: Source, value: float) -> bool:
+    def _may_change(self, source: Source, value: float) -> bool:
         if self._dynamic is False or self.specializes_all or source.kind == "const":
             return False
-        return -1 in self._changes(source, value) or bool(self._dynamic and source.kind == "local")
+        return -1 in self._changed_dims(source, value) or bool(self._dynamic and source.kind == "local")
 
-    def _changes(self, source: Source, value: Any, of: str = "") -> set[int]:
-        """The dimensions (-1: the number) that were something else once. ``of``: what of the tensor, if not sizes."""
+    def _changed_dims(self, source: Source, value: Any, of: str = "") -> set[int]:
+        """Note the value at a source; return the dimensions (-1: the number itself) that have changed so far. ``of``:
+        the tensor's property that the value is, if not its sizes."""
         name = f"{source}{of}"
         holder = self._holder(source)
         self._met[name] = (holder, value)
-        before = self._seen.values.get(name)
+        before = self._values.values.get(name)
         if before is not None and before[0] == holder and type(before[1]) is type(value):
             for dim in _differences(before[1], value):
-                self._seen.changed.add((name, dim))
-        return {dim for place, dim in self._seen.changed.copy() if place == name}  # other threads add to it
+                self._values.changed.add((name, dim))
+        return {
+            dim for place, dim in self._values.changed.copy() if place == name
+        }  # a copy: other threads add to the set
 
     def _holder(self, source: Source) -> int:
-        """Which module the place belongs to: that of another one having another value is no change."""
+        """The id of the module that a source belongs to. Values of different modules are not compared."""
         root = _root_of(source)
         if root.kind == "const":
             return id(root.arg)
@@ -158,19 +169,20 @@ class TranslationShapes:
 
 
 def _root_of(source: Source) -> Source:
-    """The part of a frame that a place is found in: an argument, the globals or another."""
+    """The part of the frame that a source starts from: an argument, the globals and so on."""
     while source.parent is not None and source.parent.parent is not None:
         source = source.parent
     return source
 
 
-def _of_a_module(source: Source, tensor: torch.Tensor) -> bool:
+def _is_module_state(source: Source, tensor: torch.Tensor) -> bool:
     """Whether the tensor is a parameter or buffer."""
     holder = source.parent
     return isinstance(tensor, torch.nn.Parameter) or (holder is not None and holder.arg in ("_parameters", "_buffers"))
 
 
 def _differences(before: Any, now: Any) -> list[int]:
+    """The dimensions in which two values differ, neither of them None there. [-1] for different numbers."""
     if not isinstance(now, tuple):
         return [] if before == now else [-1]
     if len(before) != len(now):
@@ -179,7 +191,7 @@ def _differences(before: Any, now: Any) -> list[int]:
 
 
 def _own_strides(tensor: torch.Tensor) -> tuple[int | None, ...]:
-    """None for those that follow from another dimension, or from none."""
+    """Strides, but None for those that follow from another dimension's size and stride, or are 0 or 1."""
     steps = [size * stride for size, stride in zip(tensor.shape, tensor.stride())]
     others = [{*steps[:dim], *steps[dim + 1 :], 0, 1} for dim in range(tensor.dim())]
     return tuple(None if stride in those else stride for stride, those in zip(tensor.stride(), others))

@@ -1,6 +1,7 @@
-"""Random numbers of Python's that a call draws: before its graph, in the program's order.
+"""Calls of Python's ``random``, replayed in program order before the graph runs.
 
-No check knows them, so nothing may hang on what they are but arithmetic, which CPython does, and operators.
+Guards can't check the drawn values, so a trace may only do arithmetic on them or pass them to operators; a branch on
+one breaks the graph.
 """
 
 from __future__ import annotations
@@ -8,59 +9,63 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .float_formulas import Formula
+from .protocols import Emitter
 
 if TYPE_CHECKING:
     from dynamo_lite.records.source import Source
 
 
 @dataclass(frozen=True, eq=False)
-class Draw:
-    """A call of a method of a ``random.Random``. ``source``: of that object; ``name``: of the local that the new code
-    keeps the result in."""
+class RandomCall:
+    """A call of a method of a ``random.Random``."""
 
     source: Source
+    """Of the ``random.Random``."""
     function: Callable[..., Any]
     args: tuple[Formula, ...]
     named: dict[str, Formula]
     name: str
+    """The local variable of the generated code that keeps the result."""
 
     def __str__(self) -> str:
         given = [each.text(str) for each in self.args]
         given += [f"{name}={each.text(str)}" for name, each in self.named.items()]
         return f"{self.source}.{self.function.__name__}({', '.join(given)})"
 
-    def load(self, cg: Any) -> None:
-        """Emit what leaves the number on the stack."""
+    def load(self, cg: Emitter) -> None:
+        """Emit code that pushes the drawn number."""
         cg.load_fast(self.name)
 
-    def emit(self, cg: Any, load: Callable[[Any, Formula], None]) -> None:
-        """Emit the call. ``load``: emits what leaves a formula's number on the stack."""
-        args = [lambda: cg.load_source(self.source), *(lambda each=each: load(cg, each) for each in self.args)]
-        named = {name: lambda each=each: load(cg, each) for name, each in self.named.items()}
+    def emit(self, cg: Emitter, load: Callable[[Any, Formula], None]) -> None:
+        """Emit the call. ``load`` emits code that pushes a formula's value."""
+        args = [partial(cg.load_source, self.source), *(partial(load, cg, each) for each in self.args)]
+        named: dict[str, Callable[[], None]] = {name: partial(load, cg, each) for name, each in self.named.items()}
         cg.call_named(self.function, args, named)
         cg.store_fast(self.name)
 
 
 _STATE = "___random{}"
+"""Local variables of the generated code that keep the generators' states."""
 
 
-def emit_state_saves(cg: Any, draws: Iterable[Draw]) -> None:
-    """Keep the states that are drawn from, as they are before."""
-    for at, source in enumerate(_sources(draws)):
-        cg.call(random.Random.getstate, [lambda source=source: cg.load_source(source)])
+def emit_state_saves(cg: Emitter, calls: Iterable[RandomCall]) -> None:
+    """Emit code that saves the state of each generator that these calls draw from."""
+    for at, source in enumerate(_sources(calls)):
+        cg.call(random.Random.getstate, [partial(cg.load_source, source)])
         cg.store_fast(_STATE.format(at))
 
 
-def emit_state_restores(cg: Any, draws: Iterable[Draw]) -> None:
-    """Put them back: the numbers are to be drawn once more."""
-    for at, source in enumerate(_sources(draws)):
-        loads = [lambda source=source: cg.load_source(source), lambda at=at: cg.load_fast(_STATE.format(at))]
+def emit_state_restores(cg: Emitter, calls: Iterable[RandomCall]) -> None:
+    """Emit code that restores the saved states, so that eager code draws the same numbers again."""
+    for at, source in enumerate(_sources(calls)):
+        loads = [partial(cg.load_source, source), partial(cg.load_fast, _STATE.format(at))]
         cg.call(random.Random.setstate, loads)
         cg.pop_top()
 
 
-def _sources(draws: Iterable[Draw]) -> list[Source]:
-    return list(dict.fromkeys(draw.source for draw in draws))
+def _sources(calls: Iterable[RandomCall]) -> list[Source]:
+    return list(dict.fromkeys(call.source for call in calls))

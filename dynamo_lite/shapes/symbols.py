@@ -1,7 +1,8 @@
-"""Numbers that may differ from call to call: which sizes and arguments are symbols, and what a graph relies on.
+"""The symbols of one attempt: symbolic sizes, ints and floats, where calls read them, and the guards on them.
 
-torch's ``ShapeEnv`` does the algebra and gathers what it was asked. Each symbol has a `Place`, where a call finds its
-number; from the places and what the ``ShapeEnv`` gathered come the facts that are checked, in C++, before each call.
+torch's ``ShapeEnv`` does the algebra and collects the conditions that it was queried for. Each symbol has a
+`NumberSource`, from which a call reads its number. With these, the collected conditions become guards, which C++ checks
+before each call.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Iterator
+from traceback import FrameSummary
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,24 +20,30 @@ from dynamo_lite.exc import ConstraintViolation, Unsupported
 from dynamo_lite.insight.break_reasons import DataDependentValue, RandomValue
 from dynamo_lite.runtime.inner_tensors import is_wrapper, parts
 
-from .conditions import checkable_parts, integer_roots, no_limit, printer, symbolic_shapes, sympy_module
-from .expressions import Step
-from .facts import LARGE, Computed, Fact, Place, marked_ranges
-from .float_formulas import Bounds, Formula, decided, of_integer, same
-from .policy import Free
-from .python_random import Draw
+from .conditions import checkable_parts, integer_infinity, integer_roots, printer, symbolic_shapes, sympy_module
+from .expressions import Expression, Step, Symbol
+from .facts import LARGE, ComputedInt, NumberSource, SymbolicGuard, marked_ranges
+from .float_formulas import Bounds, Formula, equals_traced_value, of_integer, truth_by_bounds
+from .policy import SymbolicDims
+from .protocols import UserFrames
+from .python_random import RandomCall
 
 if TYPE_CHECKING:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
     from dynamo_lite.records.source import Source
 
 SYMBOLIC: tuple[type, ...] = (torch.SymInt, torch.SymFloat, torch.SymBool)
-
+Symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
+Frames = tuple[FrameSummary, ...]
+"""The user's frames, outermost first."""
 
 _LARGE_PRIME = (1 << 31) - 1
 
 
 class _Name(torch._guards.Source):
-    """A place as torch's ``ShapeEnv`` names it in its messages."""
+    """A source as torch's ``ShapeEnv`` names it in its messages."""
 
     def __init__(self, name: str, is_ephemeral: bool = False) -> None:
         self._text = name
@@ -45,7 +53,7 @@ class _Name(torch._guards.Source):
         return self._is_ephemeral
 
     @property
-    def name(self) -> str:  # type: ignore[override]
+    def name(self) -> str:
         return self._text
 
     def __hash__(self) -> int:
@@ -58,118 +66,123 @@ class _Name(torch._guards.Source):
 class Symbols:
     """The symbols of one attempt, over a ``ShapeEnv``."""
 
-    def __init__(self, shape_env: Any) -> None:
-        self.env = shape_env
-        self.places: dict[Any, Place | Computed] = {}
-        """Symbol -> where its number is found."""
-        self._hints: dict[Any, int] = {}
-        self._of_bases: dict[Any, tuple[Place, int]] = {}
-        """Symbol -> where it is found, and what it is there, if a condition comes to name it."""
-        self._numbers: list[tuple[Any, Place | Computed, int]] = []
-        """(SymInt, place, number) of all that may differ from call to call."""
-        self._marked: list[tuple[Any, Place]] = []
-        self._ranges: list[tuple[Any, Any]] = []
-        """Symbols with their first ranges."""
-        self.of_data: set[Any] = set()
-        """Symbols of which nothing is known before the graph runs."""
+    def __init__(self, shape_env: ShapeEnv) -> None:
+        self.env: Any = shape_env
+        self.places: dict[Symbol, NumberSource | ComputedInt] = {}
+        """Symbol -> where a call reads its number."""
+        self._hints: dict[Symbol, int] = {}
+        """Symbol -> its number in the call that is traced."""
+        self._of_bases: dict[Symbol, tuple[NumberSource, int]] = {}
+        """Symbol that is a size of a view's base -> where it is read, its hint. Used if a condition names it."""
+        self._numbers: list[tuple[torch.SymInt, NumberSource | ComputedInt, int]] = []
+        """(number, where it is read, hint) of every symbolic size, stride, offset and int."""
+        self._marked: list[tuple[Any, NumberSource]] = []
+        """Sizes that are marked dynamic."""
+        self._ranges: list[tuple[Symbol, Any]] = []
+        """Symbols with the ranges that they were created with."""
+        self.of_data: set[Symbol] = set()
+        """Symbols whose numbers aren't known before the graph runs."""
         self._names: dict[str, int] = {}
-        self._symbols: dict[Place | Computed, Any] = {}
-        """Those that only facts have."""
+        self._symbols: dict[NumberSource | ComputedInt, Symbol] = {}
+        """Symbols that occur in guards only."""
         self._by_source: dict[Source, torch.SymInt] = {}
         self._floats: dict[Source, Formula] = {}
-        self._drawn: dict[Any, torch.SymInt] = {}
-        """Symbols of random numbers, and what stands for them."""
+        self._random_formulas: dict[Symbol, Formula] = {}
+        self._random_ints: dict[Symbol, torch.SymInt] = {}
         self.has_floats = False
         """Whether there are formulas of floats."""
-        self.settled: set[Formula] = set()
-        """Those that are the same in every call."""
+        self.specialized: set[Formula] = set()
+        """Formulas whose values are the same in every call."""
         self._required: list[tuple[Formula, bool]] = []
-        """Comparisons of floats, and what they must give."""
-        self._noted: list[Any] = []
-        """The user's frame at which each of the ``ShapeEnv``'s guards came to be."""
+        """Comparisons of floats, and the results that they must have."""
+        self._guard_frames: list[Frames] = []
+        """For each guard of the ``ShapeEnv``, the user's frames that it comes from."""
 
     def close(self) -> None:
-        """torch remembers answers of each ``ShapeEnv``, and with them that itself, for as long as there is room."""
-        if self.there_are or self._drawn:
+        """Clear the caches of the ``ShapeEnv``'s methods, which keep it alive."""
+        if self.has_symbols or self._random_ints:
             for method in vars(type(self.env)).values():
                 if hasattr(method, "cache_clear"):
                     method.cache_clear()
 
     @property
-    def there_are(self) -> bool:
+    def has_symbols(self) -> bool:
         """Whether any size or integer is a symbol."""
         return bool(self._numbers)
 
-    def fake(self, mode: Any, source: Source, tensor: torch.Tensor, free: Free) -> torch.Tensor:
-        """A fake tensor with symbols, and what follows from those."""
+    def fake(self, mode: FakeTensorMode, source: Source, tensor: torch.Tensor, free: SymbolicDims) -> torch.Tensor:
+        """A fake tensor with symbolic sizes, strides and offset."""
         found = self._with_symbols(mode, source, tensor, _context(tensor, *free))
         if found.layout is torch.jagged:
-            self._check_made_of(found)
+            self._check_inner_sizes(found)
             return found
         for dim, (size, number) in enumerate(zip(found.shape, tensor.shape)):
-            self._add(size, Place(source, "size", dim), number)
+            self._add(size, NumberSource(source, "size", dim), int(number))
         for dim, (stride, number) in enumerate(zip(found.stride(), tensor.stride())):
-            self._add(stride, Place(source, "stride", dim), number)
-        self._add(found.storage_offset(), Place(source, "offset"), tensor.storage_offset())
+            self._add(stride, NumberSource(source, "stride", dim), number)
+        self._add(found.storage_offset(), NumberSource(source, "offset"), int(tensor.storage_offset()))
         if found._base is not None:
             self._note_base(found._base, source.child("c_attr", "_base"))
         marked = getattr(tensor, "_dynamo_dynamic_indices", ())
-        self._marked += [(found.shape[dim], Place(source, "size", dim)) for dim in free.sizes if dim in marked]
+        self._marked += [(found.shape[dim], NumberSource(source, "size", dim)) for dim in free.sizes if dim in marked]
         return found
 
-    def fake_of_array(self, mode: Any, source: Source, tensor: torch.Tensor, free: Free) -> torch.Tensor:
-        """The same for an array of numpy's, whose memory this tensor has."""
+    def fake_of_array(
+        self, mode: FakeTensorMode, source: Source, tensor: torch.Tensor, free: SymbolicDims
+    ) -> torch.Tensor:
+        """A fake tensor for the tensor that shares an array's memory. Its sizes and strides are read from the array."""
         found = self._with_symbols(mode, source, tensor, _context(tensor, free.sizes))
         places = [source.child("c_attr", name) for name in ("shape", "strides")]
         for dim, (size, stride) in enumerate(zip(found.shape, found.stride())):
             self._add_item(places[0].child("tuple_item", dim), size)
             if isinstance(stride, torch.SymInt) and stride.node.expr.is_Symbol and stride.node.expr not in self.places:
-                stride = int(stride)  # it follows from no size
+                stride = int(stride)  # its own symbol, which isn't read: specialized
             self._add_item(places[1].child("tuple_item", dim), stride * tensor.itemsize)
         return found
 
     def _note_base(self, base: torch.Tensor, source: Source) -> None:
-        """Sizes of what a view is a view of matter where an operator asks whether memory suffices."""
+        """Note the sizes of a view's base: operators that check the size of the storage make conditions on them."""
         for dim, size in enumerate(base.shape):
             if isinstance(size, torch.SymInt):
-                self._of_bases[size.node.expr] = Place(source, "size", dim), size.node.hint
+                self._of_bases[size.node.expr] = NumberSource(source, "size", dim), size.node.hint
 
     def _add_item(self, source: Source, number: Any) -> None:
-        """An integer that is found as such."""
+        """Add a size or stride that is read as an int; guard it by its value if it isn't symbolic."""
         if isinstance(number, torch.SymInt):
             source.check("type", int)
-            self._add(number, Place(source, "int"), number.node.hint)
+            self._add(number, NumberSource(source, "int"), number.node.hint)
         else:
             source.check("equals", number)
 
-    def _with_symbols(self, mode: Any, source: Source, tensor: torch.Tensor, context: Any) -> torch.Tensor:
+    def _with_symbols(self, mode: FakeTensorMode, source: Source, tensor: torch.Tensor, context: Any) -> torch.Tensor:
         name = self._named(str(source), tensor.layout is torch.jagged)
         found: torch.Tensor = mode.from_tensor(tensor, source=name, symbolic_context=context)
         return found
 
-    def _check_made_of(self, fake: torch.Tensor) -> None:
-        """Sizes of a jagged tensor follow from those of what it is made of, where calls find them, and from objects."""
+    def _check_inner_sizes(self, fake: torch.Tensor) -> None:
+        """Break the graph if a size of a jagged tensor is neither a nested int nor computed from sizes that a call
+        reads from its inner tensors."""
         for size in fake.shape:
             if isinstance(size, torch.SymInt) and not (size.node.is_nested_int() or self.has_places(size)):
                 raise Unsupported(DataDependentValue("a size of a jagged tensor"))
 
     def _named(self, name: str, is_ephemeral: bool = False) -> _Name:
-        """A name for the ``ShapeEnv``, to which two places of one name would be one. ``is_ephemeral``: symbols of
-        others that are the same go before its own."""
+        """A name for the ``ShapeEnv``, made unique: it takes sources of equal names for one. ``is_ephemeral``: if two
+        symbols are equal, it keeps the one whose source isn't ephemeral."""
         self._names[name] = count = self._names.get(name, 0) + 1
         return _Name(name if count == 1 else f"{name} ({count})", is_ephemeral)
 
     def number(self, source: Source, value: int) -> torch.SymInt:
-        """A symbol for an integer."""
+        """The symbolic int at a source."""
         found = self._by_source.get(source)
         if found is None:
             dynamic = symbolic_shapes().DimDynamic.DYNAMIC
             found = self.env.create_unspecified_symint_and_symbol(value, self._named(str(source)), dynamic)
             self._by_source[source] = found
-            self._add(found, Place(source, "int"), value)
+            self._add(found, NumberSource(source, "int"), value)
         return found
 
-    def _add(self, number: Any, place: Place | Computed, value: int) -> None:
+    def _add(self, number: Any, place: NumberSource | ComputedInt, value: int) -> None:
         if not isinstance(number, torch.SymInt):
             return
         expression = number.node.expr
@@ -179,55 +192,56 @@ class Symbols:
             self._ranges.append((expression, self.env.var_to_range[expression]))
         self._numbers.append((number, place, value))
 
-    def draw(self, draw: Draw, value: float, bounds: Bounds) -> Formula:
-        """The formula of a random number that the call draws."""
+    def random_number(self, call: RandomCall, value: float, bounds: Bounds) -> Formula:
+        """The formula of a random number."""
         self.has_floats = True
-        return Formula(value, place=draw, drawn=bounds)
+        return Formula(value, place=call, drawn=bounds)
 
-    def drawn(self, formula: Formula) -> torch.SymInt:
-        """A symbol for a random integer, or one that is made of random numbers."""
-        found = self._of_random(self.env.create_unbacked_symint())
+    def random_int(self, formula: Formula) -> torch.SymInt:
+        """An unbacked int for a random integer, or one that is computed from random numbers."""
+        found = self._without_origin(self.env.create_unbacked_symint())
         symbol = found.node.expr
         low, high = (end if math.isfinite(end) else math.copysign(LARGE, end) for end in formula.bounds)
         self.env.constrain_symbol_range(symbol, compiler_min=int(low), compiler_max=int(high))
-        self.places[symbol] = Computed(formula)
-        self._drawn[symbol] = found
+        self.places[symbol] = ComputedInt(formula)
+        self._random_formulas[symbol] = formula
+        self._random_ints[symbol] = found
         self.of_data.add(symbol)
         return found
 
-    def unknown(self) -> torch.SymInt:
-        """A symbol for an integer that an operator gives its function."""
-        found = self._of_random(self.env.create_unbacked_symint())
+    def unbacked_int(self) -> torch.SymInt:
+        """An unbacked int for an integer that a higher-order operator passes to its function."""
+        found = self._without_origin(self.env.create_unbacked_symint())
         self.of_data.add(found.node.expr)
-        return found  # type: ignore[no-any-return]
+        return found
 
-    def _of_random(self, number: Any) -> Any:
-        """A new symbol, of which nothing is known but its range."""
+    def _without_origin(self, number: torch.SymInt) -> torch.SymInt:
+        """Register a new unbacked int as known, so that the next operator isn't taken for its origin."""
         self.env.pending_fresh_unbacked_symbols.remove(number.node.expr)
         return number
 
-    def formula_of_random_int(self, expression: Any) -> Formula | None:
-        """What a symbol stands for, if it is such an integer."""
-        return self.places[expression].formula if expression in self._drawn else None
+    def formula_of_random_int(self, expression: Expression) -> Formula | None:
+        """The formula of a symbol that `random_int` created; None for other expressions."""
+        return self._random_formulas.get(expression)
 
     def float(self, source: Source, value: float) -> Formula:
-        """The formula of a float that a call brings."""
+        """The formula of the float at a source."""
         self.has_floats = True
         found = self._floats.get(source)
         if found is None:
-            found = self._floats[source] = Formula(value, place=Place(source, "float"))
+            found = self._floats[source] = Formula(value, place=NumberSource(source, "float"))
         return found
 
     def of_integer(self, number: torch.SymInt) -> Formula | None:
-        """The formula of an integer, None where there is none."""
+        """The formula of a symbolic int; None if guards can't compute it."""
         self.has_floats = True
         return of_integer(number.node.expr, number.node.hint, self._hints)
 
     def computed(self, formula: Formula) -> torch.SymInt:
-        """A symbol for an integer that is computed of floats."""
+        """A symbolic int that is computed from floats."""
         if formula.is_random:
-            return self.drawn(formula)
-        place = Computed(formula)
+            return self.random_int(formula)
+        place = ComputedInt(formula)
         dynamic = symbolic_shapes().DimDynamic.DYNAMIC
         name = self._named(self._name(place))
         found = self.env.create_unspecified_symint_and_symbol(formula.value, name, dynamic)
@@ -235,43 +249,44 @@ class Symbols:
         return found
 
     def formula_text(self, formula: Formula) -> str:
+        """A formula in the user's terms."""
         return formula.text(self._name)
 
     def first_source(self, formula: Formula) -> Source:
-        """The first place that a formula reads."""
+        """The source of the first number that a formula reads."""
         leaf = next(formula.leaves())
-        place = leaf.place or self.places[min(leaf.expression.free_symbols, key=str)]
-        return self.first_source(place.formula) if isinstance(place, Computed) else place.source
+        place: Any = leaf.place or self.places[min(leaf.expression.free_symbols, key=str)]
+        return self.first_source(place.formula) if isinstance(place, ComputedInt) else place.source
 
-    def settle(self, formula: Formula) -> None:
-        """A float is the same in every call: where it is made of integers alone, these are."""
+    def specialize(self, formula: Formula) -> None:
+        """Specialize a formula. If it depends on ints only, specialize these."""
         self._refuse_random(formula)
-        self.settled.add(formula)
+        self.specialized.add(formula)
         leaves = list(formula.leaves())
         if all(leaf.place is None for leaf in leaves):
             for leaf in leaves:
                 int(self.env.create_symintnode(leaf.expression, hint=leaf.value))
         else:
-            self.require(same(formula))
+            self.require(equals_traced_value(formula))
 
     def require(self, condition: Formula, truth: bool = True) -> None:
-        """Assume that a comparison of floats gives this; where no check computes it, that they are what they are."""
-        if condition.is_random and decided(condition) is truth:
+        """Guard on the result of a comparison of floats. If guards can't compute it, specialize what it reads."""
+        if condition.is_random and truth_by_bounds(condition) is truth:
             return
         self._refuse_random(condition)
         if condition.has_program:
             self._required.append((condition, truth))
         else:
             for leaf in condition.leaves():
-                self.settle(leaf)
+                self.specialize(leaf)
 
-    def break_on_random_number(self, number: Any) -> None:
-        """Break the graph where random numbers decide what a number, or a truth value, is."""
-        for symbol in number.node.expr.free_symbols & self._drawn.keys():
-            self._refuse_random(self.places[symbol].formula)
+    def break_on_random_number(self, number: Symbolic) -> None:
+        """Break the graph if a number or truth value depends on random numbers."""
+        for symbol in number.node.expr.free_symbols & self._random_formulas.keys():
+            self._refuse_random(self._random_formulas[symbol])
 
-    def at(self, number: Any, factor: int) -> int:
-        """What a number of symbols is where each symbol is this many times what it is in the call that is traced."""
+    def at(self, number: torch.SymInt | int, factor: int) -> int:
+        """The value of a number if each of its symbols were ``factor`` times its hint."""
         if not isinstance(number, torch.SymInt):
             return int(number)
         expression = number.node.expr
@@ -283,86 +298,91 @@ class Symbols:
         if formula.is_random:
             raise Unsupported(RandomValue(self.formula_text(formula)))
 
-    def number_of(self, symbol: Any) -> torch.SymInt:
-        """A symbol as a number."""
-        if symbol in self._drawn:
-            return self._drawn[symbol]
-        return self.env.create_symintnode(symbol, hint=self._hints[symbol])
+    def number_of(self, symbol: Symbol) -> torch.SymInt:
+        """The ``SymInt`` of a symbol."""
+        if symbol in self._random_ints:
+            return self._random_ints[symbol]
+        number: torch.SymInt = self.env.create_symintnode(symbol, hint=self._hints[symbol])
+        return number
 
-    def hint(self, symbol: Any) -> int:
-        """What it is in the call that is traced."""
+    def hint(self, symbol: Symbol) -> int:
+        """The number of a symbol in the call that is traced."""
         return self._hints[symbol]
 
-    def is_new(self, number: Any) -> bool:
-        """Whether it is a symbol that no operator so far was seen to bring: an operator may have read it for itself."""
+    def is_new(self, number: Symbolic) -> bool:
+        """Whether the last operator may have created symbols: this number, or some that it read internally."""
         expression = number.node.expr
         unseen = expression.is_Symbol and expression not in self.places and expression not in self.of_data
         return bool(self.env.pending_fresh_unbacked_symbols) or unseen
 
-    def new_in(self, result: Any) -> dict[Any, Any]:
-        """The symbols that hang on data and came to be with an operator's result, and where in it they are."""
+    def new_in(self, result: Any) -> dict[Symbol, Any]:
+        """The unbacked symbols that an operator created -> their paths in its result."""
         pending = self.env.pending_fresh_unbacked_symbols
         if pending:
-            self.env.ignorable_fresh_unbacked_symbols.extend(pending)  # the operator may have read some for itself
+            self.env.ignorable_fresh_unbacked_symbols.extend(pending)  # the operator may have read some internally
             found = symbolic_shapes().compute_unbacked_bindings(self.env, result) or {}
         else:
-            found = {result.node.expr: ()} if isinstance(result, SYMBOLIC) and self.is_new(result) else {}
+            found = {result.node.expr: ()} if isinstance(result, Symbolic) and self.is_new(result) else {}
         self.of_data.update(found)
         return found
 
-    def is_data_dependent(self, number: Any) -> bool:
+    def is_data_dependent(self, number: Symbolic) -> bool:
+        """Whether a number isn't known before the graph runs."""
         symbols = number.node.expr.free_symbols
         return not self.of_data.isdisjoint(symbols) or any(map(self._is_ragged, symbols))
 
-    def _is_ragged(self, symbol: Any) -> bool:
-        """Whether it is a size that is told apart from others by the tensor of offsets that it belongs to."""
+    def _is_ragged(self, symbol: Symbol) -> bool:
+        """Whether it is a nested int: the ragged size of a jagged tensor, identified by its tensor of offsets."""
         values = getattr(self.env, "backed_var_to_val", None) or self.env.var_to_val
         return type(values.get(symbol)).__name__ == "SingletonInt"
 
-    def has_places(self, number: Any) -> bool:
-        """Whether a call finds all that it hangs on before the graph runs."""
+    def has_places(self, number: Symbolic) -> bool:
+        """Whether a call can read all symbols of a number before the graph runs."""
         return self.places.keys() >= number.node.expr.free_symbols
 
-    def note_guards(self, translator: Any) -> None:
-        """What the ``ShapeEnv`` has come to assume since the last time is the doing of this translator's place (None:
-        of no place in the program)."""
-        missing = len(self.env.guards) - len(self._noted)
+    def note_guards(self, translator: UserFrames | None) -> None:
+        """Attribute the guards that the ``ShapeEnv`` has added since the last call to the current frames of a
+        translator; None: to no place in the program."""
+        missing = len(self.env.guards) - len(self._guard_frames)
         if missing > 0:
-            self._noted += [() if translator is None else translator.places()] * missing
+            self._guard_frames += [() if translator is None else translator.places()] * missing
 
     def symbolic_dims(self, source: Source) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The dimensions of a tensor whose sizes, and those whose strides, only facts tell."""
-        places = [place for _, place, _ in self._numbers if isinstance(place, Place) and place.source is source]
+        """The dimensions of a tensor whose sizes, and those whose strides, are guarded as symbols."""
+        places = [place for _, place, _ in self._numbers if isinstance(place, NumberSource) and place.source is source]
         sizes = tuple(place.dim for place in places if place.kind == "size")
         return sizes, tuple(place.dim for place in places if place.kind == "stride")
 
     def check_marks(self, backend: str = "") -> None:
-        """``backend``: the one that has seen the graph since it was last found right.
+        """Check that sizes that are marked dynamic aren't specialized.
+
+        Args:
+            backend: the backend that has compiled the graph since the last check; empty: none.
 
         Raises:
-            ConstraintViolation: a dimension that was marked dynamic can have one size only.
+            ConstraintViolation: a marked size can have one value only.
         """
-        settled = self._settled() if self._marked else {}
+        specialized = self._specialized_symbols() if self._marked else {}
         for number, place in self._marked:
-            size = number.node.expr.xreplace(settled)
+            size = number.node.expr.xreplace(specialized)
             if size.is_Integer:
                 by = f": backend {backend!r} compiled the graph for that size" if backend else ""
-                at = () if backend else self._settled_at(number)
+                at = () if backend else self._frames_that_specialize(number)
                 raise ConstraintViolation(f"{place} is marked dynamic, but must be {size}{by}", at)
 
-    def _settled(self) -> dict[Any, Any]:
-        """Symbols that have one value in every call that the facts let through."""
+    def _specialized_symbols(self) -> dict[Any, Any]:
+        """The symbols that the guards allow one value only, with it."""
         bounds = {symbol: self.env.bound_sympy(symbol) for symbol, _ in self._ranges}
         found = {symbol: each.lower for symbol, each in bounds.items() if each.is_singleton()}
-        waiting = [fact for fact in self._all_parts() if isinstance(fact, sympy_module().Eq)]
-        while waiting:  # one that is settled may settle another
+        equations = [condition for condition in self._all_parts() if isinstance(condition, sympy_module().Eq)]
+        while equations:  # a solved symbol may solve another equation
             known = dict(found)
-            left = []
-            for fact in waiting:
-                difference = (fact.lhs - fact.rhs).xreplace(known)
+            unsolved = []
+            for equation in equations:
+                difference = (equation.lhs - equation.rhs).xreplace(known)
                 symbols = difference.free_symbols
                 if len(symbols) > 1:
-                    left.append(fact)
+                    unsolved.append(equation)
                     continue
                 for symbol in symbols:
                     values = integer_roots(difference, symbol)
@@ -372,15 +392,15 @@ class Symbols:
                         found[symbol] = values[0]
             if found == known:
                 break
-            waiting = left
+            equations = unsolved
         return found
 
-    def _settled_at(self, number: Any) -> tuple[Any, ...]:
-        """The user's frames where a symbol's number was settled, as far as they are known: by an equality; else by the
-        last comparison."""
+    def _frames_that_specialize(self, number: torch.SymInt) -> Frames:
+        """The user's frames at the first equality on a symbol or one related to it; without one, at the last
+        comparison."""
         related = {number.node._expr}
-        last: tuple[Any, ...] = ()
-        for guard, at in zip(self.env.guards, self._noted):
+        last: Frames = ()
+        for guard, at in zip(self.env.guards, self._guard_frames):
             symbols = guard.expr.free_symbols
             if related & symbols:
                 related |= symbols
@@ -389,29 +409,31 @@ class Symbols:
                 last = at or last
         return last
 
-    # -- facts ---------------------------------------------------------------------------------------------------------
+    # -- guards --------------------------------------------------------------------------------------------------------
 
-    def facts(self) -> list[Fact]:
-        """What must be true of a call's numbers for the graph to be right, each once."""
-        facts = [self._fact(Formula(True, expression=condition), True) for condition in self._all_parts()]
-        facts += [self._fact(condition, truth) for condition, truth in self._required]
-        return list({(tuple(fact.sources), tuple(fact.program)): fact for fact in facts}.values())
+    def guards(self) -> list[SymbolicGuard]:
+        """The guards on a call's numbers, without duplicates."""
+        guards = [self._guard(Formula(True, expression=condition), True) for condition in self._all_parts()]
+        guards += [self._guard(condition, truth) for condition, truth in self._required]
+        return list({(tuple(each.sources), tuple(each.program)): each for each in guards}.values())
 
-    def _all_parts(self) -> dict[Any, None]:
-        """Conditions of integers."""
-        found: dict[Any, None] = {}
+    def _all_parts(self) -> dict[Expression, None]:
+        """All conditions on ints that guard programs can compute."""
+        found: dict[Expression, None] = {}
         for condition in self._conditions():
             found.update(dict.fromkeys(checkable_parts(condition, self._hints)))
         return found
 
-    def _conditions(self) -> Iterator[Any]:
+    def _conditions(self) -> Iterator[Expression]:
+        """Numbers equal the expressions that fake tensors have for them, symbols are in their ranges, and the
+        ``ShapeEnv``'s guards hold."""
         sympy = sympy_module()
         for number, place, value in self._numbers:
             expression = number.node.expr
             if self.places.get(expression) != place:
                 yield sympy.Eq(self._symbol(place, value), expression, evaluate=False)
         for symbol, values in self._ranges:
-            known = self.env.replace(symbol)  # by another symbol, which has a range of its own
+            known = self.env.replace(symbol)  # by an equal symbol, which has a range of its own
             if values.lower.is_Integer:
                 yield known >= values.lower
             if values.upper.is_Integer:
@@ -422,15 +444,15 @@ class Symbols:
                 self.places[symbol], self._hints[symbol] = self._of_bases[symbol]
             yield condition
 
-    def _of_places(self, condition: Any) -> Any:
-        """A condition without ragged sizes, which have no number in a call: it holds for any if for a large one."""
+    def _of_places(self, condition: Expression) -> Expression:
+        """A condition with ragged sizes replaced by a large number: a call doesn't read them."""
         ragged = {symbol: _LARGE_PRIME for symbol in condition.free_symbols if self._is_ragged(symbol)}
         if ragged.keys() == condition.free_symbols and ragged:
             return sympy_module().true
         return condition.xreplace(ragged)
 
-    def _symbol(self, place: Place | Computed, value: int) -> Any:
-        """A symbol that stands for what is found at a place."""
+    def _symbol(self, place: NumberSource | ComputedInt, value: int) -> Symbol:
+        """A symbol, for guards only, of the number that is read at a place."""
         symbol = self._symbols.get(place)
         if symbol is None:
             symbol = self._symbols[place] = sympy_module().Dummy(self._name(place), integer=True)
@@ -438,37 +460,42 @@ class Symbols:
             self._hints[symbol] = value
         return symbol
 
-    def _fact(self, condition: Formula, truth: bool) -> Fact:
+    def _guard(self, condition: Formula, truth: bool) -> SymbolicGuard:
         sources: dict[Source, int] = {}
 
         def read(where: Any) -> list[Step]:
-            place = where if isinstance(where, Place) else self.places[where]
-            if isinstance(place, Computed):
+            place = where if isinstance(where, NumberSource) else self.places[where]
+            if isinstance(place, ComputedInt):
                 return place.formula.steps(read)
             return [place.instruction(sources.setdefault(place.source, len(sources)))]
 
         program = condition.steps(read)
         text = condition.text(self._name)
-        return Fact(list(sources), program, text) if truth else Fact(list(sources), [*program, ("not",)], f"not {text}")
+        return (
+            SymbolicGuard(list(sources), program, text)
+            if truth
+            else SymbolicGuard(list(sources), [*program, ("not",)], f"not {text}")
+        )
 
     def _name(self, of: Any) -> str:
-        """In the user's own terms."""
-        if isinstance(of, Computed):
+        """The text of a place or expression in the user's terms."""
+        if isinstance(of, ComputedInt):
             return of.formula.text(self._name)
-        return str(of) if isinstance(of, (Place, Draw)) else self.text(of)
+        return str(of) if isinstance(of, (NumberSource, RandomCall)) else self.text(of)
 
-    def text(self, expression: Any) -> str:
-        """An expression in the user's own terms: ``x.size(0) == y.size(1)``."""
+    def text(self, expression: Expression) -> str:
+        """An expression in the user's terms: ``x.size(0) == y.size(1)``."""
         named = {symbol: sympy_module().Symbol(self._name(self.places[symbol])) for symbol in expression.free_symbols}
         return printer().doprint(expression.xreplace(named))
 
 
 def _context(tensor: torch.Tensor, dims: list[int], strides: Iterable[int] = ()) -> Any:
+    """torch's context for a fake tensor with symbols for these dimensions' sizes and strides."""
     shapes = symbolic_shapes()
     constraints: list[Any] = [None] * tensor.dim()
     for each in marked_ranges(tensor):
         if each.dim in dims and (each.min is not None or each.max is not None):
-            upper = no_limit() if each.max is None else each.max
+            upper = integer_infinity() if each.max is None else each.max
             constraints[each.dim] = shapes.StrictMinMaxConstraint(
                 vr=shapes.ValueRanges(lower=each.low, upper=upper), warn_only=False
             )

@@ -16,7 +16,7 @@ from dynamo_lite.records.runtime_assertions import Expected
 from dynamo_lite.records.side_effects import SideEffects
 from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
 from dynamo_lite.shapes.policy import TranslationShapes
-from dynamo_lite.shapes.python_random import Draw
+from dynamo_lite.shapes.python_random import RandomCall
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.torch.tensors.is_compiling_results import Answers
 from dynamo_lite.variables.torch.tensors.specialize import settle
@@ -30,7 +30,7 @@ from .torch_state import TorchState
 class BeforeGraph:
     """What generated code does before it calls the graph."""
 
-    draws: list[Draw] = field(default_factory=list)
+    draws: list[RandomCall] = field(default_factory=list)
     """Calls of Python's ``random``, in program order."""
     created: dict[VariableTracker, Any] = field(default_factory=dict)
     """Tensors created during tracing that are allocated there -> their placeholder in the graph."""

@@ -296,7 +296,7 @@ def test_range_around_a_size_of_zero_or_one(mark, size, options):
     mark(x, 0, **options)
     compiled = dl.compile(lambda x: x + 1, backend="eager")
     with pytest.raises(
-        dl.exc.ConstraintViolation, match=rf"x.size\(0\) is marked .*, but is {size}, which is compiled for by itself"
+        dl.exc.ConstraintViolation, match=rf"x.size\(0\) is marked .*, but is {size}, a size that is always specialized"
     ):
         compiled(x)
 

@@ -12,7 +12,7 @@ import torch
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.polyfills.carried import advanced
+from dynamo_lite.variables.polyfills.carried import advance_iterator
 
 from .base import (
     Args,
@@ -219,7 +219,7 @@ class ConstantIterator(IteratorVariable):
             cg.call(self.made_by, [lambda: cg.load_const(self.of)])
 
         # Not one of the rest: of which type it is hangs on the whole, as on whether all characters are ASCII.
-        cg.call(advanced, [make, lambda: cg.load_const(self.taken)])
+        cg.call(advance_iterator, [make, lambda: cg.load_const(self.taken)])
 
 
 @wraps_type(*(each for each in CONSTANT_TYPES if each not in (int, float)))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dynamo_lite.records.source import Source
     from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
     from dynamo_lite.shapes.policy import TranslationShapes
-    from dynamo_lite.shapes.python_random import Draw
+    from dynamo_lite.shapes.python_random import RandomCall
     from dynamo_lite.variables.python.classes.classes import ClassVariable
     from dynamo_lite.variables.python.containers.mapping import DictVariable
     from dynamo_lite.variables.python.containers.sequence import SliceVariable
@@ -360,7 +360,7 @@ class TorchState(Protocol):
 class BeforeGraph(Protocol):
     """What generated code does before it calls the graph."""
 
-    draws: list[Draw]
+    draws: list[RandomCall]
     created: dict[VariableTracker, Any]
 
 

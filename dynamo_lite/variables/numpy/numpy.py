@@ -150,7 +150,7 @@ class NdarrayVariable(ArrayVariable):
             unsupported(
                 UnsupportedOperation("a write", "several numbers to items of an array that arrays or lists select")
             )
-        for factor in (1, 2) if tx.graph.symbols.there_are else (1,):
+        for factor in (1, 2) if tx.graph.symbols.has_symbols else (1,):
             try_write(tx, [self, key, value], factor)
         if parts:
             _may_be_out_of_range(tx, [self])
@@ -217,7 +217,7 @@ def call(tx: Translator, target: Any, real: Callable[..., Any], args: Args, kwar
     given = [_for_graph(tx, arg) for arg in args]
     found = record(tx, "call_function", target, given, {name: _for_graph(tx, value) for name, value in kwargs.items()})
     paired = _paired(tx, expected, found, trial)
-    if tx.graph.symbols.there_are:  # numpy must do the same at other sizes
+    if tx.graph.symbols.has_symbols:  # numpy must do the same at other sizes
         other, trial = try_call(tx, target, real, args, kwargs, 2)
         _paired(tx, other, found, trial)
     return paired
@@ -336,7 +336,7 @@ def _paired_array(tx: Translator, expected: Any, found: TensorVariable, trial: T
         found = record(tx, "call_method", "clone", [found], {})  # type: ignore[assignment]
     if isinstance(expected, SCALARS):
         return NdarrayVariable(found, True)
-    if not (shares or tx.graph.symbols.there_are or _is_laid_out(expected, found, trial)):
+    if not (shares or tx.graph.symbols.has_symbols or _is_laid_out(expected, found, trial)):
         axes = sorted(range(expected.ndim), key=lambda axis: -expected.strides[axis])
         found = record(tx, "call_function", laid_out, [found, tx.make(axes)], {})  # type: ignore[assignment]
     if not _is_laid_out(expected, found, trial):

@@ -1,11 +1,12 @@
-"""Builtins and library functions that are written in C, as short Python functions: a trace inlines them like anyone's.
+"""Polyfills: builtins and library functions that are written in C, as Python functions that a trace inlines.
 
-One file a module. Each replaces the function of the same name. They follow the reference documentation's "roughly
-equivalent to" where it has one.
+One file for each module of the standard library; a function's name is that of the function it replaces. Most follow the
+"roughly equivalent to" code of the reference documentation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from . import (
@@ -23,7 +24,7 @@ from . import (
     re,
 )
 
-TABLE: dict[Any, Any] = {
+TABLE: dict[Callable[..., Any], Callable[..., Any]] = {
     **bisect.TABLE,
     **builtins.TABLE,
     **collections.TABLE,
@@ -33,6 +34,6 @@ TABLE: dict[Any, Any] = {
     **logging.TABLE,
     **operator.TABLE,
 }
-"""The real callable -> what is inlined for it."""
+"""The replaced callable -> the function that is inlined instead."""
 
 __all__ = ["TABLE", "copy", "heapq", "itertools", "operator", "re"]

@@ -1,8 +1,9 @@
-"""The module ``bisect``."""
+"""Polyfills of ``bisect``."""
 
 from __future__ import annotations
 
 import bisect
+from collections.abc import Callable
 from typing import Any
 
 
@@ -44,10 +45,10 @@ def insort_left(a: Any, x: Any, lo: Any = 0, hi: Any = None, *, key: Any = None)
     a.insert(bisect_left(a, x if key is None else key(x), lo, hi, key=key), x)
 
 
-TABLE: dict[Any, Any] = {
+TABLE: dict[Callable[..., Any], Callable[..., Any]] = {
     bisect.bisect_right: bisect_right,
     bisect.bisect_left: bisect_left,
     bisect.insort_right: insort_right,
     bisect.insort_left: insort_left,
 }
-"""``bisect`` and ``insort`` are the same objects as those of the right."""
+"""``bisect.bisect`` is ``bisect_right``, and ``bisect.insort`` is ``insort_right``."""

@@ -1,7 +1,8 @@
-"""Builtin functions that go over items."""
+"""Polyfills of builtins that iterate: ``all``, ``any``, ``min``, ``max``."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 _MISSING = object()
@@ -44,4 +45,4 @@ def max_(*args: Any, key: Any = None, default: Any = _MISSING) -> Any:
     return _pick(lambda a, b: a > b, "max", args, key, default)
 
 
-TABLE: dict[Any, Any] = {all: all_, any: any_, min: min_, max: max_}
+TABLE: dict[Callable[..., Any], Callable[..., Any]] = {all: all_, any: any_, min: min_, max: max_}

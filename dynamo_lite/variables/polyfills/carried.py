@@ -1,43 +1,51 @@
-"""What makes an object again that went over a break in its parts."""
+"""Functions that recreate, after a graph break, objects that survive the break as their parts."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any, TypeVar
+
+It = TypeVar("It", bound=Iterator[Any])
 
 
-def create_generator(function: Any, cells: Any, *values: Any) -> Any:
-    """``function``: makes the generator's function from its cells."""
-    return function(cells)(*values)
+def create_generator(function: Callable[..., Any], cells: tuple[Any, ...], *values: Any) -> Generator[Any, Any, Any]:
+    """A generator that hasn't started. ``function`` returns the generator function with these cells as its closure."""
+    generator: Generator[Any, Any, Any] = function(cells)(*values)
+    return generator
 
 
-def create_started_generator(function: Any, cells: Any, *values: Any) -> Any:
-    """One that has come to its first ``yield``."""
-    generator = function(cells)(*values)
+def create_started_generator(
+    function: Callable[..., Any], cells: tuple[Any, ...], *values: Any
+) -> Generator[Any, Any, Any]:
+    """A generator that is suspended at its first ``yield``."""
+    generator: Generator[Any, Any, Any] = function(cells)(*values)
     next(generator)
     return generator
 
 
-def create_object(cls: Any, names: Any, *values: Any) -> Any:
-    """An instance with these attributes."""
-    made = object.__new__(cls)
+def create_object(cls: type, names: Iterable[str], *values: Any) -> Any:
+    """An instance of ``cls`` with these attributes, without running ``__init__``."""
+    made: Any = object.__new__(cls)
     for name, value in zip(names, values):
         object.__setattr__(made, name, value)
     return made
 
 
-def strict_zip(*iterators: Any) -> Any:
+def strict_zip(*iterators: Iterator[Any]) -> Iterator[tuple[Any, ...]]:
+    """``zip`` with ``strict=True``."""
     return zip(*iterators, strict=True)
 
 
 def build_from_recipe(recipe: Any, values: Any) -> Any:
-    """``recipe``: what makes it, what that takes first, and of each value a recipe or None."""
+    """Create an object from its parts. ``recipe``: (function, the constants that it takes first, *recipes). A part that
+    has a recipe is itself created from its item of ``values``; None in the place of a recipe: the part is the item."""
     make, first, *recipes = recipe
     made = [value if inner is None else build_from_recipe(inner, value) for inner, value in zip(recipes, values)]
     return make(*first, *made)
 
 
-def advanced(iterator: Any, count: int) -> Any:
-    """The iterator after that many items."""
+def advance_iterator(iterator: It, count: int) -> It:
+    """Skip items of an iterator; return it."""
     for _ in range(count):
         next(iterator)
     return iterator

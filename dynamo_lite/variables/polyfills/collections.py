@@ -1,8 +1,9 @@
-"""What the module ``collections`` does in C."""
+"""Polyfills of ``collections``."""
 
 from __future__ import annotations
 
 import _collections
+from collections.abc import Callable
 from typing import Any
 
 
@@ -11,4 +12,4 @@ def count_elements(mapping: Any, iterable: Any) -> None:
         mapping[element] = mapping.get(element, 0) + 1
 
 
-TABLE: dict[Any, Any] = {_collections._count_elements: count_elements}
+TABLE: dict[Callable[..., Any], Callable[..., Any]] = {_collections._count_elements: count_elements}

@@ -1,4 +1,4 @@
-"""The module ``copy``: objects of the program's classes."""
+"""Polyfills of ``copy``, for objects of the user's classes."""
 
 from __future__ import annotations
 

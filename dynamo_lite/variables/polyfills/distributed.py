@@ -1,7 +1,8 @@
-"""The package ``torch.distributed``: whether there is a process group is read, and guarded, where torch keeps it."""
+"""Polyfills of ``torch.distributed``: ``is_initialized`` reads the variable that torch keeps, so that it is guarded."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch.distributed
@@ -12,4 +13,4 @@ def is_initialized() -> bool:
     return distributed_c10d._world._default_pg is not None
 
 
-TABLE: dict[Any, Any] = {torch.distributed.is_initialized: is_initialized}
+TABLE: dict[Callable[..., Any], Callable[..., Any]] = {torch.distributed.is_initialized: is_initialized}

@@ -1,8 +1,9 @@
-"""The module ``functools``."""
+"""Polyfills of ``functools``."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 _MISSING = object()
@@ -19,4 +20,4 @@ def reduce(function: Any, iterable: Any, initial: Any = _MISSING, /) -> Any:
     return initial
 
 
-TABLE: dict[Any, Any] = {functools.reduce: reduce}
+TABLE: dict[Callable[..., Any], Callable[..., Any]] = {functools.reduce: reduce}

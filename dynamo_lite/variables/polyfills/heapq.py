@@ -1,8 +1,9 @@
-"""The module ``heapq``, of lists: the comparisons and the order of items that the C code makes."""
+"""Polyfills of ``heapq``: the same comparisons, in the same order, as the C code makes."""
 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from typing import Any
 
 
@@ -80,7 +81,7 @@ def _rise(heap: Any, first: Any, at: Any, before: Any) -> None:
 
 
 def _sink(heap: Any, first: Any, before: Any) -> None:
-    """To a leaf by the smaller children, and up again to where it belongs."""
+    """Move an item down to a leaf along the smaller children, then up to its place."""
     at, end = first, len(heap)
     while 2 * at + 1 < end:
         below = 2 * at + 1
@@ -91,14 +92,14 @@ def _sink(heap: Any, first: Any, before: Any) -> None:
     _rise(heap, first, at, before)
 
 
-TABLE: dict[Any, Any] = {
+TABLE: dict[Callable[..., Any], Callable[..., Any]] = {
     heapq.heappush: heappush,
     heapq.heappop: heappop,
     heapq.heapify: heapify,
     heapq.heapreplace: heapreplace,
     heapq.heappushpop: heappushpop,
 }
-"""For lists alone: the C code takes no others, and reads those of derived classes without asking them."""
+"""For exact lists only: the C code rejects other types, and bypasses overridden methods of subclasses."""
 
 for _name, _function in (
     ("heapify_max", heapify_max),

@@ -1,16 +1,17 @@
-"""The module ``inspect``."""
+"""Polyfills of ``inspect``."""
 
 from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Callable
 from typing import Any
 
 _NO_WRAPPERS: Any = type if sys.version_info >= (3, 13) else ()
 
 
 def unwrap(func: Any, *, stop: Any = None) -> Any:
-    """The original holds chains as long as the interpreter's recursion limit to be loops too: no trace gets there."""
+    """``inspect.unwrap``, without its limit on the length of chains, which no trace reaches."""
     first, seen = func, [func]
     while not isinstance(func, _NO_WRAPPERS) and hasattr(func, "__wrapped__"):
         if stop is not None and stop(func):
@@ -22,4 +23,4 @@ def unwrap(func: Any, *, stop: Any = None) -> Any:
     return func
 
 
-TABLE: dict[Any, Any] = {inspect.unwrap: unwrap}
+TABLE: dict[Callable[..., Any], Callable[..., Any]] = {inspect.unwrap: unwrap}

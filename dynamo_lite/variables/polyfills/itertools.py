@@ -1,5 +1,8 @@
-"""Iterators of the module ``itertools``, as generators. Arguments that CPython's take ``iter()`` of when they are
-created are iterators already. None has a ``try``: an exception that leaves one breaks the graph."""
+"""Polyfills of ``itertools``, as generators.
+
+Callers pass iterators where CPython's constructors call ``iter()`` on an argument. None of them has a ``try``: an
+exception that propagates out of one breaks the graph.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def cycle(iterable: Any, /) -> Any:
 
 
 def islice(iterable: Any, start: int, stop: int | None, step: int) -> Any:
-    """Takes ``max(start, stop)`` items in all, as CPython's does."""
+    """``itertools.islice``. It consumes ``max(start, stop)`` items in all, as CPython's does."""
     end = None if stop is None else max(start, stop)
     at = 0
     if end == 0:
@@ -67,9 +70,9 @@ def batched(iterable: Any, n: int, *, strict: bool = False) -> Any:
 
 def count(start: Any = 0, step: Any = 1) -> Any:
     while True:
-        found = start
+        current = start
         start = start + step
-        yield found
+        yield current
 
 
 def repeat(object: Any, times: int | None = None) -> Any:

@@ -1,13 +1,14 @@
-"""The module ``logging``: whether a logger is heard is known; one that is breaks the graph where it speaks."""
+"""Polyfills of ``logging``: a call below the effective level is removed; one that emits a record breaks the graph."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 
-def speak(name: str) -> None:
-    """Stands for output: it is not traced."""
+def emit_record(name: str) -> None:
+    """Stands for the output of a record, at which the graph breaks."""
 
 
 def get_effective_level(self: Any) -> int:
@@ -20,7 +21,7 @@ def get_effective_level(self: Any) -> int:
 
 
 def is_enabled_for(self: Any, level: int) -> bool:
-    """It remembers its answers, which nobody can see."""
+    """``Logger.isEnabledFor`` without its cache, which isn't observable."""
     if self.disabled or self.manager._disable >= level:
         return False
     return level >= self.getEffectiveLevel()
@@ -28,35 +29,35 @@ def is_enabled_for(self: Any, level: int) -> bool:
 
 def log(self: Any, level: int, msg: Any, *args: Any, **kwargs: Any) -> None:
     if self.isEnabledFor(level):
-        speak("Logger.log")
+        emit_record("Logger.log")
 
 
 def debug(self: Any, msg: Any, *args: Any, **kwargs: Any) -> None:
     if self.isEnabledFor(logging.DEBUG):
-        speak("Logger.debug")
+        emit_record("Logger.debug")
 
 
 def info(self: Any, msg: Any, *args: Any, **kwargs: Any) -> None:
     if self.isEnabledFor(logging.INFO):
-        speak("Logger.info")
+        emit_record("Logger.info")
 
 
 def warning(self: Any, msg: Any, *args: Any, **kwargs: Any) -> None:
     if self.isEnabledFor(logging.WARNING):
-        speak("Logger.warning")
+        emit_record("Logger.warning")
 
 
 def error(self: Any, msg: Any, *args: Any, **kwargs: Any) -> None:
     if self.isEnabledFor(logging.ERROR):
-        speak("Logger.error")
+        emit_record("Logger.error")
 
 
 def critical(self: Any, msg: Any, *args: Any, **kwargs: Any) -> None:
     if self.isEnabledFor(logging.CRITICAL):
-        speak("Logger.critical")
+        emit_record("Logger.critical")
 
 
-TABLE: dict[Any, Any] = {
+TABLE: dict[Callable[..., Any], Callable[..., Any]] = {
     logging.Logger.getEffectiveLevel: get_effective_level,
     logging.Logger.isEnabledFor: is_enabled_for,
     logging.Logger.log: log,

@@ -1,8 +1,9 @@
-"""The module ``operator``: what is written in C and is no operator of Python's."""
+"""Polyfills of ``operator``: its functions that are not operators of Python."""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 
@@ -48,7 +49,7 @@ def prod(iterable: Any, /, *, start: Any = 1) -> Any:
     return start
 
 
-TABLE: dict[Any, Any] = {
+TABLE: dict[Callable[..., Any], Callable[..., Any]] = {
     operator.call: call,
     operator.concat: concat,
     operator.iconcat: iconcat,

@@ -1,4 +1,4 @@
-"""The module ``re``."""
+"""Polyfills of ``re``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def substitute(pattern: Any, repl: Any, string: Any, count: int = 0) -> Any:
-    """``pattern.subn`` with a function."""
+    """``Pattern.subn`` with a function as ``repl``."""
     parts, end, made = [], 0, 0
     for match in pattern.finditer(string):
         if count and made >= count:

@@ -14,7 +14,7 @@ from dynamo_lite.variables.core.base import Args, Exhausted, Kwargs, NotConstant
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models, models_raw
-from dynamo_lite.variables.polyfills.carried import advanced
+from dynamo_lite.variables.polyfills.carried import advance_iterator
 from dynamo_lite.variables.python.containers.iterator import IteratorVariable
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
@@ -97,7 +97,7 @@ class TeeVariable(ItertoolVariable):
 
 
 def _tee_at(start: Any, at: int) -> Any:
-    return advanced(start.__copy__(), at)
+    return advance_iterator(start.__copy__(), at)
 
 
 @models(itertools.tee)
@@ -225,7 +225,7 @@ class CombinationsVariable(ItertoolVariable):
         def make() -> None:
             cg.call_named(self.kind_, [*pools, *args], named)
 
-        cg.call(advanced, [make, lambda: cg.load_const(self.taken)])
+        cg.call(advance_iterator, [make, lambda: cg.load_const(self.taken)])
 
 
 def _combinatoric(kind: Any) -> None:

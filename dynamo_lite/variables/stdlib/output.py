@@ -19,6 +19,6 @@ def _input(tx: Translator, *args: VariableTracker) -> VariableTracker:
     unsupported(OutputCall("input"))
 
 
-@models(polyfills.logging.speak)
+@models(polyfills.logging.emit_record)
 def _log(tx: Translator, name: VariableTracker) -> VariableTracker:
     unsupported(OutputCall(tx.python_value(name)))

@@ -12,7 +12,7 @@ from dynamo_lite.records.code_origin import FOLDED_ERRORS
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.interrupts import reraise_if_from_signal
 from dynamo_lite.shapes.float_formulas import ANYTHING, Bounds, Formula, is_exact
-from dynamo_lite.shapes.python_random import Draw
+from dynamo_lite.shapes.python_random import RandomCall
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Translator
@@ -138,7 +138,7 @@ def _draws(name: str, bounds: Callable[[Args], Bounds], kind: type) -> None:
             unsupported(UnknownCall(f"Random.{name}()", f"it raises {type(error).__name__}"))
         if type(value) is not kind:
             unsupported(UnsupportedValue(f"what Random.{name}() returns", "it is of another type than usual"))
-        draw = Draw(of.source, function, tuple(formulas), named, f"___draw{len(tx.attempt.before_graph.draws)}")
+        draw = RandomCall(of.source, function, tuple(formulas), named, f"___draw{len(tx.attempt.before_graph.draws)}")
         tx.attempt.before_graph.draws.append(draw)
         given = [*args, *known.values()] if not kwargs else _in_order(function, args, known)
         return make_draw(tx, draw, value, bounds(given))

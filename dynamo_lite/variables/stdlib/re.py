@@ -21,7 +21,7 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
-from dynamo_lite.variables.polyfills.carried import advanced
+from dynamo_lite.variables.polyfills.carried import advance_iterator
 from dynamo_lite.variables.python.containers.iterator import IteratorVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, unwrapped
 
@@ -152,7 +152,7 @@ _MATCH_ITERATOR: type = type(re.finditer("", ""))
 
 
 def _matches_from(pattern: Any, args: tuple[Any, ...], named: dict[str, Any], at: int) -> Any:
-    return advanced(pattern.finditer(*args, **named), at)
+    return advance_iterator(pattern.finditer(*args, **named), at)
 
 
 wraps_type(re.Pattern)(PatternVariable.by_identity)

@@ -28,7 +28,7 @@ from dynamo_lite.variables.core.keys import PLAIN_KEYS, key_of
 from dynamo_lite.variables.core.mutated_while_comparing import ItemComparison
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.text import bracketed, reprs
-from dynamo_lite.variables.polyfills.carried import advanced
+from dynamo_lite.variables.polyfills.carried import advance_iterator
 
 from .sequence import TupleVariable
 
@@ -544,7 +544,7 @@ class DictIterator(IteratorVariable):
         def make() -> None:
             cg.call(reversed if self.reverse else iter, [load])
 
-        cg.call(advanced, [make, lambda: cg.load_const(self.at)])
+        cg.call(advance_iterator, [make, lambda: cg.load_const(self.at)])
 
 
 def wrap_dict_items(attempt: Attempt, value: Any, source: Source) -> tuple[dict[Any, Any], dict[Any, Any]]:

@@ -24,7 +24,7 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import has_stable_hash, key_of
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.polyfills.carried import advanced
+from dynamo_lite.variables.polyfills.carried import advance_iterator
 
 from .mapping import DictVariable, DictViewVariable
 
@@ -527,7 +527,7 @@ class SetIterator(IteratorVariable):
         def make() -> None:
             cg.call(iter, [lambda: cg.load(self.of)])
 
-        cg.call(advanced, [make, lambda: cg.load_const(self.at)])
+        cg.call(advance_iterator, [make, lambda: cg.load_const(self.at)])
 
 
 def set_of_constants(attempt: Attempt, value: Any) -> SetVariable:

@@ -20,7 +20,7 @@ from dynamo_lite.insight.break_reasons import DataDependentBranch, DataDependent
 from dynamo_lite.records.source import Source
 from dynamo_lite.shapes.conditions import symbolic_shapes
 from dynamo_lite.shapes.expressions import NoProgram, Operation, compile_expression
-from dynamo_lite.shapes.facts import Computed
+from dynamo_lite.shapes.facts import ComputedInt
 from dynamo_lite.shapes.float_formulas import (
     BINARY_OPERATORS,
     MAY_RAISE,
@@ -31,9 +31,9 @@ from dynamo_lite.shapes.float_formulas import (
     Formula,
     apply,
     is_exact,
-    is_there,
+    is_finite,
 )
-from dynamo_lite.shapes.python_random import Draw
+from dynamo_lite.shapes.python_random import RandomCall
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import TEXTS, Args, Kwargs, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -354,12 +354,12 @@ class SymbolicFloat(SymbolicNumber):
 
     def as_constant(self) -> float:
         """The float, which from now on is the same in every call."""
-        self.attempt.graph.symbols.settle(self.of)
+        self.attempt.graph.symbols.specialize(self.of)
         self.attempt.note_guards()
         return self.of.value
 
     def realize(self) -> VariableTracker:
-        is_settled = self.of in self.attempt.graph.symbols.settled
+        is_settled = self.of in self.attempt.graph.symbols.specialized
         return ConstantVariable(self.of.value, self.source) if is_settled else self
 
     def key(self) -> Any:
@@ -420,7 +420,7 @@ def _make_formula(attempt: Attempt, function: Any, *operands: Formula) -> Variab
     made = apply(function, *operands)
     if made is None:
         return None
-    if made.is_known:
+    if made.is_constant:
         return ConstantVariable(made.value)
     symbols = attempt.graph.symbols
     for index, compare, limit, truth in OPERATIONS[function].domain:
@@ -429,7 +429,7 @@ def _make_formula(attempt: Attempt, function: Any, *operands: Formula) -> Variab
     if function in MAY_RAISE or function in TO_INTEGER:
         if not made.has_program and not made.is_random:
             return None
-        symbols.require(is_there(made))
+        symbols.require(is_finite(made))
     if function in TO_INTEGER:
         return attempt.values.make(symbols.computed(made))
     return SymbolicFloat(attempt, made)
@@ -505,16 +505,16 @@ def _decide_formula(attempt: Attempt, function: Callable[[Any, Any], bool], *ope
     condition = apply(function, *operands)
     if condition is None:  # of an integer that is no float
         raise InternalError(f"no formula compares {[each.value for each in operands]}")
-    if not condition.is_known:
+    if not condition.is_constant:
         attempt.graph.symbols.require(condition, condition.value)
     return condition.value
 
 
-def make_draw(tx: Translator, draw: Draw, value: float, bounds: Bounds) -> VariableTracker:
+def make_draw(tx: Translator, draw: RandomCall, value: float, bounds: Bounds) -> VariableTracker:
     """The number that a call draws. ``value``: what it is in the call that is traced."""
-    formula = tx.graph.symbols.draw(draw, value, bounds)
+    formula = tx.graph.symbols.random_number(draw, value, bounds)
     if type(value) is int:
-        return tx.make(tx.graph.symbols.drawn(formula))
+        return tx.make(tx.graph.symbols.random_int(formula))
     return SymbolicFloat(tx.attempt, formula)
 
 
@@ -556,7 +556,7 @@ def _load_expression(cg: Codegen, expression: Any) -> None:
             cg.binary_op(_EMITTED[step.name])
         elif step[0] == "const":
             cg.load_const(step[1])
-        elif isinstance(step[1], Computed):
+        elif isinstance(step[1], ComputedInt):
             load_formula(cg, step[1].formula)
         else:
             _load_place(cg, step[1])

@@ -111,7 +111,7 @@ def _grad_fn(tx: Translator, tensor: TensorVariable) -> VariableTracker:
         return ConstantVariable(None)
     if tensor.asks or tx.graph.bodies:
         unsupported(UnsupportedAttribute(tensor.describe(), "grad_fn"))
-    if tx.graph.symbols.there_are or tx.graph.symbols.has_floats:  # for which other operators are recorded
+    if tx.graph.symbols.has_symbols or tx.graph.symbols.has_floats:  # for which other operators are recorded
         unsupported(OperatorFailed("Tensor.grad_fn", "it is asked beside numbers that differ", over_operands=True))
     if tx.graph.writes and any(map(_is_written_view, tx.attempt.values.fakes.values())):
         unsupported(UnsupportedAttribute(tensor.describe(), "grad_fn", "a view of it, or it, is written to"))

@@ -28,7 +28,7 @@ from dynamo_lite.records.code_origin import FOLDED_ERRORS
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.inner_tensors import has_user_torch_function, is_wrapper_class, leaves, rebuilt
 from dynamo_lite.runtime.inner_tensors import parts as parts_of
-from dynamo_lite.shapes.policy import Free
+from dynamo_lite.shapes.policy import SymbolicDims
 from dynamo_lite.variables.core.attributes import bind, class_lookup
 from dynamo_lite.variables.core.base import (
     Args,
@@ -381,10 +381,10 @@ def _apart(found: WrapperVariable) -> torch.Tensor:
     return made
 
 
-def _free(attempt: Attempt, found: WrapperVariable) -> Free | None:
+def _free(attempt: Attempt, found: WrapperVariable) -> SymbolicDims | None:
     """What of a tensor is symbols."""
     if found.value.layout is torch.jagged:
-        return Free([dim for dim, size in enumerate(found.value.shape) if _is_ragged(size) or size > 1], [])
+        return SymbolicDims([dim for dim, size in enumerate(found.value.shape) if _is_ragged(size) or size > 1], [])
     return None if found.told_size else attempt.shapes.free(found.source, found.value)  # type: ignore[no-any-return]
 
 

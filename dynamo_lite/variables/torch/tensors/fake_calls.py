@@ -85,7 +85,7 @@ def compute(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) ->
 def on_fakes(tx: Translator, kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
     """The same, where sizes may be symbols."""
     name = target if kind == "call_method" else getattr(target, "__name__", "")
-    if not tx.graph.symbols.there_are or name in _BETTER_WHOLE:
+    if not tx.graph.symbols.has_symbols or name in _BETTER_WHOLE:
         return compute(kind, target, fakes, kwargs)
     with enable_python_dispatcher():  # some decompositions are for symbols alone
         found = compute(kind, target, fakes, kwargs)
