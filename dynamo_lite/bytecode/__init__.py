@@ -1,4 +1,9 @@
-"""CPython bytecode as data: decode, change, assemble. Knows 3.11 and 3.12."""
+"""CPython bytecode as data: decoding, editing, assembling and verifying, for 3.11 and 3.12.
+
+Enters: code objects, or lists of `Instruction`.
+Leaves: instructions, code objects, and analyses of them.
+May import: nothing.
+"""
 
 from . import emit
 from .assemble import assemble

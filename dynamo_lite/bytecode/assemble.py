@@ -1,4 +1,4 @@
-"""Instructions to code objects: names and constants to indices, jumps, caches and tables laid out to a fixpoint."""
+"""Assembles instructions to code objects: resolves names and constants, and lays jumps and caches out to a fixpoint."""
 
 from __future__ import annotations
 
@@ -50,16 +50,18 @@ def assemble(
     qualname: str | None = None,
     firstlineno: int | None = None,
 ) -> CodeType:
-    """A code object of these instructions; what isn't given is as in ``like``.
+    """Assemble a code object from instructions. What isn't given is as in ``like``.
 
-    ``argnames`` are all parameters in the order of their slots: keyword-only ones, ``*args`` and ``**kwargs`` (if
-    ``flags`` has them) included. Other local variables come after, then cells that are no locals, then ``freevars``.
-    Jumps may lead either way: where the opcode can't, `decode` of the result has a jump more at its end; before that,
-    it has these instructions one for one. Constants are any objects; those of primitive types and tuples of them
-    share a place if type and bits are equal. The interpreter interns strings that look like names.
+    ``argnames`` are all parameters in the order of their slots, including keyword-only ones, ``*args`` and ``**kwargs``
+    (if ``flags`` has them). Other local variables follow, then cells that aren't locals, then ``freevars``.
+
+    Jumps may go in either direction. If an opcode has only one, a jump is added at the end of the code; before that,
+    `decode` of the result has these instructions one for one. Constants are any objects. Those of primitive types, and
+    tuples of them, share an index if their types and bits are equal. The interpreter interns strings that look like
+    names.
 
     Raises:
-        BytecodeError: what `verify` raises it for, or a name that has no place.
+        BytecodeError: as of `verify`; or a name has no slot.
     """
     flags = like.co_flags if flags is None else flags
     kwonly = like.co_kwonlyargcount if kwonlyargcount is None else kwonlyargcount
@@ -100,7 +102,7 @@ def assemble(
 
 
 def _const_key(value: Any) -> Any:
-    """Equal for constants that may share a place: same type, same bits; of other types, the same object."""
+    """Equal for constants that may share an index: of the same type and bits or, for other types, the same object."""
     kind = type(value)
     if kind is float:
         return kind, struct.pack("d", value)
@@ -118,7 +120,7 @@ def _itself(value: Any) -> Any:
 
 
 class _Pool:
-    """Values by index: those that are used, in the order of the old pool, then new ones in the order of first use."""
+    """A table of values: used ones of the old table in their order, then new ones in the order of first use."""
 
     def __init__(self, old: Sequence[Any], used: Iterable[Any], key: Callable[[Any], Any], keep: int = 0) -> None:
         self.values: list[Any] = []
@@ -135,10 +137,10 @@ class _Pool:
 
 
 class _Names:
-    """Slots of a frame: parameters, other locals, cells that are no locals, free variables.
+    """Slots of a frame: parameters, other locals, cells that aren't locals, free variables.
 
-    An inlined comprehension may have a local variable of the name that the function around it has as a free variable:
-    two slots then. A local of a cell's name is the cell's slot.
+    A local variable of an inlined comprehension may have the name of a free variable of the function: they have two
+    slots. A local variable that is also a cell has one.
     """
 
     def __init__(
@@ -167,24 +169,25 @@ class _Names:
         self.free_count = len(freevars)
 
     def slot(self, each: Instruction) -> int:
-        """Where both the frame and its closure have a cell of that name, the flag says which."""
-        places = [self._cell, self._free]
+        """The slot of an instruction's name. If both the frame and its closure have a cell of that name, the flag
+        decides."""
+        tables = [self._cell, self._free]
         if KIND[each.opcode] == LOCAL:
-            places = [self._local, self._cell, self._free]
+            tables = [self._local, self._cell, self._free]
         elif each.flag:
-            places = [self._free, self._cell]
-        for place in places:
-            if each.argval in place:
-                return place[each.argval]
+            tables = [self._free, self._cell]
+        for table in tables:
+            if each.argval in table:
+                return table[each.argval]
         raise BytecodeError(f"{each}: that name is neither a cell nor a free variable of the code")
 
 
 class _Pools:
-    """Constants and names, and with them the arguments of all instructions but jumps."""
+    """The tables of constants and names, and the arguments of all instructions but jumps."""
 
     def __init__(self, like: CodeType, names: _Names, instructions: Sequence[Instruction]) -> None:
         consts = [each.argval for each in instructions if KIND[each.opcode] == CONST]
-        # The first constant is where a function finds its docstring.
+        # The first constant is the function's docstring.
         self.consts = _Pool(like.co_consts, consts, _const_key, keep=1)
         used = [each.argval for each in instructions if KIND[each.opcode] == NAME]
         self.names = _Pool(like.co_names, used, _itself)
@@ -216,9 +219,9 @@ class _Pools:
 
 
 def _lengthen(instructions: Sequence[Instruction]) -> tuple[Sequence[Instruction], dict[Instruction, Instruction]]:
-    """Give jumps that lead where their opcode can't a jump of their own at the end, to jump on from.
+    """Add jumps at the end for those whose opcode can't jump in the direction of their target.
 
-    Returns all instructions, and the new targets of those jumps."""
+    Returns all instructions, and the new targets of these jumps."""
     order = {each: at for at, each in enumerate(instructions)}
     targets: dict[Instruction, Instruction] = {}
     added: list[Instruction] = []
@@ -242,7 +245,7 @@ def _inserted(like: Instruction, opcode: int, target: Instruction | None = None)
 
 
 class _Layout:
-    """Offsets in code units. Each instruction is EXTENDED_ARGs, itself, its caches."""
+    """The offsets of instructions in code units. Each has its EXTENDED_ARGs, itself, then its caches."""
 
     def __init__(
         self, instructions: Sequence[Instruction], targets: dict[Instruction, Instruction], args: list[int]
@@ -259,17 +262,17 @@ class _Layout:
                 self._opcodes[at] = self._directed(each, self._order[target] <= at)
         self._widths = [1 if arg < 256 else (arg.bit_length() + 7) // 8 for arg in args]
         self._starts: list[int] = []
-        self._settle()
+        self._widen()
 
     def _directed(self, each: Instruction, backward: bool) -> int:
-        """The opcode for the direction that the jump has now."""
-        found = DIRECTIONS[each.opcode][backward]
-        if found is None:
+        """The opcode for the direction of the jump in this layout."""
+        opcode = DIRECTIONS[each.opcode][backward]
+        if opcode is None:
             raise BytecodeError(f"{each} can't jump that way")
-        return found
+        return opcode
 
-    def _settle(self) -> None:
-        """Widths only grow, so this ends."""
+    def _widen(self) -> None:
+        """Widen jumps until their arguments fit. Widths only grow, so this terminates."""
         grown = True
         while grown:
             grown = False
@@ -282,7 +285,7 @@ class _Layout:
                     grown = True
 
     def _place(self) -> None:
-        """Starts of all instructions; the last is the end of the code."""
+        """Compute the starts of all instructions. The last item is the end of the code."""
         unit = 0
         self._starts = [0]
         for width, op in zip(self._widths, self._opcodes, strict=True):
@@ -300,11 +303,12 @@ class _Layout:
         return bytes(out)
 
     def locations(self) -> list[tuple[int, Positions | None]]:
+        """(length in code units, positions) of each instruction."""
         starts = self._starts
         return [(starts[at + 1] - starts[at], each.positions) for at, each in enumerate(self._instructions)]
 
     def handlers(self) -> list[exception_table.Row]:
-        """Runs of instructions under equal rows."""
+        """The rows of the exception table. Consecutive instructions with equal handlers share a row."""
         rows: list[exception_table.Row] = []
         previous: Handler | None = None
         for at, each in enumerate(self._instructions):

@@ -1,4 +1,4 @@
-"""Code objects to instructions."""
+"""Decodes code objects to instructions, once for each code object."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ T = TypeVar("T")
 
 
 class PerCode(Generic[T]):
-    """A function of a code object, computed once for each that is alive.
+    """A function of code objects that keeps its result for each live code object.
 
-    By identity: equal code objects may differ in their file. Threads may compute one result twice; each is as good."""
+    The key is the identity: equal code objects may differ in their file. Two threads may compute the same result."""
 
     def __init__(self, compute: Callable[[CodeType], T]) -> None:
         self._compute = compute
@@ -41,25 +41,25 @@ class PerCode(Generic[T]):
 
     def __call__(self, code: CodeType) -> T:
         kept = self._kept
-        found = kept.get(id(code))
-        if found is None:
+        entry = kept.get(id(code))
+        if entry is None:
             key = id(code)
-            # The callback runs before the code object's memory, and with it the key, can be used again.
-            found = kept[key] = (weakref.ref(code, lambda _: kept.pop(key, None)), self._compute(code))
-        return found[1]
+            # The callback runs before the code object's memory, and so its id, can be reused.
+            entry = kept[key] = (weakref.ref(code, lambda _: kept.pop(key, None)), self._compute(code))
+        return entry[1]
 
 
 def decode(code: CodeType) -> tuple[Instruction, ...]:
-    """The instructions of a code object. Shared by all who ask: not to be changed (see `copy`).
+    """The instructions of a code object. All callers share them: to change them, `copy` them.
 
     Raises:
-        BytecodeError: a jump or a handler leads out of the code or into the middle of an instruction.
+        BytecodeError: the target of a jump or handler is outside of the code, or no instruction begins there.
     """
     return _decoded(code)
 
 
 def slot_names(code: CodeType) -> tuple[str, ...]:
-    """Names by slot of the frame: locals, then cells that are no locals, then free variables."""
+    """The name of each slot of the frame: locals, then cells that aren't locals, then free variables."""
     local = code.co_varnames
     return (*local, *(name for name in code.co_cellvars if name not in local), *code.co_freevars)
 
@@ -67,10 +67,12 @@ def slot_names(code: CodeType) -> tuple[str, ...]:
 def _decode(code: CodeType) -> tuple[Instruction, ...]:
     raw, opnames = code.co_code, dis.opname
     positions = [*code.co_positions()]
-    positions += [(None, None, None, None)] * (len(raw) // 2 - len(positions))  # a code's table may be another's
+    positions += [(None, None, None, None)] * (
+        len(raw) // 2 - len(positions)
+    )  # code.replace() may have given it another's table
     found: list[Instruction] = []
     starts: list[int] = []
-    """Unit -> index of the instruction that begins there, with its EXTENDED_ARGs; -1: none does."""
+    """Code unit -> index of the instruction (with its EXTENDED_ARGs) that begins there, or -1."""
     operands = _Operands(code)
     unit, units, extended, continued = 0, len(raw) // 2, 0, False
     while unit < units:
@@ -98,15 +100,16 @@ _decoded = PerCode(_decode)
 
 
 class _Operands:
-    """What the arguments stand for in one code object."""
+    """Resolves the arguments of one code object's instructions."""
 
     def __init__(self, code: CodeType) -> None:
         self.consts, self.names, self.slots = code.co_consts, code.co_names, slot_names(code)
         self.first_free = len(self.slots) - len(code.co_freevars)
         self.jumps: list[tuple[Instruction, int]] = []
-        """Jumps, and the units they lead to."""
+        """(jump, code unit of its target)."""
 
     def resolve(self, made: Instruction, arg: int, after: int) -> None:
+        """Set what an argument stands for. ``after``: the code unit of the next instruction."""
         op = made.opcode
         kind = KIND[op]
         if kind == LOCAL:
@@ -143,7 +146,7 @@ def _link(jumps: list[tuple[Instruction, int]], found: list[Instruction], starts
 
 
 def _cover(code: CodeType, found: list[Instruction], starts: list[int]) -> None:
-    """Like the interpreter, take the first row that covers an instruction."""
+    """Set the handlers. As in the interpreter, the first row that covers an instruction counts."""
     for start, end, target, depth, lasti in exception_table.parse(code.co_exceptiontable):
         row = Handler(_at(found, starts, target), depth, lasti)
         for index in range(_at(found, starts, start).index, len(found)):
@@ -155,7 +158,7 @@ def _cover(code: CodeType, found: list[Instruction], starts: list[int]) -> None:
 
 
 def copy_with_map(instructions: Iterable[Instruction]) -> tuple[list[Instruction], dict[Instruction, Instruction]]:
-    """A copy that may be changed, and which instruction became which. Jumps and handlers must stay inside."""
+    """A copy that may be changed, and a map of old to new instructions. Targets must be among the instructions."""
     mapping: dict[Instruction, Instruction] = {}
     for old in instructions:
         mapping[old] = Instruction(

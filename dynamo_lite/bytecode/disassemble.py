@@ -1,4 +1,4 @@
-"""Bytecode as text that is the same in each run, for golden files and for people."""
+"""Disassembles bytecode to text that is the same in every run, for golden files."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from .instructions import BINARY_OPS, COMPARE, FLAG_BITS, FREE, HAS_ARG, KIND, L
 
 
 def disassemble(code: CodeType | Sequence[Instruction]) -> str:
-    """One line an instruction: position, opcode, what its argument stands for; then the ranges of handlers.
+    """One line for each instruction (index, opcode, resolved argument), then one for each range of a handler.
 
-    ``>>`` is where a jump or a handler leads. No addresses, offsets or line numbers: the text is the same wherever the
-    program lies. Objects that are no literals are shown by type only."""
+    ``>>`` marks targets of jumps and handlers. There are no addresses, offsets or line numbers, so that the text
+    doesn't depend on where the program is. Objects other than literals are shown by type only."""
     instructions = decode(code) if isinstance(code, CodeType) else code
     order = {each: at for at, each in enumerate(instructions)}
-    led_to = {each.target for each in instructions} | {each.handler.target for each in instructions if each.handler}
+    targets = {each.target for each in instructions} | {each.handler.target for each in instructions if each.handler}
     lines = []
     for at, each in enumerate(instructions):
-        mark = ">>" if each in led_to else "  "
+        mark = ">>" if each in targets else "  "
         lines.append(f"{mark} {at:4} {each.opname:<28} {_operand(each, order)}".rstrip())
     lines.extend(_ranges(instructions, order))
     return "\n".join(lines) + "\n"

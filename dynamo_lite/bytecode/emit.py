@@ -1,4 +1,4 @@
-"""Instructions by what they do, whatever the version calls them."""
+"""Constructors of instructions by what they do, independent of the CPython version."""
 
 from __future__ import annotations
 
@@ -31,9 +31,15 @@ def make(
     flag2: bool = False,
     like: Instruction | None = None,
 ) -> Instruction:
-    """One instruction. ``argval``: the constant, name or comparison's symbol that it takes, or its number.
+    """Create an instruction.
 
-    ``like``: the instruction whose place in the source it has. BytecodeError for an opcode that the version lacks."""
+    Args:
+        argval: its constant, name, comparison symbol or number.
+        like: an instruction whose source positions it gets.
+
+    Raises:
+        BytecodeError: this version of CPython has no such opcode.
+    """
     opcode = dis.opmap.get(opname, 256)
     if opcode > 255:
         raise BytecodeError(f"this version of CPython has no opcode {opname}")
@@ -49,7 +55,7 @@ def make(
 
 
 def copy_of(instruction: Instruction) -> Instruction:
-    """The same instruction, to be placed elsewhere: target and handler are the old one's."""
+    """A copy with the same target and handler."""
     return Instruction(
         instruction.opcode,
         instruction.opname,
@@ -103,7 +109,7 @@ def delete_attr(name: str) -> Instruction:
 
 
 def load_deref(name: str) -> Instruction:
-    """What is in the cell."""
+    """Push the contents of a cell."""
     return make("LOAD_DEREF", name)
 
 
@@ -112,7 +118,7 @@ def store_deref(name: str) -> Instruction:
 
 
 def load_closure(name: str) -> Instruction:
-    """The cell itself."""
+    """Push a cell itself."""
     return make("LOAD_CLOSURE", name)
 
 
@@ -137,7 +143,7 @@ def build(kind: str, count: int) -> Instruction:
 
 
 def unpack(count: int) -> Instruction:
-    """A sequence's items, the first on top."""
+    """Push the items of a sequence, the first on top."""
     return make("UNPACK_SEQUENCE", count)
 
 
@@ -145,7 +151,7 @@ def unpack(count: int) -> Instruction:
 
 
 def binary_op(symbol: str) -> Instruction:
-    """``symbol``: as in the source, ``+`` or ``+=``."""
+    """``symbol``: as in source code, such as ``+`` or ``+=``."""
     if symbol not in _OPERATORS:
         raise BytecodeError(f"no binary operator {symbol}")
     return make("BINARY_OP", _OPERATORS[symbol])
@@ -175,7 +181,7 @@ def pop_top() -> Instruction:
 
 
 def copy_top(depth: int = 1) -> Instruction:
-    """Push the value that is at ``depth``, 1 being the top."""
+    """Push the value at ``depth``, where 1 is the top."""
     return make("COPY", depth)
 
 
@@ -185,7 +191,7 @@ def swap(depth: int = 2) -> Instruction:
 
 
 def rot(depth: int) -> list[Instruction]:
-    """Move the top down to ``depth``; those in between come up by one."""
+    """Move the top down to ``depth``; the values in between move up by one."""
     return [swap(each) for each in range(depth, 1, -1)]
 
 
@@ -197,23 +203,24 @@ def push_null() -> Instruction:
 
 
 def call(count: int, kwnames: Sequence[str] = ()) -> list[Instruction]:
-    """Call with NULL, the function and ``count`` arguments on the stack, the last of them keywords ``kwnames``."""
-    found = [make("KW_NAMES", tuple(kwnames))] if kwnames else []
+    """A call with NULL, the function and ``count`` arguments on the stack. The last arguments are the keywords
+    ``kwnames``."""
+    before = [make("KW_NAMES", tuple(kwnames))] if kwnames else []
     if HAS_PRECALL:
-        found.append(make("PRECALL", count))
-    return [*found, make("CALL", count)]
+        before.append(make("PRECALL", count))
+    return [*before, make("CALL", count)]
 
 
 def call_function(
     function: Sequence[Instruction], args: Sequence[Sequence[Instruction]], kwnames: Sequence[str] = ()
 ) -> list[Instruction]:
-    """A whole call; each of ``function`` and ``args`` leaves one value on the stack."""
+    """A whole call. ``function`` and each of ``args`` push one value."""
     loads = [each for arg in args for each in arg]
     return [push_null(), *function, *loads, *call(len(args), kwnames)]
 
 
 def call_ex(has_kwargs: bool) -> Instruction:
-    """Call with NULL, the function, a tuple and perhaps a dict on the stack."""
+    """A call with NULL, the function, a tuple and, with ``has_kwargs``, a dict on the stack."""
     return make("CALL_FUNCTION_EX", int(has_kwargs))
 
 
@@ -221,12 +228,12 @@ def call_ex(has_kwargs: bool) -> Instruction:
 
 
 def jump(target: Instruction) -> Instruction:
-    """Either way: `assemble` finds the direction, here and below."""
+    """Jump in either direction: `assemble` chooses the opcode, here and for conditional jumps."""
     return make("JUMP_FORWARD", target=target)
 
 
 def jump_if_true(target: Instruction) -> Instruction:
-    """Takes the top away, which need not be a bool."""
+    """Pop the top, any object, and jump if it is true."""
     return make(f"{POP_JUMP}TRUE", target=target)
 
 
@@ -247,8 +254,8 @@ def return_value() -> Instruction:
 
 
 def prologue(cellvars: Sequence[str], free: int, argnames: Sequence[str] = ()) -> list[Instruction]:
-    """What a code object begins with: ``free`` cells of the closure, ``cellvars`` of its own (parameters first)."""
-    found = [make("COPY_FREE_VARS", free)] if free else []
+    """The first instructions of a code object with ``free`` free variables and these cells, parameters first."""
+    start = [make("COPY_FREE_VARS", free)] if free else []
     cells = [*(name for name in argnames if name in cellvars), *(name for name in cellvars if name not in argnames)]
-    found.extend(make("MAKE_CELL", name) for name in cells)
-    return [*found, make("RESUME", 0)]
+    start.extend(make("MAKE_CELL", name) for name in cells)
+    return [*start, make("RESUME", 0)]

@@ -1,4 +1,4 @@
-"""The exception table's encoding (Objects/exception_handling_notes.txt in CPython)."""
+"""Parses and builds exception tables, ``co_exceptiontable`` (Objects/exception_handling_notes.txt in CPython)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from collections.abc import Iterator, Sequence
 from .instructions import BytecodeError
 
 Row = tuple[int, int, int, int, bool]
-"""Start, end and handler in code units; depth; lasti."""
+"""Start, end and target in code units; depth and lasti as of `Handler`."""
 
 
 def parse(table: bytes) -> list[Row]:
-    """The rows of a code object's ``co_exceptiontable``. BytecodeError if it ends in the middle of one."""
+    """The rows of a table.
+
+    Raises:
+        BytecodeError: the table ends in the middle of a row.
+    """
     data = iter(table)
     rows = []
     try:
@@ -37,7 +41,7 @@ def _rest(byte: int, data: Iterator[int]) -> int:
 
 
 def build(rows: Sequence[Row]) -> bytes:
-    """The inverse of `parse`. The rows are in order and apart: the interpreter searches them by bisection."""
+    """The inverse of `parse`. Rows must be sorted and disjoint: the interpreter searches them by bisection."""
     out = bytearray()
     for start, end, target, depth, lasti in rows:
         first = len(out)

@@ -1,7 +1,7 @@
-"""The decoded form of bytecode, and the tables in which the versions of CPython differ.
+"""Decoded instructions, and tables of what differs between versions of CPython.
 
-Everything that a version changes is data here: the kind of each opcode's operand, flag bits, caches, stack effects, the
-names of jumps. The rest of the package asks these tables and not the version.
+All differences are data here: the kind of each opcode's operand, flag bits, caches, stack effects, names of jumps. The
+rest of the package reads these tables and not the version.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from typing import Any
 PY312 = sys.version_info >= (3, 12)
 
 Positions = tuple["int | None", "int | None", "int | None", "int | None"]
-"""First and last line (from 1), first and last column (bytes, from 0)."""
+"""Line, end line (from 1), column, end column (in bytes, from 0)."""
 
 
 class BytecodeError(Exception):
-    """Instructions that no code object can be made of, or a code object that would crash the interpreter."""
+    """Instructions that can't be assembled, or a code object that would crash the interpreter."""
 
 
 @dataclass(eq=False, slots=True)
 class Handler:
-    """A row of the exception table: where the handler is, how deep the stack is there, whether it wants the offset.
+    """A row of the exception table.
 
-    The stack at ``target`` is ``depth`` values, the offset if ``lasti``, the exception. Not to be changed once made:
-    the instructions of one range share it.
+    On entry to ``target`` the stack has ``depth`` values, the offset of the raising instruction if ``lasti``, and the
+    exception. Immutable, as the instructions of one range share it.
     """
 
     target: Instruction
@@ -40,18 +40,18 @@ class Handler:
 
 @dataclass(eq=False, slots=True)
 class Instruction:
-    """One instruction, without caches and EXTENDED_ARG. Two are equal only if they are the same object.
+    """An instruction, without its caches and EXTENDED_ARGs. Equality is identity.
 
     Attributes:
-        arg: the number it carries; what `assemble` puts there is worked out anew, except for plain numbers.
-        argval: what ``arg`` stands for: a constant, a name, a comparison's symbol, or the number itself.
-        target: where it jumps to, for jumps.
-        flag: the low bit of ``arg`` where that is one (LOAD_GLOBAL's NULL; LOAD_ATTR's and LOAD_SUPER_ATTR's method).
-            Of an instruction on a cell: whether that is the closure's (a free variable) and not the frame's own, which
-            matters where both have one name.
+        arg: its argument. `assemble` computes it anew, except for plain numbers.
+        argval: what ``arg`` stands for: a constant, a name, a comparison symbol, or the number itself.
+        target: the target of a jump.
+        flag: the low bit of ``arg`` if that is a flag (LOAD_GLOBAL's NULL; LOAD_ATTR's and LOAD_SUPER_ATTR's method).
+            For an instruction on a cell: whether it is a free variable and not the frame's own cell, which matters if
+            both have that name.
         flag2: LOAD_SUPER_ATTR's second bit: ``super`` is called with two arguments.
-        index: position in what `decode` returned; -1 if it was made.
-        offset: in bytes in the code object it comes from; -1 if it was made.
+        index: its position in the result of `decode`; -1 for a created instruction.
+        offset: its offset in bytes in the decoded code object; -1 for a created instruction.
         handler: the row of the exception table that covers it.
     """
 
@@ -74,7 +74,7 @@ class Instruction:
 
 
 def show(value: Any) -> str:
-    """A constant or name in words that are the same in each run: no addresses, no order of a set, no user's repr."""
+    """A constant or name as text that is the same in every run: no addresses, set order or user's ``__repr__``."""
     kind = type(value)
     if kind in (int, float, complex, str, bytes, bool, type(None), type(Ellipsis)):
         return repr(value)
@@ -91,16 +91,16 @@ def show(value: Any) -> str:
 
 HAS_ARG = frozenset(range(dis.HAVE_ARGUMENT, 256))
 CACHES: list[int] = list(_opcode._inline_cache_entries)  # type: ignore[attr-defined]
-"""Opcode -> how many CACHE units follow it."""
+"""Opcode -> number of CACHE units after it."""
 
 FLAG_BITS: dict[int, int] = {dis.opmap["LOAD_GLOBAL"]: 1}
-"""Opcode -> how many low bits of its argument are flags."""
+"""Opcode -> number of low bits of its argument that are flags."""
 if PY312:
     FLAG_BITS[dis.opmap["LOAD_ATTR"]] = 1
     FLAG_BITS[dis.opmap["LOAD_SUPER_ATTR"]] = 2
 
 NOTHING, NUMBER, CONST, NAME, LOCAL, FREE, COMPARE, JUMP, FREE_COUNT = range(9)
-"""Kinds of operand. FREE: a cell, the frame's or the closure's. FREE_COUNT: how many cells the closure has."""
+"""Kinds of operand. FREE: a cell of the frame or of its closure. FREE_COUNT: the number of free variables."""
 
 KIND: list[int] = [NUMBER if op in HAS_ARG else NOTHING for op in range(256)]
 """Opcode -> the kind of its operand."""
@@ -114,15 +114,15 @@ for _kind, _opcodes in (
     (FREE_COUNT, [dis.opmap["COPY_FREE_VARS"]]),
 ):
     for _op in _opcodes:
-        if _op < 256:  # dis knows the compiler's own, too
+        if _op < 256:  # dis also has the compiler's pseudo-instructions
             KIND[_op] = _kind
 
 COMPARE_SHIFT = 4 if PY312 else 0
 COMPARE_MASKS: dict[str, int] = (
     {"<": 2, "<=": 10, "==": 8, "!=": 7, ">": 4, ">=": 12} if PY312 else dict.fromkeys(dis.cmp_op, 0)
 )
-"""What COMPARE_OP carries below the operator: outcomes for which it holds (1 unordered, 2 less, 4 greater, 8 equal).
-The specialised forms look at these bits and at nothing else."""
+"""The low bits of COMPARE_OP's argument: outcomes for which it is true (1 unordered, 2 less, 4 greater, 8 equal). The
+specialized opcodes read only these bits."""
 
 # -- control flow ----------------------------------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ ENDS_BLOCK = TERMINATORS | JUMPS_ALWAYS
 JUMPS_BACK = frozenset(op for name, op in dis.opmap.items() if op < 256 and "BACKWARD" in name)
 
 DIRECTIONS: dict[int, tuple[int | None, int | None]] = {}
-"""Jump -> the opcodes that do it (forward, backward); None: there is none."""
+"""Jump -> its (forward, backward) opcodes; None for a direction without one."""
 for _op in range(256):
     if KIND[_op] != JUMP:
         continue
@@ -153,19 +153,19 @@ for _op in range(256):
 
 FOR_ITER = dis.opmap["FOR_ITER"]
 END_FOR: int | None = dis.opmap.get("END_FOR")
-"""Where there is one, FOR_ITER must jump to it: the evaluator goes to what comes after it without looking."""
+"""If the version has it, the target of FOR_ITER: the evaluator continues after it without executing it."""
 
 POP_JUMP = "POP_JUMP_IF_" if PY312 else "POP_JUMP_FORWARD_IF_"
-"""What the names of conditional jumps begin with."""
+"""The prefix of conditional jumps' names."""
 
 HAS_PRECALL = "PRECALL" in dis.opmap
 
 EFFECTS: dict[int, Callable[[int], int]] = {
-    # dis counts none: the value that is sent first is there when a generator starts.
+    # dis returns 0, but the value sent first is on the stack when a generator starts.
     dis.opmap["RETURN_GENERATOR"]: lambda arg: 1,
 }
-"""Opcode -> the change of the stack's depth by its argument, where dis.stack_effect says something else."""
-if HAS_PRECALL:  # dis lets PRECALL take the arguments away
+"""Opcode -> its stack effect by its argument, where ``dis.stack_effect`` is wrong for us."""
+if HAS_PRECALL:  # dis has PRECALL pop the arguments
     EFFECTS[dis.opmap["PRECALL"]] = lambda arg: 0
     EFFECTS[dis.opmap["CALL"]] = lambda arg: -arg - 1
 
@@ -204,4 +204,4 @@ COMPARE_OPS: dict[str, Callable[[Any, Any], Any]] = {
 """COMPARE_OP's symbol -> function."""
 
 EXCEPT_STAR = ("CHECK_EG_MATCH", "PREP_RERAISE_STAR")
-"""Opcodes of ``except*`` alone."""
+"""Opcodes that only ``except*`` has."""

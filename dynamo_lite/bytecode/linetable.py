@@ -1,4 +1,4 @@
-"""The location table's encoding (PEP 626 and 657; Objects/locations.md in CPython)."""
+"""Builds location tables, ``co_linetable`` (PEP 626 and 657; Objects/locations.md in CPython)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from .instructions import Positions
 
 _SHORT, _ONE_LINE, _NO_COLUMNS, _LONG, _NONE = 0, 10, 13, 14, 15
 _MOST = 8
-"""Code units that one entry can cover."""
+"""The most code units that one entry covers."""
 
 
 def build(entries: Iterable[tuple[int, Positions | None]], first_line: int) -> bytes:
-    """``entries``: (length in code units, positions) in order; neighbours with equal positions become one."""
+    """Encode (length in code units, positions) pairs. Adjacent ones with equal positions are merged."""
     out = bytearray()
     line, length, here = first_line, 0, None
     for size, positions in entries:
@@ -33,7 +33,7 @@ def _run(out: bytearray, length: int, positions: Positions | None, line: int) ->
 
 
 def _entry(out: bytearray, length: int, positions: Positions | None, line: int) -> int:
-    """Append one entry; returns the line that the next one counts from."""
+    """Append one entry. Returns the line that the next entry is relative to."""
     start, end, column, end_column = positions or (None, None, None, None)
     if start is None:
         _head(out, _NONE, length)

@@ -1,4 +1,4 @@
-"""Which local variables may still be read: the classic backward analysis, exceptions included."""
+"""Live variable analysis of bytecode, exception handlers included."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from .instructions import FREE, KIND, LOCAL, NAME, Instruction
 from .stack_depth import successors
 
 _WRITES = frozenset({"STORE_FAST"})
-"""Every other instruction on a local variable needs what is in it: to read it, or (DELETE_FAST) to find it bound."""
+"""Every other instruction on a local variable uses its value; DELETE_FAST requires that it is bound."""
 
 
 _COMPUTES = ("BINARY_", "COMPARE_", "UNARY_", "CALL", "STORE_SUBSCR")
-"""What the names of instructions begin with that may compute with tensors."""
+"""Prefixes of the names of instructions that may compute with tensors."""
 
 
 def live_locals(code: CodeType) -> tuple[frozenset[str], ...]:
-    """By index of instruction: the names that may be read from it on before they are written.
+    """For each instruction, the variables that are live before it.
 
-    Cells and free variables are always among them."""
+    Cells and free variables are always live."""
     return _live(code)
 
 
 def names_after(code: CodeType, index: int) -> tuple[set[str], set[str]]:
-    """The variables that may be used once the instruction at ``index`` is done, and the other names that are: of
-    globals, of attributes and of what is imported. None of them where values are only handed on."""
+    """The variables, and the other names (of globals, attributes and imports), that instructions after the one at
+    ``index`` use. Both are empty if these instructions compute nothing."""
     instructions = decode(code)
     reached: set[int] = set()
     waiting = [instructions[index]]
     while waiting:
         each = waiting.pop()
         following = instructions[each.index + 1] if each.index + 1 < len(instructions) else None
-        goes = successors(each, following)
+        targets = successors(each, following)
         if each.handler is not None:
-            goes.append(each.handler.target)
-        waiting += [after for after in goes if after.index not in reached]
-        reached.update(after.index for after in goes)
+            targets.append(each.handler.target)
+        waiting += [after for after in targets if after.index not in reached]
+        reached.update(after.index for after in targets)
     used = [instructions[at] for at in reached]
     if not any(each.opname.startswith(_COMPUTES) for each in used):
         return set(), set()
@@ -45,13 +45,15 @@ def names_after(code: CodeType, index: int) -> tuple[set[str], set[str]]:
 
 
 class _Flow:
-    """The problem in bits: a bit a name, and by instruction what it reads, what it leaves alive, where it may go."""
+    """The data flow problem as bit sets with a bit for each name.
+
+    For each instruction: what it reads, the mask of what it doesn't write, its successors, its handler."""
 
     def __init__(self, instructions: tuple[Instruction, ...]) -> None:
         self.bits: dict[str, int] = {}
         self.reads: list[int] = []
-        self.keeps: list[int] = []
-        self.goes: list[tuple[int, ...]] = []
+        self.kept: list[int] = []
+        self.targets: list[tuple[int, ...]] = []
         self.raises: list[int | None] = []
         following: Instruction | None
         for each, following in zip(instructions, [*instructions[1:], None], strict=True):
@@ -60,21 +62,22 @@ class _Flow:
                 bit = self.bits.setdefault(each.argval, 1 << len(self.bits))
             writes = each.opname in _WRITES
             self.reads.append(0 if writes else bit)
-            self.keeps.append(~bit if writes else -1)
-            self.goes.append(tuple(after.index for after in successors(each, following)))
+            self.kept.append(~bit if writes else -1)
+            self.targets.append(tuple(after.index for after in successors(each, following)))
             self.raises.append(None if each.handler is None else each.handler.target.index)
 
     def solve(self, always: int) -> list[int]:
-        """The least solution; a handler needs what it needs before the instruction has written anything."""
+        """The least fixpoint. What is live in a handler is live before the instruction, as it may raise before it
+        writes."""
         live = [always] * len(self.reads)
         changed = True
         while changed:
             changed = False
             for at in range(len(live) - 1, -1, -1):
                 now = 0
-                for after in self.goes[at]:
+                for after in self.targets[at]:
                     now |= live[after]
-                now = now & self.keeps[at] | self.reads[at] | always
+                now = now & self.kept[at] | self.reads[at] | always
                 handler = self.raises[at]
                 if handler is not None:
                     now |= live[handler]

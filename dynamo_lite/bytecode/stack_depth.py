@@ -1,4 +1,4 @@
-"""Where control goes, and how deep the stack is before each instruction."""
+"""Control flow and stack depths of instructions."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from .instructions import EFFECTS, ENDS_BLOCK, FLAG_BITS, FREE_COUNT, HAS_ARG, K
 
 
 def successors(instruction: Instruction, following: Instruction | None) -> list[Instruction]:
-    """Where execution may go without an exception. ``following`` is what comes next in the code."""
-    found = []
+    """The successors of an instruction without exceptions. ``following``: the next instruction in the code."""
+    after = []
     if instruction.opcode not in ENDS_BLOCK and following is not None:
-        found.append(following)
+        after.append(following)
     if instruction.target is not None:
-        found.append(instruction.target)
-    return found
+        after.append(instruction.target)
+    return after
 
 
 def effect(instruction: Instruction, jump: bool) -> int:
-    """The change of the stack's depth, where it jumps (and can) and where it goes on.
+    """The stack effect of an instruction, when it jumps or when it doesn't.
 
-    A 3.12 FOR_ITER jumps with two values for END_FOR to take, as in the compiler and in `dis`; the evaluator never
-    makes them and steps over END_FOR instead."""
+    FOR_ITER of 3.12 jumps with two values that END_FOR pops, as in the compiler and in `dis`. The evaluator never
+    pushes them and skips END_FOR instead."""
     op = instruction.opcode
     kind = KIND[op]
     if kind in (NUMBER, FREE_COUNT):
@@ -41,11 +41,11 @@ def _effect(op: int, arg: int, jump: bool) -> int:
 
 
 def stack_depths(instructions: Sequence[Instruction]) -> dict[Instruction, int]:
-    """Depth before each reachable instruction.
+    """The stack depth before each reachable instruction.
 
     Raises:
-        BytecodeError: two paths to an instruction disagree, a path takes more than there is or falls off the end, or a
-            handler wants a deeper stack than there is where it covers.
+        BytecodeError: two paths to an instruction have different depths, a path pops from an empty stack or falls off
+            the end, or a handler's depth is greater than that of an instruction that it covers.
     """
     if not instructions:
         raise BytecodeError("no instructions")
@@ -93,12 +93,12 @@ def _name(order: dict[Instruction, int], each: Instruction) -> str:
 
 
 def stack_size(depths: dict[Instruction, int]) -> int:
-    """``co_stacksize``. Handlers are among the instructions, with the exception and the offset on their stack."""
+    """``co_stacksize``. Depths in handlers include the exception and the offset."""
     return max(depths.values())
 
 
 def drop_unreachable(instructions: Sequence[Instruction]) -> list[Instruction]:
-    """Without those that no path from the first one reaches, handlers included."""
+    """The instructions that are reachable from the first one, through handlers too."""
     order = {each: at for at, each in enumerate(instructions)}
     seen: set[Instruction] = set()
     work = list(instructions[:1])

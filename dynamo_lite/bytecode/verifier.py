@@ -1,4 +1,4 @@
-"""What must hold of instructions and code objects lest they crash the interpreter."""
+"""Verifies instructions and code objects: invalid ones crash the interpreter."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .stack_depth import stack_depths, stack_size
 
 
 def verify(instructions: Sequence[Instruction]) -> dict[Instruction, int]:
-    """The stack's depths, if the instructions hold together.
+    """Check instructions; return their stack depths.
 
     Raises:
-        BytecodeError: an instruction comes twice, lacks its operand or has one it can't have, leads outside, or
-            what `stack_depths` raises it for.
+        BytecodeError: an instruction occurs twice, lacks its operand or has one that its opcode doesn't take, or has a
+            target that is not among the instructions; or as of `stack_depths`.
     """
     inside = set(instructions)
     if len(inside) != len(instructions):
@@ -48,8 +48,8 @@ def verify_code(code: CodeType) -> None:
     """Decode and check a code object.
 
     Raises:
-        BytecodeError: what `decode` and `verify` raise it for; an operand out of range; a stack that is too small; rows
-            of the exception table out of order; a cell used that is never made.
+        BytecodeError: as of `decode` and `verify`; or an operand is out of range, ``co_stacksize`` is too small, rows
+            of the exception table are out of order, or a cell is used that is never created.
     """
     try:
         instructions = decode(code)
