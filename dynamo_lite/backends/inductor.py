@@ -56,7 +56,7 @@ class Inductor:
         return with_step_per_call(compiled) if records else compiled
 
     def records_graphs(self) -> bool:
-        """Whether CUDA graphs are asked for and CUDA is available."""
+        """Whether CUDA graphs are turned on and CUDA is available."""
         wanted = self.patches.get("triton.cudagraphs", importlib.import_module(_CONFIG).triton.cudagraphs)
         return bool(wanted) and torch.cuda.is_available()
 

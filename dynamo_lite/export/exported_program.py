@@ -340,7 +340,7 @@ class CheckedSignature(CodeGen):
         parameters: Sequence[inspect.Parameter] = self.parameters
         if len(args) == sum(self.given.values()):
             if not self.in_order:
-                fault = "are identified by their names, which an interpreter doesn't pass: give them in their order"
+                fault = "are identified by their names, which an interpreter leaves out: give them in their order"
                 raise InvalidInput(self.name, "arguments that were not given in the order of the parameters", fault)
             parameters = [each for each in parameters if each.name in self.given]
         elif any(each.kind is each.VAR_POSITIONAL for each in parameters):

@@ -11,9 +11,13 @@ import math
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .expressions import Expression, Operation, Step, Symbol, compile_expression, is_checkable
+
+if TYPE_CHECKING:
+    from .facts import NumberSource
+    from .python_random import RandomCall
 
 _EXACT = 1 << 53
 """Integers up to this magnitude are exact as floats."""
@@ -119,7 +123,7 @@ class Formula:
 
     value: Any
     """Its value in the call that is traced."""
-    place: Any = None
+    place: NumberSource | RandomCall | None = None
     """Its `NumberSource`; the `RandomCall` of a random number."""
     expression: Expression = None
     """An expression of integer symbols."""

@@ -46,7 +46,7 @@ def mark_dynamic(t: torch.Tensor, dim: Dims, *, min: int | None = None, max: int
     if min is not None and max is not None and min > max:
         raise ValueError(f"no size is at least {min} and at most {max}")
     if max is not None and max < 2:
-        raise ValueError(f"a size of at most {max} is compiled for by itself: a range goes beyond 1")
+        raise ValueError(f"a size of at most {max} is always specialized: a range goes beyond 1")
     for at in dims:
         _marks(t, "_dynamo_dynamic_indices").add(at)
         ranges = _marks(t, "_dynamo_dynamic_range")

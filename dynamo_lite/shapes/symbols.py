@@ -146,7 +146,7 @@ class Symbols:
             if isinstance(size, torch.SymInt):
                 self._of_bases[size.node.expr] = NumberSource(source, "size", dim), size.node.hint
 
-    def _add_item(self, source: Source, number: Any) -> None:
+    def _add_item(self, source: Source, number: torch.SymInt | int) -> None:
         """Add a size or stride that is read as an int; guard it by its value if it isn't symbolic."""
         if isinstance(number, torch.SymInt):
             source.check("type", int)
@@ -182,7 +182,7 @@ class Symbols:
             self._add(found, NumberSource(source, "int"), value)
         return found
 
-    def _add(self, number: Any, place: NumberSource | ComputedInt, value: int) -> None:
+    def _add(self, number: torch.SymInt | int, place: NumberSource | ComputedInt, value: int) -> None:
         if not isinstance(number, torch.SymInt):
             return
         expression = number.node.expr
@@ -463,7 +463,7 @@ class Symbols:
     def _guard(self, condition: Formula, truth: bool) -> SymbolicGuard:
         sources: dict[Source, int] = {}
 
-        def read(where: Any) -> list[Step]:
+        def read(where: NumberSource | Symbol) -> list[Step]:
             place = where if isinstance(where, NumberSource) else self.places[where]
             if isinstance(place, ComputedInt):
                 return place.formula.steps(read)
