@@ -55,7 +55,7 @@ def _bind_forward(tx: Any, raw: Any, name: str, obj: Any, cls: type, owner: type
     """In a trace it is the original's."""
     if obj is None:
         unsupported(UnsupportedAttribute(f"class {cls.__qualname__}", name))
-    return obj.getattr(tx, "_dl_original").realize().getattr(tx, name)  # type: ignore[no-any-return]
+    return obj.getattr(tx, "_dl_original").realize().getattr(tx, name)
 
 
 def _restore(original: torch.nn.Module, recompile: Any) -> Any:

@@ -59,7 +59,7 @@ def guards_of(translation: Translation, like: CodeType, compiled_by: str) -> _C.
     attempt = translation.attempt
     attempt.guards.written = attempt.graph.written | attempt.graph.alone
     attempt.graph.symbols.check_marks(compiled_by)
-    attempt.guards.facts(attempt.graph.symbols.facts())
+    attempt.guards.facts(attempt.graph.symbols.guards())
     return attempt.guards.build(like, translation.state)
 
 

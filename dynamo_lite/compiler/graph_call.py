@@ -86,7 +86,7 @@ def _failures_of(translation: Translation) -> AssertionFailures:
     """Counts failures of the graph's runtime assertions, and ends the entry after too many."""
     attempt = translation.attempt
     sites = [each.site for each in attempt.runtime_assertions]
-    return AssertionFailures(translation.cg.code.co_qualname, translation.shapes.settled, attempt.guards.held(), sites)
+    return AssertionFailures(translation.cg.code.co_qualname, translation.shapes.history, attempt.guards.held(), sites)
 
 
 def traits_without(translation: Translation, traits: BackendTraits) -> BackendTraits | None:

@@ -27,7 +27,7 @@ def translate(request: Request) -> Translation:
         SkipFrame: the frame is not for us.
         Unsupported: the graph would break, under ``fullgraph=True``.
     """
-    facts = RestartFacts.first(request.shapes.settled, request.fullgraph, request.traits.gradients)
+    facts = RestartFacts.first(request.shapes.history, request.fullgraph, request.traits.gradients)
     try:
         for _ in range(_ATTEMPTS):
             state = _C.GlobalState()

@@ -78,7 +78,7 @@ class Specializations:
         if self._tried is not None and self.all:
             self._given_up.add(self._tried.step)
             return NumbersSymbolicAgain() if failure == self._tried.failure else None
-        if not error.reason.numbers_matter or not (symbols.there_are or symbols.has_floats):
+        if not error.reason.numbers_matter or not (symbols.has_symbols or symbols.has_floats):
             return None
         if step in self._given_up or len(self._steps) >= _MOST:
             return None
@@ -152,7 +152,7 @@ class RestartFacts:
     @property
     def failing_assertions(self) -> set[Site]:
         """Where runtime assertions failed again and again: the graph breaks there."""
-        return self.remembered.unmet
+        return self.remembered.failing_assertions
 
     def learn(self, fact: Fact, place: FrameSummary) -> RestartFacts:
         """The facts with one more. ``place``: where in the root frame the attempt ended.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 if TYPE_CHECKING:
     from dynamo_lite.bytecode import Instruction
+    from dynamo_lite.insight.site import Site
     from dynamo_lite.records.graph import GraphBuilder
     from dynamo_lite.records.guards import Guards
     from dynamo_lite.records.provenance import Provenance
@@ -61,6 +62,10 @@ class Translator(Protocol):
     @property
     def parent(self) -> Translator | None:
         """The frame that called this one, None for the root."""
+        ...
+
+    def site(self) -> Site:
+        """Where the program is: the frames that are being executed, with the current instruction of each."""
         ...
 
     def generic_getattr(self, obj: VariableTracker, name: str, hook: bool = True) -> VariableTracker:
