@@ -29,7 +29,7 @@ from dynamo_lite.variables.core.registry import Model, models_raw
 from dynamo_lite.variables.python.containers.iterator import GetItemIterator
 from dynamo_lite.variables.python.containers.sequence import ListVariable, SliceVariable, TupleVariable
 from dynamo_lite.variables.python.functions.c_callable import BuiltinVariable
-from dynamo_lite.variables.python.numbers.symbolic import ShapeNumber
+from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 from .scalars import SCALARS, NumpyScalarVariable, has_array, is_cast, known_result
@@ -291,7 +291,7 @@ def _for_graph(tx: Translator, variable: VariableTracker) -> VariableTracker:
     parts = variable.structure_items()
     if parts is not None and _holds_array(variable):
         return variable.with_structure_items(tx, iter([_for_graph(tx, part) for part in parts]))
-    if parts is not None or isinstance(variable, (ShapeNumber, SliceVariable)):  # `as_constant` specializes numbers
+    if parts is not None or isinstance(variable, (SymNodeVariable, SliceVariable)):  # `as_constant` specializes numbers
         return variable
     known = variable.as_constant() if variable.is_constant() else None
     if isinstance(known, numpy.dtype) or any(known is each for each in KINDS):

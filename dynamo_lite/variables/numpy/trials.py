@@ -22,7 +22,7 @@ from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.interrupts import reraise_if_from_signal
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
-from dynamo_lite.variables.python.numbers.symbolic import ShapeNumber
+from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 from .scalars import SCALARS
@@ -131,7 +131,7 @@ def _trial_of(
     trial = Trial(name, functools.partial(tx.graph.symbols.at, factor=factor), [])
 
     def real(variable: VariableTracker) -> Any:
-        if isinstance(variable, ShapeNumber) and variable.python_type() is int and not variable.is_data_dependent:
+        if isinstance(variable, SymNodeVariable) and variable.python_type() is int and not variable.is_data_dependent:
             return trial.size(variable.number)
         if not isinstance(variable, ArrayVariable):
             return variable.python_value(tx)

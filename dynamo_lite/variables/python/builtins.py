@@ -37,7 +37,7 @@ from .containers.iterator import CallableIterator, EnumerateVariable, FilterVari
 from .containers.sequence import ListVariable, SequenceVariable, SliceVariable
 from .containers.sets import SetVariable
 from .functions.function import FunctionVariable
-from .numbers.symbolic import ShapeNumber, SymbolicNumber, call_on_numbers
+from .numbers.symbolic import SymbolicNumber, SymNodeVariable, call_on_numbers
 
 # -- polyfills ---------------------------------------------------------------------------------------------------------
 
@@ -110,7 +110,7 @@ def _sum(tx: Translator, iterable: VariableTracker, start: VariableTracker | Non
 def _may_be_known(item: VariableTracker) -> bool:
     """Whether it is a number, if not one that hangs on data."""
     if isinstance(item, SymbolicNumber):
-        return not (isinstance(item, ShapeNumber) and item.is_data_dependent)
+        return not (isinstance(item, SymNodeVariable) and item.is_data_dependent)
     return isinstance(item, ConstantVariable) and isinstance(item.value, (int, float, complex))
 
 

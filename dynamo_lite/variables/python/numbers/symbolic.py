@@ -126,7 +126,7 @@ class SymbolicNumber(VariableTracker):
         return ConstantVariable(_decide_formula(self.attempt, COMPARE[symbol], mine, theirs))
 
 
-class ShapeNumber(SymbolicNumber):
+class SymNodeVariable(SymbolicNumber):
     """An int, or a float or comparison that hangs on data. ``number``: torch's SymInt, SymFloat or SymBool."""
 
     __slots__ = ("number",)
@@ -295,7 +295,7 @@ class ShapeNumber(SymbolicNumber):
         found = COMPARE[symbol](self.number, number)
         if isinstance(found, torch.SymBool) and self.attempt.graph.symbols.is_data_dependent(found):
             return (
-                ShapeNumber(self.attempt, found)
+                SymNodeVariable(self.attempt, found)
                 if self._is_open(found)
                 else ConstantVariable(self._decide(bool, found))
             )
@@ -403,7 +403,7 @@ def _is_between(least: int, number: VariableTracker, greatest: int) -> bool:
     """Whether an integer is that now, which is so in every call from now on."""
     if isinstance(number, ConstantVariable):
         return least <= number.value <= greatest
-    if not isinstance(number, ShapeNumber) or number.is_data_dependent:
+    if not isinstance(number, SymNodeVariable) or number.is_data_dependent:
         return False
     return number._decide(bool, number.number >= least) and number._decide(bool, number.number <= greatest)
 
@@ -443,13 +443,13 @@ def call_on_numbers(
     known = [each.realize() for each in numbers]
     if function is math.log and len(known) == 2 and any(isinstance(each, SymbolicNumber) for each in known):
         return tx.binary("/", *(each.converted(tx, math.log, ()) for each in known))  # type: ignore[no-any-return]
-    if function in _OF_DIVISORS and len(known) > 2 and any(isinstance(each, ShapeNumber) for each in known):
+    if function in _OF_DIVISORS and len(known) > 2 and any(isinstance(each, SymNodeVariable) for each in known):
         return _of_integers(tx, function, known)
-    if function in _OF_TWO_INTEGERS and any(isinstance(each, ShapeNumber) for each in known):
+    if function in _OF_TWO_INTEGERS and any(isinstance(each, SymNodeVariable) for each in known):
         return _of_two_integers(tx, function, *known) if len(known) == 2 else None
     if function is round and len(known) == 2 and isinstance(known[0], SymbolicNumber):
         return _rounded(tx, *known)
-    if function is math.pow and any(isinstance(each, ShapeNumber) for each in known):
+    if function is math.pow and any(isinstance(each, SymNodeVariable) for each in known):
         known = [each.converted(tx, float, ("__float__", "__index__")).realize() for each in known]
     if not any(isinstance(each, SymbolicFloat) for each in known):
         return None
@@ -618,14 +618,14 @@ def make_number(attempt: Attempt, number: Any) -> VariableTracker:
     if number.node.is_nested_int():
         unsupported(UnsupportedValue("a ragged size", "only sizes of a tensor itself are known"))
     known = number.node.maybe_as_int() if isinstance(number, torch.SymInt) else None
-    return ShapeNumber(attempt, number) if known is None else ConstantVariable(known)
+    return SymNodeVariable(attempt, number) if known is None else ConstantVariable(known)
 
 
 @wraps_type(int)
 def _wrap_int(attempt: Attempt, value: int, source: Source) -> VariableTracker:
     if attempt.shapes.is_symbol(source, value):
         source.check("type", int)
-        return ShapeNumber(attempt, attempt.graph.symbols.number(source, value), source)
+        return SymNodeVariable(attempt, attempt.graph.symbols.number(source, value), source)
     source.check("equals", value)
     return attempt.values.existing_constant(value, source)
 

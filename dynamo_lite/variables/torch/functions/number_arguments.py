@@ -16,7 +16,7 @@ from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models_raw
 from dynamo_lite.variables.python.containers.sequence import ListVariable, TupleVariable
-from dynamo_lite.variables.python.numbers.symbolic import ShapeNumber, SymbolicFloat, SymbolicNumber
+from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, SymbolicNumber, SymNodeVariable
 from dynamo_lite.variables.torch.tensors.equivalent_operators import rewrites, takes_floats
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
@@ -110,7 +110,7 @@ def _power(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTra
     known = [part.realize() for each in args for part in (each, *(each.realize().structure_items() or ()))]
     if is_differentiated(known):
         for each in known:
-            if isinstance(each, ShapeNumber) and not each.is_data_dependent:
+            if isinstance(each, SymNodeVariable) and not each.is_data_dependent:
                 each.as_constant()
     if name != "pow" or len(args) != 2 or kwargs or not isinstance(args[1].realize(), TensorVariable):
         return None

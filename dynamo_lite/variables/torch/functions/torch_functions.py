@@ -38,7 +38,7 @@ from dynamo_lite.variables.python.containers.mapping import DictVariable
 from dynamo_lite.variables.python.containers.sequence import ListVariable, SizeVariable, TupleVariable
 from dynamo_lite.variables.python.functions.c_callable import BuiltinVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable, NestedFunctionVariable
-from dynamo_lite.variables.python.numbers.symbolic import ShapeNumber, SymbolicFloat
+from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, SymNodeVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 from dynamo_lite.variables.torch.contexts.context import GRAD_CLASSES, attention_context, make_context, record_context
 from dynamo_lite.variables.torch.tensors.fake_calls import compute, operator_name
@@ -471,7 +471,7 @@ def _check(tx: Translator, condition: VariableTracker, message: Any = None) -> V
 def _check_with(
     tx: Translator, error: VariableTracker, condition: VariableTracker, message: Any = None
 ) -> VariableTracker:
-    if isinstance(condition, ShapeNumber):  # it hangs on data: the graph checks it
+    if isinstance(condition, SymNodeVariable):  # it hangs on data: the graph checks it
         node = condition.node  # once it is taken to hold, its symbols may be numbers
         torch._check(condition.number)
         tx.graph.call("call_function", torch._check, (node,), {}, None)
