@@ -13,7 +13,7 @@ from typing import Any
 from dynamo_lite.bytecode import live_locals
 from dynamo_lite.codegen.python_codegen import PyCodegen
 from dynamo_lite.records.code_origin import reads_frame_by_name
-from dynamo_lite.variables.core.base import NotConstant, Parts
+from dynamo_lite.variables.core.base import CreatingCall, NotConstant
 from dynamo_lite.variables.core.null import NULL
 from dynamo_lite.variables.polyfills.carried import create_generator, create_started_generator
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
@@ -41,7 +41,7 @@ def rebuild(cg: PyCodegen, frame: Any, generator: Any) -> None:
     cg.call(parts.make, [*first, *(partial(cg.load, each) for each in parts.of)])
 
 
-def parts_of(frame: Any) -> Parts:
+def parts_of(frame: Any) -> CreatingCall:
     """What makes a generator with this frame, and of what.
 
     Raises:
@@ -61,7 +61,7 @@ def parts_of(frame: Any) -> Parts:
     cells = [frame.cells[name] for name in (*code.co_cellvars, *code.co_freevars)]
     function = ResumeFunction(RESUME_CODES.get(code, point), frame.scope.namespace)
     create = create_started_generator if frame.started else create_generator
-    return Parts(create, (function,), [TupleVariable(cells), *values])
+    return CreatingCall(create, (function,), [TupleVariable(cells), *values])
 
 
 def _place(frame: Any) -> tuple[types.CodeType, int]:

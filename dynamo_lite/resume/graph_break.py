@@ -729,7 +729,7 @@ def is_deallocation_observable(cg: PyCodegen, value: VariableTracker) -> bool:
         return id(type(value.value)) not in _UNSEEN
     if cg.attempt.lifetimes.holds_watched(value):
         return True
-    if isinstance(value, (ConstantVariable, TensorVariable)) or value.varies or value.is_loaded_as_constant:
+    if isinstance(value, (ConstantVariable, TensorVariable)) or value.is_symbolic or value.is_loaded_as_constant:
         return False
     return cg.has_made(value) or value.source is not None and not value.is_guarded_by_identity
 

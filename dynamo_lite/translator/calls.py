@@ -59,7 +59,7 @@ def call_function_ex(tx: InstructionTranslator, instruction: Instruction) -> Non
     if not tx.is_iterable(given):
         what = f"argument after * must be an iterable, not {given.python_type().__name__}"
         tx.raise_error(TypeError, f"{name_of_called(tx, function)} {what}")
-    args = list(given.listed(tx))
+    args = list(given.each_with_length_hint(tx))
     if tx.stack and tx.stack[-1] is NULL:
         tx.stack.pop()
     tx.stack.append(tx.call_from_instruction(function, args, kwargs))

@@ -102,7 +102,7 @@ def get_iter(tx: InstructionTranslator, instruction: Instruction) -> None:
 def for_iter(tx: InstructionTranslator, instruction: Instruction) -> None:
     iterator = tx.stack[-1].realize()
     try:
-        tx.stack.append(iterator.take(tx))
+        tx.stack.append(iterator.next_lazily(tx))
     except Exhausted:
         tx.stack.pop()
         tx.pc = instruction.target.index

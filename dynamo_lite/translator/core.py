@@ -21,11 +21,11 @@ from dynamo_lite.resume.nested_break import can_break_inside
 from dynamo_lite.variables import kinds  # noqa: F401  (registers them)
 from dynamo_lite.variables.core.base import (
     Args,
+    CreatingCall,
     Exhausted,
     Kwargs,
     NotConstant,
     ObservedException,
-    Parts,
     VariableTracker,
     unsupported,
 )
@@ -320,7 +320,7 @@ class InstructionTranslator(Operations, Holder):
         """Emit code that makes the generator whose frame this is."""
         rebuild(cg, self, generator)
 
-    def generator_parts(self) -> Parts:
+    def generator_parts(self) -> CreatingCall:
         """What makes a generator with this frame, and of what."""
         return parts_of(self)
 

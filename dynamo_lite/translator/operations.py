@@ -24,7 +24,7 @@ from dynamo_lite.variables.core.base import (
     VariableTracker,
     call_handler,
     class_compares_by_identity,
-    drained,
+    remaining_items,
     unsupported,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -173,7 +173,7 @@ class Operations:
         """``one is other``."""
         if one is other:
             return True
-        if (one.varies or other.varies) and one.python_type() is not other.python_type():
+        if (one.is_symbolic or other.is_symbolic) and one.python_type() is not other.python_type():
             return False
         first, second = one.identity(), other.identity()
         if type(first) is type(second) is ConstantVariable:
@@ -210,7 +210,7 @@ class Operations:
         one, other = one.realize(), other.realize()
         if one is other:
             return True
-        if one.varies or other.varies:
+        if one.is_symbolic or other.is_symbolic:
             return self._equal_numbers(one, other)
         if isinstance(one, ConstantVariable) and isinstance(other, ConstantVariable):
             return self.identical(one, other) if one.value != one.value else bool(one.value == other.value)
@@ -288,7 +288,7 @@ class Operations:
             return self.make(self.fold(inplace or BINARY[symbol], (left.value, right.value)))
         kinds = left.python_type(), right.python_type()
         order = [(left, right, False)]
-        if kinds[0] is not kinds[1] or right.varies:
+        if kinds[0] is not kinds[1] or right.is_symbolic:
             order.insert(0 if self._overloads_reflected(symbol, *kinds) else 1, (right, left, True))
         for one, other, reflected in order:
             found = one.binary(self, symbol, other, reflected)
@@ -345,7 +345,7 @@ class Operations:
                 raise
             kind = variable.python_type().__name__
             self.raise_error(TypeError, f"argument of type {kind!r} is not iterable")
-        return any(self.same_or_equal(each, item) for each in drained(self, iterator))
+        return any(self.same_or_equal(each, item) for each in remaining_items(self, iterator))
 
     def checked_iterator(self, found: VariableTracker) -> VariableTracker:
         """What an ``__iter__`` of the program's returned."""

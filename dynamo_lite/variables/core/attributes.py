@@ -11,10 +11,10 @@ from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedO
 
 from .base import (
     Args,
+    CreatingCall,
     Kwargs,
     LazyVariable,
     ObservedException,
-    Parts,
     VariableTracker,
     class_compares_by_identity,
     mro,
@@ -431,9 +431,13 @@ class MethodVariable(VariableTracker):
             return ConstantVariable(same == (symbol == "=="))
         return None
 
-    def creating_call(self) -> Parts | None:
+    def creating_call(self) -> CreatingCall | None:
         function = self.function.realize()
-        return Parts(types.MethodType, (function.as_constant(),), [self.receiver]) if function.is_constant() else None
+        return (
+            CreatingCall(types.MethodType, (function.as_constant(),), [self.receiver])
+            if function.is_constant()
+            else None
+        )
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.call(types.MethodType, [lambda: cg.load(self.function), lambda: cg.load(self.receiver)])

@@ -86,7 +86,7 @@ def unsupported(reason: BreakReason) -> NoReturn:
     raise Unsupported(reason)
 
 
-class Parts(NamedTuple):
+class CreatingCall(NamedTuple):
     """``make(*first, *of)``, of constants and of what trackers stand for."""
 
     make: Callable[..., Any]
@@ -104,7 +104,7 @@ class VariableTracker:
     """Loading it in generated code makes a new value (or has an effect) each time: it is not kept in a local."""
     implements_equality = False
     """Was asked for an answer of its own when ``==`` falls back on identity."""
-    varies = False
+    is_symbolic = False
     """Whether it is a number that may be another in the next call."""
     is_guarded_by_identity = False
     """Whatever second place it is found at holds this very object in every call."""
@@ -170,12 +170,14 @@ class VariableTracker:
         """The known value as a function of numbers looks at it: by the first of these methods that the program wrote
         for it. ``drain``: as in `drained_value`."""
         for name in methods:
-            found = self._special(tx, name)
+            found = self.call_special(tx, name)
             if found is not None:
                 return tx.python_value(found)
         return self.drained_value(tx) if drain else self.python_value(tx)
 
-    def beside(self, tx: Translator, tensor: VariableTracker, symbol: str, reflected: bool = False) -> VariableTracker:
+    def as_tensor_operand(
+        self, tx: Translator, tensor: VariableTracker, symbol: str, reflected: bool = False
+    ) -> VariableTracker:
         """What stands for it as the other operand of a tensor's arithmetic and comparisons."""
         return self
 
@@ -298,13 +300,13 @@ class VariableTracker:
     def delattr(self, tx: Translator, name: str) -> None:
         unsupported(UnsupportedAttribute(self.describe(), name, "deleting it is not modelled"))
 
-    def special(self, tx: Translator, name: str) -> VariableTracker | None:
+    def find_special(self, tx: Translator, name: str) -> VariableTracker | None:
         """The special method that a class of the program's has for the value, bound; None where it is C's or absent."""
         return None
 
-    def _special(self, tx: Translator, name: str, *args: VariableTracker) -> VariableTracker | None:
+    def call_special(self, tx: Translator, name: str, *args: VariableTracker) -> VariableTracker | None:
         """What that method returns."""
-        method = self.special(tx, name)
+        method = self.find_special(tx, name)
         return None if method is None else tx.call(method, list(args), {}).realize()
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -354,7 +356,7 @@ class VariableTracker:
         if tx.has_attribute(self, "close"):
             tx.call(self.getattr(tx, "close"), [], {})
 
-    def take(self, tx: Translator) -> VariableTracker:
+    def next_lazily(self, tx: Translator) -> VariableTracker:
         """``next(self)``, which nobody has looked at yet."""
         return self.next(tx)
 
@@ -364,9 +366,9 @@ class VariableTracker:
 
     def each(self, tx: Translator) -> Iterator[VariableTracker]:
         """What iteration gives, one by one: the program may see what is done with one before there is another."""
-        yield from drained(tx, self.iterate(tx))
+        yield from remaining_items(tx, self.iterate(tx))
 
-    def listed(self, tx: Translator) -> Iterator[VariableTracker]:
+    def each_with_length_hint(self, tx: Translator) -> Iterator[VariableTracker]:
         """The same, as what makes a list or tuple takes them: objects are asked how many there may be."""
         return self.each(tx)
 
@@ -420,7 +422,7 @@ class VariableTracker:
 
     # -- code generation ---------------------------------------------------------------------------------------
 
-    def creating_call(self) -> Parts | None:
+    def creating_call(self) -> CreatingCall | None:
         """What makes another one like this, which was made inside; None where nothing does, or needs to."""
         return None
 
@@ -573,7 +575,7 @@ def wrap(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     return found
 
 
-def drained(tx: Translator, iterator: VariableTracker) -> Iterator[VariableTracker]:
+def remaining_items(tx: Translator, iterator: VariableTracker) -> Iterator[VariableTracker]:
     """What is left of an iterator, one by one."""
     while True:
         try:

@@ -94,7 +94,7 @@ def check_class_attribute(cls: type, name: str, value: Any) -> None:
 def check_value(value: VariableTracker, what: str) -> None:
     """A backward reads this value from an invariant place."""
     value = value.realize()
-    if value.varies and value.source is not None or next(mutable_objects(value), None) is not None:
+    if value.is_symbolic and value.source is not None or next(mutable_objects(value), None) is not None:
         refuse_read(what)
 
 

@@ -98,7 +98,7 @@ def _key_by_methods(tx: Translator, variable: VariableTracker) -> Any:
     if variable.python_type() is tuple and isinstance(items, list):
         return tuple([key_of(tx, item) for item in items])
     _check_hashable(tx, variable)
-    method = variable.special(tx, "__hash__")
+    method = variable.find_special(tx, "__hash__")
     if method is None:
         unsupported(UnsupportedOperation("use as a dict's or set's key", variable.describe()))
     before = tx.effects.count

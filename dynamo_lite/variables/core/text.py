@@ -116,7 +116,7 @@ def _percent_later(tx: Translator, template: str, items: Sequence[VariableTracke
     """The same of numbers that differ from call to call, as `format` has it; None where there are none or it hasn't."""
     left = [each.realize() for each in items]
     specs = [spec for spec in _SPEC.finditer(template) if spec["kind"] != "%"]
-    if len(specs) != len(left) or not any(each.varies for each in left):
+    if len(specs) != len(left) or not any(each.is_symbolic for each in left):
         return None
     parts: list[VariableTracker] = []
     end = 0
@@ -127,7 +127,7 @@ def _percent_later(tx: Translator, template: str, items: Sequence[VariableTracke
             parts.append(ConstantVariable("%"))
             continue
         item = left.pop(0)
-        if item.varies:
+        if item.is_symbolic:
             text = _number_as_percent(tx, item, spec[0])
             if text is None:
                 return None

@@ -57,7 +57,9 @@ class NdarrayVariable(ArrayVariable):
 
     __slots__ = ()
 
-    def beside(self, tx: Translator, tensor: VariableTracker, symbol: str, reflected: bool = False) -> VariableTracker:
+    def as_tensor_operand(
+        self, tx: Translator, tensor: VariableTracker, symbol: str, reflected: bool = False
+    ) -> VariableTracker:
         """Of the tensor's type, which the number is cast to by arithmetic of single and double precision."""
         assert isinstance(tensor, TensorVariable)
         other = tensor.fake.dtype

@@ -99,7 +99,9 @@ class ScalarArgument(OpaqueVariable):
 
     __slots__ = ("number",)
 
-    def beside(self, tx: Translator, tensor: VariableTracker, symbol: str, reflected: bool = False) -> VariableTracker:
+    def as_tensor_operand(
+        self, tx: Translator, tensor: VariableTracker, symbol: str, reflected: bool = False
+    ) -> VariableTracker:
         assert isinstance(tensor, TensorVariable) and self.source is not None
         dtype = tensor.fake.dtype
         if tx.graph.bodies or not is_cast(self.value.dtype, dtype, symbol, reflected):

@@ -22,8 +22,8 @@ from dynamo_lite.variables.core.base import (
     Kwargs,
     ObservedException,
     VariableTracker,
-    drained,
     refuse_arguments,
+    remaining_items,
     unsupported,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -93,7 +93,7 @@ def _sum(tx: Translator, iterable: VariableTracker, start: VariableTracker | Non
     except Exhausted:
         left: Iterable[VariableTracker] = ()  # an object may have items again after it said that there are no more
     else:
-        left = drained(tx, iterator)
+        left = remaining_items(tx, iterator)
     if all(issubclass(each.python_type(), int) for each in (total, *numbers)):
         rest = [*numbers, *rest]
     elif isinstance(total, ConstantVariable):
@@ -169,7 +169,7 @@ def _format(tx: Translator, of: VariableTracker, spec: VariableTracker | None = 
 
 @models(hash)
 def _hash(tx: Translator, of: VariableTracker) -> VariableTracker:
-    found = of._special(tx, "__hash__")
+    found = of.call_special(tx, "__hash__")
     if found is not None:
         return ConstantVariable(slot_hash(tx.index_value(found, "__hash__ method should return an integer")))
     key = key_of(tx, of)
@@ -247,7 +247,7 @@ def _dir(tx: Translator, of: VariableTracker | None = None) -> VariableTracker:
     if of is None:
         unsupported(UnsupportedOperation("dir() without an argument", "the frame"))
     cls = of.python_type()
-    said = of._special(tx, "__dir__")
+    said = of.call_special(tx, "__dir__")
     if said is not None:
         return tx.call(tx.make(sorted), [said], {})
     own = of.instance_names(tx)
@@ -348,7 +348,7 @@ def _reversed(tx: Translator, of: VariableTracker) -> VariableTracker:
 def _sorted(tx: Translator, iterable: VariableTracker, /, *, key: Any = None, reverse: Any = None) -> VariableTracker:
     # A set's items differ from each other, so where they have a total order theirs makes no difference.
     ordered = key is None and isinstance(iterable, SetVariable) and {*map(type, iterable.items)} in ({int}, {str})
-    items = list(iterable.items.values()) if ordered else list(iterable.listed(tx))
+    items = list(iterable.items.values()) if ordered else list(iterable.each_with_length_hint(tx))
     tx.sort(items, key, reverse is not None and tx.truth(reverse))
     return ListVariable(items)
 

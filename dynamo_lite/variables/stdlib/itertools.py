@@ -18,10 +18,10 @@ from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.variables.core.attributes import MISSING
 from dynamo_lite.variables.core.base import (
     Args,
+    CreatingCall,
     Kwargs,
     NotConstant,
     ObservedException,
-    Parts,
     VariableTracker,
     refuse_arguments,
     unsupported,
@@ -69,8 +69,8 @@ class PolyfillIterator(IteratorVariable):
         except ObservedException as observed:
             unsupported(UnsupportedOperation(f"{observed.error.describe()} in next()", self.describe()))
 
-    def creating_call(self) -> Parts | None:
-        return None if self.generator is not None or self.kwargs else Parts(self.make, (), self.args)
+    def creating_call(self) -> CreatingCall | None:
+        return None if self.generator is not None or self.kwargs else CreatingCall(self.make, (), self.args)
 
     def reconstruct(self, cg: Codegen) -> None:
         if self.generator is not None:

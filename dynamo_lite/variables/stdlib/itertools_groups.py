@@ -31,11 +31,11 @@ class ItertoolVariable(IteratorVariable):
             unsupported(UnsupportedOperation("next(), by what it takes from,", self.describe()))
         self.under_way = True
         try:
-            return self.take(tx)
+            return self.next_lazily(tx)
         finally:
             self.under_way = False
 
-    def take(self, tx: Translator) -> VariableTracker:
+    def next_lazily(self, tx: Translator) -> VariableTracker:
         """What `next` does."""
         raise NotImplementedError
 
@@ -83,7 +83,7 @@ class TeeVariable(ItertoolVariable):
         self.buffer = buffer
         self.at = at
 
-    def take(self, tx: Translator) -> VariableTracker:
+    def next_lazily(self, tx: Translator) -> VariableTracker:
         if self.at == len(self.buffer.items):
             self.buffer.items.append(self.buffer.of.next(tx))
         self.at += 1
@@ -136,7 +136,7 @@ class GroupbyVariable(ItertoolVariable):
         self.at = value if self.key_function is None else tx.call(self.key_function, [value], {}).realize()
         self.value = value
 
-    def take(self, tx: Translator) -> VariableTracker:
+    def next_lazily(self, tx: Translator) -> VariableTracker:
         self.group = None
         while self.at is None or (self.target is not None and tx.same_or_equal(self.target, self.at)):
             self.step(tx)
@@ -160,7 +160,7 @@ class GroupVariable(ItertoolVariable):
         self.parent = parent
         self.target = target
 
-    def take(self, tx: Translator) -> VariableTracker:
+    def next_lazily(self, tx: Translator) -> VariableTracker:
         parent = self.parent
         if parent.group is not self:
             raise Exhausted
@@ -209,7 +209,7 @@ class CombinationsVariable(ItertoolVariable):
     def describe(self) -> str:
         return f"an itertools.{self.kind_.__name__} object"
 
-    def take(self, tx: Translator) -> VariableTracker:
+    def next_lazily(self, tx: Translator) -> VariableTracker:
         places = next(self.places, None)
         if places is None:
             raise Exhausted

@@ -58,7 +58,7 @@ models(operator.is_)(lambda tx, a, b: ConstantVariable(tx.identical(a, b)))
 models(operator.is_not)(lambda tx, a, b: ConstantVariable(not tx.identical(a, b)))
 models(operator.contains)(lambda tx, a, b: ConstantVariable(a.contains(tx, b)))
 models(operator.getitem)(lambda tx, a, b: tx.getitem(a, b))
-models(operator.index)(lambda tx, a: a if a.varies and a.python_type() is int else tx.make(tx.index_value(a)))
+models(operator.index)(lambda tx, a: a if a.is_symbolic and a.python_type() is int else tx.make(tx.index_value(a)))
 
 
 @models(operator.setitem)

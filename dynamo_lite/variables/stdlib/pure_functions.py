@@ -51,7 +51,7 @@ def _pure(value: Any) -> None:
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if any(isinstance(arg, TensorVariable) for arg in args):
             unsupported(UnsupportedOperation(f"{value.__name__}()", "a tensor"))
-        method = args[0].special(tx, own) if own is not None and args else None
+        method = args[0].find_special(tx, own) if own is not None and args else None
         if method is not None:
             return tx.call(method, args[1:], kwargs)
         if len(args) == 1 and not kwargs and value not in _OVER_ITEMS:
@@ -95,7 +95,7 @@ def _is_real(number: VariableTracker) -> bool:
 @models(divmod)
 def _divmod(tx: Translator, left: VariableTracker, right: VariableTracker) -> VariableTracker:
     for one, name, other in ((left, "__divmod__", right), (right, "__rdivmod__", left)):
-        found = unless_refused(one._special(tx, name, other))
+        found = unless_refused(one.call_special(tx, name, other))
         if found is not None:
             return found
     numbers = [each.realize() for each in (left, right)]
@@ -111,7 +111,7 @@ def _pow(
 ) -> VariableTracker:
     if mod is None or tx.is_none(mod):
         return tx.binary("**", base, exp)
-    found = base._special(tx, "__pow__", exp, mod)
+    found = base.call_special(tx, "__pow__", exp, mod)
     if found is not None:
         return found
     numbers = [each.realize() for each in (base, exp, mod)]
@@ -144,7 +144,7 @@ for _value in (json.dumps, json.loads, struct.calcsize, struct.pack, struct.unpa
 def _fspath(tx: Translator, path: VariableTracker) -> VariableTracker:
     if issubclass(path.python_type(), (str, bytes)):
         return path
-    found = path._special(tx, "__fspath__")
+    found = path.call_special(tx, "__fspath__")
     if found is None or found.python_type() is not str:
         unsupported(UnsupportedOperation("os.fspath()", path.describe()))
     return found

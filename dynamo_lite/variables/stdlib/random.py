@@ -182,7 +182,7 @@ def _may_differ(tx: Translator, name: str, args: Args) -> bool:
 
 
 def _symbols(args: Args) -> list[Any]:
-    return [each for each in args if each.varies]
+    return [each for each in args if each.is_symbolic]
 
 
 _METHODS: dict[str, Callable[[Any, Any, Args, Kwargs], VariableTracker]] = {}

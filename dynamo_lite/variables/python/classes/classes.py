@@ -130,7 +130,7 @@ class ClassVariable(InvariantVariable):
         meta = type(self.value)
         return (meta if meta is type else type(meta.__name__, (type,), {}))(self.value.__name__, (), {})
 
-    def special(self, tx: Translator, name: str) -> VariableTracker | None:
+    def find_special(self, tx: Translator, name: str) -> VariableTracker | None:
         """A special method that the metaclass has of its own, bound to the class."""
         meta = type(self.value)
         raw = tx.lookup(meta, name)
@@ -139,17 +139,17 @@ class ClassVariable(InvariantVariable):
         return bind(tx, raw, name, self, meta)
 
     def truth(self, tx: Translator) -> bool:
-        found = self._special(tx, "__bool__")
+        found = self.call_special(tx, "__bool__")
         if found is not None:
             return tx.truth(found)
         return tx.lookup(type(self.value), "__len__") is MISSING or self.length(tx) != 0
 
     def length(self, tx: Translator) -> int:
-        found = self._special(tx, "__len__")
+        found = self.call_special(tx, "__len__")
         return tx.index_value(found) if found is not None else super().length(tx)
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
-        found = self._special(tx, "__contains__", item)
+        found = self.call_special(tx, "__contains__", item)
         if found is not None:
             return tx.truth(found)
         return tx.contains_by_iteration(self, item)  # type: ignore[no-any-return]
@@ -157,38 +157,38 @@ class ClassVariable(InvariantVariable):
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
-        found = unless_refused(self._special(tx, method_of(symbol, "r" if reflected else ""), other))
+        found = unless_refused(self.call_special(tx, method_of(symbol, "r" if reflected else ""), other))
         if found is None and symbol == "|" and isinstance(other, (ClassVariable, ConstantVariable)):
             pair = (other.value, self.value) if reflected else (self.value, other.value)
             return tx.make(tx.fold(operator.or_, pair))
         return found
 
     def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
-        return self._special(tx, f"__{function.__name__}__")
+        return self.call_special(tx, f"__{function.__name__}__")
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        return unless_refused(self._special(tx, method_of(symbol, "i"), other))
+        return unless_refused(self.call_special(tx, method_of(symbol, "i"), other))
 
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
-        if self._special(tx, "__setitem__", key, value) is None:
+        if self.call_special(tx, "__setitem__", key, value) is None:
             super().setitem(tx, key, value)
 
     def delitem(self, tx: Translator, key: VariableTracker) -> None:
-        if self._special(tx, "__delitem__", key) is None:
+        if self.call_special(tx, "__delitem__", key) is None:
             super().delitem(tx, key)
 
     def next(self, tx: Translator) -> VariableTracker:
-        method = self.special(tx, "__next__")
+        method = self.find_special(tx, "__next__")
         return super().next(tx) if method is None else tx.next_by_call(method)
 
     def reverse(self, tx: Translator) -> VariableTracker:
-        found = self._special(tx, "__reversed__")
+        found = self.call_special(tx, "__reversed__")
         if found is None and tx.lookup(type(self.value), "__getitem__") is not MISSING:
             unsupported(UnsupportedOperation("reversed()", self.describe()))
         return super().reverse(tx) if found is None else found
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        method = self.special(tx, "__getitem__")
+        method = self.find_special(tx, "__getitem__")
         if method is not None and not issubclass(self.value, enum.Enum):
             return tx.call(method, [key], {})
         own = tx.lookup(self.value, "__class_getitem__")
@@ -199,9 +199,9 @@ class ClassVariable(InvariantVariable):
         unsupported(UnsupportedOperation("indexing" if method is not None else "subscripting", self.describe()))
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        found = unless_refused(self._special(tx, method_of(symbol), other))
+        found = unless_refused(self.call_special(tx, method_of(symbol), other))
         if found is None and symbol == "!=":
-            equal = unless_refused(self._special(tx, "__eq__", other))
+            equal = unless_refused(self.call_special(tx, "__eq__", other))
             return None if equal is None else ConstantVariable(not tx.truth(equal))
         return found
 
@@ -209,13 +209,13 @@ class ClassVariable(InvariantVariable):
         return not has_user_text(tx, type(self.value))
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
-        method = self.special(tx, name)
+        method = self.find_special(tx, name)
         if method is None and name == "__str__":
-            method = self.special(tx, "__repr__")
+            method = self.find_special(tx, "__repr__")
         return super().text(tx, name) if method is None else call_text_method(tx, method, name)
 
     def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
-        method = self.special(tx, "__format__")
+        method = self.find_special(tx, "__format__")
         return tx.plain_format(self, spec) if method is None else call_text_method(tx, method, "__format__", spec)
 
     def describe(self) -> str:
@@ -324,7 +324,7 @@ class ClassVariable(InvariantVariable):
         return tx.class_method(self, name, args, kwargs)
 
     def iterate(self, tx: Translator) -> VariableTracker:
-        found = self._special(tx, "__iter__")
+        found = self.call_special(tx, "__iter__")
         if found is not None:
             return tx.checked_iterator(found)  # type: ignore[no-any-return]
         tx.check_iterable(self, f"'{type(self.value).__name__}' object is not iterable")

@@ -207,19 +207,19 @@ def _object(tx: Translator) -> VariableTracker:
 
 @models(list)
 def _list(tx: Translator, items: VariableTracker | None = None) -> VariableTracker:
-    return ListVariable([] if items is None else list(items.listed(tx)))
+    return ListVariable([] if items is None else list(items.each_with_length_hint(tx)))
 
 
 @models(tuple)
 def _tuple(tx: Translator, items: VariableTracker | None = None) -> VariableTracker:
     if isinstance(items, TupleVariable) and items.python_type() is tuple:
         return items
-    return TupleVariable([] if items is None else list(items.listed(tx)))
+    return TupleVariable([] if items is None else list(items.each_with_length_hint(tx)))
 
 
 @models(tuple.__new__)
 def _tuple_new(tx: Translator, cls: VariableTracker, items: VariableTracker | None = None) -> VariableTracker:
-    found = [] if items is None else list(items.listed(tx))
+    found = [] if items is None else list(items.each_with_length_hint(tx))
     kind = cls.as_constant()
     if kind is tuple:
         return TupleVariable(found)

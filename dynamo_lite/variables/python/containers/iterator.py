@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from dynamo_lite.variables.core.base import (
+    CreatingCall,
     Exhausted,
     IteratorVariable,
     NotConstant,
     ObservedException,
-    Parts,
     VariableTracker,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -82,8 +82,8 @@ class ZipVariable(IteratorVariable):
             which = f"argument{'s 1-' if later > 1 else ' '}{later}"
             tx.raise_error(ValueError, f"zip() argument {later + 1} is longer than {which}")
 
-    def creating_call(self) -> Parts | None:
-        return None if self.started else Parts(strict_zip if self.strict else zip, (), self.of)
+    def creating_call(self) -> CreatingCall | None:
+        return None if self.started else CreatingCall(strict_zip if self.strict else zip, (), self.of)
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.call(strict_zip if self.strict else zip, [lambda each=each: cg.load(each) for each in self.of])
@@ -289,7 +289,7 @@ class GeneratorVariable(IteratorVariable):
         self.close(tx)
         return ConstantVariable(None)
 
-    def creating_call(self) -> Parts | None:
+    def creating_call(self) -> CreatingCall | None:
         if self.finished or self.running:
             return None
         try:

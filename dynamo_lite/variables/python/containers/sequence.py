@@ -74,7 +74,7 @@ class SequenceVariable(VariableTracker):
     def with_structure_items(self, tx: Translator, new: Iterator[VariableTracker]) -> VariableTracker:
         return self.like(list(new))
 
-    def listed(self, tx: Translator) -> Iterator[VariableTracker]:
+    def each_with_length_hint(self, tx: Translator) -> Iterator[VariableTracker]:
         return iter(self.elements(tx))
 
     def elements(self, tx: Translator) -> list[VariableTracker]:
@@ -415,7 +415,7 @@ class MutableSequence(SequenceVariable):
         elif items.holds_items_in(self):
             self._add(list(self.items))
         else:
-            for item in items.listed(tx) if self.kind is list else items.each(tx):
+            for item in items.each_with_length_hint(tx) if self.kind is list else items.each(tx):
                 self._add([item])
         return ConstantVariable(None)
 

@@ -52,7 +52,7 @@ class SymbolicNumber(VariableTracker):
 
     __slots__ = ("attempt",)
     attempt: Attempt
-    varies = True
+    is_symbolic = True
     is_data_dependent = False
     """Whether nothing is known of it before the graph runs."""
 

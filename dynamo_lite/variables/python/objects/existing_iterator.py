@@ -55,9 +55,9 @@ class ExistingIterator(IteratorVariable):
         return f"a {type(self.value).__name__}"
 
     def next(self, tx: Translator) -> VariableTracker:
-        return self.take(tx).realize()
+        return self.next_lazily(tx).realize()
 
-    def take(self, tx: Translator) -> VariableTracker:
+    def next_lazily(self, tx: Translator) -> VariableTracker:
         tx.effects.mutate(self)
         self.taken += 1
         return self._take(tx)
@@ -139,7 +139,7 @@ class ExistingEnumerate(ExistingIterator):
     def _take(self, tx: Translator) -> VariableTracker:
         at = self.taken - 1
         self.of.by_another += 1
-        item = self.of.take(tx)
+        item = self.of.next_lazily(tx)
         number: VariableTracker = LazyVariable(self.attempt, self.count, self.source.child("next_number"))
         if at:
             number = ConstantVariable(number.realize().as_constant() + at)
@@ -157,7 +157,7 @@ class ExistingZip(ExistingIterator):
         items: list[VariableTracker] = []
         for each in self.of:
             each.by_another += 1
-            items.append(each.take(tx))
+            items.append(each.next_lazily(tx))
         if not items:
             raise Exhausted
         return TupleVariable(items)

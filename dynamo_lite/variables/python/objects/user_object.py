@@ -27,16 +27,16 @@ from dynamo_lite.variables.core.attributes import (
 from dynamo_lite.variables.core.base import (
     TEXTS,
     Args,
+    CreatingCall,
     Kwargs,
     LazyVariable,
     NotConstant,
     ObservedException,
-    Parts,
     VariableTracker,
     call_handler,
-    drained,
     mro,
     own_namespace,
+    remaining_items,
     unsupported,
     wraps_if,
     wraps_type,
@@ -166,7 +166,7 @@ class UserObjectVariable(VariableTracker):
             return super().constant_number(tx, methods, drain)
         own = "__index__" if isinstance(value, int) else "__float__"
         for name in methods:
-            found = None if name == own else self._special(tx, name)
+            found = None if name == own else self.call_special(tx, name)
             if found is not None:
                 return tx.python_value(found)
             if class_lookup(self.cls, name) is not MISSING:
@@ -175,7 +175,7 @@ class UserObjectVariable(VariableTracker):
 
     def converted(self, tx: Translator, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
         asked = next((name for name in methods if tx.lookup(self.cls, name) is not MISSING), None)
-        found = None if asked is None or function not in (int, float, complex) else self._special(tx, asked)
+        found = None if asked is None or function not in (int, float, complex) else self.call_special(tx, asked)
         if found is None or asked == "__index__" and isinstance(self.payload, ConstantVariable):
             return super().converted(tx, function, methods)
         return tx.make(tx.fold(function, (tx.python_value(found),)))  # type: ignore[no-any-return]
@@ -206,7 +206,7 @@ class UserObjectVariable(VariableTracker):
 
     def index(self, tx: Translator, message: str) -> Any:
         is_integer = isinstance(self.payload, ConstantVariable) and isinstance(self.payload.value, int)
-        found = None if is_integer else self._special(tx, "__index__")
+        found = None if is_integer else self.call_special(tx, "__index__")
         if found is not None:
             if not issubclass(found.python_type(), int):
                 tx.raise_error(TypeError, f"__index__ returned non-int (type {found.python_type().__name__})")
@@ -363,7 +363,7 @@ class UserObjectVariable(VariableTracker):
         self.cls = made
         tx.attempt.torch_state.note_class(made)
 
-    def special(self, tx: Translator, name: str) -> VariableTracker | None:
+    def find_special(self, tx: Translator, name: str) -> VariableTracker | None:
         """The bound special method that the class was given; None where it is the type's own in C, or absent."""
         raw = class_lookup(self.cls, name)
         if is_user_defined(raw):
@@ -376,7 +376,7 @@ class UserObjectVariable(VariableTracker):
         return None
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        method = self.special(tx, "__call__")
+        method = self.find_special(tx, "__call__")
         if method is None:
             return super().call(tx, args, kwargs)
         tx.delegate(self, method)
@@ -401,7 +401,7 @@ class UserObjectVariable(VariableTracker):
         return call_handler(handler, (tx, self, *args), kwargs, f"{self.cls.__qualname__}.{name}")
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        found = self._special(tx, "__getitem__", key)
+        found = self.call_special(tx, "__getitem__", key)
         if found is not None:
             return found
         return super().getitem(tx, key) if self.payload is None else self._payload_item(tx, key)
@@ -410,21 +410,21 @@ class UserObjectVariable(VariableTracker):
         """The built-in type's own ``__getitem__``, which asks a dict's class for ``__missing__``."""
         assert self.payload is not None
         if isinstance(self.payload, DictVariable) and not self.payload.contains(tx, key):
-            missing = self._special(tx, "__missing__", key)
+            missing = self.call_special(tx, "__missing__", key)
             if missing is not None:
                 return missing
         return self.payload.getitem(tx, key)
 
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
-        if self._special(tx, "__setitem__", key, value) is None:
+        if self.call_special(tx, "__setitem__", key, value) is None:
             (super() if self.payload is None else self.payload).setitem(tx, key, value)
 
     def delitem(self, tx: Translator, key: VariableTracker) -> None:
-        if self._special(tx, "__delitem__", key) is None:
+        if self.call_special(tx, "__delitem__", key) is None:
             (super() if self.payload is None else self.payload).delitem(tx, key)
 
     def iterate(self, tx: Translator) -> VariableTracker:
-        found = self._special(tx, "__iter__")
+        found = self.call_special(tx, "__iter__")
         if found is not None:
             return tx.checked_iterator(found)  # type: ignore[no-any-return]
         if self.payload is not None:
@@ -433,16 +433,16 @@ class UserObjectVariable(VariableTracker):
             return super().iterate(tx)
         return tx.iterate_by_getitem(self)
 
-    def listed(self, tx: Translator) -> Iterator[VariableTracker]:
+    def each_with_length_hint(self, tx: Translator) -> Iterator[VariableTracker]:
         iterator = self.iterate(tx)
         self._ask_length(tx)
-        yield from drained(tx, iterator)
+        yield from remaining_items(tx, iterator)
 
     def _ask_length(self, tx: Translator) -> None:
         """``operator.length_hint(self)``, of which nothing is used but what it raises."""
         for name in ("__len__", "__length_hint__"):
             try:
-                found = self._special(tx, name)
+                found = self.call_special(tx, name)
             except ObservedException as observed:
                 if not issubclass(observed.error.python_type(), TypeError):
                     raise
@@ -454,7 +454,7 @@ class UserObjectVariable(VariableTracker):
             return
 
     def reverse(self, tx: Translator) -> VariableTracker:
-        found = self._special(tx, "__reversed__")
+        found = self.call_special(tx, "__reversed__")
         if found is not None:
             return found
         if self.payload is not None and tx.lookup(self.cls, "__reversed__") is not MISSING:
@@ -465,13 +465,13 @@ class UserObjectVariable(VariableTracker):
         return TupleVariable([self.getitem(tx, ConstantVariable(at)) for at in places]).iterate(tx)
 
     def next(self, tx: Translator) -> VariableTracker:
-        method = self.special(tx, "__next__")
+        method = self.find_special(tx, "__next__")
         if method is None:
             return super().next(tx)
         return tx.next_by_call(method)
 
     def length(self, tx: Translator) -> Any:
-        found = self._special(tx, "__len__")
+        found = self.call_special(tx, "__len__")
         if found is not None:
             is_number = found.python_type() is int and found.operand is not None
             count = found.operand if is_number else tx.index_value(found)
@@ -483,7 +483,7 @@ class UserObjectVariable(VariableTracker):
         return self.payload.length(tx) if self.payload is not None else super().length(tx)
 
     def truth(self, tx: Translator) -> bool:
-        found = self._special(tx, "__bool__")
+        found = self.call_special(tx, "__bool__")
         if found is not None:
             if found.python_type() is not bool:
                 name = found.python_type().__name__
@@ -498,7 +498,7 @@ class UserObjectVariable(VariableTracker):
         return True
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
-        found = self._special(tx, "__contains__", item)
+        found = self.call_special(tx, "__contains__", item)
         if found is not None:
             return tx.truth(found)
         if self.payload is not None:
@@ -509,7 +509,7 @@ class UserObjectVariable(VariableTracker):
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
         name = method_of(symbol, "r" if reflected else "")
-        found = self._special(tx, name, other)
+        found = self.call_special(tx, name, other)
         if found is None and isinstance(self.payload, ConstantVariable):
             theirs = unwrapped(other)
             if not isinstance(theirs, ConstantVariable):
@@ -527,22 +527,22 @@ class UserObjectVariable(VariableTracker):
         return unless_refused(found)
 
     def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
-        found = self._special(tx, f"__{function.__name__}__")
+        found = self.call_special(tx, f"__{function.__name__}__")
         if found is None and isinstance(self.payload, ConstantVariable):
             return tx.make(tx.fold(function, (self.payload.value,)))
         return found
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        found = self._special(tx, method_of(symbol, "i"), other)
+        found = self.call_special(tx, method_of(symbol, "i"), other)
         if found is None and self.payload is not None:
             result = self.payload.inplace(tx, symbol, other)
             return self if result is self.payload else result
         return unless_refused(found)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        found = self._special(tx, method_of(symbol), other)
+        found = self.call_special(tx, method_of(symbol), other)
         if found is None and symbol == "!=" and tx.lookup(self.cls, "__ne__") is object.__ne__:
-            equal = unless_refused(self._special(tx, "__eq__", other))
+            equal = unless_refused(self.call_special(tx, "__eq__", other))
             return None if equal is None else ConstantVariable(not tx.truth(equal))
         if found is None and self.payload is not None:
             theirs = unwrapped(other)
@@ -555,9 +555,9 @@ class UserObjectVariable(VariableTracker):
         return False
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
-        method = self.special(tx, name)
+        method = self.find_special(tx, name)
         if method is None and name == "__str__" and tx.lookup(self.cls, "__str__") is object.__str__:
-            method = self.special(tx, "__repr__")
+            method = self.find_special(tx, "__repr__")
         return self._text_in_c(tx, name) if method is None else call_text_method(tx, method, name)
 
     def _text_in_c(self, tx: Translator, name: str) -> VariableTracker:
@@ -566,7 +566,7 @@ class UserObjectVariable(VariableTracker):
         unsupported(UnsupportedOperation(f"{TEXTS[name].__name__}()", self.describe()))
 
     def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
-        method = self.special(tx, "__format__")
+        method = self.find_special(tx, "__format__")
         if method is not None:
             return call_text_method(tx, method, "__format__", spec)
         if isinstance(self.payload, ConstantVariable) and tx.truth(spec):
@@ -575,12 +575,12 @@ class UserObjectVariable(VariableTracker):
 
     # -- code ------------------------------------------------------------------------------------------------------
 
-    def creating_call(self) -> Parts | None:
+    def creating_call(self) -> CreatingCall | None:
         attributes = {name: value for name, value in self.attrs.items() if value is not None}
         plain = self.is_new and self.payload is None and not has_finalizer(self.cls)
         if not plain or any(map(self._is_hidden, attributes)):
             return None
-        return Parts(create_object, (self.cls, tuple(attributes)), [*attributes.values()])
+        return CreatingCall(create_object, (self.cls, tuple(attributes)), [*attributes.values()])
 
     def reconstruct(self, cg: Codegen) -> None:
         if self.value is not None:

@@ -97,7 +97,7 @@ class SubclassVariable(TensorVariable):
             return None
         return LazyVariable(tx.attempt, namespace[name], self.source.child("instance_dict").child("dict_item", name))
 
-    def special(self, tx: Translator, name: str) -> VariableTracker | None:
+    def find_special(self, tx: Translator, name: str) -> VariableTracker | None:
         raw = tx.lookup(self.cls, name)
         return None if raw is class_lookup(_TENSOR, name) else bind(tx, raw, name, self, self.cls)
 
@@ -132,27 +132,27 @@ class SubclassVariable(TensorVariable):
         return super().call_method(tx, name, args, kwargs)
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        return self._special(tx, "__getitem__", key) or super().getitem(tx, key)
+        return self.call_special(tx, "__getitem__", key) or super().getitem(tx, key)
 
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
-        if self._special(tx, "__setitem__", key, value) is None:
+        if self.call_special(tx, "__setitem__", key, value) is None:
             super().setitem(tx, key, value)
 
     def length(self, tx: Translator) -> Any:
-        found = self._special(tx, "__len__")
+        found = self.call_special(tx, "__len__")
         if found is not None:
             return tx.index_value(found)
         return ask(tx, len, [self], {}).as_constant() if self.is_asked(tx) else super().length(tx)
 
     def truth(self, tx: Translator) -> bool:
-        found = self._special(tx, "__bool__")
+        found = self.call_special(tx, "__bool__")
         if found is not None:
             return tx.truth(found)  # type: ignore[no-any-return]
         return tx.truth(ask(tx, bool, [self], {})) if self.is_asked(tx) else super().truth(tx)
 
     def iterate(self, tx: Translator) -> VariableTracker:
         """``Tensor.__iter__`` asks for nothing itself; its parts do."""
-        found = self._special(tx, "__iter__")
+        found = self.call_special(tx, "__iter__")
         if found is not None:
             return found
         if not self.is_asked(tx):
@@ -161,24 +161,24 @@ class SubclassVariable(TensorVariable):
         return tx.iterate(ask(tx, "unbind", [self, ConstantVariable(0)], {}))  # type: ignore[no-any-return]
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
-        found = self._special(tx, "__contains__", item)
+        found = self.call_special(tx, "__contains__", item)
         return super().contains(tx, item) if found is None else tx.truth(found)
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
-        found = self._special(tx, method_of(symbol, "r" if reflected else ""), other)
+        found = self.call_special(tx, method_of(symbol, "r" if reflected else ""), other)
         return super().binary(tx, symbol, other, reflected) if found is None else unless_refused(found)
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        found = self._special(tx, method_of(symbol, "i"), other)
+        found = self.call_special(tx, method_of(symbol, "i"), other)
         return super().inplace(tx, symbol, other) if found is None else unless_refused(found)
 
     def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
-        return self._special(tx, f"__{function.__name__}__") or super().unary(tx, function)
+        return self.call_special(tx, f"__{function.__name__}__") or super().unary(tx, function)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        found = self._special(tx, method_of(symbol), other)
+        found = self.call_special(tx, method_of(symbol), other)
         if found is not None:
             return unless_refused(found)
         if self.is_asked(tx) and not isinstance(other, (TensorVariable, ConstantVariable)):
@@ -186,7 +186,7 @@ class SubclassVariable(TensorVariable):
         return super().compare(tx, symbol, other)
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
-        method = self.special(tx, name) or (self.special(tx, "__repr__") if name == "__str__" else None)
+        method = self.find_special(tx, name) or (self.find_special(tx, "__repr__") if name == "__str__" else None)
         return super().text(tx, name) if method is None else call_text_method(tx, method, name)
 
     def reconstruct(self, cg: Codegen) -> None:

@@ -183,7 +183,7 @@ def _refilled(tx: Translator, value: Any, new: Iterator[VariableTracker]) -> Var
 def _is_truth(value: Any) -> bool:
     if isinstance(value, TensorVariable):
         return value.fake.dtype is torch.bool and value.fake.ndim == 0
-    return value.varies and value.python_type() is bool
+    return value.is_symbolic and value.python_type() is bool
 
 
 @models(type(map_impl).__call__)

@@ -300,9 +300,9 @@ def _found_in(tx: Translator, of: WrapperVariable, known: int) -> list[VariableT
 def _guard_whole(tx: Translator, value: VariableTracker, seen: set[VariableTracker]) -> None:
     """A value, with all that is in it, is the same in each call."""
     value = value.realize()
-    if value.varies:
+    if value.is_symbolic:
         value.as_constant()  # from now on
-    if value in seen or value.varies or value.is_constant():
+    if value in seen or value.is_symbolic or value.is_constant():
         return
     seen.add(value)
     parts = value.structure_items()

@@ -329,14 +329,14 @@ class TensorVariable(VariableTracker):
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
-        other = other.beside(tx, self, symbol, reflected)
+        other = other.as_tensor_operand(tx, self, symbol, reflected)
         if not _operand(tx, other):
             return None
         args = [other, self] if reflected else [self, other]
         return record(tx, "call_function", BINARY[symbol], args, {})
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        other = other.beside(tx, self, symbol)
+        other = other.as_tensor_operand(tx, self, symbol)
         if not _operand(tx, other):
             return None
         return record(tx, "call_function", INPLACE[symbol], [self, other], {})
@@ -347,7 +347,7 @@ class TensorVariable(VariableTracker):
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if isinstance(other, ConstantVariable) and not isinstance(other.value, (int, float, complex)):
             return tx.make({"==": False, "!=": True}[symbol]) if symbol in ("==", "!=") else None
-        other = other.beside(tx, self, symbol)
+        other = other.as_tensor_operand(tx, self, symbol)
         if not _operand(tx, other):
             return None
         return record(tx, "call_function", COMPARE[symbol], [self, other], {})
