@@ -148,6 +148,45 @@ class ClassCreation(BreakReason, code="DL0508", numbers_matter=False):
     name: str
 
 
+class UnsupportedMethod(BreakReason, code="DL0510", numbers_matter=True):
+    happened = "the method {name}() of {owner} can't be traced: it has no model"
+    mend = "call it outside of the compiled function, or write what it does in Python"
+    owner: str
+    name: str
+
+
+class UnsupportedArguments(BreakReason, code="DL0511", numbers_matter=True):
+    happened = "{callee}() is called with arguments that its model doesn't take"
+    mend = "check the call in eager, where CPython may raise a TypeError; otherwise leave out the rarer arguments"
+    callee: str
+
+
+class UncacheableArgument(BreakReason, code="DL0512", numbers_matter=True):
+    happened = "{value} is an argument of a cached function, and no guard covers how the cache compares it"
+    mend = "pass numbers, strings and tuples of them to functions under functools.cache, or call them outside"
+    value: str
+
+
+class UnknownSetOrder(BreakReason, code="DL0513", numbers_matter=False):
+    happened = "{operation} depends on the order of {value}, which may differ from call to call"
+    mend = "iterate over `sorted(...)`, or keep the items in a list or in the keys of a dict"
+    operation: str
+    value: str
+
+
+class ChangedDuringIteration(BreakReason, code="DL0514", numbers_matter=False):
+    happened = "the items of {value} are exchanged while a loop iterates over it"
+    mend = "iterate over a copy: `for item in list(...)`"
+    value: str
+
+
+class UnsupportedKey(BreakReason, code="DL0515", numbers_matter=True):
+    happened = "{value} can't be used as a dict's key or a set's item: {why}"
+    mend = "use a string, an integer, an enum member or a tuple of them as the key"
+    value: str
+    why: str = "its hash and equality are not known while tracing"
+
+
 # -- 06: limits ------------------------------------------------------------------------------------------------------
 
 

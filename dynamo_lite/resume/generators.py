@@ -37,8 +37,8 @@ def rebuild(cg: PyCodegen, frame: Any, generator: Any) -> None:
     if cg.has_made(generator):
         cg.load(generator)
         return
-    first = [partial(cg.load_const, each) for each in parts.first]
-    cg.call(parts.make, [*first, *(partial(cg.load, each) for each in parts.of)])
+    first = [partial(cg.load_const, each) for each in parts.constants]
+    cg.call(parts.make, [*first, *(partial(cg.load, each) for each in parts.operands)])
 
 
 def parts_of(frame: Any) -> CreatingCall:

@@ -46,16 +46,16 @@ class IteratorRecipes:
             return None
         if isinstance(value, GeneratorVariable) and value.has_begun and not waiting:
             return None
-        return (parts.make, parts.first, *(self._recipe(each, waiting) for each in parts.of))
+        return (parts.make, parts.constants, *(self._recipe(each, waiting) for each in parts.operands))
 
     def load(self, value: VariableTracker, recipe: Recipe) -> None:
         """The values that the recipe is of, as a tuple."""
         parts = value.creating_call()
         assert parts is not None
         self._cg.carry(value)
-        for each, inner in zip(parts.of, recipe[2:], strict=True):
+        for each, inner in zip(parts.operands, recipe[2:], strict=True):
             self._cg.load(each) if inner is None else self.load(each, inner)
-        self._cg.build("TUPLE", len(parts.of))
+        self._cg.build("TUPLE", len(parts.operands))
 
 
 def _makes_generator(value: VariableTracker, recipe: Recipe | None) -> bool:
@@ -63,7 +63,7 @@ def _makes_generator(value: VariableTracker, recipe: Recipe | None) -> bool:
     parts = None if recipe is None else value.creating_call()
     if recipe is None or parts is None:
         return False
-    return isinstance(value, GeneratorVariable) or any(map(_makes_generator, parts.of, recipe[2:]))
+    return isinstance(value, GeneratorVariable) or any(map(_makes_generator, parts.operands, recipe[2:]))
 
 
 def _places(holders: Iterable[Any]) -> Counter[int]:

@@ -1,8 +1,14 @@
-"""The protocol of a traced value, lazy wrapping, and the registry of kinds.
+"""`VariableTracker`, the protocol of a traced value; lazy wrapping; the registry from real values to trackers.
 
-A `VariableTracker` stands for one Python value. The operations that bytecode can do on a value are its methods; each
-takes ``tx``, the translator that asks, through which the graph, the guards, the side effects and inlining are reached.
-What a kind doesn't model it refuses with `unsupported`, which breaks the graph there.
+A tracker stands for one Python value while a frame is traced. Each operation that bytecode can do on a value is a
+method of its tracker. A method takes ``tx``, the translator of the running frame, through which it records operators in
+the graph, adds guards, logs side effects and inlines calls.
+
+Every kind of value is a subclass, which overrides the operations that it models. The defaults here do what CPython does
+for a type without the operation (they raise in the traced program), or break the graph by `unsupported`.
+
+A value reached through a `Source` is wrapped as a `LazyVariable`. The first `realize` picks its kind in `wrap` and adds
+the guards; a value that is only passed along is never is_realized and costs nothing.
 """
 
 from __future__ import annotations
@@ -12,46 +18,39 @@ import operator
 import types
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reason import BreakReason
-from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import (
+    UncacheableArgument,
+    UnsupportedArguments,
+    UnsupportedAttribute,
+    UnsupportedMethod,
+    UnsupportedOperation,
+    UnsupportedValue,
+)
 from dynamo_lite.records.source import Source
 
-from .lookup import class_lookup, is_heap_type, is_user_defined
+from .lookup import class_lookup, is_heap_type, is_user_defined, mro, own_namespace
 from .protocols import Attempt, Codegen, Translator
 
 TEXTS: dict[str, Callable[..., str]] = {"__str__": str, "__repr__": repr}
-"""What asks for a value's text, by the special method's name."""
+"""The builtin that calls each special method which returns a value's text."""
 
-_EMPTY = frozenset({list, tuple, dict, set, frozenset, deque, OrderedDict})
-"""Types whose empty instance stands for any in errors that depend on the type."""
+_EMPTY_SAMPLES = frozenset({list, tuple, dict, set, frozenset, deque, OrderedDict})
+"""Types for which an empty instance raises the same errors as any other."""
 
 Args = list["VariableTracker"]
 Kwargs = dict[str, "VariableTracker"]
 
 
 class UnpackedKwargs(Kwargs):
-    """Arguments with names that a call gives by ``**``: there may be none, which C can tell from no dict."""
-
-
-_MRO = type.__dict__["__mro__"].__get__
-_NAMESPACE = type.__dict__["__dict__"].__get__
-
-
-def mro(cls: type) -> tuple[type, ...]:
-    """The MRO as it is, whatever the metaclass says of it; of a class under construction, itself."""
-    return _MRO(cls) or (cls,)
-
-
-def own_namespace(cls: type) -> Mapping[str, Any]:
-    """A class's ``__dict__``, whatever the metaclass says of it."""
-    return _NAMESPACE(cls)
+    """Keyword arguments of a call with ``**``: C code can tell an empty dict of them from none."""
 
 
 class NotConstant(Exception):
-    """Asked for the Python value of something whose value isn't known."""
+    """The Python value of a tracker isn't known while tracing."""
 
 
 class Exhausted(Exception):
@@ -62,23 +61,19 @@ class Exhausted(Exception):
 
 
 class ObservedException(Exception):
-    """The traced program raises ``error`` (an ExceptionVariable)."""
+    """The traced program raises ``error`` (an `ExceptionVariable`)."""
 
     def __init__(self, error: Any) -> None:
         self.error = error
 
 
-def has_plain_equality(meta: type) -> bool:
-    """Whether classes of this metaclass may be held against others and be keys of tables."""
+def class_compares_by_identity(cls: type) -> bool:
+    """Whether comparing and hashing this class runs no code of its metaclass."""
+    meta = type(cls)
     return meta is type or not any(_EQUALITY.intersection(own_namespace(each)) for each in mro(meta)[:-1])
 
 
 _EQUALITY = frozenset({"__eq__", "__ne__", "__hash__"})
-
-
-def class_compares_by_identity(cls: type) -> bool:
-    """Whether a class is told from others without running code of its metaclass."""
-    return has_plain_equality(type(cls))
 
 
 def unsupported(reason: BreakReason) -> NoReturn:
@@ -87,51 +82,63 @@ def unsupported(reason: BreakReason) -> NoReturn:
 
 
 class CreatingCall(NamedTuple):
-    """``make(*first, *of)``, of constants and of what trackers stand for."""
+    """The call ``make(*constants, *operands)``, which creates an object like a traced one."""
 
     make: Callable[..., Any]
-    first: tuple[Any, ...]
-    of: list[VariableTracker]
+    constants: tuple[Any, ...]
+    operands: list[VariableTracker]
 
 
 class VariableTracker:
-    """A traced value. ``source``: where it can be reloaded from, None if it was made inside."""
+    """A traced value. ``source``: where it can be reloaded from; None if it was created during tracing."""
 
     __slots__ = ("source",)
+
+    # -- facts about a kind: a class overrides these by another constant, or by a property ----------------------------
+
     operand: Any = None
-    """The number, known or symbolic, that arithmetic with symbols takes it as; None: it is none."""
-    is_loaded_anew = False
-    """Loading it in generated code makes a new value (or has an effect) each time: it is not kept in a local."""
-    implements_equality = False
-    """Was asked for an answer of its own when ``==`` falls back on identity."""
+    """The number (a constant or one of torch's symbols) that arithmetic with symbols uses for it; None for other
+    values."""
     is_symbolic = False
-    """Whether it is a number that may be another in the next call."""
-    is_guarded_by_identity = False
-    """Whatever second place it is found at holds this very object in every call."""
-    is_replayed_first = False
-    """What was done to it is done in generated code before what was done to others."""
-    is_loaded_as_constant = False
-    """Loaded in generated code as a constant, wherever it came from."""
+    """Whether it is a number that may differ from call to call."""
     is_tensor = False
-    """Whether it is a tensor."""
     is_wrapper = False
-    """Whether it is a tensor that is made of others by code of its class."""
+    """Whether it is a tensor of a wrapper subclass, whose Python code holds inner tensors."""
+    implements_equality = False
+    """Whether `compare` models the type's own ``==``. If it returns None for both operands, identity decides; for other
+    kinds the graph breaks."""
+    is_guarded_by_identity = False
+    """Whether a guard fixes the object itself, so that aliases of it hold this very object in every call."""
+    is_loaded_as_constant = False
+    """Whether generated code loads it as a constant even if it has a source: it lives as long as the process."""
+    is_loaded_anew = False
+    """Whether each load in generated code creates a new value or has an effect, so that no local may keep it."""
+    is_replayed_first = False
+    """Whether its mutations are replayed before those of other objects."""
 
     def __init__(self, source: Source | None = None) -> None:
         self.source = source
 
-    # -- what is known ----------------------------------------------------------------------------------------
+    # -- what is known of the value ------------------------------------------------------------------------------------
 
     def realize(self) -> VariableTracker:
-        """This value, looked at (and so guarded)."""
+        """The tracker of the value's kind. For a `LazyVariable` this wraps the value, which adds guards."""
         return self
 
     def python_type(self) -> type:
         """The value's exact type."""
         raise NotImplementedError(type(self).__name__)
 
+    def describe(self) -> str:
+        """The value as a noun phrase, for messages."""
+        return f"a value of type {self.python_type().__name__}"
+
+    def identity(self) -> Any:
+        """What ``is`` compares: two trackers with equal identities stand for one object."""
+        return self
+
     def as_constant(self) -> Any:
-        """The value itself, where it is known and can't differ from call to call.
+        """The value itself, if it is known and is the same in every call.
 
         Raises:
             NotConstant: it isn't.
@@ -146,73 +153,68 @@ class VariableTracker:
         return True
 
     def python_value(self, tx: Translator) -> Any:
-        """The value itself, of containers a fresh one, where all its parts are known. Breaks the graph where they
-        aren't."""
+        """The value itself; for a container of known items, a new one. Breaks the graph if an item isn't known."""
         try:
             return self.as_constant()
         except NotConstant:
             unsupported(UnsupportedValue(self.describe(), "its value would have to be known here"))
 
     def drained_value(self, tx: Translator) -> Any:
-        """The same for what goes over the items of an iterator and does nothing else with it."""
+        """`python_value` for a consumer that only iterates: an iterator is drained, and its items are known."""
         return self.python_value(tx)
 
     def is_plain(self, tx: Translator) -> bool:
-        """Whether it is known, and C code that asks for its text runs no code of the program's."""
+        """Whether it is a constant whose ``str`` and ``repr`` run no user code."""
         return self.is_constant()
 
+    def sample_value(self) -> Any:
+        """A real value of the type. Operations on it raise the errors that depend on the type alone.
+
+        Raises:
+            NotConstant: no such value can be created.
+        """
+        try:
+            return self.as_constant()
+        except NotConstant:
+            kind = self.python_type()
+            if not class_compares_by_identity(kind) or kind not in _EMPTY_SAMPLES:
+                raise
+            return kind()
+
     def real_argument(self, leaf: Callable[[VariableTracker], Any]) -> Any:
-        """What stands for this value in a call of real Python: of sequences one of what stands for their items, of
-        everything else what ``leaf`` says."""
+        """The value as an argument of a real call: a sequence becomes a real one, everything else ``leaf(self)``."""
         return leaf(self)
 
+    # -- numbers -------------------------------------------------------------------------------------------------------
+
     def constant_number(self, tx: Translator, methods: Iterable[str], drain: bool = False) -> Any:
-        """The known value as a function of numbers looks at it: by the first of these methods that the program wrote
-        for it. ``drain``: as in `drained_value`."""
+        """The number that a C function converts it to.
+
+        ``methods``: the special methods (``__float__``, ``__index__``) that the function tries, in order; the first one
+        that user code defines is called. ``drain``: fall back on `drained_value` instead of `python_value`.
+        """
         for name in methods:
             found = self.call_special(tx, name)
             if found is not None:
                 return tx.python_value(found)
         return self.drained_value(tx) if drain else self.python_value(tx)
 
-    def as_tensor_operand(
-        self, tx: Translator, tensor: VariableTracker, symbol: str, reflected: bool = False
-    ) -> VariableTracker:
-        """What stands for it as the other operand of a tensor's arithmetic and comparisons."""
-        return self
+    def converted(self, tx: Translator, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
+        """``function(self)``, which converts a number. ``methods``: as in `constant_number`."""
+        return tx.make(tx.fold(function, (self.constant_number(tx, methods),)))
 
-    def sample_value(self) -> Any:
-        """A real value of the type, for the errors of operations that depend on the type alone.
+    def index(self, tx: Translator, message: str) -> Any:
+        """``operator.index(self)``. ``message``: the TypeError's, for a type without ``__index__``; ``{}`` is its name."""
+        if self.is_constant():
+            value = self.as_constant()
+            if hasattr(type(value), "__index__"):
+                return operator.index(value)
+        tx.raise_error(TypeError, message.format(self.python_type().__name__))
 
-        Raises:
-            NotConstant: no such value can be had.
-        """
-        try:
-            return self.as_constant()
-        except NotConstant:
-            kind = self.python_type()
-            if not class_compares_by_identity(kind) or kind not in _EMPTY:
-                raise
-            return kind()
-
-    def structure_items(self) -> Iterable[VariableTracker] | None:
-        """What a structure of values is made of; None for what is no structure."""
-        return None
-
-    def overloaded_arguments(self) -> Iterable[VariableTracker]:
-        """The instances of subclasses of Tensor where torch looks for them: the value, or items of a sequence."""
-        return ()
-
-    def holds_items_in(self, container: VariableTracker) -> bool:
-        """Whether this is an instance of a class of the program's that keeps its items there."""
-        return False
-
-    def with_structure_items(self, tx: Translator, new: Iterator[VariableTracker]) -> VariableTracker:
-        """A structure like this of others."""
-        raise NotImplementedError(type(self).__name__)
+    # -- arguments of operators ----------------------------------------------------------------------------------------
 
     def as_fx(self) -> tuple[Any, Any]:
-        """The value as an argument of a graph node, and as an argument of the call on fakes."""
+        """The value as an argument of a graph node, and as an argument of the call on fake tensors."""
         try:
             value = self.as_constant()
         except NotConstant:
@@ -220,11 +222,32 @@ class VariableTracker:
         return value, value
 
     def as_index(self, tx: Translator) -> VariableTracker:
-        """What indexes a tensor as this does."""
+        """The value as an index of a tensor."""
         return self
 
+    def as_tensor_operand(
+        self, tx: Translator, tensor: VariableTracker, symbol: str, reflected: bool = False
+    ) -> VariableTracker:
+        """The value as the other operand of a tensor's arithmetic or comparison ``symbol``."""
+        return self
+
+    def overloaded_arguments(self) -> Iterable[VariableTracker]:
+        """The instances of Tensor subclasses in it that torch checks for a ``__torch_function__``: the value itself, or
+        items of a sequence."""
+        return ()
+
+    def structure_items(self) -> Iterable[VariableTracker] | None:
+        """The items of a list, tuple or dict, as pytrees have them; None for a leaf."""
+        return None
+
+    def with_structure_items(self, tx: Translator, new: Iterator[VariableTracker]) -> VariableTracker:
+        """A container like this one, with other items."""
+        raise NotImplementedError(type(self).__name__)
+
+    # -- keys of dicts, sets and caches --------------------------------------------------------------------------------
+
     def key(self) -> Any:
-        """What stands for this value among a dict's keys.
+        """A hashable that represents the value among a dict's keys.
 
         Raises:
             NotConstant: its hash or equality isn't known.
@@ -232,67 +255,22 @@ class VariableTracker:
         return self.as_constant()
 
     def number_as_key(self, tx: Translator) -> VariableTracker | None:
-        """The number that it is as a key, where that is guarded to be the same in each call; None: it is none."""
+        """The constant number that it equals as a key, guarded to be the same in every call; None for other values."""
         return None
 
     def guard_key(self, tx: Translator) -> None:
-        """That it isn't another key is a fact of this call, where keys of its type are told apart by identity."""
+        """Guard that it and the other keys are distinct objects, if its type compares by identity."""
         if self.python_type().__hash__ is object.__hash__:
             tx.guard_distinct(self)
 
-    def identity(self) -> Any:
-        """What ``is`` compares: equal identities are one object."""
-        return self
-
-    def describe(self) -> str:
-        return f"a value of type {self.python_type().__name__}"
-
-    # -- operations --------------------------------------------------------------------------------------------
-
-    def index(self, tx: Translator, message: str) -> Any:
-        """What ``__index__`` gives. ``message``: of the TypeError where there is none."""
-        if self.is_constant():
-            value = self.as_constant()
-            if hasattr(type(value), "__index__"):
-                return operator.index(value)
-        tx.raise_error(TypeError, message.format(self.python_type().__name__))
-
-    def converted(self, tx: Translator, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
-        """``function(self)``, which makes another number of one; ``methods``: by which it looks at it."""
-        return tx.make(tx.fold(function, (self.constant_number(tx, methods),)))
-
     def cache_key(self, tx: Translator) -> Any:
-        """The value, where C code may hash and compare it: it runs no code of the program's, and is guarded."""
-        unsupported(UnsupportedOperation("a cached function's call with an argument", self.describe()))
+        """The guarded value as an argument of a cache in C: hashing and comparing it runs no user code."""
+        unsupported(UncacheableArgument(self.describe()))
 
-    def instance_names(self, tx: Translator) -> Iterable[str]:
-        """What ``dir`` finds beside what the classes have."""
-        unsupported(UnsupportedOperation("dir()", self.describe()))
-
-    def mapping_items(self, tx: Translator) -> VariableTracker | None:
-        """A mapping's items as a dict, by its ``keys`` and ``__getitem__``; None for what has none."""
-        return tx.collected_items(self)
+    # -- attributes ----------------------------------------------------------------------------------------------------
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         return tx.generic_getattr(self, name)
-
-    def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
-        """What the instance itself (not its class) has under ``name``."""
-        return None
-
-    def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
-        """What the instance has in a slot of its class; None: nothing."""
-        unsupported(UnsupportedAttribute(self.describe(), name))
-
-    def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
-        """An attribute that the type computes in C."""
-        if name == "__class__":
-            return tx.make(self.python_type())
-        unsupported(UnsupportedAttribute(self.describe(), name))
-
-    def set_c_attribute(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        """Write an attribute whose descriptor is in C."""
-        unsupported(UnsupportedAttribute(self.describe(), name, "writing a descriptor in C is not modelled"))
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
@@ -300,31 +278,65 @@ class VariableTracker:
     def delattr(self, tx: Translator, name: str) -> None:
         unsupported(UnsupportedAttribute(self.describe(), name, "deleting it is not modelled"))
 
-    def find_special(self, tx: Translator, name: str) -> VariableTracker | None:
-        """The special method that a class of the program's has for the value, bound; None where it is C's or absent."""
+    def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
+        """What the instance's ``__dict__`` (not its class) has under ``name``."""
         return None
 
-    def call_special(self, tx: Translator, name: str, *args: VariableTracker) -> VariableTracker | None:
-        """What that method returns."""
-        method = self.find_special(tx, name)
-        return None if method is None else tx.call(method, list(args), {}).realize()
+    def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
+        """Write to the instance's ``__dict__`` or slot."""
+        unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
+
+    def instance_delete(self, tx: Translator, name: str) -> None:
+        """Delete from the instance's ``__dict__`` or slot, which has it."""
+        unsupported(UnsupportedAttribute(self.describe(), name, "deleting it is not modelled"))
+
+    def instance_names(self, tx: Translator) -> Iterable[str]:
+        """The names in ``dir(self)`` that no class of it has."""
+        unsupported(UnsupportedOperation("dir()", self.describe()))
+
+    def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
+        """The value in a slot, by its member descriptor ``raw``; None if the slot is empty."""
+        unsupported(UnsupportedAttribute(self.describe(), name))
+
+    def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
+        """An attribute that the type computes in C (a getset descriptor)."""
+        if name == "__class__":
+            return tx.make(self.python_type())
+        unsupported(UnsupportedAttribute(self.describe(), name))
+
+    def set_c_attribute(self, tx: Translator, name: str, value: VariableTracker) -> None:
+        """Write an attribute by its descriptor in C."""
+        unsupported(UnsupportedAttribute(self.describe(), name, "its setter in C is not modelled"))
+
+    # -- calls ---------------------------------------------------------------------------------------------------------
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         tx.refuse_operands("a call", operator.call, self)
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        """Call the method that the value's type has under ``name`` (never an instance attribute)."""
+        """Call the method that the type (never the instance) has under ``name``, by its model ``method_<name>``."""
         handler = getattr(self, "method_" + name, None)
         if handler is None:
             if name in ("__repr__", "__str__") and not args and not kwargs:
                 return tx.string(self, name)
-            unsupported(UnsupportedAttribute(self.describe(), name, "the method is not modelled"))
+            unsupported(UnsupportedMethod(self.describe(), name))
         if kwargs:
             owner = next((base for base in mro(self.python_type()) if name in own_namespace(base)), object)
             signature = signature_in_c(own_namespace(owner).get(name), bound=1)
             if signature is not None and not signature.takes(len(args), kwargs):
                 refuse_arguments(f"{owner.__name__}.{name}")
         return call_handler(handler, (tx, *args), kwargs, f"{self.python_type().__name__}.{name}")
+
+    def find_special(self, tx: Translator, name: str) -> VariableTracker | None:
+        """The special method that user code defines for the value, bound; None if the type's own is in C, or absent."""
+        return None
+
+    def call_special(self, tx: Translator, name: str, *args: VariableTracker) -> VariableTracker | None:
+        """The result of that method; None if there is none."""
+        method = self.find_special(tx, name)
+        return None if method is None else tx.call(method, list(args), {}).realize()
+
+    # -- containers ----------------------------------------------------------------------------------------------------
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         tx.refuse_operands("indexing", operator.getitem, self, key)
@@ -335,8 +347,25 @@ class VariableTracker:
     def delitem(self, tx: Translator, key: VariableTracker) -> None:
         tx.refuse_operands("item deletion", operator.delitem, self, key)
 
+    def contains(self, tx: Translator, item: VariableTracker) -> bool:
+        tx.refuse_operands("`in`", operator.contains, self, item)
+
+    def length(self, tx: Translator) -> Any:
+        """``len(self)``: an int, or a ``torch.SymInt``."""
+        tx.refuse_operands("len()", len, self)
+
+    def mapping_items(self, tx: Translator) -> VariableTracker | None:
+        """A mapping's items as a dict, read by ``keys`` and ``__getitem__``; None for other values."""
+        return tx.collected_items(self)
+
+    def holds_items_in(self, container: VariableTracker) -> bool:
+        """Whether this is an instance of a user's subclass of a builtin container, whose items ``container`` holds."""
+        return False
+
+    # -- iteration -----------------------------------------------------------------------------------------------------
+
     def iterate(self, tx: Translator) -> VariableTracker:
-        """``iter(self)``: something with `next`."""
+        """``iter(self)``: a tracker with `next`."""
         tx.refuse_operands("iteration", iter, self)
 
     def reverse(self, tx: Translator) -> VariableTracker:
@@ -347,44 +376,69 @@ class VariableTracker:
         """``next(self)``. Raises `Exhausted` at the end."""
         tx.refuse_operands("next()", next, self)
 
-    def throw(self, tx: Translator, error: VariableTracker) -> VariableTracker:
-        """Raise in what ``yield from`` waits for; its next item."""
-        return tx.next_by_call(self.getattr(tx, "throw"), [error])  # type: ignore[no-any-return]
-
-    def close(self, tx: Translator) -> None:
-        """What closing a generator does to what it delegates to."""
-        if tx.has_attribute(self, "close"):
-            tx.call(self.getattr(tx, "close"), [], {})
-
     def next_lazily(self, tx: Translator) -> VariableTracker:
-        """``next(self)``, which nobody has looked at yet."""
+        """The same, without realizing the item."""
         return self.next(tx)
 
-    def elements(self, tx: Translator) -> list[VariableTracker]:
-        """All that iteration gives, now."""
-        return list(self.each(tx))
-
     def each(self, tx: Translator) -> Iterator[VariableTracker]:
-        """What iteration gives, one by one: the program may see what is done with one before there is another."""
+        """The items one by one, for a consumer with effects between two items that the iterator may see."""
         yield from remaining_items(tx, self.iterate(tx))
 
     def each_with_length_hint(self, tx: Translator) -> Iterator[VariableTracker]:
-        """The same, as what makes a list or tuple takes them: objects are asked how many there may be."""
+        """The same for ``list()`` and ``tuple()``, which call ``__len__`` or ``__length_hint__`` first."""
         return self.each(tx)
 
-    def length(self, tx: Translator) -> Any:
-        """``len(self)``: an int, or one of torch's that may differ from call to call."""
-        tx.refuse_operands("len()", len, self)
+    def elements(self, tx: Translator) -> list[VariableTracker]:
+        """All items at once."""
+        return list(self.each(tx))
+
+    def throw(self, tx: Translator, error: VariableTracker) -> VariableTracker:
+        """``self.throw(error)``, of an iterator that ``yield from`` delegates to; its next item."""
+        return tx.next_by_call(self.getattr(tx, "throw"), [error])
+
+    def close(self, tx: Translator) -> None:
+        """Close an iterator that ``yield from`` delegates to, as ``generator.close`` does."""
+        if tx.has_attribute(self, "close"):
+            tx.call(self.getattr(tx, "close"), [], {})
+
+    def method___iter__(self, tx: Translator) -> VariableTracker:
+        return self.iterate(tx)
+
+    def method___next__(self, tx: Translator) -> VariableTracker:
+        return tx.next(self)
+
+    # -- operators -----------------------------------------------------------------------------------------------------
 
     def truth(self, tx: Translator) -> bool:
+        """``bool(self)``, known while tracing."""
         return tx.plain_truth(self)
 
     def deferred_truth(self, tx: Translator) -> VariableTracker | None:
-        """What ``bool`` gives where that hangs on data, and nothing branches on it yet; None: it is known."""
+        """``bool(self)`` of tensor data, as a value on which nothing branches yet; None if `truth` knows it."""
         return None
 
+    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        """One of ``== != < <= > >=``; None (``NotImplemented``) leaves it to the other operand."""
+        return None
+
+    def binary(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
+    ) -> VariableTracker | None:
+        """``self symbol other`` (``reflected``: ``other symbol self``); None leaves it to the other operand."""
+        return None
+
+    def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        """``self symbol= other``; None falls back on the binary operator."""
+        return None
+
+    def unary(self, tx: Translator, function: Callable[[Any], Any]) -> VariableTracker | None:
+        """One of ``operator.neg``, ``pos``, ``invert`` and ``abs``; None: fold it if the value is a constant."""
+        return None
+
+    # -- texts ---------------------------------------------------------------------------------------------------------
+
     def text(self, tx: Translator, name: str) -> VariableTracker:
-        """``str`` or ``repr``, by the special method's name."""
+        """The result of the special method ``name``, which is ``__str__`` or ``__repr__``."""
         return tx.make(tx.fold(TEXTS[name], (self.python_value(tx),)))
 
     def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
@@ -393,56 +447,32 @@ class VariableTracker:
             return tx.make(tx.fold(format, (self.python_value(tx), tx.python_value(spec))))
         return tx.plain_format(self, spec)
 
-    def contains(self, tx: Translator, item: VariableTracker) -> bool:
-        tx.refuse_operands("`in`", operator.contains, self, item)
-
-    def binary(
-        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
-    ) -> VariableTracker | None:
-        """``self symbol other`` (or ``other symbol self``); None where this kind leaves it to the other operand."""
-        return None
-
-    def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
-        """One of ``operator.neg``, ``pos``, ``invert`` and ``abs``; None: as for a constant."""
-        return None
-
-    def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        """``self symbol= other``; None: like the plain operator."""
-        return None
-
-    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        """One of ``== != < <= > >=``; None where this kind leaves it to the other operand."""
-        return None
-
-    def method___iter__(self, tx: Translator) -> VariableTracker:
-        return self.iterate(tx)
-
-    def method___next__(self, tx: Translator) -> VariableTracker:
-        return tx.next(self)
-
-    # -- code generation ---------------------------------------------------------------------------------------
-
-    def creating_call(self) -> CreatingCall | None:
-        """What makes another one like this, which was made inside; None where nothing does, or needs to."""
-        return None
-
-    def guard_deallocations(self) -> None:
-        """Of an object that was written to: assume that nobody sees die what it loses without having been looked at."""
+    # -- code generation -----------------------------------------------------------------------------------------------
 
     def reconstruct(self, cg: Codegen) -> None:
-        """Emit code that leaves the value on the stack. Called once a value; `PyCodegen.load` keeps it in a local."""
-        unsupported(UnsupportedValue(self.describe(), "it can't be made outside of the trace"))
+        """Emit code that leaves the value on the stack. Called once for a value: `Codegen.load` keeps it in a local."""
+        unsupported(UnsupportedValue(self.describe(), "generated code can't create it"))
+
+    def creating_call(self) -> CreatingCall | None:
+        """The call that creates another object like this one, which was created during tracing; None if there is no
+        such call."""
+        return None
 
     def new_instance(self, cg: Codegen, base: type, load_class: Callable[[], None]) -> None:
-        """Emit code that makes an object of a class that derives from ``base``, whose value or items these are."""
+        """Emit the creation of an instance of a user's class that derives from ``base``. This tracker is the instance's
+        payload: its value, if ``base`` is immutable, or its items."""
         cg.call(base.__new__, [load_class])
 
     def fill_instance(self, cg: Codegen, base: type) -> None:
-        """Such an object on the stack: give it the items that it was not made with, leave it there."""
+        """Such an instance is on the stack: emit code that adds the items which `new_instance` didn't, and leave it."""
+
+    def guard_deallocations(self) -> None:
+        """For a mutated object: guard that user code can't observe the deallocation of a value that was overwritten
+        without having been read."""
 
 
 class IteratorVariable(VariableTracker):
-    """Base of iterators: iterates as itself."""
+    """Base of iterators: ``iter()`` of one is itself."""
 
     __slots__ = ()
 
@@ -462,7 +492,7 @@ class IteratorVariable(VariableTracker):
 
 
 class InvariantVariable(VariableTracker):
-    """A value that is known, and the same in every call that the guards let through."""
+    """A known value that guards keep the same in every call."""
 
     __slots__ = ("value",)
 
@@ -472,7 +502,7 @@ class InvariantVariable(VariableTracker):
 
     @classmethod
     def by_identity(cls, attempt: Attempt, value: Any, source: Source) -> VariableTracker:
-        """Wrap a value as one of this kind: it is this very object in every call."""
+        """Wrap a value and guard its identity."""
         source.check("id", value)
         return cls(value, source)
 
@@ -491,13 +521,16 @@ class InvariantVariable(VariableTracker):
         cg.load_const(self.value)
 
 
+# -- wrapping real values ----------------------------------------------------------------------------------------------
+
+
 class LazyVariable(VariableTracker):
-    """A value with a source that nobody has looked at: costs nothing, guards nothing."""
+    """A value with a source that isn't wrapped yet: it has no guards."""
 
     __slots__ = ("value", "attempt", "_real")
 
     def __init__(self, attempt: Attempt, value: Any, source: Source) -> None:
-        self.source = source
+        self.source: Source = source
         self.value = value
         self.attempt = attempt
         self._real: VariableTracker | None = None
@@ -509,7 +542,7 @@ class LazyVariable(VariableTracker):
         return real
 
     def rewrap(self) -> None:
-        """More is known of it now."""
+        """Replace the tracker by the one that it realizes to, now that it was specialized."""
         self._real = self.realize().realize()
 
     @property
@@ -519,7 +552,7 @@ class LazyVariable(VariableTracker):
 
 _SIMPLE = (int, float, bool, str, bytes, type(None))
 
-WrapFn = Callable[[Any, Any, Source], VariableTracker]
+WrapFn = Callable[[Attempt, Any, Source], VariableTracker]
 _BY_TYPE: dict[type, WrapFn] = {}
 _BY_VALUE: dict[int, tuple[Any, WrapFn]] = {}
 _PREDICATES: list[tuple[int, Callable[[Any], bool], WrapFn]] = []
@@ -537,7 +570,7 @@ def wraps_type(*types: type) -> Callable[[WrapFn], WrapFn]:
 
 
 def wraps_if(predicate: Callable[[Any], bool], order: int = 50) -> Callable[[WrapFn], WrapFn]:
-    """Register how values are wrapped for which ``predicate`` holds, lower ``order`` asked first."""
+    """Register how values are wrapped for which ``predicate`` holds. Lower ``order`` is tried first."""
 
     def register(fn: WrapFn) -> WrapFn:
         _PREDICATES.append((order, predicate, fn))
@@ -553,7 +586,7 @@ def wraps_value(value: Any, fn: WrapFn) -> None:
 
 
 def wrap(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
-    """The tracker of a real value found at ``source``. One object has one tracker in an attempt."""
+    """The tracker of the real value at ``source``. An object has one tracker in an attempt, whatever aliases it has."""
     kind = type(value)
     comparable = class_compares_by_identity(kind)
     if comparable and kind in _SIMPLE:
@@ -563,7 +596,7 @@ def wrap(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
         return attempt.values.add_alias(known[1], value, source)
     by_value = _BY_VALUE.get(id(value))
     if not comparable:
-        found = attempt.values.opaque(value, source, "its metaclass compares classes")
+        found = attempt.values.opaque(value, source, "its metaclass defines equality of classes")
     elif by_value is not None:
         found = by_value[1](attempt, value, source)
     else:
@@ -576,7 +609,7 @@ def wrap(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
 
 
 def remaining_items(tx: Translator, iterator: VariableTracker) -> Iterator[VariableTracker]:
-    """What is left of an iterator, one by one."""
+    """The items that an iterator has left, one by one."""
     while True:
         try:
             item = iterator.next(tx)
@@ -585,8 +618,11 @@ def remaining_items(tx: Translator, iterator: VariableTracker) -> Iterator[Varia
         yield item
 
 
+# -- arguments of callables in C ---------------------------------------------------------------------------------------
+
+
 class SignatureInC:
-    """How many arguments a callable in C takes by position, and which by name."""
+    """Which arguments a callable in C takes, without its first ``bound`` ones."""
 
     def __init__(self, signature: inspect.Signature, bound: int) -> None:
         self._signature = signature
@@ -597,6 +633,7 @@ class SignatureInC:
         self._bound = (None,) * bound
 
     def takes(self, count: int, named: Mapping[str, Any]) -> bool:
+        """Whether ``count`` positional arguments and these keyword arguments fit."""
         if not named:
             return self._least <= count <= self._most
         try:
@@ -611,7 +648,8 @@ _IN_C = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDes
 
 
 def signature_in_c(value: Any, bound: int = 0) -> SignatureInC | None:
-    """None where it is not in C, or doesn't say. ``bound``: how many arguments it has already."""
+    """The signature of a callable in C; None for other callables, and for those that don't declare one. ``bound``: how
+    many arguments are bound already."""
     if type(value) is type and is_heap_type(value) or type(value) not in (type, *_IN_C):
         return None
     try:
@@ -621,12 +659,17 @@ def signature_in_c(value: Any, bound: int = 0) -> SignatureInC | None:
 
 
 def refuse_arguments(name: str) -> NoReturn:
-    """A builtin is given what it doesn't take: CPython says what is wrong."""
-    unsupported(UnsupportedOperation(f"{name}()", "these arguments"))
+    """Break the graph: CPython raises the error for arguments that a builtin doesn't take."""
+    unsupported(UnsupportedArguments(name))
 
 
-def call_handler(handler: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:
-    """Call a model of a builtin; arguments that it doesn't take break the graph."""
+_Result = TypeVar("_Result")
+
+
+def call_handler(
+    handler: Callable[..., _Result], args: tuple[Any, ...], kwargs: Mapping[str, Any], name: str
+) -> _Result:
+    """Call the model of the builtin ``name``; break the graph if the model doesn't take the arguments."""
     try:
         return handler(*args, **kwargs)
     except TypeError as error:

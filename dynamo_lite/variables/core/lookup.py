@@ -1,13 +1,14 @@
-"""Looking into classes without calling a descriptor."""
+"""Reads classes as ``type`` stores them, without calling descriptors or code of a metaclass."""
 
 from __future__ import annotations
 
 import types
+from collections.abc import Mapping
 from typing import Any
 
-_OF_C_TYPES = frozenset(
+_DESCRIPTORS_IN_C = frozenset(
     map(
-        id,  # a metaclass may compare classes
+        id,  # a metaclass may define equality of its classes
         (
             *(types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType),
             *(types.GetSetDescriptorType, types.MemberDescriptorType),
@@ -20,29 +21,39 @@ MISSING = object()
 _DISALLOW_INSTANTIATION, _IMMUTABLE_TYPE, _HEAP_TYPE, _BASE_TYPE = 1 << 7, 1 << 8, 1 << 9, 1 << 10
 
 
+def mro(cls: type) -> tuple[type, ...]:
+    """The MRO, whatever the metaclass returns for ``__mro__``; of a class under construction, the class alone."""
+    return _MRO(cls) or (cls,)
+
+
+def own_namespace(cls: type) -> Mapping[str, Any]:
+    """A class's ``__dict__``, whatever the metaclass returns for it."""
+    return _NAMESPACE(cls)
+
+
 def is_heap_type(cls: type) -> bool:
-    """Made by a class statement (and so mutable), not a static C type."""
+    """Whether a class statement created the class, so that its attributes may change; False for static types in C."""
     return bool(cls.__flags__ & _HEAP_TYPE)
 
 
 def is_immutable(cls: type) -> bool:
-    """No attribute of it can be set."""
+    """Whether no attribute of the class can be set."""
     return bool(cls.__flags__ & _IMMUTABLE_TYPE)
 
 
 def is_instantiable(cls: type) -> bool:
-    """Calling it may make an instance."""
+    """Whether a call of the class may create an instance."""
     return not cls.__flags__ & _DISALLOW_INSTANTIATION
 
 
 def is_final(cls: type) -> bool:
-    """In C, and no class may derive from it."""
+    """Whether no class can derive from this one, which is in C."""
     return not cls.__flags__ & _BASE_TYPE
 
 
 def class_lookup(cls: type, name: str) -> Any:
-    """The raw attribute along the MRO, no descriptor called; `MISSING` if there is none."""
-    for base in _MRO(cls) or (cls,):  # `mro` and `own_namespace`, without the calls: nothing is asked more often
+    """The raw attribute along the MRO; `MISSING` if there is none."""
+    for base in _MRO(cls) or (cls,):  # `mro` and `own_namespace` inlined: no function is called more often
         found = _NAMESPACE(base).get(name, MISSING)
         if found is not MISSING:
             return found
@@ -50,25 +61,24 @@ def class_lookup(cls: type, name: str) -> Any:
 
 
 def is_user_defined(raw: Any) -> bool:
-    """Whether a class was given this as a special method: a function as a rule, but it may be any object. What types in
-    C have is none."""
-    return raw is not MISSING and raw is not None and id(type(raw)) not in _OF_C_TYPES
+    """Whether a raw special method (a function or any other object) was set in Python, and isn't a type's own in C."""
+    return raw is not MISSING and raw is not None and id(type(raw)) not in _DESCRIPTORS_IN_C
 
 
 def c_lookup(cls: type, name: str) -> Any:
-    """The same, of the classes in C alone: what is behind all that the program derived."""
-    for base in _MRO(cls) or (cls,):
-        if not is_heap_type(base) and name in _NAMESPACE(base):
-            return _NAMESPACE(base)[name]
+    """`class_lookup` in the static types of the MRO alone: the attribute that user code's classes inherit from C."""
+    for base in mro(cls):
+        if not is_heap_type(base) and name in own_namespace(base):
+            return own_namespace(base)[name]
     return MISSING
 
 
 def type_name(cls: type) -> str:
-    """The name by which errors of attribute access call a class: with its module for one in C."""
-    in_c = cls.__flags__ & _IMMUTABLE_TYPE or not is_heap_type(cls)
+    """The name that CPython's attribute errors have for a class: types in C are qualified by their module."""
+    in_c = is_immutable(cls) or not is_heap_type(cls)
     return f"{cls.__module__}.{cls.__qualname__}" if in_c and cls.__module__ != "builtins" else cls.__name__
 
 
 def has_finalizer(cls: type) -> bool:
-    """Whether the program could see when an instance dies."""
+    """Whether the class has a ``__del__``, so that user code observes the deallocation of an instance."""
     return class_lookup(cls, "__del__") is not MISSING
