@@ -204,7 +204,7 @@ class VariableTracker:
         return tx.make(tx.fold(function, (self.constant_number(tx, methods),)))
 
     def index(self, tx: Translator, message: str) -> Any:
-        """``operator.index(self)``. ``message``: the TypeError's, for a type without ``__index__``; ``{}`` is its name."""
+        """``operator.index(self)``. ``message``: of the TypeError for types without ``__index__``; ``{}``: the type."""
         if self.is_constant():
             value = self.as_constant()
             if hasattr(type(value), "__index__"):

@@ -1,18 +1,17 @@
-"""Immutable values that are known: numbers, strings, dtypes, devices, ranges, enum-like singletons."""
+"""Constants: immutable values that are known while tracing (numbers, strings, ranges, dtypes, devices)."""
 
 from __future__ import annotations
 
 import builtins
 import operator
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records.source import Source
-from dynamo_lite.variables.polyfills.carried import advance_iterator
 
 from .base import (
     Args,
@@ -63,7 +62,7 @@ class ConstantVariable(InvariantVariable):
 
     def key(self) -> Any:
         if self.value != self.value:
-            raise NotConstant("NaN is told from others by identity")
+            raise NotConstant("NaN compares by identity as a key")
         return self.value
 
     def identity(self) -> Any:
@@ -79,12 +78,12 @@ class ConstantVariable(InvariantVariable):
         found = tx.fold(getattr, (self.value, name))
         if callable(found) and not isinstance(found, type):
             return ConstantMethod(self, name)
-        if type(found) is tuple:  # the constant's own, the same object each time
+        if type(found) is tuple:  # the constant holds it: each read returns the same object
             return tx.attempt.values.wrap(found, tx.guards.const(found))
         return tx.make(found)
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        tx.fold(setattr, (self.value, name, None))  # which raises, as all are of types that nobody can write to
+        tx.fold(setattr, (self.value, name, None))  # raises: these types are immutable
         super().setattr(tx, name, value)
 
     def delattr(self, tx: Translator, name: str) -> None:
@@ -100,7 +99,7 @@ class ConstantVariable(InvariantVariable):
             values = [tx.python_value(arg, drain=name == "join") for arg in args]
             named = {key: tx.python_value(arg) for key, arg in kwargs.items()}
             raw = class_lookup(type(self.value), name)
-            if isinstance(raw, types.MethodDescriptorType):  # as a call of a method does it, errors included
+            if isinstance(raw, types.MethodDescriptorType):  # as CPython calls a method, with the same errors
                 return tx.make(tx.fold(raw, [self.value, *values], named))
             return tx.make(tx.fold(tx.fold(getattr, (self.value, name)), values, named))
         unsupported(UnsupportedOperation(f"{name}()", self.describe()))
@@ -112,13 +111,13 @@ class ConstantVariable(InvariantVariable):
         return ()
 
     @property
-    def operand(self) -> Any:  # type: ignore[override]
+    def operand(self) -> Any:
         return self.value if type(self.value) in _NUMBERS else None
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
-        """The ``%`` of texts, which takes anything; what is known on both sides is the translator's."""
+        """``%`` of a string, whose right operand may be anything. The translator folds operators of two constants."""
         if symbol != "%" or reflected or not isinstance(self.value, (str, bytes)):
             return None
         if isinstance(self.value, str) and not tx.is_plain(other):
@@ -127,7 +126,7 @@ class ConstantVariable(InvariantVariable):
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         if isinstance(self.value, (str, bytes, range)) and not key.is_constant():
-            key = ConstantVariable(tx.subscript_value(key, _WANT_INDEX[type(self.value)]))
+            key = ConstantVariable(tx.subscript_value(key, _INDEX_ERRORS[type(self.value)]))
         return tx.make(tx.fold(operator.getitem, (self.value, tx.python_value(key))))
 
     def iterate(self, tx: Translator) -> VariableTracker:
@@ -149,14 +148,14 @@ class ConstantVariable(InvariantVariable):
         return tx.fold(lambda value, other: other in value, (self.value, tx.python_value(item)))
 
 
-def unless_refused(found: VariableTracker | None) -> VariableTracker | None:
-    """What a special method returned, None where it left the operation to the other operand."""
-    if isinstance(found, ConstantVariable) and found.value is NotImplemented:
+def unless_refused(result: VariableTracker | None) -> VariableTracker | None:
+    """The result of an operator's special method; None if it is ``NotImplemented``."""
+    if isinstance(result, ConstantVariable) and result.value is NotImplemented:
         return None
-    return found
+    return result
 
 
-_WANT_INDEX = {
+_INDEX_ERRORS = {
     str: "string indices must be integers, not '{}'",
     bytes: "byte indices must be integers or slices, not {}",
     range: "range indices must be integers or slices, not {}",
@@ -168,7 +167,7 @@ _IMPURE = frozenset(
 
 
 class ConstantMethod(VariableTracker):
-    """A bound method of a constant."""
+    """A bound method of a constant: ``", ".join``."""
 
     __slots__ = ("receiver", "name")
 
@@ -189,16 +188,18 @@ class ConstantMethod(VariableTracker):
 
 
 class ConstantIterator(IteratorVariable):
-    """An iterator over a constant: characters of a string, numbers of a range. ``made_by``: `iter` or `reversed`."""
+    """An iterator over a constant: the characters of a string, the numbers of a range."""
 
-    __slots__ = ("iterator", "of", "made_by", "taken")
+    __slots__ = ("iterator", "of", "function", "count")
 
-    def __init__(self, iterator: Any, of: Any, made_by: Callable[[Any], Any] = iter) -> None:
+    def __init__(self, iterator: Iterator[Any], of: Any, function: Callable[[Any], Iterator[Any]] = iter) -> None:
         self.source = None
         self.iterator = iterator
         self.of = of
-        self.made_by = made_by
-        self.taken = 0
+        self.function = function
+        """`iter` or `reversed`."""
+        self.count = 0
+        """How many items were taken."""
 
     def python_type(self) -> type:
         return type(self.iterator)
@@ -208,7 +209,7 @@ class ConstantIterator(IteratorVariable):
             value = builtins.next(self.iterator)
         except StopIteration:
             raise Exhausted from None
-        self.taken += 1
+        self.count += 1
         return ConstantVariable(value)
 
     def reconstruct(self, cg: Codegen) -> None:
@@ -216,10 +217,10 @@ class ConstantIterator(IteratorVariable):
             raise NotConstant("iterator")
 
         def make() -> None:
-            cg.call(self.made_by, [lambda: cg.load_const(self.of)])
+            cg.call(self.function, [lambda: cg.load_const(self.of)])
 
-        # Not one of the rest: of which type it is hangs on the whole, as on whether all characters are ASCII.
-        cg.call(advance_iterator, [make, lambda: cg.load_const(self.taken)])
+        # Not an iterator over the rest: its type depends on the whole string, on whether all characters are ASCII.
+        cg.call(advanced, [make, lambda: cg.load_const(self.count)])
 
 
 @wraps_type(*(each for each in CONSTANT_TYPES if each not in (int, float)))

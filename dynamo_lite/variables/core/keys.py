@@ -1,4 +1,4 @@
-"""What stands for a traced value among a dict's keys or a set's items: it hashes and compares as the value does."""
+"""Keys of dicts and items of sets: hashables that represent traced values and hash and compare as they do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.break_reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import UnsupportedKey
 
 from .base import NotConstant, VariableTracker, unsupported
 from .constant import ConstantVariable
@@ -16,12 +16,13 @@ from .lookup import type_name
 from .protocols import Translator
 
 PLAIN_KEYS = (str, int, bool, float, type(None), bytes)
-"""Keys of these types stand for themselves: the tracker is a constant."""
-_SAME_IN_EVERY_CALL = (*PLAIN_KEYS, complex, range, type, enum.Enum, torch.dtype, torch.device, torch.layout)
+"""Types whose constants represent themselves."""
+_STABLE_HASH = (*PLAIN_KEYS, complex, range, type, enum.Enum, torch.dtype, torch.device, torch.layout)
 
 
 class ObjectKey:
-    """Stands for an object whose hash and equality are the program's methods: they are traced when a real dict asks."""
+    """Represents an object whose ``__hash__`` and ``__eq__`` user code defines. They are traced when a real dict
+    compares keys."""
 
     __slots__ = ("tx", "variable", "hash")
 
@@ -41,27 +42,27 @@ class ObjectKey:
         elif type(other) in PLAIN_KEYS:
             theirs = ConstantVariable(other)
         else:
-            unsupported(UnsupportedOperation("comparison as a key", self.variable.describe()))
+            unsupported(UnsupportedKey(self.variable.describe(), "its __eq__ compares it with a key of another kind"))
         before = self.tx.effects.count
         same = self.tx.same_or_equal(self.variable, theirs)
-        _check_quiet(self.tx, before, self.variable)
+        _check_no_effects(self.tx, before, self.variable)
         return same
 
 
-def _check_quiet(tx: Translator, before: int, variable: VariableTracker) -> None:
-    """Making the container again hashes and compares again, so that must leave nothing behind."""
+def _check_no_effects(tx: Translator, before: int, variable: VariableTracker) -> None:
+    """Generated code hashes and compares again when it creates the container, so neither may have side effects."""
     if tx.effects.count != before:
-        unsupported(UnsupportedOperation("use as a key, which has side effects,", variable.describe()))
+        unsupported(UnsupportedKey(variable.describe(), "its __hash__ or __eq__ has side effects"))
 
 
 def key_of(tx: Translator, variable: VariableTracker) -> Any:
-    """A hashable that stands for the value as a key. Raises the program's TypeError for what can't be hashed; breaks
-    the graph where hash or equality aren't known."""
+    """A hashable that represents the value as a key. Raises CPython's TypeError in the traced program for an unhashable
+    value; breaks the graph if the hash or the equality isn't known."""
     variable = variable.realize()
     if type(variable) is ConstantVariable:
         value = variable.value
         if value != value:
-            unsupported(UnsupportedOperation("use as a dict's or set's key", variable.describe()))
+            unsupported(UnsupportedKey(variable.describe(), "NaN compares by identity"))
         if type(value) not in PLAIN_KEYS:
             _check_hashable(tx, variable)
         elif type(value) is int:
@@ -81,7 +82,7 @@ def key_of(tx: Translator, variable: VariableTracker) -> Any:
 
 
 def slot_hash(value: int) -> int:
-    """What ``hash`` makes of the number that a ``__hash__`` returned."""
+    """The result of ``hash()`` for the number that a ``__hash__`` returned."""
     if -(2**63) <= value < 2**63:
         return -2 if value == -1 else int(value)
     return hash(value)
@@ -100,36 +101,37 @@ def _key_by_methods(tx: Translator, variable: VariableTracker) -> Any:
     _check_hashable(tx, variable)
     method = variable.find_special(tx, "__hash__")
     if method is None:
-        unsupported(UnsupportedOperation("use as a dict's or set's key", variable.describe()))
+        unsupported(UnsupportedKey(variable.describe()))
     before = tx.effects.count
     value = tx.index_value(tx.call(method, [], {}).realize(), "__hash__ method should return an integer")
-    _check_quiet(tx, before, variable)
+    _check_no_effects(tx, before, variable)
     return ObjectKey(tx, variable, slot_hash(value))
 
 
 def has_stable_hash(key: Any) -> bool:
-    """Whether a key hashes in each call of the generated code as it does now."""
+    """Whether a key has the same hash in every call, as it has while tracing."""
     if type(key) in (tuple, frozenset):
         return all(map(has_stable_hash, key))
-    if isinstance(key, ObjectKey):  # of known numbers, or it would not be here
+    if isinstance(key, ObjectKey):  # its `hash` is a constant
         return True
     if type(key) in _IN_C:
         return isinstance(getattr(key, "__self__", None), (type, types.ModuleType, type(None)))
-    return isinstance(key, _SAME_IN_EVERY_CALL) and type(key).__hash__ is not None
+    return isinstance(key, _STABLE_HASH) and type(key).__hash__ is not None
 
 
 LEAST_ADDRESS = 1 << 20
+"""Integers from here on may be addresses."""
 
 
 class AddressKey:
-    """Stands for ``id()`` of an object, or a thread's number, as a key, whatever that is in each call. ``found``: what
-    it is of is older than the trace."""
+    """Represents ``id()`` of an object, or a thread's number, as a key, whatever the number is in each call.
+    ``is_existing``: the object existed before the call."""
 
-    __slots__ = ("identity", "found")
+    __slots__ = ("identity", "is_existing")
 
-    def __init__(self, identity: Any, found: bool) -> None:
+    def __init__(self, identity: Any, is_existing: bool) -> None:
         self.identity = identity
-        self.found = found
+        self.is_existing = is_existing
 
     def __hash__(self) -> int:
         return hash((AddressKey, self.identity))
@@ -139,8 +141,8 @@ class AddressKey:
 
 
 class AddressKeys:
-    """As what addresses are known among the keys of a trace: as objects, or as the numbers that they are in this call.
-    Nobody can say of one of the first whether it is one of the others, unless the object was made inside."""
+    """Which representations of addresses the keys of a trace have: an `AddressKey`, or the number itself in a dict that
+    existed before the call. The two can't be compared while tracing, unless the object was created during it."""
 
     __slots__ = ("as_objects", "as_numbers")
 
@@ -148,6 +150,7 @@ class AddressKeys:
         self.as_objects = self.as_numbers = False
 
     def note(self, key: Any) -> None:
+        """Record a key; break the graph if both representations occur."""
         if type(key) is int:
             self.as_numbers |= key >= LEAST_ADDRESS
         elif type(key) in (tuple, frozenset):
@@ -155,10 +158,10 @@ class AddressKeys:
                 self.note(each)
             return
         else:
-            self.as_objects |= type(key) is AddressKey and key.found
+            self.as_objects |= type(key) is AddressKey and key.is_existing
         if self.as_objects and self.as_numbers:
-            unsupported(UnsupportedOperation("use as a key beside large numbers", "what id() or get_ident() returned"))
+            unsupported(UnsupportedKey("a result of id() or get_ident()", "other keys are numbers that it may equal"))
 
 
 _IN_C = (types.BuiltinFunctionType, types.MethodDescriptorType)
-"""Functions that live as long as the process, where they are no methods of an object's."""
+"""Functions that live as long as the process, if they aren't bound to an object."""

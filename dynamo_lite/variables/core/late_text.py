@@ -1,7 +1,7 @@
-"""Texts of tensors' values and of symbols, which are made after the graph where they are still wanted.
+"""Deferred texts: strings of tensors' values and of symbolic numbers, which generated code creates after the graph.
 
-Nobody knows those of tensors while tracing, and often nobody asks (a message for an error that is not raised). Those of
-symbols would make the number known, so that other numbers are other entries.
+The text of a tensor isn't known while tracing, and often no one reads it (the message of an error that isn't raised).
+The text of a symbolic number is deferred because knowing it would specialize the number.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _SAMPLES = {torch.bool: True, **dict.fromkeys((torch.complex64, torch.complex128
 
 
 class DeferredTextVariable(VariableTracker):
-    """Known texts, and tensors or symbols with the function that makes a text of each. Of symbols alone it can be
-    known too, and is then the same in every call."""
+    """A concatenation of constant strings and of texts of tensors or symbols. ``parts``: a string each, or ``(function,
+    value, arguments)``. `as_constant` specializes the symbols; it raises `NotConstant` if there is a tensor."""
 
     __slots__ = ("parts", "writes")
 
@@ -31,53 +31,54 @@ class DeferredTextVariable(VariableTracker):
         self.source = None
         self.parts = parts
         self.writes = writes
-        """How many writes into tensors the graph had seen; None where no tensor is in it."""
+        """How many writes into tensors the graph had when a tensor's text was taken; None without tensors. A later
+        write would change the text."""
         tx.attempt.provenance.created(self)
 
     def python_type(self) -> type:
         return str
 
     def describe(self) -> str:
-        return "a text of a tensor's value"
+        return "the text of a tensor's value"
 
     def as_constant(self) -> Any:
-        return "".join(part if isinstance(part, str) else _made(*part) for part in self.parts)
+        return "".join(part if isinstance(part, str) else _constant_text(*part) for part in self.parts)
 
     def is_constant(self) -> bool:
         return False
 
-    def _known(self, what: str) -> ConstantVariable:
+    def _constant(self, operation: str) -> ConstantVariable:
         try:
             return ConstantVariable(self.as_constant())
         except NotConstant:
-            unsupported(DataDependentValue(f"{what} of {self.describe()}"))
+            unsupported(DataDependentValue(f"{operation} of {self.describe()}"))
 
     def truth(self, tx: Translator) -> bool:
-        return True  # no value's text is empty
+        return True  # the text of a value is never empty
 
     def identity(self) -> Any:
         return self if self.writes is not None else ConstantVariable(self.as_constant())
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        return self._known(f"`{name}`").getattr(tx, name)
+        return self._constant(f"`{name}`").getattr(tx, name)
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        return self._known(f"{name}()").call_method(tx, name, args, kwargs)
+        return self._constant(f"{name}()").call_method(tx, name, args, kwargs)
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        return self._known("an item").getitem(tx, key)
+        return self._constant("an item").getitem(tx, key)
 
     def iterate(self, tx: Translator) -> VariableTracker:
-        return self._known("iteration").iterate(tx)
+        return self._constant("iteration").iterate(tx)
 
     def reverse(self, tx: Translator) -> VariableTracker:
-        return self._known("reversed()").reverse(tx)
+        return self._constant("reversed()").reverse(tx)
 
     def length(self, tx: Translator) -> int:
-        return self._known("len()").length(tx)
+        return self._constant("len()").length(tx)
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
-        return self._known("`in`").contains(tx, item)
+        return self._constant("`in`").contains(tx, item)
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
@@ -86,17 +87,17 @@ class DeferredTextVariable(VariableTracker):
             found = joined(tx, [other, self] if reflected else [self, other])
             if found is not None:
                 return found
-        known = self._known(f"`{symbol}`")
+        known = self._constant(f"`{symbol}`")
         return tx.binary(symbol, other, known) if reflected else tx.binary(symbol, known, other)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker:
-        return tx.compare(symbol, self._known(f"`{symbol}`"), other)
+        return tx.compare(symbol, self._constant(f"`{symbol}`"), other)
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
         return self if name == "__str__" else super().text(tx, name)
 
     def format(self, tx: Translator, spec: VariableTracker) -> VariableTracker:
-        return self._known("format()").format(tx, spec) if tx.truth(spec) else self
+        return self._constant("format()").format(tx, spec) if tx.truth(spec) else self
 
     def reconstruct(self, cg: Codegen) -> None:
         if self.writes is not None and cg.attempt.graph.writes != self.writes:
@@ -110,21 +111,22 @@ class DeferredTextVariable(VariableTracker):
         cg.op("BUILD_STRING", len(self.parts))
 
 
-def _made(function: Callable[..., str], value: VariableTracker, rest: tuple[str, ...]) -> str:
+def _constant_text(function: Callable[..., str], value: VariableTracker, rest: tuple[str, ...]) -> str:
     return function(value.as_constant(), *rest)
 
 
 def text_of_number(
     tx: Translator, number: VariableTracker, function: Callable[..., str], *rest: str
 ) -> VariableTracker:
-    """``str``, ``repr`` or ``format`` of a symbol; the known text where the specification asks for the number."""
-    if any(rest) and not _fits_number(number.python_type(), rest[0]):
+    """``str``, ``repr`` or ``format`` of a symbol. ``rest``: the format specification. A specification that some
+    numbers would refuse specializes the symbol."""
+    if any(rest) and not _formats_numbers(number.python_type(), rest[0]):
         return tx.make(tx.fold(function, (number.as_constant(), *rest)))
     return DeferredTextVariable(tx, [(function, number, rest)], None)
 
 
-def _fits_number(kind: type, spec: str) -> bool:
-    """Whether any number of a type can be formatted so."""
+def _formats_numbers(kind: type, spec: str) -> bool:
+    """Whether every number of this type can be formatted by this specification."""
     try:
         format(kind(1), spec)
     except ValueError:
@@ -133,16 +135,16 @@ def _fits_number(kind: type, spec: str) -> bool:
 
 
 def text_of_tensor(tx: Translator, tensor: Any, function: Callable[..., str], *rest: str) -> VariableTracker | None:
-    """``str``, ``repr`` or ``format`` of a tensor; None where it may raise or ask the program's code."""
+    """``str``, ``repr`` or ``format`` of a tensor; None if that may raise or run user code."""
     if tensor.cls not in (torch.Tensor, torch.nn.Parameter) or tx.graph.bodies or tensor.fake.is_inference():
         return None
-    if any(rest) and not _fits(tensor, rest[0]):
+    if any(rest) and not _formats_tensors(tensor, rest[0]):
         return None
     return DeferredTextVariable(tx, [(function, tensor, rest)], tx.graph.writes)
 
 
-def _fits(tensor: Any, spec: str) -> bool:
-    """Whether any value of a tensor can be formatted so."""
+def _formats_tensors(tensor: Any, spec: str) -> bool:
+    """Whether every value of a tensor like this can be formatted by this specification."""
     if tensor.fake.ndim or tensor.cls is not torch.Tensor or "c" in spec:
         return False
     dtype = tensor.fake.dtype
@@ -155,7 +157,7 @@ def _fits(tensor: Any, spec: str) -> bool:
 
 
 def joined(tx: Translator, parts: list[VariableTracker]) -> VariableTracker | None:
-    """Texts one after the other; None where one is neither known nor made late."""
+    """Texts concatenated; None if one is neither a constant nor deferred."""
     if all(part.is_constant() for part in parts):
         return ConstantVariable("".join(part.as_constant() for part in parts))
     found: list[Any] = []

@@ -1,4 +1,4 @@
-"""Attributes of found objects that are written or deleted, without having been looked at maybe."""
+"""Attributes of existing objects that the program overwrites or deletes, perhaps without reading them first."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import types
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from dynamo_lite.records.source import Source
+
 from .lookup import class_lookup
 from .protocols import Translator
 
 
 def slot_is_bound(raw: types.MemberDescriptorType, value: Any) -> bool:
+    """Whether a slot of a real object has a value."""
     try:
         raw.__get__(value)
     except AttributeError:
@@ -19,19 +22,22 @@ def slot_is_bound(raw: types.MemberDescriptorType, value: Any) -> bool:
 
 
 class OverwrittenAttribute(NamedTuple):
-    """What there is under a name now. ``check``: of ``at``, that it is nothing that is seen to die."""
+    """An attribute of an existing object, as the object has it before the call."""
 
     values: list[Any]
-    place: Any
-    at: Any
+    """The real value; empty if the object lacks the attribute."""
+    source: Source
+    guarded: Source
     check: tuple[str, str | None]
+    """The check of ``guarded`` that user code can't observe the value's deallocation."""
 
 
-def overwritten_attribute(of: Any, name: str) -> OverwrittenAttribute:
-    raw, namespace, source = class_lookup(of.cls, name), of.existing_namespace(), of.source
+def overwritten_attribute(obj: Any, name: str) -> OverwrittenAttribute:
+    """``obj``: the tracker of an existing object."""
+    raw, namespace, source = class_lookup(obj.cls, name), obj.existing_namespace(), obj.source
     if issubclass(type(raw), types.MemberDescriptorType):
-        place, bound = source.child("slot", raw), slot_is_bound(raw, of.value)
-        values = [raw.__get__(of.value)] if bound else []
+        place, bound = source.child("slot", raw), slot_is_bound(raw, obj.value)
+        values = [raw.__get__(obj.value)] if bound else []
         return OverwrittenAttribute(values, place, place, ("dies_unseen" if bound else "unbound", None))
     values = [namespace[name]] if namespace is not None and name in namespace else []
     place = source.child("instance_dict").child("dict_item", name)
@@ -39,13 +45,14 @@ def overwritten_attribute(of: Any, name: str) -> OverwrittenAttribute:
 
 
 def record_dropped_item(tx: Translator, namespace: Mapping[str, Any], name: str) -> None:
-    """An item of an object's ``__dict__`` is written or deleted."""
+    """Record that an object's ``__dict__`` drops its reference to the item ``name``."""
     tx.effects.let_go([namespace[name]] if name in namespace else [])
 
 
-def guard_overwritten(of: Any) -> None:
-    """Assume that nobody sees die what the object's attributes lose, but for those that are put back."""
-    for name, value in of.attrs.items():
-        over = overwritten_attribute(of, name)
-        if value is None or value.source is not over.place:
-            over.at.check(*over.check)
+def guard_overwritten(obj: Any) -> None:
+    """Guard that user code can't observe the deallocation of the object's overwritten attributes. An attribute that has
+    its original value again needs no guard."""
+    for name, value in obj.attrs.items():
+        attribute = overwritten_attribute(obj, name)
+        if value is None or value.source is not attribute.source:
+            attribute.guarded.check(*attribute.check)

@@ -1,4 +1,4 @@
-"""Containers while C code compares what is in them: it looks at each item anew, whatever a comparison did."""
+"""Compares items of containers as C code does, and detects that a user's ``__eq__`` mutates a container meanwhile."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from .protocols import Translator
 
 
 class ItemComparison:
-    """Containers whose parts are compared by methods of the program's: one that changes them breaks the graph."""
+    """One comparison, search or count over the items of containers. C code reads each item again after an ``__eq__``
+    ran; our loops don't, so the graph breaks if one of the containers has changed."""
 
     def __init__(self, tx: Translator, *containers: Any) -> None:
         self._tx = tx
         self._containers = containers
-        self._parts = self._now()
-        self._seen = tx.effects.count
+        self._items = self._current_items()
+        self._effects = tx.effects.count
 
-    def _now(self) -> list[Any]:
-        return [part for each in self._containers for part in (*each.items, *getattr(each.items, "values", list)())]
+    def _current_items(self) -> list[Any]:
+        return [item for each in self._containers for item in (*each.items, *getattr(each.items, "values", list)())]
 
     def equal(self, one: VariableTracker, other: VariableTracker) -> bool:
         """``one is other or one == other``."""
-        found = self._tx.same_or_equal(one, other)
-        if self._tx.effects.count != self._seen:
-            now = self._now()
-            if len(now) != len(self._parts) or not all(map(operator.is_, now, self._parts)):
-                unsupported(UnsupportedOperation("a comparison which changes it", self._containers[0].describe()))
-            self._seen = self._tx.effects.count
-        return found
+        result = self._tx.same_or_equal(one, other)
+        if self._tx.effects.count != self._effects:
+            current = self._current_items()
+            if len(current) != len(self._items) or not all(map(operator.is_, current, self._items)):
+                unsupported(UnsupportedOperation("a comparison that mutates it", self._containers[0].describe()))
+            self._effects = self._tx.effects.count
+        return result

@@ -1,4 +1,4 @@
-"""The NULL that CPython keeps on the stack beside a callable, and in local variables that are not bound."""
+"""The NULL that CPython's stack has beside a callable, and that unbound local variables have."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from .protocols import Codegen
 
 
 class Null(VariableTracker):
-    """The NULL that calls keep on the stack."""
-
     __slots__ = ()
     is_loaded_anew = True
 
@@ -23,5 +21,5 @@ NULL = Null()
 
 
 def unbound_local(name: str) -> str:
-    """CPython's message for a local variable that is not bound."""
+    """CPython's message for a local variable that is unbound."""
     return f"cannot access local variable '{name}' where it is not associated with a value"

@@ -1,4 +1,4 @@
-"""Python's operators by their symbols: the functions of the module ``operator``, and the methods that they ask."""
+"""Python's operators by symbol: the function of the module ``operator``, and the special method, of each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BINARY: dict[str, Binary] = {symbol: getattr(operator, f"__{name}__") for symbol
 INPLACE: dict[str, Binary] = {symbol: getattr(operator, f"__i{name}__") for symbol, name in _ARITHMETIC.items()}
 COMPARE: dict[str, Binary] = {symbol: getattr(operator, f"__{name}__") for symbol, name in _COMPARISONS.items()}
 SWAPPED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""What a comparison is when its operands change places."""
+"""The comparison with its operands exchanged."""
 UNARY: dict[str, Callable[[Any], Any]] = {
     "-": operator.neg,
     "+": operator.pos,
@@ -29,5 +29,5 @@ UNARY: dict[str, Callable[[Any], Any]] = {
 
 
 def method_of(symbol: str, prefix: str = "") -> str:
-    """The special method of an operator of two operands. ``prefix``: ``r`` for reflected, ``i`` for in place."""
+    """The special method of a binary operator. ``prefix``: ``r`` for the reflected one, ``i`` for the one in place."""
     return f"__{prefix}{_NAMES[symbol]}__"

@@ -1,4 +1,4 @@
-"""What is reachable from frames, trackers and containers of trackers."""
+"""What frames, trackers and containers of trackers refer to, directly and transitively."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from .base import LazyVariable, VariableTracker
 
 
 class Holder:
-    """A frame that is under way, or a generator's that waits."""
+    """A frame: a running one, or that of a suspended generator."""
 
     def held(self) -> Iterable[Any]:
-        """What its variables and its stack have."""
+        """The values of its variables and its stack."""
         raise NotImplementedError
 
 
-def reachable_trackers(holders: Iterable[Any]) -> Iterator[VariableTracker]:
-    """All that frames, trackers and containers of them have in them."""
-    waiting, found = [*holders], set[int]()
+def reachable_trackers(roots: Iterable[Any]) -> Iterator[VariableTracker]:
+    """All trackers that frames, trackers and containers of them reach, themselves included."""
+    waiting, seen = [*roots], set[int]()
     while waiting:
         each = waiting.pop()
-        if id(each) in found:
+        if id(each) in seen:
             continue
-        found.add(id(each))
+        seen.add(id(each))
         if isinstance(each, VariableTracker):
             yield each
         waiting += referents_of(each)
 
 
-_HELD_BY_NOBODY = frozenset({"value", "maker"})
-"""Slots of trackers with the real object, and with the frame that made a cell, which may be over."""
+_NOT_REFERENTS = frozenset({"value", "maker"})
+"""Slots of trackers that hold the real object, or the frame that created a cell and may have returned."""
 _SEQUENCES = frozenset(map(id, (list, tuple, deque)))
 
 
 def referents_of(each: Any) -> Iterable[Any]:
-    """What a tracker, a frame or a container of them has in it."""
+    """What a tracker, a frame or a container of them refers to directly."""
     if isinstance(each, LazyVariable):
         return [each.realize()] if each.is_realized else ()
     if isinstance(each, VariableTracker):
-        return [value for name, value in slots(each) if name not in _HELD_BY_NOBODY]
+        return [value for name, value in slots(each) if name not in _NOT_REFERENTS]
     if isinstance(each, Holder):
         return each.held()
     if type(each) is dict:
         return [*each, *each.values()]
-    return each if id(type(each)) in _SEQUENCES else ()  # a metaclass may compare classes
+    return each if id(type(each)) in _SEQUENCES else ()  # by id: a metaclass may define equality of its classes

@@ -118,7 +118,7 @@ class SubclassVariable(TensorVariable):
         if raw is MISSING or name == "__class__":
             return super().getattr(tx, name)
         if isinstance(raw, (types.GetSetDescriptorType, property)):
-            return ask(tx, getattr, [self, ConstantVariable(name)], {})
+            return dispatch_torch_function(tx, getattr, [self, ConstantVariable(name)], {})
         return TensorMethod(self, name)
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
@@ -128,7 +128,7 @@ class SubclassVariable(TensorVariable):
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if self.is_asked(tx) and name != "as_subclass":
-            return ask(tx, name, [self, *args], kwargs)
+            return dispatch_torch_function(tx, name, [self, *args], kwargs)
         return super().call_method(tx, name, args, kwargs)
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
@@ -142,13 +142,13 @@ class SubclassVariable(TensorVariable):
         found = self.call_special(tx, "__len__")
         if found is not None:
             return tx.index_value(found)
-        return ask(tx, len, [self], {}).as_constant() if self.is_asked(tx) else super().length(tx)
+        return dispatch_torch_function(tx, len, [self], {}).as_constant() if self.is_asked(tx) else super().length(tx)
 
     def truth(self, tx: Translator) -> bool:
         found = self.call_special(tx, "__bool__")
         if found is not None:
             return tx.truth(found)  # type: ignore[no-any-return]
-        return tx.truth(ask(tx, bool, [self], {})) if self.is_asked(tx) else super().truth(tx)
+        return tx.truth(dispatch_torch_function(tx, bool, [self], {})) if self.is_asked(tx) else super().truth(tx)
 
     def iterate(self, tx: Translator) -> VariableTracker:
         """``Tensor.__iter__`` asks for nothing itself; its parts do."""
@@ -157,8 +157,8 @@ class SubclassVariable(TensorVariable):
             return found
         if not self.is_asked(tx):
             return super().iterate(tx)
-        ask(tx, "dim", [self], {})
-        return tx.iterate(ask(tx, "unbind", [self, ConstantVariable(0)], {}))  # type: ignore[no-any-return]
+        dispatch_torch_function(tx, "dim", [self], {})
+        return tx.iterate(dispatch_torch_function(tx, "unbind", [self, ConstantVariable(0)], {}))  # type: ignore[no-any-return]
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
         found = self.call_special(tx, "__contains__", item)
@@ -213,8 +213,8 @@ def instances(args: Any) -> list[Any]:
     return [each for arg in args for each in arg.realize().overloaded_arguments()]
 
 
-@provides("ask")
-def ask(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+@provides("dispatch_torch_function")
+def dispatch_torch_function(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     """Call ``target``, or the method of that name, as torch does: by the ``__torch_function__`` of the class."""
     owners = {each.cls for each in instances([*args, *kwargs.values()])}
     if len(owners) != 1:

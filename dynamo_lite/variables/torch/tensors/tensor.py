@@ -49,7 +49,12 @@ from dynamo_lite.variables.core.late_text import text_of_tensor
 from dynamo_lite.variables.core.mutated_attributes import record_dropped_item
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
-from dynamo_lite.variables.core.registry import ask, become_created_leaf, to_array, wrapper_result
+from dynamo_lite.variables.core.registry import (
+    become_created_leaf,
+    dispatch_torch_function,
+    to_array,
+    wrapper_result,
+)
 from dynamo_lite.variables.python.containers.sequence import (
     ListVariable,
     NamedTupleVariable,
@@ -575,9 +580,9 @@ def record(tx: Translator, kind: str, target: Any, args: Args, kwargs: Kwargs) -
     except Unsupported:
         if not _asks(tx, args, kwargs):
             raise
-        return ask(tx, target, args, kwargs)
+        return dispatch_torch_function(tx, target, args, kwargs)
     if _asks(tx, args, kwargs):
-        return ask(tx, target, args, kwargs)
+        return dispatch_torch_function(tx, target, args, kwargs)
     return _record_plain(tx, kind, target, args, pairs, named)
 
 
