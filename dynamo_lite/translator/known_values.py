@@ -14,7 +14,7 @@ from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import LazyVariable, NotConstant, VariableTracker, unsupported, wrap
 from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
 from dynamo_lite.variables.core.keys import AddressKeys
-from dynamo_lite.variables.python.classes.classes import module_of
+from dynamo_lite.variables.python.classes.classes import ClassVariable, module_of
 from dynamo_lite.variables.python.containers.mapping import DictVariable
 from dynamo_lite.variables.python.containers.sequence import ListVariable, SizeVariable, SliceVariable, TupleVariable
 from dynamo_lite.variables.python.containers.sets import set_of_constants
@@ -44,7 +44,7 @@ class KnownValues:
         self._scopes: dict[int, GlobalScope] = {}
         self._builtins: dict[str, LazyVariable] = {}
         self.addresses = AddressKeys()
-        self.written_classes: dict[int, VariableTracker] = {}
+        self.written_classes: dict[int, ClassVariable] = {}
         """id of a class that was written to -> its tracker."""
         self.plain_classes: set[tuple[Any, ...]] = set()
         """Ids of modules' classes, with the names under which they are guarded to have torch's own attributes."""

@@ -1,4 +1,8 @@
-"""Attribute access by the descriptor protocol, once, for every object (Data model, *Implementing Descriptors*)."""
+"""Attribute access of every object by the descriptor protocol, with guards on the classes that it reads.
+
+The order of lookups is that of the data model (*Implementing Descriptors*): data descriptors of the class, the
+instance, other attributes of the class, ``__getattr__``. How a descriptor binds is registered for its type by `binds`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.records.source import Source
 
 from .base import (
     Args,
@@ -36,12 +41,13 @@ C_METHODS = (
 
 
 def owner_of(cls: type, name: str) -> type:
-    """The class of the MRO that has the name."""
+    """The class of the MRO that defines the name."""
     return next((base for base in mro(cls) if name in own_namespace(base)), cls)
 
 
 def _written_attribute(tx: Translator, cls: type, name: str) -> VariableTracker | None:
-    """What the trace wrote under this name of a class or its bases; None if the name is as it was found."""
+    """The value that the traced program assigned to an attribute of the class or its bases; None if it assigned
+    none."""
     written = tx.attempt.values.written_classes
     if not written:
         return None
@@ -53,7 +59,7 @@ def _written_attribute(tx: Translator, cls: type, name: str) -> VariableTracker 
 
 
 def class_attribute(tx: Translator, cls: type, name: str, raw: Any) -> VariableTracker:
-    """The tracker of a raw class attribute, guarded where the class can change."""
+    """The tracker of a raw class attribute, guarded if the class can change."""
     written = _written_attribute(tx, cls, name)
     if written is not None:
         return written.realize()
@@ -69,7 +75,7 @@ def guard_class_lacks(tx: Translator, cls: type, name: str) -> None:
 
 
 def guard_class_attribute(tx: Translator, cls: type, name: str, raw: Any) -> None:
-    """What `class_lookup` found, or that it found nothing, stays so."""
+    """Guard the result of `class_lookup`, `MISSING` included."""
     if raw is MISSING:
         guard_class_lacks(tx, cls, name)
     else:
@@ -77,7 +83,7 @@ def guard_class_attribute(tx: Translator, cls: type, name: str, raw: Any) -> Non
 
 
 def guarded_lookup(tx: Translator, cls: type, name: str) -> Any:
-    """`class_lookup`, where something depends on what it finds, or on that it finds nothing."""
+    """`class_lookup` with a guard on its result, `MISSING` included."""
     raw = class_lookup(cls, name)
     guard_class_attribute(tx, cls, name, raw)
     return raw
@@ -89,7 +95,7 @@ def _guard_class_has(tx: Translator, cls: type, name: str, raw: Any) -> None:
 
 
 def guard_behind_instance(tx: Translator, cls: type, name: str, raw: Any) -> None:
-    """What `class_lookup` found leaves it to the instance, and goes on doing so."""
+    """Guard that the class's attribute ``raw`` doesn't take precedence over the instance's."""
     if raw is MISSING:
         guard_class_lacks(tx, cls, name)
         return
@@ -99,7 +105,7 @@ def guard_behind_instance(tx: Translator, cls: type, name: str, raw: Any) -> Non
 
 
 def _guard_descriptor(tx: Translator, kind: type) -> None:
-    """What a class has of this type answers for itself as it does now."""
+    """Guard which methods of the descriptor protocol a type has."""
     if is_heap_type(kind):
         for name in ("__get__", "__set__", "__delete__"):
             guarded_lookup(tx, kind, name)
@@ -109,8 +115,8 @@ def generic_getattr(tx: Translator, obj: VariableTracker, name: str, hook: bool 
     """``object.__getattribute__`` and, with ``hook``, ``__getattr__`` after it. Raises the program's AttributeError."""
     cls = obj.python_type()
     try:
-        found = _found_attribute(tx, obj, name, cls)
-    except ObservedException as observed:  # of a property, which says that way that it has no value
+        found = _attribute_without_hook(tx, obj, name, cls)
+    except ObservedException as observed:  # of a property without a value: `__getattr__` is called then
         fallback = guarded_lookup(tx, cls, "__getattr__") if hook else MISSING
         if fallback is MISSING or not issubclass(observed.error.python_type(), AttributeError):
             raise
@@ -126,13 +132,13 @@ def generic_getattr(tx: Translator, obj: VariableTracker, name: str, hook: bool 
     tx.raise_attribute_error(obj, name, f"{type_name(cls)!r} object has no attribute {name!r}")
 
 
-def _found_attribute(tx: Translator, obj: VariableTracker, name: str, cls: type) -> VariableTracker | None:
-    """A data descriptor, what the instance has, what the class has, or None."""
+def _attribute_without_hook(tx: Translator, obj: VariableTracker, name: str, cls: type) -> VariableTracker | None:
+    """By a data descriptor, else the instance's, else the class's; None if none has the name."""
     raw = class_lookup(cls, name)
     if raw is not MISSING and overrides_instance(raw):
         _guard_descriptor(tx, type(raw))
         return bind(tx, raw, name, obj, cls)
-    found = obj.instance_get(tx, name)  # type: ignore[attr-defined]
+    found = obj.instance_get(tx, name)
     if found is not None:
         guard_behind_instance(tx, cls, name, raw)
         return found
@@ -143,7 +149,7 @@ def _found_attribute(tx: Translator, obj: VariableTracker, name: str, cls: type)
 
 
 def plain_truth(tx: Translator, obj: VariableTracker) -> bool:
-    """``bool(obj)`` where the class says nothing of it."""
+    """``bool(obj)`` of a class that has neither ``__bool__`` nor ``__len__``; other classes model it themselves."""
     cls = obj.python_type()
     for name in ("__bool__", "__len__"):
         if guarded_lookup(tx, cls, name) is not MISSING:
@@ -167,12 +173,13 @@ def is_data_descriptor(raw: Any) -> bool:
 
 
 def overrides_instance(raw: Any) -> bool:
-    """Whether a data descriptor also answers for itself where it is read: else what the instance has comes first."""
+    """Whether reads call the data descriptor. (One without ``__get__`` leaves reads to the instance.)"""
     return class_lookup(type(raw), "__get__") is not MISSING and is_data_descriptor(raw)
 
 
 def is_data_descriptor_attribute(obj: VariableTracker, name: str) -> bool:
-    """Whether an attribute is what a data descriptor gives, and the class has no hooks."""
+    """Whether a data descriptor alone computes an attribute: the class has no ``__getattr__`` or
+    ``__getattribute__``."""
     cls = obj.python_type()
     plain = class_lookup(cls, "__getattribute__") is object.__getattribute__
     raw = class_lookup(cls, name)
@@ -182,9 +189,12 @@ def is_data_descriptor_attribute(obj: VariableTracker, name: str) -> bool:
 def bind(
     tx: Translator, raw: Any, name: str, obj: VariableTracker | None, cls: type, start: type | None = None
 ) -> VariableTracker:
-    """``raw.__get__(obj, cls)`` for what a class has under ``name``. ``obj`` None: access through the class."""
+    """``raw.__get__(obj, cls)`` of the class attribute ``name``. ``obj`` None: access through the class. ``start``: the
+    class whose MRO was searched, if it isn't ``cls``."""
     if not class_compares_by_identity(type(raw)):
-        unsupported(UnsupportedAttribute(f"class {cls.__name__}", name, "a value whose metaclass compares classes"))
+        unsupported(
+            UnsupportedAttribute(f"class {cls.__name__}", name, "the metaclass of its type defines equality of classes")
+        )
     binder = _BINDERS.get(type(raw)) or _inherited_binder(type(raw))
     owner = start or cls
     if binder is not None:
@@ -196,7 +206,11 @@ def bind(
             check_class_attribute(owner_of(owner, name), name, raw)
         return class_attribute(tx, owner, name, raw)
     if not isinstance(getter, types.FunctionType):
-        unsupported(UnsupportedAttribute(f"class {cls.__name__}", name, f"a {type(raw).__name__} descriptor in C"))
+        unsupported(
+            UnsupportedAttribute(
+                f"class {cls.__name__}", name, f"the {type(raw).__name__} descriptor in C is not modelled"
+            )
+        )
     args: Args = [
         class_attribute(tx, owner, name, raw),
         obj if obj is not None else ConstantVariable(None),
@@ -205,12 +219,14 @@ def bind(
     return tx.call(class_attribute(tx, type(raw), "__get__", getter), args, {})
 
 
-Binder = Callable[[Any, Any, str, "VariableTracker | None", type, type], VariableTracker]
+_Object = VariableTracker | None
+"""The object that an attribute is read from; None if it is read from the class."""
+Binder = Callable[[Any, Any, str, _Object, type, type], VariableTracker]
 _BINDERS: dict[type, Binder] = {}
 
 
 def _inherited_binder(kind: type) -> Binder | None:
-    """That of a class which the descriptor's class derives from and whose ``__get__`` it has."""
+    """The binder of a base class whose ``__get__`` the descriptor's class inherits."""
     base = next((base for base in mro(kind) if base in _BINDERS), None)
     if base is None or class_lookup(kind, "__get__") is not class_lookup(base, "__get__"):
         return None
@@ -229,35 +245,37 @@ def binds(*kinds: type) -> Callable[[Binder], Binder]:
 
 
 @binds(types.FunctionType)
-def _bind_function(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+def _bind_function(tx: Translator, raw: Any, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
     function = class_attribute(tx, owner, name, raw)
     return function if obj is None else MethodVariable(function, obj)
 
 
 @binds(classmethod)
-def _bind_classmethod(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+def _bind_classmethod(tx: Translator, raw: Any, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
     function = _inner(tx, raw, name, owner, "__func__")
     kind = function.python_type()
-    if kind is property and function.source is not None:  # whose own __get__ is asked
+    if kind is property and function.source is not None:  # classmethod calls its __get__
         getter = LazyVariable(tx.attempt, raw.__func__.fget, function.source.child("c_attr", "fget"))
         return tx.call(getter, [tx.make(cls)], {}).realize()
     if class_lookup(kind, "__get__") is not MISSING and class_lookup(kind, "__call__") is MISSING:
-        unsupported(UnsupportedAttribute(f"class {cls.__name__}", name, f"a {kind.__name__} in a classmethod"))
+        unsupported(
+            UnsupportedAttribute(f"class {cls.__name__}", name, f"a classmethod of a {kind.__name__} is not modelled")
+        )
     return MethodVariable(function, tx.make(cls))
 
 
 def bind_classmethod(tx: Translator, raw: Any, name: str, receiver: VariableTracker, owner: type) -> VariableTracker:
-    """A classmethod found in ``owner``, bound to another class: what ``super()`` gives."""
+    """A classmethod of ``owner``, bound to another class, as ``super()`` binds it."""
     return MethodVariable(_inner(tx, raw, name, owner, "__func__"), receiver)
 
 
 @binds(staticmethod)
-def _bind_staticmethod(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+def _bind_staticmethod(tx: Translator, raw: Any, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
     return _inner(tx, raw, name, owner, "__func__")
 
 
 def _inner(tx: Translator, raw: Any, name: str, owner: type, inner: str) -> VariableTracker:
-    """The function inside of a classmethod, staticmethod or property object."""
+    """The function of a classmethod, staticmethod or property object, which is its attribute ``inner``."""
     value = getattr(raw, inner)
     if not is_heap_type(owner):
         return tx.make(value)
@@ -267,7 +285,7 @@ def _inner(tx: Translator, raw: Any, name: str, owner: type, inner: str) -> Vari
 
 
 @binds(property)
-def _bind_property(tx: Translator, raw: property, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+def _bind_property(tx: Translator, raw: property, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
     if obj is None:
         return class_attribute(tx, owner, name, raw)
     if raw.fget is None:
@@ -276,14 +294,15 @@ def _bind_property(tx: Translator, raw: property, name: str, obj: Any, cls: type
 
 
 def _refuse_property(tx: Translator, raw: property, name: str, cls: type, what: str, act: Any, *args: Any) -> NoReturn:
-    """It knows the name that it was given by a class statement."""
+    """Raise the AttributeError of a property without a getter or setter. By ``act`` first: CPython's message has the
+    name that the class statement gave the property."""
     _guard_class_has(tx, cls, name, raw)
     tx.fold(act, (raw, type(cls.__name__, (), {"__qualname__": cls.__qualname__})(), *args))
     tx.raise_error(AttributeError, f"property {name!r} of {cls.__qualname__!r} object has no {what}")
 
 
 @binds(types.MemberDescriptorType)
-def _bind_slot(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+def _bind_slot(tx: Translator, raw: Any, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
     if obj is None:
         return class_attribute(tx, owner, name, raw)
     _guard_class_has(tx, owner, name, raw)
@@ -298,7 +317,7 @@ def _in_slot(tx: Translator, raw: Any, name: str, obj: VariableTracker, cls: typ
 
 
 @binds(types.GetSetDescriptorType)
-def _bind_getset(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+def _bind_getset(tx: Translator, raw: Any, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
     if obj is None:
         return class_attribute(tx, owner, name, raw)
     _guard_class_has(tx, owner, name, raw)
@@ -306,7 +325,7 @@ def _bind_getset(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner
 
 
 @binds(functools.cached_property)
-def _bind_cached_property(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+def _bind_cached_property(tx: Translator, raw: Any, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
     if obj is None:
         return class_attribute(tx, owner, name, raw)
     _guard_class_has(tx, owner, name, raw)
@@ -318,7 +337,7 @@ def _bind_cached_property(tx: Translator, raw: Any, name: str, obj: Any, cls: ty
 
 
 @binds(*C_METHODS)
-def _bind_c_method(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+def _bind_c_method(tx: Translator, raw: Any, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
     if issubclass(type(raw), types.BuiltinFunctionType):
         return class_attribute(tx, owner, name, raw)
     if issubclass(type(raw), types.ClassMethodDescriptorType):
@@ -330,7 +349,7 @@ def _bind_c_method(tx: Translator, raw: Any, name: str, obj: Any, cls: type, own
 
 
 def bind_c_descriptor(tx: Translator, raw: Any, name: str, obj: VariableTracker) -> VariableTracker:
-    """What an attribute in C, which the program has in hand, gives for an object."""
+    """``raw.__get__(obj)`` of a getset or member descriptor that the program holds."""
     if isinstance(raw, types.GetSetDescriptorType):
         return obj.c_attribute(tx, name)
     return _in_slot(tx, raw, name, obj, obj.python_type())
@@ -339,7 +358,7 @@ def bind_c_descriptor(tx: Translator, raw: Any, name: str, obj: VariableTracker)
 _SET_PROPERTY, _DELETE_PROPERTY = property.__dict__["__set__"], property.__dict__["__delete__"]
 
 
-def object_setattr(tx: Translator, obj: Any, name: str, value: VariableTracker) -> None:
+def object_setattr(tx: Translator, obj: VariableTracker, name: str, value: VariableTracker) -> None:
     """``object.__setattr__``: data descriptors first, then the instance."""
     cls = obj.python_type()
     raw = class_lookup(cls, name)
@@ -372,7 +391,7 @@ def object_setattr(tx: Translator, obj: Any, name: str, value: VariableTracker) 
     obj.instance_set(tx, name, value)
 
 
-def object_delattr(tx: Translator, obj: Any, name: str) -> None:
+def object_delattr(tx: Translator, obj: VariableTracker, name: str) -> None:
     """``object.__delattr__``."""
     cls = obj.python_type()
     raw = class_lookup(cls, name)
@@ -385,7 +404,9 @@ def object_delattr(tx: Translator, obj: Any, name: str) -> None:
             descriptor = class_attribute(tx, cls, name, raw)
             tx.call(class_attribute(tx, type(raw), "__delete__", deleter), [descriptor, obj], {})
             return
-        unsupported(UnsupportedAttribute(obj.describe(), name, f"deleting a {type(raw).__name__} is not modelled"))
+        unsupported(
+            UnsupportedAttribute(obj.describe(), name, f"deleting it by a {type(raw).__name__} is not modelled")
+        )
     if issubclass(type(raw), types.MemberDescriptorType):
         present = obj.slot_get(tx, name, raw)
     else:
@@ -402,7 +423,7 @@ class MethodVariable(VariableTracker):
     __slots__ = ("function", "receiver")
     implements_equality = True
 
-    def __init__(self, function: VariableTracker, receiver: VariableTracker, source: Any = None) -> None:
+    def __init__(self, function: VariableTracker, receiver: VariableTracker, source: Source | None = None) -> None:
         self.source = source
         self.function = function
         self.receiver = receiver
@@ -444,9 +465,9 @@ class MethodVariable(VariableTracker):
 
 
 class BuiltinMethodVariable(VariableTracker):
-    """A bound method in C: ``[].append``. What it does is the receiver's `call_method`.
+    """A bound method in C: ``[].append``. The receiver's `call_method` models it.
 
-    ``raw``: the descriptor it was bound by, where the receiver's class may have another one under the name.
+    ``raw``: the descriptor that bound it, if the receiver's class may have another one under the name.
     """
 
     __slots__ = ("receiver", "name", "raw")
@@ -475,14 +496,14 @@ class BuiltinMethodVariable(VariableTracker):
         return self.receiver.call_method(tx, self.name, args, kwargs)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        """By the function and, whatever that says of equality, the object."""
+        """Equal if the functions are, and the receivers are identical (their ``__eq__`` isn't called)."""
         if symbol not in ("==", "!=") or other.python_type() is not self.python_type():
             return None
         if not isinstance(other, BuiltinMethodVariable):
             unsupported(UnsupportedOperation("comparison", f"{self.describe()} and {other.describe()}"))
         same = self.name == other.name and tx.identical(self.receiver, other.receiver)
         if same and self.raw is not other.raw:
-            unsupported(UnsupportedOperation("comparison", "methods in C that were found in different ways"))
+            unsupported(UnsupportedOperation("comparison", "methods in C bound by different descriptors"))
         return ConstantVariable(same == (symbol == "=="))
 
     def reconstruct(self, cg: Codegen) -> None:

@@ -1,17 +1,18 @@
-"""What a traced backward reads of the program. It has to be invariant: the backward runs later than it is traced.
+"""What a traced backward may read: only invariant variables, since it runs later than it is traced.
 
-A backward in the graph has the values of the call. In eager it reads what is there when it runs. So while one is
-traced, it may read its arguments, ``ctx``, and places outside that no code assigns to, with immutable objects in them.
-Any other read breaks the graph, and the Function runs in CPython.
+A backward in the graph has the values of the forward's call. In eager it reads the values at the time it runs. So a
+traced backward may read its arguments, ``ctx``, and variables that no code assigns to again and that hold immutable
+objects. Any other read breaks the graph, and the autograd Function runs in eager.
 
-A place is invariant by these rules:
+These variables are invariant:
 
-- what torch and the standard library read of their own is;
-- a global is, unless a function of its module assigns to it in a ``global`` statement or calls ``globals()``. That
-  another module assigns to it, as an attribute of the module, is not seen: as in torch.compile the value at the call
-  counts;
-- a variable of an enclosing function is, unless that function may yet assign to it, or one inside of it does;
-- attributes of classes, functions and other objects, and what containers hold, are not, but for methods of classes.
+- those of torch and the standard library;
+- a global, unless a function of its module assigns to it in a ``global`` statement or calls ``globals()``. (An
+  assignment by another module, to the module's attribute, isn't detected: as in torch.compile, the value at the call
+  is used.)
+- a variable of an enclosing function, unless that function may still assign to it, or a function inside of it does.
+
+Attributes of classes (except methods), of functions and of other objects, and items of containers are not invariant.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ import enum
 import functools
 import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import torch
 
-from dynamo_lite.bytecode import decode, successors
+from dynamo_lite.bytecode import Instruction, decode, successors
 from dynamo_lite.insight.break_reasons import BackwardReads
 from dynamo_lite.records.code_origin import is_library, is_polyfill
 
@@ -47,17 +48,17 @@ _INVARIANT = (
     torch._ops.OpOverload,
     torch._ops.OpOverloadPacket,
 )
-"""Classes whose instances are taken to stay what they are. Reads of attributes are looked at by themselves."""
-_OF_C = (types.BuiltinFunctionType, types.MethodWrapperType)
+"""Classes whose instances count as immutable. Reads of their attributes are checked separately."""
+_METHODS_IN_C = (types.BuiltinFunctionType, types.MethodWrapperType)
 _OWNERS_IN_C = (type(None), type, types.ModuleType)
-"""What functions in C belong to that are no methods of an object."""
+"""Types of ``__self__`` of functions in C that aren't methods of an object."""
 _STORES_GLOBAL = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
 _STORES_CELL = frozenset({"STORE_DEREF", "DELETE_DEREF"})
 _LIBRARY = sys.stdlib_module_names | {torch.__name__}
 
 
 def is_read_later(tx: Translator) -> bool:
-    """Whether code of the program is traced that runs in a backward, after the compiled call."""
+    """Whether the frame is user code of a backward, which runs after the compiled call."""
     bodies = tx.graph.bodies
     if not bodies or not any(each.is_backward for each in bodies) or any(each.transform in BACKWARD for each in bodies):
         return False
@@ -69,7 +70,7 @@ BACKWARD = frozenset({"grad", "grad_and_value", "jacrev"})
 
 
 def check_global(scope: Any, name: str, value: VariableTracker) -> None:
-    """A backward reads a global, or an attribute of a module."""
+    """Break the graph if a global, or attribute of a module, that a backward reads isn't invariant."""
     namespace = scope.namespace
     if is_of_library(namespace.get("__name__")):
         return
@@ -79,41 +80,41 @@ def check_global(scope: Any, name: str, value: VariableTracker) -> None:
 
 
 def check_cell(tx: Translator, cell: Any, name: str, value: VariableTracker) -> None:
-    """A backward reads a variable of an enclosing function."""
+    """Break the graph if a variable of an enclosing function that a backward reads isn't invariant."""
     if not is_assigned_once(tx, cell, name):
         refuse_read(f"the variable {name} of an enclosing function, which may be assigned to")
     check_value(value, f"the variable {name} of an enclosing function")
 
 
 def check_class_attribute(cls: type, name: str, value: Any) -> None:
-    """A backward reads what a class has that is no method."""
+    """Break the graph if an attribute of a class, not a method, that a backward reads isn't invariant."""
     if not is_of_library(cls.__module__) and not isinstance(value, enum.Enum):
         refuse_read(f"the class attribute {cls.__qualname__}.{name}")
 
 
 def check_value(value: VariableTracker, what: str) -> None:
-    """A backward reads this value from an invariant place."""
+    """Break the graph if the value that a backward reads from an invariant variable is mutable or symbolic."""
     value = value.realize()
     if value.is_symbolic and value.source is not None or next(mutable_objects(value), None) is not None:
         refuse_read(what)
 
 
 def refuse_read(what: str) -> NoReturn:
-    """Break the graph: a backward reads what may change."""
+    """Break the graph: a backward reads ``what``, which may change before it runs."""
     unsupported(BackwardReads(what))
 
 
 def mutable_objects(value: VariableTracker) -> Iterator[VariableTracker]:
-    """What can be changed in place of a value: itself, or parts of an immutable container."""
+    """The mutable objects of a value: itself, or items of an immutable container."""
     value = value.realize()
     kind = value.python_type()
-    parts = value.structure_items() if issubclass(kind, tuple) else None
+    items = value.structure_items() if issubclass(kind, tuple) else None
     if kind is types.MethodType:
-        parts = [value.receiver]  # type: ignore[attr-defined]
-    if parts is not None:
-        for each in parts:
+        items = [value.receiver]  # type: ignore[attr-defined]
+    if items is not None:
+        for each in items:
             yield from mutable_objects(each)
-    elif kind in (frozenset, slice, *_OF_C):
+    elif kind in (frozenset, slice, *_METHODS_IN_C):
         if not value.is_constant() or not isinstance(getattr(value.as_constant(), "__self__", None), _OWNERS_IN_C):
             yield value
     elif not issubclass(kind, _INVARIANT):
@@ -121,7 +122,7 @@ def mutable_objects(value: VariableTracker) -> Iterator[VariableTracker]:
 
 
 def is_of_library(module: Any) -> bool:
-    """Whether code of this module is torch's or the standard library's, which programs leave as it is."""
+    """Whether a module is torch's or the standard library's, which user code doesn't change."""
     return type(module) is str and module.partition(".")[0] in _LIBRARY
 
 
@@ -140,7 +141,8 @@ def _stores(code: types.CodeType, opcodes: frozenset[str], name: str) -> bool:
 
 
 def _codes(namespace: Mapping[str, Any]) -> Iterator[tuple[types.CodeType, ...]]:
-    """The code of a module's functions and methods, and of functions inside of them: each behind those around it."""
+    """The code of a module's functions and methods, and of functions inside of them, each with those around it:
+    outermost first."""
     seen: set[int] = set()
     waiting = list(namespace.values())
     while waiting:
@@ -151,7 +153,7 @@ def _codes(namespace: Mapping[str, Any]) -> Iterator[tuple[types.CodeType, ...]]
         kind = type(value)
         if kind is types.FunctionType:
             if value.__globals__ is namespace:
-                yield from _with_inner((value.__code__,))
+                yield from _nested_codes((value.__code__,))
             waiting.append(value.__dict__.get("__wrapped__"))
         elif kind in (staticmethod, classmethod, functools._lru_cache_wrapper):
             waiting.append(value.__wrapped__)
@@ -161,26 +163,26 @@ def _codes(namespace: Mapping[str, Any]) -> Iterator[tuple[types.CodeType, ...]]
             waiting += vars(value).values()
 
 
-def _with_inner(path: tuple[types.CodeType, ...]) -> Iterator[tuple[types.CodeType, ...]]:
+def _nested_codes(path: tuple[types.CodeType, ...]) -> Iterator[tuple[types.CodeType, ...]]:
     yield path
     for const in path[-1].co_consts:
         if type(const) is types.CodeType:
-            yield from _with_inner((*path, const))
+            yield from _nested_codes((*path, const))
 
 
 def is_assigned_once(tx: Translator, cell: Any, name: str) -> bool:
-    """Whether no code that may yet run assigns to a cell, which the running function knows by this name."""
+    """Whether no code that may still run assigns to a cell. ``name``: of the cell in the running function."""
     frame, own_name = cell.maker or find_in_root(tx, cell)
     if frame is not None:
         return not _inner_stores(frame.original, own_name) and not any(
-            each.opname in _STORES_CELL and each.argval == own_name for each in _to_come(frame)
+            each.opname in _STORES_CELL and each.argval == own_name for each in _remaining_instructions(frame)
         )
     owner = _owner(tx.scope.namespace, tx.original, name)
     return owner is not None and not _inner_stores(owner, name) and not _assigns_again(owner, name)
 
 
 def find_in_root(tx: Translator, cell: Any) -> tuple[Any, str]:
-    """The root frame, if it made the cell before it broke, and the cell's name there."""
+    """The root frame and the cell's name in it, if the frame created the cell before an earlier graph break."""
     root = tx
     while root.parent is not None:
         root = root.parent
@@ -188,33 +190,34 @@ def find_in_root(tx: Translator, cell: Any) -> tuple[Any, str]:
 
 
 def _owner(namespace: Mapping[str, Any], code: types.CodeType, name: str) -> types.CodeType | None:
-    """The code of the function that a free variable is of."""
+    """The code of the enclosing function whose variable a free variable is."""
     around = (each for *path, last in _codes(namespace) if last is code for each in reversed(path))
     return next((each for each in around if name in each.co_cellvars), None)
 
 
 def _inner_stores(owner: types.CodeType, name: str) -> bool:
-    """Whether a function inside assigns to a variable of the owner's."""
+    """Whether a function inside of ``owner`` assigns to a variable of it."""
     inner = [const for const in owner.co_consts if type(const) is types.CodeType and name in const.co_freevars]
     return any(_stores(each, _STORES_CELL, name) or _inner_stores(each, name) for each in inner)
 
 
 def _assigns_again(owner: types.CodeType, name: str) -> bool:
-    """Whether a function assigns to its own variable once that has a value."""
+    """Whether a function may assign to its own variable twice."""
     stores = [each for each in decode(owner) if each.opname in _STORES_CELL and each.argval == name]
     arguments = owner.co_argcount + owner.co_kwonlyargcount + bool(owner.co_flags & 4) + bool(owner.co_flags & 8)
     if len(stores) + (name in owner.co_varnames[:arguments]) > 1:
         return True
-    return any(each is stores[0] for each in _reached(decode(owner), stores[0], past=True)) if stores else False
+    return any(each is stores[0] for each in _reachable(decode(owner), stores[0], past=True)) if stores else False
 
 
-def _to_come(frame: Any) -> Iterator[Any]:
-    """The instructions that a frame may yet run."""
-    return _reached(frame.instructions, frame.current)
+def _remaining_instructions(frame: Any) -> Iterator[Instruction]:
+    """The instructions that a frame may still run."""
+    return _reachable(frame.instructions, frame.current)
 
 
-def _reached(instructions: Any, start: Any, past: bool = False) -> Iterator[Any]:
-    """The instructions that are reachable from one of them; ``past``: without that one, unless there is a loop."""
+def _reachable(instructions: Sequence[Instruction], start: Instruction, past: bool = False) -> Iterator[Instruction]:
+    """The instructions that are reachable from ``start``. ``past``: without ``start`` itself, unless it is in a
+    loop."""
     seen: set[int] = set()
     waiting = [start]
     while waiting:

@@ -141,8 +141,8 @@ class AddressKey:
 
 
 class AddressKeys:
-    """Which representations of addresses the keys of a trace have: an `AddressKey`, or the number itself in a dict that
-    existed before the call. The two can't be compared while tracing, unless the object was created during it."""
+    """Which representations of addresses the keys of a trace have: an `AddressKey`, or a large number that
+    may be an address in this call. The two can't be compared while tracing, unless the object was created during it."""
 
     __slots__ = ("as_objects", "as_numbers")
 

@@ -1,8 +1,7 @@
-"""What every kind of value is handed: the translator, the attempt's records, the code generator.
+"""Types of what trackers are handed: the translator, the attempt's records, the code generator.
 
-Each is a Protocol with the members that `variables` may use. The classes themselves lie in rooms above
-(`translator`, `codegen`), which imports don't reach from here; types from rooms above are imported for the type checker
-alone.
+Each is a Protocol with the members that `variables` may use. The classes that implement them are in rooms above
+(`translator`, `codegen`), which this room can't import; types from there are imported for the type checker alone.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from .keys import AddressKeys
 
 Load = Callable[[], None]
-"""Emits what leaves one value on the stack."""
+"""Emits code that leaves one value on the stack."""
 
 
 class Translator(Protocol):
@@ -49,9 +48,11 @@ class Translator(Protocol):
     effects: SideEffects
     code: types.CodeType
     original: types.CodeType
-    """The program's own code: of a resume function, the one that it resumes."""
+    """The code that the user wrote: for a resume function, that of the function which it resumes."""
     scope: GlobalScope
     locals: dict[str, VariableTracker]
+    own_cells: tuple[str, ...]
+    """Names of the cells that the frame creates."""
     cells: dict[str, CellVariable]
     stack: list[VariableTracker]
     current: Instruction
@@ -73,11 +74,11 @@ class Translator(Protocol):
         ...
 
     def lookup(self, cls: type, name: str) -> Any:
-        """What the class, or one of its bases, has under a name; guarded."""
+        """The raw attribute of a class or its bases, guarded; `MISSING` if there is none."""
         ...
 
     def plain_truth(self, obj: VariableTracker) -> bool:
-        """``bool(obj)`` where the class has no method for it."""
+        """``bool(obj)`` by the type alone: True unless it has ``__bool__`` or ``__len__``."""
         ...
 
     def plain_format(self, value: VariableTracker, spec: VariableTracker) -> VariableTracker:
@@ -87,7 +88,7 @@ class Translator(Protocol):
     def make(self, value: Any) -> VariableTracker: ...
 
     def fold(self, function: Callable[..., Any], args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
-        """Call real Python on known values; what it raises, the traced program raises."""
+        """Call a real function with constants. The traced program raises its exceptions."""
         ...
 
     def raise_error(self, cls: type[BaseException], *args: Any) -> NoReturn:
@@ -103,27 +104,22 @@ class Translator(Protocol):
     def make_set(self, items: list[VariableTracker]) -> SetVariable: ...
 
     def combine_views(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
-        """An operator of a dict's keys or items."""
+        """``left symbol right``, one of which is a dict's view of keys or items."""
         ...
 
     def raise_attribute_error(self, owner: VariableTracker, name: str, message: str) -> NoReturn:
-        """AttributeError as attribute access raises it: it knows the object and the name."""
+        """Raise AttributeError with the ``obj`` and ``name`` that attribute access sets."""
         ...
 
     def raise_stop_iteration(self, value: VariableTracker | None) -> NoReturn: ...
 
     def python_value(self, variable: VariableTracker, drain: bool = False) -> Any:
-        """The Python value of something all whose parts are known, containers included (a fresh one). ``drain``: what
-        asks goes over the items of an iterator and does nothing else with it.
-
-        Raises Unsupported where a part isn't.
-        """
+        """The Python value of a constant, or of a container of constants (a new one); breaks the graph otherwise.
+        ``drain``: the caller iterates over the value and does nothing else with it."""
         ...
 
     def is_plain(self, variable: VariableTracker) -> bool:
-        """Whether it is a known constant whose text is no matter of the program's code, or a builtin container of such
-        alone.
-        """
+        """Whether it is a constant, or a builtin container of constants, whose text runs no user code."""
         ...
 
     def percent(self, template: str, values: VariableTracker) -> VariableTracker:
@@ -137,21 +133,21 @@ class Translator(Protocol):
     def is_none(self, variable: VariableTracker) -> bool: ...
 
     def index_value(self, variable: VariableTracker, message: str = ...) -> Any:
-        """What ``__index__`` gives. ``message``: of the TypeError where there is none."""
+        """``operator.index(variable)``. ``message``: of the TypeError for types without ``__index__``."""
         ...
 
     def is_index(self, variable: VariableTracker) -> bool:
-        """Whether it is an integer or stands for one."""
+        """Whether it is an integer or has ``__index__``."""
         ...
 
     def check_iterable(self, variable: VariableTracker, message: str) -> None: ...
 
     def subscript_value(self, key: VariableTracker, message: str) -> Any:
-        """The integer or slice by which a sequence is indexed."""
+        """The integer or slice that indexes a sequence. ``message``: of the TypeError for other keys."""
         ...
 
     def slice_value(self, variable: SliceVariable) -> slice:
-        """A slice by known numbers."""
+        """The real slice of constants."""
         ...
 
     def identical(self, one: VariableTracker, other: VariableTracker) -> bool:
@@ -159,7 +155,7 @@ class Translator(Protocol):
         ...
 
     def guard_distinct(self, variable: VariableTracker) -> None:
-        """That two places hold different objects is a fact of this call, where neither is guarded by identity."""
+        """Guard that no other source holds this object, unless its identity is guarded."""
         ...
 
     def truth(self, variable: VariableTracker) -> bool:
@@ -167,15 +163,16 @@ class Translator(Protocol):
         ...
 
     def same_or_equal(self, one: VariableTracker, other: VariableTracker) -> bool:
-        """What containers use: ``one is other or one == other``."""
+        """``one is other or one == other``, as containers compare items."""
         ...
 
     def compare(self, symbol: str, one: VariableTracker, other: VariableTracker) -> VariableTracker:
-        """A rich comparison: the operands' methods, the right one's first where its class derives from the left's."""
+        """A rich comparison by the operands' methods, the right one's first if its class derives from the left
+        one's."""
         ...
 
     def refuse_operands(self, operation: str, function: Callable[..., Any], *operands: VariableTracker) -> NoReturn:
-        """No operand's methods took the operation: raise what CPython raises for operands of their types."""
+        """No operand implements the operation: raise the error that CPython raises for their types."""
         ...
 
     def binary(
@@ -185,11 +182,11 @@ class Translator(Protocol):
         right: VariableTracker,
         inplace: Callable[[Any, Any], Any] | None = None,
     ) -> VariableTracker:
-        """``left symbol right`` with reflected methods as the data model has them."""
+        """``left symbol right``, with reflected methods as the data model defines them."""
         ...
 
     def inplace(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
-        """``left symbol= right``: what is bound to the left side after it."""
+        """``left symbol= right``: the new value of the left side."""
         ...
 
     def unary(self, symbol: str, operand: VariableTracker) -> VariableTracker: ...
@@ -201,21 +198,21 @@ class Translator(Protocol):
         ...
 
     def contains_by_iteration(self, variable: VariableTracker, item: VariableTracker) -> bool:
-        """``item in variable`` for what has no ``__contains__``: no item is taken after the one that is found."""
+        """``item in variable`` without a ``__contains__``: iterates up to the first equal item."""
         ...
 
     def checked_iterator(self, found: VariableTracker) -> VariableTracker:
-        """What an ``__iter__`` of the program's returned."""
+        """The result of a user's ``__iter__``, checked to be an iterator."""
         ...
 
     def iterate_by_getitem(self, variable: UserObjectVariable) -> VariableTracker: ...
 
     def next(self, iterator: VariableTracker) -> VariableTracker:
-        """``next(iterator)`` as the program sees it: StopIteration at the end."""
+        """``next(iterator)`` called by the program: raises StopIteration at the end."""
         ...
 
     def next_by_call(self, method: VariableTracker, args: Args | None = None) -> VariableTracker:
-        """The next item of an object whose ``__next__`` is ``method``; its StopIteration is the end."""
+        """The result of ``method``, a bound ``__next__``. Its StopIteration becomes `Exhausted`."""
         ...
 
     def thrown(self, kind: VariableTracker, value: VariableTracker | None) -> VariableTracker:
@@ -223,17 +220,16 @@ class Translator(Protocol):
         ...
 
     def as_dict(self, variable: VariableTracker) -> DictVariable | None:
-        """A mapping's items as a dict; None for what is no mapping."""
+        """A mapping's items as a dict; None for other values."""
         ...
 
     def collected_items(self, variable: VariableTracker) -> DictVariable | None:
-        """The same by its ``keys`` and ``__getitem__``."""
+        """The same, read by ``keys`` and ``__getitem__``."""
         ...
 
     def sort(self, items: list[VariableTracker], key: VariableTracker | None, reverse: bool) -> None:
-        """Sort in place as ``list.sort`` does: by its comparisons, in their order, and as far as they went where one
-        raises.
-        """
+        """Sort in place with the comparisons of ``list.sort``, in its order. If one raises, the items stay as far
+        sorted as CPython leaves them."""
         ...
 
     def format(self, value: VariableTracker, spec: VariableTracker) -> VariableTracker:
@@ -249,11 +245,13 @@ class Translator(Protocol):
         ...
 
     def attribute(self, owner: VariableTracker, name: str) -> VariableTracker:
-        """``owner.name`` as ``PyObject_GetAttr`` gets it: an AttributeError that says not of what is told."""
+        """``owner.name`` as ``PyObject_GetAttr`` reads it: sets ``obj`` and ``name`` of an AttributeError without
+        them."""
         ...
 
     def method(self, owner: VariableTracker, name: str) -> VariableTracker:
-        """``owner.name`` for a call at once: what a plain object's property raises is left as it is."""
+        """``owner.name`` as ``LOAD_METHOD`` reads it: leaves an AttributeError of a plain object's property as it
+        is."""
         ...
 
     def has_attribute(self, variable: VariableTracker, name: str) -> bool:
@@ -261,7 +259,7 @@ class Translator(Protocol):
         ...
 
     def getattr_by_hook(self, variable: VariableTracker, hook: VariableTracker, name: str) -> VariableTracker:
-        """Through the class's own ``__getattribute__``, bound, then its ``__getattr__``."""
+        """Read an attribute by ``hook``, the class's bound ``__getattribute__``, then by its ``__getattr__``."""
         ...
 
     def is_instance(self, variable: VariableTracker, classinfo: VariableTracker) -> bool:
@@ -285,7 +283,7 @@ class Translator(Protocol):
         ...
 
     def delegate(self, caller: VariableTracker, function: VariableTracker) -> None:
-        """What is called calls something else in its place: the same arguments or more, the same result."""
+        """Record that ``caller`` only calls ``function``, with its arguments or more, and returns the result."""
         ...
 
     def call_function(self, function: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -299,17 +297,17 @@ class Translator(Protocol):
     def place(self) -> FrameSummary: ...
 
     def under_way(self) -> tuple[Any, ...]:
-        """The instructions that are, the outermost frame's first: equal ones in another translation of the frame."""
+        """The current instruction of each frame, outermost first, by position: equal in another attempt."""
         ...
 
 
 class KnownValues(Protocol):
-    """The values that an attempt knows: a tracker each for real objects, fake tensors, globals and builtins."""
+    """The values that an attempt has seen: one tracker for each real object, fake tensor, global and builtin."""
 
     memo: dict[int, tuple[Any, VariableTracker]]
     fakes: dict[int, Any]
     addresses: AddressKeys
-    written_classes: dict[int, VariableTracker]
+    written_classes: dict[int, ClassVariable]
     plain_classes: set[tuple[Any, ...]]
     array_tensors: list[Any]
 
@@ -323,7 +321,7 @@ class KnownValues(Protocol):
         ...
 
     def add_alias(self, known: VariableTracker, value: Any, source: Source) -> VariableTracker:
-        """A second source holds an object that is known already."""
+        """An alias: a second source holds an object that has the tracker ``known``."""
         ...
 
     def existing_constant(self, value: Any, source: Source) -> VariableTracker: ...
@@ -344,7 +342,7 @@ class KnownValues(Protocol):
 
 
 class TorchState(Protocol):
-    """torch's state of the thread while tracing."""
+    """The thread's state of torch, as the traced program sees it."""
 
     contexts: list[Any]
     ignoring: list[Any]
@@ -363,7 +361,7 @@ class TorchState(Protocol):
 
 
 class BeforeGraph(Protocol):
-    """What generated code does before it calls the graph."""
+    """Work that generated code does before it calls the graph."""
 
     draws: list[RandomCall]
     created: dict[VariableTracker, Any]
@@ -400,16 +398,16 @@ class Attempt(Protocol):
     def before_graph(self) -> BeforeGraph: ...
 
     def let_data_stay(self, step: int) -> NoReturn:
-        """Restart with a graph break before this step, which replaces a tensor's ``.data``."""
+        """Restart with a graph break before this instruction, which replaces a tensor's ``.data``."""
         ...
 
     def note_guards(self) -> None:
-        """Attribute to the current place what torch's ``ShapeEnv`` has come to assume."""
+        """Attribute the new guards of torch's ``ShapeEnv`` to the current instruction."""
         ...
 
 
 class Codegen(Protocol):
-    """Emits bytecode: values on the stack, calls, writes."""
+    """Emits bytecode: loads of values, calls, writes."""
 
     code: types.CodeType
     outputs: list[Any]
@@ -431,7 +429,7 @@ class Codegen(Protocol):
     def store_attr(self, name: str) -> None: ...
 
     def set_on_top(self, name: str, value: VariableTracker) -> None:
-        """Set an attribute of what is on top, which stays there."""
+        """Set an attribute of the object on top of the stack, which stays there."""
         ...
 
     def delete_attr(self, name: str) -> None: ...
@@ -461,7 +459,7 @@ class Codegen(Protocol):
         ...
 
     def call_with_pair(self, function: Any) -> None:
-        """``function(one, other)`` of the two values on top of the stack, in their place."""
+        """Replace the two values on top of the stack by ``function(one, other)``."""
         ...
 
     def call_with_top(self, function: Any, args: Sequence[Load]) -> None:
@@ -469,15 +467,15 @@ class Codegen(Protocol):
         ...
 
     def call_method_of_top(self, name: str) -> None:
-        """Replace the top of the stack by what its method returns."""
+        """Replace the top of the stack by the result of its method."""
         ...
 
     def delete_from(self, namespace: dict[str, Any], name: str) -> None:
-        """Whether it was there before or not: the program may have put it there."""
+        """Delete a name if the namespace has it: perhaps only the traced program stored it."""
         ...
 
     def store_into(self, namespace: dict[str, Any], name: str) -> None:
-        """The value is on the stack."""
+        """Store the value on top of the stack under a name."""
         ...
 
     def load(self, tracker: VariableTracker) -> None:
@@ -485,31 +483,31 @@ class Codegen(Protocol):
         ...
 
     def has_made(self, tracker: VariableTracker) -> bool:
-        """Whether the code so far makes the object and keeps it."""
+        """Whether the code so far creates the object and keeps it in a local."""
         ...
 
     def load_tuple(self, trackers: Sequence[VariableTracker]) -> None: ...
 
     def make_then_fill(self, tracker: VariableTracker, new: Load, fill: Callable[[Codegen], None]) -> None:
-        """Make an empty object, keep it, then fill it: so it may contain itself."""
+        """Create an empty object, keep it in a local, then fill it: it may contain itself."""
         ...
 
     def load_source(self, source: Source | None) -> None:
-        """Reload a value: an argument as it came, a constant, or what the guard check captured."""
+        """Reload a value: an argument, a constant, or a value that the guards captured."""
         ...
 
     def graph_output(self, tensor: Any) -> None:
-        """A tensor that the graph computes (and no function that one of its operators runs)."""
+        """Load a tensor that the graph computes (not in the body of a higher-order operator)."""
         ...
 
     def graph_result(self, value: Any) -> None:
-        """A tensor or number that the graph computes."""
+        """Load a tensor or number that the graph computes."""
         ...
 
     def load_made(self, node: Any) -> None:
-        """A tensor that is made before the graph."""
+        """Load a tensor that generated code creates before the graph."""
         ...
 
     def expect_grad_mode(self, before: bool, after: bool) -> None:
-        """A context is entered next that expects one mode and sets another."""
+        """The context manager entered next expects the grad mode ``before`` and sets ``after``."""
         ...

@@ -1,8 +1,8 @@
-"""What the kinds of values make their ``str``, ``repr`` and ``format`` of, ``%`` and ``str.format`` with values that
-aren't all constants.
+"""``str``, ``repr`` and ``format`` of objects and containers; ``%`` and ``str.format`` with values that aren't
+constants.
 
-What is asked of an object is asked as CPython asks it: ``__str__``, ``__repr__``, ``__format__``, attributes and items.
-"""
+User code runs as CPython runs it: ``__str__``, ``__repr__``, ``__format__``, and reads of attributes and items, in
+order."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def plain_format(tx: Translator, value: VariableTracker, spec: VariableTracker) 
 
 
 def call_text_method(tx: Translator, method: VariableTracker, name: str, *args: VariableTracker) -> VariableTracker:
-    """What a special method of the program's says."""
-    found = tx.call(method, list(args), {}).realize()
-    if not issubclass(found.python_type(), str):
-        tx.raise_error(TypeError, _NO_TEXT[name].format(found.python_type().__name__))
-    return found
+    """Call a special method that user code defines for a text; it must return a string."""
+    result = tx.call(method, list(args), {}).realize()
+    if not issubclass(result.python_type(), str):
+        tx.raise_error(TypeError, _NOT_A_STRING[name].format(result.python_type().__name__))
+    return result
 
 
-_NO_TEXT = {
+_NOT_A_STRING = {
     "__str__": "__str__ returned non-string (type {})",
     "__repr__": "__repr__ returned non-string (type {})",
     "__format__": "__format__ must return a str, not {}",
@@ -51,21 +51,22 @@ _NO_TEXT = {
 
 
 def call_class_text_method(tx: Translator, value: VariableTracker, name: str) -> VariableTracker | None:
-    """What the class's method says, where that is written in Python."""
+    """The result of the class's method ``name``; None if that is in C."""
     cls = value.python_type()
     raw = tx.lookup(cls, name)
     return call_text_method(tx, bind(tx, raw, name, value, cls), name) if is_user_defined(raw) else None
 
 
 def has_user_text(tx: Translator, cls: type) -> bool:
-    """Whether code of the program's is asked for the texts of a class's instances."""
-    methods = [tx.lookup(cls, name) for name in _NO_TEXT]
+    """Whether the texts of a class's instances come from user code (torch's and the standard library's doesn't
+    count)."""
+    methods = [tx.lookup(cls, name) for name in _NOT_A_STRING]
     own = [each for each in methods if is_user_defined(each)]
     return not all(type(each) is types.FunctionType and is_library(each.__code__) for each in own)
 
 
 def text_of(tx: Translator, value: VariableTracker, name: str) -> str:
-    """The known result of ``str`` or ``repr``."""
+    """The constant result of ``__str__`` or ``__repr__``."""
     return tx.python_value(value.realize().text(tx, name).realize())
 
 
@@ -76,16 +77,16 @@ def reprs(tx: Translator, values: Iterable[VariableTracker]) -> list[str]:
 def bracketed(
     tx: Translator, of: VariableTracker, brackets: Sequence[str], inner: Callable[[Any], str]
 ) -> VariableTracker:
-    """``repr`` of a container, ``...`` where it is in itself."""
-    under_way = tx.attempt.reprs
+    """``repr`` of a container; ``...`` inside of itself."""
+    in_progress = tx.attempt.reprs
     opening, closing = brackets
-    if any(each is of for each in under_way):
+    if any(each is of for each in in_progress):
         return ConstantVariable(f"{opening}...{closing}")
-    under_way.append(of)
+    in_progress.append(of)
     try:
         return ConstantVariable(f"{opening}{inner(tx)}{closing}")
     finally:
-        under_way.pop()
+        in_progress.pop()
 
 
 # -- templates ---------------------------------------------------------------------------------------------------------
@@ -95,25 +96,25 @@ _TEXTS = {"s": "__str__", "r": "__repr__"}
 
 
 def percent(tx: Translator, template: str, values: VariableTracker) -> VariableTracker:
-    """``template % values``, where some of these aren't known constants."""
+    """``template % values`` with values that aren't all constants."""
     if any(spec["key"] is not None for spec in _SPEC.finditer(template)) or "*" in template:
         unsupported(UnsupportedOperation("`%`", f"{template!r} and objects"))
     several = values.structure_items() is not None and issubclass(values.python_type(), tuple)
     items = values.elements(tx) if several else [values]
-    late = _percent_later(tx, template, items)
-    if late is not None:
-        return late
+    deferred = _percent_deferred(tx, template, items)
+    if deferred is not None:
+        return deferred
     known: list[Any] = []
     kinds = [spec["kind"] for spec in _SPEC.finditer(template) if spec["kind"] != "%"]
     for kind, item in zip(kinds, items):
         known.append(text_of(tx, item, _TEXTS[kind]) if kind in _TEXTS else tx.python_value(item))
-    if several or tx.lookup(values.python_type(), "__getitem__") is MISSING:  # what may be a mapping may have more
+    if several or tx.lookup(values.python_type(), "__getitem__") is MISSING:  # a mapping may have unused items
         known.extend(None for _ in items[len(kinds) :])
     return tx.make(tx.fold(str.__mod__, (re.sub(_SPEC, _as_text, template), tuple(known))))
 
 
-def _percent_later(tx: Translator, template: str, items: Sequence[VariableTracker]) -> VariableTracker | None:
-    """The same of numbers that differ from call to call, as `format` has it; None where there are none or it hasn't."""
+def _percent_deferred(tx: Translator, template: str, items: Sequence[VariableTracker]) -> VariableTracker | None:
+    """The same with symbolic numbers, which `format` converts; None if there are none, or it can't convert them so."""
     left = [each.realize() for each in items]
     specs = [spec for spec in _SPEC.finditer(template) if spec["kind"] != "%"]
     if len(specs) != len(left) or not any(each.is_symbolic for each in left):
@@ -146,18 +147,18 @@ def _number_as_percent(tx: Translator, number: VariableTracker, spec: str) -> Va
     if form is None:
         return None
     kind = "d" if form["kind"] in "iu" else form["kind"]
-    return tx.format(number, ConstantVariable(form["flags"] + kind)).realize()  # type: ignore[no-any-return]
+    return tx.format(number, ConstantVariable(form["flags"] + kind)).realize()
 
 
 _FORMS = {
     int: re.compile(r"%(?P<flags>[+ ]?0?\d*)(?P<kind>[diuxX])"),
     float: re.compile(r"%(?P<flags>[+ ]?(?:[1-9]\d*)?(?:\.\d+)?)(?P<kind>[feEgG])"),
 }
-"""What means to `%` as to `format`."""
+"""Conversions that mean the same to ``%`` and to ``format``."""
 
 
 def _as_text(spec: re.Match[str]) -> str:
-    """``%r`` of what is text already."""
+    """The conversion of an item whose ``repr`` was inserted already: ``%s`` for ``%r``."""
     return spec[0][:-1] + "s" if spec["kind"] == "r" else spec[0]
 
 
@@ -167,12 +168,14 @@ def format_text(tx: Translator, template: str, args: Args, named: Kwargs) -> Var
 
 
 class _Formatter:
+    """``str.format``: the fields of one template, in order."""
+
     def __init__(self, tx: Translator, args: Args, named: Kwargs) -> None:
         self._tx = tx
         self._args = args
         self._named = named
         self._next: int | None = 0
-        """The place that ``{}`` takes; None: places are numbered."""
+        """The position of the next ``{}``; None if fields are numbered."""
 
     def format(self, template: str, depth: int = 2) -> VariableTracker:
         tx = self._tx
