@@ -49,7 +49,7 @@ def _copied_by_method(tx: Translator, of: Any) -> VariableTracker:
 
 
 def _like(tx: Translator, of: NamedTupleVariable, items: list[VariableTracker]) -> VariableTracker:
-    if not of.structured and any(tx.lookup(of.cls, name) is not class_lookup(tuple, name) for name in _OWN):
+    if not of.is_struct_sequence and any(tx.lookup(of.cls, name) is not class_lookup(tuple, name) for name in _OWN):
         unsupported(UnsupportedOperation("a copy", f"{of.describe()}, whose class says how it is copied"))
     return of.like(items)
 

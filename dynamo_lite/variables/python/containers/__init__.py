@@ -1,1 +1,1 @@
-"""Sequences, dicts, sets, deques and the iterators of builtins: trackers held in real Python containers."""
+"""Lists, tuples, dicts, sets, deques, and the iterators of builtins: real containers whose items are trackers."""

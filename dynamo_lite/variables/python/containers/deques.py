@@ -1,4 +1,4 @@
-"""Deques, whose iterators mind every change."""
+"""Deques and their iterators, which raise if the deque is mutated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dynamo_lite.insight.break_reasons import UnsupportedValue
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import NotConstant, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Load, Translator
 
 from .sequence import MutableSequence, SequenceIterator, SequenceVariable, wrap_items
 
@@ -23,23 +23,24 @@ def _remove_error() -> str:
 
 
 _NOT_IN_DEQUE = _remove_error()
-"""What ``deque.remove`` says, which names the item in some versions."""
+"""The message of ``deque.remove``; some versions have the item in it."""
 
 
 class DequeVariable(MutableSequence):
+    """A deque. Assigning an item doesn't count as a mutation for its iterators."""
+
     __slots__ = ("maxlen", "version")
     kind = deque
+    out_of_range = "deque index out of range"
 
     def __init__(self, items: list[VariableTracker], source: Source | None = None, maxlen: int | None = None) -> None:
         super().__init__(items, source)
         self.maxlen = maxlen
         self.version = 0
-        """Counts the changes that an iterator must not see."""
+        """Counts the mutations that make an iterator raise."""
 
-    out_of_range = "deque index out of range"
-
-    def _changed(self, tx: Translator) -> None:
-        super()._changed(tx)
+    def _record_mutation(self, tx: Translator) -> None:
+        super()._record_mutation(tx)
         self.version += 1
 
     def as_fx(self) -> tuple[Any, Any]:
@@ -49,7 +50,7 @@ class DequeVariable(MutableSequence):
         return DequeIterator(self)
 
     def reverse(self, tx: Translator) -> VariableTracker:
-        return DequeIterator(self, backwards=True)
+        return DequeIterator(self, is_reversed=True)
 
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         version = self.version
@@ -105,6 +106,7 @@ class DequeVariable(MutableSequence):
         return ConstantVariable(None)
 
     def _trim(self, left: bool) -> VariableTracker:
+        """Drop items from one end until ``maxlen`` holds; returns None's tracker."""
         while self.maxlen is not None and len(self.items) > self.maxlen:
             del self.items[0 if left else -1]
         return ConstantVariable(None)
@@ -118,25 +120,25 @@ class DequeVariable(MutableSequence):
         return self._trim(left=True)
 
     def method_appendleft(self, tx: Translator, item: VariableTracker) -> VariableTracker:
-        self._changed(tx)
+        self._record_mutation(tx)
         self.items.insert(0, item)
         return self._trim(left=False)
 
     def method_popleft(self, tx: Translator) -> VariableTracker:
         if not self.items:
             tx.raise_error(IndexError, "pop from an empty deque")
-        self._changed(tx)
+        self._record_mutation(tx)
         return self.items.pop(0)
 
     def method_rotate(self, tx: Translator, by: VariableTracker | None = None) -> VariableTracker:
         steps = 1 if by is None else tx.index_value(by)
         if len(self.items) > 1:
-            self._changed(tx)
+            self._record_mutation(tx)
             steps %= len(self.items)
             self.items[:] = self.items[-steps:] + self.items[:-steps] if steps else self.items
         return ConstantVariable(None)
 
-    def _index(self, tx: Translator, key: VariableTracker) -> Any:
+    def _index(self, tx: Translator, key: VariableTracker) -> int | slice:
         return tx.index_value(key, "sequence index must be integer, not '{}'")
 
     def reconstruct(self, cg: Codegen) -> None:
@@ -148,13 +150,8 @@ class DequeVariable(MutableSequence):
     def _fill(self, cg: Codegen) -> None:
         cg.call_with_top(deque.extend, [self._load_items(cg)])
 
-    def _load_items(self, cg: Codegen) -> Any:
-        def load() -> None:
-            for item in self.items:
-                cg.load(item)
-            cg.build("TUPLE", len(self.items))
-
-        return load
+    def _load_items(self, cg: Codegen) -> Load:
+        return lambda: cg.load_tuple(self.items)
 
     def replay(self, cg: Codegen) -> None:
         cg.call(_refill_deque, [lambda: cg.load_source(self.source), self._load_items(cg)])
@@ -167,17 +164,17 @@ def _refill_deque(target: deque[Any], items: tuple[Any, ...]) -> None:
 
 
 class DequeIterator(SequenceIterator):
-    """``iter()`` or ``reversed()`` of a deque, which must not change meanwhile. ``at``: how many items it gave."""
+    """``iter()`` or ``reversed()`` of a deque. ``at``: how many items were taken."""
 
-    __slots__ = ("version", "backwards")
+    __slots__ = ("version", "is_reversed")
 
-    def __init__(self, of: DequeVariable, backwards: bool = False) -> None:
+    def __init__(self, of: DequeVariable, is_reversed: bool = False) -> None:
         super().__init__(of)
         self.version = of.version
-        self.backwards = backwards
+        self.is_reversed = is_reversed
 
     def python_type(self) -> type:
-        return type(reversed(deque())) if self.backwards else type(iter(deque()))
+        return type(reversed(deque())) if self.is_reversed else type(iter(deque()))
 
     def next(self, tx: Translator) -> VariableTracker:
         of = self.of
@@ -185,12 +182,12 @@ class DequeIterator(SequenceIterator):
             self.of = None
             tx.raise_error(RuntimeError, "deque mutated during iteration")
         item = super().next(tx)
-        return of.items[-self.at].realize() if self.backwards and of is not None else item
+        return of.items[-self.at].realize() if self.is_reversed and of is not None else item
 
     def reconstruct(self, cg: Codegen) -> None:
         of = self.of
         if isinstance(of, DequeVariable) and of.version != self.version:
-            raise NotConstant("an iterator over a deque that changed")
+            raise NotConstant("an iterator over a deque that was mutated since")
         if of is None:
             cg.call(self.python_type(), [lambda: cg.call(deque, [])])
         else:

@@ -1,4 +1,4 @@
-"""Dicts and their views: trackers in a real Python dict, under keys that hash and compare as the program's do."""
+"""Dicts, their views and iterators: trackers in a real dict, under keys that hash and compare as the traced ones do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import ChangedDuringIteration, UnsupportedOperation, UnsupportedValue
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
     Args,
@@ -34,7 +34,8 @@ from .sequence import TupleVariable
 
 
 class DictVariable(VariableTracker):
-    """A dict or defaultdict. ``items``: key -> tracker; ``keys``: key -> the key's tracker."""
+    """A dict, defaultdict or OrderedDict. ``items``: the values by their keys, as `key_of` represents them; ``keys``:
+    the trackers of the keys that aren't constants."""
 
     __slots__ = ("items", "keys", "cls", "factory")
     implements_equality = True
@@ -44,7 +45,7 @@ class DictVariable(VariableTracker):
         items: dict[Any, VariableTracker],
         keys: dict[Any, VariableTracker] | None = None,
         source: Source | None = None,
-        cls: type = dict,
+        cls: type[dict[Any, Any]] = dict,
         factory: VariableTracker | None = None,
     ) -> None:
         self.source = source
@@ -54,7 +55,7 @@ class DictVariable(VariableTracker):
         self.factory = factory
 
     def like(self, items: dict[Any, VariableTracker], keys: dict[Any, VariableTracker]) -> DictVariable:
-        """A new one of this class."""
+        """A new dict of this class."""
         return DictVariable(items, keys, None, self.cls, self.factory)
 
     def python_type(self) -> type:
@@ -68,7 +69,7 @@ class DictVariable(VariableTracker):
         return found if found is not None else ConstantVariable(key)
 
     def put(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
-        """Set an item without a record of it: for making new dicts."""
+        """Set an item without recording a mutation, in a dict that is being created."""
         raw = key_of(tx, key)
         if raw not in self.items and not (type(raw) in PLAIN_KEYS and isinstance(key, ConstantVariable)):
             self.keys[raw] = key
@@ -77,7 +78,7 @@ class DictVariable(VariableTracker):
     def as_fx(self) -> tuple[Any, Any]:
         pairs = {key: value.realize().as_fx() for key, value in self.items.items()}
         if self.keys:
-            unsupported(UnsupportedValue(self.describe(), "its keys can't be an operator's argument"))
+            unsupported(UnsupportedValue(self.describe(), "an operator's argument has only constant keys"))
         return {k: p[0] for k, p in pairs.items()}, {k: p[1] for k, p in pairs.items()}
 
     def python_value(self, tx: Translator) -> Any:
@@ -93,10 +94,10 @@ class DictVariable(VariableTracker):
         return self.items.values()
 
     def with_structure_items(self, tx: Translator, new: Iterator[VariableTracker]) -> VariableTracker:
-        made = self.like({}, {})
+        result = self.like({}, {})
         for key, item in zip(self.items, new):
-            made.put(tx, self.key_variable(key), item)
-        return made
+            result.put(tx, self.key_variable(key), item)
+        return result
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
         return super().text(tx, name) if self.cls is not dict else bracketed(tx, self, "{}", self._texts)
@@ -112,7 +113,7 @@ class DictVariable(VariableTracker):
         return bool(self.items)
 
     def find(self, tx: Translator, key: VariableTracker) -> VariableTracker | None:
-        """What is there under a key; None: nothing."""
+        """The value of a key; None if the dict lacks it."""
         found = self.items.get(key_of(tx, key))
         if found is None and self.source is not None:
             tx.guards.lacking[self.source] = None
@@ -125,16 +126,16 @@ class DictVariable(VariableTracker):
         return DictIterator(self, "keys")
 
     def reverse(self, tx: Translator) -> VariableTracker:
-        return DictIterator(self, "keys", reverse=True)
+        return DictIterator(self, "keys", is_reversed=True)
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         found = self.find(tx, key)
         if found is not None:
             return found
         if self.cls is defaultdict and self.factory is not None and not tx.is_none(self.factory):
-            made = tx.call(self.factory, [], {})
-            self.setitem(tx, key, made)
-            return made
+            value = tx.call(self.factory, [], {})
+            self.setitem(tx, key, value)
+            return value
         tx.raise_with(KeyError, [key])
 
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
@@ -157,8 +158,8 @@ class DictVariable(VariableTracker):
             return None
         equal = self.items.keys() == other.items.keys()
         if equal:
-            steady = ItemComparison(tx, self, other)
-            equal = all(steady.equal(value, other.items[key]) for key, value in self.items.copy().items())
+            comparison = ItemComparison(tx, self, other)
+            equal = all(comparison.equal(value, other.items[key]) for key, value in self.items.copy().items())
         if equal and self.cls is OrderedDict and other.cls is OrderedDict:
             equal = list(self.items) == list(other.items)
         return ConstantVariable(equal == (symbol == "=="))
@@ -168,11 +169,11 @@ class DictVariable(VariableTracker):
     ) -> VariableTracker | None:
         if symbol != "|" or not issubclass(other.python_type(), dict) or (reflected and self.cls is dict):
             return None
-        merged = self.method_copy(tx)
-        if reflected:  # of a class that derives from the left operand's: it is one of this class
-            merged.items, merged.keys = {}, {}
-            merged._merge(tx.as_dict(other))
-        merged._merge(self if reflected else tx.as_dict(other))
+        theirs = tx.as_dict(other)
+        assert theirs is not None
+        merged = self.like({}, {})  # of this class even if reflected: it derives from the left operand's
+        for each in (theirs, self) if reflected else (self, theirs):
+            merged._merge(each)
         return merged
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
@@ -217,8 +218,8 @@ class DictVariable(VariableTracker):
         if last is not None and self.cls is not OrderedDict:
             tx.raise_error(TypeError, "dict.popitem() takes no arguments (1 given)")
         if not self.items:
-            what = "dictionary is empty"
-            tx.raise_error(KeyError, what if self.cls is OrderedDict else f"popitem(): {what}")
+            message = "dictionary is empty"
+            tx.raise_error(KeyError, message if self.cls is OrderedDict else f"popitem(): {message}")
         raw = next(reversed(self.items)) if last is None or last.truth(tx) else next(iter(self.items))
         key = self.key_variable(raw)
         tx.effects.mutate(self)
@@ -325,7 +326,7 @@ class DictVariable(VariableTracker):
         cg.call_with_top(refill_ordered if base is OrderedDict else dict.update, [lambda: self.load_items(cg)])
 
     def load_items(self, cg: Codegen) -> None:
-        """A plain dict of the items onto the stack."""
+        """Emit code that leaves a plain dict of the items on the stack."""
         for raw, value in self.items.items():
             cg.load(self.key_variable(raw))
             cg.load(value)
@@ -343,7 +344,7 @@ class DictVariable(VariableTracker):
         cg.make_then_fill(self, new, self.fill)
 
     def fill(self, cg: Codegen) -> None:
-        """New and empty one on the stack: give it what it holds; leave it there."""
+        """Emit code that adds the items to the new, empty dict on top of the stack."""
         if self.items:
             cg.call_with_top(self.cls.update, [lambda: self.load_items(cg)])
 
@@ -354,7 +355,7 @@ class DictVariable(VariableTracker):
 
 
 def _refill_dict(target: dict[Any, Any], items: dict[Any, Any]) -> None:
-    """By dict's own methods: the target may be of a subclass that overrides them."""
+    """By dict's own methods: the target may be an instance of a subclass that overrides them."""
     dict.clear(target)
     dict.update(target, items)
 
@@ -366,7 +367,7 @@ def refill_ordered(target: OrderedDict[Any, Any], items: dict[Any, Any]) -> None
 
 
 class MappingProxyVariable(VariableTracker):
-    """A ``types.MappingProxyType``: a view of a dict that can't be written through."""
+    """A ``types.MappingProxyType``: a read-only view of a dict."""
 
     __slots__ = ("of",)
 
@@ -419,7 +420,7 @@ class MappingProxyVariable(VariableTracker):
 
 
 class DictViewVariable(VariableTracker):
-    """``keys()``, ``values()`` or ``items()`` of a dict; sees later changes."""
+    """``keys()``, ``values()`` or ``items()`` of a dict. ``kind``: the method's name."""
 
     __slots__ = ("of", "kind")
 
@@ -439,9 +440,10 @@ class DictViewVariable(VariableTracker):
         return kind(items).items() if self.kind == "items" else kind(enumerate(items)).values()
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
-        unsupported(UnsupportedOperation(f"{name.strip('_')}()", self.describe()))  # it may be in the dict itself
+        unsupported(UnsupportedOperation(f"{name.strip('_')}()", self.describe()))  # the dict may contain the view
 
     def item(self, raw: Any) -> VariableTracker:
+        """The view's item for a key of `DictVariable.items`."""
         if self.kind == "keys":
             return self.of.key_variable(raw)
         if self.kind == "values":
@@ -452,7 +454,7 @@ class DictViewVariable(VariableTracker):
         return DictIterator(self.of, self.kind)
 
     def reverse(self, tx: Translator) -> VariableTracker:
-        return DictIterator(self.of, self.kind, reverse=True)
+        return DictIterator(self.of, self.kind, is_reversed=True)
 
     def length(self, tx: Translator) -> int:
         return len(self.of.items)
@@ -494,35 +496,35 @@ class DictViewVariable(VariableTracker):
 
 
 class DictIterator(IteratorVariable):
-    """An iterator over a dict or view. A change of size while it runs is the RuntimeError that Python raises."""
+    """An iterator over a dict or view. It raises RuntimeError, as CPython's does, if the dict's size has changed."""
 
-    __slots__ = ("of", "kind", "at", "order", "reverse", "seen")
+    __slots__ = ("of", "kind", "at", "order", "is_reversed", "checked_at")
 
-    def __init__(self, of: DictVariable, kind: str, reverse: bool = False) -> None:
+    def __init__(self, of: DictVariable, kind: str, is_reversed: bool = False) -> None:
         self.source = None
         self.of = of
-        self.reverse = reverse
+        self.is_reversed = is_reversed
         self.kind = kind
         self.order = self._live_order()
         self.at = 0
-        self.seen = -1
-        """At which count of side effects the dict changed last, and its keys were compared."""
+        self.checked_at = -1
+        """The dict's last mutation when its keys were last compared with `order`, as a count of side effects."""
 
     def _live_order(self) -> list[Any]:
-        return list(reversed(self.of.items) if self.reverse else self.of.items)
+        return list(reversed(self.of.items) if self.is_reversed else self.of.items)
 
     def python_type(self) -> type:
         view = getattr(OrderedDict() if issubclass(self.of.cls, OrderedDict) else {}, self.kind)()
-        return type(reversed(view) if self.reverse else iter(view))
+        return type(reversed(view) if self.is_reversed else iter(view))
 
     def next(self, tx: Translator) -> VariableTracker:
-        changed_at = tx.effects.last(self.of)
-        if self.seen != changed_at:
-            if self._changed:
+        mutated_at = tx.effects.last(self.of)
+        if self.checked_at != mutated_at:
+            if self._has_changed:
                 if len(self.of.items) == len(self.order) or issubclass(self.of.cls, OrderedDict):
-                    unsupported(UnsupportedOperation("changing the keys during iteration", self.of.describe()))
+                    unsupported(ChangedDuringIteration(self.of.describe()))
                 tx.raise_error(RuntimeError, "dictionary changed size during iteration")
-            self.seen = changed_at
+            self.checked_at = mutated_at
         if self.at >= len(self.order):
             raise Exhausted
         raw = self.order[self.at]
@@ -530,27 +532,27 @@ class DictIterator(IteratorVariable):
         return DictViewVariable(self.of, self.kind).item(raw)
 
     @property
-    def _changed(self) -> bool:
+    def _has_changed(self) -> bool:
         live = self._live_order()
         return len(live) != len(self.order) or not all(map(operator.is_, live, self.order))
 
     def reconstruct(self, cg: Codegen) -> None:
-        if self._changed:
-            raise NotConstant("an iterator over a dict that changed")
+        if self._has_changed:
+            raise NotConstant("an iterator over a dict whose keys have changed")
 
         def load() -> None:
             cg.call(getattr(self.of.cls, self.kind), [lambda: cg.load(self.of)])
 
         def make() -> None:
-            cg.call(reversed if self.reverse else iter, [load])
+            cg.call(reversed if self.is_reversed else iter, [load])
 
         cg.call(advance_iterator, [make, lambda: cg.load_const(self.at)])
 
 
 def wrap_dict_items(attempt: Attempt, value: Any, source: Source) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """Guard a dict's keys and wrap its values lazily: (items, trackers of the keys that are no plain constants).
+    """Guard a dict's keys and wrap its values lazily. Returns ``items`` and ``keys`` of a `DictVariable`.
 
-    By the builtin's own methods, as the guards read it: a subclass may override them.
+    Reads by the builtin's own methods, as the guards do: a subclass may override them.
     """
     order = _order_of(value) if issubclass(type(value), OrderedDict) else tuple(dict.__iter__(value))
     source.check("dict_keys", order)
@@ -570,18 +572,20 @@ def wrap_dict_items(attempt: Attempt, value: Any, source: Source) -> tuple[dict[
 
 
 def _order_of(value: OrderedDict[Any, Any]) -> tuple[Any, ...]:
-    """The keys in order; methods of ``dict``'s may have changed the items without it."""
+    """The keys in order. Breaks the graph if a method of ``dict`` changed the items and left the order behind."""
     try:
         order = tuple(OrderedDict.__iter__(value))
     except (KeyError, RuntimeError):
         order = ()
     if {*map(id, order)} != {*map(id, dict.__iter__(value))}:
-        unsupported(UnsupportedValue("an OrderedDict", "its items are not those that it has an order for"))
+        unsupported(
+            UnsupportedValue("an OrderedDict", "its items and its order disagree: a method of dict changed them")
+        )
     return order
 
 
-def _shown(attempt: Attempt, value: Any, source: Source) -> DictVariable | None:
-    """The dict that a view shows, where it is a plain one."""
+def _viewed_dict(attempt: Attempt, value: Any, source: Source) -> DictVariable | None:
+    """The dict behind a view; None if it is an instance of a subclass."""
     (mapping,) = gc.get_referents(value)
     if type(mapping) not in (dict, OrderedDict):
         return None
@@ -591,22 +595,28 @@ def _shown(attempt: Attempt, value: Any, source: Source) -> DictVariable | None:
 
 
 _VIEWS = {
-    type(getattr(of, kind)()): kind for of in ({}, OrderedDict[Any, Any]()) for kind in ("keys", "values", "items")
+    type(getattr(of, kind)()): kind
+    for of in (dict[Any, Any](), OrderedDict[Any, Any]())
+    for kind in ("keys", "values", "items")
 }
 
 
 @wraps_type(*_VIEWS)
 def _wrap_view(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
-    of = _shown(attempt, value, source)
+    of = _viewed_dict(attempt, value, source)
     if of is None:
-        return attempt.values.opaque(value, source, "a view of what is more than a dict")
+        return attempt.values.opaque(value, source, "a view of an instance of a dict's subclass")
     return DictViewVariable(of, _VIEWS[type(value)], source)
 
 
 @wraps_type(MappingProxyType)
 def _wrap_proxy(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
-    of = _shown(attempt, value, source)
-    return attempt.values.opaque(value, source, "a view of no dict") if of is None else MappingProxyVariable(of, source)
+    of = _viewed_dict(attempt, value, source)
+    return (
+        attempt.values.opaque(value, source, "a view of a mapping other than a dict")
+        if of is None
+        else MappingProxyVariable(of, source)
+    )
 
 
 @wraps_type(defaultdict)

@@ -1,4 +1,4 @@
-"""Lists, tuples, named tuples, `torch.Size` and slices: trackers in a real Python list."""
+"""Lists, tuples, named tuples, `torch.Size` and slices, and their iterators. Items are trackers in a real list."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from dynamo_lite.variables.core.text import bracketed, call_class_text_method, h
 
 
 class SequenceVariable(VariableTracker):
-    """Base: ``items`` are trackers, perhaps lazy."""
+    """Base of sequences. ``items``: trackers, perhaps lazy; ``kind``: the builtin class."""
 
     __slots__ = ("items",)
     implements_equality = True
@@ -93,50 +93,52 @@ class SequenceVariable(VariableTracker):
         return bool(self.items)
 
     def make(self, items: list[VariableTracker]) -> SequenceVariable:
-        """A new one of the plain kind that slicing and ``+`` give."""
+        """A new sequence of the class that slicing and ``+`` return."""
         return type(self)(items)
 
     def like(self, items: list[VariableTracker]) -> SequenceVariable:
-        """A new one of the same class."""
+        """A new sequence of the same class."""
         return self.make(items)
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         index = self._index(tx, key)
+        if isinstance(index, slice):
+            return self.make(self.items[index])
         try:
-            found = self.items[index]
+            return self.items[index]
         except IndexError:
             tx.raise_error(IndexError, f"{self.kind.__name__} index out of range")
-        return self.make(list(found)) if isinstance(index, slice) else found  # type: ignore[arg-type]
 
-    def _index(self, tx: Translator, key: VariableTracker) -> Any:
+    def _index(self, tx: Translator, key: VariableTracker) -> int | slice:
         return tx.subscript_value(key, f"{self.kind.__name__} indices must be integers or slices, not {{}}")
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
-        steady = ItemComparison(tx, self)
-        return any(steady.equal(each, item) for each in self.items)
+        comparison = ItemComparison(tx, self)
+        return any(comparison.equal(each, item) for each in self.items)
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
-        if symbol == "+" and isinstance(other, SequenceVariable) and not reflected and self._adds(other):
+        if symbol == "+" and isinstance(other, SequenceVariable) and not reflected and self._is_compatible(other):
             return self.make(self.items + other.items)
         if symbol == "*" and tx.is_index(other):
             return self.make(self.items * tx.index_value(other))
         return None
 
-    def _adds(self, other: SequenceVariable) -> bool:
+    def _is_compatible(self, other: SequenceVariable) -> bool:
+        """Whether ``self + other`` and comparisons with ``other`` are those of this class."""
         return issubclass(other.python_type(), self.kind)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if not isinstance(other, SequenceVariable) or not self._adds(other):
+        if not isinstance(other, SequenceVariable) or not self._is_compatible(other):
             return None
         mine, others = self.elements(tx), other.elements(tx)
-        steady = ItemComparison(tx, self, other)
+        comparison = ItemComparison(tx, self, other)
         if symbol in ("==", "!="):
-            equal = len(mine) == len(others) and all(map(steady.equal, mine, others))
+            equal = len(mine) == len(others) and all(map(comparison.equal, mine, others))
             return ConstantVariable(equal == (symbol == "=="))
         for one, two in zip(mine, others):
-            if not steady.equal(one, two):
+            if not comparison.equal(one, two):
                 return tx.compare(symbol, one, two)
         return ConstantVariable(COMPARE[symbol](len(mine), len(others)))
 
@@ -145,9 +147,9 @@ class SequenceVariable(VariableTracker):
     ) -> VariableTracker:
         low = 0 if start is None else tx.index_value(start)
         high = len(self.items) if stop is None else tx.index_value(stop)
-        steady = ItemComparison(tx, self)
+        comparison = ItemComparison(tx, self)
         for at in range(*slice(low, high).indices(len(self.items))):
-            if steady.equal(self.items[at], item):
+            if comparison.equal(self.items[at], item):
                 return ConstantVariable(at)
         self._not_found(tx, item)
 
@@ -155,8 +157,8 @@ class SequenceVariable(VariableTracker):
         tx.raise_error(ValueError, "tuple.index(x): x not in tuple")
 
     def method_count(self, tx: Translator, item: VariableTracker) -> VariableTracker:
-        steady = ItemComparison(tx, self)
-        return ConstantVariable(sum(steady.equal(each, item) for each in self.items))
+        comparison = ItemComparison(tx, self)
+        return ConstantVariable(sum(comparison.equal(each, item) for each in self.items))
 
     def method___len__(self, tx: Translator) -> VariableTracker:
         return ConstantVariable(len(self.items))
@@ -176,19 +178,19 @@ class SequenceVariable(VariableTracker):
     def method___eq__(self, tx: Translator, other: VariableTracker) -> VariableTracker:
         return self.compare(tx, "==", other) or ConstantVariable(NotImplemented)
 
-    def method___init__(self, tx: Translator, *args: VariableTracker) -> VariableTracker:
+    def method___init__(self, tx: Translator, items: VariableTracker | None = None) -> VariableTracker:
         return ConstantVariable(None)
 
 
 class TupleVariable(SequenceVariable):
     __slots__ = ()
-    kind = tuple
+    kind: type = tuple
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
         if symbol == "+" and isinstance(other, SizeVariable) and not reflected and _SIZES_ADD_REFLECTED:
-            return None  # asked before a tuple's own concatenation
+            return None  # Size.__radd__ comes before the tuple's own concatenation
         return super().binary(tx, symbol, other, reflected)
 
     def as_constant(self) -> Any:
@@ -226,9 +228,7 @@ class TupleVariable(SequenceVariable):
         return found + "," * (len(self.items) == 1)
 
     def reconstruct(self, cg: Codegen) -> None:
-        for item in self.items:
-            cg.load(item)
-        cg.build("TUPLE", len(self.items))
+        cg.load_tuple(self.items)
 
     def new_instance(self, cg: Codegen, base: type, load_class: Callable[[], None]) -> None:
         cg.call(tuple.__new__, [load_class, lambda: cg.load_tuple(self.items)])
@@ -238,10 +238,10 @@ _SIZES_ADD_REFLECTED = "__radd__" in vars(torch.Size)
 
 
 class SizeVariable(TupleVariable):
-    """`torch.Size`; its items are integers, known or symbolic."""
+    """`torch.Size`. Its items are integers, constant or symbolic."""
 
     __slots__ = ()
-    kind = torch.Size
+    kind: type = torch.Size
 
     def python_type(self) -> type:
         return torch.Size
@@ -255,14 +255,14 @@ class SizeVariable(TupleVariable):
         if symbol != "+" or not isinstance(other, TupleVariable):
             return super().binary(tx, symbol, other, reflected)
         if not all(issubclass(item.realize().python_type(), int) for item in other.items):
-            unsupported(UnsupportedOperation("`+` of sizes", "what is no size"))
+            unsupported(UnsupportedOperation("`+` of a torch.Size", "a tuple with items that aren't integers"))
         if not reflected:
             return SizeVariable(self.items + other.items)
         return SizeVariable(other.items + self.items) if _SIZES_ADD_REFLECTED else None
 
     def as_fx(self) -> tuple[Any, Any]:
         pairs = [item.realize().as_fx() for item in self.items]
-        nodes = tuple(pair[0] for pair in pairs)  # which no Size can hold
+        nodes = tuple(pair[0] for pair in pairs)  # a Size can't hold nodes
         return nodes if any(isinstance(node, torch.fx.Node) for node in nodes) else torch.Size(nodes), torch.Size(
             [pair[1] for pair in pairs]
         )
@@ -270,7 +270,8 @@ class SizeVariable(TupleVariable):
     def cache_key(self, tx: Translator) -> Any:
         return self.as_constant()
 
-    def _adds(self, other: SequenceVariable) -> bool:
+    def _is_compatible(self, other: SequenceVariable) -> bool:
+        """Whether ``self + other`` and comparisons with ``other`` are those of this class."""
         return isinstance(other, TupleVariable)
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
@@ -283,7 +284,7 @@ class SizeVariable(TupleVariable):
         return found
 
     def reconstruct(self, cg: Codegen) -> None:
-        cg.call(torch.Size, [lambda: TupleVariable.reconstruct(self, cg)])
+        cg.call(torch.Size, [lambda: cg.load_tuple(self.items)])
 
 
 class NamedTupleVariable(TupleVariable):
@@ -299,11 +300,11 @@ class NamedTupleVariable(TupleVariable):
         return self.cls
 
     @property
-    def structured(self) -> bool:
+    def is_struct_sequence(self) -> bool:
         return is_struct_sequence(self.cls)
 
     def fields(self) -> tuple[str, ...]:
-        if self.structured:
+        if self.is_struct_sequence:
             return tuple(name for name in self.cls.__match_args__)  # type: ignore[attr-defined]
         return self.cls._fields  # type: ignore[attr-defined]
 
@@ -314,7 +315,7 @@ class NamedTupleVariable(TupleVariable):
         return NamedTupleVariable(items, self.cls)
 
     def _build(self, values: list[Any]) -> Any:
-        return self.cls(values) if self.structured else self.cls(*values)
+        return self.cls(values) if self.is_struct_sequence else self.cls(*values)
 
     def as_constant(self) -> Any:
         return self._build([item.realize().as_constant() for item in self.items])
@@ -323,7 +324,7 @@ class NamedTupleVariable(TupleVariable):
         return VariableTracker.cache_key(self, tx)
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if self.structured and name in self.fields():
+        if self.is_struct_sequence and name in self.fields():
             return self.items[self.fields().index(name)]
         return tx.generic_getattr(self, name)
 
@@ -337,7 +338,7 @@ class NamedTupleVariable(TupleVariable):
         return VariableTracker.text(self, tx, name) if found is None else found
 
     def method___repr__(self, tx: Translator) -> VariableTracker:
-        """That of a tuple."""
+        """``tuple.__repr__``."""
         return super().text(tx, "__repr__")
 
     def method__replace(self, tx: Translator, **changes: VariableTracker) -> VariableTracker:
@@ -348,18 +349,16 @@ class NamedTupleVariable(TupleVariable):
 
     def reconstruct(self, cg: Codegen) -> None:
         def load() -> None:
-            for item in self.items:
-                cg.load(item)
-            cg.build("TUPLE", len(self.items))
+            cg.load_tuple(self.items)
 
-        if self.structured:
+        if self.is_struct_sequence:
             cg.call(self.cls, [load])
         else:
             cg.call(tuple.__new__, [lambda: cg.load_const(self.cls), load])
 
 
 class MutableSequence(SequenceVariable):
-    """What lists and deques have in common. Every write goes through `_changed` first."""
+    """What lists and deques have in common. Each mutation calls `_record_mutation` first."""
 
     __slots__ = ()
     out_of_range = "list assignment index out of range"
@@ -367,26 +366,33 @@ class MutableSequence(SequenceVariable):
     def fill_instance(self, cg: Codegen, base: type) -> None:
         cg.call_with_top(self.kind.extend, [lambda: cg.load_tuple(self.items)])  # type: ignore[attr-defined]
 
-    def _changed(self, tx: Translator) -> None:
+    def _record_mutation(self, tx: Translator) -> None:
         tx.effects.mutate(self)
 
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         index = self._index(tx, key)
         if isinstance(index, slice):
-            if value is not self and not isinstance(value, SequenceVariable):
-                tx.check_iterable(value, "can only assign an iterable")
-            value = value.realize().elements(tx)
-        self._changed(tx)
+            self._set_slice(tx, index, value)
+            return
+        self._record_mutation(tx)
         try:
-            self.items[index] = value  # type: ignore[assignment, index]
+            self.items[index] = value
         except IndexError:
             tx.raise_error(IndexError, self.out_of_range)
+
+    def _set_slice(self, tx: Translator, where: slice, value: VariableTracker) -> None:
+        if value is not self and not isinstance(value, SequenceVariable):
+            tx.check_iterable(value, "can only assign an iterable")
+        items = value.realize().elements(tx)
+        self._record_mutation(tx)
+        try:
+            self.items[where] = items
         except ValueError as error:
             tx.raise_error(ValueError, *error.args)
 
     def delitem(self, tx: Translator, key: VariableTracker) -> None:
         index = self._index(tx, key)
-        self._changed(tx)
+        self._record_mutation(tx)
         try:
             del self.items[index]
         except IndexError:
@@ -398,18 +404,18 @@ class MutableSequence(SequenceVariable):
             return self
         if symbol == "*" and tx.is_index(other):
             count = tx.index_value(other)
-            self._changed(tx)
+            self._record_mutation(tx)
             self.items *= count
             return self
         return None
 
     def method_append(self, tx: Translator, item: VariableTracker) -> VariableTracker:
-        self._changed(tx)
+        self._record_mutation(tx)
         self._add([item])
         return ConstantVariable(None)
 
     def method_extend(self, tx: Translator, items: VariableTracker) -> VariableTracker:
-        self._changed(tx)
+        self._record_mutation(tx)
         if isinstance(items, SequenceVariable):
             self._add(list(items.items))
         elif items.holds_items_in(self):
@@ -423,7 +429,7 @@ class MutableSequence(SequenceVariable):
         self.items.extend(items)
 
     def method_insert(self, tx: Translator, at: VariableTracker, item: VariableTracker) -> VariableTracker:
-        self._changed(tx)
+        self._record_mutation(tx)
         self.items.insert(tx.index_value(at), item)
         return ConstantVariable(None)
 
@@ -431,28 +437,29 @@ class MutableSequence(SequenceVariable):
         index = -1 if at is None else tx.index_value(at)
         if not self.items:
             tx.raise_error(IndexError, "pop from empty list")
-        self._changed(tx)
+        self._record_mutation(tx)
         try:
             return self.items.pop(index)
         except IndexError:
             tx.raise_error(IndexError, "pop index out of range")
 
     def _remove(self, tx: Translator, item: VariableTracker) -> bool:
-        steady = ItemComparison(tx, self)
+        """Remove the first equal item; False if there is none."""
+        comparison = ItemComparison(tx, self)
         for at, each in enumerate(self.items):
-            if steady.equal(each, item):
-                self._changed(tx)
+            if comparison.equal(each, item):
+                self._record_mutation(tx)
                 del self.items[at]
                 return True
         return False
 
     def method_clear(self, tx: Translator) -> VariableTracker:
-        self._changed(tx)
+        self._record_mutation(tx)
         self.items.clear()
         return ConstantVariable(None)
 
     def method_reverse(self, tx: Translator) -> VariableTracker:
-        self._changed(tx)
+        self._record_mutation(tx)
         self.items.reverse()
         return ConstantVariable(None)
 
@@ -484,8 +491,8 @@ class ListVariable(MutableSequence):
         return ConstantVariable(None)
 
     def method_sort(self, tx: Translator, *, key: Any = None, reverse: Any = None) -> VariableTracker:
-        """The list is empty while it is sorted."""
-        self._changed(tx)
+        """As in CPython, the list is empty while it is sorted."""
+        self._record_mutation(tx)
         items = self.elements(tx)
         self.items.clear()
         try:
@@ -504,15 +511,13 @@ class ListVariable(MutableSequence):
         cg.make_then_fill(self, lambda: cg.build("LIST", 0), self._fill)
 
     def _fill(self, cg: Codegen) -> None:
-        """Target on the stack: extend it with the items, leave it."""
+        """Emit code that extends the list on top of the stack with the items."""
         if self.items:
-            for item in self.items:
-                cg.load(item)
-            cg.build("TUPLE", len(self.items))
+            cg.load_tuple(self.items)
             cg.op("LIST_EXTEND", 1)
 
     def replay(self, cg: Codegen) -> None:
-        """Make the object at the source hold these items."""
+        """Emit code that replaces the items of the list at the source by these."""
         for item in self.items:
             cg.load(item)
         cg.build("LIST", len(self.items))
@@ -522,10 +527,9 @@ class ListVariable(MutableSequence):
 
 
 class SliceVariable(VariableTracker):
-    """``slice(start, stop, step)`` of trackers."""
+    """A slice. ``parts``: start, stop and step."""
 
     __slots__ = ("parts",)
-
     implements_equality = True
 
     def __init__(self, parts: list[VariableTracker], source: Source | None = None) -> None:
@@ -545,7 +549,7 @@ class SliceVariable(VariableTracker):
         return slice(*(part.realize().real_argument(leaf) for part in self.parts))
 
     def key(self) -> Any:
-        raise NotConstant("slice")
+        raise NotConstant("a slice is unhashable")
 
     def as_fx(self) -> tuple[Any, Any]:
         pairs = [part.realize().as_fx() for part in self.parts]
@@ -571,7 +575,7 @@ class SliceVariable(VariableTracker):
 
 
 class SequenceIterator(IteratorVariable):
-    """``iter()`` of a list, tuple or deque; sees later changes of it, as Python's does."""
+    """``iter()`` of a list, tuple or deque. It sees later mutations, as CPython's does."""
 
     __slots__ = ("of", "at", "kind")
 
@@ -595,12 +599,13 @@ class SequenceIterator(IteratorVariable):
         return ConstantVariable(0 if self.of is None else max(len(self.of.items) - self.at, 0))
 
     def reconstruct(self, cg: Codegen) -> None:
-        if self.of is None:
+        sequence = self.of
+        if sequence is None:
             cg.call(_exhausted, [lambda: cg.load_const(self.kind)])
         elif self.at == 0:
-            cg.call(iter, [lambda: cg.load(self.of)])
+            cg.call(iter, [lambda: cg.load(sequence)])
         else:
-            cg.call(_iterate_from, [lambda: cg.load(self.of), lambda: cg.load_const(self.at)])
+            cg.call(_iterate_from, [lambda: cg.load(sequence), lambda: cg.load_const(self.at)])
 
 
 class ReversedIterator(SequenceIterator):
@@ -626,10 +631,11 @@ class ReversedIterator(SequenceIterator):
         return ConstantVariable(0 if self.of is None else self.at + 1)
 
     def reconstruct(self, cg: Codegen) -> None:
-        if self.of is None:
+        sequence = self.of
+        if sequence is None:
             cg.call(_exhausted_backwards, [lambda: cg.load_const(self.kind)])
         else:
-            cg.call(_reverse_from, [lambda: cg.load(self.of), lambda: cg.load_const(self.at)])
+            cg.call(_reverse_from, [lambda: cg.load(sequence), lambda: cg.load_const(self.at)])
 
 
 def _exhausted(kind: Any) -> Any:
@@ -653,7 +659,8 @@ def _iterate_from(sequence: Any, at: int) -> Any:
 
 
 def _set_index(iterator: Any, sequence: Any, at: int) -> Any:
-    """A list may be yet to get the items that the iterator is to be behind of, and an index is cut to what is there."""
+    """Set an iterator's position. ``__setstate__`` clips it to the length, and generated code may fill the list later,
+    so the list is extended for the call."""
     length = len(sequence)
     missing = at - length
     if missing > 0 and isinstance(sequence, list):
@@ -666,48 +673,48 @@ def _set_index(iterator: Any, sequence: Any, at: int) -> Any:
 
 
 def wrap_items(attempt: Attempt, values: Sequence[Any], source: Source, accessor: str) -> list[VariableTracker]:
-    """Guard how many items there are and wrap them lazily."""
+    """Guard the number of items and wrap them lazily."""
     source.check("length", len(values))
     return [LazyVariable(attempt, value, source.child(accessor, at)) for at, value in enumerate(values)]
 
 
 class ExistingListVariable(ListVariable):
-    """A list of the program's. Until something asks for its items it has any number of them, and may be appended to:
-    results that a loop gathers are no matter of its code."""
+    """A list that existed before the call. While the frame only appends to it, its length and items have no guards: a
+    list that gathers results in every call doesn't recompile the frame."""
 
-    __slots__ = ("attempt", "value", "added", "seen")
+    __slots__ = ("attempt", "value", "added", "is_read")
 
     def __init__(self, attempt: Attempt, value: list[Any], source: Source) -> None:
-        self.source = source
+        self.source: Source = source
         self.attempt = attempt
         self.value = value
         self.added: list[VariableTracker] = []
-        """What was appended before the items were asked for."""
-        self.seen = False
+        """Items that were appended before `items` was first read."""
+        self.is_read = False
 
     def __getattr__(self, name: str) -> Any:
+        """The first read of `items`: guards and wraps all of them."""
         if name != "items":
             raise AttributeError(name)
-        assert self.source is not None
-        added, self.added, self.seen = self.added, [], True
+        added, self.added, self.is_read = self.added, [], True
         self.items = wrap_items(self.attempt, self.value, self.source, "list_item")
         self.attempt.effects.restate(self)
         self.items += added
         return self.items
 
-    def _changed(self, tx: Translator) -> None:
-        if tx.effects.in_body and not self.seen:
-            _ = self.items  # by which is told that it is put back
-        super()._changed(tx)
+    def _record_mutation(self, tx: Translator) -> None:
+        if tx.effects.in_body and not self.is_read:
+            _ = self.items  # a body's effects are undone, which needs the items
+        super()._record_mutation(tx)
 
     def make(self, items: list[VariableTracker]) -> SequenceVariable:
         return ListVariable(items)
 
     def _add(self, items: list[VariableTracker]) -> None:
-        (self.items if self.seen else self.added).extend(items)
+        (self.items if self.is_read else self.added).extend(items)
 
     def replay(self, cg: Codegen) -> None:
-        if self.seen:
+        if self.is_read:
             return super().replay(cg)
         cg.load_source(self.source)
         cg.load_tuple(self.added)
@@ -737,7 +744,7 @@ _COUNTS = ("n_fields", "n_sequence_fields", "n_unnamed_fields")
 
 
 def is_struct_sequence(cls: type) -> bool:
-    """A tuple class of C's with names for its items (``PyStructSequence``), and nothing that is no item."""
+    """Whether a class is a ``PyStructSequence``, a tuple class in C with named items, all of whose fields are items."""
     if not is_final(cls) or not issubclass(cls, tuple):
         return False
     fields, items, unnamed = (own_namespace(cls).get(name) for name in _COUNTS)
@@ -745,8 +752,8 @@ def is_struct_sequence(cls: type) -> bool:
 
 
 def is_namedtuple_class(cls: type) -> bool:
-    """Made by ``namedtuple`` or ``typing.NamedTuple``, or a struct sequence. (A class derived from one, whose instances
-    have a ``__dict__``, makes objects with a tuple's items.)"""
+    """Whether ``namedtuple`` or ``typing.NamedTuple`` created the class, or it is a struct sequence. (A class derived
+    from one has instances with a ``__dict__``: they are user objects.)"""
     if not issubclass(cls, tuple) or cls is tuple or cls.__dictoffset__:
         return False
     if is_struct_sequence(cls):
