@@ -1,8 +1,8 @@
-"""Dicts of the program's in which it only looks for keys: a cache may grow without its code being compiled again."""
+"""Dicts that existed before the call, guarded by single keys: a cache may grow without recompiling the frame."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker, class_compares_by_identity, wraps_type
@@ -13,133 +13,122 @@ from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from .mapping import DictVariable, wrap_dict_items
 
 
-class _Found:
-    """The dict, and the attempt that found it."""
+class _RealDict(NamedTuple):
+    """The dict and the attempt that reached it. (A slot with the dict itself would be part of the tracker's state.)"""
 
-    __slots__ = ("attempt", "value")
-
-    def __init__(self, attempt: Attempt, value: dict[Any, Any]) -> None:
-        self.attempt = attempt
-        self.value = value
-
-
-class _OfWholeDict:
-    """``items`` and ``keys``: a method that reads one of them looks at the whole dict, if none has before."""
-
-    def __init__(self, slot: Any) -> None:
-        self._get, self._set = slot.__get__, slot.__set__
-
-    def __get__(self, found: Any, cls: type | None = None) -> Any:
-        if not found.seen:
-            found.look()
-        return self._get(found)
-
-    def __set__(self, found: Any, value: Any) -> None:
-        self._set(found, value)
+    attempt: Attempt
+    value: dict[Any, Any]
 
 
 class ExistingDictVariable(DictVariable):
-    """One that may have any keys beside those that were looked for, and be given others, until something asks for all
-    of them. ``asked``: what is there under these keys, None for nothing; ``added``: what was stored, with its keys.
+    """A dict that existed before the call. While the frame only looks up and stores keys, the other keys have no
+    guards.
 
-    What does without the rest of it is here: `describe`, `find`, `setitem` and `replay`."""
+    `describe`, `find`, `setitem` and `replay` get by with the keys in question. Every other method reads `items` or
+    `keys`, whose first read guards and wraps the whole dict (`wrap_whole`).
+    """
 
-    __slots__ = ("found", "asked", "added", "seen")
+    __slots__ = ("real", "looked_up", "stored", "is_whole")
 
     def __init__(self, attempt: Attempt, value: dict[Any, Any], source: Source) -> None:
         self.source: Source = source
         self.cls = dict
         self.factory = None
-        self.found = _Found(attempt, value)
-        self.asked: dict[Any, VariableTracker | None] = {}
-        self.added: dict[Any, tuple[VariableTracker, VariableTracker]] = {}
-        self.seen = False
+        self.real = _RealDict(attempt, value)
+        self.looked_up: dict[Any, VariableTracker | None] = {}
+        """The original value of each key that was looked up; None if the dict lacks it."""
+        self.stored: dict[Any, tuple[VariableTracker, VariableTracker]] = {}
+        """The key and the value of each item that was stored."""
+        self.is_whole = False
 
-    items = _OfWholeDict(DictVariable.items)
-    keys = _OfWholeDict(DictVariable.keys)
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("items", "keys"):
+            raise AttributeError(name)
+        self.wrap_whole()
+        return getattr(self, name)
 
-    def look(self) -> None:
-        """All of it, as it was found; then what was stored since."""
-        added, self.added, self.seen = self.added, {}, True
-        self.items, self.keys = wrap_dict_items(self.found.attempt, self.found.value, self.source)
-        self.items.update((raw, value) for raw, value in self.asked.items() if value is not None)
-        self.asked = {}
-        self.found.attempt.effects.restate(self)
-        for raw, (key, value) in added.items():
-            if raw not in self.items and not _stands_for_itself(raw, key):
+    def wrap_whole(self) -> None:
+        """Guard and wrap all original items, then store what was stored since."""
+        stored, self.stored, self.is_whole = self.stored, {}, True
+        self.items, self.keys = wrap_dict_items(self.real.attempt, self.real.value, self.source)
+        self.items.update((raw, value) for raw, value in self.looked_up.items() if value is not None)
+        self.looked_up = {}
+        self.real.attempt.effects.restate(self)
+        for raw, (key, value) in stored.items():
+            if raw not in self.items and not _represents_itself(raw, key):
                 self.keys[raw] = key
             self.items[raw] = value
 
     def describe(self) -> str:
-        return super().describe() if self.seen else "a dict"
+        return super().describe() if self.is_whole else "a dict"
 
     def find(self, tx: Translator, key: VariableTracker) -> VariableTracker | None:
-        if self.seen:
+        if self.is_whole:
             return super().find(tx, key)
         raw = key_of(tx, key)
-        if raw in self.added:
-            return self.added[raw][1]
-        if raw not in self.asked:
-            if not _is_quiet(raw):
-                self.look()
+        if raw in self.stored:
+            return self.stored[raw][1]
+        if raw not in self.looked_up:
+            if not _can_guard(raw):
+                self.wrap_whole()
                 return super().find(tx, key)
-            is_there = raw in self.found.value
+            is_there = raw in self.real.value
             self.source.check("dict_has" if is_there else "dict_lacks", raw)
-            self.asked[raw] = self._item(raw) if is_there else None
+            self.looked_up[raw] = self._item(raw) if is_there else None
             if not is_there:
                 tx.guards.lacking[self.source] = None
-        return self.asked[raw]
+        return self.looked_up[raw]
 
     def _item(self, raw: Any) -> VariableTracker:
-        return LazyVariable(self.found.attempt, self.found.value[raw], self.source.child("dict_item", raw))
+        return LazyVariable(self.real.attempt, self.real.value[raw], self.source.child("dict_item", raw))
 
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
-        if not self.seen and tx.effects.in_body:
-            self.look()  # by which is told that it is put back
-        before = None if self.seen else self.find(tx, key)
-        if self.seen:
+        if not self.is_whole and tx.effects.in_body:
+            self.wrap_whole()  # a body's effects are undone, which needs the items
+        before = None if self.is_whole else self.find(tx, key)
+        if self.is_whole:
             return super().setitem(tx, key, value)
         tx.effects.mutate(self)
         if before is not None and hasattr(before, "value"):
             tx.effects.let_go([before.value])
         raw = key_of(tx, key)
-        self.added[raw] = (self.added[raw][0] if raw in self.added else key, value)
+        self.stored[raw] = (self.stored[raw][0] if raw in self.stored else key, value)
 
     def guard_deallocations(self) -> None:
-        for raw, (_, value) in self.added.items():
-            before = self.asked.get(raw)
-            if before is not None and before.source is not value.source:
+        for raw, (_, value) in self.stored.items():
+            before = self.looked_up.get(raw)
+            if before is not None and before.source is not None and before.source is not value.source:
                 before.source.check("dies_unseen")
 
     def replay(self, cg: Codegen) -> None:
-        if self.seen:
+        if self.is_whole:
             return super().replay(cg)
-        for key, value in self.added.values():
+        for key, value in self.stored.values():
             loads = [lambda: cg.load_source(self.source), *(lambda each=each: cg.load(each) for each in (key, value))]
             cg.call(dict.__setitem__, loads)
             cg.pop_top()
 
 
-def _stands_for_itself(raw: Any, key: VariableTracker) -> bool:
+def _represents_itself(raw: Any, key: VariableTracker) -> bool:
+    """Whether `DictVariable.key_variable` creates the key's tracker from the key."""
     return type(raw) in PLAIN_KEYS and isinstance(key.realize(), ConstantVariable)
 
 
-def _is_quiet(key: Any) -> bool:
-    """Whether a guard can look for a key, and compare it, without running the program's code."""
+def _can_guard(key: Any) -> bool:
+    """Whether a guard can look up a key without running user code."""
     if type(key) is tuple:
         return all(type(each) is type or _is_plain(each) for each in key)
     return _is_plain(key)
 
 
 def _is_plain(key: Any) -> bool:
-    """A constant, and no number that may be what ``id()`` returned: how the program's own such keys are taken hangs on
-    whether there is one."""
+    """Whether a key is a constant, and can't be a result of ``id()``: `AddressKeys` has to know of those."""
     return type(key) in PLAIN_KEYS and not (type(key) is int and key >= LEAST_ADDRESS)
 
 
 @wraps_type(dict)
 def _wrap_dict(attempt: Attempt, value: dict[Any, Any], source: Source) -> VariableTracker:
     source.check("type", dict)
-    if all(class_compares_by_identity(type(key)) and _is_quiet(key) for key in value):
+    if all(class_compares_by_identity(type(key)) and _can_guard(key) for key in value):
         return ExistingDictVariable(attempt, value, source)
     return DictVariable(*wrap_dict_items(attempt, value, source), source)

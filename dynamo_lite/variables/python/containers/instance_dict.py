@@ -1,4 +1,4 @@
-"""``obj.__dict__`` of an instance or a function, and a module's globals."""
+"""``__dict__`` of instances and functions, and ``globals()``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .mapping import DictVariable
 
 
 class InstanceDictVariable(VariableTracker):
-    """``obj.__dict__``: reads and writes go to the object."""
+    """``obj.__dict__``. Reads and writes are those of the attributes of the object, ``of``."""
 
     __slots__ = ("of",)
 
@@ -30,12 +30,12 @@ class InstanceDictVariable(VariableTracker):
     def _name(self, key: VariableTracker) -> str:
         name = key.as_constant() if key.is_constant() else None
         if not isinstance(name, str):
-            unsupported(UnsupportedOperation("a key that is no string", "__dict__"))
+            unsupported(UnsupportedOperation("a key that is not a string", "an object's __dict__"))
         return name
 
     def copied(self, tx: Translator) -> DictVariable:
-        """A copy with its keys guarded."""
-        return self.of.namespace(tx)  # type: ignore[no-any-return]
+        """A copy of it as a dict, whose keys are guarded."""
+        return self.of.namespace(tx)
 
     def mapping_items(self, tx: Translator) -> VariableTracker | None:
         return self.copied(tx)
@@ -67,7 +67,7 @@ class InstanceDictVariable(VariableTracker):
         return self.copied(tx).truth(tx)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        theirs = tx.as_dict(other) if isinstance(other, InstanceDictVariable) else other
+        theirs = other.copied(tx) if isinstance(other, InstanceDictVariable) else other
         return self.copied(tx).compare(tx, symbol, theirs)
 
     def binary(
@@ -130,7 +130,7 @@ class InstanceDictVariable(VariableTracker):
 
 
 class GlobalsVariable(InstanceDictVariable):
-    """``globals()``, and ``__globals__`` of a function: reads and writes go to the scope."""
+    """``globals()``, and ``__globals__`` of a function. ``of``: their `GlobalScope`."""
 
     def __init__(self, scope: Any) -> None:
         self.source = None
@@ -144,8 +144,8 @@ class GlobalsVariable(InstanceDictVariable):
 
 
 def globals_of(tx: Translator, scope: Any) -> VariableTracker:
-    """The dict of a scope. Wherever else it is found it is this one."""
+    """The tracker of a scope's dict, for aliases of it too."""
     _, known = tx.attempt.values.memo.setdefault(id(scope.namespace), (scope.namespace, GlobalsVariable(scope)))
     if not isinstance(known, GlobalsVariable):
-        unsupported(UnsupportedOperation("globals()", "a dict that was looked at before"))
+        unsupported(UnsupportedOperation("globals()", "a module whose namespace was read as a dict before"))
     return known

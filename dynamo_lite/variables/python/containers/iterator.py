@@ -1,12 +1,14 @@
-"""Iterators that builtins make: enumerate, zip, map, filter, ``iter(function, sentinel)``; and generators.
+"""Iterators of builtins (enumerate, zip, map, filter, ``iter(function, sentinel)``) and generators.
 
-The builtins' are classes, not polyfills: each is as short as one, hot in traces, goes on after an exception, and can be
-created anew in generated code when it has begun.
+Those of builtins are classes and not polyfills: each is as short as a polyfill, often used, continues after an
+exception, and generated code can create it in the middle of an iteration.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NoReturn
 
 from dynamo_lite.variables.core.base import (
     CreatingCall,
@@ -24,6 +26,8 @@ from .sequence import TupleVariable
 
 
 class EnumerateVariable(IteratorVariable):
+    """``enumerate``. ``of``: the iterator; ``count``: the next number."""
+
     __slots__ = ("of", "count")
 
     def __init__(self, of: VariableTracker, count: int) -> None:
@@ -44,6 +48,8 @@ class EnumerateVariable(IteratorVariable):
 
 
 class ZipVariable(IteratorVariable):
+    """``zip``. ``of``: the iterators."""
+
     __slots__ = ("of", "strict", "started")
 
     def __init__(self, of: list[VariableTracker], strict: bool) -> None:
@@ -70,26 +76,30 @@ class ZipVariable(IteratorVariable):
         return TupleVariable(items)
 
     def _check_strict(self, tx: Translator, at: int) -> None:
+        """``zip(strict=True)``: the iterator ``at`` is exhausted, so all must be."""
         if at:
-            tx.raise_error(
-                ValueError, f"zip() argument {at + 1} is shorter than argument{'s 1-' if at > 1 else ' '}{at}"
-            )
+            self._raise_length(tx, at, "shorter")
         for later in range(1, len(self.of)):
             try:
                 self.of[later].next(tx)
             except Exhausted:
                 continue
-            which = f"argument{'s 1-' if later > 1 else ' '}{later}"
-            tx.raise_error(ValueError, f"zip() argument {later + 1} is longer than {which}")
+            self._raise_length(tx, later, "longer")
+
+    def _raise_length(self, tx: Translator, at: int, comparison: str) -> NoReturn:
+        before = f"argument{'s 1-' if at > 1 else ' '}{at}"
+        tx.raise_error(ValueError, f"zip() argument {at + 1} is {comparison} than {before}")
 
     def creating_call(self) -> CreatingCall | None:
         return None if self.started else CreatingCall(strict_zip if self.strict else zip, (), self.of)
 
     def reconstruct(self, cg: Codegen) -> None:
-        cg.call(strict_zip if self.strict else zip, [lambda each=each: cg.load(each) for each in self.of])
+        cg.call(strict_zip if self.strict else zip, [partial(cg.load, each) for each in self.of])
 
 
 class MapVariable(IteratorVariable):
+    """``map``. ``of``: the iterators."""
+
     __slots__ = ("function", "of")
 
     def __init__(self, function: VariableTracker, of: list[VariableTracker]) -> None:
@@ -104,10 +114,12 @@ class MapVariable(IteratorVariable):
         return tx.call(self.function, [each.next(tx) for each in self.of], {}).realize()
 
     def reconstruct(self, cg: Codegen) -> None:
-        cg.call(map, [lambda: cg.load(self.function), *(lambda each=each: cg.load(each) for each in self.of)])
+        cg.call(map, [partial(cg.load, each) for each in (self.function, *self.of)])
 
 
 class FilterVariable(IteratorVariable):
+    """``filter``. ``of``: the iterator."""
+
     __slots__ = ("function", "of")
 
     def __init__(self, function: VariableTracker, of: VariableTracker) -> None:
@@ -132,7 +144,7 @@ class FilterVariable(IteratorVariable):
 
 
 class CallableIterator(IteratorVariable):
-    """``iter(function, sentinel)``. ``function`` None: it came to its end."""
+    """``iter(function, sentinel)``. ``function``: None once it is exhausted."""
 
     __slots__ = ("function", "sentinel")
 
@@ -172,7 +184,7 @@ _CALLABLE_ITERATOR: type = type(iter(int, 0))
 
 
 class GeneratorVariable(IteratorVariable):
-    """A generator that was made inside: a translator of its frame, suspended between two items."""
+    """A generator created during tracing. ``frame``: the translator of its frame, suspended between two items."""
 
     __slots__ = ("frame", "finished", "running")
 
@@ -189,18 +201,18 @@ class GeneratorVariable(IteratorVariable):
 
     @property
     def is_in_block(self) -> bool:
-        """Whether it waits inside of a ``try`` or ``with``, which its end would leave."""
+        """Whether it is suspended in a ``try`` or ``with``, whose cleanup would run when the generator is closed."""
         if self.finished or not self.frame.started:
             return False
         handler = self.frame.current.handler
         while handler is not None:
-            if handler.target.opname == "PUSH_EXC_INFO" and not self._lets_pass(handler.target):
+            if handler.target.opname == "PUSH_EXC_INFO" and not self._reraises_exit(handler.target):
                 return True
             handler = handler.target.handler
         return False
 
-    def _lets_pass(self, target: Any) -> bool:
-        """Whether a handler is a row of ``except Error:`` none of which catches what closes a generator."""
+    def _reraises_exit(self, target: Any) -> bool:
+        """Whether a handler only has ``except Error:`` clauses, none of which catches ``GeneratorExit``."""
         instructions = self.frame.instructions
         at = target.index + 1
         while instructions[at].opname == "LOAD_GLOBAL":
@@ -208,7 +220,7 @@ class GeneratorVariable(IteratorVariable):
             found = self.frame.scope.load(instructions[at].argval) or self.frame.attempt.values.builtin(
                 instructions[at].argval
             )
-            kind = None if found is None else found.value  # type: ignore[attr-defined]
+            kind = None if found is None else found.value
             if test.opname != "CHECK_EXC_MATCH" or not isinstance(kind, type) or issubclass(GeneratorExit, kind):
                 return False
             at = jump.target.index
@@ -246,7 +258,7 @@ class GeneratorVariable(IteratorVariable):
         return self._resume(tx, value)
 
     def throw(self, tx: Translator, error: VariableTracker) -> VariableTracker:
-        """Raise in it where it waits."""
+        """Raise an exception where it is suspended."""
         self._check_not_running(tx)
         if self.finished or not self.frame.started:
             self.finished = True
@@ -269,8 +281,8 @@ class GeneratorVariable(IteratorVariable):
         tx.raise_error(RuntimeError, "generator ignored GeneratorExit")
 
     def method_send(self, tx: Translator, value: VariableTracker) -> VariableTracker:
-        fresh = not (self.finished or self.running or self.frame.started)
-        if fresh and not tx.is_none(value):
+        just_started = not (self.finished or self.running or self.frame.started)
+        if just_started and not tx.is_none(value):
             tx.raise_error(TypeError, "can't send non-None value to a just-started generator")
         try:
             return self.send(tx, value)
@@ -293,7 +305,7 @@ class GeneratorVariable(IteratorVariable):
         if self.finished or self.running:
             return None
         try:
-            return self.frame.generator_parts()  # type: ignore[no-any-return]
+            return self.frame.generator_parts()
         except NotConstant:
             return None
 
@@ -305,14 +317,14 @@ class GeneratorVariable(IteratorVariable):
 
 
 def _finished_generator() -> Any:
-    generator = (item for item in ())
+    generator: Iterator[Any] = (item for item in ())
     for _ in generator:
         pass
     return generator
 
 
 class GetItemIterator(IteratorVariable):
-    """Iteration over an object that has ``__getitem__`` alone."""
+    """``iter()`` of an object that has ``__getitem__`` alone."""
 
     __slots__ = ("of", "at")
 
