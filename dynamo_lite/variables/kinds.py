@@ -1,6 +1,6 @@
-"""All kinds of values and models of callables: importing this registers them."""
+"""Registers all kinds of values and all models of callables, by importing their modules."""
 
-# ruff: noqa: F401, F811
+# ruff: noqa: F401
 
 from importlib.util import find_spec
 
@@ -22,7 +22,8 @@ from .python.objects import (
     weak_proxy,
     weak_reference,
 )
-from .torch.autograd import created_leaves, function, gradients, nodes, tensor_history, tensor_hooks
+from .torch.autograd import created_leaves, gradients, nodes, tensor_history, tensor_hooks
+from .torch.autograd import function as autograd_function
 from .torch.contexts import context
 from .torch.functions import (
     compiler_marks,

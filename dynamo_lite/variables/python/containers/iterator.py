@@ -317,7 +317,7 @@ class GeneratorVariable(IteratorVariable):
 
 
 def _finished_generator() -> Any:
-    generator: Iterator[Any] = (item for item in ())
+    generator: Iterator[Any] = (item for item in tuple[Any, ...]())
     for _ in generator:
         pass
     return generator

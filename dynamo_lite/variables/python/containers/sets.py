@@ -1,16 +1,17 @@
-"""Sets and frozensets: trackers under their keys, the order of iteration, and how to make the same set again.
+"""Sets and frozensets: trackers under their keys, with the order of iteration.
 
-A set's order depends on the operations that led to it. So each set keeps a real one of the same keys on which the same
-operations are done (``table``), and a recipe of them (``made``), by which generated code makes the set again.
+A set's order depends on the operations that created it. So each tracker does them on a real set of the same keys
+(``table``), and records them (``recipe``), so that generated code can repeat them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import ChangedDuringIteration, UnknownSetOrder
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
     Exhausted,
@@ -31,35 +32,37 @@ from .mapping import DictVariable, DictViewVariable
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """How a set came to be. ``operation``: a method or function called on ``operands``: recipes, or items. None: it is
-    empty (of class ``operands[0]``), or is what a source holds."""
+    """How a set was created: ``operation``, a method or function, was called on ``operands``, each a `Recipe` or
+    `Items`. Without an operation the only operand is a `Source` that holds the set, a class (the set is empty), or a
+    frozenset."""
 
     operation: Any
     operands: tuple[Any, ...]
-    changes: bool = False
-    """The operation changes its first operand and is called for that."""
+    is_mutation: bool = False
+    """Whether the operation mutates its first operand, which is the set."""
 
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """Items that are no set: a tuple of them, or a dict's keys. ``real``: the keys in a real container of that kind."""
+    """The items of an operand that isn't a set. ``real``: their keys, in a real list, dict or view of a dict."""
 
     trackers: tuple[VariableTracker, ...]
     real: Any
 
 
-def _order_known(keys: Any) -> bool:
+def _has_known_order(keys: Iterable[Any]) -> bool:
+    """Whether a set of these keys has the same order in every call, given the operations that created it."""
     return all(map(has_stable_hash, keys))
 
 
-def operand_kind(other: VariableTracker) -> VariableTracker:
-    """The built-in container that an object of a derived class is."""
+def builtin_container(other: VariableTracker) -> VariableTracker:
+    """The builtin container inside of an instance of a user's subclass; other values are returned as they are."""
     payload = getattr(other, "payload", None)
     return other if payload is None else payload
 
 
 def _real(operand: SetVariable | Items) -> Any:
-    """Its keys in a real container."""
+    """The keys in a real container."""
     if isinstance(operand, Items):
         return operand.real
     return operand.table if operand.table is not None else operand.cls(operand.items)
@@ -70,8 +73,8 @@ def _pairs(operand: SetVariable | Items) -> Iterable[tuple[Any, VariableTracker]
 
 
 def operand_of(tx: Translator, other: VariableTracker) -> SetVariable | Items:
-    """What a set is combined with."""
-    inner = operand_kind(other)
+    """The operand of a set's operation for any iterable."""
+    inner = builtin_container(other)
     if isinstance(inner, SetVariable):
         return inner
     if isinstance(other, DictVariable) and other.cls is dict:
@@ -82,9 +85,10 @@ def operand_of(tx: Translator, other: VariableTracker) -> SetVariable | Items:
 
 
 class SetVariable(VariableTracker):
-    """A set or frozenset. ``items``: key -> the item's tracker. ``table``: None where the order isn't known."""
+    """A set or frozenset. ``items``: the items' trackers by their keys; ``table``: a real set with the traced set's
+    order, None if the order isn't known."""
 
-    __slots__ = ("items", "cls", "table", "made", "real", "was_empty")
+    __slots__ = ("items", "cls", "table", "recipe", "real", "was_empty")
     implements_equality = True
 
     def __init__(
@@ -92,7 +96,7 @@ class SetVariable(VariableTracker):
         items: dict[Any, VariableTracker],
         cls: type,
         table: Any,
-        made: Recipe,
+        recipe: Recipe,
         source: Source | None = None,
         real: Any = None,
     ) -> None:
@@ -100,14 +104,14 @@ class SetVariable(VariableTracker):
         self.items = items
         self.cls = cls
         self.table = table
-        self.made = made
+        self.recipe = recipe
         self.was_empty = not items
         self.real = real
-        """The set that was found at the source; None once it was changed inside."""
+        """The real set at the source; None once the traced program mutated it."""
 
     @classmethod
-    def empty(cls, kind: type = set) -> SetVariable:
-        return cls({}, kind, kind(), Recipe(None, (kind,)))
+    def empty(cls) -> SetVariable:
+        return cls({}, set, set(), Recipe(None, (set,)))
 
     @classmethod
     def of(cls, tx: Translator, items: VariableTracker | list[VariableTracker], kind: type = set) -> SetVariable:
@@ -118,12 +122,15 @@ class SetVariable(VariableTracker):
             operand: SetVariable | Items = Items(tuple(items), [key_of(tx, item) for item in items])
         else:
             operand = operand_of(tx, items)
-        found = cls.empty(set)
-        found._do(set.update, (operand,))
-        return found if kind is set else found.result(frozenset, (found,), frozenset)
+        result = cls.empty()
+        result._update((operand,))
+        return result if kind is set else result.combined(frozenset, (result,), frozenset)
 
     def python_type(self) -> type:
         return self.cls
+
+    def describe(self) -> str:
+        return f"a {self.cls.__name__} of {len(self.items)}"
 
     def as_constant(self) -> Any:
         if self.cls is not frozenset:
@@ -140,11 +147,13 @@ class SetVariable(VariableTracker):
 
     # -- combining -------------------------------------------------------------------------------------------------
 
-    def _parts(self, operands: tuple[SetVariable | Items, ...]) -> tuple[list[Any], Callable[[Any], VariableTracker]]:
-        """The operands as real containers of keys, and what finds the tracker of one of these keys."""
+    def _real_operands(
+        self, operands: tuple[SetVariable | Items, ...]
+    ) -> tuple[list[Any], Callable[[Any], VariableTracker]]:
+        """The operands as real containers of keys, and the function from one of these keys to its tracker."""
         reals: list[Any] = []
         by_id: dict[int, tuple[Any, VariableTracker]] = {}
-        """With the keys: a view of items makes them, and one that dies leaves its id to the next."""
+        """The keys are kept: a view of items creates them, and a deallocated one would leave its id to the next."""
         by_value: dict[Any, VariableTracker] = {}
         for each in operands:
             reals.append(_real(each))
@@ -153,14 +162,15 @@ class SetVariable(VariableTracker):
                 by_value.setdefault(key, tracker)
         return reals, lambda key: by_id[id(key)][1] if id(key) in by_id else by_value[key]
 
-    def _known(self, operands: tuple[SetVariable | Items, ...]) -> bool:
+    def _have_known_order(self, operands: tuple[SetVariable | Items, ...]) -> bool:
         return all(
-            each.table is not None if isinstance(each, SetVariable) else _order_known(each.real) for each in operands
+            each.table is not None if isinstance(each, SetVariable) else _has_known_order(each.real)
+            for each in operands
         )
 
-    def _add(self, tx: Translator, item: VariableTracker, key: Any) -> None:
-        """What `_do` would with ``set.update``, for one item."""
-        self.made = Recipe(set.update, (self.made, Items((item,), [key])), changes=True)
+    def _add(self, item: VariableTracker, key: Any) -> None:
+        """`_update` by one item."""
+        self.recipe = Recipe(set.update, (self.recipe, Items((item,), [key])), is_mutation=True)
         self.items.setdefault(key, item)
         self.real = None
         if self.table is not None:
@@ -170,38 +180,39 @@ class SetVariable(VariableTracker):
                 self.table = None
 
     def _do(self, operation: Any, operands: tuple[SetVariable | Items, ...]) -> Any:
-        """Change this set by one of set's methods."""
+        """Mutate this set by a method of ``set``; the method's result, which is a key or None."""
         if operation is set.update:
-            return self._update(operands)
-        reals, tracker_of = self._parts((self, *operands))
+            self._update(operands)
+            return None
+        reals, tracker_of = self._real_operands((self, *operands))
         table = reals[0]
         returned = operation(table, *reals[1:])
-        known = self._known((self, *operands))
-        self.made = Recipe(operation, (self.made, *map(_recipe, operands)), changes=True)
+        has_known_order = self._have_known_order((self, *operands))
+        self.recipe = Recipe(operation, (self.recipe, *map(_recipe, operands)), is_mutation=True)
         self.items = {key: tracker_of(key) for key in table}
-        self.table = table if known else None
+        self.table = table if has_known_order else None
         self.real = None
         return returned
 
     def _update(self, operands: tuple[SetVariable | Items, ...]) -> None:
-        """Of what was there before nothing need be looked at: programs gather in loops."""
-        if self.table is not None and self._known(operands):
+        """``set.update`` without a pass over the present items, since programs gather items in loops."""
+        if self.table is not None and self._have_known_order(operands):
             self.table.update(*map(_real, operands))
         else:
             self.table = None
-        self.made = Recipe(set.update, (self.made, *map(_recipe, operands)), changes=True)
+        self.recipe = Recipe(set.update, (self.recipe, *map(_recipe, operands)), is_mutation=True)
         for each in operands:
             for key, tracker in list(_pairs(each)):
                 self.items.setdefault(key, tracker)
         self.real = None
 
-    def result(self, operation: Any, operands: tuple[SetVariable | Items, ...], kind: type) -> SetVariable:
-        """A new set, of what a function of several makes."""
-        reals, tracker_of = self._parts(operands)
+    def combined(self, operation: Any, operands: tuple[SetVariable | Items, ...], kind: type) -> SetVariable:
+        """The new set that an operation on several operands returns."""
+        reals, tracker_of = self._real_operands(operands)
         table = operation(*reals)
-        made = Recipe(operation, tuple(map(_recipe, operands)))
+        recipe = Recipe(operation, tuple(map(_recipe, operands)))
         items = {key: tracker_of(key) for key in table}
-        return SetVariable(items, kind, table if self._known(operands) else None, made)
+        return SetVariable(items, kind, table if self._have_known_order(operands) else None, recipe)
 
     def _change(self, tx: Translator, operation: Any, *others: VariableTracker) -> VariableTracker:
         operands = tuple(operand_of(tx, other) for other in others)
@@ -210,7 +221,7 @@ class SetVariable(VariableTracker):
         return ConstantVariable(None)
 
     def _combine(self, tx: Translator, operation: Any, *others: VariableTracker) -> VariableTracker:
-        return self.result(operation, (self, *(operand_of(tx, other) for other in others)), self.cls)
+        return self.combined(operation, (self, *(operand_of(tx, other) for other in others)), self.cls)
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
@@ -248,7 +259,7 @@ class SetVariable(VariableTracker):
         """The keys in the order of iteration."""
         if len(self.items) > 1 and self.table is None:
             if self.real is None or self.source is None:
-                unsupported(UnsupportedOperation("iteration in a set's order", self.describe()))
+                unsupported(UnknownSetOrder("iteration", self.describe()))
             if self.source.kind != "const":
                 self.source.check("set_order", tuple(self.real))
             return list(self.real)
@@ -262,7 +273,7 @@ class SetVariable(VariableTracker):
     def method_add(self, tx: Translator, item: VariableTracker) -> VariableTracker:
         key = key_of(tx, item)
         tx.effects.mutate(self)
-        self._add(tx, item, key)
+        self._add(item, key)
         return ConstantVariable(None)
 
     def method_discard(self, tx: Translator, item: VariableTracker) -> VariableTracker:
@@ -273,8 +284,8 @@ class SetVariable(VariableTracker):
         return ConstantVariable(None)
 
     def _lookup(self, tx: Translator, item: VariableTracker) -> Any:
-        """The key of what is looked for: a set as the frozenset of its items."""
-        inner = operand_kind(item)
+        """The key of an item that is searched or removed: CPython treats a set as a frozenset there."""
+        inner = builtin_container(item)
         return frozenset(inner.items) if isinstance(inner, SetVariable) else key_of(tx, item)
 
     def method_remove(self, tx: Translator, item: VariableTracker) -> VariableTracker:
@@ -292,14 +303,14 @@ class SetVariable(VariableTracker):
         if not self.items:
             tx.raise_error(KeyError, "pop from an empty set")
         if self.table is None and len(self.items) > 1:
-            unsupported(UnsupportedOperation("pop()", self.describe()))
+            unsupported(UnknownSetOrder("set.pop()", self.describe()))
         trackers = self.items
         tx.effects.mutate(self)
         return trackers[self._do(set.pop, ())]
 
     def method_update(self, tx: Translator, *others: VariableTracker) -> VariableTracker:
         for other in others:
-            if isinstance(operand_kind(other), (SetVariable, DictVariable)):
+            if isinstance(builtin_container(other), (SetVariable, DictVariable)):
                 self._change(tx, set.update, other)
             else:
                 for item in other.each(tx):
@@ -310,7 +321,7 @@ class SetVariable(VariableTracker):
         return self._change(tx, set.intersection_update, *others)
 
     def method_difference_update(self, tx: Translator, *others: VariableTracker) -> VariableTracker:
-        for other in others:  # one after the other: the next may be none
+        for other in others:  # one by one, since the next may raise
             self._change(tx, set.difference_update, other)
         return ConstantVariable(None)
 
@@ -343,7 +354,7 @@ class SetVariable(VariableTracker):
         return self.compare(tx, "==", other) or ConstantVariable(NotImplemented)
 
     def method___init__(self, tx: Translator, items: VariableTracker | None = None) -> VariableTracker:
-        if issubclass(self.cls, frozenset):  # it has object's, which leaves arguments to `__new__`
+        if issubclass(self.cls, frozenset):  # object.__init__: `__new__` took the arguments
             return ConstantVariable(None)
         self._change(tx, set.clear)
         return ConstantVariable(None) if items is None else self._change(tx, set.update, items)
@@ -352,23 +363,23 @@ class SetVariable(VariableTracker):
 
     def reconstruct(self, cg: Codegen) -> None:
         if self.cls is frozenset:
-            _emit(cg, self.made)
+            _emit(cg, self.recipe)
             return
-        first, changes = _unrolled(self.made)
+        first, changes = _unrolled(self.recipe)
         if first.operation is None and first.operands[0] is set:
             cg.make_then_fill(self, lambda: cg.build("SET", 0), lambda cg: _replay_on_top(cg, changes))
         else:
-            _emit(cg, self.made)
+            _emit(cg, self.recipe)
 
     def instance_names(self, tx: Translator) -> Iterable[str]:
         return ()
 
     def fill_instance(self, cg: Codegen, base: type) -> None:
-        """Empty set (of a class that derives from set) on the stack: do to it what was done to this one."""
-        _replay_on_top(cg, _unrolled(self.made)[1])
+        """Emit code that repeats the operations on the empty set on top of the stack, an instance of a subclass."""
+        _replay_on_top(cg, _unrolled(self.recipe)[1])
 
     def replay(self, cg: Codegen) -> None:
-        changes = _unrolled(self.made)[1]
+        changes = _unrolled(self.recipe)[1]
         if not self.items and self.was_empty:
             return
         cg.load_source(self.source)
@@ -377,9 +388,9 @@ class SetVariable(VariableTracker):
 
 
 def _unrolled(recipe: Recipe) -> tuple[Recipe, list[Recipe]]:
-    """What the set was first, and the changes made to it since."""
+    """The recipe of the set's first state, and the mutations since, in order."""
     changes: list[Recipe] = []
-    while recipe.changes:
+    while recipe.is_mutation:
         changes.append(recipe)
         recipe = recipe.operands[0]
     changes.reverse()
@@ -387,50 +398,49 @@ def _unrolled(recipe: Recipe) -> tuple[Recipe, list[Recipe]]:
 
 
 def _replay_on_top(cg: Codegen, changes: list[Recipe]) -> None:
-    for change in _together(changes):
-        loads = [lambda each=each: _load_operand(cg, each) for each in change.operands[1:]]
-        cg.call_with_top(change.operation, loads)
+    for change in _merged(changes):
+        cg.call_with_top(change.operation, [partial(_load_operand, cg, each) for each in change.operands[1:]])
 
 
-def _load_operand(cg: Codegen, operand: Any) -> None:
+def _load_operand(cg: Codegen, operand: Recipe | Items) -> None:
     if isinstance(operand, Recipe):
         _emit(cg, operand)
         return
-    make = {dict: dict.fromkeys, _KEYS: _keys_view, _ITEMS: _items_view}.get(type(operand.real), tuple)
-    cg.call(make, [lambda: cg.load_tuple(operand.trackers)])
+    convert = {dict: dict.fromkeys, _KEYS: _keys_view, _ITEMS: _items_view}.get(type(operand.real), tuple)
+    cg.call(convert, [lambda: cg.load_tuple(operand.trackers)])
 
 
 def _emit(cg: Codegen, recipe: Recipe) -> None:
-    """Make a set as it was when it had come to this point."""
+    """Emit code that creates a set by its recipe."""
     first, changes = _unrolled(recipe)
     if first.operation is not None:
-        cg.call(first.operation, [lambda each=each: _load_operand(cg, each) for each in first.operands])
+        cg.call(first.operation, [partial(_load_operand, cg, each) for each in first.operands])
     else:
         _emit_first(cg, first.operands[0], bool(changes))
     _replay_on_top(cg, changes)
 
 
-def _emit_first(cg: Codegen, where: Any, to_be_changed: bool) -> None:
-    """``where``: a source, a class, or a frozenset."""
-    if isinstance(where, Source):
-        if to_be_changed or cg.attempt.effects.changed(where):
-            raise NotConstant("a set that was changed since")
-        cg.load_source(where)
-    elif where is set:
+def _emit_first(cg: Codegen, origin: Any, is_mutated: bool) -> None:
+    """Load the set before any operation. ``origin``: a source, a class or a frozenset."""
+    if isinstance(origin, Source):
+        if is_mutated or cg.attempt.effects.changed(origin):
+            raise NotConstant("a set that was mutated since")
+        cg.load_source(origin)
+    elif origin is set:
         cg.build("SET", 0)
     else:
-        cg.load_const(where if isinstance(where, frozenset) else where())
+        cg.load_const(origin if isinstance(origin, frozenset) else origin())
 
 
-def _together(changes: list[Recipe]) -> list[Recipe]:
-    """The same changes, items that are added one after the other at once."""
+def _merged(changes: list[Recipe]) -> list[Recipe]:
+    """The same mutations, with successive additions of items merged into one."""
     found: list[Recipe] = []
     for change in changes:
         before = found[-1] if found else None
         if before is not None and _adds_items(before) and _adds_items(change):
             one, other = before.operands[1], change.operands[1]
             both = Items((*one.trackers, *other.trackers), [*one.real, *other.real])
-            found[-1] = Recipe(set.update, (None, both), changes=True)
+            found[-1] = Recipe(set.update, (None, both), is_mutation=True)
         else:
             found.append(change)
     return found
@@ -443,11 +453,12 @@ def _adds_items(change: Recipe) -> bool:
     return isinstance(added, Items) and isinstance(added.real, list)
 
 
-def _recipe(operand: SetVariable | Items) -> Any:
-    return operand.made if isinstance(operand, SetVariable) else operand
+def _recipe(operand: SetVariable | Items) -> Recipe | Items:
+    return operand.recipe if isinstance(operand, SetVariable) else operand
 
 
-_KEYS, _ITEMS = type({}.keys()), type({}.items())
+_KEYS: type = type(dict[Any, Any]().keys())
+_ITEMS: type = type(dict[Any, Any]().items())
 
 
 def _keys_view(keys: Any) -> Any:
@@ -467,9 +478,9 @@ def _view_operand(tx: Translator, other: VariableTracker) -> SetVariable | Items
 
 
 def combine_views(tx: Translator, symbol: str, left: VariableTracker, right: VariableTracker) -> SetVariable:
-    """A dict's keys or items combined with something, as the operators of views do it."""
+    """``left symbol right``, one of which is a dict's view of keys or items."""
     operands = (_view_operand(tx, left), _view_operand(tx, right))
-    return SetVariable.empty().result(SET_OPERATORS[symbol], operands, set)
+    return SetVariable.empty().combined(SET_OPERATORS[symbol], operands, set)
 
 
 SET_OPERATORS = {symbol: BINARY[symbol] for symbol in "&|-^"}
@@ -482,7 +493,7 @@ _IN_PLACE = {
 
 
 def _methods() -> None:
-    """One model a method that changes a set or makes one of several."""
+    """Define the models of the methods that return a new set."""
     for name in ("union", "intersection", "difference"):
 
         def combine(self: Any, tx: Translator, *others: VariableTracker, name: str = name) -> VariableTracker:
@@ -495,13 +506,13 @@ _methods()
 
 
 class SetIterator(IteratorVariable):
-    """An iterator over a set. A change of size while it runs is the RuntimeError that Python raises."""
+    """An iterator over a set. It raises RuntimeError, as CPython's does, if the set's size has changed."""
 
-    __slots__ = ("of", "order", "at", "made")
+    __slots__ = ("of", "order", "at", "recipe")
 
     def __init__(self, of: SetVariable, order: list[Any]) -> None:
         self.source = None
-        self.made = of.made
+        self.recipe = of.recipe
         self.of = of
         self.order = order
         self.at = 0
@@ -515,14 +526,14 @@ class SetIterator(IteratorVariable):
         if self.at >= len(self.order):
             raise Exhausted
         key = self.order[self.at]
-        if self.of.made is not self.made and self.of.order(tx) != self.order:
-            unsupported(UnsupportedOperation("changing the items during iteration", self.of.describe()))
+        if self.of.recipe is not self.recipe and self.of.order(tx) != self.order:
+            unsupported(ChangedDuringIteration(self.of.describe()))
         self.at += 1
         return self.of.items[key].realize()
 
     def reconstruct(self, cg: Codegen) -> None:
-        if self.of.made is not self.made:
-            raise NotConstant("an iterator over a set that changed")
+        if self.of.recipe is not self.recipe:
+            raise NotConstant("an iterator over a set that was mutated since")
 
         def make() -> None:
             cg.call(iter, [lambda: cg.load(self.of)])
@@ -531,13 +542,13 @@ class SetIterator(IteratorVariable):
 
 
 def set_of_constants(attempt: Attempt, value: Any) -> SetVariable:
-    """The tracker of a set that was computed while tracing, of constants."""
+    """The tracker of a set of constants that was computed while tracing."""
     items = {item: attempt.values.make(item) for item in value}
     if type(value) is frozenset:
         return SetVariable(items, frozenset, value, Recipe(None, (value,)))
     table = set(value)
-    made = Recipe(set, (Recipe(None, (frozenset(value),)),))
-    return SetVariable(items, set, table if list(table) == list(value) else None, made)
+    recipe = Recipe(set, (Recipe(None, (frozenset(value),)),))
+    return SetVariable(items, set, table if list(table) == list(value) else None, recipe)
 
 
 @wraps_type(set, frozenset)
@@ -547,7 +558,9 @@ def _wrap_set(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     if source.kind != "const":
         source.check("type", type(value))
     if not all(map(has_stable_hash, value)):
-        return attempt.values.opaque(value, source, "a set of other things than numbers, strings, classes and the like")
+        return attempt.values.opaque(
+            value, source, "it has items other than numbers, strings, classes and enum members"
+        )
     items = {item: attempt.values.make(item) for item in value}
     attempt.values.addresses.note(tuple(items))
     if source.kind != "const":
