@@ -491,6 +491,36 @@ class IteratorVariable(VariableTracker):
         return iter([tx.python_value(item) for item in self.elements(tx)])
 
 
+class ContainerVariable(VariableTracker):
+    """Base of builtin containers: a call of a special method does the operation that it implements."""
+
+    __slots__ = ()
+    implements_equality = True
+
+    def instance_names(self, tx: Translator) -> Iterable[str]:
+        return ()
+
+    def method___len__(self, tx: Translator) -> VariableTracker:
+        return tx.make(self.length(tx))
+
+    def method___contains__(self, tx: Translator, item: VariableTracker) -> VariableTracker:
+        return tx.make(self.contains(tx, item))
+
+    def method___getitem__(self, tx: Translator, key: VariableTracker) -> VariableTracker:
+        return self.getitem(tx, key)
+
+    def method___setitem__(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> VariableTracker:
+        self.setitem(tx, key, value)
+        return tx.make(None)
+
+    def method___delitem__(self, tx: Translator, key: VariableTracker) -> VariableTracker:
+        self.delitem(tx, key)
+        return tx.make(None)
+
+    def method___eq__(self, tx: Translator, other: VariableTracker) -> VariableTracker:
+        return self.compare(tx, "==", other) or tx.make(NotImplemented)
+
+
 class InvariantVariable(VariableTracker):
     """A known value that guards keep the same in every call."""
 

@@ -397,10 +397,6 @@ class Attempt(Protocol):
     @property
     def before_graph(self) -> BeforeGraph: ...
 
-    def let_data_stay(self, step: int) -> NoReturn:
-        """Restart with a graph break before this instruction, which replaces a tensor's ``.data``."""
-        ...
-
     def note_guards(self) -> None:
         """Attribute the new guards of torch's ``ShapeEnv`` to the current instruction."""
         ...
@@ -410,7 +406,6 @@ class Codegen(Protocol):
     """Emits bytecode: loads of values, calls, writes."""
 
     code: types.CodeType
-    outputs: list[Any]
     body: list[Instruction]
 
     @property
@@ -468,10 +463,6 @@ class Codegen(Protocol):
 
     def call_method_of_top(self, name: str) -> None:
         """Replace the top of the stack by the result of its method."""
-        ...
-
-    def delete_from(self, namespace: dict[str, Any], name: str) -> None:
-        """Delete a name if the namespace has it: perhaps only the traced program stored it."""
         ...
 
     def store_into(self, namespace: dict[str, Any], name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import types
 from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -194,7 +195,9 @@ def _empty_payload(tx: Translator, base: type | None, args: Args) -> VariableTra
         return DictVariable({}, None, None, base)
     if base is tuple:
         return TupleVariable(args[0].elements(tx) if args else [])
-    return {list: lambda: ListVariable([]), set: SetVariable.empty, deque: lambda: DequeVariable([])}[base]()
+    empty: dict[type, Callable[[], VariableTracker]]
+    empty = {list: lambda: ListVariable([]), set: SetVariable.empty, deque: lambda: DequeVariable([])}
+    return empty[base]()
 
 
 # -- builtin containers ------------------------------------------------------------------------------------------------

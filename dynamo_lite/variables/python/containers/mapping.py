@@ -13,6 +13,7 @@ from dynamo_lite.insight.break_reasons import ChangedDuringIteration, Unsupporte
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
     Args,
+    ContainerVariable,
     Exhausted,
     IteratorVariable,
     Kwargs,
@@ -33,12 +34,11 @@ from dynamo_lite.variables.polyfills.carried import advance_iterator
 from .sequence import TupleVariable
 
 
-class DictVariable(VariableTracker):
+class DictVariable(ContainerVariable):
     """A dict, defaultdict or OrderedDict. ``items``: the values by their keys, as `key_of` represents them; ``keys``:
     the trackers of the keys that aren't constants."""
 
     __slots__ = ("items", "keys", "cls", "factory")
-    implements_equality = True
 
     def __init__(
         self,
@@ -281,33 +281,10 @@ class DictVariable(VariableTracker):
     def method_items(self, tx: Translator) -> VariableTracker:
         return DictViewVariable(self, "items")
 
-    def method___getitem__(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        return self.getitem(tx, key)
-
-    def method___setitem__(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> VariableTracker:
-        self.setitem(tx, key, value)
-        return ConstantVariable(None)
-
-    def method___delitem__(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        self.delitem(tx, key)
-        return ConstantVariable(None)
-
-    def method___contains__(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        return ConstantVariable(self.contains(tx, key))
-
-    def method___len__(self, tx: Translator) -> VariableTracker:
-        return ConstantVariable(len(self.items))
-
-    def method___iter__(self, tx: Translator) -> VariableTracker:
-        return self.iterate(tx)
-
     def method___init__(self, tx: Translator, /, *others: VariableTracker, **named: VariableTracker) -> VariableTracker:
         if others or named:
             self.method_update(tx, *others, **named)
         return ConstantVariable(None)
-
-    def method___eq__(self, tx: Translator, other: VariableTracker) -> VariableTracker:
-        return self.compare(tx, "==", other) or ConstantVariable(NotImplemented)
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name == "default_factory" and self.cls is defaultdict:
@@ -318,9 +295,6 @@ class DictVariable(VariableTracker):
 
     def mapping_items(self, tx: Translator) -> VariableTracker | None:
         return self
-
-    def instance_names(self, tx: Translator) -> Iterable[str]:
-        return ()
 
     def fill_instance(self, cg: Codegen, base: type) -> None:
         cg.call_with_top(refill_ordered if base is OrderedDict else dict.update, [lambda: self.load_items(cg)])

@@ -11,6 +11,7 @@ import torch
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
+    ContainerVariable,
     Exhausted,
     IteratorVariable,
     LazyVariable,
@@ -29,11 +30,10 @@ from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.text import bracketed, call_class_text_method, has_user_text, reprs
 
 
-class SequenceVariable(VariableTracker):
+class SequenceVariable(ContainerVariable):
     """Base of sequences. ``items``: trackers, perhaps lazy; ``kind``: the builtin class."""
 
     __slots__ = ("items",)
-    implements_equality = True
     kind: type = tuple
 
     def __init__(self, items: list[VariableTracker], source: Source | None = None) -> None:
@@ -61,9 +61,6 @@ class SequenceVariable(VariableTracker):
 
     def overloaded_arguments(self) -> Iterable[VariableTracker]:
         return [each for item in self.items for each in item.realize().overloaded_arguments()]
-
-    def instance_names(self, tx: Translator) -> Iterable[str]:
-        return ()
 
     def is_plain(self, tx: Translator) -> bool:
         return all(map(tx.is_plain, self.items))
@@ -160,23 +157,8 @@ class SequenceVariable(VariableTracker):
         comparison = ItemComparison(tx, self)
         return ConstantVariable(sum(comparison.equal(each, item) for each in self.items))
 
-    def method___len__(self, tx: Translator) -> VariableTracker:
-        return ConstantVariable(len(self.items))
-
-    def method___getitem__(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        return self.getitem(tx, key)
-
-    def method___iter__(self, tx: Translator) -> VariableTracker:
-        return self.iterate(tx)
-
-    def method___contains__(self, tx: Translator, item: VariableTracker) -> VariableTracker:
-        return ConstantVariable(self.contains(tx, item))
-
     def method___add__(self, tx: Translator, other: VariableTracker) -> VariableTracker:
         return tx.binary("+", self, other)
-
-    def method___eq__(self, tx: Translator, other: VariableTracker) -> VariableTracker:
-        return self.compare(tx, "==", other) or ConstantVariable(NotImplemented)
 
     def method___init__(self, tx: Translator, items: VariableTracker | None = None) -> VariableTracker:
         return ConstantVariable(None)
@@ -271,7 +253,6 @@ class SizeVariable(TupleVariable):
         return self.as_constant()
 
     def _is_compatible(self, other: SequenceVariable) -> bool:
-        """Whether ``self + other`` and comparisons with ``other`` are those of this class."""
         return isinstance(other, TupleVariable)
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
@@ -465,14 +446,6 @@ class MutableSequence(SequenceVariable):
 
     def method_copy(self, tx: Translator) -> VariableTracker:
         return self.make(list(self.items))
-
-    def method___setitem__(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> VariableTracker:
-        self.setitem(tx, key, value)
-        return ConstantVariable(None)
-
-    def method___delitem__(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        self.delitem(tx, key)
-        return ConstantVariable(None)
 
 
 class ListVariable(MutableSequence):

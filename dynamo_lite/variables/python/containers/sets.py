@@ -14,6 +14,7 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import ChangedDuringIteration, UnknownSetOrder
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
+    ContainerVariable,
     Exhausted,
     IteratorVariable,
     NotConstant,
@@ -84,12 +85,11 @@ def operand_of(tx: Translator, other: VariableTracker) -> SetVariable | Items:
     return Items(tuple(found), [key_of(tx, item) for item in found])
 
 
-class SetVariable(VariableTracker):
+class SetVariable(ContainerVariable):
     """A set or frozenset. ``items``: the items' trackers by their keys; ``table``: a real set with the traced set's
     order, None if the order isn't known."""
 
     __slots__ = ("items", "cls", "table", "recipe", "real", "was_empty")
-    implements_equality = True
 
     def __init__(
         self,
@@ -344,15 +344,6 @@ class SetVariable(VariableTracker):
         operand = operand_of(tx, other)
         return list(operand.items if isinstance(operand, SetVariable) else operand.real)
 
-    def method___contains__(self, tx: Translator, item: VariableTracker) -> VariableTracker:
-        return ConstantVariable(self.contains(tx, item))
-
-    def method___len__(self, tx: Translator) -> VariableTracker:
-        return ConstantVariable(len(self.items))
-
-    def method___eq__(self, tx: Translator, other: VariableTracker) -> VariableTracker:
-        return self.compare(tx, "==", other) or ConstantVariable(NotImplemented)
-
     def method___init__(self, tx: Translator, items: VariableTracker | None = None) -> VariableTracker:
         if issubclass(self.cls, frozenset):  # object.__init__: `__new__` took the arguments
             return ConstantVariable(None)
@@ -370,9 +361,6 @@ class SetVariable(VariableTracker):
             cg.make_then_fill(self, lambda: cg.build("SET", 0), lambda cg: _replay_on_top(cg, changes))
         else:
             _emit(cg, self.recipe)
-
-    def instance_names(self, tx: Translator) -> Iterable[str]:
-        return ()
 
     def fill_instance(self, cg: Codegen, base: type) -> None:
         """Emit code that repeats the operations on the empty set on top of the stack, an instance of a subclass."""
