@@ -220,7 +220,7 @@ class ConstantIterator(IteratorVariable):
             cg.call(self.function, [lambda: cg.load_const(self.of)])
 
         # Not an iterator over the rest: its type depends on the whole string, on whether all characters are ASCII.
-        cg.call(advanced, [make, lambda: cg.load_const(self.count)])
+        cg.call(advance_iterator, [make, lambda: cg.load_const(self.count)])
 
 
 @wraps_type(*(each for each in CONSTANT_TYPES if each not in (int, float)))
