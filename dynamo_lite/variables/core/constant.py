@@ -12,6 +12,7 @@ import torch
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records.source import Source
+from dynamo_lite.variables.polyfills.carried import advance_iterator
 
 from .base import (
     Args,
