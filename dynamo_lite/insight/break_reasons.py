@@ -187,6 +187,12 @@ class UnsupportedKey(BreakReason, code="DL0515", numbers_matter=True):
     why: str = "its hash and equality are not known while tracing"
 
 
+class UnknownValue(BreakReason, code="DL0516", numbers_matter=True):
+    happened = "{value} is used where its value must be known while tracing, and it isn't"
+    mend = "pass a constant (a number, a string, a tuple of them), or keep the call outside of the compiled function"
+    value: str
+
+
 # -- 06: limits ------------------------------------------------------------------------------------------------------
 
 

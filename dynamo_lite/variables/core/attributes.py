@@ -163,7 +163,7 @@ def is_callable(tx: Translator, value: VariableTracker) -> bool:
 
 
 def is_descriptor_type(kind: type) -> bool:
-    """Whether what a class has of this type answers for itself where it is read or written."""
+    """Whether instances of this type are descriptors."""
     return any(class_lookup(kind, name) is not MISSING for name in ("__get__", "__set__", "__delete__"))
 
 
@@ -178,8 +178,7 @@ def overrides_instance(raw: Any) -> bool:
 
 
 def is_data_descriptor_attribute(obj: VariableTracker, name: str) -> bool:
-    """Whether a data descriptor alone computes an attribute: the class has no ``__getattr__`` or
-    ``__getattribute__``."""
+    """Whether a data descriptor alone computes an attribute: no ``__getattr__`` or ``__getattribute__`` does."""
     cls = obj.python_type()
     plain = class_lookup(cls, "__getattribute__") is object.__getattribute__
     raw = class_lookup(cls, name)

@@ -24,6 +24,7 @@ from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.insight.break_reasons import (
     UncacheableArgument,
+    UnknownValue,
     UnsupportedArguments,
     UnsupportedAttribute,
     UnsupportedMethod,
@@ -157,7 +158,7 @@ class VariableTracker:
         try:
             return self.as_constant()
         except NotConstant:
-            unsupported(UnsupportedValue(self.describe(), "its value would have to be known here"))
+            unsupported(UnknownValue(self.describe()))
 
     def drained_value(self, tx: Translator) -> Any:
         """`python_value` for a consumer that only iterates: an iterator is drained, and its items are known."""

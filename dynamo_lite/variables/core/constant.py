@@ -215,7 +215,7 @@ class ConstantIterator(IteratorVariable):
 
     def reconstruct(self, cg: Codegen) -> None:
         if not isinstance(self.of, (str, bytes, range)):
-            raise NotConstant("iterator")
+            raise NotConstant("an iterator over a constant of another type")
 
         def make() -> None:
             cg.call(self.function, [lambda: cg.load_const(self.of)])

@@ -21,13 +21,16 @@ from .protocols import Codegen, Translator
 _SAMPLES = {torch.bool: True, **dict.fromkeys((torch.complex64, torch.complex128), 1j)}
 
 
+_Part = str | tuple[Callable[..., str], VariableTracker, tuple[str, ...]]
+
+
 class DeferredTextVariable(VariableTracker):
     """A concatenation of constant strings and of texts of tensors or symbols. ``parts``: a string each, or ``(function,
     value, arguments)``. `as_constant` specializes the symbols; it raises `NotConstant` if there is a tensor."""
 
     __slots__ = ("parts", "writes")
 
-    def __init__(self, tx: Translator, parts: list[Any], writes: int | None) -> None:
+    def __init__(self, tx: Translator, parts: list[_Part], writes: int | None) -> None:
         self.source = None
         self.parts = parts
         self.writes = writes
@@ -41,7 +44,7 @@ class DeferredTextVariable(VariableTracker):
     def describe(self) -> str:
         return "the text of a tensor's value"
 
-    def as_constant(self) -> Any:
+    def as_constant(self) -> str:
         return "".join(part if isinstance(part, str) else _constant_text(*part) for part in self.parts)
 
     def is_constant(self) -> bool:
@@ -160,7 +163,7 @@ def joined(tx: Translator, parts: list[VariableTracker]) -> VariableTracker | No
     """Texts concatenated; None if one is neither a constant nor deferred."""
     if all(part.is_constant() for part in parts):
         return ConstantVariable("".join(part.as_constant() for part in parts))
-    found: list[Any] = []
+    found: list[_Part] = []
     writes: int | None = None
     for part in parts:
         if isinstance(part, DeferredTextVariable) and part.writes in (None, tx.graph.writes):

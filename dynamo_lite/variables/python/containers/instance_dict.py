@@ -30,7 +30,7 @@ class InstanceDictVariable(VariableTracker):
     def _name(self, key: VariableTracker) -> str:
         name = key.as_constant() if key.is_constant() else None
         if not isinstance(name, str):
-            unsupported(UnsupportedOperation("a key that is not a string", "an object's __dict__"))
+            unsupported(UnsupportedOperation("indexing by a key that is not a string", "an object's __dict__"))
         return name
 
     def copied(self, tx: Translator) -> DictVariable:

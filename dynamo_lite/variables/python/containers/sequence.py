@@ -225,19 +225,13 @@ class SizeVariable(TupleVariable):
     __slots__ = ()
     kind: type = torch.Size
 
-    def python_type(self) -> type:
-        return torch.Size
-
-    def make(self, items: list[VariableTracker]) -> SequenceVariable:
-        return SizeVariable(items)
-
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
         if symbol != "+" or not isinstance(other, TupleVariable):
             return super().binary(tx, symbol, other, reflected)
         if not all(issubclass(item.realize().python_type(), int) for item in other.items):
-            unsupported(UnsupportedOperation("`+` of a torch.Size", "a tuple with items that aren't integers"))
+            unsupported(UnsupportedOperation("`+`", "a torch.Size and a tuple with items that aren't integers"))
         if not reflected:
             return SizeVariable(self.items + other.items)
         return SizeVariable(other.items + self.items) if _SIZES_ADD_REFLECTED else None
