@@ -87,7 +87,6 @@ PROGRAMS = {
     "common divisors": lambda x, n, m: (x * math.gcd(n, m) + math.lcm(n, m), math.gcd(n, 4), math.gcd(m, -n)),
     "common divisors in turn": lambda x, n, m: (x * math.gcd(math.lcm(n, 12), m), math.gcd(n, m) * 2 + 1),
     "roots": lambda x, n, m: (x * math.isqrt(n) + math.isqrt(m * m - 1), math.isqrt(n * m)),
-    "choices": lambda x, n, m: (x * math.comb(n, 2) + math.perm(m, 3), math.comb(n + m, 3)),
     "powers": lambda x, n, m: (x * pow(n, 2, 7) + pow(m, 3), pow(2, n), pow(n, 3, -m), math.pow(n, 2), math.fabs(-n)),
     "inverted": lambda x, n, m: (x * ~n, ~(n - m)),
     "asked for what they lack": lambda x, n, m: (x * torch.sym_float(n), hasattr(m, "shape"), getattr(n, "item", 3)),

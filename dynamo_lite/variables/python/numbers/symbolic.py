@@ -1,7 +1,8 @@
-"""Numbers that may differ from call to call: sizes of tensors, integers that symbols stand for, and floats.
+"""Symbolic ints and floats: tensor sizes, ints and floats that may differ from call to call.
 
-Arithmetic makes new ones; a comparison is decided as it is now, which the guards then demand. What needs to know the
-number (an index, a loop, a key) gets it, and with that it is the same in every call of the graph.
+Arithmetic on a symbolic number gives a symbolic number. A comparison is evaluated for the traced call, and a guard
+requires the same result of later calls. Where Python needs the value itself (a list index, a loop count, a dict key),
+the number is specialized.
 """
 
 from __future__ import annotations
@@ -41,20 +42,23 @@ from dynamo_lite.variables.core.late_text import text_of_number
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
-from .number_methods import called_on
+from .number_methods import call_number_method
 
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "//", "%"})
 _DIVISIONS = frozenset({"/", "//", "%"})
 
 
 class SymbolicNumber(VariableTracker):
-    """A number that is not known."""
+    """Base of symbolic numbers. `as_constant` specializes the number."""
 
     __slots__ = ("attempt",)
     attempt: Attempt
     is_symbolic = True
-    is_data_dependent = False
-    """Whether nothing is known of it before the graph runs."""
+
+    @property
+    def is_data_dependent(self) -> bool:
+        """Whether its value is unknown while tracing: it is computed by the graph, or drawn at random."""
+        raise NotImplementedError
 
     def is_constant(self) -> bool:
         return False
@@ -63,7 +67,7 @@ class SymbolicNumber(VariableTracker):
         return ConstantVariable(self.as_constant())
 
     def guard_key(self, tx: Translator) -> None:
-        """Its value is the key."""
+        """`key` has specialized the number: there is no identity to guard."""
 
     def cache_key(self, tx: Translator) -> Any:
         return self.as_constant()
@@ -72,9 +76,9 @@ class SymbolicNumber(VariableTracker):
         kind = self.python_type()
         if kind is bool and hasattr(kind, name):
             return ConstantVariable(self.as_constant()).getattr(tx, name)
-        if name in _ITSELF:
+        if name in ("real", "numerator"):
             return self
-        if name in _OF_THE_TYPE or not hasattr(kind, name):  # of each number of the type it is the same
+        if name in _TYPE_ATTRIBUTES or not hasattr(kind, name):
             return ConstantVariable(kind()).getattr(tx, name)
         return BuiltinMethodVariable(self, name)
 
@@ -85,16 +89,16 @@ class SymbolicNumber(VariableTracker):
         return text_of_number(tx, self, format, tx.python_value(spec))
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        found = None if kwargs or self.python_type() is bool else called_on(tx, self, name, args)
-        if found is not None:
-            return found
+        result = None if kwargs or self.python_type() is bool else call_number_method(tx, self, name, args)
+        if result is not None:
+            return result
         return ConstantVariable(self.as_constant()).call_method(tx, name, args, kwargs)
 
     def index(self, tx: Translator, message: str) -> Any:
         return ConstantVariable(self.as_constant()).index(tx, message)
 
-    def formula(self) -> Formula | None:
-        """What a float is computed by of this; None: by nothing but its value."""
+    def as_formula(self) -> Formula | None:
+        """The number as an operand of a float formula; None: only its specialized value can be one."""
         raise NotImplementedError
 
     def binary(
@@ -102,23 +106,29 @@ class SymbolicNumber(VariableTracker):
     ) -> VariableTracker | None:
         if other.operand is None:
             return None
-        found = self._float(BINARY[symbol], other, reflected)
-        if found is not None:
-            return found
-        known = [ConstantVariable(each.as_constant()) for each in (self, other)]
-        return tx.binary(symbol, *(reversed(known) if reflected else known))
+        result = self._binary_formula(BINARY[symbol], other, reflected)
+        return self._binary_on_constants(tx, symbol, other, reflected) if result is None else result
 
-    def _float(self, function: Any, other: VariableTracker, reflected: bool) -> VariableTracker | None:
-        """The float that an operator makes of this and another number, as a formula."""
-        mine, theirs = self.formula(), formula_of(other)
+    def _binary_on_constants(
+        self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool
+    ) -> VariableTracker:
+        """A binary operator after specializing both operands."""
+        left, right = ConstantVariable(self.as_constant()), ConstantVariable(other.as_constant())
+        return tx.binary(symbol, right, left) if reflected else tx.binary(symbol, left, right)
+
+    def _binary_formula(
+        self, function: Callable[..., Any], other: VariableTracker, reflected: bool
+    ) -> VariableTracker | None:
+        """A binary operator as a formula, None if formulas don't have it."""
+        mine, theirs = self.as_formula(), formula_of(other)
         if (function not in BINARY_OPERATORS and function not in OF_BITS) or mine is None or theirs is None:
             return None
         left, right = (theirs, mine) if reflected else (mine, theirs)
         return _make_formula(self.attempt, function, left, right)
 
-    def _compared(self, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        """A comparison of which one side is a float, decided."""
-        mine, theirs = self.formula(), formula_of(other)
+    def _compare_formulas(self, symbol: str, other: VariableTracker) -> VariableTracker | None:
+        """The guarded result of a comparison with a float, None if there is no formula of an operand."""
+        mine, theirs = self.as_formula(), formula_of(other)
         if mine is None or theirs is None:
             return None
         if symbol == "!=":
@@ -127,18 +137,20 @@ class SymbolicNumber(VariableTracker):
 
 
 class SymNodeVariable(SymbolicNumber):
-    """An int, or a float or comparison that hangs on data. ``number``: torch's SymInt, SymFloat or SymBool."""
+    """A symbolic int, or a float or bool that depends on tensor data. ``number``: a SymInt, SymFloat or SymBool."""
 
     __slots__ = ("number",)
 
-    def __init__(self, attempt: Attempt, number: Any, source: Source | None = None) -> None:
+    def __init__(
+        self, attempt: Attempt, number: torch.SymInt | torch.SymFloat | torch.SymBool, source: Source | None = None
+    ) -> None:
         self.source = source
         self.attempt = attempt
-        self.number = number
+        self.number: Any = number
 
     def realize(self) -> VariableTracker:
-        known = self.number.node.maybe_as_int() if isinstance(self.number, torch.SymInt) else None
-        return self if known is None else ConstantVariable(known, self.source)
+        value = self.number.node.maybe_as_int() if isinstance(self.number, torch.SymInt) else None
+        return self if value is None else ConstantVariable(value, self.source)
 
     def python_type(self) -> type:
         return _PYTHON_TYPES[type(self.number)]
@@ -147,29 +159,33 @@ class SymNodeVariable(SymbolicNumber):
         return f"the number {self.number}"
 
     def as_constant(self) -> Any:
-        """The number, which from now on is the same in every call."""
-        return self._decide(self.python_type(), self.number)
+        """Specialize the number: its value in the traced call, which guards require of later calls."""
+        return self._evaluate(self.python_type(), self.number)
 
     def as_fx(self) -> tuple[Any, Any]:
-        if self.number.node.expr.free_symbols:  # nothing has settled it
+        if self.number.node.expr.free_symbols:  # not specialized so far
             with contextlib.suppress(NoProgram):
                 return self.attempt.graph.number(self.number), self.number
         value = self.as_constant()
         return value, value
 
     @property
-    def operand(self) -> Any:  # type: ignore[override]
+    def operand(self) -> Any:
         return self.number
 
     def truth(self, tx: Translator) -> bool:
-        return self._decide(bool, self.number if self.python_type() is bool else self.number != 0)
+        return self._decide(self.number if self.python_type() is bool else self.number != 0)
 
     def deferred_truth(self, tx: Translator) -> VariableTracker | None:
         if not self.is_data_dependent:
             return None
         return self if self.python_type() is bool else self.compare(tx, "!=", ConstantVariable(0))
 
-    def _decide(self, kind: type, number: Any) -> Any:
+    def _decide(self, condition: bool | torch.SymBool) -> bool:
+        """The truth of a condition in the traced call, which guards require of later calls."""
+        return bool(self._evaluate(bool, condition))
+
+    def _evaluate(self, kind: type, number: Any) -> Any:
         try:
             return kind(number)
         except symbolic_shapes().GuardOnDataDependentSymNode:
@@ -182,16 +198,16 @@ class SymNodeVariable(SymbolicNumber):
     def is_data_dependent(self) -> bool:
         return self.attempt.graph.symbols.is_data_dependent(self.number)
 
-    def formula(self) -> Formula | None:
+    def as_formula(self) -> Formula | None:
         symbols = self.attempt.graph.symbols
         if not isinstance(self.number, torch.SymInt) or not self.attempt.shapes.floats:
             return None
         if self.is_data_dependent:
             return symbols.formula_of_random_int(self.number.node.expr)
-        if not self.number.node.expr.free_symbols:  # it is settled
+        if not self.number.node.expr.free_symbols:  # already specialized
             return Formula(int(self.number))
-        found = symbols.of_integer(self.number)
-        return found if found is not None and _can_load(self.number.node.expr) else None
+        formula = symbols.of_integer(self.number)
+        return formula if formula is not None and _can_load(self.number.node.expr) else None
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
@@ -199,62 +215,61 @@ class SymNodeVariable(SymbolicNumber):
         number = other.operand
         if number is None:
             return None
-        self._decide_truths(number)
-        found = self._as_arithmetic(tx, symbol, other, reflected)
-        if found is not None:
-            return found
-        negative = symbol == "**" and not reflected and isinstance(other, ConstantVariable) and other.value < 0
-        if symbol == "/" or negative or other.python_type() is float or BINARY[symbol] in OF_BITS:
-            found = self._float(BINARY[symbol], other, reflected)
-            if found is not None:
-                return found
+        self._decide_bools(number)
+        result = self._shift_or_mask(tx, symbol, other, reflected)
+        if result is not None:
+            return result
+        is_root = symbol == "**" and not reflected and isinstance(other, ConstantVariable) and other.value < 0
+        if symbol == "/" or is_root or other.python_type() is float or BINARY[symbol] in OF_BITS:
+            result = self._binary_formula(BINARY[symbol], other, reflected)
+            if result is not None:
+                return result
         if isinstance(other, SymbolicFloat):
             number = other.as_constant()
         left, right = (number, self.number) if reflected else (self.number, number)
-        raises = symbol in _DIVISIONS and self._decide(bool, right == 0)
-        is_power = symbol == "**" and self._is_integers_power(other, reflected)
-        made = tx.fold(BINARY[symbol], (left, right)) if (symbol in _ARITHMETIC and not raises) or is_power else None
-        if made is None or _is_out_of_range(made):
-            known = [ConstantVariable(each.as_constant()) for each in (self, other)]
-            return tx.binary(symbol, *(reversed(known) if reflected else known))
-        return tx.make(made)
+        raises = symbol in _DIVISIONS and self._decide(right == 0)
+        if (symbol in _ARITHMETIC and not raises) or (symbol == "**" and self._is_integer_power(other, reflected)):
+            value = tx.fold(BINARY[symbol], (left, right))
+            if not _may_overflow(value):
+                return tx.make(value)
+        return self._binary_on_constants(tx, symbol, other, reflected)
 
-    def _as_arithmetic(
+    def _shift_or_mask(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool
     ) -> VariableTracker | None:
-        """What a shift, or a mask of the lowest bits, does to integers in other words."""
+        """A shift, or a mask of the lowest bits, as arithmetic; None for other operators."""
         if self.python_type() is not int or other.python_type() is not int:
             return None
         if symbol in ("<<", ">>"):
             shifted, count = (other, self) if reflected else (self, other)
-            if not _is_between(0, count, _GREATEST_SHIFT):
+            if not _is_between(0, count, _MAX_SHIFT):
                 return None
-            return tx.binary("*" if symbol == "<<" else "//", shifted, tx.binary("**", ConstantVariable(2), count))  # type: ignore[no-any-return]
+            return tx.binary("*" if symbol == "<<" else "//", shifted, tx.binary("**", ConstantVariable(2), count))
         mask = other.operand
-        if symbol != "&" or type(mask) is not int or not 0 <= mask <= _GREATEST_MASK or mask & (mask + 1):
+        if symbol != "&" or type(mask) is not int or not 0 <= mask <= _MAX_MASK or mask & (mask + 1):
             return None
         return self.binary(tx, "%", ConstantVariable(mask + 1))
 
-    def _is_integers_power(self, other: VariableTracker, reflected: bool) -> bool:
-        """Whether the power of this to another integer, or ``reflected`` the other way round, is of the type of its
-        base."""
+    def _is_integer_power(self, other: VariableTracker, reflected: bool) -> bool:
+        """Whether ``self ** other`` (``other ** self`` if ``reflected``) is a symbolic int: the exponent is an int and
+        isn't negative."""
         if other.python_type() is not int:
             return False
         if not reflected:
-            return _is_between(0, other, _GREATEST_POWER)
+            return _is_between(0, other, _MAX_POWER)
         is_integer = other.operand > 1 and self.python_type() is int and not self.is_data_dependent
-        return is_integer and self._decide(bool, self.number >= 0)
+        return is_integer and self._decide(self.number >= 0)
 
-    def _decide_truths(self, *others: Any) -> None:
-        """Truth values that hang on data are no numbers to torch: the graph breaks."""
+    def _decide_bools(self, *others: Any) -> None:
+        """torch has no arithmetic on a SymBool: break the graph if one of these depends on data."""
         for each in (self.number, *others):
             if isinstance(each, torch.SymBool):
-                self._decide(bool, each)
+                self._decide(each)
 
-    def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
-        self._decide_truths()
+    def unary(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker | None:
+        self._decide_bools()
         if function is operator.abs and self.python_type() is int and not self.is_data_dependent:
-            return self if self._decide(bool, self.number >= 0) else tx.make(-self.number)
+            return self if self._decide(self.number >= 0) else tx.make(-self.number)
         if function is operator.invert:
             return tx.make(-self.number - 1)
         try:
@@ -263,22 +278,22 @@ class SymNodeVariable(SymbolicNumber):
             return tx.make(function(self.as_constant()))
 
     def converted(self, tx: Translator, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
-        if self.python_type() is int and function in _OF_INTEGERS:
+        if self.python_type() is int and function in _IDENTITY_ON_INTS:
             return self
         if self.python_type() is int and function in (bin, hex, oct):
             return text_of_number(tx, self, function)
-        if function in _OF_DIVISORS and self.python_type() is int:
+        if function in _DIVISOR_FUNCTIONS and self.python_type() is int:
             return tx.unary("abs", self)
-        if (function is math.fabs or function in _PREDICATES) and self.python_type() is int:
+        if (function is math.fabs or function in _FLOAT_PREDICATES) and self.python_type() is int:
             return self.converted(tx, float, methods).converted(tx, function, methods)
-        if function is math.isqrt and self._decide(bool, 0 <= self.number) and self._decide(bool, self.number < _ROOTS):
+        if function is math.isqrt and self._decide(0 <= self.number) and self._decide(self.number < _MAX_ISQRT):
             return self.converted(tx, math.sqrt, methods).converted(tx, math.floor, methods)
-        mine = self.formula()
-        found = None if mine is None else _make_formula(self.attempt, function, mine)
-        if found is not None:
-            return found
-        symbolic = _FUNCTIONS.get(function)
-        if symbolic is None or (function is math.sqrt and self._decide(bool, self.number < 0)):
+        mine = self.as_formula()
+        result = None if mine is None else _make_formula(self.attempt, function, mine)
+        if result is not None:
+            return result
+        symbolic = _SYMBOLIC_FUNCTIONS.get(function)
+        if symbolic is None or (function is math.sqrt and self._decide(self.number < 0)):
             return super().converted(tx, function, methods)
         return tx.make(symbolic(self.number))
 
@@ -287,37 +302,36 @@ class SymNodeVariable(SymbolicNumber):
         if number is None:
             return None
         if symbol not in ("==", "!="):
-            self._decide_truths(number)
+            self._decide_bools(number)
         if other.python_type() is float:
-            decided = self._compared(symbol, other)
-            if decided is not None:
-                return decided
-        found = COMPARE[symbol](self.number, number)
-        if isinstance(found, torch.SymBool) and self.attempt.graph.symbols.is_data_dependent(found):
-            return (
-                SymNodeVariable(self.attempt, found)
-                if self._is_open(found)
-                else ConstantVariable(self._decide(bool, found))
-            )
-        return ConstantVariable(self._decide(bool, found))
+            result = self._compare_formulas(symbol, other)
+            if result is not None:
+                return result
+        condition = COMPARE[symbol](self.number, number)
+        if isinstance(condition, torch.SymBool) and self._is_open(condition):
+            return SymNodeVariable(self.attempt, condition)
+        return ConstantVariable(self._decide(condition))
 
     def _is_open(self, condition: torch.SymBool) -> bool:
-        """Whether a condition on data hangs on that alone. Of random numbers there is nothing that the graph says."""
-        known = symbolic_shapes().statically_known_true
-        if known(condition) or known(torch.sym_not(condition)):
+        """Whether the graph has to compute a condition: it depends on tensor data, and value ranges don't decide it.
+        Breaks the graph if it depends on random numbers, which the graph doesn't have."""
+        if not self.attempt.graph.symbols.is_data_dependent(condition):
+            return False
+        is_true = symbolic_shapes().statically_known_true
+        if is_true(condition) or is_true(torch.sym_not(condition)):
             return False
         self.attempt.graph.symbols.break_on_random_number(condition)
         return True
 
     @property
     def node(self) -> torch.fx.Node:
-        """What computes it in the graph."""
+        """The graph node that computes the number."""
         return self.attempt.graph.number(self.number)
 
     def reconstruct(self, cg: Codegen) -> None:
         can_load = _can_load(self.number.node.expr)
-        found_before = self.python_type() is int and cg.attempt.graph.symbols.has_places(self.number)
-        if self.is_data_dependent and not (can_load and found_before):
+        is_known_at_entry = self.python_type() is int and cg.attempt.graph.symbols.has_places(self.number)
+        if self.is_data_dependent and not (can_load and is_known_at_entry):
             cg.graph_result(self)
         elif can_load:
             _load_expression(cg, self.number.node.expr)
@@ -326,141 +340,141 @@ class SymNodeVariable(SymbolicNumber):
 
 
 class SymbolicFloat(SymbolicNumber):
-    """A float that CPython computes before the graph runs."""
+    """A symbolic float, which generated code computes before the graph runs."""
 
-    __slots__ = ("of",)
+    __slots__ = ("formula",)
 
-    def __init__(self, attempt: Attempt, of: Formula, source: Source | None = None) -> None:
+    def __init__(self, attempt: Attempt, formula: Formula, source: Source | None = None) -> None:
         self.source = source
         self.attempt = attempt
-        self.of = of
+        self.formula = formula
 
     def python_type(self) -> type:
         return float
 
     @property
-    def is_data_dependent(self) -> bool:  # type: ignore[override]
-        return self.of.is_random
+    def is_data_dependent(self) -> bool:
+        return self.formula.is_random
 
     def describe(self) -> str:
-        return f"the float {self.attempt.graph.symbols.formula_text(self.of)}"
+        return f"the float {self.attempt.graph.symbols.formula_text(self.formula)}"
 
     @property
-    def operand(self) -> Any:  # type: ignore[override]
-        return self.of.value
+    def operand(self) -> Any:
+        return self.formula.value
 
-    def formula(self) -> Formula:
-        return self.of
+    def as_formula(self) -> Formula:
+        return self.formula
 
-    def as_constant(self) -> float:
-        """The float, which from now on is the same in every call."""
-        self.attempt.graph.symbols.specialize(self.of)
+    def as_constant(self) -> Any:
+        """Specialize the float: its value in the traced call, which guards require of later calls."""
+        self.attempt.graph.symbols.specialize(self.formula)
         self.attempt.note_guards()
-        return self.of.value
+        return self.formula.value
 
     def realize(self) -> VariableTracker:
-        is_settled = self.of in self.attempt.graph.symbols.specialized
-        return ConstantVariable(self.of.value, self.source) if is_settled else self
+        is_specialized = self.formula in self.attempt.graph.symbols.specialized
+        return ConstantVariable(self.formula.value, self.source) if is_specialized else self
 
     def key(self) -> Any:
         return ConstantVariable(self.as_constant()).key()
 
     def truth(self, tx: Translator) -> bool:
-        return not _decide_formula(self.attempt, operator.eq, self.of, Formula(0.0))
+        return not _decide_formula(self.attempt, operator.eq, self.formula, Formula(0.0))
 
-    def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
-        return self if function is operator.pos else _make_formula(self.attempt, _OF_ONE.get(function), self.of)
+    def unary(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker | None:
+        return self if function is operator.pos else _make_formula(self.attempt, _UNARY.get(function), self.formula)
 
     def converted(self, tx: Translator, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
         if function is float:
             return self
-        if function in _PREDICATES:
-            return ConstantVariable(_PREDICATES[function](self.attempt, self.of))
-        found = _make_formula(self.attempt, _OF_ONE.get(function, function), self.of)
-        return super().converted(tx, function, methods) if found is None else found
+        if function in _FLOAT_PREDICATES:
+            return ConstantVariable(_FLOAT_PREDICATES[function](self.attempt, self.formula))
+        result = _make_formula(self.attempt, _UNARY.get(function, function), self.formula)
+        return super().converted(tx, function, methods) if result is None else result
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if other.operand is None:
             return None
-        decided = self._compared(symbol, other)
-        return tx.compare(symbol, ConstantVariable(self.as_constant()), other) if decided is None else decided
+        result = self._compare_formulas(symbol, other)
+        return tx.compare(symbol, ConstantVariable(self.as_constant()), other) if result is None else result
 
     def as_fx(self) -> tuple[Any, Any]:
         value = self.as_constant()
         return value, value
 
     def reconstruct(self, cg: Codegen) -> None:
-        load_formula(cg, self.of)
+        load_formula(cg, self.formula)
 
 
-def _is_out_of_range(number: Any) -> bool:
-    """Whether it is an integer that torch takes for an infinite one now, or might."""
+def _may_overflow(number: Any) -> bool:
+    """Whether a SymInt is out of the range outside of which torch takes ints to be infinite."""
     hint = number.node.hint if isinstance(number, torch.SymInt) and number.node.has_hint() else 0
-    return not -_GREATEST_SYMBOL <= hint <= _GREATEST_SYMBOL
+    return not -_MAX_SYMBOL <= hint <= _MAX_SYMBOL
 
 
 def _is_between(least: int, number: VariableTracker, greatest: int) -> bool:
-    """Whether an integer is that now, which is so in every call from now on."""
+    """Whether ``least <= number <= greatest``, guarded. False if the number depends on data."""
     if isinstance(number, ConstantVariable):
-        return least <= number.value <= greatest
+        return bool(least <= number.value <= greatest)
     if not isinstance(number, SymNodeVariable) or number.is_data_dependent:
         return False
-    return number._decide(bool, number.number >= least) and number._decide(bool, number.number <= greatest)
+    return number._decide(number.number >= least) and number._decide(number.number <= greatest)
 
 
 def formula_of(number: VariableTracker) -> Formula | None:
-    """What a number in a formula is; None: it can't be in one."""
+    """A number as an operand of a formula; None if formulas can't have it."""
     if isinstance(number, SymbolicNumber):
-        return number.formula()
+        return number.as_formula()
     return Formula(number.value) if isinstance(number, ConstantVariable) and is_exact(number.value) else None
 
 
-def _make_formula(attempt: Attempt, function: Any, *operands: Formula) -> VariableTracker | None:
-    """``function(*operands)``: a float, or an integer that is computed of floats; None where there is no formula."""
-    made = apply(function, *operands)
-    if made is None:
+def _make_formula(
+    attempt: Attempt, function: Callable[..., Any] | None, *operands: Formula | None
+) -> VariableTracker | None:
+    """The number ``function(*operands)``; None if there is no formula of it, or of an operand."""
+    known = [each for each in operands if each is not None]
+    formula = None if function is None or len(known) < len(operands) else apply(function, *known)
+    if formula is None or function is None:
         return None
-    if made.is_constant:
-        return ConstantVariable(made.value)
+    if formula.is_constant:
+        return ConstantVariable(formula.value)
     symbols = attempt.graph.symbols
     for index, compare, limit, truth in OPERATIONS[function].domain:
-        if _decide_formula(attempt, compare, made.operands[index], Formula(limit)) is not truth:
+        if _decide_formula(attempt, compare, formula.operands[index], Formula(limit)) is not truth:
             return None
     if function in MAY_RAISE or function in TO_INTEGER:
-        if not made.has_program and not made.is_random:
+        if not formula.has_program and not formula.is_random:
             return None
-        symbols.require(is_finite(made))
+        symbols.require(is_finite(formula))
     if function in TO_INTEGER:
-        return attempt.values.make(symbols.computed(made))
-    return SymbolicFloat(attempt, made)
+        return attempt.values.make(symbols.computed(formula))
+    return SymbolicFloat(attempt, formula)
 
 
 def call_on_numbers(
     tx: Translator, function: Callable[..., Any], numbers: Sequence[VariableTracker]
 ) -> VariableTracker | None:
-    """What a function makes of numbers of which some are floats that may differ from call to call; None: it is called
-    on known ones."""
-    known = [each.realize() for each in numbers]
-    if function is math.log and len(known) == 2 and any(isinstance(each, SymbolicNumber) for each in known):
-        return tx.binary("/", *(each.converted(tx, math.log, ()) for each in known))  # type: ignore[no-any-return]
-    if function in _OF_DIVISORS and len(known) > 2 and any(isinstance(each, SymNodeVariable) for each in known):
-        return _of_integers(tx, function, known)
-    if function in _OF_TWO_INTEGERS and any(isinstance(each, SymNodeVariable) for each in known):
-        return _of_two_integers(tx, function, *known) if len(known) == 2 else None
-    if function is round and len(known) == 2 and isinstance(known[0], SymbolicNumber):
-        return _rounded(tx, *known)
-    if function is math.pow and any(isinstance(each, SymNodeVariable) for each in known):
-        known = [each.converted(tx, float, ("__float__", "__index__")).realize() for each in known]
-    if not any(isinstance(each, SymbolicFloat) for each in known):
+    """``function(*numbers)`` where some are symbolic; None if it can't be computed without specializing them."""
+    args = [each.realize() for each in numbers]
+    has_ints = any(isinstance(each, SymNodeVariable) for each in args)
+    if function is math.log and len(args) == 2 and any(isinstance(each, SymbolicNumber) for each in args):
+        number, base = (each.converted(tx, math.log, ()) for each in args)
+        return tx.binary("/", number, base)
+    if function in _DIVISOR_FUNCTIONS and len(args) > 1 and has_ints:
+        return _fold_divisors(tx, function, args)
+    if function is round and len(args) == 2 and isinstance(args[0], SymbolicNumber):
+        return _round_to(tx, *args)
+    if function is math.pow and has_ints:
+        args = [each.converted(tx, float, ("__float__", "__index__")).realize() for each in args]
+    if not any(isinstance(each, SymbolicFloat) for each in args):
         return None
-    function = _OF_TWO.get(function, function)
-    operands = [formula_of(each) if each.python_type() in (int, float) else None for each in known]
-    if None in operands or function not in OPERATIONS:
-        return None
+    function = operator.pow if function is math.pow else function
+    operands = [formula_of(each) if each.python_type() in (int, float) else None for each in args]
     return _make_formula(tx.attempt, function, *operands)
 
 
-def _rounded(tx: Translator, number: VariableTracker, digits: VariableTracker) -> VariableTracker | None:
+def _round_to(tx: Translator, number: VariableTracker, digits: VariableTracker) -> VariableTracker | None:
     """``round(number, digits)``."""
     if tx.is_none(digits):
         return number.converted(tx, round, ())
@@ -468,61 +482,46 @@ def _rounded(tx: Translator, number: VariableTracker, digits: VariableTracker) -
         return None
     if number.python_type() is int and tx.truth(tx.compare(">=", digits, ConstantVariable(0))):
         return number
-    function = int.__round__ if number.python_type() is int else float.__round__
-    operands = formula_of(number), formula_of(digits)
-    return None if None in operands else _make_formula(tx.attempt, function, *operands)  # type: ignore[arg-type]
+    function: Callable[..., Any] = int.__round__ if number.python_type() is int else float.__round__
+    return _make_formula(tx.attempt, function, formula_of(number), formula_of(digits))
 
 
-def _of_integers(
+def _fold_divisors(
     tx: Translator, function: Callable[..., Any], numbers: Sequence[VariableTracker]
 ) -> VariableTracker | None:
-    """The same of more than two."""
-    found: VariableTracker | None = numbers[0]
+    """``math.gcd`` or ``math.lcm`` of several ints, two at a time."""
+    if any(each.python_type() is not int for each in numbers):
+        return None
+    result: VariableTracker | None = numbers[0]
     for each in numbers[1:]:
-        found = None if found is None else _of_two_integers(tx, function, found.realize(), each)
-    return found
+        if result is not None:
+            result = _make_formula(tx.attempt, function, formula_of(result.realize()), formula_of(each))
+    return result
 
 
-def _of_two_integers(
-    tx: Translator, function: Callable[..., Any], one: VariableTracker, other: VariableTracker
-) -> VariableTracker | None:
-    """What a function makes of integers of which one is a symbol; None: it is called on known ones."""
-    if one.python_type() is not int or other.python_type() is not int:
-        return None
-    if function in TO_INTEGER:
-        operands = formula_of(one), formula_of(other)
-        return None if None in operands else _make_formula(tx.attempt, function, *operands)  # type: ignore[arg-type]
-    count = other.value if isinstance(other, ConstantVariable) else -1
-    if not 0 < count <= _GREATEST_POWER or tx.truth(tx.compare("<", one, other)):
-        return None
-    factors = [tx.binary("-", one, ConstantVariable(each)) for each in range(count)]
-    product = functools.reduce(functools.partial(tx.binary, "*"), factors)
-    return product if function is math.perm else tx.binary("//", product, ConstantVariable(math.factorial(count)))
-
-
-def _decide_formula(attempt: Attempt, function: Callable[[Any, Any], bool], *operands: Formula) -> bool:
-    """What a comparison gives now, which is so in every call from now on."""
+def _decide_formula(attempt: Attempt, function: Callable[..., bool], *operands: Formula) -> bool:
+    """The result of a comparison or predicate in the traced call, which guards require of later calls."""
     condition = apply(function, *operands)
-    if condition is None:  # of an integer that is no float
+    if condition is None:  # an operand is an int that no float equals
         raise InternalError(f"no formula compares {[each.value for each in operands]}")
     if not condition.is_constant:
         attempt.graph.symbols.require(condition, condition.value)
-    return condition.value
+    return bool(condition.value)
 
 
 def make_draw(tx: Translator, draw: RandomCall, value: float, bounds: Bounds) -> VariableTracker:
-    """The number that a call draws. ``value``: what it is in the call that is traced."""
+    """The result of a call of ``random``. ``value``: the number that the traced call draws."""
     formula = tx.graph.symbols.random_number(draw, value, bounds)
     if type(value) is int:
         return tx.make(tx.graph.symbols.random_int(formula))
     return SymbolicFloat(tx.attempt, formula)
 
 
-# -- code that computes them -------------------------------------------------------------------------------------------
+# -- generated code ----------------------------------------------------------------------------------------------------
 
 
 def load_formula(cg: Codegen, formula: Formula) -> None:
-    """Emit what leaves a formula's number on the stack."""
+    """Emit code that pushes the value of a formula."""
     if formula.place is not None:
         formula.place.load(cg)
     elif formula.expression is not None:
@@ -539,7 +538,7 @@ def load_formula(cg: Codegen, formula: Formula) -> None:
 
 
 def _can_load(expression: Any) -> bool:
-    """Whether the generated code may compute an expression of integers."""
+    """Whether generated code can compute a sympy expression of integer symbols."""
     try:
         program = compile_expression(expression, lambda symbol: ("symbol", symbol), False)
     except NoProgram:
@@ -562,7 +561,7 @@ def _load_expression(cg: Codegen, expression: Any) -> None:
             _load_place(cg, step[1])
 
 
-_FUNCTIONS: dict[Any, Any] = {
+_SYMBOLIC_FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     int: math.trunc,
     float: torch.sym_float,
     math.trunc: math.trunc,
@@ -570,31 +569,38 @@ _FUNCTIONS: dict[Any, Any] = {
     math.ceil: math.ceil,
     math.sqrt: torch.sym_sqrt,
 }
-"""Functions of one number, and what they are of torch's symbolic ones."""
+"""Functions of one number that torch's symbolic numbers support, and how they are called on these."""
 
-_OF_INTEGERS = frozenset({int, round, math.trunc, math.floor, math.ceil})
-"""Functions that leave an integer as it is."""
-_OF_DIVISORS = frozenset({math.gcd, math.lcm})
-_OF_TWO_INTEGERS = _OF_DIVISORS | {math.comb, math.perm}
-_OF_TWO: dict[Any, Any] = {math.pow: operator.pow}
-"""Functions of two numbers likewise."""
-_PREDICATES: dict[Any, Callable[[Any, Formula], bool]] = {
-    math.isfinite: lambda attempt, of: _decide_formula(attempt, math.isfinite, of),
-    math.isnan: lambda attempt, of: not _decide_formula(attempt, operator.eq, of, of),
-    math.isinf: lambda attempt, of: _decide_formula(attempt, operator.eq, apply(abs, of), Formula(math.inf)),
+_IDENTITY_ON_INTS = frozenset({int, round, math.trunc, math.floor, math.ceil})
+_DIVISOR_FUNCTIONS = frozenset({math.gcd, math.lcm})
+
+
+def _is_infinite(attempt: Attempt, number: Formula) -> bool:
+    magnitude = apply(abs, number)
+    assert magnitude is not None
+    return _decide_formula(attempt, operator.eq, magnitude, Formula(math.inf))
+
+
+_FLOAT_PREDICATES: dict[Callable[..., Any], Callable[[Attempt, Formula], bool]] = {
+    math.isfinite: lambda attempt, number: _decide_formula(attempt, math.isfinite, number),
+    math.isnan: lambda attempt, number: not _decide_formula(attempt, operator.eq, number, number),
+    math.isinf: _is_infinite,
 }
-"""Functions of a float that give a truth value."""
-_OF_ONE: dict[Any, Any] = {operator.neg: operator.neg, operator.abs: abs, math.fabs: abs, int: math.trunc}
-"""Functions of a float, and what they are called in formulas."""
-_ITSELF = frozenset({"real", "numerator"})
-"""Attributes of a number that are that number."""
-_OF_THE_TYPE = frozenset({"__class__", "__doc__", "imag", "denominator"})
-_ROOTS = 1 << 50
-"""Of integers below it the floating-point root is rounded down to the integer one."""
-_GREATEST_POWER = 8
-_GREATEST_SHIFT = 30
-_GREATEST_SYMBOL = (1 << 62) - 1
-_GREATEST_MASK = (1 << _GREATEST_SHIFT) - 1
+_UNARY: dict[Callable[..., Any], Callable[..., Any]] = {
+    operator.neg: operator.neg,
+    operator.abs: abs,
+    math.fabs: abs,
+    int: math.trunc,
+}
+"""Functions of a float, and the functions that formulas have in their place."""
+_TYPE_ATTRIBUTES = frozenset({"__class__", "__doc__", "imag", "denominator"})
+"""Attributes that are the same for all numbers of a type."""
+_MAX_ISQRT = 1 << 50
+"""For ints below it, the float square root rounded down is the integer square root."""
+_MAX_POWER = 8
+_MAX_SHIFT = 30
+_MAX_SYMBOL = (1 << 62) - 1
+_MAX_MASK = (1 << _MAX_SHIFT) - 1
 
 _OPERATORS = {**BINARY_OPERATORS, **OF_BITS}
 _EMITTED = {"add": "+", "mul": "*", "floordiv": "//", "mod": "%", "pow": "**", "truediv": "/"}
@@ -614,11 +620,11 @@ _PYTHON_TYPES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, tor
 
 
 def make_number(attempt: Attempt, number: Any) -> VariableTracker:
-    """The tracker of a SymInt or SymFloat, which may be known to have one value."""
+    """The tracker of a SymInt, SymFloat or SymBool; a constant if a SymInt has only one possible value."""
     if number.node.is_nested_int():
-        unsupported(UnsupportedValue("a ragged size", "only sizes of a tensor itself are known"))
-    known = number.node.maybe_as_int() if isinstance(number, torch.SymInt) else None
-    return SymNodeVariable(attempt, number) if known is None else ConstantVariable(known)
+        unsupported(UnsupportedValue("a number computed from a jagged size", "only the size itself is traced"))
+    value = number.node.maybe_as_int() if isinstance(number, torch.SymInt) else None
+    return SymNodeVariable(attempt, number) if value is None else ConstantVariable(value)
 
 
 @wraps_type(int)

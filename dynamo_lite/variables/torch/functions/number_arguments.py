@@ -144,7 +144,7 @@ _REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 
 
 def float_as_tensor(tx: Translator, number: SymbolicFloat) -> TensorVariable:
-    given = tx.graph.float(number.of)
+    given = tx.graph.float(number.formula)
     return TensorVariable(given.node, given.fake, torch.Tensor)
 
 
