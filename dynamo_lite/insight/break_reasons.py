@@ -42,6 +42,20 @@ class OutputCall(BreakReason, code="DL0202", numbers_matter=False):
     callee: str
 
 
+class UncachedCall(BreakReason, code="DL0210", numbers_matter=False):
+    happened = (
+        "{callee} has to run, since its cache has no result for these arguments, and can't while tracing: {because}"
+    )
+    mend = "call it before the compiled function, or remove the functools.lru_cache from it"
+    callee: str
+    because: str
+
+
+class CacheCreated(BreakReason, code="DL0211", numbers_matter=False):
+    happened = "functools.lru_cache is applied inside the compiled function, where each call creates another cache"
+    mend = "define the cached function outside of the compiled function"
+
+
 # -- 03: data of tensors ---------------------------------------------------------------------------------------------
 
 

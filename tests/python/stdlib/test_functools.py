@@ -350,7 +350,7 @@ def test_a_cached_method():
     check(build, tensor(2), build=True, graphs=None, recompiles=True)
 
 
-@programs(tensor(2), recompiles=True)
+@programs(tensor(2), graphs=None, recompiles=True)
 def a_cache_made_inside(x):
     calls = []
 
@@ -363,7 +363,7 @@ def a_cache_made_inside(x):
     return total, calls
 
 
-@programs(tensor(2), recompiles=True)
+@programs(tensor(2), graphs=None, recompiles=True)
 def a_cache_made_inside_and_its_attributes(x):
     @functools.cache
     def square(n):
@@ -377,7 +377,7 @@ def a_cache_made_inside_and_its_attributes(x):
     return x * square(3), info.hits, info.misses, square.__wrapped__(4), square.__name__, square.__doc__
 
 
-@programs(tensor(2), recompiles=True)
+@programs(tensor(2), graphs=None, recompiles=True)
 def a_small_cache_forgets(x):
     calls = []
 
@@ -389,7 +389,7 @@ def a_small_cache_forgets(x):
     return x * square(2) + square(3) + square(2), calls
 
 
-@programs(tensor(2), recompiles=True)
+@programs(tensor(2), graphs=None, recompiles=True)
 def a_typed_cache(x):
     calls = []
 
