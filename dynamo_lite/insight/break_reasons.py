@@ -56,6 +56,38 @@ class CacheCreated(BreakReason, code="DL0211", numbers_matter=False):
     mend = "define the cached function outside of the compiled function"
 
 
+class RandomChoice(BreakReason, code="DL0212", numbers_matter=False):
+    happened = "random.{method}() selects items by random numbers, which differ from call to call"
+    mend = "select outside of the compiled function, or by torch.randint or torch.randperm in a tensor"
+    method: str
+
+
+class NumberFunctionOfTensor(BreakReason, code="DL0213", numbers_matter=False):
+    happened = "{function}() takes a Python number, and is given a tensor, whose value is not known while tracing"
+    mend = "call torch's function of that name, for example torch.sqrt(x) instead of math.sqrt(x)"
+    function: str
+
+
+class NumpyResultDiffers(BreakReason, code="DL0214", numbers_matter=True):
+    happened = "numpy's {function} of these arrays can't be in a graph: torch's version gives {difference}"
+    mend = "convert the arrays by torch.from_numpy and write it with torch's functions, or keep it outside"
+    function: str
+    difference: str
+
+
+class NumpyWrite(BreakReason, code="DL0215", numbers_matter=True):
+    happened = "this write into a numpy array can't be in a graph: {because}"
+    mend = "write into a tensor, or make a new array, for example by numpy.where"
+    because: str
+
+
+class LegacyConstructor(BreakReason, code="DL0216", numbers_matter=True):
+    happened = "torch.{cls}() can't be traced: {because}"
+    mend = "write torch.tensor(data, dtype=…, device=…), or torch.empty(sizes, dtype=…, device=…)"
+    cls: str
+    because: str
+
+
 # -- 03: data of tensors ---------------------------------------------------------------------------------------------
 
 

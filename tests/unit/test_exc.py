@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
+import math
 import random
 import re
 import zlib
@@ -306,3 +308,18 @@ def test_a_graph_that_fails_on_the_data_leaves_torchs_state_alone(context, backe
             compiled(x, torch.tensor([9]))
         assert inside.difference(_C.GlobalState()) == ""
     assert before.difference(_C.GlobalState()) == ""
+
+
+@pytest.mark.parametrize(
+    "fn, code",
+    [
+        (lambda x: x * math.sqrt(x.sum()), "DL0213"),
+        (lambda x: x * random.choice([1, 2]), "DL0212"),
+        (lambda x: x * functools.lru_cache(lambda n: n)(2), "DL0211"),
+        (lambda x: torch.FloatTensor(x.numpy()) + 1, "DL0216"),
+    ],
+    ids=["math", "choice", "cache", "constructor"],
+)
+def test_reasons_of_library_calls(fn, code):
+    random.seed(0)
+    assert only_reason(fn, torch.ones(1)).reason.code == code

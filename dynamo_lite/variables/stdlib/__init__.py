@@ -1,4 +1,4 @@
-"""Models of functions of the standard library, one file a module; importing this registers them.
+"""Models of the standard library's functions and classes, one file a module. Importing this registers them.
 
 May import: `core`, `python`, `torch`, `polyfills`.
 """

@@ -1,4 +1,4 @@
-"""The module ``collections``: fields of named tuples."""
+"""The module ``collections``: the descriptors of named tuples' fields."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _Pair = collections.namedtuple("_Pair", "first second")
 _FIELD: type = type(_Pair.first)
 
 
-class FieldVariable(InvariantVariable):
-    """What a named tuple's class has under the name of a field."""
+class NamedTupleFieldVariable(InvariantVariable):
+    """The descriptor (``_tuplegetter``) of a named tuple's field."""
 
     __slots__ = ()
 
 
-wraps_type(_FIELD)(FieldVariable.by_identity)
+wraps_type(_FIELD)(NamedTupleFieldVariable.by_identity)
 
 
 @binds(_FIELD)
 def _bind_field(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
-    """The item itself: no ``__getitem__`` is asked."""
+    """The descriptor reads the item in C: it calls no ``__getitem__`` of the class."""
     index = raw.__reduce__()[1][0]
     items = None if obj is None else unwrapped(obj)
     if not isinstance(items, TupleVariable) or index >= len(items.items):

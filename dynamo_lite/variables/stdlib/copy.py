@@ -1,4 +1,4 @@
-"""The module ``copy``: containers natively, each object once; objects as their classes say."""
+"""The module ``copy``: containers are copied here, each object once, and other objects by their classes' methods."""
 
 from __future__ import annotations
 
@@ -38,51 +38,54 @@ from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 Copier = Callable[[Any, Any], VariableTracker]
+"""Takes the translator (or a `_DeepCopy`) and the original, returns the copy."""
 
 
 def _itself(tx: Translator, of: VariableTracker) -> VariableTracker:
     return of
 
 
-def _copied_by_method(tx: Translator, of: Any) -> VariableTracker:
+def _copy_by_method(tx: Translator, of: Any) -> VariableTracker:
     return of.method_copy(tx)
 
 
-def _like(tx: Translator, of: NamedTupleVariable, items: list[VariableTracker]) -> VariableTracker:
-    if not of.is_struct_sequence and any(tx.lookup(of.cls, name) is not class_lookup(tuple, name) for name in _OWN):
-        unsupported(UnsupportedOperation("a copy", f"{of.describe()}, whose class says how it is copied"))
+def _named_tuple_like(tx: Translator, of: NamedTupleVariable, items: list[VariableTracker]) -> VariableTracker:
+    if not of.is_struct_sequence and any(
+        tx.lookup(of.cls, name) is not class_lookup(tuple, name) for name in _COPY_METHODS
+    ):
+        unsupported(UnsupportedOperation("a copy", f"{of.describe()}, whose class defines how it is copied"))
     return of.like(items)
 
 
-_OWN = ("__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")
+_COPY_METHODS = ("__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")
 
 
-def _copied_object(tx: Translator, of: VariableTracker) -> VariableTracker:
+def _copy_object(tx: Translator, of: VariableTracker) -> VariableTracker:
     return tx.call(tx.make(polyfills.copy.copy_object), [of], {})
 
 
 _ATOMIC = frozenset(
     {ConstantVariable, ClassVariable, FunctionVariable, NestedFunctionVariable, BuiltinVariable, EnumVariable}
 )
-"""Kinds of what copying gives itself, the kinds that derive from them included."""
+"""Kinds of which the copy is the object itself; their subclasses too."""
 _COPIERS: dict[type, Copier] = {
     **dict.fromkeys(_ATOMIC, _itself),
-    **dict.fromkeys((ListVariable, DictVariable, SetVariable, DequeVariable), _copied_by_method),
+    **dict.fromkeys((ListVariable, DictVariable, SetVariable, DequeVariable), _copy_by_method),
     OrderedDictVariable: lambda tx, of: of.method_copy(tx).with_attributes(of.namespace(tx).items),
     TupleVariable: _itself,
     SizeVariable: lambda tx, of: of.make(list(of.items)),
-    NamedTupleVariable: lambda tx, of: _like(tx, of, list(of.items)),
+    NamedTupleVariable: lambda tx, of: _named_tuple_like(tx, of, list(of.items)),
     InstanceDictVariable: lambda tx, of: of.copied(tx),
-    UserObjectVariable: _copied_object,
-    NNModuleVariable: _copied_object,
+    UserObjectVariable: _copy_object,
+    NNModuleVariable: _copy_object,
 }
-"""How `copy.copy` makes values of a kind."""
+"""`copy.copy`, by the kind of the original."""
 _EXACT = frozenset({UserObjectVariable, TupleVariable})
-"""Kinds that say nothing of those which derive from them."""
+"""Kinds whose rows don't hold for their subclasses."""
 
 
 def _copier(table: dict[type, Any], of: VariableTracker) -> Any:
-    """The row of a value's kind, or of the first that it derives from."""
+    """The row of a value's kind, or of its first base that has one."""
     kind = type(of)
     return next((table[base] for base in mro(kind) if base in table and (base is kind or base not in _EXACT)), None)
 
@@ -96,7 +99,7 @@ def _copy(tx: Translator, of: VariableTracker) -> VariableTracker:
 
 
 class MemoVariable(DictVariable):
-    """The memo of a deep copy under way: id of what is copied -> its copy."""
+    """The memo of a deep copy in progress: ids of originals -> their copies."""
 
     __slots__ = ()
 
@@ -111,6 +114,8 @@ def _deepcopy(tx: Translator, of: VariableTracker, memo: VariableTracker | None 
 
 
 class _DeepCopy:
+    """One call of ``copy.deepcopy``."""
+
     def __init__(self, tx: Translator, memo: MemoVariable) -> None:
         self._tx = tx
         self._memo = memo
@@ -120,60 +125,62 @@ class _DeepCopy:
         copier = _copier(_DEEP_COPIERS, of)
         if copier is _itself:
             return of
-        found = self._memo.items.get(key_of(self._tx, IdVariable(of)))
-        if found is not None:
-            return found.realize()
+        existing = self._memo.items.get(key_of(self._tx, IdVariable(of)))
+        if existing is not None:
+            return existing.realize()
         if copier is None:
             unsupported(UnsupportedOperation("copy.deepcopy()", of.describe()))
-        made = self._note(of, copier(self, of))
-        if made is not of:
-            self._keep(of)
-        return made
+        copied = self._remember(of, copier(self, of))
+        if copied is not of:
+            self._keep_alive(of)
+        return copied
 
-    def _keep(self, of: VariableTracker) -> None:
-        """What was copied lives as long as the memo, which has it in a list under its own id."""
+    def _keep_alive(self, of: VariableTracker) -> None:
+        """The memo keeps originals alive: a list of them is under the memo's own id."""
         own = IdVariable(self._memo)
-        kept = self._memo.items.get(key_of(self._tx, own))
-        if kept is None:
+        known = self._memo.items.get(key_of(self._tx, own))
+        if known is None:
             self._memo.put(self._tx, own, ListVariable([of]))
         else:
-            kept.realize().items.append(of)
+            originals = known.realize()
+            assert isinstance(originals, ListVariable)
+            originals.items.append(of)
 
-    def _note(self, of: VariableTracker, made: Any) -> Any:
-        if made is not of:
-            self._memo.put(self._tx, IdVariable(of), made)
-        return made
+    def _remember(self, of: VariableTracker, copied: Any) -> Any:
+        if copied is not of:
+            self._memo.put(self._tx, IdVariable(of), copied)
+        return copied
 
     def _list(self, of: ListVariable) -> VariableTracker:
-        made = self._note(of, ListVariable([]))
-        made.items.extend(self.copy(item) for item in of.items)
-        return made
+        copied = self._remember(of, ListVariable([]))
+        copied.items.extend(self.copy(item) for item in of.items)
+        return copied
 
     def _tuple(self, of: TupleVariable) -> VariableTracker:
         items = [self.copy(item) for item in of.items]
-        found = self._memo.items.get(key_of(self._tx, IdVariable(of)))  # one of them had it in it
-        if found is not None:
-            return found.realize()
+        existing = self._memo.items.get(key_of(self._tx, IdVariable(of)))  # copied with an item that contains it
+        if existing is not None:
+            return existing.realize()
         return of if all(a is b.realize() for a, b in zip(items, of.items)) else TupleVariable(items)
 
     def _named_tuple(self, of: NamedTupleVariable) -> VariableTracker:
-        return _like(self._tx, of, [self.copy(item) for item in of.items])
+        return _named_tuple_like(self._tx, of, [self.copy(item) for item in of.items])
 
     def _deque(self, of: DequeVariable) -> VariableTracker:
-        made = self._note(of, DequeVariable([], None, of.maxlen))
-        made.items.extend(self.copy(item) for item in of.items)
-        return made
+        copied = self._remember(of, DequeVariable([], None, of.maxlen))
+        copied.items.extend(self.copy(item) for item in of.items)
+        return copied
 
     def _dict(self, of: DictVariable) -> Any:
-        made = self._note(of, of.like({}, {}))
-        made.factory = None if of.factory is None else self.copy(of.factory)
+        copied = self._remember(of, of.like({}, {}))
+        copied.factory = None if of.factory is None else self.copy(of.factory)
         for key, value in of.items.items():
-            made.put(self._tx, self.copy(of.key_variable(key)), self.copy(value))
-        return made
+            copied.put(self._tx, self.copy(of.key_variable(key)), self.copy(value))
+        return copied
 
     def _ordered_dict(self, of: OrderedDictVariable) -> VariableTracker:
-        made: OrderedDictVariable = self._dict(of)
-        return made.with_attributes({name: self.copy(each) for name, each in of.namespace(self._tx).items.items()})
+        copied: OrderedDictVariable = self._dict(of)
+        return copied.with_attributes({name: self.copy(each) for name, each in of.namespace(self._tx).items.items()})
 
     def _instance_dict(self, of: InstanceDictVariable) -> VariableTracker:
         return self._dict(of.copied(self._tx))
@@ -185,29 +192,33 @@ class _DeepCopy:
         return MethodVariable(of.function, self.copy(of.receiver))
 
     def _object(self, of: UserObjectVariable) -> VariableTracker:
-        plain = all(self._tx.lookup(of.cls, name) is getattr(object, name, MISSING) for name in _HOOKS)
-        if not plain or of.payload is not None:
+        is_default = all(self._tx.lookup(of.cls, name) is getattr(object, name, MISSING) for name in _HOOKS)
+        if not is_default or of.payload is not None:
             return self._tx.call(self._tx.make(polyfills.copy.deepcopy_object), [of, self._memo], {}).realize()
-        made = self._note(of, UserObjectVariable(None, of.cls))
+        copied = self._remember(of, UserObjectVariable(None, of.cls))
         for name, value in of.namespace(self._tx).items.items():
-            made.attrs[name] = self.copy(value)
-        return made
+            copied.attrs[name] = self.copy(value)
+        return copied
 
     def _tensor(self, of: TensorVariable) -> VariableTracker:
-        """A parameter as its class says. Of others all of the memory is copied, and what shares it shares the copy."""
+        """A parameter is copied by its class's method.
+
+        ``Tensor.__deepcopy__`` copies the whole storage, and tensors that share it share the copy. So only a tensor
+        that is alone in its storage is copied here.
+        """
         tx = self._tx
         if of.cls is torch.nn.Parameter:
-            return tx.call(tx.make(torch.nn.Parameter.__deepcopy__), [of, self._memo], {}).realize()  # type: ignore[no-any-return]
-        plain = of.cls is torch.Tensor and not of.asks and of.getattr(tx, "is_leaf").as_constant() and not of.attrs
-        if not plain or not tx.is_none(of.getattr(tx, "grad")) or not _owns_memory(tx, of):
+            return tx.call(tx.make(torch.nn.Parameter.__deepcopy__), [of, self._memo], {}).realize()
+        is_plain = of.cls is torch.Tensor and not of.asks and of.getattr(tx, "is_leaf").as_constant() and not of.attrs
+        if not is_plain or not tx.is_none(of.getattr(tx, "grad")) or not _owns_memory(tx, of):
             unsupported(UnsupportedOperation("copy.deepcopy()", of.describe()))
         data = of.getattr(tx, "data")
-        made = tx.call(data.getattr(tx, "clone"), [], {"memory_format": tx.make(torch.preserve_format)})
-        return tx.call(made.getattr(tx, "requires_grad_"), [], {}) if of.fake.requires_grad else made.realize()
+        clone = tx.call(data.getattr(tx, "clone"), [], {"memory_format": tx.make(torch.preserve_format)})
+        return tx.call(clone.getattr(tx, "requires_grad_"), [], {}) if of.fake.requires_grad else clone.realize()
 
 
 def _owns_memory(tx: Translator, of: TensorVariable) -> bool:
-    """Whether a tensor is all of its memory, and nothing but that; guarded."""
+    """Whether a tensor covers its whole storage, is the only tensor in it, and has no attributes; guarded."""
     if of.source is None or of.value is None:
         return False
     of.source.child("instance_dict").check("length", 0)
@@ -219,7 +230,7 @@ _DEEP_COPIERS: dict[type, Any] = {
     **dict.fromkeys(_ATOMIC, _itself),
     ListVariable: _DeepCopy._list,
     TupleVariable: _DeepCopy._tuple,
-    SizeVariable: lambda under_way, of: of.make(list(of.items)),
+    SizeVariable: lambda deep_copy, of: of.make(list(of.items)),
     NamedTupleVariable: _DeepCopy._named_tuple,
     DequeVariable: _DeepCopy._deque,
     DictVariable: _DeepCopy._dict,
@@ -231,9 +242,9 @@ _DEEP_COPIERS: dict[type, Any] = {
     NNModuleVariable: _DeepCopy._object,
     TensorVariable: _DeepCopy._tensor,
 }
-"""How `copy.deepcopy` makes values of a kind."""
+"""`copy.deepcopy`, by the kind of the original."""
 _HOOKS = (
     *("__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__slots__"),
     *("__getnewargs__", "__getnewargs_ex__", "__new__"),
 )
-"""What a class may have to say how its instances are copied."""
+"""Names by which a class may change how its instances are copied."""

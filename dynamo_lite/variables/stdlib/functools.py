@@ -1,11 +1,11 @@
-"""The module ``functools``: what of it is in C. The rest (``wraps``, ``partialmethod``, …) is inlined as it is."""
+"""The C parts of the module ``functools``. Its Python functions (``wraps``, ``partialmethod``, …) are inlined."""
 
 from __future__ import annotations
 
 import functools
+import types
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import is_callable
 from dynamo_lite.variables.core.base import (
@@ -14,7 +14,6 @@ from dynamo_lite.variables.core.base import (
     LazyVariable,
     VariableTracker,
     refuse_arguments,
-    unsupported,
     wraps_type,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -28,7 +27,7 @@ from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 
 class PartialVariable(UserObjectVariable):
-    """``functools.partial``. ``keywords`` is a dict that the program may change."""
+    """``functools.partial``. ``keywords`` is a dict that the program may mutate."""
 
     __slots__ = ("function", "args", "keywords")
 
@@ -47,7 +46,7 @@ class PartialVariable(UserObjectVariable):
 
     @property
     def has_attributes(self) -> bool:
-        """Whether it has a ``__dict__``, which is not to be asked for lightly: asking makes one."""
+        """Whether it has attributes. Reading its ``__dict__`` would create one, ``__reduce__`` doesn't."""
         return bool(self.attrs) or self.value is not None and bool(self.value.__reduce__()[2][3])
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -62,14 +61,16 @@ class PartialVariable(UserObjectVariable):
     def reconstruct(self, cg: Codegen) -> None:
         def fill(cg: Codegen) -> None:
             loads = [self.function, self.args, self.keywords]
-            cg.call_with_top(_fill_partial, [lambda each=each: cg.load(each) for each in loads])
+            cg.call_with_top(_fill_partial, [functools.partial(cg.load, each) for each in loads])
             self.store_attributes(cg)
 
         cg.make_then_fill(self, lambda: cg.call(functools.partial, [lambda: cg.load_const(_fill_partial)]), fill)
 
 
-def _fill_partial(made: functools.partial[Any], function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-    made.__setstate__((function, args, keywords, None))
+def _fill_partial(
+    empty: functools.partial[Any], function: Any, args: tuple[Any, ...], keywords: dict[str, Any]
+) -> None:
+    empty.__setstate__((function, args, keywords, None))  # type: ignore[attr-defined]
 
 
 @models(functools.partial)
@@ -80,9 +81,9 @@ def _partial(
         refuse_arguments("functools.partial")
     keywords = DictVariable(dict(kwargs))
     if isinstance(function, PartialVariable) and not function.has_attributes:
-        before = function.keywords.realize()
-        assert isinstance(before, DictVariable)
-        keywords = DictVariable({**before.items, **kwargs})
+        inner = function.keywords.realize()
+        assert isinstance(inner, DictVariable)
+        keywords = DictVariable({**inner.items, **kwargs})
         args = (*function.args.realize().elements(tx), *args)
         function = function.function
     return PartialVariable(function, TupleVariable(list(args)), keywords)
@@ -91,18 +92,18 @@ def _partial(
 @wraps_type(functools.partial)
 def _wrap_partial(attempt: Attempt, value: functools.partial[Any], source: Source) -> VariableTracker:
     source.check("type", functools.partial)
-    parts = [
+    function, args, keywords = (
         LazyVariable(attempt, getattr(value, name), source.child("c_attr", name))
         for name in ("func", "args", "keywords")
-    ]
-    return PartialVariable(*parts, value, source)
+    )
+    return PartialVariable(function, args, keywords, value, source)
 
 
 # -- cmp_to_key --------------------------------------------------------------------------------------------------------
 
 
-class ComparedVariable(VariableTracker):
-    """What ``cmp_to_key(compare)`` returns, and with ``value`` what that makes of an item."""
+class CmpToKeyVariable(VariableTracker):
+    """The key function that ``cmp_to_key(comparison)`` returns, or with ``value`` the key of an item."""
 
     __slots__ = ("comparison", "value")
 
@@ -116,11 +117,11 @@ class ComparedVariable(VariableTracker):
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if len(args) != 1 or kwargs:
-            unsupported(UnsupportedOperation("a call with these arguments", "what functools.cmp_to_key() returned"))
-        return ComparedVariable(self.comparison, args[0])
+            refuse_arguments("functools.KeyWrapper")
+        return CmpToKeyVariable(self.comparison, args[0])
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if not isinstance(other, ComparedVariable) or self.value is None or other.value is None:
+        if not isinstance(other, CmpToKeyVariable) or self.value is None or other.value is None:
             tx.raise_error(TypeError, "other argument must be K instance")
         order = tx.call(self.comparison, [self.value, other.value], {}).realize()
         return tx.compare(symbol, order, ConstantVariable(0))
@@ -131,28 +132,28 @@ class ComparedVariable(VariableTracker):
         return super().getattr(tx, name)
 
     def reconstruct(self, cg: Codegen) -> None:
-        if self.value is None:
-            cg.call(functools.cmp_to_key, [lambda: cg.load(self.comparison)])
-        else:
-            cg.call(_compared, [lambda: cg.load(self.comparison), lambda: cg.load(self.value)])
+        loads = [functools.partial(cg.load, each) for each in (self.comparison, self.value) if each is not None]
+        cg.call(functools.cmp_to_key if self.value is None else _key_of, loads)
 
 
 _KEY: type = type(functools.cmp_to_key(lambda one, other: 0))
 
 
-def _compared(comparison: Any, value: Any) -> Any:
+def _key_of(comparison: Any, value: Any) -> Any:
     return functools.cmp_to_key(comparison)(value)
 
 
 @models(functools.cmp_to_key)
 def _cmp_to_key(tx: Translator, mycmp: VariableTracker) -> VariableTracker:
-    return ComparedVariable(mycmp)
+    return CmpToKeyVariable(mycmp)
 
 
 # -- singledispatch ----------------------------------------------------------------------------------------------------
 
-_DISPATCH = next(
-    code for code in functools.singledispatch.__code__.co_consts if getattr(code, "co_name", "") == "dispatch"
+_DISPATCH: types.CodeType = next(
+    code
+    for code in functools.singledispatch.__code__.co_consts
+    if isinstance(code, types.CodeType) and code.co_name == "dispatch"
 )
 
 
@@ -162,7 +163,7 @@ def _find_implementation(cls: type, *kinds: type) -> type:
 
 @models_if
 def _dispatches(value: Any) -> Model | None:
-    """``generic.dispatch``: what the registry has for a class. It remembers what it found, which nobody can see."""
+    """``generic.dispatch``: the registry's implementation for a class. Its cache, which nobody can see, is left out."""
     if getattr(value, "__code__", None) is not _DISPATCH:
         return None
 
@@ -170,11 +171,13 @@ def _dispatches(value: Any) -> Model | None:
         dispatch = tx.make(value)
         assert isinstance(dispatch, FunctionVariable)
         if len(args) != 1 or kwargs or not isinstance(args[0], ClassVariable):
-            unsupported(UnsupportedOperation("a dispatch", "these arguments"))
+            refuse_arguments("functools.singledispatch.dispatch")
         cells = dict(zip(_DISPATCH.co_freevars, dispatch.cells(tx)))
-        registry = cells["registry"].content.realize()
-        kinds = {registry.key_variable(key).as_constant(): key for key in registry.items}
-        found = tx.guards.answers.ask(_find_implementation, args[0].value, *kinds)
-        return registry.items[kinds[found]].realize()
+        content = cells["registry"].content
+        registry = None if content is None else content.realize()
+        assert isinstance(registry, DictVariable)
+        keys = {registry.key_variable(key).as_constant(): key for key in registry.items}
+        nearest = tx.guards.answers.ask(_find_implementation, args[0].value, *keys)
+        return registry.items[keys[nearest]].realize()
 
     return model

@@ -1,11 +1,10 @@
-"""The module ``heapq``: what of it is in C."""
+"""The C functions of the module ``heapq``, by polyfills."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import UnsupportedOperation
-from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, refuse_arguments
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models_raw
 from dynamo_lite.variables.polyfills import heapq
@@ -13,18 +12,18 @@ from dynamo_lite.variables.python.containers.sequence import ListVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 
 _LARGEST = 2500
-"""Above, the C code takes another order."""
+"""``heapify`` in C takes the items of longer lists in another order."""
 
 
-def _of_lists(real: Any, replacement: Any) -> None:
+def _model_list_function(real: Any, polyfill: Any) -> None:
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         heap = args[0].realize() if args else None
         if kwargs or not isinstance(heap, ListVariable) or len(heap.items) > _LARGEST:
-            unsupported(UnsupportedOperation(f"heapq.{real.__name__}()", "these arguments"))
-        return tx.call(FunctionVariable(replacement, None), args, kwargs)
+            refuse_arguments(f"heapq.{real.__name__}")
+        return tx.call(FunctionVariable(polyfill, None), args, kwargs)
 
     models_raw(real, model)
 
 
-for _real, _replacement in heapq.TABLE.items():
-    _of_lists(_real, _replacement)
+for _real, _polyfill in heapq.TABLE.items():
+    _model_list_function(_real, _polyfill)

@@ -1,4 +1,4 @@
-"""The module ``importlib``: modules that are loaded already."""
+"""The module ``importlib``: imports of modules that are loaded already."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ from dynamo_lite.variables.python.classes.classes import loaded_module
 def _import_module(tx: Translator, name: VariableTracker, package: VariableTracker | None = None) -> VariableTracker:
     given = tx.python_value(name)
     if not isinstance(given, str) or given.startswith(".") or sys.modules.get(given) is None:
-        unsupported(UnknownCall("importlib.import_module()", "the module is not loaded yet, or not told by its name"))
+        unsupported(UnknownCall("importlib.import_module()", "the module is not loaded yet, or its name is relative"))
     return loaded_module(tx, given)

@@ -1,4 +1,4 @@
-"""The modules ``inspect`` and ``typing``: what is known of functions and types."""
+"""``inspect.isfunction`` and ``typing.cast``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The module ``itertools``: most of its iterators are generators of `polyfills.itertools`, which a trace inlines.
+"""The module ``itertools``: most of its iterators are traced as generators of `polyfills.itertools`, which are inlined.
 
-To the program each is an object of the real class. One that nothing was taken of is created anew in generated code. One
-that has begun can't be: where it is live across a graph break, the graph breaks before it is created, and CPython has
-it. Nor is it a generator to the program where an exception leaves it: the graph breaks at that step.
+The program sees objects of the real classes. An iterator that has yielded nothing is created anew in generated code.
+One that has started can't be: where it is live across a graph break, the graph breaks before its creation, so that
+CPython creates it. An exception ends a generator, and not the real iterators: so the graph breaks where one raises.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 
 class PolyfillIterator(IteratorVariable):
-    """``make``: what creates the real one of these arguments; ``generator``: once it has begun."""
+    """``create``: the callable that creates the real iterator from the arguments; ``generator``: None until it has
+    started."""
 
-    __slots__ = ("kind", "make", "polyfill", "args", "kwargs", "generator")
+    __slots__ = ("kind", "create", "polyfill", "args", "kwargs", "generator")
 
-    def __init__(self, tx: Translator, make: Any, polyfill: Any, args: Args, kwargs: Kwargs | None = None) -> None:
+    def __init__(self, tx: Translator, create: Any, polyfill: Any, args: Args, kwargs: Kwargs | None = None) -> None:
         self.source = None
-        self.kind: type = make if isinstance(make, type) else itertools.chain
-        self.make = make
+        self.kind: type = create if isinstance(create, type) else itertools.chain
+        self.create = create
         self.polyfill = polyfill
         self.args = args
         self.kwargs = kwargs or {}
@@ -59,46 +60,48 @@ class PolyfillIterator(IteratorVariable):
 
     def next(self, tx: Translator) -> VariableTracker:
         if self.generator is None:
-            made = tx.call(FunctionVariable(self.polyfill, None), self.args, self.kwargs).realize()
-            assert isinstance(made, GeneratorVariable)
-            self.generator, self.args, self.kwargs = made, [], {}
+            generator = tx.call(FunctionVariable(self.polyfill, None), self.args, self.kwargs).realize()
+            assert isinstance(generator, GeneratorVariable)
+            self.generator, self.args, self.kwargs = generator, [], {}
         if self.generator.running:
-            unsupported(UnsupportedOperation("next(), by what it takes from,", self.describe()))
+            unsupported(UnsupportedOperation("a next() inside of next()", self.describe()))
         try:
             return self.generator.next(tx)
         except ObservedException as observed:
-            unsupported(UnsupportedOperation(f"{observed.error.describe()} in next()", self.describe()))
+            unsupported(UnsupportedOperation(f"next(), which raises {observed.error.describe()},", self.describe()))
 
     def creating_call(self) -> CreatingCall | None:
-        return None if self.generator is not None or self.kwargs else CreatingCall(self.make, (), self.args)
+        return None if self.generator is not None or self.kwargs else CreatingCall(self.create, (), self.args)
 
     def reconstruct(self, cg: Codegen) -> None:
         if self.generator is not None:
-            raise NotConstant("an iterator that has begun")
+            raise NotConstant("an iterator that has started")
         loads = [functools.partial(cg.load, each) for each in self.args]
-        cg.call_named(self.make, loads, {name: functools.partial(cg.load, each) for name, each in self.kwargs.items()})
+        cg.call_named(
+            self.create, loads, {name: functools.partial(cg.load, each) for name, each in self.kwargs.items()}
+        )
 
 
-def _model_of(make: Any, polyfill: Callable[..., Any], *iterated: str) -> Callable[..., VariableTracker]:
-    """``iterated``: the parameters that are taken ``iter()`` of at once."""
+def _model_of(create: Any, polyfill: Callable[..., Any], *iterated: str) -> Callable[..., VariableTracker]:
+    """``iterated``: the parameters of which the class takes ``iter()`` when it is created."""
     signature = inspect.signature(polyfill)
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         try:
             given = signature.bind(*args, **kwargs)
         except TypeError:
-            refuse_arguments(f"itertools.{make.__name__}")
+            refuse_arguments(f"itertools.{create.__name__}")
         for name in iterated:
             value = given.arguments.get(name, ())
-            several = isinstance(value, tuple)
-            given.arguments[name] = tuple(map(tx.iterate, value)) if several else tx.iterate(value)
-        return PolyfillIterator(tx, make, polyfill, list(given.args), given.kwargs)
+            is_variadic = isinstance(value, tuple)
+            given.arguments[name] = tuple(map(tx.iterate, value)) if is_variadic else tx.iterate(value)
+        return PolyfillIterator(tx, create, polyfill, list(given.args), given.kwargs)
 
     return model
 
 
 models_raw(itertools.chain, _model_of(itertools.chain, polyfills.chain))
-for _make, _polyfill, *_iterated in (
+for _create, _polyfill, *_iterated in (
     (itertools.accumulate, polyfills.accumulate, "iterable"),
     (itertools.compress, polyfills.compress, "data", "selectors"),
     (itertools.cycle, polyfills.cycle, "iterable"),
@@ -109,7 +112,7 @@ for _make, _polyfill, *_iterated in (
     (itertools.takewhile, polyfills.takewhile, "iterable"),
     (itertools.zip_longest, polyfills.zip_longest, "iterables"),
 ):
-    models_raw(_make, _model_of(_make, _polyfill, *_iterated))
+    models_raw(_create, _model_of(_create, _polyfill, *_iterated))
 
 
 @models_class_method(itertools.chain, "from_iterable")
@@ -117,7 +120,7 @@ def _from_iterable(tx: Translator, cls: VariableTracker, iterables: VariableTrac
     return PolyfillIterator(tx, itertools.chain.from_iterable, polyfills.from_iterable, [tx.iterate(iterables)])
 
 
-# -- those that take numbers, which CPython's own checks ---------------------------------------------------------------
+# -- iterators with numbers as arguments, which CPython checks --------------------------------------------------------
 
 
 def _is_index(tx: Translator, value: VariableTracker) -> bool:
@@ -150,9 +153,9 @@ def _count(
 def _repeat(tx: Translator, object: VariableTracker, times: VariableTracker | None = None) -> VariableTracker:
     if times is None:
         return PolyfillIterator(tx, itertools.repeat, polyfills.repeat, [object])
-    left = times.as_constant() if times.is_constant() else tx.index_value(times)
-    tx.fold(itertools.repeat, (None, left))
-    return PolyfillIterator(tx, itertools.repeat, polyfills.repeat, [object, ConstantVariable(left)])
+    count = times.as_constant() if times.is_constant() else tx.index_value(times)
+    tx.fold(itertools.repeat, (None, count))
+    return PolyfillIterator(tx, itertools.repeat, polyfills.repeat, [object, ConstantVariable(count)])
 
 
 if sys.version_info >= (3, 12):

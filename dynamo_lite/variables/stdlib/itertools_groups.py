@@ -1,18 +1,27 @@
-"""The module ``itertools``: ``tee``, ``groupby`` and combinations.
+"""The module ``itertools``: ``tee``, ``groupby`` and combinatoric iterators.
 
-They are classes: the iterators of ``tee`` and the groups share state, and a tee is copied, which generators can't do;
-``product`` and its kin are CPython's own over the places of the items.
+These are no generators of polyfills: the iterators of ``tee`` and the groups of ``groupby`` share state, and those of
+``tee`` can be copied. ``product``, ``permutations`` and ``combinations`` are CPython's, over the items' indices.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
-from dynamo_lite.variables.core.base import Args, Exhausted, Kwargs, NotConstant, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import (
+    Args,
+    Exhausted,
+    Kwargs,
+    NotConstant,
+    VariableTracker,
+    refuse_arguments,
+    unsupported,
+)
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.protocols import Codegen, Load, Translator
 from dynamo_lite.variables.core.registry import models, models_raw
 from dynamo_lite.variables.polyfills.carried import advance_iterator
 from dynamo_lite.variables.python.containers.iterator import IteratorVariable
@@ -21,22 +30,22 @@ from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 
 class ItertoolVariable(IteratorVariable):
-    """Base. ``kind``: the real class."""
+    """``kind``: the real class."""
 
-    __slots__ = ("under_way",)
+    __slots__ = ("is_running",)
     kind: type
 
     def next(self, tx: Translator) -> VariableTracker:
-        if getattr(self, "under_way", False):
-            unsupported(UnsupportedOperation("next(), by what it takes from,", self.describe()))
-        self.under_way = True
+        if getattr(self, "is_running", False):
+            unsupported(UnsupportedOperation("a next() inside of next()", self.describe()))
+        self.is_running = True
         try:
-            return self.next_lazily(tx)
+            return self.next_item(tx)
         finally:
-            self.under_way = False
+            self.is_running = False
 
-    def next_lazily(self, tx: Translator) -> VariableTracker:
-        """What `next` does."""
+    def next_item(self, tx: Translator) -> VariableTracker:
+        """The body of `next`, which does not run inside of itself."""
         raise NotImplementedError
 
     def python_type(self) -> type:
@@ -46,28 +55,27 @@ class ItertoolVariable(IteratorVariable):
         return f"an itertools.{self.kind.__name__} object"
 
 
-# -- one shared by several ---------------------------------------------------------------------------------------------
-
+# -- tee ---------------------------------------------------------------------------------------------------------------
 
 _TEE: type = type(itertools.tee(())[0])
 _GROUPER: type = type(next(itertools.groupby("a"))[1])
 
 
 class TeeBuffer(VariableTracker):
-    """What the iterators that ``tee`` gave have in common: the items taken so far and where more come from."""
+    """The shared state of a ``tee``: its iterator, and the items that were taken from it."""
 
-    __slots__ = ("of", "items")
+    __slots__ = ("iterator", "items")
 
-    def __init__(self, of: VariableTracker) -> None:
+    def __init__(self, iterator: VariableTracker) -> None:
         self.source = None
-        self.of = of
+        self.iterator = iterator
         self.items: list[VariableTracker] = []
 
     def python_type(self) -> type:
         return _TEE
 
     def reconstruct(self, cg: Codegen) -> None:
-        cg.call(_tee, [lambda: cg.load_tuple(self.items), lambda: cg.load(self.of)])
+        cg.call(_tee, [lambda: cg.load_tuple(self.items), lambda: cg.load(self.iterator)])
 
 
 def _tee(items: tuple[Any, ...], rest: Any) -> Any:
@@ -75,6 +83,8 @@ def _tee(items: tuple[Any, ...], rest: Any) -> Any:
 
 
 class TeeVariable(ItertoolVariable):
+    """One of a ``tee``'s iterators. ``at``: how many items it has yielded."""
+
     __slots__ = ("buffer", "at")
     kind = _TEE
 
@@ -83,9 +93,9 @@ class TeeVariable(ItertoolVariable):
         self.buffer = buffer
         self.at = at
 
-    def next_lazily(self, tx: Translator) -> VariableTracker:
+    def next_item(self, tx: Translator) -> VariableTracker:
         if self.at == len(self.buffer.items):
-            self.buffer.items.append(self.buffer.of.next(tx))
+            self.buffer.items.append(self.buffer.iterator.next(tx))
         self.at += 1
         return self.buffer.items[self.at - 1]
 
@@ -117,41 +127,46 @@ def _tee_model(tx: Translator, iterable: VariableTracker, n: VariableTracker | N
 
 
 class GroupbyVariable(ItertoolVariable):
-    """``value`` and ``at``: the item that was taken last and its key; ``group``: the group that may take more."""
+    """``value`` and ``key_of_value``: the item that no group has yielded yet; ``target``: the key of the current
+    ``group``."""
 
-    __slots__ = ("of", "key_function", "target", "value", "at", "group")
+    __slots__ = ("iterator", "key_function", "target", "value", "key_of_value", "group")
     kind = itertools.groupby
 
-    def __init__(self, of: VariableTracker, key: VariableTracker | None) -> None:
+    def __init__(self, iterator: VariableTracker, key_function: VariableTracker | None) -> None:
         self.source = None
-        self.of = of
-        self.key_function = key
+        self.iterator = iterator
+        self.key_function = key_function
         self.target: VariableTracker | None = None
         self.value: VariableTracker | None = None
-        self.at: VariableTracker | None = None
+        self.key_of_value: VariableTracker | None = None
         self.group: GroupVariable | None = None
 
     def step(self, tx: Translator) -> None:
-        value = self.of.next(tx)
-        self.at = value if self.key_function is None else tx.call(self.key_function, [value], {}).realize()
+        value = self.iterator.next(tx)
+        self.key_of_value = value if self.key_function is None else tx.call(self.key_function, [value], {}).realize()
         self.value = value
 
-    def next_lazily(self, tx: Translator) -> VariableTracker:
+    def next_item(self, tx: Translator) -> VariableTracker:
         self.group = None
-        while self.at is None or (self.target is not None and tx.same_or_equal(self.target, self.at)):
+        while self.key_of_value is None or (
+            self.target is not None and tx.same_or_equal(self.target, self.key_of_value)
+        ):
             self.step(tx)
-        self.target = self.at
-        self.group = GroupVariable(self, self.at)
-        return TupleVariable([self.at, self.group])
+        self.target = self.key_of_value
+        self.group = GroupVariable(self, self.target)
+        return TupleVariable([self.target, self.group])
 
     def reconstruct(self, cg: Codegen) -> None:
         if self.target is not None:
-            raise NotConstant("an itertools.groupby that has begun")
+            raise NotConstant("an itertools.groupby that has started")
         key = self.key_function or ConstantVariable(None)
-        cg.call(itertools.groupby, [lambda: cg.load(self.of), lambda: cg.load(key)])
+        cg.call(itertools.groupby, [lambda: cg.load(self.iterator), lambda: cg.load(key)])
 
 
 class GroupVariable(ItertoolVariable):
+    """A group of a ``groupby``: the items whose key equals ``target``."""
+
     __slots__ = ("parent", "target")
     kind = _GROUPER
 
@@ -160,18 +175,18 @@ class GroupVariable(ItertoolVariable):
         self.parent = parent
         self.target = target
 
-    def next_lazily(self, tx: Translator) -> VariableTracker:
+    def next_item(self, tx: Translator) -> VariableTracker:
         parent = self.parent
         if parent.group is not self:
             raise Exhausted
         if parent.value is None:
             parent.step(tx)
-        assert parent.value is not None and parent.at is not None
-        if not tx.same_or_equal(self.target, parent.at):
+        assert parent.value is not None and parent.key_of_value is not None
+        if not tx.same_or_equal(self.target, parent.key_of_value):
             raise Exhausted
-        found = parent.value
-        parent.value = parent.at = None
-        return found
+        item = parent.value
+        parent.value = parent.key_of_value = None
+        return item
 
     def reconstruct(self, cg: Codegen) -> None:
         if self.parent.group is self:
@@ -181,60 +196,61 @@ class GroupVariable(ItertoolVariable):
 
 @models(itertools.groupby)
 def _groupby(tx: Translator, iterable: VariableTracker, key: VariableTracker | None = None) -> VariableTracker:
-    made = GroupbyVariable(tx.iterate(iterable), None if key is None or tx.is_none(key) else key)
-    tx.attempt.provenance.created(made)
-    return made
+    groups = GroupbyVariable(tx.iterate(iterable), None if key is None or tx.is_none(key) else key)
+    tx.attempt.provenance.created(groups)
+    return groups
 
 
 # -- combinatorics -----------------------------------------------------------------------------------------------------
 
 
 class CombinationsVariable(ItertoolVariable):
-    """``product`` and its kin: CPython's own over the places of the items."""
+    """``product``, ``permutations`` or ``combinations``. ``indices``: CPython's own iterator, over the items' indices;
+    ``count``: how many tuples were taken."""
 
-    __slots__ = ("kind_", "pools", "args", "named", "places", "taken", "pool_of")
+    __slots__ = ("cls", "pools", "args", "named", "indices", "count")
 
-    def __init__(self, kind: Any, pools: list[list[VariableTracker]], args: list[Any], named: dict[str, Any]) -> None:
+    def __init__(self, cls: Any, pools: list[list[VariableTracker]], args: list[Any], named: dict[str, Any]) -> None:
         self.source = None
-        self.kind_ = kind
+        self.cls = cls
         self.pools = pools
         self.args = args
         self.named = named
-        self.taken = 0
-        self.places = kind(*[range(len(pool)) for pool in pools], *args, **named)
+        self.count = 0
+        self.indices = cls(*[range(len(pool)) for pool in pools], *args, **named)
 
     def python_type(self) -> type:
-        return self.kind_
+        return self.cls
 
     def describe(self) -> str:
-        return f"an itertools.{self.kind_.__name__} object"
+        return f"an itertools.{self.cls.__name__} object"
 
-    def next_lazily(self, tx: Translator) -> VariableTracker:
-        places = next(self.places, None)
-        if places is None:
+    def next_item(self, tx: Translator) -> VariableTracker:
+        indices = next(self.indices, None)
+        if indices is None:
             raise Exhausted
-        self.taken += 1
-        count = len(self.pools)
-        return TupleVariable([self.pools[at % count][place] for at, place in enumerate(places)])
+        self.count += 1
+        pools = itertools.cycle(self.pools)
+        return TupleVariable([pool[index] for pool, index in zip(pools, indices)])
 
     def reconstruct(self, cg: Codegen) -> None:
-        pools = [lambda pool=pool: cg.load_tuple(pool) for pool in self.pools]
-        args = [lambda arg=arg: cg.load_const(arg) for arg in self.args]
-        named = {name: (lambda value=value: cg.load_const(value)) for name, value in self.named.items()}
+        pools = [functools.partial(cg.load_tuple, pool) for pool in self.pools]
+        args = [functools.partial(cg.load_const, arg) for arg in self.args]
+        named: dict[str, Load] = {name: functools.partial(cg.load_const, value) for name, value in self.named.items()}
 
-        def make() -> None:
-            cg.call_named(self.kind_, [*pools, *args], named)
+        def create() -> None:
+            cg.call_named(self.cls, [*pools, *args], named)
 
-        cg.call(advance_iterator, [make, lambda: cg.load_const(self.taken)])
+        cg.call(advanced, [create, lambda: cg.load_const(self.count)])
 
 
-def _combinatoric(kind: Any) -> None:
+def _model_combinatoric(kind: Any) -> None:
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         count = len(args) if kind is itertools.product else 1
         named = dict(kwargs)
         iterables = [*args[:count], *([named.pop("iterable")] if "iterable" in named else [])]
         if kind is not itertools.product and not iterables:
-            unsupported(UnsupportedOperation(f"itertools.{kind.__name__}()", "these arguments"))
+            refuse_arguments(f"itertools.{kind.__name__}")
         values = [tx.python_value(arg) for arg in args[count:]]
         named_values = {name: tx.python_value(value) for name, value in named.items()}
         pools = [each.elements(tx) for each in iterables]
@@ -245,7 +261,9 @@ def _combinatoric(kind: Any) -> None:
 
 
 for _each in (
-    *(itertools.product, itertools.permutations),
-    *(itertools.combinations, itertools.combinations_with_replacement),
+    itertools.product,
+    itertools.permutations,
+    itertools.combinations,
+    itertools.combinations_with_replacement,
 ):
-    _combinatoric(_each)
+    _model_combinatoric(_each)

@@ -12,7 +12,7 @@ from dynamo_lite.variables.core.attributes import MISSING
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, refuse_arguments, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, UNARY
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Load, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
@@ -48,8 +48,8 @@ def _operator_models() -> None:
         models(INPLACE[symbol])(lambda tx, a, b, symbol=symbol: tx.inplace(symbol, a, b))
     for symbol, function in COMPARE.items():
         models(function)(lambda tx, a, b, symbol=symbol: tx.compare(symbol, a, b))
-    for symbol, of_one in UNARY.items():
-        models(of_one)(lambda tx, a, symbol=symbol: tx.unary(symbol, a))
+    for symbol, unary in UNARY.items():
+        models(unary)(lambda tx, a, symbol=symbol: tx.unary(symbol, a))
 
 
 _operator_models()
@@ -69,7 +69,7 @@ def _setitem(
     return ConstantVariable(None)
 
 
-class GetterVariable(VariableTracker):
+class ItemOrAttributeGetterVariable(VariableTracker):
     """``operator.itemgetter`` and ``attrgetter``."""
 
     __slots__ = ("kind", "names")
@@ -84,9 +84,9 @@ class GetterVariable(VariableTracker):
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if len(args) != 1 or kwargs:
-            unsupported(UnsupportedOperation("a call with these arguments", f"an operator.{self.kind.__name__}"))
-        found = [self._get(tx, args[0], name) for name in self.names]
-        return found[0] if len(found) == 1 else TupleVariable(found)
+            refuse_arguments(f"operator.{self.kind.__name__}")
+        items = [self._get(tx, args[0], name) for name in self.names]
+        return items[0] if len(items) == 1 else TupleVariable(items)
 
     def _get(self, tx: Translator, of: VariableTracker, name: Any) -> VariableTracker:
         if self.kind is operator.itemgetter:
@@ -96,20 +96,20 @@ class GetterVariable(VariableTracker):
         return of
 
     def reconstruct(self, cg: Codegen) -> None:
-        cg.call(self.kind, [lambda name=name: cg.load_const(name) for name in self.names])
+        cg.call(self.kind, [functools.partial(cg.load_const, name) for name in self.names])
 
 
 @models(operator.itemgetter)
 def _itemgetter(tx: Translator, first: VariableTracker, /, *others: VariableTracker) -> VariableTracker:
     names = first, *others
-    return GetterVariable(operator.itemgetter, tuple(tx.python_value(name) for name in names))
+    return ItemOrAttributeGetterVariable(operator.itemgetter, tuple(tx.python_value(name) for name in names))
 
 
 @models(operator.attrgetter)
 def _attrgetter(tx: Translator, *names: VariableTracker) -> VariableTracker:
     values = tuple(tx.python_value(name) for name in names)
     tx.fold(operator.attrgetter, values)
-    return GetterVariable(operator.attrgetter, values)
+    return ItemOrAttributeGetterVariable(operator.attrgetter, values)
 
 
 class MethodCallerVariable(VariableTracker):
@@ -128,12 +128,12 @@ class MethodCallerVariable(VariableTracker):
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if len(args) != 1 or kwargs:
-            unsupported(UnsupportedOperation("a call with these arguments", "an operator.methodcaller"))
+            refuse_arguments("operator.methodcaller")
         return tx.call(tx.method(args[0], self.name), self.args, self.named)
 
     def reconstruct(self, cg: Codegen) -> None:
-        loads = [lambda: cg.load_const(self.name), *(lambda arg=arg: cg.load(arg) for arg in self.args)]
-        named = {name: (lambda value=value: cg.load(value)) for name, value in self.named.items()}
+        loads = [functools.partial(cg.load_const, self.name), *(functools.partial(cg.load, arg) for arg in self.args)]
+        named: dict[str, Load] = {name: functools.partial(cg.load, value) for name, value in self.named.items()}
         cg.call_named(operator.methodcaller, loads, named)
 
 
@@ -148,13 +148,13 @@ def _methodcaller(
 
 @wraps_type(operator.itemgetter, operator.attrgetter, operator.methodcaller)
 def _wrap_getter(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
-    """What it was made with, as pickling tells it."""
+    """``__reduce__`` returns the arguments that it was created with."""
     source.check("id", value)
-    made, parts = value.__reduce__()
+    constructor, given = value.__reduce__()
     if not isinstance(value, operator.methodcaller):
-        return GetterVariable(type(value), parts, source)
+        return ItemOrAttributeGetterVariable(type(value), given, source)
     named = {}
-    if isinstance(made, functools.partial):
-        parts, named = (*made.args, *parts), made.keywords
-    args = [attempt.values.make(each) for each in parts[1:]]
-    return MethodCallerVariable(parts[0], args, {key: attempt.values.make(each) for key, each in named.items()}, source)
+    if isinstance(constructor, functools.partial):
+        given, named = (*constructor.args, *given), constructor.keywords
+    args = [attempt.values.make(each) for each in given[1:]]
+    return MethodCallerVariable(given[0], args, {key: attempt.values.make(each) for key, each in named.items()}, source)

@@ -1,4 +1,4 @@
-"""What leaves the program: print, input, loggers that are on."""
+"""Calls with output: ``print``, ``input``, and log records that a logger would emit. They break the graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Functions without effects: called on known values, on objects by the methods that say what number they are."""
+"""Functions without side effects: CPython's own are called on constants. An object is converted to a number by its
+class's methods first."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import sys
 import types
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import NumberFunctionOfTensor, UnsupportedOperation
 from dynamo_lite.variables import polyfills
 from dynamo_lite.variables.core.attributes import MISSING
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
@@ -27,39 +28,38 @@ _PURE: tuple[Any, ...] = (
     *(value for module in (math, cmath) for value in vars(module).values() if type(value) is types.BuiltinFunctionType),
     *(round, chr, ord, bin, hex, oct, bytes, str.maketrans),
 )
-_OWN_METHOD: dict[Any, str] = {
+_SPECIAL_METHOD: dict[Any, str] = {
     round: "__round__",
     math.floor: "__floor__",
     math.ceil: "__ceil__",
     math.trunc: "__trunc__",
     bytes: "__bytes__",
 }
-"""Functions for which a class may have a method."""
+"""Functions that call a special method of the argument's class."""
 _OF_INTEGERS = frozenset(
     {chr, bin, hex, oct, bytes, math.factorial, math.gcd, math.lcm, math.comb, math.perm, math.isqrt}
 )
-
-
 _OVER_ITEMS = frozenset({bytes, math.prod, math.fsum})
+"""Functions that take an iterable."""
 
 
-def _pure(value: Any) -> None:
-    own = _OWN_METHOD.get(value)
+def _model_pure(value: Any) -> None:
+    special = _SPECIAL_METHOD.get(value)
     methods = ("__index__",) if value in _OF_INTEGERS else ("__float__", "__index__")
     methods = ("__complex__", *methods) if value.__module__ == "cmath" else methods
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if any(isinstance(arg, TensorVariable) for arg in args):
-            unsupported(UnsupportedOperation(f"{value.__name__}()", "a tensor"))
-        method = args[0].find_special(tx, own) if own is not None and args else None
+            unsupported(NumberFunctionOfTensor(value.__name__))
+        method = args[0].find_special(tx, special) if special is not None and args else None
         if method is not None:
             return tx.call(method, args[1:], kwargs)
         if len(args) == 1 and not kwargs and value not in _OVER_ITEMS:
-            in_c = own is not None and tx.lookup(args[0].python_type(), own) is not MISSING
-            return args[0].converted(tx, value, () if in_c else methods)
-        found = None if kwargs else call_on_numbers(tx, value, args)
-        if found is not None:
-            return found
+            is_in_c = special is not None and tx.lookup(args[0].python_type(), special) is not MISSING
+            return args[0].converted(tx, value, () if is_in_c else methods)
+        symbolic = None if kwargs else call_on_numbers(tx, value, args)
+        if symbolic is not None:
+            return symbolic
         named = {name: tx.python_value(item) for name, item in kwargs.items()}
         drain = value in _OVER_ITEMS
         return tx.make(tx.fold(value, [arg.constant_number(tx, methods, drain) for arg in args], named))
@@ -68,12 +68,12 @@ def _pure(value: Any) -> None:
 
 
 for _value in _PURE:
-    _pure(_value)
+    _model_pure(_value)
 
 
 @models(math.prod)
 def _prod(tx: Translator, iterable: VariableTracker, /, *, start: VariableTracker | None = None) -> VariableTracker:
-    """Of known numbers the function itself, of others one after the other."""
+    """Constants are multiplied by CPython, other items one after the other."""
     items = TupleVariable(iterable.elements(tx))
     named = {} if start is None else {"start": start}
     if all(map(tx.is_plain, [items, *named.values()])):
@@ -95,12 +95,12 @@ def _is_real(number: VariableTracker) -> bool:
 @models(divmod)
 def _divmod(tx: Translator, left: VariableTracker, right: VariableTracker) -> VariableTracker:
     for one, name, other in ((left, "__divmod__", right), (right, "__rdivmod__", left)):
-        found = unless_refused(one.call_special(tx, name, other))
-        if found is not None:
-            return found
+        result = unless_refused(one._special(tx, name, other))
+        if result is not None:
+            return result
     numbers = [each.realize() for each in (left, right)]
     if any(isinstance(each, SymbolicNumber) for each in numbers) and all(map(_is_real, numbers)):
-        if tx.truth(tx.compare("!=", right, ConstantVariable(0))):  # else the message is divmod's own
+        if tx.truth(tx.compare("!=", right, ConstantVariable(0))):  # otherwise divmod raises with a message of its own
             return TupleVariable([tx.binary(symbol, left, right) for symbol in ("//", "%")])
     return tx.make(tx.fold(divmod, (tx.python_value(left), tx.python_value(right))))
 
@@ -111,25 +111,25 @@ def _pow(
 ) -> VariableTracker:
     if mod is None or tx.is_none(mod):
         return tx.binary("**", base, exp)
-    found = base.call_special(tx, "__pow__", exp, mod)
-    if found is not None:
-        return found
+    result = base._special(tx, "__pow__", exp, mod)
+    if result is not None:
+        return result
     numbers = [each.realize() for each in (base, exp, mod)]
     if any(isinstance(each, SymbolicNumber) for each in numbers) and all(each.python_type() is int for each in numbers):
-        zero = ConstantVariable(0)  # of others there is an inverse, or an error
+        zero = ConstantVariable(0)  # a negative exponent takes an inverse, modulo zero raises
         if tx.truth(tx.compare(">=", exp, zero)) and tx.truth(tx.compare("!=", mod, zero)):
             return tx.binary("%", tx.binary("**", base, exp), mod)
     return tx.make(tx.fold(pow, [tx.python_value(each) for each in (base, exp, mod)]))
 
 
-def _of_plain(function: Any) -> None:
-    """A function in Python that would call an object's methods: for constants and containers of such."""
+def _model_on_constants(function: Any) -> None:
+    """A function that calls methods of other objects: it is called on constants and containers of constants only."""
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         given = [*args, *kwargs.values()]
         if not all(map(tx.is_plain, given)) or any(isinstance(each.realize(), ClassVariable) for each in given):
             name = f"{function.__module__}.{function.__name__}()"
-            unsupported(UnsupportedOperation(name, "values that are not known"))
+            unsupported(UnsupportedOperation(name, "values other than constants and containers of constants"))
         named = {name: tx.python_value(value) for name, value in kwargs.items()}
         return tx.make(tx.fold(function, [tx.python_value(arg) for arg in args], named))
 
@@ -137,14 +137,14 @@ def _of_plain(function: Any) -> None:
 
 
 for _value in (json.dumps, json.loads, struct.calcsize, struct.pack, struct.unpack, sys.intern):
-    _of_plain(_value)
+    _model_on_constants(_value)
 
 
 @models(os.fspath)
 def _fspath(tx: Translator, path: VariableTracker) -> VariableTracker:
     if issubclass(path.python_type(), (str, bytes)):
         return path
-    found = path.call_special(tx, "__fspath__")
-    if found is None or found.python_type() is not str:
+    text = path._special(tx, "__fspath__")
+    if text is None or text.python_type() is not str:
         unsupported(UnsupportedOperation("os.fspath()", path.describe()))
-    return found
+    return text

@@ -1,7 +1,8 @@
-"""The module ``re`` on known text. Functions that it calls are inlined."""
+"""The module ``re`` on constant strings. Functions that it calls are inlined."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +28,7 @@ from dynamo_lite.variables.python.objects.user_object import UserObjectVariable,
 
 
 class PatternVariable(InvariantVariable):
-    """A compiled pattern: a constant."""
+    """A compiled pattern, which is a constant."""
 
     __slots__ = ()
     is_loaded_as_constant = True
@@ -39,66 +40,67 @@ class PatternVariable(InvariantVariable):
         return f"the pattern {self.value.pattern!r}"
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        found = tx.fold(getattr, (self.value, name))
-        return BuiltinMethodVariable(self, name) if callable(found) else tx.make(found)
+        value = tx.fold(getattr, (self.value, name))
+        return BuiltinMethodVariable(self, name) if callable(value) else tx.make(value)
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name in ("sub", "subn"):
             repl = args[0] if args else kwargs.get("repl", ConstantVariable(None))
             if not tx.is_plain(repl):
                 substitute = tx.make(polyfills.re.substitute)
-                found = tx.call(substitute, [self, *args], kwargs).realize()
-                return found if name == "subn" else found.getitem(tx, ConstantVariable(0))
-        given = args[0].realize() if args and name in _READ_ONLY else None
-        text = given if isinstance(given, UserObjectVariable) and given.cls is not str else None
-        if text is not None:  # its characters are read, no method is asked
+                text_and_count = tx.call(substitute, [self, *args], kwargs).realize()
+                return text_and_count if name == "subn" else text_and_count.getitem(tx, ConstantVariable(0))
+        first = args[0].realize() if args and name in _READ_ONLY else None
+        text = first if isinstance(first, UserObjectVariable) and first.cls is not str else None
+        if text is not None:  # C code reads the characters of a subclass of str, and calls none of its methods
             args = [unwrapped(text), *args[1:]]
         if name == "scanner" or not all(map(tx.is_plain, [*args, *kwargs.values()])):
-            unsupported(UnsupportedAttribute(self.describe(), name, "its arguments are not known"))
+            unsupported(UnsupportedAttribute(self.describe(), name, "its arguments are not constant"))
         values = [tx.python_value(arg) for arg in args]
         named = {key: tx.python_value(value) for key, value in kwargs.items()}
-        found = tx.fold(getattr(self.value, name), values, named)
+        result = tx.fold(getattr(self.value, name), values, named)
         if name == "finditer":
             matches = [
-                MatchVariable(m, _nth_match, (self.value, tuple(values), named, at)) for at, m in enumerate(found)
+                MatchVariable(match, _nth_match, (self.value, tuple(values), named, at))
+                for at, match in enumerate(result)
             ]
             return MatchIterator(self.value, values, named, matches)
-        if isinstance(found, re.Match):
-            return MatchVariable(found, _match, (self.value, name, tuple(values), named), text)
-        return tx.make(found)
+        if isinstance(result, re.Match):
+            return MatchVariable(result, _match, (self.value, name, tuple(values), named), text)
+        return tx.make(result)
 
 
 _READ_ONLY = frozenset({"match", "fullmatch", "search", "findall", "split"})
-"""Methods whose first argument is a text that they give copies of."""
+"""Methods that return copies of parts of their first argument, the searched string."""
 
 
 class MatchVariable(VariableTracker):
-    """A match in known text. It is made again by ``make(*args)``. ``text``: the text, where its class is another than
-    ``str``."""
+    """A match in a constant string; ``create(*args)`` creates an equal one. ``searched``: the string, if it is of a
+    subclass of ``str``."""
 
-    __slots__ = ("value", "make", "args", "text")
+    __slots__ = ("value", "create", "args", "searched")
 
     def __init__(
         self,
         value: re.Match[Any],
-        make: Callable[..., Any],
+        create: Callable[..., Any],
         args: tuple[Any, ...],
-        text: VariableTracker | None = None,
+        searched: VariableTracker | None = None,
     ) -> None:
         self.source = None
-        self.text = text
+        self.searched = searched
         self.value = value
-        self.make = make
+        self.create = create
         self.args = args
 
     def python_type(self) -> type:
         return re.Match
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if name == "string" and self.text is not None:
-            return self.text
-        found = tx.fold(getattr, (self.value, name))
-        return BuiltinMethodVariable(self, name) if callable(found) else tx.make(found)
+        if name == "string" and self.searched is not None:
+            return self.searched
+        value = tx.fold(getattr, (self.value, name))
+        return BuiltinMethodVariable(self, name) if callable(value) else tx.make(value)
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         named = {key: tx.python_value(value) for key, value in kwargs.items()}
@@ -108,9 +110,9 @@ class MatchVariable(VariableTracker):
         return tx.make(tx.fold(self.value.__getitem__, (tx.python_value(key),)))
 
     def reconstruct(self, cg: Codegen) -> None:
-        if self.text is not None:
-            unsupported(UnsupportedValue(self.describe(), "its text is of a class of its own"))
-        cg.call(self.make, [lambda each=each: cg.load_const(each) for each in self.args])
+        if self.searched is not None:
+            unsupported(UnsupportedValue(self.describe(), "the searched string is of a subclass of str"))
+        cg.call(self.create, [functools.partial(cg.load_const, each) for each in self.args])
 
 
 def _match(pattern: Any, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -122,7 +124,7 @@ def _nth_match(pattern: Any, args: tuple[Any, ...], named: dict[str, Any], at: i
 
 
 class MatchIterator(IteratorVariable):
-    """What ``finditer`` returns."""
+    """The iterator of ``Pattern.finditer``. ``at``: how many matches it has yielded."""
 
     __slots__ = ("pattern", "args", "named", "matches", "at")
 
@@ -144,8 +146,8 @@ class MatchIterator(IteratorVariable):
         return self.matches[self.at - 1]
 
     def reconstruct(self, cg: Codegen) -> None:
-        parts = (self.pattern, tuple(self.args), self.named, self.at)
-        cg.call(_matches_from, [lambda each=each: cg.load_const(each) for each in parts])
+        args = (self.pattern, tuple(self.args), self.named, self.at)
+        cg.call(_matches_from, [functools.partial(cg.load_const, each) for each in args])
 
 
 _MATCH_ITERATOR: type = type(re.finditer("", ""))
@@ -164,4 +166,4 @@ def _compile(tx: Translator, pattern: VariableTracker, flags: VariableTracker) -
     try:
         return tx.make(re._compile(*values))  # type: ignore[attr-defined]
     except (re.error, TypeError, ValueError):
-        unsupported(UnsupportedOperation("re.compile()", "a pattern that is wrong"))
+        unsupported(UnsupportedOperation("re.compile()", "an invalid pattern"))

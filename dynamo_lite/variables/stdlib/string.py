@@ -1,4 +1,4 @@
-"""The C that the module ``string`` is built on."""
+"""The C functions under ``string.Formatter``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The module ``sys``: its structures of facts."""
+"""The module ``sys``: its struct sequences (``version_info``, ``flags``, …)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.python.containers.sequence import SequenceVariable, TupleVariable
 
 
-class FactsVariable(TupleVariable):
-    """``sys.version_info`` and its like: a tuple with names, for the life of the process."""
+class StructSequenceVariable(TupleVariable):
+    """``sys.version_info`` and its like: a tuple with named fields, which is constant in a process."""
 
     __slots__ = ("value",)
     is_loaded_as_constant = True
@@ -43,6 +43,6 @@ class FactsVariable(TupleVariable):
 
 
 @wraps_type(*{type(each) for each in (sys.version_info, sys.flags, sys.float_info, sys.int_info, sys.hash_info)})
-def _wrap_facts(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_struct_sequence(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     source.check("id", value)
-    return FactsVariable([attempt.values.make(each) for each in value], value, source)
+    return StructSequenceVariable([attempt.values.make(each) for each in value], value, source)

@@ -1,4 +1,4 @@
-"""The module ``types``: simple namespaces."""
+"""The module ``types``: ``SimpleNamespace``."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVa
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 
-class NamespaceVariable(UserObjectVariable):
-    """``types.SimpleNamespace``: an object whose attributes are its value."""
+class SimpleNamespaceVariable(UserObjectVariable):
+    """``types.SimpleNamespace``: an object that compares by its attributes."""
 
     __slots__ = ()
 
@@ -27,14 +27,14 @@ class NamespaceVariable(UserObjectVariable):
         return InstanceDictVariable(self)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if not isinstance(other, NamespaceVariable) or symbol not in ("==", "!="):
+        if not isinstance(other, SimpleNamespaceVariable) or symbol not in ("==", "!="):
             return None
         return self.namespace(tx).compare(tx, symbol, other.namespace(tx))
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
-        return bracketed(tx, self, ("namespace(", ")"), self._texts)
+        return bracketed(tx, self, ("namespace(", ")"), self._attributes_text)
 
-    def _texts(self, tx: Translator) -> str:
+    def _attributes_text(self, tx: Translator) -> str:
         items = self.namespace(tx).items
         return ", ".join(f"{name}={value}" for name, value in zip(items, reprs(tx, items.values())))
 
@@ -49,12 +49,12 @@ class NamespaceVariable(UserObjectVariable):
 
 @models(types.SimpleNamespace)
 def _namespace(tx: Translator, **values: VariableTracker) -> VariableTracker:
-    made = NamespaceVariable()
-    made.attrs.update(values)
-    return made
+    namespace = SimpleNamespaceVariable()
+    namespace.attrs.update(values)
+    return namespace
 
 
 @wraps_type(types.SimpleNamespace)
 def _wrap_namespace(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     source.check("type", types.SimpleNamespace)
-    return NamespaceVariable(value, source)
+    return SimpleNamespaceVariable(value, source)

@@ -1,4 +1,4 @@
-"""The module ``typing``: parameters of types, which stand for themselves."""
+"""The module ``typing``: type parameters, generic aliases, ``NewType``."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class TypeParameterVariable(InvariantVariable):
     is_guarded_by_identity = True
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        return tx.make(tx.fold(getattr, (self.value, name)))  # type: ignore[no-any-return]
+        return tx.make(tx.fold(getattr, (self.value, name)))
 
 
 wraps_type(typing.TypeVar, typing.ParamSpec)(TypeParameterVariable.by_identity)
 
 
-class AliasVariable(UserObjectVariable):
-    """``List[int]`` and its like, which hash and compare by what they are made of."""
+class GenericAliasVariable(UserObjectVariable):
+    """``List[int]`` and its like, which hash and compare by their origin and arguments, in library code."""
 
     __slots__ = ()
 
@@ -35,8 +35,8 @@ class AliasVariable(UserObjectVariable):
 
 
 @models(typing._idfunc)  # type: ignore[attr-defined]
-def _same(tx: Translator, value: VariableTracker) -> VariableTracker:
-    """What a ``NewType`` returns."""
+def _call_new_type(tx: Translator, value: VariableTracker) -> VariableTracker:
+    """A call of a ``NewType``."""
     return value
 
 
@@ -46,4 +46,4 @@ _ALIAS: type = typing._BaseGenericAlias  # type: ignore[attr-defined]
 @wraps_type(*(each for each in vars(typing).values() if isinstance(each, type) and issubclass(each, _ALIAS)))
 def _wrap_alias(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     source.check("id", value)
-    return AliasVariable(value, type(value), source)
+    return GenericAliasVariable(value, type(value), source)
