@@ -26,8 +26,8 @@ def has_user_subclass(tensor: torch.Tensor) -> bool:
     return not type(tensor).__module__.startswith("torch.") or any(has_user_subclass(part) for _, part in parts(tensor))
 
 
-def has_user_torch_function(cls: type) -> bool:
-    """Whether a class has a ``__torch_function__`` of the user's, in Python, which is traced."""
+def overrides_torch_function(cls: type) -> bool:
+    """Whether torch's functions ask a ``__torch_function__`` of the program's, which is traced."""
     raw = next((vars(base)[_FUNCTION] for base in cls.__mro__ if _FUNCTION in vars(base)), None)
     if not isinstance(raw, classmethod) or raw is vars(torch.Tensor)[_FUNCTION]:
         return False

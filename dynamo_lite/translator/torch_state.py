@@ -16,24 +16,24 @@ class TorchState:
     def __init__(self) -> None:
         self.contexts: list[Any] = []
         """Contexts that are entered for real while tracing, outermost first."""
-        self.ignoring: list[Any] = []
+        self.catch_warnings_blocks: list[Any] = []
         """Blocks of ``catch_warnings`` that were entered during tracing, outermost first."""
         self.initial_grad_mode = self.final_grad_mode = torch.is_grad_enabled()
         self.has_subclasses = False
         """Whether an instance of a class with a ``__torch_function__`` was seen."""
-        self.unasked = 0
+        self.torch_function_disabled = 0
         """How many blocks are open in which torch doesn't call ``__torch_function__``."""
         self._warns_always = False
 
     @property
     def calls_torch_function(self) -> bool:
         """Whether torch's functions may call a class's ``__torch_function__`` now."""
-        return self.has_subclasses and not self.unasked
+        return self.has_subclasses and not self.torch_function_disabled
 
     @property
     def filters_at_graph_call(self) -> Any:
         """The filters of warnings under which the graph will run."""
-        return self.ignoring[0].filters_before if self.ignoring else warnings.filters
+        return self.catch_warnings_blocks[0].filters_before if self.catch_warnings_blocks else warnings.filters
 
     def note_class(self, cls: type) -> None:
         """An instance of a class other than a tensor's is among the values."""
@@ -58,4 +58,4 @@ class TorchState:
 
     def close(self) -> None:
         self.contexts.clear()
-        self.ignoring.clear()
+        self.catch_warnings_blocks.clear()

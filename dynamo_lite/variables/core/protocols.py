@@ -345,11 +345,11 @@ class TorchState(Protocol):
     """The thread's state of torch, as the traced program sees it."""
 
     contexts: list[Any]
-    ignoring: list[Any]
+    catch_warnings_blocks: list[Any]
     initial_grad_mode: bool
     final_grad_mode: bool
     has_subclasses: bool
-    unasked: int
+    torch_function_disabled: int
 
     @property
     def calls_torch_function(self) -> bool: ...

@@ -1,1 +1,1 @@
-"""torch's functions: which are operators of the graph, state facts, are modelled or refused; ``__torch_function__``."""
+"""torch's functions: which are recorded as operators, modelled, or refused; ``__torch_function__``."""

@@ -1,5 +1,7 @@
-"""Floats that differ from call to call, where eager multiplies tensors by them on the way to something else: a learning
-rate, a factor in a sum. Of a tensor in the float's place nothing may be rounded once more."""
+"""Symbolic floats as factors inside an operator: a learning rate, ``alpha`` of a sum, ``value`` of ``addcmul``.
+
+The recorded operators take a tensor in place of the float, and round no intermediate result that eager doesn't round.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +13,17 @@ from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.sequence import ListVariable, TupleVariable
-from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat
 from dynamo_lite.variables.torch.tensors.equivalent_operators import takes_floats
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
-from .number_arguments import converted, fits, float_as_tensor, is_differentiated
+from .number_arguments import converted, fits_float32, float_as_tensor, is_differentiated
 
 
 def _factor(tx: Translator, number: VariableTracker, tensors: Args) -> VariableTracker | None:
-    """The float as a tensor of the type that all these tensors have, if eager computes in that."""
+    """The float as a tensor of the dtype that all these tensors have, if eager computes in that dtype."""
     dtypes = {each.fake.dtype if isinstance(each, TensorVariable) and not each.asks else None for each in tensors}
-    if len(dtypes) != 1 or None in dtypes:
-        return None
-    dtype = dtypes.pop()
-    if not isinstance(number, SymbolicFloat) or not fits(tx, number, dtype):
+    dtype = dtypes.pop() if len(dtypes) == 1 else None
+    if dtype is None or not fits_float32(number, tx, dtype):
         return None
     return converted(tx, float_as_tensor(tx, number), dtype)
 
@@ -33,10 +32,12 @@ def _only(name: str, kwargs: Kwargs) -> VariableTracker | None:
     return kwargs[name].realize() if set(kwargs) == {name} else None
 
 
-def _is_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether no item stands for several: eager's loop over such is one that rounds otherwise."""
-    strides = [stride for each in (one, other) for size, stride in zip(each.shape, each.stride()) if size != 1]
-    return one.shape == other.shape and 0 not in strides
+def _is_alike(one: VariableTracker, other: VariableTracker) -> bool:
+    """Whether two tensors have one shape and no broadcast dimension: over those eager's loop rounds differently."""
+    assert isinstance(one, TensorVariable) and isinstance(other, TensorVariable)
+    fakes = one.fake, other.fake
+    strides = [stride for fake in fakes for size, stride in zip(fake.shape, fake.stride()) if size != 1]
+    return fakes[0].shape == fakes[1].shape and 0 not in strides
 
 
 # -- sums --------------------------------------------------------------------------------------------------------------
@@ -44,39 +45,39 @@ def _is_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
 _SUMS: dict[str, Kwargs] = {"add": {}, "sub": {"value": ConstantVariable(-1)}}
 
 
-def _sum(name: str, more: Kwargs) -> None:
+def _rule_for_sum(name: str, more: Kwargs) -> None:
     """``self + alpha * other`` rounds once; so does ``addcmul``."""
 
     @takes_floats(getattr(torch, name), name, name + "_")
     def rule(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
         alpha = _only("alpha", kwargs)
         factor = None if alpha is None or len(args) != 2 else _factor(tx, alpha, args)
-        if factor is None or not _is_alike(args[0].fake, args[1].fake):
+        if factor is None or not _is_alike(*args):
             return None
         method = "addcmul_" if target == name + "_" else "addcmul"
         return record(tx, "call_method", method, [*args, factor], more)
 
 
-def _sum_of_lists(name: str, write: str, more: Kwargs) -> None:
+def _rule_for_sum_of_lists(name: str, write: str, more: Kwargs) -> None:
     @takes_floats(getattr(torch, name + write))
     def rule(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
         alpha = _only("alpha", kwargs)
         lists = _lists(tx, args)
         factor = None if alpha is None or len(lists) != 2 else _factor(tx, alpha, [*lists[0], *lists[1]])
-        if factor is None or not all(_is_alike(one.fake, other.fake) for one, other in zip(*lists)):
+        if factor is None or not all(_is_alike(one, other) for one, other in zip(*lists)):
             return None
         factors = ListVariable([factor] * len(lists[0]))
         return record(tx, "call_function", getattr(torch, f"_foreach_addcmul{write}"), [*args, factors], more)
 
 
 for _name, _more in _SUMS.items():
-    _sum(_name, _more)
+    _rule_for_sum(_name, _more)
     for _write in ("", "_"):
-        _sum_of_lists(f"_foreach_{_name}", _write, _more)
+        _rule_for_sum_of_lists(f"_foreach_{_name}", _write, _more)
 
 
 def _lists(tx: Translator, args: Args) -> list[list[VariableTracker]]:
-    """What is in these lists; nothing where one is none."""
+    """The items of these lists; no lists if an argument is another value."""
     if not all(isinstance(arg, (ListVariable, TupleVariable)) for arg in args):
         return []
     return [[each.realize() for each in arg.elements(tx)] for arg in args]
@@ -85,7 +86,7 @@ def _lists(tx: Translator, args: Args) -> list[list[VariableTracker]]:
 # -- products ----------------------------------------------------------------------------------------------------------
 
 
-def _two_factors(name: str) -> None:
+def _rule_for_products(name: str) -> None:
     """``self + value * one * other`` or ``self + value * one / other``, from left to right."""
 
     @takes_floats(getattr(torch, name), name, name + "_")
@@ -100,7 +101,7 @@ def _two_factors(name: str) -> None:
         return record(tx, "call_method", name + "_" * (target == name + "_"), [args[0], first, args[2]], {})
 
 
-def _two_factors_of_lists(target: Any) -> None:
+def _rule_for_products_of_lists(target: Any) -> None:
     @takes_floats(target)
     def rule(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
         value = args[3] if len(args) == 4 and not kwargs else _only("value", kwargs)
@@ -113,14 +114,14 @@ def _two_factors_of_lists(target: Any) -> None:
 
 
 for _name in ("addcmul", "addcdiv"):
-    _two_factors(_name)
+    _rule_for_products(_name)
     for _write in ("", "_"):
-        _two_factors_of_lists(getattr(torch, f"_foreach_{_name}{_write}"))
+        _rule_for_products_of_lists(getattr(torch, f"_foreach_{_name}{_write}"))
 
 
 @takes_floats(*(getattr(torch, f"_foreach_{name}{write}") for name in ("add", "mul", "div") for write in ("", "_")))
-def _of_lists(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-    """Each tensor of a list and one float."""
+def _lists_and_float(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    """``target(tensors, float)``."""
     lists = _lists(tx, args[:1])
     factor = _factor(tx, args[1], lists[0]) if lists and len(args) == 2 and not kwargs else None
     if factor is None:

@@ -1,5 +1,7 @@
-"""Tensors made by calling their type: ``torch.Tensor(2, 3)``, ``torch.LongTensor([1, 2])``. Integers and a `torch.Size`
-are sizes, other sequences are data."""
+"""Constructors of tensor types: ``torch.Tensor(2, 3)``, ``torch.LongTensor([1, 2])``.
+
+Integers and a `torch.Size` are sizes, other sequences are data.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.break_reasons import UnknownCall
+from dynamo_lite.insight.break_reasons import LegacyConstructor, UnknownCall
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
@@ -24,15 +26,15 @@ TYPES: tuple[Any, ...] = (
 )
 
 
-def _make(kind: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+def _construct(cls: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
     given = [arg.realize() for arg in args]
-    base = kind is torch.Tensor
-    if kwargs or (base and torch._C._get_default_device() != "cpu"):
-        unsupported(UnknownCall(f"torch.{kind.__name__}()", "it makes a tensor on another device"))
-    if base and len(given) == 1 and _is_plain(given[0]):
+    is_base = cls is torch.Tensor
+    if kwargs or (is_base and torch._C._get_default_device() != "cpu"):
+        unsupported(LegacyConstructor(cls.__name__, "it may create a tensor on another device"))
+    if is_base and len(given) == 1 and _is_plain(given[0]):
         return record(tx, "call_function", torch.ops.aten.alias.default, given, {})
     named: Kwargs = {
-        "dtype": ConstantVariable(torch.get_default_dtype() if base else kind.dtype),
+        "dtype": ConstantVariable(torch.get_default_dtype() if is_base else cls.dtype),
         "device": ConstantVariable(torch.device("cpu")),
     }
     if not given:
@@ -41,10 +43,10 @@ def _make(kind: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTrac
         if isinstance(given[0], SizeVariable):
             return record(tx, "call_function", torch.empty, given, named)
         if _is_data(given[0]):
-            return tx.call(tx.make(torch.tensor), given, named)  # type: ignore[no-any-return]
+            return tx.call(tx.make(torch.tensor), given, named)
     elif all(_is_number(each, int) for each in given):
         return record(tx, "call_function", torch.empty, [TupleVariable(given)], named)
-    unsupported(UnknownCall(f"torch.{kind.__name__}()", "it is given neither sizes nor a sequence of known numbers"))
+    unsupported(LegacyConstructor(cls.__name__, "its arguments are neither sizes nor a sequence of numbers"))
 
 
 def _is_plain(value: VariableTracker) -> bool:
@@ -67,16 +69,16 @@ def _is_data(value: VariableTracker) -> bool:
 def _of_type(
     tx: Translator, tensor: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker
 ) -> VariableTracker:
-    """``tensor.type(torch.LongTensor)``: a graph can't name such a type, but its dtype."""
+    """``tensor.type(torch.LongTensor)`` is recorded by the type's dtype, as a graph can't name the type."""
     kind = next(iter((*args, *kwargs.values())), None)
     if isinstance(kind, ClassVariable):
         if not any(kind.value is each for each in TYPES) or tensor.fake.device.type != "cpu":
-            unsupported(UnknownCall("Tensor.type()", "it makes a tensor on another device"))
+            unsupported(UnknownCall("Tensor.type()", "it may create a tensor on another device"))
         dtype = ConstantVariable(kind.value.dtype)
         args, kwargs = ((dtype, *args[1:]), kwargs) if args else ((), {**kwargs, "dtype": dtype})
     return record(tx, "call_method", "type", [tensor, *args], kwargs)
 
 
 METHODS["type"] = _of_type
-for _kind in (torch.Tensor, *TYPES):
-    models_raw(_kind, functools.partial(_make, _kind))
+for _cls in (torch.Tensor, *TYPES):
+    models_raw(_cls, functools.partial(_construct, _cls))

@@ -1,4 +1,4 @@
-"""torch's functions: which are operators of the graph, which state facts, which are modelled, which are refused."""
+"""torch's functions: operators of the graph, queries of torch's state, functions with models, and refused functions."""
 
 from __future__ import annotations
 
@@ -50,8 +50,7 @@ from .torch_function_classes import instances
 _LEAF_MODULES = frozenset(
     {"torch.functional", "torch.nn.functional", "torch._tensor", "torch.masked._ops", "torch.signal.windows.windows"}
 )
-"""Python functions of these modules are operators: they only combine operators."""
-
+"""Python functions of these modules are recorded as one node: they only call operators."""
 _INLINED = frozenset({torch.nn.functional.multi_head_attention_forward})
 _WHOLE = frozenset(
     {
@@ -60,7 +59,7 @@ _WHOLE = frozenset(
         nested_tensor.nested_from_padded,
     }
 )
-"""Functions of other modules that do so too."""
+"""Functions of other modules that are recorded as one node."""
 
 _STATE_PREFIXES = (
     "set_",
@@ -97,16 +96,16 @@ def _is_builtin(value: Any) -> bool:
 
 
 def _operators() -> dict[int, Any]:
-    """What is recorded of every C function of torch's operator namespaces, by its id: the function itself, but where
-    ``torch`` has another under its name, which is what a graph's code would call."""
-    found: dict[int, Any] = {}
+    """The operators: C functions of torch's namespaces by id, and what is recorded for each.
+
+    That is the function itself, or its aten operator if ``torch`` has another function under its name: the code of a
+    graph would call that one.
+    """
+    operators: dict[int, Any] = {}
     for namespace in (
         torch,
         torch._C._VariableFunctions,
-        torch._C._nn,
-        torch._C._fft,
-        torch._C._linalg,
-        torch._C._special,
+        *(getattr(torch._C, name) for name in ("_nn", "_fft", "_linalg", "_special")),
         torch.nn.functional,
         torch.linalg,
         torch.fft,
@@ -118,8 +117,8 @@ def _operators() -> dict[int, Any]:
             name = getattr(value, "__name__", "")
             if _is_builtin(value) and not name.startswith(_STATE_PREFIXES) and name not in _REFUSED_NAMES:
                 is_hidden = namespace is torch._C._VariableFunctions and getattr(torch, name, None) is not value
-                found[id(value)] = getattr(torch.ops.aten, name) if is_hidden else value
-    return found
+                operators[id(value)] = getattr(torch.ops.aten, name) if is_hidden else value
+    return operators
 
 
 _OPERATORS = _operators()
@@ -140,20 +139,20 @@ def call_operator(target: Any) -> Model:
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         out = record(tx, "call_function", target, args, kwargs)
         if not holds_tensor([*args, *kwargs.values()]) and isinstance(out, ConstantVariable):
-            if target not in _PURE_FACTS:
-                unsupported(UnknownCall(operator_name(target), "it neither takes nor makes a tensor"))
+            if target not in _DTYPE_QUERIES:
+                unsupported(UnknownCall(operator_name(target), "it neither takes nor returns a tensor"))
         return out
 
     return model
 
 
 def call_whole(function: Any) -> Model:
-    """The model of a function of the program's that is to be in the graph as it is."""
+    """The model of a user's function that is recorded as one node."""
     operator = call_operator(function)
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         for each in (*args, *kwargs.values()):
-            if isinstance(each.realize(), ClassVariable):  # an operator's are dtypes
+            if isinstance(each.realize(), ClassVariable):  # to a C operator a class is a dtype
                 unsupported(UnsupportedValue(each.describe(), "a graph can't name a class"))
         return operator(tx, args, kwargs)
 
@@ -162,18 +161,19 @@ def call_whole(function: Any) -> Model:
 
 models_raw(torch.lstm, call_operator(graph_functions.lstm))
 
-_PURE_FACTS = frozenset({torch.result_type, torch.promote_types, torch.can_cast})
+_DTYPE_QUERIES = frozenset({torch.result_type, torch.promote_types, torch.can_cast})
 
 
 _TENSOR_METHODS = {
     id(value): name for name, value in vars(torch.Tensor).items() if isinstance(value, types.FunctionType)
 }
-"""Methods of Tensor that are written in Python, and what they are called: not always by the names they bear."""
+"""Methods of Tensor in Python, and the names under which the class has them, which may differ from ``__name__``."""
 
 
 @models_if
 def _leaf(value: Any) -> Model | None:
-    """Operators: C functions of torch's namespaces, its functional modules' Python functions, registered ops."""
+    """Functions that are recorded: C functions of torch's namespaces, Python functions that only call operators, and
+    registered operators."""
     if id(value) in _OPERATORS:
         return call_operator(_OPERATORS[id(value)])
     kind = type(value)
@@ -184,7 +184,7 @@ def _leaf(value: Any) -> Model | None:
         if value.__module__ not in _LEAF_MODULES or value in _INLINED or "jit" in name:
             return None
         if value.__module__ == "torch.nn.functional" and name.startswith("_"):
-            return None  # private ones check arguments or state facts
+            return None  # private ones check arguments or query state
         if id(value) in _TENSOR_METHODS:
             return None
         if value.__qualname__.startswith("boolean_dispatch"):
@@ -197,20 +197,20 @@ def _leaf(value: Any) -> Model | None:
 
 def _function_leaf(value: Any) -> Model:
     operator_model = call_operator(value)
-    seen_inside = (*_CALLED_BACK, SymbolicFloat) if value.__module__ == "torch.nn.functional" else _CALLED_BACK
+    inlined_for = (*_CALLABLES, SymbolicFloat) if value.__module__ == "torch.nn.functional" else _CALLABLES
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         given = [each.realize() for each in (*args, *kwargs.values())]
-        asks = tx.attempt.torch_state.calls_torch_function and instances(given)
-        if not asks and any(isinstance(each, seen_inside) for each in given):
+        is_overridden = tx.attempt.torch_state.calls_torch_function and instances(given)
+        if not is_overridden and any(isinstance(each, inlined_for) for each in given):
             return tx.inline(FunctionVariable(value, None), args, kwargs)
         return operator_model(tx, args, kwargs)
 
     return model
 
 
-_CALLED_BACK = (FunctionVariable, NestedFunctionVariable, MethodVariable, UserObjectVariable)
-"""What an operator can't take as an argument, but what a Python function may call."""
+_CALLABLES = (FunctionVariable, NestedFunctionVariable, MethodVariable, UserObjectVariable)
+"""Arguments that a Python function may call, and that an operator can't take."""
 
 
 class OpVariable(BuiltinVariable):
@@ -232,12 +232,12 @@ wraps_if(lambda value: type(value) is torch.jit.ScriptFunction, order=8)(Builtin
 def _custom_operator(
     tx: Translator, definition: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker
 ) -> Any:
-    """What ``torch.library.custom_op`` makes of a function: its operator is called."""
+    """A function under ``torch.library.custom_op``: its operator is called."""
     return tx.call(definition.getattr(tx, "_opoverload"), list(args), kwargs)
 
 
 class OpNamespaceVariable(BuiltinVariable):
-    """``torch.ops``, the namespaces in it, and the one of torch's own operators."""
+    """``torch.ops``, the namespaces in it, and ``torch._C._VariableFunctions``."""
 
     __slots__ = ()
 
@@ -267,7 +267,7 @@ def _tensor_method(value: Any) -> Model | None:
 def _method_model(name: str) -> Model:
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if not args or not isinstance(args[0], TensorVariable):
-            unsupported(UnknownCall(f"torch.Tensor.{name}", "its first argument is no tensor"))
+            unsupported(UnknownCall(f"torch.Tensor.{name}", "its first argument is not a tensor"))
         return args[0].call_method(tx, name, args[1:], kwargs)
 
     return model
@@ -277,44 +277,44 @@ def _method_model(name: str) -> Model:
 
 
 def _check_tensor(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-    """A check of a tensor's values, where the frame can be run again to raise what it raises."""
+    """A check of a tensor's values is a runtime assertion: if it fails, the frame runs again in eager and raises."""
     condition = kwargs.get("cond", args[1] if len(args) > 1 else None)
     if isinstance(condition, TensorVariable) and condition.fake.dtype is torch.bool:
         holds = tx.call(condition.getattr(tx, "all"), [], {})
         if isinstance(holds, TensorVariable) and holds.expect(tx, True):
             return ConstantVariable(None)
-    return tx.inline(FunctionVariable(torch._check_tensor_all_with, None), args, kwargs)
+    return tx.inline(tx.make(torch._check_tensor_all_with), args, kwargs)
 
 
 models_raw(torch._check_tensor_all_with, _check_tensor)
 
 
-# -- what depends on where the call is ---------------------------------------------------------------------------------
+# -- queries that depend on where the call is --------------------------------------------------------------------------
 
 
 @models(torch._C._are_functorch_transforms_active)
 def _transforms_active(tx: Translator) -> VariableTracker:
-    """The state is guarded; in the body of an operator over functions it may be another one than while tracing."""
+    """The state is guarded. The body of a higher-order operator may run under another one than while tracing."""
     if tx.graph.bodies:
-        unsupported(UnknownCall("_are_functorch_transforms_active()", "it is asked inside of an operator's function"))
+        unsupported(UnknownCall("_are_functorch_transforms_active()", "it is called in a higher-order operator"))
     return ConstantVariable(torch._C._are_functorch_transforms_active())
 
 
 @models(torch.autograd.forward_ad.unpack_dual)
 def _unpack_dual(tx: Translator, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     if tx.graph.bodies:
-        unsupported(UnknownCall("unpack_dual()", "it is asked inside of an operator's function"))
-    return tx.inline(FunctionVariable(torch.autograd.forward_ad.unpack_dual, None), list(args), kwargs)
+        unsupported(UnknownCall("unpack_dual()", "it is called in a higher-order operator"))
+    return tx.inline(tx.make(torch.autograd.forward_ad.unpack_dual), list(args), kwargs)
 
 
-@models(torch._unpack_dual)  # type: ignore[attr-defined]
-def _parts(tx: Translator, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    unsupported(UnknownCall("_unpack_dual()", "fakes have no tangents that were found"))
+@models(torch._unpack_dual)
+def _unpack_dual_in_c(tx: Translator, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+    unsupported(UnknownCall("_unpack_dual()", "fake tensors don't have the tangents of pre-existing tensors"))
 
 
-# -- facts -------------------------------------------------------------------------------------------------------------
+# -- queries of torch's state ------------------------------------------------------------------------------------------
 
-_FACTS: tuple[Callable[..., Any], ...] = (
+_STATE_QUERIES: tuple[Callable[..., Any], ...] = (
     torch.is_inference_mode_enabled,
     torch.get_default_dtype,
     torch.get_default_device,
@@ -341,8 +341,8 @@ _FACTS: tuple[Callable[..., Any], ...] = (
     torch.get_device_module,
     torch._C._get_privateuse1_backend_name,
 )
-"""Functions of known values whose answer is in the guard on torch's global state, or can't change."""
-_OF_AUTOCAST = (
+"""Functions of constants whose result is in the guard on torch's global state, or invariant."""
+_AUTOCAST_QUERIES = (
     torch.is_autocast_enabled,
     torch.is_autocast_cpu_enabled,
     torch.get_autocast_cpu_dtype,
@@ -350,21 +350,21 @@ _OF_AUTOCAST = (
     torch.get_autocast_dtype,
     torch.is_autocast_cache_enabled,
 )
-"""The same, but in what runs in the backward, which may be called anywhere."""
+"""The same, except in code that runs in the backward, which may be called under another state."""
 
 
-def _fact(value: Callable[..., Any]) -> None:
+def _model_query(value: Any) -> None:
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if value in _OF_AUTOCAST and any(body.runs_later for body in tx.graph.bodies):
-            unsupported(UnknownCall(operator_name(value), "it is asked in what runs in the backward"))
+        if value in _AUTOCAST_QUERIES and any(body.runs_later for body in tx.graph.bodies):
+            unsupported(UnknownCall(operator_name(value), "it is called in code that runs in the backward"))
         named = {name: tx.python_value(item) for name, item in kwargs.items()}
         return tx.make(tx.fold(value, [tx.python_value(arg) for arg in args], named))
 
     models_raw(value, model)
 
 
-for _value in (*_FACTS, *_OF_AUTOCAST, torch.device, torch.finfo, torch.iinfo):
-    _fact(_value)
+for _value in (*_STATE_QUERIES, *_AUTOCAST_QUERIES, torch.device, torch.finfo, torch.iinfo):
+    _model_query(_value)
 
 
 @models(torch.Size)
@@ -380,21 +380,21 @@ def _is_grad_enabled(tx: Translator) -> VariableTracker:
     return ConstantVariable(tx.graph.read_grad_mode())
 
 
-def _constantly(answer: Any, *values: Any) -> None:
+def _model_constant(result: Any, *values: Any) -> None:
     for value in values:
-        models_raw(value, lambda tx, args, kwargs, answer=answer: tx.make(answer))
+        models_raw(value, lambda tx, args, kwargs: tx.make(result))
 
 
 @models(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._utils.is_compiling)
 def is_compiling(tx: Translator) -> VariableTracker:
-    """True, but for torch's own modules: told so they leave out hooks, and compute something else than in eager."""
+    """True, except for torch's own modules: if it is True, they skip hooks and compute something else than in eager."""
     return ConstantVariable(False) if tx.code.co_filename.startswith(_MODULES) else tx.attempt.answers.ask(tx)
 
 
 _MODULES = os.path.dirname(torch.nn.modules.__file__) + os.sep
 
 
-_constantly(
+_model_constant(
     False,
     torch.jit.is_scripting,
     is_fx_tracing,
@@ -405,24 +405,24 @@ _constantly(
     torch.compiler.is_exporting,
     torch._C._is_tracing,
 )
-_constantly(None, torch._C._log_api_usage_once, torch._C._get_tracing_state)
+_model_constant(None, torch._C._log_api_usage_once, torch._C._get_tracing_state)
 
 
 @models(torch.jit.annotate)
 def _annotate(tx: Translator, the_type: VariableTracker, the_value: VariableTracker) -> VariableTracker:
-    """It tells another compiler a type."""
+    """It declares a type to TorchScript."""
     return the_value
 
 
 @models(torch.utils._python_dispatch._get_current_dispatch_mode_stack)
 def _dispatch_modes(tx: Translator) -> VariableTracker:
-    """None: under a mode of the program's own no frame is looked at."""
+    """The stack is empty: no frame is traced under a mode of the program."""
     return ListVariable([])
 
 
 def _has_torch_function(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
     if tx.attempt.torch_state.calls_torch_function and instances(args):
-        unsupported(UnknownCall("has_torch_function()", "a function of torch's that is inlined would ask a class"))
+        unsupported(UnknownCall("has_torch_function()", "it would be followed by a call of __torch_function__"))
     return ConstantVariable(False)
 
 
@@ -440,9 +440,9 @@ def _is_tensor(tx: Translator, of: VariableTracker) -> VariableTracker:
 
 
 def _parse_to(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-    """Where ``Module.to`` is told to move."""
+    """The device, dtype and memory format among the arguments of ``Module.to``."""
     named = {name: value.as_fx()[1] for name, value in kwargs.items()}
-    return tx.make(compute("call_function", torch._C._nn._parse_to, [arg.as_fx()[1] for arg in args], named))  # type: ignore[no-any-return]
+    return tx.make(compute("call_function", torch._C._nn._parse_to, [arg.as_fx()[1] for arg in args], named))
 
 
 models_raw(torch._C._nn._parse_to, _parse_to)
@@ -451,8 +451,8 @@ models_raw(torch._C._nn._parse_to, _parse_to)
 @models(torch.utils._python_dispatch.is_traceable_wrapper_subclass)
 def _is_wrapper(tx: Translator, of: VariableTracker) -> VariableTracker:
     cls = of.python_type()
-    has_parts = hasattr(cls, "__tensor_flatten__") and hasattr(cls, "__tensor_unflatten__")
-    return ConstantVariable(issubclass(cls, torch.Tensor) and has_parts)
+    is_wrapper = hasattr(cls, "__tensor_flatten__") and hasattr(cls, "__tensor_unflatten__")
+    return ConstantVariable(issubclass(cls, torch.Tensor) and is_wrapper)
 
 
 @models(torch.numel)
@@ -471,8 +471,8 @@ def _check(tx: Translator, condition: VariableTracker, message: Any = None) -> V
 def _check_with(
     tx: Translator, error: VariableTracker, condition: VariableTracker, message: Any = None
 ) -> VariableTracker:
-    if isinstance(condition, SymNodeVariable):  # it hangs on data: the graph checks it
-        node = condition.node  # once it is taken to hold, its symbols may be numbers
+    if isinstance(condition, SymNodeVariable):  # it depends on data: the graph checks it
+        node = condition.node  # read before the assumption, which may specialize its symbols
         torch._check(condition.number)
         tx.graph.call("call_function", torch._check, (node,), {}, None)
         return ConstantVariable(None)
@@ -489,7 +489,7 @@ def _check_with(
 def _group_tensors(
     tx: Translator, lists: VariableTracker, with_indices: VariableTracker | None = None
 ) -> VariableTracker:
-    """The fakes are grouped by torch's own function: in which order depends on hashes."""
+    """torch's own function groups the fake tensors, as the order of the groups depends on hashes."""
     known: dict[int, VariableTracker] = {}
 
     def fake(value: VariableTracker) -> Any:
@@ -502,17 +502,17 @@ def _group_tensors(
     groups = tx.fold(
         torch._C._group_tensors_by_device_and_dtype, (rows, with_indices is not None and tx.truth(with_indices))
     )
-    found = DictVariable({})
+    result = DictVariable({})
     for key, (grouped, indices) in groups.items():
         tensors = [ListVariable([known.get(id(each)) or tx.make(each) for each in row]) for row in grouped]
-        found.put(tx, tx.make(key), TupleVariable([ListVariable(list(tensors)), tx.make(indices)]))
-    return found
+        result.put(tx, tx.make(key), TupleVariable([ListVariable(list(tensors)), tx.make(indices)]))
+    return result
 
 
 # -- contexts ----------------------------------------------------------------------------------------------------------
 
 
-def _context(cls: type) -> None:
+def _model_context(cls: type) -> None:
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if len(args) == 1 and not kwargs and not isinstance(args[0], ConstantVariable) and cls in _DECORATORS:
             context = make_context(tx, cls, ())
@@ -524,9 +524,9 @@ def _context(cls: type) -> None:
 
 
 _DECORATORS = (torch.no_grad, torch.enable_grad, torch.inference_mode)
-"""These may be given the function that they decorate."""
+"""Context managers that may be called with the function that they decorate."""
 for _cls in (*GRAD_CLASSES, torch.inference_mode, torch.autocast):
-    _context(_cls)
+    _model_context(_cls)
 
 
 @models(sdpa_kernel)

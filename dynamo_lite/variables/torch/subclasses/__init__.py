@@ -1,1 +1,1 @@
-"""Tensors made of inner tensors (``__torch_dispatch__``), and torch function modes."""
+"""Wrapper subclasses: tensors made of inner tensors, by ``__tensor_flatten__`` and ``__torch_dispatch__``."""

@@ -1,7 +1,7 @@
-"""Tensors made of others that the program makes inside: their ``__new__`` and ``__init__`` are traced.
+"""Wrapper subclasses' instances that are created during tracing: their ``__new__`` and ``__init__`` are traced.
 
-Such an object is made after the graph, of its attributes, as the program makes it: so its parts are the very tensors
-that it was given. Where an operator takes it the graph makes one like it, by ``__tensor_unflatten__``.
+Generated code creates such an object after the graph and sets its attributes. So its inner tensors are the objects
+that the program gave it. Where an operator takes it, the graph creates an equal one by ``__tensor_unflatten__``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 
 from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedValue
-from dynamo_lite.runtime.inner_tensors import has_user_torch_function, is_wrapper_class
+from dynamo_lite.runtime.inner_tensors import is_wrapper_class, overrides_torch_function
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, guard_class_attribute, is_data_descriptor
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
@@ -23,56 +23,56 @@ from dynamo_lite.variables.python.containers.mapping import DictVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 from dynamo_lite.variables.torch.tensors.fake_calls import compute
 
-from .wrapper_subclass import WrapperVariable, flattened, is_sound
+from .wrapper_subclass import WrapperVariable, flattened, is_complete_fake
 
 _MAKE: Any = torch.Tensor._make_wrapper_subclass
 _HOOKS = ("__setattr__", "__getattr__", "__getattribute__")
-_FACTS = ("shape", "dtype", "device", "requires_grad", "layout")
+_METADATA = ("shape", "dtype", "device", "requires_grad", "layout")
 
 
-class MadeWrapperVariable(WrapperVariable):
-    """One that is made inside. ``shell``: a tensor like it, without attributes."""
+class CreatedWrapperVariable(WrapperVariable):
+    """A wrapper created during tracing. ``shell``: a fake instance without attributes."""
 
-    __slots__ = ("attempt", "shell", "args", "kwargs", "made", "is_settling")
+    __slots__ = ("attempt", "shell", "args", "kwargs", "graph_node_and_fake", "is_flattening")
 
     def __init__(self, attempt: Attempt, cls: type, shell: torch.Tensor, args: Args, kwargs: Kwargs) -> None:
         self.attempt = attempt
         self.shell = shell
         self.args = args
         self.kwargs = kwargs
-        self.made: tuple[Any, torch.Tensor] | None = None
-        """The node and the fake of the one that the graph makes."""
-        self.is_settling = False
+        self.graph_node_and_fake: tuple[Any, torch.Tensor] | None = None
+        """Of the equal one that the graph creates, if it does."""
+        self.is_flattening = False
         self.source = self.value = self.instance = self.thawed = None
         self.cls = cls
         self.plain = self
         self.attrs: dict[str, VariableTracker | None] = {}
 
     @property
-    def node(self) -> Any:  # type: ignore[override]
-        return self._made_in_graph()[0]
+    def node(self) -> Any:
+        return self._in_graph()[0]
 
     @property
     def fake(self) -> torch.Tensor:  # type: ignore[override]
-        """While it is asked what it is made of, all that is known of it otherwise."""
-        return self.shell if self.is_settling else self._made_in_graph()[1]
+        """The shell while ``__tensor_flatten__`` is traced."""
+        return self.shell if self.is_flattening else self._in_graph()[1]
 
     @property
-    def is_unmade(self) -> bool:
-        return self.is_settling
+    def is_being_flattened(self) -> bool:
+        return self.is_flattening
 
-    def _tell_size(self) -> None:
+    def _note_size_read(self) -> None:
         pass
 
-    def _made_in_graph(self) -> tuple[Any, torch.Tensor]:
-        if self.made is None:
-            if self.is_settling:
-                unsupported(UnsupportedValue(self.describe(), "it computes with itself to say what it is made of"))
-            self.is_settling = True
-            self.made = _make_in_graph(self.attempt.innermost, self)
-            self.is_settling = False
-            self.attempt.values.fakes[id(self.made[1])] = self
-        return self.made
+    def _in_graph(self) -> tuple[Any, torch.Tensor]:
+        if self.graph_node_and_fake is None:
+            if self.is_flattening:
+                unsupported(UnsupportedValue(self.describe(), "its __tensor_flatten__ computes with it"))
+            self.is_flattening = True
+            self.graph_node_and_fake = _create_in_graph(self.attempt.innermost, self)
+            self.is_flattening = False
+            self.attempt.values.fakes[id(self.graph_node_and_fake[1])] = self
+        return self.graph_node_and_fake
 
     def _instance_attribute(self, tx: Translator, name: str) -> VariableTracker | None:
         return self.attrs.get(name)
@@ -82,7 +82,7 @@ class MadeWrapperVariable(WrapperVariable):
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         raw = class_lookup(self.cls, name)
-        if self.made is not None or (raw is not MISSING and is_data_descriptor(raw)):
+        if self.graph_node_and_fake is not None or (raw is not MISSING and is_data_descriptor(raw)):
             super().setattr(tx, name, value)
         guard_class_attribute(tx, self.cls, name, raw)
         self.attrs[name] = value
@@ -94,21 +94,22 @@ class MadeWrapperVariable(WrapperVariable):
 
         def fill(cg: Codegen) -> None:
             for name, value in self.attrs.items():
+                assert value is not None
                 cg.set_on_top(name, value)
 
         cg.make_then_fill(self, new, fill)
 
 
-def _make(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+def _make_wrapper(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
     """``Tensor._make_wrapper_subclass(cls, …)``."""
     given = [arg.realize() for arg in args]
     named = {name: value.realize() for name, value in kwargs.items()}
     values = [tx.python_value(each) for each in given], {name: tx.python_value(each) for name, each in named.items()}
     cls = values[0][0] if given else None
     if not isinstance(cls, type) or not is_wrapper_class(cls):
-        unsupported(UnknownCall("Tensor._make_wrapper_subclass()", "the class does not say what it is made of"))
+        unsupported(UnknownCall("Tensor._make_wrapper_subclass()", "the class has no __tensor_flatten__"))
     if any(class_lookup(cls, name) is not class_lookup(torch.Tensor, name) for name in _HOOKS):
-        unsupported(UnknownCall("Tensor._make_wrapper_subclass()", "the class finds attributes by code of its own"))
+        unsupported(UnknownCall("Tensor._make_wrapper_subclass()", "the class customizes attribute access"))
     shell = compute("call_function", _MAKE, *values)
     tx.attempt.has_wrappers = True
     if (
@@ -118,53 +119,58 @@ def _make(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         or shell.layout is not torch.strided
         or _C.computes_sizes(shell)
     ):
-        unsupported(UnknownCall("Tensor._make_wrapper_subclass()", "it is more than a tensor without gradients"))
-    tx.attempt.torch_state.has_subclasses |= has_user_torch_function(cls)
-    return MadeWrapperVariable(tx.attempt, cls, shell, given, named)
+        unsupported(
+            UnknownCall(
+                "Tensor._make_wrapper_subclass()",
+                "it is no strided tensor without gradients",
+            )
+        )
+    tx.attempt.torch_state.has_subclasses |= overrides_torch_function(cls)
+    return CreatedWrapperVariable(tx.attempt, cls, shell, given, named)
 
 
-models_raw(_MAKE, _make)
+models_raw(_MAKE, _make_wrapper)
 
 
-def _make_in_graph(tx: Translator, of: MadeWrapperVariable) -> tuple[Any, torch.Tensor]:
-    names, parts, context = flattened(tx, of)
-    if any(part.fake.requires_grad for part in parts):
-        unsupported(UnsupportedValue(of.describe(), "what it is made of needs gradients"))
-    maker = _maker(of.cls, names, _known(tx, context))
+def _create_in_graph(tx: Translator, of: CreatedWrapperVariable) -> tuple[Any, torch.Tensor]:
+    names, inner, context = flattened(tx, of)
+    if any(tensor.fake.requires_grad for tensor in inner):
+        unsupported(UnsupportedValue(of.describe(), "an inner tensor requires gradients"))
+    create = _unflattener(of.cls, names, _context_maker(tx, context))
     shell = of.shell
-    place = tuple(map(int, shell.shape)), tuple(map(int, shell.stride()))
-    fake = compute("call_function", maker, [*place, *(part.fake for part in parts)], {})
-    if type(fake) is not of.cls or not is_sound(fake) or fake.stride() != shell.stride():
-        unsupported(UnsupportedValue(of.describe(), "its class makes something else of its parts"))
-    if any(getattr(fake, name) != getattr(shell, name) for name in _FACTS):
-        unsupported(UnsupportedValue(of.describe(), "its class makes something else of its parts"))
-    return tx.graph.call("call_function", maker, (*place, *(part.node for part in parts)), {}, fake), fake
+    geometry = tuple(map(int, shell.shape)), tuple(map(int, shell.stride()))
+    fake: torch.Tensor = compute("call_function", create, [*geometry, *(tensor.fake for tensor in inner)], {})
+    if type(fake) is not of.cls or not is_complete_fake(fake) or fake.stride() != shell.stride():
+        unsupported(UnsupportedValue(of.describe(), "its __tensor_unflatten__ doesn't restore it"))
+    if any(getattr(fake, name) != getattr(shell, name) for name in _METADATA):
+        unsupported(UnsupportedValue(of.describe(), "its __tensor_unflatten__ doesn't restore it"))
+    return tx.graph.call("call_function", create, (*geometry, *(tensor.node for tensor in inner)), {}, fake), fake
 
 
-def _maker(cls: Any, names: list[str], context: Callable[[], Any]) -> Callable[..., torch.Tensor]:
-    def make(size: tuple[int, ...], stride: tuple[int, ...], *parts: torch.Tensor) -> torch.Tensor:
-        return cls.__tensor_unflatten__(dict(zip(names, parts)), context(), torch.Size(size), stride)  # type: ignore[no-any-return]
+def _unflattener(cls: Any, names: list[str], context: Callable[[], Any]) -> Callable[..., torch.Tensor]:
+    def unflatten(size: tuple[int, ...], stride: tuple[int, ...], *inner: torch.Tensor) -> torch.Tensor:
+        return cls.__tensor_unflatten__(dict(zip(names, inner)), context(), torch.Size(size), stride)
 
-    return make
+    return unflatten
 
 
-def _known(tx: Translator, value: VariableTracker) -> Callable[[], Any]:
-    """What makes a context like this one, which is guarded. Objects in it are the very ones."""
+def _context_maker(tx: Translator, value: VariableTracker) -> Callable[[], Any]:
+    """A function that creates an equal context, with the same objects in it. The context is guarded."""
     value = value.realize()
     kind = value.python_type()
     if isinstance(value, DictVariable) and kind is dict and not value.keys:
-        rows = {key: _known(tx, item) for key, item in value.items.items()}
+        rows = {key: _context_maker(tx, item) for key, item in value.items.items()}
         return lambda: {key: make() for key, make in rows.items()}
     if kind in (list, tuple):
-        items = [_known(tx, item) for item in value.elements(tx)]
+        items = [_context_maker(tx, item) for item in value.elements(tx)]
         return lambda: kind(make() for make in items)
     if isinstance(value, UserObjectVariable) and value.source is not None:
         value.source.check("id", value.value)
-        return functools.partial(_as_it_is, value.value)
+        return functools.partial(_identity, value.value)
     if not value.is_constant():
-        unsupported(UnsupportedValue(value.describe(), "a graph that makes a tensor of others can't have it"))
-    return functools.partial(_as_it_is, value.as_constant())
+        unsupported(UnsupportedValue(value.describe(), "the context of a wrapper subclass has to be constant"))
+    return functools.partial(_identity, value.as_constant())
 
 
-def _as_it_is(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value

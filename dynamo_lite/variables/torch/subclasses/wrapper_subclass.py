@@ -1,8 +1,8 @@
-"""Tensors that are made of others: classes with ``__torch_dispatch__`` that say what they are made of.
+"""Wrapper subclasses: tensors made of inner tensors, whose class has ``__torch_dispatch__`` and ``__tensor_flatten__``.
 
-The graph is given them as they are, and computes with them: what their operators do is the class's own business, on
-fakes as for real. That hangs on what ``__tensor_flatten__`` tells and on nothing else, as is the contract of such
-classes: its code is traced, so that what it reads is guarded, as are the tensors that it names and, whole, its context.
+They are inputs of the graph as they are, and its operators call ``__torch_dispatch__``, on fake tensors while tracing.
+By the contract of such classes, what an operator does depends only on what ``__tensor_flatten__`` returns. Its code is
+traced, so that what it reads is guarded; the inner tensors and the whole context are guarded too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import enum
 import itertools
 import types
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
@@ -26,9 +26,8 @@ from dynamo_lite.insight.break_reasons import (
 )
 from dynamo_lite.records.code_origin import FOLDED_ERRORS
 from dynamo_lite.records.source import Source
-from dynamo_lite.runtime.inner_tensors import has_user_torch_function, is_wrapper_class, leaves, rebuilt
+from dynamo_lite.runtime.inner_tensors import is_wrapper_class, leaves, overrides_torch_function, rebuilt
 from dynamo_lite.runtime.inner_tensors import parts as parts_of
-from dynamo_lite.shapes.policy import SymbolicDims
 from dynamo_lite.variables.core.attributes import bind, class_lookup
 from dynamo_lite.variables.core.base import (
     Args,
@@ -64,13 +63,13 @@ from dynamo_lite.variables.torch.tensors.tensor import (
 
 _FLATTEN = "__tensor_flatten__"
 _OF_MEMORY = frozenset({"storage_offset", "set_", "numpy", "register_hook", "register_post_accumulate_grad_hook"})
-"""Methods about memory or history, of which such a tensor has none that torch's own rules are for."""
+"""Methods about the storage or autograd history, which a wrapper doesn't have as a plain tensor has."""
 
 
 class WrapperVariable(SubclassVariable):
-    """Such a tensor: one that was found, or that an operator returned."""
+    """A wrapper subclass's instance that is pre-existing, or that an operator returned."""
 
-    __slots__ = ("told_size", "step", "is_made_well")
+    __slots__ = ("has_read_size", "step", "is_recreatable")
     is_wrapper = True
 
     def __init__(
@@ -79,41 +78,43 @@ class WrapperVariable(SubclassVariable):
         TensorVariable.__init__(self, node, fake, cls, source, value)
         self.plain = self
         self.instance = value
-        self.told_size = False
-        """Whether its sizes were asked before any was a symbol."""
+        self.has_read_size = False
+        """Whether ``__tensor_flatten__`` reads its sizes, which are then constants."""
         self.step = 0
-        """The root's step that made it."""
-        self.is_made_well = True
-        """Whether compilers make it as its class does."""
+        """The root's instruction count at its creation."""
+        self.is_recreatable = True
+        """Whether a compiled graph creates it as its class does."""
 
-    def is_asked(self, tx: Translator) -> bool:
-        return calls_torch_function(tx) and _is_asked(self.cls)
+    def is_dispatched(self, tx: Translator) -> bool:
+        return calls_torch_function(tx) and _has_torch_function(self.cls)
 
     def overloaded_arguments(self) -> Iterable[VariableTracker]:
-        return (self,) if _is_asked(self.cls) else ()
+        return (self,) if _has_torch_function(self.cls) else ()
 
     def _instance_attribute(self, tx: Translator, name: str) -> VariableTracker | None:
         if self.instance is not None or name not in vars(self.fake):
             return super()._instance_attribute(tx, name)
-        return self._of_made(tx, name, vars(self.fake)[name])
+        return self._attribute_of_result(tx, name, vars(self.fake)[name])
 
-    def _of_made(self, tx: Translator, name: str, value: Any) -> VariableTracker:
-        """An attribute of a tensor that an operator made."""
+    def _attribute_of_result(self, tx: Translator, name: str, value: Any) -> VariableTracker:
+        """An attribute of a tensor that an operator returned."""
         known = tx.attempt.values.memo.get(id(value))
         if known is not None and known[1].source is not None:
-            return known[1]  # type: ignore[no-any-return]
+            return known[1]
         if isinstance(value, torch.Tensor):
-            tx.attempt.torch_state.unasked += 1
-            found = record(tx, "call_function", getattr, [self, ConstantVariable(name)], {})
-            tx.attempt.torch_state.unasked -= 1
-            return found
+            tx.attempt.torch_state.torch_function_disabled += 1
+            inner = record(tx, "call_function", getattr, [self, ConstantVariable(name)], {})
+            tx.attempt.torch_state.torch_function_disabled -= 1
+            return inner
         if type(value) in _CONSTANTS:
-            return tx.make(value)  # type: ignore[no-any-return]
-        unsupported(UnsupportedAttribute(self.describe(), name, "what an operator made it of may be of any kind"))
+            return tx.make(value)
+        unsupported(UnsupportedAttribute(self.describe(), name, "an operator created its value"))
 
     def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         if self.instance is None:
-            return self._of_made(tx, name, raw.__get__(self.fake)) if slot_is_bound(raw, self.fake) else None
+            return (
+                self._attribute_of_result(tx, name, raw.__get__(self.fake)) if slot_is_bound(raw, self.fake) else None
+            )
         assert self.source is not None
         place = self.source.child("slot", raw)
         if slot_is_bound(raw, self.instance):
@@ -126,30 +127,30 @@ class WrapperVariable(SubclassVariable):
             return self.size(tx)
         if name in _OF_AUTOGRAD and tx.lookup(self.cls, name) is class_lookup(torch.Tensor, name):
             return TensorVariable.getattr(self, tx, name)
-        if name == "requires_grad_" and not self.is_asked(tx):
+        if name == "requires_grad_" and not self.is_dispatched(tx):
             return TensorMethod(self, name)
-        if self.is_unmade and (name in OPERATOR_ATTRIBUTES or name in ATTRIBUTES):
-            unsupported(UnsupportedAttribute(self.describe(), name, "it is asked what it is made of"))
+        if self.is_being_flattened and (name in OPERATOR_ATTRIBUTES or name in ATTRIBUTES):
+            unsupported(UnsupportedAttribute(self.describe(), name, "its __tensor_flatten__ is being traced"))
         return super().getattr(tx, name)
 
     @property
-    def is_unmade(self) -> bool:
-        """Whether it is being asked what it is made of, so that there is nothing yet to compute with."""
+    def is_being_flattened(self) -> bool:
+        """Whether its ``__tensor_flatten__`` is being traced, so that it has no node yet."""
         return self.node is None
 
     def as_fx(self) -> tuple[Any, Any]:
-        if self.is_unmade:
-            unsupported(UnsupportedValue(self.describe(), "it is asked what it is made of"))
+        if self.is_being_flattened:
+            unsupported(UnsupportedValue(self.describe(), "its __tensor_flatten__ is being traced"))
         return super().as_fx()
 
     def length(self, tx: Translator) -> Any:
-        self._tell_size()
+        self._note_size_read()
         return super().length(tx)
 
     def size(self, tx: Translator) -> VariableTracker:
-        self._tell_size()
+        self._note_size_read()
         if self.fake.layout is not torch.jagged:
-            return tx.make(self.fake.shape)  # type: ignore[no-any-return]
+            return tx.make(self.fake.shape)
         return SizeVariable(
             [
                 RaggedVariable(tx.attempt, self, dim, size) if _is_ragged(size) else tx.make(size)
@@ -157,24 +158,24 @@ class WrapperVariable(SubclassVariable):
             ]
         )
 
-    def _tell_size(self) -> None:
-        self.told_size |= self.is_unmade
+    def _note_size_read(self) -> None:
+        self.has_read_size |= self.is_being_flattened
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        unsupported(UnsupportedAttribute(self.describe(), name, "writing it may change what its operators do"))
+        unsupported(UnsupportedAttribute(self.describe(), name, "a write may change what its operators do"))
 
     def delattr(self, tx: Translator, name: str) -> None:
-        unsupported(UnsupportedAttribute(self.describe(), name, "deleting it may change what its operators do"))
+        unsupported(UnsupportedAttribute(self.describe(), name, "its deletion may change what its operators do"))
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name in UNTRACED_METHODS or name in _OF_MEMORY:
-            unsupported(UnsupportedAttribute(self.describe(), name, "it is about memory that it has not by itself"))
-        if name == "size" and not self.is_asked(tx) and not kwargs:
+            unsupported(UnsupportedAttribute(self.describe(), name, "a wrapper subclass has no storage of its own"))
+        if name == "size" and not self.is_dispatched(tx) and not kwargs:
             return self.size(tx) if not args or tx.is_none(args[0]) else self.size(tx).getitem(tx, args[0])
         if name == "requires_grad_" and len(args) < 2 and not kwargs:
             return self._require_grad(tx, not args or tx.truth(args[0]))
-        if self.is_unmade:
-            unsupported(UnsupportedAttribute(self.describe(), name, "it is asked what it is made of"))
+        if self.is_being_flattened:
+            unsupported(UnsupportedAttribute(self.describe(), name, "its __tensor_flatten__ is being traced"))
         return super().call_method(tx, name, args, kwargs)
 
     def _require_grad(self, tx: Translator, wanted: bool) -> VariableTracker:
@@ -189,14 +190,14 @@ class WrapperVariable(SubclassVariable):
         return False
 
     def reconstruct(self, cg: Codegen) -> None:
-        if not (self.is_made_well and self._has_known_context(cg.attempt)):
+        if not (self.is_recreatable and self._has_known_context(cg.attempt)):
             cg.attempt.provenance.created(self, self.step)
             raise NotConstant(self.describe())
         TensorVariable.reconstruct(self, cg)
 
     def _has_known_context(self, attempt: Attempt) -> bool:
-        """Whether objects in the context, which compilers give each result as they were while tracing, are the very
-        ones that eager has: those of an argument, which is guarded."""
+        """Whether the mutable objects in the context are those of an argument, which is guarded. Compilers give each
+        result the context objects of tracing, and eager gives it the argument's."""
         for value in _mutable_parts(self.fake):
             known = attempt.values.memo.get(id(value))
             if known is None or known[1].source is None:
@@ -208,12 +209,13 @@ class WrapperVariable(SubclassVariable):
 _OF_AUTOGRAD = ("grad", "is_leaf", "grad_fn")
 
 
-def _is_ragged(size: Any) -> bool:
+def _is_ragged(size: int | torch.SymInt) -> TypeGuard[torch.SymInt]:
     return isinstance(size, torch.SymInt) and size.node.is_nested_int()
 
 
 def _mutable_in(context: Any, is_whole: bool = False) -> Iterator[Any]:
-    """What a context has that may change, or is told apart by which object it is. The whole one is made anew."""
+    """Objects in a context that are mutable, or compared by identity. ``is_whole``: it is the context, which is created
+    anew."""
     kind = type(context)
     if kind in (tuple, frozenset) or (is_whole and kind is list):
         for each in context:
@@ -226,7 +228,7 @@ def _mutable_in(context: Any, is_whole: bool = False) -> Iterator[Any]:
 
 
 def _mutable_parts(fake: Any) -> Iterator[Any]:
-    """The same of a tensor's context and of those that it is made of."""
+    """The same of the contexts of a tensor and of its inner tensors."""
     yield from _mutable_in(fake.__tensor_flatten__()[1], True)
     for _, part in parts_of(fake):
         if is_wrapper_class(type(part)):
@@ -236,160 +238,162 @@ def _mutable_parts(fake: Any) -> Iterator[Any]:
 _CONSTANTS = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
-def _is_asked(cls: type) -> bool:
+def _has_torch_function(cls: type) -> bool:
     return class_lookup(cls, "__torch_function__") is not torch._C._disabled_torch_function_impl
 
 
-# -- what is guarded ---------------------------------------------------------------------------------------------------
+# -- inputs and their guards -------------------------------------------------------------------------------------------
 
 
-def _why_not(value: torch.Tensor) -> str | None:
-    """Why a tensor can't be in a graph; None: it can."""
+def _obstacle(value: torch.Tensor) -> str | None:
+    """Why a tensor can't be in a graph; None if it can."""
     cls = type(value)
     dispatch = class_lookup(cls, "__torch_dispatch__")
     if not is_wrapper_class(cls) or not isinstance(dispatch, classmethod):
         return "a subclass of torch.Tensor"
     if any(is_user_defined(class_lookup(cls, name)) for name in ("__getattr__", "__getattribute__", "__setattr__")):
-        return "a tensor of a class that finds attributes by code of its own"
-    if _C.computes_sizes(value) and value.layout is not torch.jagged:  # of those they follow from what they are made of
+        return "a tensor whose class has a __getattr__, __getattribute__ or __setattr__"
+    if _C.computes_sizes(value) and value.layout is not torch.jagged:  # a jagged tensor's sizes follow from its offsets
         return "a tensor whose sizes are computed by code of its class"
     with unset_fake_temporarily():
-        return None if _is_made(value) else "a tensor that is not made of tensors, or not yet"
+        return None if _has_inner_tensors(value) else "a tensor without its inner tensors"
 
 
-def _is_made(value: torch.Tensor) -> bool:
-    """Whether all is there that a tensor is made of: its class may be about to give it that."""
+def _has_inner_tensors(value: torch.Tensor) -> bool:
+    """Whether a tensor has all of its inner tensors: its constructor may still be running."""
     try:
         return all(isinstance(each, torch.Tensor) for each in leaves(value))
-    except FOLDED_ERRORS:  # of the class's own code, which says so
+    except FOLDED_ERRORS:  # raised by the class's code, for example for a missing attribute
         return False
 
 
 def flattened(tx: Translator, of: WrapperVariable) -> tuple[list[str], list[TensorVariable], VariableTracker]:
-    """What one is made of: names, tensors, and the context. What its class reads to say so is guarded."""
-    before, known = tx.graph.operators, len(tx.attempt.values.memo)
+    """The inner tensors' names, the inner tensors, and the context. What ``__tensor_flatten__`` reads is guarded."""
+    operators_before, values_before = tx.graph.operators, len(tx.attempt.values.memo)
     try:
         method = bind(tx, tx.lookup(of.cls, _FLATTEN), _FLATTEN, of, of.cls)
         with tx.effects.forbidden({value for value in of.attrs.values() if value is not None}):
             given, context = tx.call(method, [], {}).realize().elements(tx)
             names = tx.python_value(given.realize())
-            found = [of.getattr(tx, name).realize() for name in names]
+            inner = [of.getattr(tx, name).realize() for name in names]
         whole: set[VariableTracker] = set()
         _guard_whole(tx, context, whole)
-        tx.effects.fix([*whole, *_found_in(tx, of, known)])
+        tx.effects.fix([*whole, *_read_from(tx, of, values_before)])
     except Unsupported as error:
-        unsupported(UnsupportedValue(of.describe(), f"what it is made of can't be guarded: {error.reason.what()}"))
+        unsupported(UnsupportedValue(of.describe(), f"its __tensor_flatten__ can't be traced: {error.reason.what()}"))
     except ObservedException as observed:
         unsupported(UnsupportedValue(of.describe(), f"its {_FLATTEN} raises {observed.error.describe()}"))
-    if tx.graph.operators != before:
-        unsupported(UnsupportedValue(of.describe(), f"its {_FLATTEN} does more than to say what it is made of"))
-    for part in found:
-        if not isinstance(part, TensorVariable):
-            unsupported(UnsupportedValue(of.describe(), "it is made of what can't be in a graph"))
-    return list(names), found, context
+    if tx.graph.operators != operators_before:
+        unsupported(UnsupportedValue(of.describe(), f"its {_FLATTEN} calls operators"))
+    tensors = [each for each in inner if isinstance(each, TensorVariable)]
+    if len(tensors) < len(inner):
+        unsupported(UnsupportedValue(of.describe(), "one of its inner tensors can't be in a graph"))
+    return list(names), tensors, context
 
 
-def _found_in(tx: Translator, of: WrapperVariable, known: int) -> list[VariableTracker]:
-    """What was found in one, and in what was found there. ``known``: how many objects were before."""
+def _read_from(tx: Translator, of: WrapperVariable, values_before: int) -> list[VariableTracker]:
+    """Values that were read from a wrapper or through it. ``values_before``: how many values were known before."""
     if of.source is None:
         return []
-    new = [tracker for _, tracker in itertools.islice(tx.attempt.values.memo.values(), known, None)]
+    new = [tracker for _, tracker in itertools.islice(tx.attempt.values.memo.values(), values_before, None)]
     return [each for each in new if each.source is not None and of.source in each.source.way()]
 
 
 def _guard_whole(tx: Translator, value: VariableTracker, seen: set[VariableTracker]) -> None:
-    """A value, with all that is in it, is the same in each call."""
+    """Guard that a value and everything reachable from it is the same in each call."""
     value = value.realize()
-    if value.is_symbolic:
-        value.as_constant()  # from now on
-    if value in seen or value.is_symbolic or value.is_constant():
+    if value.varies:
+        value.as_constant()  # specializes it
+    if value in seen or value.varies or value.is_constant():
         return
     seen.add(value)
-    parts = value.structure_items()
-    if parts is None and isinstance(value, UserObjectVariable):
-        parts = _parts_of_object(tx, value)
-    if parts is None or isinstance(value, TensorVariable):
-        unsupported(UnsupportedValue(value.describe(), "it can't be compared"))
-    for part in parts:
-        _guard_whole(tx, part, seen)
+    items = value.structure_items()
+    if items is None and isinstance(value, UserObjectVariable):
+        items = _values_of_object(tx, value)
+    if items is None or isinstance(value, TensorVariable):
+        unsupported(UnsupportedValue(value.describe(), "it can't be guarded whole"))
+    for item in items:
+        _guard_whole(tx, item, seen)
 
 
-def _parts_of_object(tx: Translator, value: UserObjectVariable) -> list[VariableTracker] | None:
-    """All that an object of the program's has; None: it may have more in C."""
+def _values_of_object(tx: Translator, value: UserObjectVariable) -> list[VariableTracker] | None:
+    """The payload, attributes and slots of an object; None if its class may keep more in C."""
     if unmodeled_c_base(value.cls) is not None:
         return None
-    found = [] if value.payload is None else [value.payload]
-    found += value.namespace(tx).items.values() if value.cls.__dictoffset__ else ()
+    values = [] if value.payload is None else [value.payload]
+    values += value.namespace(tx).items.values() if value.cls.__dictoffset__ else ()
     for cls in mro(value.cls):
         for name, raw in own_namespace(cls).items() if is_heap_type(cls) else ():
             if type(raw) is types.MemberDescriptorType:
-                part = value.slot_get(tx, name, raw)
-                found += [] if part is None else [part]
-    return found
+                slot = value.slot_get(tx, name, raw)
+                values += [] if slot is None else [slot]
+    return values
 
 
 @wraps_if(lambda value: issubclass(type(value), torch.Tensor) and is_wrapper_class(type(value)), order=2)
 def _wrap_wrapper(attempt: Attempt, value: torch.Tensor, source: Source) -> VariableTracker:
-    why = _why_not(value)
-    if why is None and not attempt.takes_wrappers:
-        why = "a tensor on whose class the backend failed"
-    if why is not None:
-        return attempt.values.opaque(value, source, why)  # type: ignore[no-any-return]
+    obstacle = _obstacle(value)
+    if obstacle is None and not attempt.takes_wrappers:
+        obstacle = "a tensor on whose class the backend failed"
+    if obstacle is not None:
+        return attempt.values.opaque(value, source, obstacle)
     attempt.has_wrappers = True
-    attempt.torch_state.has_subclasses |= has_user_torch_function(type(value)) and torch._C._is_torch_function_enabled()
-    found = WrapperVariable(None, value, type(value), source, value)
-    attempt.values.memo[id(value)] = value, found
+    cls = type(value)
+    attempt.torch_state.has_subclasses |= overrides_torch_function(cls) and torch._C._is_torch_function_enabled()
+    wrapper = WrapperVariable(None, value, cls, source, value)
+    attempt.values.memo[id(value)] = value, wrapper
     tx = attempt.innermost
-    _guard_class(tx, found.cls)
-    _, parts, _ = flattened(tx, found)
-    given = compute("call_function", _given, [attempt, found], {})
-    attempt.guards.tensor(source, value, type(value), attempt.graph.symbols.symbolic_dims(source))
-    if not is_sound(given.fake):
-        unsupported(UnsupportedValue(found.describe(), "no fake can be made of it"))
-    found.node, found.fake = given.node, given.fake
-    attempt.values.fakes[id(given.fake)] = found
-    nodes = {part.node for part in parts}
+    _guard_class(tx, cls)
+    _, inner_tensors, _ = flattened(tx, wrapper)
+    given = compute("call_function", _graph_input, [attempt, source, wrapper], {})
+    attempt.guards.tensor(source, value, cls, attempt.graph.symbols.symbolic_dims(source))
+    if not is_complete_fake(given.fake):
+        unsupported(UnsupportedValue(wrapper.describe(), "it can't be converted to a fake tensor"))
+    wrapper.node, wrapper.fake = given.node, given.fake
+    attempt.values.fakes[id(given.fake)] = wrapper
+    nodes = {tensor.node for tensor in inner_tensors}
     for each in reversed(attempt.graph.inputs):
         if each.node in nodes:
             each.is_part = True
             nodes.remove(each.node)
         if not nodes:
             break
-    return found
+    return wrapper
 
 
-def _given(attempt: Attempt, found: WrapperVariable) -> Any:
-    """The input of the graph."""
-    return attempt.graph.input_like(found.source, found.value, _apart(found), _free(attempt, found))
+def _graph_input(attempt: Attempt, source: Source, wrapper: WrapperVariable) -> Any:
+    symbolic = _symbolic_dims(attempt, source, wrapper)
+    return attempt.graph.input_like(source, wrapper.value, _without_base(wrapper), symbolic)
 
 
 def _guard_class(tx: Translator, cls: type) -> None:
-    """What the graph calls by the class is the same in each call."""
+    """Guard the methods of the class that the graph calls."""
     for name in ("__torch_dispatch__", "__torch_function__", "__tensor_unflatten__"):
         tx.lookup(cls, name)
 
 
-def _apart(found: WrapperVariable) -> torch.Tensor:
-    """A tensor, or one made of the same that is no view: a fake view is made by running what made the real one."""
-    value = found.value
+def _without_base(wrapper: WrapperVariable) -> torch.Tensor:
+    """The tensor, or an equal one that is not a view: a view's fake would be created by replaying the view function."""
+    value: torch.Tensor = wrapper.value
     if not value._is_view():
-        return value  # type: ignore[no-any-return]
+        return value
     with unset_fake_temporarily():
-        made = rebuilt(value).requires_grad_(value.requires_grad)
-    if type(made) is not found.cls or made.shape != value.shape or made.stride() != value.stride():
-        unsupported(UnsupportedValue(found.describe(), "its class makes something else of what it is made of"))
-    return made
+        copy = rebuilt(value).requires_grad_(value.requires_grad)
+    if type(copy) is not wrapper.cls or copy.shape != value.shape or copy.stride() != value.stride():
+        unsupported(UnsupportedValue(wrapper.describe(), "its __tensor_unflatten__ doesn't restore it"))
+    return copy
 
 
-def _free(attempt: Attempt, found: WrapperVariable) -> SymbolicDims | None:
-    """What of a tensor is symbols."""
-    if found.value.layout is torch.jagged:
-        return SymbolicDims([dim for dim, size in enumerate(found.value.shape) if _is_ragged(size) or size > 1], [])
-    return None if found.told_size else attempt.shapes.free(found.source, found.value)  # type: ignore[no-any-return]
+def _symbolic_dims(attempt: Attempt, source: Source, wrapper: WrapperVariable) -> Free | None:
+    """The dimensions with symbolic sizes."""
+    shape = wrapper.value.shape
+    if wrapper.value.layout is torch.jagged:
+        return Free([dim for dim, size in enumerate(shape) if _is_ragged(size) or size > 1], [])
+    return None if wrapper.has_read_size else attempt.shapes.free(source, wrapper.value)
 
 
 class RaggedVariable(VariableTracker):
-    """A size of a jagged tensor that is another for each of its parts."""
+    """The ragged size of a jagged tensor, a nested int: equal only to that of a tensor with the same offsets."""
 
     __slots__ = ("attempt", "of", "dim", "number")
 
@@ -410,10 +414,10 @@ class RaggedVariable(VariableTracker):
         return self.attempt.graph.call("call_method", "size", (self.of.node, self.dim), {}, self.number), self.number
 
     def index(self, tx: Translator, message: str) -> Any:
-        unsupported(UnsupportedValue(self.describe(), "it is no known number"))
+        unsupported(UnsupportedValue(self.describe(), "a ragged size has no number"))
 
     def truth(self, tx: Translator) -> bool:
-        unsupported(UnsupportedValue(self.describe(), "it is no known number"))
+        unsupported(UnsupportedValue(self.describe(), "a ragged size has no number"))
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
@@ -435,25 +439,27 @@ class RaggedVariable(VariableTracker):
 # -- what operators return ---------------------------------------------------------------------------------------------
 
 
-def is_sound(fake: torch.Tensor) -> bool:
-    """Whether all is there that a tensor of such a class is made of, and is fake and dense."""
-    return _is_made(fake) and all(isinstance(each, FakeTensor) and is_plain_dense(each) for each in leaves(fake))
+def is_complete_fake(fake: torch.Tensor) -> bool:
+    """Whether a wrapper has all of its inner tensors, which are fake and dense."""
+    return _has_inner_tensors(fake) and all(
+        isinstance(each, FakeTensor) and is_plain_dense(each) for each in leaves(fake)
+    )
 
 
 def _is_strided_view(fake: torch.Tensor, of: torch.Tensor) -> bool:
-    """Whether ``as_strided``, by which compilers make results that share memory with an input, gives the same."""
-    place = fake.size(), fake.stride(), fake.storage_offset()
+    """Whether ``as_strided`` gives the same: compilers create results that alias an input by it."""
+    geometry = fake.size(), fake.stride(), fake.storage_offset()
     try:
-        found = compute("call_method", "as_strided", [of, *place], {})
+        view = compute("call_method", "as_strided", [of, *geometry], {})
     except Unsupported:
         return False
-    if type(found) is not type(fake):
+    if type(view) is not type(fake):
         return False
-    pairs = itertools.zip_longest(*([_place(leaf) for leaf in leaves(each)] for each in (fake, found)))
+    pairs = itertools.zip_longest(*([_layout(leaf) for leaf in leaves(each)] for each in (fake, view)))
     return all(one == other for one, other in pairs)
 
 
-def _place(leaf: torch.Tensor) -> tuple[Any, ...]:
+def _layout(leaf: torch.Tensor) -> tuple[Any, ...]:
     storage = leaf.untyped_storage()._cdata
     return storage, leaf.size(), leaf.stride(), leaf.storage_offset(), leaf.dtype
 
@@ -462,13 +468,13 @@ def _place(leaf: torch.Tensor) -> tuple[Any, ...]:
 def _wrapper_result(tx: Translator, node: Any, fake: torch.Tensor) -> VariableTracker:
     cls = type(fake)
     tx.attempt.has_wrappers = True
-    if not tx.attempt.takes_wrappers or tx.graph.bodies or _why_not(fake) is not None or not is_sound(fake):
-        unsupported(UnsupportedValue(f"a {cls.__qualname__} returned by an operator", "it is left to eager"))
+    if not tx.attempt.takes_wrappers or tx.graph.bodies or _obstacle(fake) is not None or not is_complete_fake(fake):
+        unsupported(UnsupportedValue(f"a {cls.__qualname__} returned by an operator", "the operator runs in eager"))
     _guard_class(tx, cls)
-    found = tx.attempt.values.fakes[id(fake)] = WrapperVariable(node, fake, cls)
+    result = tx.attempt.values.fakes[id(fake)] = WrapperVariable(node, fake, cls)
     shared = fake.untyped_storage()._cdata
     given = next((each.fake for each in tx.graph.tensors if each.fake.untyped_storage()._cdata == shared), None)
-    found.step, found.is_made_well = tx.attempt.provenance.step, given is None or _is_strided_view(fake, given)
+    result.step, result.is_recreatable = tx.attempt.provenance.step, given is None or _is_strided_view(fake, given)
     if fake.requires_grad and fake.is_leaf:
-        tx.attempt.provenance.created_leaf(found)
-    return found
+        tx.attempt.provenance.created_leaf(result)
+    return result

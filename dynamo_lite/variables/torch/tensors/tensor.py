@@ -29,7 +29,7 @@ from dynamo_lite.insight.break_reasons import (
 from dynamo_lite.records.runtime_assertions import Expected
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import indexed, plain_tensor, unasked
-from dynamo_lite.runtime.inner_tensors import has_user_torch_function, is_wrapper
+from dynamo_lite.runtime.inner_tensors import is_wrapper, overrides_torch_function
 from dynamo_lite.shapes.symbols import SYMBOLIC
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, guard_class_lacks
 from dynamo_lite.variables.core.base import (
@@ -601,7 +601,7 @@ def _record_plain(
         unsupported(UnsupportedOperation(operator_name(target), "tensors of a class that makes them of others, inside"))
     versions = [version(each) for each in given]
     called = kind, target
-    if any(has_user_torch_function(type(each)) for each in wrappers):  # that was asked, or is not to be
+    if any(overrides_torch_function(type(each)) for each in wrappers):  # that was asked, or is not to be
         called = "call_function", unasked(kind, target)
     run = functools.partial(on_fakes, tx, *called, fakes, fake_kwargs)
     fake = run_heard(tx, called[1], given, run)
