@@ -18,7 +18,6 @@ from . import (  # noqa: F401
     pure_functions,
     random,
     re,
-    string,
     sys,
     types,
     typing,

@@ -16,7 +16,6 @@ from dynamo_lite.variables.core.base import (
     refuse_arguments,
     wraps_type,
 )
-from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import Model, models, models_if
 from dynamo_lite.variables.python.classes.classes import ClassVariable
@@ -97,55 +96,6 @@ def _wrap_partial(attempt: Attempt, value: functools.partial[Any], source: Sourc
         for name in ("func", "args", "keywords")
     )
     return PartialVariable(function, args, keywords, value, source)
-
-
-# -- cmp_to_key --------------------------------------------------------------------------------------------------------
-
-
-class CmpToKeyVariable(VariableTracker):
-    """The key function that ``cmp_to_key(comparison)`` returns, or with ``value`` the key of an item."""
-
-    __slots__ = ("comparison", "value")
-
-    def __init__(self, comparison: VariableTracker, value: VariableTracker | None = None) -> None:
-        self.source = None
-        self.comparison = comparison
-        self.value = value
-
-    def python_type(self) -> type:
-        return _KEY
-
-    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if len(args) != 1 or kwargs:
-            refuse_arguments("functools.KeyWrapper")
-        return CmpToKeyVariable(self.comparison, args[0])
-
-    def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if not isinstance(other, CmpToKeyVariable) or self.value is None or other.value is None:
-            tx.raise_error(TypeError, "other argument must be K instance")
-        order = tx.call(self.comparison, [self.value, other.value], {}).realize()
-        return tx.compare(symbol, order, ConstantVariable(0))
-
-    def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if name == "obj" and self.value is not None:
-            return self.value
-        return super().getattr(tx, name)
-
-    def reconstruct(self, cg: Codegen) -> None:
-        loads = [functools.partial(cg.load, each) for each in (self.comparison, self.value) if each is not None]
-        cg.call(functools.cmp_to_key if self.value is None else _key_of, loads)
-
-
-_KEY: type = type(functools.cmp_to_key(lambda one, other: 0))
-
-
-def _key_of(comparison: Any, value: Any) -> Any:
-    return functools.cmp_to_key(comparison)(value)
-
-
-@models(functools.cmp_to_key)
-def _cmp_to_key(tx: Translator, mycmp: VariableTracker) -> VariableTracker:
-    return CmpToKeyVariable(mycmp)
 
 
 # -- singledispatch ----------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from dynamo_lite.variables.core.attributes import MISSING
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, refuse_arguments, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, UNARY
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Load, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
@@ -112,49 +112,8 @@ def _attrgetter(tx: Translator, *names: VariableTracker) -> VariableTracker:
     return ItemOrAttributeGetterVariable(operator.attrgetter, values)
 
 
-class MethodCallerVariable(VariableTracker):
-    """``operator.methodcaller``."""
-
-    __slots__ = ("name", "args", "named")
-
-    def __init__(self, name: str, args: Args, named: Kwargs, source: Source | None = None) -> None:
-        self.source = source
-        self.name = name
-        self.args = args
-        self.named = named
-
-    def python_type(self) -> type:
-        return operator.methodcaller
-
-    def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if len(args) != 1 or kwargs:
-            refuse_arguments("operator.methodcaller")
-        return tx.call(tx.method(args[0], self.name), self.args, self.named)
-
-    def reconstruct(self, cg: Codegen) -> None:
-        loads = [functools.partial(cg.load_const, self.name), *(functools.partial(cg.load, arg) for arg in self.args)]
-        named: dict[str, Load] = {name: functools.partial(cg.load, value) for name, value in self.named.items()}
-        cg.call_named(operator.methodcaller, loads, named)
-
-
-@models(operator.methodcaller)
-def _methodcaller(
-    tx: Translator, name: VariableTracker, /, *args: VariableTracker, **named: VariableTracker
-) -> VariableTracker:
-    if not issubclass(name.python_type(), str):
-        refuse_arguments("operator.methodcaller")
-    return MethodCallerVariable(tx.python_value(name), list(args), named)
-
-
-@wraps_type(operator.itemgetter, operator.attrgetter, operator.methodcaller)
+@wraps_type(operator.itemgetter, operator.attrgetter)
 def _wrap_getter(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     """``__reduce__`` returns the arguments that it was created with."""
     source.check("id", value)
-    constructor, given = value.__reduce__()
-    if not isinstance(value, operator.methodcaller):
-        return ItemOrAttributeGetterVariable(type(value), given, source)
-    named = {}
-    if isinstance(constructor, functools.partial):
-        given, named = (*constructor.args, *given), constructor.keywords
-    args = [attempt.values.make(each) for each in given[1:]]
-    return MethodCallerVariable(given[0], args, {key: attempt.values.make(each) for key, each in named.items()}, source)
+    return ItemOrAttributeGetterVariable(type(value), value.__reduce__()[1], source)

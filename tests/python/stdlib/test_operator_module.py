@@ -114,7 +114,7 @@ class Item:
 
 
 @programs(tensor(2), Item(3, Item(4)), recompiles=True)
-def getters_and_callers(x, item):
+def getters_and_calls(x, item):
     names = operator.attrgetter("n"), operator.attrgetter("inner.n", "n")
     keys = (
         operator.itemgetter(0),
@@ -122,7 +122,6 @@ def getters_and_callers(x, item):
         operator.itemgetter(slice(1, 3)),
         operator.itemgetter("k"),
     )
-    call = operator.methodcaller("scaled", x, 2, plus=1)
     a = (
         names[0](item),
         names[1](item),
@@ -132,7 +131,7 @@ def getters_and_callers(x, item):
         keys[3]({"k": x}) is x,
         keys[3](item),
     )
-    return call(item), a, operator.call(item.scaled, x, by=3)
+    return a, operator.call(item.scaled, x, by=3)
 
 
 second, name, upper = operator.itemgetter(1), operator.attrgetter("n"), operator.methodcaller("upper")
@@ -141,7 +140,13 @@ scaled = operator.methodcaller("scaled", 2, plus=1)
 
 @programs(tensor(2))
 def getters_from_outside(x):
-    return x * second([1, 2]) + name(Item(5)), upper("ab"), scaled(Item(3))
+    return x * second([1, 2]) + name(Item(5))
+
+
+@programs(tensor(2), graphs=None, recompiles=True)
+def method_callers(x):
+    call = operator.methodcaller("scaled", x, 2, plus=1)
+    return call(Item(3)), upper("ab"), scaled(Item(3))
 
 
 @programs(tensor(2))

@@ -181,7 +181,7 @@ def translate_and_templates(x):
     return x + 1, a, b
 
 
-@programs(tensor(2))
+@programs(tensor(2), graphs=None)
 def a_formatter_object(x):
     return (
         x + 1,
