@@ -88,6 +88,12 @@ class LegacyConstructor(BreakReason, code="DL0216", numbers_matter=True):
     because: str
 
 
+class TensorToNumpy(BreakReason, code="DL0217", numbers_matter=False):
+    happened = "Tensor.numpy() of this tensor can't be traced: {because}"
+    mend = "convert it first: tensor.detach().cpu().numpy(), or keep it a tensor"
+    because: str
+
+
 # -- 03: data of tensors ---------------------------------------------------------------------------------------------
 
 

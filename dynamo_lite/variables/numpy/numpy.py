@@ -1,9 +1,8 @@
-"""numpy: arrays as tensors of the graph, whose operations are those of ``torch._numpy``.
+"""numpy: arrays as tensors of the graph, with the operations of ``torch._numpy``.
 
-An operation is recorded if a trial (`numpy_trials`) shows that torch's result has the type, shape and strides of
-numpy's, and shares memory with the same arguments. Otherwise the graph breaks. The numbers are torch's, as they are for
-torch's own operators under a compiler: rounding, the order of sums, the sign of zeros and the payload of NaN may differ
-from numpy's, and no floating-point error is reported.
+An operation is recorded if a trial (`trials`) shows that torch's result has numpy's dtype, shape and strides, and
+shares memory with the same arguments. Otherwise the graph breaks. The values are torch's: rounding, the order of sums,
+the sign of zeros and the payload of NaN may differ from numpy's, and no floating-point error is reported.
 """
 
 from __future__ import annotations
@@ -12,16 +11,30 @@ import functools
 import math
 import operator
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
 import torch
 import torch._numpy
 
-from dynamo_lite.insight.break_reasons import DataDependentValue, FailureAndWrite, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import (
+    DataDependentValue,
+    FailureAndWrite,
+    NumpyResultDiffers,
+    NumpyWrite,
+    UnsupportedOperation,
+)
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, class_lookup
-from dynamo_lite.variables.core.base import Args, Exhausted, Kwargs, VariableTracker, unsupported, wraps_type
+from dynamo_lite.variables.core.base import (
+    Args,
+    Exhausted,
+    Kwargs,
+    VariableTracker,
+    refuse_arguments,
+    unsupported,
+    wraps_type,
+)
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE
 from dynamo_lite.variables.core.protocols import Codegen, Translator
@@ -32,20 +45,20 @@ from dynamo_lite.variables.python.functions.c_callable import BuiltinVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
-from .scalars import SCALARS, NumpyScalarVariable, has_array, is_cast, known_result
+from .scalars import SCALARS, NumpyScalarVariable, call_numpy, has_array, is_cast
 from .targets import (
     BY_OPERATOR,
-    KINDS,
+    ITEM_TYPES,
     SETITEM,
     STACK,
     attribute,
     call_method,
     function_of_torch,
-    laid_out,
     method,
     numpy_dtype,
     read,
     same_memory,
+    with_memory_order,
 )
 from .trials import ArrayVariable, Trial, try_call, try_write
 
@@ -53,14 +66,12 @@ from .trials import ArrayVariable, Trial, try_call, try_write
 
 
 class NdarrayVariable(ArrayVariable):
-    """What arrays do."""
+    """A numpy array, or a scalar that the data decide."""
 
     __slots__ = ()
 
-    def as_tensor_operand(
-        self, tx: Translator, tensor: VariableTracker, symbol: str, reflected: bool = False
-    ) -> VariableTracker:
-        """Of the tensor's type, which the number is cast to by arithmetic of single and double precision."""
+    def beside(self, tx: Translator, tensor: VariableTracker, symbol: str, reflected: bool = False) -> VariableTracker:
+        """A scalar beside a tensor, converted to the tensor's dtype where the operator does so."""
         assert isinstance(tensor, TensorVariable)
         other = tensor.fake.dtype
         if not self.scalar or not is_cast(numpy_dtype(self.fake.dtype), other, symbol, reflected):
@@ -81,11 +92,12 @@ class NdarrayVariable(ArrayVariable):
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         fake = self.fake
-        facts = {"shape": tuple(fake.shape), "ndim": fake.ndim, "size": fake.numel(), "dtype": numpy_dtype(fake.dtype)}
-        facts |= {"itemsize": fake.itemsize, "nbytes": fake.numel() * fake.itemsize}
-        if name in facts:
-            return tx.make(facts[name])
-        if name == "strides" and min(fake.shape, default=2) > 1:  # of others they may be anything
+        count, itemsize, dtype = fake.numel(), fake.itemsize, numpy_dtype(fake.dtype)
+        metadata: dict[str, Any] = {"shape": tuple(fake.shape), "ndim": fake.ndim, "size": count, "dtype": dtype}
+        metadata |= {"itemsize": itemsize, "nbytes": count * itemsize}
+        if name in metadata:
+            return tx.make(metadata[name])
+        if name == "strides" and min(fake.shape, default=2) > 1:  # the stride of a dimension of size 1 may be any
             return tx.make(tuple(stride * fake.itemsize for stride in fake.stride()))
         if name in ("T", "real", "imag"):
             return call(tx, attribute(name), functools.partial(read, name), [self], {})
@@ -101,13 +113,13 @@ class NdarrayVariable(ArrayVariable):
         return call(tx, method(name), functools.partial(call_method, name), [self, *args], kwargs)
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        parts = _parts(key)
-        if any(isinstance(part, SliceVariable) and _goes_back(part) for part in parts):
-            unsupported(UnsupportedOperation("indexing with a negative step", "an array: torch has no such view, it"))
-        if any(isinstance(part, NdarrayVariable) and part.scalar for part in parts):
-            unsupported(UnsupportedOperation("indexing", "an array with a numpy scalar that the data decide"))
-        if _holds_array(key):
-            _may_be_out_of_range(tx)
+        indices = _indices(key)
+        if any(isinstance(each, SliceVariable) and _has_negative_step(each) for each in indices):
+            unsupported(NumpyResultDiffers("indexing", "no views with negative steps"))
+        if any(isinstance(each, NdarrayVariable) and each.scalar for each in indices):
+            unsupported(DataDependentValue("indexing by a numpy scalar"))
+        if _has_array(key):
+            _check_indices_at_run_time(tx)
         return call(tx, BY_OPERATOR["getitem"], operator.getitem, [self, key], {})
 
     def binary(
@@ -132,48 +144,49 @@ class NdarrayVariable(ArrayVariable):
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if self.scalar:
             return None
-        return self.hold(tx, self.binary(tx, symbol, other))
+        return self.write(tx, self.binary(tx, symbol, other))
 
-    def hold(self, tx: Translator, found: VariableTracker | None) -> VariableTracker:
-        """Write a result of this array's shape into it."""
-        if not isinstance(found, NdarrayVariable) or found.fake.shape != self.fake.shape:
-            unsupported(UnsupportedOperation("a write", "a numpy array, which can't hold the result"))
-        _check_write(tx, self, found)
-        record(tx, "call_method", "copy_", [self.memory, _apart(tx, found, self)], {})
+    def write(self, tx: Translator, result: VariableTracker | None) -> VariableTracker:
+        """Overwrite all items by a result of this array's shape."""
+        if not isinstance(result, NdarrayVariable) or result.fake.shape != self.fake.shape:
+            unsupported(NumpyWrite("the result has another shape"))
+        _check_write(tx, self, result)
+        record(tx, "call_method", "copy_", [self.memory, _without_overlap(tx, result, self)], {})
         return self
 
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
-        """If a trial shows that torch's version writes the same."""
+        """``array[key] = value``, if a trial shows that torch writes the same items."""
         value = value.realize()
         _check_write(tx, self, value)
-        parts = [part for part in _parts(key) if isinstance(part, (NdarrayVariable, ListVariable))]
-        if parts and not _is_number(value) or any(isinstance(part, NdarrayVariable) and part.scalar for part in parts):
-            # Of several numbers that are written to one place numpy keeps the last, and torch any.
-            unsupported(
-                UnsupportedOperation("a write", "several numbers to items of an array that arrays or lists select")
-            )
+        indices = [each for each in _indices(key) if isinstance(each, (NdarrayVariable, ListVariable))]
+        has_scalar = any(isinstance(each, NdarrayVariable) and each.scalar for each in indices)
+        if indices and not _is_number(value) or has_scalar:
+            # Of several numbers that are written to one item numpy keeps the last, and torch any of them.
+            unsupported(NumpyWrite("it writes several numbers to items that arrays or lists select"))
         for factor in (1, 2) if tx.graph.symbols.has_symbols else (1,):
             try_write(tx, [self, key, value], factor)
-        if parts:
-            _may_be_out_of_range(tx, [self])
-        record(tx, "call_function", SETITEM, [self.memory, _for_graph(tx, key), _apart(tx, value, self)], {})
+        if indices:
+            _check_indices_at_run_time(tx, [self])
+        record(tx, "call_function", SETITEM, [self.memory, _for_graph(tx, key), _without_overlap(tx, value, self)], {})
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.call(_scalar_of if self.scalar else _array_of, [lambda: cg.load(self.memory)])
 
 
 class ArrayIterator(GetItemIterator):
-    """Items are read when they are asked for: writes into the array meanwhile are seen."""
+    """Iterates over an array. Each item is read by its own ``next``, which sees writes between them."""
 
     __slots__ = ()
 
     def next(self, tx: Translator) -> VariableTracker:
+        assert self.of is not None
         if self.at >= self.of.length(tx):
             raise Exhausted
         return super().next(tx)
 
     def reconstruct(self, cg: Codegen) -> None:
-        cg.call(_iterator_from, [lambda: cg.load(self.of), lambda: cg.load_const(self.at)])
+        assert self.of is not None
+        cg.call(_iterator_from, [functools.partial(cg.load, self.of), lambda: cg.load_const(self.at)])
 
 
 def _iterator_from(array: Any, at: int) -> Any:
@@ -195,53 +208,54 @@ _METHODS = frozenset(
     | {"dot", "flatten", "max", "mean", "min", "prod", "ravel", "repeat", "reshape", "round", "squeeze", "std", "sum"}
     | {"swapaxes", "take", "trace", "transpose", "var"}
 )
-"""Methods that compute a new array or a view."""
+"""Methods that return a new array or a view."""
 
 
 # -- recording ---------------------------------------------------------------------------------------------------------
 
 
 def call(tx: Translator, target: Any, real: Callable[..., Any], args: Args, kwargs: Kwargs) -> VariableTracker:
-    """Record ``target``, which stands for numpy's ``real``, if a trial shows that it is the same."""
+    """Record ``target``, torch's version of numpy's ``real``, if a trial shows that its result is like numpy's."""
     out = kwargs.get("out")
     if isinstance(real, numpy.ufunc) and isinstance(out, NdarrayVariable):
-        return out.hold(tx, call(tx, target, real, args, {name: kwargs[name] for name in kwargs if name != "out"}))
+        return out.write(tx, call(tx, target, real, args, {name: kwargs[name] for name in kwargs if name != "out"}))
     if out is not None or "where" in kwargs:
         unsupported(UnsupportedOperation("a numpy function with out= or where=", "arrays"))
     if not {*numpy.geterr().values()} <= {"ignore", "warn"}:
-        unsupported(UnsupportedOperation("a numpy function", "arrays, under numpy.errstate that reports errors,"))
+        unsupported(UnsupportedOperation("a numpy function", "arrays, under a numpy.errstate that raises or calls,"))
     expected, trial = try_call(tx, target, real, args, kwargs, 1)
     for each, ones in trial.arrays:
-        if expected is ones and not isinstance(ones, numpy.bool_):  # of which there are two objects in all
+        if expected is ones and not isinstance(ones, numpy.bool_):  # the two numpy.bool_ objects are shared
             return each
     if trial.name in _INDEXING:
-        _may_be_out_of_range(tx)
+        _check_indices_at_run_time(tx)
     given = [_for_graph(tx, arg) for arg in args]
-    found = record(tx, "call_function", target, given, {name: _for_graph(tx, value) for name, value in kwargs.items()})
-    paired = _paired(tx, expected, found, trial)
+    named = {name: _for_graph(tx, value) for name, value in kwargs.items()}
+    recorded = record(tx, "call_function", target, given, named)
+    result = _checked(tx, expected, recorded, trial)
     if tx.graph.symbols.has_symbols:  # numpy must do the same at other sizes
         other, trial = try_call(tx, target, real, args, kwargs, 2)
-        _paired(tx, other, found, trial)
-    return paired
+        _checked(tx, other, recorded, trial)
+    return result
 
 
 _INDEXING = frozenset({"take", "take_along_axis"})
-"""Functions that raise where an index is out of range. (Such as `getitem` too.)"""
+"""Functions that raise if an index is out of range, as `getitem` does."""
 
 
-def _may_be_out_of_range(tx: Translator, written: Args = ()) -> None:
-    """The graph raises if an index is out of range. Then CPython runs the frame again, and numpy raises its error."""
+def _check_indices_at_run_time(tx: Translator, written: Sequence[ArrayVariable] = ()) -> None:
+    """If an index is out of range, the graph raises: then the frame runs again in eager, and numpy raises its error."""
     if not tx.graph.can_restore_inputs([each.fake for each in written]):
         unsupported(FailureAndWrite("indexing of a numpy array"))
     tx.graph.fails_handled = True
 
 
-def _parts(key: VariableTracker) -> Args:
-    return [part.realize() for part in (key.items if isinstance(key, TupleVariable) else [key])]
+def _indices(key: VariableTracker) -> Args:
+    return [each.realize() for each in (key.items if isinstance(key, TupleVariable) else [key])]
 
 
-def _goes_back(part: SliceVariable) -> bool:
-    step = part.parts[2].realize()
+def _has_negative_step(index: SliceVariable) -> bool:
+    step = index.parts[2].realize()
     return isinstance(step, ConstantVariable) and type(step.value) is int and step.value < 0
 
 
@@ -252,19 +266,19 @@ def _is_number(value: VariableTracker) -> bool:
 
 
 def _check_write(tx: Translator, array: NdarrayVariable, value: VariableTracker) -> None:
-    """Torch counts writes into tensors, and checks the count in backward passes; numpy's aren't counted."""
-    found = tx.graph.all_in_storage(array.fake)
-    of_tensors = not all(each.is_array for each in found)
-    if of_tensors or any(each.fake.requires_grad for each in tx.attempt.values.fakes.values()):
-        unsupported(UnsupportedOperation("a write", "a numpy array, beside tensors that count writes"))
+    """Break for writes that the graph can't do as numpy does. Torch counts writes into a tensor's memory, and backward
+    passes check the count; numpy's writes aren't counted."""
+    is_shared = not all(each.is_array for each in tx.graph.all_in_storage(array.fake))
+    if is_shared or any(each.fake.requires_grad for each in tx.attempt.values.fakes.values()):
+        unsupported(NumpyWrite("a tensor shares its memory, or a tensor of the graph requires gradients"))
     if array.scalar:
-        unsupported(UnsupportedOperation("a write", "a numpy scalar"))
+        unsupported(NumpyWrite("numpy scalars are immutable"))
     if not _can_cast(value, array):
-        unsupported(UnsupportedOperation("a write", f"a numpy array, which can't hold {value.describe()}"))
+        unsupported(NumpyWrite(f"its dtype can't hold {value.describe()}"))
 
 
 def _can_cast(value: Any, array: NdarrayVariable) -> bool:
-    """Whether an array takes these items as numbers of its own kind."""
+    """Whether numpy casts a value to an array's dtype within one kind of numbers."""
     dtype = numpy_dtype(array.fake.dtype)
     if isinstance(value, NdarrayVariable):
         return numpy.can_cast(numpy_dtype(value.fake.dtype), dtype, "same_kind")
@@ -275,81 +289,84 @@ def _can_cast(value: Any, array: NdarrayVariable) -> bool:
         )
     if isinstance(known, SCALARS):
         return numpy.can_cast(known.dtype, dtype, "same_kind")
-    return type(known) in KINDS and numpy.result_type(dtype, known) == dtype
+    return type(known) in ITEM_TYPES and numpy.result_type(dtype, known) == dtype
 
 
-def _apart(tx: Translator, value: Any, array: NdarrayVariable) -> VariableTracker:
-    """What is written into an array, of which it may be a part."""
+def _without_overlap(tx: Translator, value: VariableTracker, array: NdarrayVariable) -> VariableTracker:
+    """A value that is written into an array: a copy, if they share memory."""
     value = _for_graph(tx, value)
-    is_part = isinstance(value, TensorVariable) and same_memory(value.fake, array.fake)
-    return record(tx, "call_method", "clone", [value], {}) if is_part else value
+    overlaps = isinstance(value, TensorVariable) and same_memory(value.fake, array.fake)
+    return record(tx, "call_method", "clone", [value], {}) if overlaps else value
 
 
 def _for_graph(tx: Translator, variable: VariableTracker) -> VariableTracker:
-    """Types of items by name, scalars as tensors."""
+    """An argument of a node: arrays as tensors, dtypes by name."""
     variable = variable.realize()
     if isinstance(variable, NdarrayVariable):
         return variable.memory
-    parts = variable.structure_items()
-    if parts is not None and _holds_array(variable):
-        return variable.with_structure_items(tx, iter([_for_graph(tx, part) for part in parts]))
-    if parts is not None or isinstance(variable, (SymNodeVariable, SliceVariable)):  # `as_constant` specializes numbers
+    items = variable.structure_items()
+    if items is not None and _has_array(variable):
+        return variable.with_structure_items(tx, iter([_for_graph(tx, item) for item in items]))
+    if items is not None or isinstance(variable, (SymNodeVariable, SliceVariable)):  # `as_constant` specializes numbers
         return variable
     known = variable.as_constant() if variable.is_constant() else None
-    if isinstance(known, numpy.dtype) or any(known is each for each in KINDS):
+    if isinstance(known, numpy.dtype) or any(known is each for each in ITEM_TYPES):
         return ConstantVariable(numpy.dtype(known).name)
     return variable
 
 
-def _paired(tx: Translator, expected: Any, found: VariableTracker, trial: Trial) -> VariableTracker:
-    """The result that was recorded, as the kind of value that numpy returned."""
-    found = found.realize()
+def _checked(tx: Translator, expected: Any, recorded: VariableTracker, trial: Trial) -> VariableTracker:
+    """The recorded result as an array, a scalar or a sequence of these, as ``expected``, which numpy returned."""
+    recorded = recorded.realize()
     if isinstance(expected, (list, tuple)):
-        items = [*(found.structure_items() or ())]
+        items = [*(recorded.structure_items() or ())]
         if len({*map(id, expected)}) < len(expected):
-            trial.differs("several objects for one")
+            trial.differs("several objects instead of one")
         if len(items) == len(expected):
-            paired = [_paired(tx, one, item, trial) for one, item in zip(expected, items)]
-            return ListVariable(paired) if type(expected) is list else TupleVariable(paired)
+            checked = [_checked(tx, one, item, trial) for one, item in zip(expected, items)]
+            return ListVariable(checked) if type(expected) is list else TupleVariable(checked)
     elif not isinstance(expected, (numpy.ndarray, *SCALARS)):
-        known = found.as_constant() if found.is_constant() else None
-        if type(expected) is type(known) and expected == known:
-            return found
-    elif isinstance(found, TensorVariable):
+        constant = recorded.as_constant() if recorded.is_constant() else None
+        if type(expected) is type(constant) and expected == constant:
+            return recorded
+    elif isinstance(recorded, TensorVariable):
         given = [each for each, ones in trial.arrays if expected is ones and isinstance(ones, numpy.ndarray)]
-        return given[0] if given else _paired_array(tx, expected, found, trial)
-    trial.differs(f"{found.describe()} for {type(expected).__name__}")
+        return given[0] if given else _checked_array(tx, expected, recorded, trial)
+    trial.differs(f"{recorded.describe()} instead of {type(expected).__name__}")
 
 
-def _paired_array(tx: Translator, expected: Any, found: TensorVariable, trial: Trial) -> VariableTracker:
-    dtype, shape = found.fake.dtype, trial.sizes(found.fake.shape)
+def _checked_array(tx: Translator, expected: Any, recorded: TensorVariable, trial: Trial) -> VariableTracker:
+    dtype, shape = recorded.fake.dtype, trial.sizes(recorded.fake.shape)
     if numpy_dtype(dtype) != expected.dtype or shape != expected.shape:
-        trial.differs(f"{dtype} of {shape} for {expected.dtype} of {expected.shape}")
-    shares, is_view = set(), False
-    for variable, ones in trial.arrays:
-        if isinstance(ones, numpy.ndarray):
-            is_shared = same_memory(variable.fake, found.fake)
-            is_view = is_view or is_shared
-            if numpy.shares_memory(expected, ones):
-                shares.add(is_shared)
-    if False in shares:
-        trial.differs("a copy for a view")
-    if is_view and not shares:
-        found = record(tx, "call_method", "clone", [found], {})  # type: ignore[assignment]
+        trial.differs(f"{dtype} of shape {shape} instead of {expected.dtype} of shape {expected.shape}")
+    arrays = [(variable, ones) for variable, ones in trial.arrays if isinstance(ones, numpy.ndarray)]
+    aliased = {id(variable) for variable, _ in arrays if same_memory(variable.fake, recorded.fake)}
+    expected_aliased = {id(variable) for variable, ones in arrays if numpy.shares_memory(expected, ones)}
+    if not expected_aliased <= aliased:
+        trial.differs("a copy instead of a view")
+    if aliased and not expected_aliased:
+        recorded = _record_tensor(tx, "call_method", "clone", [recorded])
     if isinstance(expected, SCALARS):
-        return NdarrayVariable(found, True)
-    if not (shares or tx.graph.symbols.has_symbols or _is_laid_out(expected, found, trial)):
+        return NdarrayVariable(recorded, True)
+    if not (expected_aliased or tx.graph.symbols.has_symbols or _has_strides(expected, recorded, trial)):
         axes = sorted(range(expected.ndim), key=lambda axis: -expected.strides[axis])
-        found = record(tx, "call_function", laid_out, [found, tx.make(axes)], {})  # type: ignore[assignment]
-    if not _is_laid_out(expected, found, trial):
-        steps = [stride * found.fake.itemsize for stride in found.fake.stride()]
-        trial.differs(f"strides {steps} for {[*expected.strides]}")
-    return NdarrayVariable(found)
+        recorded = _record_tensor(tx, "call_function", with_memory_order, [recorded, tx.make(axes)])
+    if not _has_strides(expected, recorded, trial):
+        steps = [stride * recorded.fake.itemsize for stride in recorded.fake.stride()]
+        trial.differs(f"strides {steps} instead of {[*expected.strides]}")
+    return NdarrayVariable(recorded)
 
 
-def _is_laid_out(expected: Any, found: TensorVariable, trial: Trial) -> bool:
-    sizes, strides = (trial.sizes(numbers) for numbers in (found.fake.shape, found.fake.stride()))
-    layout = [stride * found.fake.itemsize for size, stride in zip(sizes, strides) if size > 1]
+def _record_tensor(tx: Translator, kind: str, target: Any, args: Args) -> TensorVariable:
+    tensor = record(tx, kind, target, args, {})
+    assert isinstance(tensor, TensorVariable)
+    return tensor
+
+
+def _has_strides(expected: Any, recorded: TensorVariable, trial: Trial) -> bool:
+    """Whether the recorded result has numpy's strides, where they matter."""
+    sizes, strides = (trial.sizes(numbers) for numbers in (recorded.fake.shape, recorded.fake.stride()))
+    layout = [stride * recorded.fake.itemsize for size, stride in zip(sizes, strides) if size > 1]
     wanted = [stride for size, stride in zip(expected.shape, expected.strides) if size > 1]
     return layout == wanted or not math.prod(sizes)
 
@@ -358,7 +375,7 @@ def _is_laid_out(expected: Any, found: TensorVariable, trial: Trial) -> bool:
 
 
 class NumpyFunctionVariable(BuiltinVariable):
-    """A function of numpy's."""
+    """A numpy function or ufunc."""
 
     __slots__ = ()
 
@@ -367,37 +384,37 @@ class NumpyFunctionVariable(BuiltinVariable):
 
 
 def call_function(tx: Translator, function: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-    """One of numpy's functions: on known values numpy's own, on arrays torch's."""
+    """Call numpy on constants, and torch's version of the function on arrays."""
     everything = [*args, *kwargs.values()]
-    arrays = any(map(_holds_array, everything))
+    has_arrays = any(map(_has_array, everything))
     creates = function in _CREATORS
-    if not arrays and not creates and all(map(tx.is_plain, everything)):
+    if not has_arrays and not creates and all(map(tx.is_plain, everything)):
         named = {name: tx.python_value(value) for name, value in kwargs.items()}
-        found = known_result(tx, function, [tx.python_value(arg) for arg in args], named)
-        if not has_array(found):
-            return tx.make(found)
+        result = call_numpy(tx, function, [tx.python_value(arg) for arg in args], named)
+        if not has_array(result):
+            return tx.make(result)
         creates = True
     target = function_of_torch(function)
     if function in (numpy.array, numpy.asarray) and len(everything) == 1 and _is_row_of_arrays(args[0]):
         target = STACK
-    if target is None or not (arrays or creates):
-        unsupported(UnsupportedOperation(f"numpy.{function.__name__}()", "these arguments"))
+    if target is None or not (has_arrays or creates):
+        refuse_arguments(f"numpy.{function.__name__}")
     return call(tx, target, function, args, kwargs)
 
 
-_CREATORS = frozenset(
+_CREATORS: frozenset[Any] = frozenset(
     {numpy.array, numpy.asarray, numpy.zeros, numpy.ones, numpy.full, numpy.arange, numpy.linspace, numpy.eye}
 )
 
 
-def _holds_array(variable: VariableTracker) -> bool:
+def _has_array(variable: VariableTracker) -> bool:
     variable = variable.realize()
-    return isinstance(variable, NdarrayVariable) or any(map(_holds_array, variable.structure_items() or ()))
+    return isinstance(variable, NdarrayVariable) or any(map(_has_array, variable.structure_items() or ()))
 
 
 def _is_row_of_arrays(variable: VariableTracker) -> bool:
-    parts = variable.realize().structure_items()
-    return bool(parts) and all(isinstance(part.realize(), NdarrayVariable) for part in parts)
+    items = [item.realize() for item in variable.realize().structure_items() or ()]
+    return bool(items) and all(isinstance(item, NdarrayVariable) for item in items)
 
 
 wraps_type(numpy.ufunc, type(numpy.sum))(NumpyFunctionVariable.by_identity)

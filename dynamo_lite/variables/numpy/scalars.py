@@ -1,4 +1,4 @@
-"""numpy's scalars, which are constants, and its types of items."""
+"""numpy's scalars, which are constants as a rule, and its dtypes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 import torch
 
-from dynamo_lite.insight.break_reasons import UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import OperatorWarns, UnsupportedOperation, UnsupportedValue
 from dynamo_lite.records.graph import tensor_of_scalar
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
@@ -27,18 +27,18 @@ from dynamo_lite.variables.core.protocols import Attempt, Translator
 from dynamo_lite.variables.python.objects.user_object import OpaqueVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
-SCALARS: tuple[type, ...] = tuple({numpy.dtype(code).type for code in "?bBhHiIlLqQefdFD"})
+SCALARS: tuple[Any, ...] = tuple({numpy.dtype(code).type for code in "?bBhHiIlLqQefdFD"})
 
 
 class NumpyScalarVariable(InvariantVariable):
-    """A known numpy scalar: it computes as numpy does, and is a plain number to torch."""
+    """A constant numpy scalar: numpy computes with it, and torch takes it as a Python number."""
 
     __slots__ = ()
     is_loaded_as_constant = True
 
     def as_fx(self) -> tuple[Any, Any]:
         if isinstance(self.value, numpy.bool_):
-            unsupported(UnsupportedValue(self.describe(), "torch takes numpy's truth values for other than Python's"))
+            unsupported(UnsupportedValue(self.describe(), "torch takes a numpy.bool_ for another value than a bool"))
         return self.value.item(), self.value.item()
 
     def describe(self) -> str:
@@ -48,12 +48,12 @@ class NumpyScalarVariable(InvariantVariable):
         return bool(self.value)
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        found = tx.fold(getattr, (self.value, name))
-        return BuiltinMethodVariable(self, name) if callable(found) else tx.make(found)
+        value = tx.fold(getattr, (self.value, name))
+        return BuiltinMethodVariable(self, name) if callable(value) else tx.make(value)
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         named = {key: tx.python_value(value) for key, value in kwargs.items()}
-        return quietly(tx, getattr(self.value, name), [tx.python_value(arg) for arg in args], named)
+        return call_for_constant(tx, getattr(self.value, name), [tx.python_value(arg) for arg in args], named)
 
     def _with(self, tx: Translator, function: Any, other: VariableTracker, reflected: bool) -> VariableTracker | None:
         if isinstance(other, TensorVariable):
@@ -61,7 +61,7 @@ class NumpyScalarVariable(InvariantVariable):
         if not isinstance(other, (ConstantVariable, NumpyScalarVariable)):
             return None
         pair = [self.value, other.as_constant()]
-        return quietly(tx, function, pair[::-1] if reflected else pair, {})
+        return call_for_constant(tx, function, pair[::-1] if reflected else pair, {})
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
@@ -72,30 +72,30 @@ class NumpyScalarVariable(InvariantVariable):
         return self._with(tx, COMPARE[symbol], other, False)
 
 
-def quietly(tx: Translator, function: Any, args: list[Any], named: dict[str, Any]) -> VariableTracker:
-    """Call numpy on known values, which make no array."""
-    found = known_result(tx, function, args, named)
-    if has_array(found):
-        unsupported(UnsupportedOperation("a call", "known values, which makes an array"))
-    return tx.make(found)
+def call_for_constant(tx: Translator, function: Any, args: list[Any], named: dict[str, Any]) -> VariableTracker:
+    """Call numpy on constants, for a result that is not an array."""
+    result = call_numpy(tx, function, args, named)
+    if has_array(result):
+        unsupported(UnsupportedOperation("a numpy function that makes an array", "constants"))
+    return tx.make(result)
 
 
-def known_result(tx: Translator, function: Any, args: list[Any], named: dict[str, Any]) -> Any:
-    """What numpy would warn of each time breaks the graph."""
+def call_numpy(tx: Translator, function: Any, args: list[Any], named: dict[str, Any]) -> Any:
+    """Call numpy on constants. Where it warns the graph breaks, as eager warns in each call."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             return tx.fold(function, args, named)
     except Warning as warning:
-        unsupported(UnsupportedOperation("a call", f"known values, of which numpy warns: {warning}"))
+        unsupported(OperatorWarns("numpy", str(warning)))
 
 
-def has_array(found: Any) -> bool:
-    return isinstance(found, numpy.ndarray) or isinstance(found, (list, tuple)) and any(map(has_array, found))
+def has_array(value: Any) -> bool:
+    return isinstance(value, numpy.ndarray) or isinstance(value, (list, tuple)) and any(map(has_array, value))
 
 
 class ScalarArgument(OpaqueVariable):
-    """A numpy scalar that is another in each call. Beside a tensor it is an input of the graph."""
+    """A numpy scalar that is an argument of the frame. Beside a tensor it is an input of the graph."""
 
     __slots__ = ("number",)
 
@@ -114,7 +114,7 @@ class ScalarArgument(OpaqueVariable):
 
 @wraps_type(*SCALARS)
 def _wrap_scalar(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
-    """Known by identity; one that is an argument of its own would be another object in each call."""
+    """A constant guarded by identity, except an argument of the frame, which is another object in each call."""
     if source.kind == "local":
         source.check("type", type(value))
         return ScalarArgument(value, source, "a numpy scalar")
@@ -139,8 +139,9 @@ wraps_if(lambda value: issubclass(type(value), numpy.dtype), order=5)(DtypeVaria
 
 
 def is_cast(kind: Any, dtype: torch.dtype, symbol: str, reflected: bool) -> bool:
-    """Whether a number beside a tensor of this type is cast to that before the operator computes."""
-    if kind == numpy.uint64:  # torch refuses those that are no int64
+    """Whether an operator casts a number of numpy's dtype ``kind`` to the dtype of the tensor beside it."""
+    if kind == numpy.uint64:  # torch raises for numbers out of int64's range
         return False
     fits = kind.kind in "iu" and dtype is torch.int64 or kind.kind in "iuf" and dtype in (torch.float32, torch.float64)
-    return fits and symbol not in ("**", "//", "%") and not (reflected and symbol == "/")  # that multiplies
+    is_reciprocal = reflected and symbol == "/"  # torch multiplies by the tensor's reciprocal
+    return fits and symbol not in ("**", "//", "%") and not is_reciprocal

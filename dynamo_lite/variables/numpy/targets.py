@@ -1,4 +1,4 @@
-"""The targets of nodes: functions of tensors that do what ``torch._numpy`` does to its arrays of them."""
+"""Targets of nodes: functions of tensors that do what ``torch._numpy`` does to its arrays."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ import numpy
 import torch
 import torch._numpy
 
-from dynamo_lite.insight.break_reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import NumpyResultDiffers
 from dynamo_lite.variables.core.base import unsupported
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, UNARY
 
 from .scalars import SCALARS
 
-_Array = torch._numpy.ndarray
-KINDS = (int, float, bool, complex, *SCALARS)
-"""Types that name those of items."""
+_torch_numpy: Any = torch._numpy
+_Array = _torch_numpy.ndarray
+ITEM_TYPES = (int, float, bool, complex, *SCALARS)
+"""Classes that numpy takes as dtypes."""
 
 
 @functools.cache
 def numpy_dtype(dtype: torch.dtype) -> Any:
-    """numpy's name for a dtype of torch's."""
+    """numpy's dtype for one of torch's."""
     return numpy.dtype(str(dtype).removeprefix("torch."))
 
 
 def operator_of(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of tensors that does what ``function`` does to torch's arrays: the target of a node."""
+    """The target of a node: it calls a function of ``torch._numpy`` on tensors."""
 
     def target(*args: Any, **named: Any) -> Any:
         return _tensors(function(*_arrays(args), **_arrays(named)))
@@ -57,7 +58,7 @@ def _tensors(values: Any) -> Any:
 
 
 def _pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Any:
-    """``torch._numpy`` makes a tensor of the widths and reads it."""
+    """``torch._numpy.pad`` makes a tensor of the widths and reads it."""
     if mode != "constant" or not isinstance(constant_values, (int, float)):
         raise TypeError(f"{mode} with {constant_values}")
     widths = numpy.broadcast_to(numpy.asarray(pad_width), (array.ndim, 2))
@@ -66,10 +67,10 @@ def _pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values:
 
 
 def _divide(one: Any, other: Any) -> Any:
-    """``torch._numpy`` divides integers in torch's default type, and numpy in double precision."""
+    """``torch._numpy`` divides integers in torch's default dtype, and numpy in float64."""
     if not any(map(_is_inexact, (one, other))):
         one = one.astype("float64") if isinstance(one, _Array) else float(one)
-    return torch._numpy.divide(one, other)
+    return _torch_numpy.divide(one, other)
 
 
 def _is_inexact(value: Any) -> bool:
@@ -80,22 +81,23 @@ def _is_inexact(value: Any) -> bool:
 
 def _argsort(array: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     if order is not None or not (stable or kind in ("stable", "mergesort")):
-        raise ValueError('equal items come in another order, but for kind="stable"')
-    return torch._numpy.argsort(array, axis, "stable")
+        raise ValueError('equal items come in another order, except for kind="stable"')
+    return _torch_numpy.argsort(array, axis, "stable")
 
 
 _REPLACED: dict[Any, Callable[..., Any]] = {
     **{numpy.pad: _pad, numpy.divide: _divide, numpy.argsort: _argsort},
     **{operator.truediv: _divide, "argsort": _argsort},
 }
-"""By numpy's and Python's functions, and the names of methods."""
-_REFUSED: dict[Any, str] = {
-    **dict.fromkeys((numpy.histogram, numpy.histogram2d, numpy.histogramdd), "has bins that begin elsewhere"),
-    **dict.fromkeys((numpy.gcd, numpy.lcm, numpy.ldexp), "fails on, or differs for, large integers"),
-    **dict.fromkeys((numpy.cbrt, numpy.fix, numpy.modf, numpy.choose), "differs for negative numbers"),
-    **dict.fromkeys((numpy.sign, numpy.heaviside), "differs for NaN"),
+"""Functions that are called instead of those of ``torch._numpy``. Keys: numpy's and Python's functions, and names of
+methods."""
+_DIFFERENCES: dict[Any, str] = {
+    **dict.fromkeys((numpy.histogram, numpy.histogram2d, numpy.histogramdd), "other bins"),
+    **dict.fromkeys((numpy.gcd, numpy.lcm, numpy.ldexp), "errors or other results for large integers"),
+    **dict.fromkeys((numpy.cbrt, numpy.fix, numpy.modf, numpy.choose), "other results for negative numbers"),
+    **dict.fromkeys((numpy.sign, numpy.heaviside), "other results for NaN"),
 }
-"""Functions whose version in ``torch._numpy`` gives something else for some items, and how."""
+"""Functions whose version in ``torch._numpy`` gives other results for some items, and which."""
 
 
 @functools.cache
@@ -110,25 +112,25 @@ def attribute(name: str) -> Callable[..., Any]:
 
 @functools.cache
 def function_of_torch(function: Any) -> Callable[..., Any] | None:
-    """torch's version of one of numpy's functions; None: there is none."""
-    if function in _REFUSED:
-        unsupported(UnsupportedOperation(f"numpy.{function.__name__}()", f"arrays, as torch's {_REFUSED[function]},"))
+    """torch's version of one of numpy's functions, None if it has none."""
+    if function in _DIFFERENCES:
+        unsupported(NumpyResultDiffers(function.__name__, _DIFFERENCES[function]))
     name = function.__name__
     if function in _REPLACED:
         return operator_of(name, _REPLACED[function])
-    for theirs, ours, names in _PLACES:
-        found = getattr(ours, name, None) if names is None or name in names else None
-        if getattr(theirs, name, None) is function and isinstance(found, types.FunctionType):
-            return operator_of(name, found)
+    for of_numpy, of_torch, names in _MODULES:
+        version = getattr(of_torch, name, None) if names is None or name in names else None
+        if getattr(of_numpy, name, None) is function and isinstance(version, types.FunctionType):
+            return operator_of(name, version)
     return None
 
 
-_PLACES: tuple[tuple[Any, Any, frozenset[str] | None], ...] = (
-    (numpy, torch._numpy, None),
-    (numpy.fft, torch._numpy.fft, None),
-    (numpy.linalg, torch._numpy.linalg, frozenset({"norm", "det", "multi_dot"})),
+_MODULES: tuple[tuple[Any, Any, frozenset[str] | None], ...] = (
+    (numpy, _torch_numpy, None),
+    (numpy.fft, _torch_numpy.fft, None),
+    (numpy.linalg, _torch_numpy.linalg, frozenset({"norm", "det", "multi_dot"})),
 )
-"""Modules of numpy's and torch's, and the functions that have one result and raise nothing on the data (None: all)."""
+"""Modules of numpy and torch, and their functions with one result that never raise because of the data (None: all)."""
 
 
 def call_method(name: str, array: Any, *args: Any, **named: Any) -> Any:
@@ -139,14 +141,10 @@ def read(name: str, array: Any) -> Any:
     return getattr(array, name)
 
 
-BY_OPERATOR = {
-    each.__name__: operator_of(each.__name__, _REPLACED.get(each, each))
-    for each in (*BINARY.values(), *COMPARE.values(), *UNARY.values(), operator.getitem)
-}
-"""Python's operators over arrays, by their names in the module operator."""
-
-
-STACK = operator_of("stack", torch._numpy.stack)
+_PYTHON_OPERATORS: tuple[Any, ...] = (*BINARY.values(), *COMPARE.values(), *UNARY.values(), operator.getitem)
+BY_OPERATOR = {each.__name__: operator_of(each.__name__, _REPLACED.get(each, each)) for each in _PYTHON_OPERATORS}
+"""Python's operators on arrays, by their names in the module operator."""
+STACK = operator_of("stack", _torch_numpy.stack)
 
 
 def same_memory(one: torch.Tensor, other: Any) -> bool:
@@ -156,19 +154,19 @@ def same_memory(one: torch.Tensor, other: Any) -> bool:
 SETITEM = torch.fx.node.has_side_effect(operator_of("setitem", operator.setitem))
 
 
-def laid_out(tensor: torch.Tensor, axes: Sequence[int]) -> torch.Tensor:
-    """A copy whose memory has these axes in this order."""
-    back = sorted(range(len(axes)), key=axes.__getitem__)
-    return tensor.permute(*axes).contiguous().permute(back)
+def with_memory_order(tensor: torch.Tensor, axes: Sequence[int]) -> torch.Tensor:
+    """A copy with these axes in this order in memory."""
+    inverse = sorted(range(len(axes)), key=axes.__getitem__)
+    return tensor.permute(*axes).contiguous().permute(inverse)
 
 
 def for_torch(values: Any) -> Any:
-    """Arguments of a trial as tensors, and types by name."""
+    """A trial's arguments for torch: arrays as tensors, dtypes by name."""
     if isinstance(values, (numpy.ndarray, *SCALARS)):
         return torch.from_numpy(numpy.array(values))
     if isinstance(values, (list, tuple)):
         return type(values)(map(for_torch, values))
     if isinstance(values, dict):
         return {name: for_torch(value) for name, value in values.items()}
-    is_kind = isinstance(values, numpy.dtype) or any(values is each for each in KINDS)
-    return numpy.dtype(values).name if is_kind else values
+    is_dtype = isinstance(values, numpy.dtype) or any(values is each for each in ITEM_TYPES)
+    return numpy.dtype(values).name if is_dtype else values

@@ -1,4 +1,4 @@
-"""Arrays that are inputs of the graph, and tensors that share an array's memory."""
+"""Arrays as inputs of the graph, and conversions between arrays and tensors."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from dynamo_lite.insight.break_reasons import DataDependentValue, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import TensorToNumpy, UnsupportedOperation
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import from_numpy_written
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported, wraps_type
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Load, Translator
 from dynamo_lite.variables.core.registry import find_model, models, models_raw, provides
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
@@ -23,9 +23,9 @@ from .targets import numpy_dtype
 
 @wraps_type(numpy.ndarray)
 def _wrap_array(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
-    """An input of the graph, as the tensor that shares its memory."""
-    if source.kind == "const" or not _has_tensor(value):
-        return attempt.values.opaque(value, source, "a numpy array that no tensor can stand for")
+    """An input of the graph: the tensor that shares the array's memory."""
+    if source.kind == "const" or not _is_convertible(value):
+        return attempt.values.opaque(value, source, "a numpy array that torch.from_numpy() doesn't take")
     source.check("type", numpy.ndarray)
     source.child("c_attr", "dtype").check("id", value.dtype)
     source.child("c_attr", "flags").child("c_attr", "writeable").check("equals", True)
@@ -45,7 +45,7 @@ def _wrap_array(attempt: Attempt, value: Any, source: Source) -> VariableTracker
     return NdarrayVariable(tensor, False, source)
 
 
-def _has_tensor(value: Any) -> bool:
+def _is_convertible(value: Any) -> bool:
     if not value.flags.writeable or not value.flags.aligned:
         return False
     try:
@@ -56,11 +56,11 @@ def _has_tensor(value: Any) -> bool:
     return True
 
 
-# -- from and to tensors -----------------------------------------------------------------------------------------------
+# -- conversions -------------------------------------------------------------------------------------------------------
 
 
 class TensorOfArray(TensorVariable):
-    """A tensor that has an array's memory, in a storage and with a count of writes of its own."""
+    """A tensor on an array's memory, with a storage object and a version counter of its own."""
 
     __slots__ = ("array",)
     array: NdarrayVariable
@@ -72,7 +72,7 @@ class TensorOfArray(TensorVariable):
             raise NotConstant(self.describe())
         else:
             writes = self.fake._version
-            given = [lambda: cg.load(self.array), *([lambda: cg.load_const(writes)] if writes else [])]
+            given: list[Load] = [lambda: cg.load(self.array), *([lambda: cg.load_const(writes)] if writes else [])]
             cg.call(from_numpy_written if writes else torch.from_numpy, given)
 
 
@@ -81,16 +81,16 @@ def _layout(fake: torch.Tensor) -> Any:
 
 
 def tensor_of(tx: Translator, array: NdarrayVariable) -> VariableTracker:
-    if not array.fake.numel():  # to torch an array of nothing has no strides
+    if not array.fake.numel():  # torch.from_numpy drops the strides of an empty array
         return record(tx, "call_method", "detach", [array.memory], {})
-    found = record(tx, "call_function", getattr, [array.memory, ConstantVariable("data")], {})
-    assert isinstance(found, TensorVariable)
-    made = TensorOfArray(found.node, found.fake, torch.Tensor)
-    made.array = array
-    tx.attempt.values.fakes[id(found.fake)] = made
-    tx.attempt.values.array_tensors.append(made)
-    tx.attempt.provenance.created(made)
-    return made
+    data = record(tx, "call_function", getattr, [array.memory, ConstantVariable("data")], {})
+    assert isinstance(data, TensorVariable)
+    tensor = TensorOfArray(data.node, data.fake, torch.Tensor)
+    tensor.array = array
+    tx.attempt.values.fakes[id(data.fake)] = tensor
+    tx.attempt.values.array_tensors.append(tensor)
+    tx.attempt.provenance.created(tensor)
+    return tensor
 
 
 @models(torch.from_numpy)
@@ -100,8 +100,8 @@ def _from_numpy(tx: Translator, array: VariableTracker) -> VariableTracker:
     return tensor_of(tx, array)
 
 
-def _takes_arrays(function: Any, copies: bool) -> None:
-    """``torch.tensor`` and its like: of an array the result is a tensor of its own, which may share its memory."""
+def _model_conversion(function: Any, copies: bool) -> None:
+    """``torch.tensor`` or its like, which ``copies`` an array, or shares its memory where the dtype allows it."""
     otherwise = find_model(function)
     assert otherwise is not None
 
@@ -114,25 +114,27 @@ def _takes_arrays(function: Any, copies: bool) -> None:
         named = {name: value for name, value in kwargs.items() if not tx.is_none(value)}
         if copies or array.scalar:
             return record(tx, "call_method", "to", [array.memory], {**named, "copy": ConstantVariable(True)})
-        found = record(tx, "call_method", "to", [array.memory], named) if named else array.memory
-        return tensor_of(tx, array) if found is array.memory else found
+        tensor = record(tx, "call_method", "to", [array.memory], named) if named else array.memory
+        return tensor_of(tx, array) if tensor is array.memory else tensor
 
     models_raw(function, model)
 
 
-_takes_arrays(torch.tensor, True)
-_takes_arrays(torch.as_tensor, False)
-_takes_arrays(torch.asarray, False)
+_model_conversion(torch.tensor, True)
+_model_conversion(torch.as_tensor, False)
+_model_conversion(torch.asarray, False)
 
 
 @provides("to_array")
 def array_of(tx: Translator, tensor: TensorVariable) -> VariableTracker:
     """``tensor.numpy()``."""
     fake = tensor.fake
-    if fake.requires_grad or fake.device.type != "cpu" or fake.is_conj() or fake.is_neg() or fake.is_inference():
-        unsupported(DataDependentValue("Tensor.numpy() of such a tensor"))
+    if fake.requires_grad or fake.device.type != "cpu":
+        unsupported(TensorToNumpy("it requires gradients" if fake.requires_grad else f"it is on {fake.device}"))
+    if fake.is_conj() or fake.is_neg() or fake.is_inference():
+        unsupported(TensorToNumpy("it is conjugated, negated, or was created in inference mode"))
     try:
         numpy_dtype(fake.dtype)
     except TypeError:
-        unsupported(DataDependentValue(f"Tensor.numpy() of {fake.dtype}"))
+        unsupported(TensorToNumpy(f"numpy has no {fake.dtype}"))
     return NdarrayVariable(tensor)
