@@ -277,7 +277,7 @@ def test_fullgraph_of_one_graph_is_silent():
 
 def test_fullgraph_takes_what_has_no_tensors_as_a_whole():
     def fn(items):
-        return [(key, list(found)) for key, found in itertools.groupby(items)]
+        return [list(pair) for pair in itertools.pairwise(items)]
 
     compiled = dl.compile(fn, backend="eager", fullgraph=True)
     for items in ([1, 1, 2], [1, 1, 2], [3]):

@@ -11,7 +11,6 @@ from . import (  # noqa: F401
     importlib,
     inspect,
     itertools,
-    itertools_groups,
     lru_cache,
     operator,
     output,

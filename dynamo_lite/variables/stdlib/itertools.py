@@ -18,7 +18,7 @@ from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.variables.core.attributes import MISSING
 from dynamo_lite.variables.core.base import (
     Args,
-    CreatingCall,
+    Exhausted,
     Kwargs,
     NotConstant,
     ObservedException,
@@ -27,10 +27,12 @@ from dynamo_lite.variables.core.base import (
     unsupported,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.protocols import Codegen, Load, Translator
 from dynamo_lite.variables.core.registry import models, models_class_method, models_raw
 from dynamo_lite.variables.polyfills import itertools as polyfills
+from dynamo_lite.variables.polyfills.carried import advanced
 from dynamo_lite.variables.python.containers.iterator import GeneratorVariable, IteratorVariable
+from dynamo_lite.variables.python.containers.sequence import TupleVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
@@ -170,3 +172,71 @@ if sys.version_info >= (3, 12):
         numbers = {name: ConstantVariable(value) for name, value in values.items()}
         given = [tx.iterate(iterable), ConstantVariable(size)]
         return PolyfillIterator(tx, itertools.batched, polyfills.batched, given, numbers)
+
+
+# -- combinatoric iterators --------------------------------------------------------------------------------------------
+
+
+class CombinationsVariable(IteratorVariable):
+    """``product``, ``permutations`` or ``combinations``. ``indices``: CPython's own iterator, over the items' indices;
+    ``count``: how many tuples were taken."""
+
+    __slots__ = ("cls", "pools", "args", "named", "indices", "count")
+
+    def __init__(self, cls: Any, pools: list[list[VariableTracker]], args: list[Any], named: dict[str, Any]) -> None:
+        self.source = None
+        self.cls = cls
+        self.pools = pools
+        self.args = args
+        self.named = named
+        self.count = 0
+        self.indices = cls(*[range(len(pool)) for pool in pools], *args, **named)
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def describe(self) -> str:
+        return f"an itertools.{self.cls.__name__} object"
+
+    def next(self, tx: Translator) -> VariableTracker:
+        indices = next(self.indices, None)
+        if indices is None:
+            raise Exhausted
+        self.count += 1
+        pools = itertools.cycle(self.pools)
+        return TupleVariable([pool[index] for pool, index in zip(pools, indices)])
+
+    def reconstruct(self, cg: Codegen) -> None:
+        pools = [functools.partial(cg.load_tuple, pool) for pool in self.pools]
+        args = [functools.partial(cg.load_const, arg) for arg in self.args]
+        named: dict[str, Load] = {name: functools.partial(cg.load_const, value) for name, value in self.named.items()}
+
+        def create() -> None:
+            cg.call_named(self.cls, [*pools, *args], named)
+
+        cg.call(advanced, [create, lambda: cg.load_const(self.count)])
+
+
+def _model_combinatoric(kind: Any) -> None:
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+        count = len(args) if kind is itertools.product else 1
+        named = dict(kwargs)
+        iterables = [*args[:count], *([named.pop("iterable")] if "iterable" in named else [])]
+        if kind is not itertools.product and not iterables:
+            refuse_arguments(f"itertools.{kind.__name__}")
+        values = [tx.python_value(arg) for arg in args[count:]]
+        named_values = {name: tx.python_value(value) for name, value in named.items()}
+        pools = [each.elements(tx) for each in iterables]
+        tx.fold(kind, [*((),) * len(pools), *values], named_values)
+        return CombinationsVariable(kind, pools, values, named_values)
+
+    models_raw(kind, model)
+
+
+for _each in (
+    itertools.product,
+    itertools.permutations,
+    itertools.combinations,
+    itertools.combinations_with_replacement,
+):
+    _model_combinatoric(_each)
