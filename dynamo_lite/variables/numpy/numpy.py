@@ -282,14 +282,14 @@ def _can_cast(value: Any, array: NdarrayVariable) -> bool:
     dtype = numpy_dtype(array.fake.dtype)
     if isinstance(value, NdarrayVariable):
         return numpy.can_cast(numpy_dtype(value.fake.dtype), dtype, "same_kind")
-    known = value.as_constant() if value.is_constant() else None
-    if isinstance(known, (list, tuple)):
-        return bool(known) and all(
-            type(each) in (int, float) and numpy.result_type(dtype, each) == dtype for each in known
+    constant = value.as_constant() if value.is_constant() else None
+    if isinstance(constant, (list, tuple)):
+        return bool(constant) and all(
+            type(each) in (int, float) and numpy.result_type(dtype, each) == dtype for each in constant
         )
-    if isinstance(known, SCALARS):
-        return numpy.can_cast(known.dtype, dtype, "same_kind")
-    return type(known) in ITEM_TYPES and numpy.result_type(dtype, known) == dtype
+    if isinstance(constant, SCALARS):
+        return numpy.can_cast(constant.dtype, dtype, "same_kind")
+    return type(constant) in ITEM_TYPES and numpy.result_type(dtype, constant) == dtype
 
 
 def _without_overlap(tx: Translator, value: VariableTracker, array: NdarrayVariable) -> VariableTracker:
@@ -309,9 +309,9 @@ def _for_graph(tx: Translator, variable: VariableTracker) -> VariableTracker:
         return variable.with_structure_items(tx, iter([_for_graph(tx, item) for item in items]))
     if items is not None or isinstance(variable, (SymNodeVariable, SliceVariable)):  # `as_constant` specializes numbers
         return variable
-    known = variable.as_constant() if variable.is_constant() else None
-    if isinstance(known, numpy.dtype) or any(known is each for each in ITEM_TYPES):
-        return ConstantVariable(numpy.dtype(known).name)
+    constant = variable.as_constant() if variable.is_constant() else None
+    if isinstance(constant, numpy.dtype) or any(constant is each for each in ITEM_TYPES):
+        return ConstantVariable(numpy.dtype(constant).name)
     return variable
 
 

@@ -61,7 +61,7 @@ _WHOLE = frozenset(
 )
 """Functions of other modules that are recorded as one node."""
 
-_STATE_PREFIXES = (
+_EXCLUDED_PREFIXES = (
     "set_",
     "_set",
     "_get",
@@ -79,12 +79,13 @@ _STATE_PREFIXES = (
     "_empty_affine_quantized",
     "_empty_per_channel_affine_quantized",
 )
-_REFUSED_NAMES = frozenset(
+_EXCLUDED_NAMES = frozenset(
     {"from_numpy", "frombuffer", "from_file", "save", "load", "compile", "from_dlpack", "tensor_split_", "vmap"}
     | {"equal", "allclose", "is_nonzero", "autocast_increment_nesting", "autocast_decrement_nesting"}
     | {"clear_autocast_cache", "unify_type_list", "import_ir_module", "parse_ir", "fork", "wait", "_nested_tensor"}
     | {"handle_torch_function"}
 )
+"""C functions that are not operators: they read or set state, return Python values of the data, or create objects."""
 
 
 def _collect(namespace: Any) -> list[Any]:
@@ -115,7 +116,7 @@ def _operators() -> dict[int, Any]:
     ):
         for value in _collect(namespace):
             name = getattr(value, "__name__", "")
-            if _is_builtin(value) and not name.startswith(_STATE_PREFIXES) and name not in _REFUSED_NAMES:
+            if _is_builtin(value) and not name.startswith(_EXCLUDED_PREFIXES) and name not in _EXCLUDED_NAMES:
                 is_hidden = namespace is torch._C._VariableFunctions and getattr(torch, name, None) is not value
                 operators[id(value)] = getattr(torch.ops.aten, name) if is_hidden else value
     return operators
@@ -490,12 +491,12 @@ def _group_tensors(
     tx: Translator, lists: VariableTracker, with_indices: VariableTracker | None = None
 ) -> VariableTracker:
     """torch's own function groups the fake tensors, as the order of the groups depends on hashes."""
-    known: dict[int, VariableTracker] = {}
+    tensors: dict[int, VariableTracker] = {}
 
     def fake(value: VariableTracker) -> Any:
         if not isinstance(value, TensorVariable):
             return value.python_value(tx)
-        known[id(value.fake)] = value
+        tensors[id(value.fake)] = value
         return value.fake
 
     rows = [[fake(each.realize()) for each in row.elements(tx)] for row in lists.elements(tx)]
@@ -504,8 +505,8 @@ def _group_tensors(
     )
     result = DictVariable({})
     for key, (grouped, indices) in groups.items():
-        tensors = [ListVariable([known.get(id(each)) or tx.make(each) for each in row]) for row in grouped]
-        result.put(tx, tx.make(key), TupleVariable([ListVariable(list(tensors)), tx.make(indices)]))
+        rows_of_group = [ListVariable([tensors.get(id(each)) or tx.make(each) for each in row]) for row in grouped]
+        result.put(tx, tx.make(key), TupleVariable([ListVariable([*rows_of_group]), tx.make(indices)]))
     return result
 
 

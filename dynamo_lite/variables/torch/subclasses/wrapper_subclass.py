@@ -62,8 +62,8 @@ from dynamo_lite.variables.torch.tensors.tensor import (
 )
 
 _FLATTEN = "__tensor_flatten__"
-_OF_MEMORY = frozenset({"storage_offset", "set_", "numpy", "register_hook", "register_post_accumulate_grad_hook"})
-"""Methods about the storage or autograd history, which a wrapper doesn't have as a plain tensor has."""
+_STORAGE_METHODS = frozenset({"storage_offset", "set_", "numpy", "register_hook", "register_post_accumulate_grad_hook"})
+"""Methods on the storage or the autograd history, for which the rules of plain tensors don't hold."""
 
 
 class WrapperVariable(SubclassVariable):
@@ -112,9 +112,8 @@ class WrapperVariable(SubclassVariable):
 
     def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         if self.instance is None:
-            return (
-                self._attribute_of_result(tx, name, raw.__get__(self.fake)) if slot_is_bound(raw, self.fake) else None
-            )
+            is_bound = slot_is_bound(raw, self.fake)
+            return self._attribute_of_result(tx, name, raw.__get__(self.fake)) if is_bound else None
         assert self.source is not None
         place = self.source.child("slot", raw)
         if slot_is_bound(raw, self.instance):
@@ -125,7 +124,7 @@ class WrapperVariable(SubclassVariable):
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name == "shape" and class_lookup(self.cls, name) is class_lookup(torch.Tensor, name):
             return self.size(tx)
-        if name in _OF_AUTOGRAD and tx.lookup(self.cls, name) is class_lookup(torch.Tensor, name):
+        if name in _AUTOGRAD_ATTRIBUTES and tx.lookup(self.cls, name) is class_lookup(torch.Tensor, name):
             return TensorVariable.getattr(self, tx, name)
         if name == "requires_grad_" and not self.is_dispatched(tx):
             return TensorMethod(self, name)
@@ -168,7 +167,7 @@ class WrapperVariable(SubclassVariable):
         unsupported(UnsupportedAttribute(self.describe(), name, "its deletion may change what its operators do"))
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name in UNTRACED_METHODS or name in _OF_MEMORY:
+        if name in UNTRACED_METHODS or name in _STORAGE_METHODS:
             unsupported(UnsupportedAttribute(self.describe(), name, "a wrapper subclass has no storage of its own"))
         if name == "size" and not self.is_dispatched(tx) and not kwargs:
             return self.size(tx) if not args or tx.is_none(args[0]) else self.size(tx).getitem(tx, args[0])
@@ -206,7 +205,7 @@ class WrapperVariable(SubclassVariable):
         return True
 
 
-_OF_AUTOGRAD = ("grad", "is_leaf", "grad_fn")
+_AUTOGRAD_ATTRIBUTES = ("grad", "is_leaf", "grad_fn")
 
 
 def _is_ragged(size: int | torch.SymInt) -> TypeGuard[torch.SymInt]:
