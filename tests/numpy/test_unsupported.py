@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import dynamo_lite as dl
 from programs import check, tensor
 
 ARRAY = np.arange(3, dtype=np.float32)
@@ -76,3 +77,23 @@ def test_a_deque_as_indices():
         return (x + 1)[rows]
 
     check(fn, tensor(3), deque([0, 1]), graphs=None, others=[(tensor(4), deque([2, 1, 0]))])
+
+
+def test_reason_of_a_result_that_would_differ():
+    def fn(x):
+        return torch.from_numpy(np.sign(x.numpy())) + 1
+
+    with pytest.raises(dl.exc.Unsupported) as caught:
+        dl.compile(fn, backend="eager", fullgraph=True)(tensor(3))
+    assert caught.value.reason.code == "DL0214"
+
+
+def test_reason_of_a_write():
+    def fn(x):
+        array = x.numpy()
+        array[[0, 1]] = np.ones(2, np.float32)
+        return x + 1
+
+    with pytest.raises(dl.exc.Unsupported) as caught:
+        dl.compile(fn, backend="eager", fullgraph=True)(tensor(3))
+    assert caught.value.reason.code == "DL0215"

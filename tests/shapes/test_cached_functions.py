@@ -184,3 +184,22 @@ def test_einops_over_sizes():
         x = tensor(2, n, 12)
         torch.testing.assert_close(compiled(x), attention(x))
     assert dl.counters.graphs == 2 and dl.counters.graph_breaks == 0
+
+
+def test_einops_raises_at_a_size_that_does_not_fit():
+    einops = pytest.importorskip("einops")
+
+    def halves(x):
+        return einops.rearrange(x, "b (h n) -> b h n", h=2) + 1
+
+    halves(tensor(2, 2))
+    compiled = dl.compile(halves, backend="eager")
+    for n in (4, 6, 8, 10):
+        x = tensor(2, n)
+        assert torch.equal(compiled(x), halves(x))
+    messages = []
+    for call in (halves, compiled):
+        with pytest.raises(einops.EinopsError) as caught:
+            call(tensor(2, 7))
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
