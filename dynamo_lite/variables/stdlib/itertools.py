@@ -18,6 +18,7 @@ from dynamo_lite.insight.break_reasons import UnsupportedOperation
 from dynamo_lite.variables.core.attributes import MISSING
 from dynamo_lite.variables.core.base import (
     Args,
+    CreatingCall,
     Exhausted,
     Kwargs,
     NotConstant,
@@ -30,7 +31,7 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Codegen, Load, Translator
 from dynamo_lite.variables.core.registry import models, models_class_method, models_raw
 from dynamo_lite.variables.polyfills import itertools as polyfills
-from dynamo_lite.variables.polyfills.carried import advanced
+from dynamo_lite.variables.polyfills.carried import advance_iterator
 from dynamo_lite.variables.python.containers.iterator import GeneratorVariable, IteratorVariable
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
@@ -214,7 +215,7 @@ class CombinationsVariable(IteratorVariable):
         def create() -> None:
             cg.call_named(self.cls, [*pools, *args], named)
 
-        cg.call(advanced, [create, lambda: cg.load_const(self.count)])
+        cg.call(advance_iterator, [create, lambda: cg.load_const(self.count)])
 
 
 def _model_combinatoric(kind: Any) -> None:

@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import DisabledCall, UserGraphBreak
+from dynamo_lite.records.restart import RecordedWhole, Restart
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import Model, models_if
@@ -112,20 +113,18 @@ def _traced_or_whole(
     function: types.FunctionType, whole: Model, tx: Translator, args: Args, kwargs: Kwargs
 ) -> VariableTracker:
     """Trace a function, or record it as one node in the next attempt if tracing fails; trace it again if both fail."""
-    recorded_whole = tx.attempt.settlings.whole
+    recorded_whole = tx.attempt.restart_facts.whole
     if not recorded_whole.get(id(function)):
         try:
             return tx.inline(tx.make(function), args, kwargs)
         except Unsupported:
             if id(function) in recorded_whole:
                 raise
-            recorded_whole[id(function)] = True
-            raise KnowMore from None
+            raise Restart(RecordedWhole(id(function), True)) from None
     try:
         return whole(tx, args, kwargs)
     except Unsupported:
-        recorded_whole[id(function)] = False
-        raise KnowMore from None
+        raise Restart(RecordedWhole(id(function), False)) from None
 
 
 _SCRIPTED_IF_TRACING = torch.jit.script_if_tracing(len).__code__

@@ -28,6 +28,7 @@ from dynamo_lite.records.code_origin import FOLDED_ERRORS
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.inner_tensors import is_wrapper_class, leaves, overrides_torch_function, rebuilt
 from dynamo_lite.runtime.inner_tensors import parts as parts_of
+from dynamo_lite.shapes.policy import SymbolicDims
 from dynamo_lite.variables.core.attributes import bind, class_lookup
 from dynamo_lite.variables.core.base import (
     Args,
@@ -383,11 +384,11 @@ def _without_base(wrapper: WrapperVariable) -> torch.Tensor:
     return copy
 
 
-def _symbolic_dims(attempt: Attempt, source: Source, wrapper: WrapperVariable) -> Free | None:
+def _symbolic_dims(attempt: Attempt, source: Source, wrapper: WrapperVariable) -> SymbolicDims | None:
     """The dimensions with symbolic sizes."""
     shape = wrapper.value.shape
     if wrapper.value.layout is torch.jagged:
-        return Free([dim for dim, size in enumerate(shape) if _is_ragged(size) or size > 1], [])
+        return SymbolicDims([dim for dim, size in enumerate(shape) if _is_ragged(size) or size > 1], [])
     return None if wrapper.has_read_size else attempt.shapes.free(source, wrapper.value)
 
 
