@@ -200,49 +200,23 @@ class ClassCreation(BreakReason, code="DL0508", numbers_matter=False):
     name: str
 
 
-class UnsupportedMethod(BreakReason, code="DL0510", numbers_matter=True):
-    happened = "the method {name}() of {owner} can't be traced: it has no model"
-    mend = "call it outside of the compiled function, or write what it does in Python"
-    owner: str
+class FunctionChanged(BreakReason, code="DL0530", numbers_matter=False):
+    happened = "the program writes {name} of {function}, which changes what calls of it do"
+    mend = "change the function before the compiled call, or write another function"
+    function: str
     name: str
 
 
-class UnsupportedArguments(BreakReason, code="DL0511", numbers_matter=True):
-    happened = "{callee}() is called with arguments that its model doesn't take"
-    mend = "check the call in eager, where CPython may raise a TypeError; otherwise leave out the rarer arguments"
+class ClockRead(BreakReason, code="DL0531", numbers_matter=False):
+    happened = "{callee} reads the clock, or waits"
+    mend = "measure time around the call of the compiled function, or put it under `if not dl.is_compiling():`"
     callee: str
 
 
-class UncacheableArgument(BreakReason, code="DL0512", numbers_matter=True):
-    happened = "{value} is an argument of a cached function, and no guard covers how the cache compares it"
-    mend = "pass numbers, strings and tuples of them to functions under functools.cache, or call them outside"
-    value: str
-
-
-class UnknownSetOrder(BreakReason, code="DL0513", numbers_matter=False):
-    happened = "{operation} depends on the order of {value}, which may differ from call to call"
-    mend = "iterate over `sorted(...)`, or keep the items in a list or in the keys of a dict"
-    operation: str
-    value: str
-
-
-class ChangedDuringIteration(BreakReason, code="DL0514", numbers_matter=False):
-    happened = "the items of {value} are exchanged while a loop iterates over it"
-    mend = "iterate over a copy: `for item in list(...)`"
-    value: str
-
-
-class UnsupportedKey(BreakReason, code="DL0515", numbers_matter=True):
-    happened = "{value} can't be used as a dict's key or a set's item: {why}"
-    mend = "use a string, an integer, an enum member or a tuple of them as the key"
-    value: str
-    why: str = "its hash and equality are not known while tracing"
-
-
-class UnknownValue(BreakReason, code="DL0516", numbers_matter=True):
-    happened = "{value} is used where its value must be known while tracing, and it isn't"
-    mend = "pass a constant (a number, a string, a tuple of them), or keep the call outside of the compiled function"
-    value: str
+class FileAccess(BreakReason, code="DL0532", numbers_matter=False):
+    happened = "{callee} reads or writes a file"
+    mend = "read it before the compiled function is called, and pass its data as tensors and constants"
+    callee: str
 
 
 # -- 06: limits ------------------------------------------------------------------------------------------------------

@@ -88,7 +88,7 @@ def delete_fast(tx: InstructionTranslator, instruction: Instruction) -> None:
 @opcode("MAKE_CELL")
 def make_cell(tx: InstructionTranslator, instruction: Instruction) -> None:
     name = instruction.argval
-    tx.cells[name] = CellVariable(tx.locals.pop(name, None), maker=(tx, name))
+    tx.cells[name] = CellVariable(tx.locals.pop(name, None), creator=(tx, name))
 
 
 @opcode("LOAD_CLOSURE")

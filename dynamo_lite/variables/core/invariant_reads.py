@@ -171,8 +171,8 @@ def _nested_codes(path: tuple[types.CodeType, ...]) -> Iterator[tuple[types.Code
 
 
 def is_assigned_once(tx: Translator, cell: Any, name: str) -> bool:
-    """Whether no code that may still run assigns to a cell. ``name``: of the cell in the running function."""
-    frame, own_name = cell.maker or find_in_root(tx, cell)
+    """Whether no code that may yet run assigns to a cell, which the running function knows by this name."""
+    frame, own_name = cell.creator or find_in_root(tx, cell)
     if frame is not None:
         return not _inner_stores(frame.original, own_name) and not any(
             each.opname in _STORES_CELL and each.argval == own_name for each in _remaining_instructions(frame)

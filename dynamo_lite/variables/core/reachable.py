@@ -32,8 +32,8 @@ def reachable_trackers(roots: Iterable[Any]) -> Iterator[VariableTracker]:
         waiting += referents_of(each)
 
 
-_NOT_REFERENTS = frozenset({"value", "maker"})
-"""Slots of trackers that hold the real object, or the frame that created a cell and may have returned."""
+_HELD_BY_NOBODY = frozenset({"value", "creator"})
+"""Slots of trackers with the real object, and with the frame that made a cell, which may be over."""
 _SEQUENCES = frozenset(map(id, (list, tuple, deque)))
 
 

@@ -1,4 +1,4 @@
-"""Models of Python's builtin functions, one a function; those that are protocols over items are in `polyfills`."""
+"""Python's builtin functions: one model each. Those that call user code for each item are written in `polyfills`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import builtins
 import collections
 import dataclasses
 import functools
+import itertools
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 import torch
@@ -23,7 +24,6 @@ from dynamo_lite.variables.core.base import (
     ObservedException,
     VariableTracker,
     refuse_arguments,
-    remaining_items,
     unsupported,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -42,46 +42,45 @@ from .numbers.symbolic import SymbolicNumber, SymNodeVariable, call_on_numbers
 # -- polyfills ---------------------------------------------------------------------------------------------------------
 
 
-def _inline_polyfill(real: Any, replacement: Any) -> None:
+def _inline_polyfill(builtin: Callable[..., Any], polyfill: types.FunctionType) -> None:
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        return tx.call(FunctionVariable(replacement, None), args, kwargs)
+        return tx.call(FunctionVariable(polyfill, None), args, kwargs)
 
-    models_raw(real, model)
-
-
-for _real, _replacement in polyfills.TABLE.items():
-    if _real in (min, max):
-        continue
-    _inline_polyfill(_real, _replacement)
+    models_raw(builtin, model)
 
 
-def _best_of(real: Any, symbolic: Any) -> None:
-    """Over known values the builtin itself; over integers of which one isn't known torch's; else the polyfill."""
-    replacement = polyfills.TABLE[real]
+for _builtin, _polyfill in polyfills.TABLE.items():
+    if _builtin not in (min, max):
+        _inline_polyfill(_builtin, _polyfill)
+
+
+def _model_extremum(builtin: Callable[..., Any], symbolic: Callable[..., Any]) -> None:
+    """``min`` or ``max``: folded for constants, ``torch.sym_min`` for symbolic ints, otherwise the polyfill."""
+    polyfill = polyfills.TABLE[builtin]
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         items = args[0].items if len(args) == 1 and isinstance(args[0], SequenceVariable) else args
         if not kwargs and all(isinstance(each.realize(), ConstantVariable) for each in items):
-            return tx.make(tx.fold(real, [tx.python_value(arg) for arg in args]))
-        if not kwargs and len(items) > 1 and _are_integers(items):
+            return tx.make(tx.fold(builtin, [tx.python_value(arg) for arg in args]))
+        if not kwargs and len(items) > 1 and all(_is_int(each.realize()) for each in items):
             return tx.make(functools.reduce(symbolic, [each.realize().operand for each in items]))
-        return tx.call(FunctionVariable(replacement, None), args, kwargs)
+        return tx.call(FunctionVariable(polyfill, None), args, kwargs)
 
-    models_raw(real, model)
-
-
-def _are_integers(items: Any) -> bool:
-    return all(each.realize().operand is not None and each.realize().python_type() is int for each in items)
+    models_raw(builtin, model)
 
 
-_best_of(min, torch.sym_min)
-_best_of(max, torch.sym_max)
+def _is_int(item: VariableTracker) -> bool:
+    return item.operand is not None and item.python_type() is int
+
+
+_model_extremum(min, torch.sym_min)
+_model_extremum(max, torch.sym_max)
 
 
 @models(sum)
 def _sum(tx: Translator, iterable: VariableTracker, start: VariableTracker | None = None) -> VariableTracker:
-    """Numbers at the beginning are added by the builtin if there are floats: it adds those more exactly than one by
-    one."""
+    """The leading numbers are added by the builtin if one is a float: from Python 3.12 on it compensates for rounding,
+    so the result differs from repeated ``+``."""
     iterator = tx.iterate(iterable)
     total: VariableTracker = start or ConstantVariable(0)
     numbers: list[VariableTracker] = []
@@ -89,26 +88,25 @@ def _sum(tx: Translator, iterable: VariableTracker, start: VariableTracker | Non
     try:
         while not rest and isinstance(total, ConstantVariable):
             item = iterator.next(tx)
-            (numbers if _may_be_known(item) else rest).append(item)
+            (numbers if _is_summed_by_builtin(item) else rest).append(item)
     except Exhausted:
-        left: Iterable[VariableTracker] = ()  # an object may have items again after it said that there are no more
+        remaining: Iterable[VariableTracker] = ()  # a user's iterator may return items again after its StopIteration
     else:
-        left = remaining_items(tx, iterator)
+        remaining = drained(tx, iterator)
     if all(issubclass(each.python_type(), int) for each in (total, *numbers)):
         rest = [*numbers, *rest]
     elif isinstance(total, ConstantVariable):
-        found = call_on_numbers(tx, total_of, [total, *numbers])
-        known = [] if found is not None else [each.as_constant() for each in numbers]
-        total = tx.make(tx.fold(sum, (known, total.value))) if found is None else found
-    for item in rest:
-        total = tx.binary("+", total, item).realize()
-    for item in left:
+        symbolic = call_on_numbers(tx, total_of, [total, *numbers])
+        if symbolic is None:
+            symbolic = tx.make(tx.fold(sum, ([each.as_constant() for each in numbers], total.value)))
+        total = symbolic
+    for item in itertools.chain(rest, remaining):
         total = tx.binary("+", total, item).realize()
     return total
 
 
-def _may_be_known(item: VariableTracker) -> bool:
-    """Whether it is a number, if not one that hangs on data."""
+def _is_summed_by_builtin(item: VariableTracker) -> bool:
+    """Whether it is a number whose value is known before the graph runs."""
     if isinstance(item, SymbolicNumber):
         return not (isinstance(item, SymNodeVariable) and item.is_data_dependent)
     return isinstance(item, ConstantVariable) and isinstance(item.value, (int, float, complex))
@@ -187,7 +185,9 @@ def _callable(tx: Translator, of: VariableTracker) -> VariableTracker:
 
 
 @models(getattr)
-def _getattr(tx: Translator, of: VariableTracker, name: VariableTracker, default: Any = None) -> VariableTracker:
+def _getattr(
+    tx: Translator, of: VariableTracker, name: VariableTracker, default: VariableTracker | None = None
+) -> VariableTracker:
     try:
         return tx.attribute(of, _attribute_name(tx, name))
     except ObservedException as observed:
@@ -247,9 +247,9 @@ def _dir(tx: Translator, of: VariableTracker | None = None) -> VariableTracker:
     if of is None:
         unsupported(UnsupportedOperation("dir() without an argument", "the frame"))
     cls = of.python_type()
-    said = of.call_special(tx, "__dir__")
-    if said is not None:
-        return tx.call(tx.make(sorted), [said], {})
+    names = of._special(tx, "__dir__")
+    if names is not None:
+        return tx.call(tx.make(sorted), [names], {})
     own = of.instance_names(tx)
     for base in cls.__mro__:
         if is_heap_type(base):
@@ -262,25 +262,26 @@ def _dir(tx: Translator, of: VariableTracker | None = None) -> VariableTracker:
 
 def _create_class(tx: Translator, name: VariableTracker) -> NoReturn:
     name = name.realize()
-    known = isinstance(name, ConstantVariable)
-    unsupported(ClassCreation(str(name.value) if known else name.describe().removeprefix("class ")))
+    is_constant = isinstance(name, ConstantVariable)
+    unsupported(ClassCreation(str(name.as_constant()) if is_constant else name.describe().removeprefix("class ")))
 
 
 @models(builtins.__build_class__)
 def _build_class(
-    tx: Translator, body: VariableTracker, name: VariableTracker, /, *bases: Any, **kwargs: Any
+    tx: Translator, body: VariableTracker, name: VariableTracker, /, *bases: VariableTracker, **kwargs: VariableTracker
 ) -> NoReturn:
-    """A class statement: CPython runs it, and the rest of the frame finds an ordinary class."""
+    """A ``class`` statement: CPython runs it, and after the graph break the class is an ordinary value."""
     _create_class(tx, name)
 
 
-def _breaks_to_create(function: Any) -> None:
-    """``function``'s first argument is the new class's name, or a class that it copies or changes."""
+def _break_at_class_factory(function: Callable[..., Any]) -> None:
+    """Break the graph at calls of ``function``, which creates a class. Its first argument is the class's name, or the
+    class that it copies."""
     models_raw(function, lambda tx, args, kwargs: _create_class(tx, next(iter((*args, *kwargs.values())))))
 
 
 for _each in (collections.namedtuple, types.new_class, dataclasses._process_class):  # type: ignore[attr-defined]
-    _breaks_to_create(_each)
+    _break_at_class_factory(_each)
 
 
 @models(type)
@@ -345,10 +346,18 @@ def _reversed(tx: Translator, of: VariableTracker) -> VariableTracker:
 
 
 @models(sorted)
-def _sorted(tx: Translator, iterable: VariableTracker, /, *, key: Any = None, reverse: Any = None) -> VariableTracker:
-    # A set's items differ from each other, so where they have a total order theirs makes no difference.
-    ordered = key is None and isinstance(iterable, SetVariable) and {*map(type, iterable.items)} in ({int}, {str})
-    items = list(iterable.items.values()) if ordered else list(iterable.each_with_length_hint(tx))
+def _sorted(
+    tx: Translator,
+    iterable: VariableTracker,
+    /,
+    *,
+    key: VariableTracker | None = None,
+    reverse: VariableTracker | None = None,
+) -> VariableTracker:
+    if key is None and isinstance(iterable, SetVariable) and {*map(type, iterable.items)} in ({int}, {str}):
+        items = list(iterable.items.values())  # distinct and totally ordered: the set's order can't be observed
+    else:
+        items = list(iterable.listed(tx))
     tx.sort(items, key, reverse is not None and tx.truth(reverse))
     return ListVariable(items)
 
@@ -358,8 +367,7 @@ def _slice(tx: Translator, *parts: VariableTracker) -> VariableTracker:
     if not 1 <= len(parts) <= 3:
         refuse_arguments("slice")
     none = ConstantVariable(None)
-    start, stop, step = {1: (none, *parts, none), 2: (*parts, none), 3: parts}[len(parts)]
-    return SliceVariable([start, stop, step])
+    return SliceVariable([none, *parts, none] if len(parts) == 1 else [*parts, none][:3])
 
 
 @models(range)

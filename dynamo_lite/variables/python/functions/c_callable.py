@@ -1,12 +1,14 @@
-"""Functions, methods and classes' methods in C: what a call of one does is a row of `registry`."""
+"""Functions and methods implemented in C. `registry` has the model of each that can be traced."""
 
 from __future__ import annotations
 
+import time
 import types
 from typing import Any
 
 from dynamo_lite import _C
-from dynamo_lite.insight.break_reasons import DisabledCall, UnknownCall
+from dynamo_lite.insight.break_reason import BreakReason
+from dynamo_lite.insight.break_reasons import ClockRead, DisabledCall, FileAccess, UnknownCall
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable, bind_c_descriptor
 from dynamo_lite.variables.core.base import (
@@ -26,7 +28,7 @@ from dynamo_lite.variables.core.registry import class_method, find_model
 
 
 class BuiltinVariable(InvariantVariable):
-    """A callable in C."""
+    """A callable implemented in C."""
 
     __slots__ = ()
     is_loaded_as_constant = True
@@ -34,7 +36,7 @@ class BuiltinVariable(InvariantVariable):
     def describe(self) -> str:
         module = getattr(self.value, "__module__", None)
         name = getattr(self.value, "__qualname__", None) or getattr(self.value, "__name__", repr(type(self.value)))
-        return f"{module}.{name}" if isinstance(module, str) and module != "builtins" else name
+        return f"{module}.{name}" if isinstance(module, str) and module != "builtins" else str(name)
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
@@ -44,7 +46,7 @@ class BuiltinVariable(InvariantVariable):
         return super().getattr(tx, name)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        """Two objects may be the same method of the same object."""
+        """Distinct objects are equal if they are the same method of the same object."""
         if symbol not in ("==", "!=") or not isinstance(other, BuiltinVariable):
             return None
         return tx.make(tx.fold(COMPARE[symbol], (self.value, other.value)))
@@ -52,12 +54,21 @@ class BuiltinVariable(InvariantVariable):
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         model = find_model(self.value)
         if model is None:
-            unsupported(UnknownCall(f"{self.describe()}()"))
+            unsupported(_why_unknown(self.value, f"{self.describe()}()"))
         return model(tx, args, kwargs)
 
 
+def _why_unknown(function: Any, described: str) -> BreakReason:
+    module = getattr(function, "__module__", None)
+    if module == time.__name__:
+        return ClockRead(described)
+    if function is open:
+        return FileAccess(described)
+    return UnknownCall(described)
+
+
 class UnboundMethodVariable(BuiltinVariable):
-    """A method in C that is reached through its class: ``list.append``."""
+    """A method implemented in C, reached through its class: ``list.append``."""
 
     __slots__ = ()
 
@@ -80,46 +91,46 @@ class UnboundMethodVariable(BuiltinVariable):
             tx.raise_error(TypeError, "descriptor " + what)
         if self.value is object.__eq__ and len(args) == 2 and not kwargs:
             return ConstantVariable(True if tx.identical(args[0], args[1]) else NotImplemented)
-        if not _is_own(args[0], self.value):
-            unsupported(UnknownCall(f"{self.describe()}()", f"{args[0].describe()} has another of that name"))
+        if not _is_method_of(self.value, args[0]):
+            unsupported(UnknownCall(f"{self.describe()}()", f"the class of {args[0].describe()} overrides it"))
         return args[0].call_method(tx, self.value.__name__, args[1:], kwargs)
 
 
-def _is_own(receiver: VariableTracker, method: Any) -> bool:
-    """Whether a method is the one in C that the receiver's class has."""
+def _is_method_of(method: Any, receiver: VariableTracker) -> bool:
+    """Whether the receiver's class inherits this method, so that `call_method` models it."""
     kind, name = receiver.python_type(), method.__name__
-    own = c_lookup(kind, name) is method or name in _ALIKE.get(method.__objclass__, ())
-    return own and (not issubclass(kind, type) or class_method(receiver.as_constant(), name) is not None)
+    inherits = c_lookup(kind, name) is method or name in _EQUIVALENT_OVERRIDES.get(method.__objclass__, ())
+    return inherits and (not issubclass(kind, type) or class_method(receiver.as_constant(), name) is not None)
 
 
-_ALIKE: dict[type, tuple[str, ...]] = {
+_EQUIVALENT_OVERRIDES: dict[type, tuple[str, ...]] = {
     object: ("__getattribute__",),
     BaseException: ("__init__",),
     Exception: ("__init__",),
 }
-"""Methods that classes derived in C have anew, to the same effect."""
+"""Methods whose overrides in derived builtin classes have the same effect."""
 
 
 wraps_type(types.MethodDescriptorType, types.WrapperDescriptorType)(UnboundMethodVariable.by_identity)
 
 
 class DescriptorGetVariable(BuiltinVariable):
-    """``__get__`` of an attribute in C, bound: ``type.__dict__["__mro__"].__get__``."""
+    """The bound ``__get__`` of an attribute implemented in C: ``type.__dict__["__mro__"].__get__``."""
 
     __slots__ = ()
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         raw, kind = self.value.__self__, args[0].python_type() if args else None
         if kwargs or len(args) > 2 or kind is None or kind is type(None):
-            unsupported(UnknownCall(f"{self.describe()}()", "its arguments do not suit it"))
+            unsupported(UnknownCall(f"{self.describe()}()", "it doesn't get an object and its class"))
         if not issubclass(kind, raw.__objclass__):
             what = f"descriptor {raw.__name__!r} for {raw.__objclass__.__name__!r} objects"
             tx.raise_error(TypeError, f"{what} doesn't apply to a {kind.__name__!r} object")
         return bind_c_descriptor(tx, raw, raw.__name__, args[0])
 
 
-class DescriptorVariable(BuiltinVariable):
-    """What an attribute in C is on its class: ``torch.Tensor.ndim``."""
+class AttributeDescriptorVariable(BuiltinVariable):
+    """The descriptor of an attribute implemented in C, read from its class: ``torch.Tensor.ndim``."""
 
     __slots__ = ()
 
@@ -129,14 +140,14 @@ class DescriptorVariable(BuiltinVariable):
         return super().getattr(tx, name)
 
 
-_OF_C = (types.GetSetDescriptorType, types.MemberDescriptorType)
+_ATTRIBUTE_DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
 def _is_c_attribute(value: Any) -> bool:
-    return type(value) in _OF_C and not is_heap_type(value.__objclass__)
+    return type(value) in _ATTRIBUTE_DESCRIPTORS and not is_heap_type(value.__objclass__)
 
 
-wraps_if(_is_c_attribute, order=59)(DescriptorVariable.by_identity)
+wraps_if(_is_c_attribute, order=59)(AttributeDescriptorVariable.by_identity)
 
 
 def _is_c_callable(value: Any) -> bool:
@@ -146,24 +157,22 @@ def _is_c_callable(value: Any) -> bool:
 @wraps_if(_is_c_callable, order=60)
 def _wrap_builtin(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     receiver = getattr(value, "__self__", None)
-    if receiver is not None and not isinstance(receiver, (types.ModuleType, type)) and find_model(value) is None:
-        if type(value) is types.MethodWrapperType and type(receiver) in _OF_C and value.__name__ == "__get__":
-            return DescriptorGetVariable.by_identity(attempt, value, source)
-        if not issubclass(type(value), types.BuiltinFunctionType) or getattr(value, "__name__", None) is None:
-            return attempt.values.opaque(value, source, "a bound method in C")
-        if source.kind == "const":
-            return attempt.values.opaque(value, source, "a bound method in C")
-        source.check("type", type(value))
-        inner = attempt.values.wrap(receiver, source.child("c_attr", "__self__"))
-        source.child("c_attr", "__name__").check("equals", value.__name__)
-        found = BuiltinMethodVariable(inner, value.__name__)
-        found.source = source
-        return found
-    return BuiltinVariable.by_identity(attempt, value, source)
+    if receiver is None or isinstance(receiver, (types.ModuleType, type)) or find_model(value) is not None:
+        return BuiltinVariable.by_identity(attempt, value, source)
+    name = getattr(value, "__name__", None)
+    if type(value) is types.MethodWrapperType and type(receiver) in _ATTRIBUTE_DESCRIPTORS and name == "__get__":
+        return DescriptorGetVariable.by_identity(attempt, value, source)
+    if not issubclass(type(value), types.BuiltinFunctionType) or name is None or source.kind == "const":
+        return attempt.values.opaque(value, source, "a bound method of a C type")
+    source.check("type", type(value))
+    source.child("c_attr", "__name__").check("equals", name)
+    method = BuiltinMethodVariable(attempt.values.wrap(receiver, source.child("c_attr", "__self__")), name)
+    method.source = source
+    return method
 
 
-class WrappedVariable(BuiltinVariable):
-    """A function that ``dl.compile`` or ``dl.disable`` made: the first is inlined, the second is left out."""
+class CompiledFunctionVariable(BuiltinVariable):
+    """The result of ``dl.compile``, which is inlined, or of ``dl.disable``, which breaks the graph."""
 
     __slots__ = ()
 
@@ -173,4 +182,4 @@ class WrappedVariable(BuiltinVariable):
         return tx.call(tx.make(self.value.__wrapped__), args, kwargs)
 
 
-wraps_type(_C.Wrapped)(WrappedVariable.by_identity)
+wraps_type(_C.Wrapped)(CompiledFunctionVariable.by_identity)

@@ -1,12 +1,13 @@
-"""Python functions, real or made inside, their code, cells and globals."""
+"""Python functions, pre-existing or created during tracing, with their code, closure cells and globals."""
 
 from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import FunctionChanged, UnsupportedAttribute
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, MethodVariable, class_lookup
 from dynamo_lite.variables.core.base import (
@@ -31,28 +32,28 @@ from dynamo_lite.variables.python.containers.sequence import TupleVariable
 
 
 class CellVariable(VariableTracker):
-    """A closure's cell. ``content`` None: empty. A sourced one holds what the real cell does until it is written."""
+    """A closure cell. ``content``: None for an empty cell. ``cell``: the pre-existing one, if it has a source."""
 
-    __slots__ = ("content", "cell", "maker")
+    __slots__ = ("content", "cell", "creator")
 
     def __init__(
         self,
         content: VariableTracker | None = None,
-        cell: Any = None,
+        cell: types.CellType | None = None,
         source: Source | None = None,
-        maker: tuple[Any, str] | None = None,
+        creator: tuple[Any, str] | None = None,
     ) -> None:
         self.source = source
         self.content = content
         self.cell = cell
-        self.maker = maker
-        """The frame that made it inside, and by what name."""
+        self.creator = creator
+        """For a cell created during tracing: the translator of the frame that has the variable, and its name."""
 
     def python_type(self) -> type:
         return types.CellType
 
     def load(self) -> VariableTracker | None:
-        """The content, which the program is about to use; None if the cell is empty."""
+        """The content for a read by the program, None if the cell is empty."""
         content = self.content
         if isinstance(content, LazyVariable):
             assert content.source is not None
@@ -64,13 +65,13 @@ class CellVariable(VariableTracker):
         self.content = value
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        """By their contents; an empty one is less than any other."""
+        """Cells compare by their contents. An empty cell is less than any other."""
         if not isinstance(other, CellVariable):
             return None
-        one, two = self.load(), other.load()
-        if one is None or two is None:
-            return ConstantVariable(COMPARE[symbol](one is not None, two is not None))
-        return tx.compare(symbol, one.realize(), two.realize())
+        mine, theirs = self.load(), other.load()
+        if mine is None or theirs is None:
+            return ConstantVariable(COMPARE[symbol](mine is not None, theirs is not None))
+        return tx.compare(symbol, mine.realize(), theirs.realize())
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name == "cell_contents":
@@ -97,29 +98,36 @@ class CellVariable(VariableTracker):
             cg.store_attr("cell_contents")
 
 
+def _as_cell(variable: VariableTracker) -> CellVariable:
+    cell = variable.realize()
+    assert isinstance(cell, CellVariable)
+    return cell
+
+
 class GlobalScope:
-    """A module's globals: the dict with the writes made so far on top."""
+    """A module's globals: the dict, overlaid with the writes of this trace (None: the name is deleted)."""
 
     def __init__(self, attempt: Attempt, namespace: dict[str, Any], source: Source) -> None:
         self.attempt = attempt
         self.namespace = namespace
         self.source = source
         self.writes: dict[str, VariableTracker | None] = {}
-        self._seen: dict[str, LazyVariable] = {}
+        self._loaded: dict[str, LazyVariable] = {}
 
     def load(self, name: str) -> VariableTracker | None:
-        """The global, or None if there is none of that name (which is guarded)."""
+        """The global, None if there is none of that name (which is guarded)."""
         if name in self.writes:
             return self.writes[name]
-        found = self._seen.get(name)
-        if found is not None:
-            return found
+        variable = self._loaded.get(name)
+        if variable is not None:
+            return variable
         value = self.namespace.get(name, MISSING)
         if value is MISSING:
             self.source.check("dict_lacks", name)
             return None
-        found = self._seen[name] = LazyVariable(self.attempt, value, self.source.child("dict_item", name).expect())
-        return found
+        variable = LazyVariable(self.attempt, value, self.source.child("dict_item", name).expect())
+        self._loaded[name] = variable
+        return variable
 
     def store(self, name: str, value: VariableTracker | None) -> None:
         self.attempt.effects.write_global(self, name, value)
@@ -135,18 +143,18 @@ class GlobalScope:
 
 
 _MEMBERS = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__annotations__", "__type_params__"})
-"""Attributes of a function that are kept beside its ``__dict__`` and say nothing of what it does."""
+"""Metadata of a function, stored outside of its ``__dict__``."""
 if sys.version_info < (3, 12):
     _MEMBERS -= {"__type_params__"}
 _DEFAULTS = {"__defaults__": "_defaults", "__kwdefaults__": "_keyword_defaults"}
-_FIXED = frozenset({*_DEFAULTS, "__code__", "__globals__", "__closure__", "__builtins__"})
-"""Attributes of a function that say what it does."""
+_BEHAVIOR = frozenset({*_DEFAULTS, "__code__", "__globals__", "__closure__", "__builtins__"})
+"""Attributes that determine what a call of the function does."""
 
 
-def _bound(
+def _descriptor_get(
     function: VariableTracker, tx: Translator, receiver: VariableTracker, owner: VariableTracker | None = None, /
 ) -> VariableTracker:
-    """``__get__`` of a function."""
+    """``function.__get__(receiver, owner)``."""
     if not tx.is_none(receiver):
         return MethodVariable(function, receiver)
     if owner is None or tx.is_none(owner):
@@ -155,11 +163,12 @@ def _bound(
 
 
 class FunctionVariable(VariableTracker):
-    """A Python function that exists. ``by_code``: known by its code and globals, not by identity. ``attrs``: attributes
-    that were written inside, None for deleted."""
+    """A pre-existing Python function. ``by_code``: it is guarded by its code and globals, not by identity, since
+    functions that calls pass as arguments are often created anew. ``attrs``: attributes written during tracing, None
+    for deleted ones."""
 
     __slots__ = ("value", "_cells", "by_code", "attrs")
-    method___get__ = _bound
+    method___get__ = _descriptor_get
 
     def __init__(self, value: types.FunctionType, source: Source | None, by_code: bool = False) -> None:
         self.source = source
@@ -173,7 +182,7 @@ class FunctionVariable(VariableTracker):
 
     def as_constant(self) -> Any:
         if self.by_code:
-            raise NotConstant("a function known by its code")
+            raise NotConstant("a function guarded by its code")
         return self.value
 
     def key(self) -> Any:
@@ -190,12 +199,12 @@ class FunctionVariable(VariableTracker):
         return f"{self.value.__module__}.{self.value.__qualname__}"
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
-        """It says where the function is."""
+        """The text contains the function's address, so the function is guarded by identity."""
         if "__qualname__" in self.attrs:
-            unsupported(UnsupportedAttribute(self.describe(), name, "its name was changed"))
+            unsupported(UnsupportedAttribute(self.describe(), name, "the function has been renamed"))
         if self.source is not None:
             self.source.check("id", self.value)
-        return tx.make(tx.fold(TEXTS[name], (self.value,)))  # type: ignore[no-any-return]
+        return tx.make(tx.fold(TEXTS[name], (self.value,)))
 
     @property
     def code(self) -> types.CodeType:
@@ -205,19 +214,23 @@ class FunctionVariable(VariableTracker):
     def name(self) -> str:
         return self.value.__qualname__
 
-    def defaults(self, tx: Translator) -> list[VariableTracker]:
-        found = self._sequence(tx, "__defaults__", self.value.__defaults__ or ())
-        if tx.graph.bodies and is_read_later(tx):
-            for each in found:
-                check_value(each, f"a default of {self.describe()}")
-        return found
+    def defaults(self, tx: Translator) -> Args:
+        defaults = self._load_defaults(tx, self.value.__defaults__ or ())
+        self._check_backward_reads(tx, defaults)
+        return defaults
 
-    def _sequence(self, tx: Translator, name: str, values: tuple[Any, ...]) -> list[VariableTracker]:
+    def _check_backward_reads(self, tx: Translator, defaults: Iterable[VariableTracker]) -> None:
+        """A backward runs after the call: break the graph if it reads defaults that may have changed by then."""
+        if tx.graph.bodies and is_read_later(tx):
+            for each in defaults:
+                check_value(each, f"a default of {self.describe()}")
+
+    def _load_defaults(self, tx: Translator, values: tuple[Any, ...]) -> Args:
+        source = self._member_source("__defaults__")
         if not values:
-            if self.source is not None and self.source.kind != "const":
-                self.source.child("c_attr", name).check("equals", None)
+            if source is not None and source.parent is not None and source.parent.kind != "const":
+                source.check("equals", None)
             return []
-        source = self._part(name)
         if source is None:
             return [tx.make(value) for value in values]
         if self.by_code:
@@ -227,30 +240,30 @@ class FunctionVariable(VariableTracker):
             source.check("id", values)
         return [LazyVariable(tx.attempt, value, source.child("tuple_item", at)) for at, value in enumerate(values)]
 
-    def _part(self, name: str) -> Source | None:
+    def _member_source(self, name: str) -> Source | None:
         return None if self.source is None else self.source.child("c_attr", name)
 
-    def keyword_defaults(self, tx: Translator) -> dict[str, VariableTracker]:
+    def keyword_defaults(self, tx: Translator) -> Kwargs:
         values = self.value.__kwdefaults__ or {}
-        source = self._part("__kwdefaults__")
+        source = self._member_source("__kwdefaults__")
         if source is None or not values:
             return {key: tx.make(value) for key, value in values.items()}
         known = tx.attempt.values.memo.get(id(values))
-        if known is not None:  # it was looked at, and may have been written to
+        if known is not None:  # the program has read ``__kwdefaults__`` itself, and may have mutated it
+            assert isinstance(known[1], DictVariable)
             return dict(known[1].items)
         source.check("dict_keys", tuple(values))
-        found = {k: LazyVariable(tx.attempt, v, source.child("dict_item", k)) for k, v in values.items()}
-        if tx.graph.bodies and is_read_later(tx):
-            for each in found.values():
-                check_value(each, f"a default of {self.describe()}")
-        return dict(found)
+        defaults: Kwargs = {k: LazyVariable(tx.attempt, v, source.child("dict_item", k)) for k, v in values.items()}
+        self._check_backward_reads(tx, defaults.values())
+        return defaults
 
-    def cells(self, tx: Translator) -> list[CellVariable]:
+    def cells(self, tx: Translator) -> Sequence[CellVariable]:
         """The closure, in the order of ``co_freevars``."""
         if self._cells is None:
-            real = self.value.__closure__ or ()
-            source = self._part("__closure__") or tx.guards.const(self.value).child("c_attr", "__closure__")
-            self._cells = [tx.attempt.values.wrap(cell, source.child("tuple_item", at)) for at, cell in enumerate(real)]
+            cells = self.value.__closure__ or ()
+            source = self._member_source("__closure__") or tx.guards.const(self.value).child("c_attr", "__closure__")
+            wrap = tx.attempt.values.wrap
+            self._cells = [_as_cell(wrap(cell, source.child("tuple_item", at))) for at, cell in enumerate(cells)]
         return self._cells
 
     def scope(self, tx: Translator) -> GlobalScope:
@@ -262,18 +275,15 @@ class FunctionVariable(VariableTracker):
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in self.attrs and name in _MEMBERS:
             return self.attrs[name] or ConstantVariable(None)
-        if name in _MEMBERS:
-            found = self._part(name) or tx.guards.const(self.value).child("c_attr", name)
-            return LazyVariable(tx.attempt, getattr(self.value, name), found)
+        if name in _MEMBERS or name in _DEFAULTS:
+            source = self._member_source(name) or tx.guards.const(self.value).child("c_attr", name)
+            return LazyVariable(tx.attempt, getattr(self.value, name), source)
         if name == "__code__":
             return tx.make(self.value.__code__)
         if name == "__class__":
             return tx.make(types.FunctionType)
         if name == "__get__":
             return FunctionGetVariable(self)
-        if name in _DEFAULTS:
-            place = self._part(name) or tx.guards.const(self.value).child("c_attr", name)
-            return LazyVariable(tx.attempt, getattr(self.value, name), place)
         if name == "__call__":
             return self
         if name == "__globals__":
@@ -288,7 +298,6 @@ class FunctionVariable(VariableTracker):
         unsupported(UnsupportedAttribute(self.describe(), name))
 
     def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
-        """What its ``__dict__`` has."""
         if name in self.attrs:
             return self.attrs[name]
         own = self.value.__dict__.get(name, MISSING)
@@ -303,13 +312,13 @@ class FunctionVariable(VariableTracker):
         return LazyVariable(tx.attempt, own, self.source.instance_item(name))
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        if name in _FIXED or name == "__dict__":
-            unsupported(UnsupportedAttribute(self.describe(), name, "changing what a function does is not modelled"))
+        if name in _BEHAVIOR or name == "__dict__":
+            unsupported(FunctionChanged(self.describe(), name))
         self.instance_set(tx, name, value)
 
     def delattr(self, tx: Translator, name: str) -> None:
-        if name in _MEMBERS or name in _FIXED:
-            unsupported(UnsupportedAttribute(self.describe(), name, "changing what a function does is not modelled"))
+        if name in _MEMBERS or name in _BEHAVIOR:
+            unsupported(FunctionChanged(self.describe(), name))
         if self.instance_get(tx, name) is None:
             tx.raise_attribute_error(self, name, f"'function' object has no attribute {name!r}")
         self.instance_delete(tx, name)
@@ -328,7 +337,7 @@ class FunctionVariable(VariableTracker):
             self.source.check("instance_item_dies_unseen", name)
 
     def instance_delete(self, tx: Translator, name: str) -> None:
-        """What was written inside alone leaves nothing behind."""
+        """An attribute that only this trace has written leaves nothing to replay."""
         self.instance_set(tx, name, None)  # type: ignore[arg-type]
         assert self.source is not None
         if name in self.value.__dict__:
@@ -338,7 +347,7 @@ class FunctionVariable(VariableTracker):
             del self.attrs[name]
 
     def namespace(self, tx: Translator) -> DictVariable:
-        """A copy of its ``__dict__`` with its keys guarded."""
+        """A copy of its ``__dict__``, whose keys are guarded."""
         source = self.source or tx.guards.const(self.value)
         items = wrap_dict_items(tx.attempt, self.value.__dict__, source.child("instance_dict"))[0]
         for name, value in self.attrs.items():
@@ -376,16 +385,16 @@ class FunctionGetVariable(VariableTracker):
 
 
 class NestedFunctionVariable(VariableTracker):
-    """A function made inside (``MAKE_FUNCTION``)."""
+    """A function created during tracing (``MAKE_FUNCTION``)."""
 
     __slots__ = ("code", "_defaults", "_keyword_defaults", "_cells", "_scope", "attrs", "members", "annotations")
-    method___get__ = _bound
+    method___get__ = _descriptor_get
 
     def __init__(
         self,
         code: types.CodeType,
         scope: GlobalScope,
-        cells: list[CellVariable],
+        cells: Sequence[CellVariable],
         defaults: TupleVariable | None = None,
         keyword_defaults: DictVariable | None = None,
         annotations: VariableTracker | None = None,
@@ -400,7 +409,7 @@ class NestedFunctionVariable(VariableTracker):
         self.attrs: dict[str, VariableTracker] = {}
         """Its ``__dict__``."""
         self.members: dict[str, VariableTracker] = {}
-        """Those of `_MEMBERS` that were written or asked for."""
+        """Attributes of `_MEMBERS` that have been written or read."""
 
     def python_type(self) -> type:
         return types.FunctionType
@@ -414,15 +423,15 @@ class NestedFunctionVariable(VariableTracker):
     @property
     def name(self) -> str:
         name = self.members.get("__qualname__")
-        return self.code.co_qualname if name is None else name.realize().as_constant()
+        return self.code.co_qualname if name is None else str(name.realize().as_constant())
 
-    def defaults(self, tx: Translator) -> list[VariableTracker]:
+    def defaults(self, tx: Translator) -> Args:
         return [] if self._defaults is None else self._defaults.items
 
-    def keyword_defaults(self, tx: Translator) -> dict[str, VariableTracker]:
+    def keyword_defaults(self, tx: Translator) -> Kwargs:
         return {} if self._keyword_defaults is None else self._keyword_defaults.items
 
-    def cells(self, tx: Translator) -> list[CellVariable]:
+    def cells(self, tx: Translator) -> Sequence[CellVariable]:
         return self._cells
 
     def scope(self, tx: Translator) -> GlobalScope:
@@ -433,10 +442,9 @@ class NestedFunctionVariable(VariableTracker):
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in _MEMBERS:
-            found = self.members.get(name)
-            if found is None:
-                found = self.members[name] = self._member(tx, name)
-            return found
+            if name not in self.members:
+                self.members[name] = self._initial_member(tx, name)
+            return self.members[name]
         if name in _DEFAULTS:
             return getattr(self, _DEFAULTS[name]) or ConstantVariable(None)
         if name in self.attrs:
@@ -455,8 +463,8 @@ class NestedFunctionVariable(VariableTracker):
             tx.raise_attribute_error(self, name, f"'function' object has no attribute {name!r}")
         return super().getattr(tx, name)
 
-    def _member(self, tx: Translator, name: str) -> VariableTracker:
-        """As ``MAKE_FUNCTION`` leaves it."""
+    def _initial_member(self, tx: Translator, name: str) -> VariableTracker:
+        """The value that ``MAKE_FUNCTION`` sets."""
         if name == "__name__":
             return ConstantVariable(self.code.co_name)
         if name == "__qualname__":
@@ -471,14 +479,14 @@ class NestedFunctionVariable(VariableTracker):
         return ConstantVariable(doc if isinstance(doc, str) else None)
 
     def _annotations(self, tx: Translator) -> VariableTracker:
-        made = DictVariable({})
-        if isinstance(self.annotations, TupleVariable):
-            pairs = [each.realize() for each in self.annotations.items]
-            for name, value in zip(pairs[::2], pairs[1::2]):
-                made.put(tx, name, value)
-        elif self.annotations is not None:
+        """CPython 3.11 and later pass annotations to ``MAKE_FUNCTION`` as a tuple of names and values in turn."""
+        if self.annotations is not None and not isinstance(self.annotations, TupleVariable):
             return self.annotations
-        return made
+        annotations = DictVariable({})
+        pairs = [] if self.annotations is None else [each.realize() for each in self.annotations.items]
+        for name, value in zip(pairs[::2], pairs[1::2]):
+            annotations.put(tx, name, value)
+        return annotations
 
     def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
         return self.attrs.get(name)
@@ -496,20 +504,20 @@ class NestedFunctionVariable(VariableTracker):
         if name in _DEFAULTS:
             self._set_defaults(tx, name, value.realize())
             return
-        if name in _FIXED or name == "__dict__":
-            unsupported(UnsupportedAttribute(self.describe(), name, "changing what a function does is not modelled"))
+        if name in _BEHAVIOR or name == "__dict__":
+            unsupported(FunctionChanged(self.describe(), name))
         (self.members if name in _MEMBERS else self.attrs)[name] = value
 
     def _set_defaults(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        wanted = tuple if name == "__defaults__" else dict
+        expected = tuple if name == "__defaults__" else dict
         if tx.is_none(value):
             setattr(self, _DEFAULTS[name], None)
-        elif value.python_type() is wanted and isinstance(value, (TupleVariable, DictVariable)):
+        elif value.python_type() is expected and isinstance(value, (TupleVariable, DictVariable)):
             setattr(self, _DEFAULTS[name], value)
-        elif issubclass(value.python_type(), wanted):
-            unsupported(UnsupportedAttribute(self.describe(), name, f"it is set to {value.describe()}"))
+        elif issubclass(value.python_type(), expected):
+            unsupported(FunctionChanged(self.describe(), name))
         else:
-            tx.raise_error(TypeError, f"{name} must be set to a {wanted.__name__} object")
+            tx.raise_error(TypeError, f"{name} must be set to a {expected.__name__} object")
 
     def delattr(self, tx: Translator, name: str) -> None:
         if name in _DEFAULTS:
@@ -520,7 +528,7 @@ class NestedFunctionVariable(VariableTracker):
         del self.attrs[name]
 
     def reconstruct(self, cg: Codegen) -> None:
-        def new() -> None:
+        def create() -> None:
             cg.call(
                 make_function,
                 [
@@ -537,7 +545,7 @@ class NestedFunctionVariable(VariableTracker):
             for name, value in [*self.members.items(), *self.attrs.items()]:
                 cg.set_on_top(name, value)
 
-        cg.make_then_fill(self, new, fill)
+        cg.make_then_fill(self, create, fill)
 
 
 def make_function(
@@ -548,7 +556,7 @@ def make_function(
     cells: tuple[Any, ...],
     annotations: Any,
 ) -> types.FunctionType:
-    """What ``MAKE_FUNCTION`` does, from parts."""
+    """``MAKE_FUNCTION`` as a function, called by generated code."""
     function = types.FunctionType(code, namespace, code.co_name, defaults, cells or None)
     if keyword_defaults is not None:
         function.__kwdefaults__ = keyword_defaults
@@ -559,7 +567,7 @@ def make_function(
 
 
 class ResumeFunction:
-    """What makes the resume functions of one code object: called with a closure's cells."""
+    """Creates the resume functions of one code object. Generated code calls it with the closure's cells."""
 
     __slots__ = ("code", "namespace")
 
@@ -578,7 +586,7 @@ class ResumeFunction:
 
 
 class ResumeFunctionVariable(VariableTracker):
-    """A constant of generated code."""
+    """A `ResumeFunction` in the frame of generated code that is traced itself."""
 
     __slots__ = ("value",)
 
@@ -590,8 +598,8 @@ class ResumeFunctionVariable(VariableTracker):
         return ResumeFunction
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        cells: Any = args[0].elements(tx)
-        return NestedFunctionVariable(self.value.code, tx.attempt.values.scope(self.value.namespace), cells)
+        scope = tx.attempt.values.scope(self.value.namespace)
+        return NestedFunctionVariable(self.value.code, scope, [_as_cell(each) for each in args[0].elements(tx)])
 
 
 @wraps_type(ResumeFunction)
@@ -604,15 +612,12 @@ class CodeVariable(InvariantVariable):
 
     __slots__ = ()
 
-    def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
-        return tx.make(tx.fold(getattr, (self.value, name)))
-
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         return tx.make(tx.fold(getattr, (self.value, name)))
 
 
 def is_trusted_module(name: str | None) -> bool:
-    """The standard library and torch: their functions' code and defaults are taken as they are, not guarded."""
+    """Whether it belongs to torch or the standard library: the code and defaults of their functions aren't guarded."""
     root = (name or "").partition(".")[0]
     return root == "torch" or root in sys.stdlib_module_names
 
@@ -634,15 +639,15 @@ def _wrap_function(attempt: Attempt, value: types.FunctionType, source: Source) 
 
 
 @wraps_type(types.CellType)
-def _wrap_cell(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_cell(attempt: Attempt, value: types.CellType, source: Source) -> VariableTracker:
     source.check("type", types.CellType)
-    contents = source.child("cell_contents")
+    content_source = source.child("cell_contents")
     try:
         content = value.cell_contents
     except ValueError:
-        contents.check("unbound")
+        content_source.check("unbound")
         return CellVariable(None, value, source)
-    return CellVariable(LazyVariable(attempt, content, contents), value, source)
+    return CellVariable(LazyVariable(attempt, content, content_source), value, source)
 
 
 wraps_type(types.CodeType)(CodeVariable.by_identity)

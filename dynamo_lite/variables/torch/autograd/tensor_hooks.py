@@ -164,7 +164,7 @@ def _stays(tx: Translator, value: VariableTracker) -> bool:
 
 def _is_final(tx: Translator, cell: CellVariable) -> bool:
     """Whether a cell has the value that it will have for good: no code that may yet run stores another one."""
-    if cell.maker is None and find_in_root(tx, cell)[0] is None or cell.content is None:
+    if cell.creator is None and find_in_root(tx, cell)[0] is None or cell.content is None:
         return False
     return _stays(tx, cell.content) and is_assigned_once(tx, cell, "")
 
