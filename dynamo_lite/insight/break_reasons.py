@@ -219,6 +219,22 @@ class FileAccess(BreakReason, code="DL0532", numbers_matter=False):
     callee: str
 
 
+class AddressUsed(BreakReason, code="DL0533", numbers_matter=False):
+    happened = "the program uses the address (id) of {value}, which is another object in each call"
+    mend = "use the object itself as the key, or compare objects with `is`"
+    value: str
+
+
+class ReferentMayBeDead(BreakReason, code="DL0534", numbers_matter=False):
+    happened = "a weak reference is called after the code before it may have dropped the last reference to its object"
+    mend = "call the weak reference at the beginning of the compiled function, and keep the result in a variable"
+
+
+class MutatedWhileIterated(BreakReason, code="DL0535", numbers_matter=False):
+    happened = "an iterator from before this graph (a loop with a graph break in it) advances over a mutated container"
+    mend = "iterate over a copy (`for item in list(container)`), or mend the graph break inside the loop"
+
+
 # -- 06: limits ------------------------------------------------------------------------------------------------------
 
 

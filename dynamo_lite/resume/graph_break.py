@@ -735,7 +735,7 @@ def is_deallocation_observable(cg: PyCodegen, value: VariableTracker) -> bool:
 
 
 def _in_force(value: Any) -> bool:
-    return isinstance(value, ExceptionInfoVariable) and not value.over
+    return isinstance(value, ExceptionInfoVariable) and not value.is_left
 
 
 _TERMINATORS = frozenset({"RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "RETURN_CONST"})

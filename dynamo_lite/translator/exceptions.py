@@ -93,7 +93,7 @@ def pop_except(tx: InstructionTranslator, instruction: Instruction) -> None:
     kept = tx.stack.pop()
     if not isinstance(kept, ExceptionInfoVariable):
         tx.refuse(instruction, "the handler was entered outside of the trace")
-    kept.over = True
+    kept.is_left = True
     tx.handled = kept.previous
 
 

@@ -40,7 +40,11 @@ from dynamo_lite.variables.python.containers.sets import SetVariable, combine_vi
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, SymbolicNumber
 from dynamo_lite.variables.python.objects.exception import ExceptionVariable
-from dynamo_lite.variables.python.objects.user_object import ExistingExceptionVariable, UserObjectVariable, unwrapped
+from dynamo_lite.variables.python.objects.user_object import (
+    ExistingExceptionVariable,
+    UserObjectVariable,
+    builtin_value,
+)
 
 if TYPE_CHECKING:
     from .core import InstructionTranslator
@@ -235,7 +239,7 @@ class Operations:
             pairs.reverse()
         for left, sign, right in pairs:
             if not isinstance(left, UserObjectVariable):
-                right = unwrapped(right)  # C looks at the value of an object whose class derives from its own
+                right = builtin_value(right)  # C looks at the value of an object whose class derives from its own
             if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
                 return self.make(self.fold(COMPARE[sign], (left.value, right.value)))
             found = left.compare(self, sign, right)

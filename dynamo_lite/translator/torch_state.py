@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.variables.python.objects.user_object import is_asked
+from dynamo_lite.variables.python.objects.user_object import overrides_torch_function
 
 
 class TorchState:
@@ -37,7 +37,7 @@ class TorchState:
 
     def note_class(self, cls: type) -> None:
         """An instance of a class other than a tensor's is among the values."""
-        if is_asked(cls) and torch._C._is_torch_function_enabled():
+        if overrides_torch_function(cls) and torch._C._is_torch_function_enabled():
             self.has_subclasses = True
 
     def enter(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 
 import pytest
 import torch
@@ -34,7 +35,24 @@ def reads_a_file(x):
         return x + len(file.readline())
 
 
+class Box:
+    pass
+
+
+def uses_an_address(x):
+    return x + 1, id(x) > 0
+
+
+def calls_a_weak_reference_late(x):
+    box = Box()
+    reference = weakref.ref(box)
+    del box
+    return x + 1, reference() is None
+
+
 ROWS = [
+    (uses_an_address, reasons.AddressUsed),
+    (calls_a_weak_reference_late, reasons.ReferentMayBeDead),
     (changes_a_function, reasons.FunctionChanged),
     (reads_the_clock, reasons.ClockRead),
     (reads_a_file, reasons.FileAccess),
@@ -49,3 +67,21 @@ def test_reason(fn, row):
     with pytest.raises(dl.exc.Unsupported) as caught:
         dl.compile(fn, backend="eager", fullgraph=True)(tensor(3))
     assert isinstance(caught.value.reason, row)
+
+
+def test_an_iterator_over_a_mutated_list():
+    def fn(x, numbers, iterator):
+        numbers.append(3)
+        return x + next(iterator), next(iterator)
+
+    def call(compiled):
+        numbers = [1, 2]
+        iterator = iter(numbers)
+        next(iterator)
+        return compiled(tensor(3), numbers, iterator)
+
+    torch.testing.assert_close(call(dl.compile(fn, backend="eager")), call(fn))
+    dl.reset()
+    with pytest.raises(dl.exc.Unsupported) as caught:
+        call(dl.compile(fn, backend="eager", fullgraph=True))
+    assert isinstance(caught.value.reason, reasons.MutatedWhileIterated)

@@ -24,7 +24,7 @@ from dynamo_lite.variables.core.protocols import Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.polyfills.carried import advance_iterator
 from dynamo_lite.variables.python.containers.iterator import IteratorVariable
-from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, unwrapped
+from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, builtin_value
 
 
 class PatternVariable(InvariantVariable):
@@ -48,12 +48,12 @@ class PatternVariable(InvariantVariable):
             repl = args[0] if args else kwargs.get("repl", ConstantVariable(None))
             if not tx.is_plain(repl):
                 substitute = tx.make(polyfills.re.substitute)
-                text_and_count = tx.call(substitute, [self, *args], kwargs).realize()
-                return text_and_count if name == "subn" else text_and_count.getitem(tx, ConstantVariable(0))
-        first = args[0].realize() if args and name in _READ_ONLY else None
-        text = first if isinstance(first, UserObjectVariable) and first.cls is not str else None
-        if text is not None:  # C code reads the characters of a subclass of str, and calls none of its methods
-            args = [unwrapped(text), *args[1:]]
+                found = tx.call(substitute, [self, *args], kwargs).realize()
+                return found if name == "subn" else found.getitem(tx, ConstantVariable(0))
+        given = args[0].realize() if args and name in _READ_ONLY else None
+        text = given if isinstance(given, UserObjectVariable) and given.cls is not str else None
+        if text is not None:  # its characters are read, no method is asked
+            args = [builtin_value(text), *args[1:]]
         if name == "scanner" or not all(map(tx.is_plain, [*args, *kwargs.values()])):
             unsupported(UnsupportedAttribute(self.describe(), name, "its arguments are not constant"))
         values = [tx.python_value(arg) for arg in args]

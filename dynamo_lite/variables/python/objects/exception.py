@@ -1,14 +1,15 @@
-"""Exceptions that the traced program makes and raises."""
+"""Exceptions created during tracing, and the interpreter's exception state."""
 
 from __future__ import annotations
 
 import sys
 import types
+from functools import partial
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, is_data_descriptor, object_setattr, owner_of
-from dynamo_lite.variables.core.base import TEXTS, NotConstant, VariableTracker, mro, unsupported
+from dynamo_lite.variables.core.base import TEXTS, Args, NotConstant, VariableTracker, mro, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.lookup import c_lookup, is_heap_type
 from dynamo_lite.variables.core.protocols import Codegen, Translator
@@ -18,12 +19,12 @@ from dynamo_lite.variables.python.containers.sequence import ListVariable, Tuple
 
 
 class ExceptionVariable(VariableTracker):
-    """An exception that was made inside. ``args``: what its class in C was given last, by its ``__init__`` where
-    ``initialized``, which an ``__init__`` of the program's need not call."""
+    """An exception created during tracing. ``args``: the arguments of the last call of the builtin base's ``__init__``,
+    or of its ``__new__`` if not ``initialized`` (a user's ``__init__`` need not call the base's)."""
 
     __slots__ = ("cls", "args", "initialized", "cause", "context", "attrs", "suppress", "args_tuple")
 
-    def __init__(self, cls: type[BaseException], args: list[VariableTracker]) -> None:
+    def __init__(self, cls: type[BaseException], args: Args) -> None:
         self.source = None
         self.cls = cls
         self.args = args
@@ -49,11 +50,11 @@ class ExceptionVariable(VariableTracker):
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in self.attrs:
             return self.attrs[name]
-        if is_heap_type(owner_of(self.cls, name)):  # the program's own, which hides what is in C
+        if is_heap_type(owner_of(self.cls, name)):  # a user's class overrides the builtin attribute
             return tx.generic_getattr(self, name)
         if name == "args":
             if self.args_tuple is None:
-                self.args_tuple = TupleVariable(self._shown(tx))
+                self.args_tuple = TupleVariable(self._visible_args(tx))
             return self.args_tuple
         if name == "__cause__":
             return self.cause or ConstantVariable(None)
@@ -68,7 +69,7 @@ class ExceptionVariable(VariableTracker):
         return tx.generic_getattr(self, name)
 
     def note_attribute(self, owner: VariableTracker, name: str) -> None:
-        """An attribute access raises this."""
+        """Set what CPython sets on an AttributeError that leaves an attribute access."""
         if issubclass(self.cls, AttributeError) and not {"name", "obj"}.intersection(self.attrs):
             self.attrs.update(name=ConstantVariable(name), obj=owner)
 
@@ -80,11 +81,11 @@ class ExceptionVariable(VariableTracker):
             return
         raw = class_lookup(self.cls, name)
         if raw is not MISSING and is_data_descriptor(raw) and not issubclass(type(raw), property):
-            unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
+            unsupported(UnsupportedAttribute(self.describe(), name, "its class has a data descriptor of that name"))
         object_setattr(tx, self, name, value)
 
     def _link(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        """Set ``__cause__`` or ``__context__``."""
+        """Set ``__cause__``, ``__context__`` or ``__suppress_context__``."""
         value = value.realize()
         none = tx.is_none(value)
         if not none and not issubclass(value.python_type(), BaseException):
@@ -98,8 +99,8 @@ class ExceptionVariable(VariableTracker):
             self.suppress = tx.truth(value)
 
     def method___init__(self, tx: Translator, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-        if not _NAMED.get(_in_c(self.cls), frozenset()).issuperset(kwargs):
-            unsupported(UnsupportedAttribute(self.describe(), "__init__", "it is given arguments by name"))
+        if not _KEYWORDS.get(_c_base(self.cls), frozenset()).issuperset(kwargs):
+            unsupported(UnsupportedAttribute(self.describe(), "__init__", "it is called with keyword arguments"))
         self.args, self.args_tuple, self.initialized = list(args), None, True
         self.attrs.update(kwargs)
         return ConstantVariable(None)
@@ -118,25 +119,29 @@ class ExceptionVariable(VariableTracker):
         self.attrs[name] = value
 
     def c_member(self, tx: Translator, name: str) -> VariableTracker:
-        """What a class in C computes of the arguments: ``OSError.errno``."""
+        """An attribute that a builtin class computes from the arguments: ``OSError.errno``."""
         if has_several_c_bases(self.cls):
-            unsupported(UnsupportedAttribute(self.describe(), name, "its class derives from several in C"))
-        made = self._value_in_c(tx)
-        found = tx.fold(getattr, (made, name))
-        return self.getattr(tx, "args") if found is made.args else tx.make(found)  # SystemExit's code
+            unsupported(
+                UnsupportedAttribute(self.describe(), name, "its class derives from several builtin exceptions")
+            )
+        error = self._builtin_error(tx)
+        value = tx.fold(getattr, (error, name))
+        return self.getattr(tx, "args") if value is error.args else tx.make(value)  # SystemExit.code
 
-    def _value_in_c(self, tx: Translator) -> BaseException:
-        """An instance of the class in C, whose making runs nothing of the program's."""
-        cls = _in_c(self.cls)
+    def _builtin_error(self, tx: Translator) -> BaseException:
+        """A real instance of the builtin base with the same arguments, which runs no user code."""
+        cls = _c_base(self.cls)
         if not self.initialized and has_c_fields(cls):
-            unsupported(UnsupportedAttribute(self.describe(), "args", f"{cls.__name__}.__init__ was not called"))
-        return tx.fold(cls, [tx.python_value(arg) for arg in self.args])
+            unsupported(UnsupportedAttribute(self.describe(), "args", f"{cls.__name__}.__init__ has not been called"))
+        error = tx.fold(cls, [tx.python_value(arg) for arg in self.args])
+        assert isinstance(error, BaseException)
+        return error
 
-    def _shown(self, tx: Translator) -> list[VariableTracker]:
-        """``args``. OSError keeps names of files elsewhere."""
+    def _visible_args(self, tx: Translator) -> Args:
+        """The items of ``args``. OSError removes file names from it."""
         if not issubclass(self.cls, OSError) or (self.initialized and len(self.args) < 3):
             return list(self.args)
-        return self.args[: len(self._value_in_c(tx).args)]
+        return self.args[: len(self._builtin_error(tx).args)]
 
     def method_add_note(self, tx: Translator, note: VariableTracker) -> VariableTracker:
         if not issubclass(note.python_type(), str):
@@ -151,30 +156,30 @@ class ExceptionVariable(VariableTracker):
         return self
 
     def text(self, tx: Translator, name: str) -> VariableTracker:
-        found = call_class_text_method(tx, self, name)
-        return ConstantVariable(self._text_in_c(tx, name)) if found is None else found
+        text = call_class_text_method(tx, self, name)
+        return ConstantVariable(self._builtin_text(tx, name)) if text is None else text
 
     def method___str__(self, tx: Translator) -> VariableTracker:
-        return ConstantVariable(self._text_in_c(tx, "__str__"))
+        return ConstantVariable(self._builtin_text(tx, "__str__"))
 
     def method___repr__(self, tx: Translator) -> VariableTracker:
-        return ConstantVariable(self._text_in_c(tx, "__repr__"))
+        return ConstantVariable(self._builtin_text(tx, "__repr__"))
 
-    def _text_in_c(self, tx: Translator, name: str) -> str:
-        """What the class in C makes of the arguments."""
+    def _builtin_text(self, tx: Translator, name: str) -> str:
+        """The result of the builtin base's ``__str__`` or ``__repr__``."""
         raw = c_lookup(self.cls, name)
         args = [arg.realize() for arg in self.args]
         if raw is BaseException.__repr__:
-            return f"{self.cls.__name__}({', '.join(reprs(tx, self._shown(tx)))})"
+            return f"{self.cls.__name__}({', '.join(reprs(tx, self._visible_args(tx)))})"
         if raw is BaseException.__str__ or raw is KeyError.__str__:
             if len(args) != 1:
                 return f"({', '.join(reprs(tx, args))})" if args else ""
             return text_of(tx, args[0], "__repr__" if raw is KeyError.__str__ else "__str__")
-        return tx.fold(TEXTS[name], (self._value_in_c(tx),))
+        return str(tx.fold(TEXTS[name], (self._builtin_error(tx),)))
 
     def reconstruct(self, cg: Codegen) -> None:
         if cg.attempt.provenance.was_raised(self):
-            raise NotConstant("it was raised, and has a traceback")
+            raise NotConstant("it has been raised, and generated code can't make its traceback")
 
         def fill(cg: Codegen) -> None:
             for name, value in self.attrs.items():
@@ -184,63 +189,62 @@ class ExceptionVariable(VariableTracker):
             if self.context is not None:
                 cg.set_on_top("__context__", self.context)
 
-        def new() -> None:
+        def create() -> None:
             if inherits_construction(self.cls):
                 cg.push_null()
                 cg.load_const(self.cls)
-                cg.finish_call([lambda a=a: cg.load(a) for a in self.args])
+                cg.finish_call([partial(cg.load, arg) for arg in self.args])
                 return
-            base = _in_c(self.cls)
-            loads = [lambda: cg.load_const(self.cls), *(lambda a=a: cg.load(a) for a in self.args)]
+            base = _c_base(self.cls)
+            loads = [partial(cg.load_const, self.cls), *(partial(cg.load, arg) for arg in self.args)]
             if self.initialized and has_c_fields(base):
-                cg.call(_initialized, [lambda: cg.load_const(base), *loads])
+                cg.call(_create_initialized, [partial(cg.load_const, base), *loads])
             else:
                 cg.call(self.cls.__new__, loads)
 
-        cg.make_then_fill(self, new, fill)
+        cg.make_then_fill(self, create, fill)
 
 
-_NAMED = {
+_KEYWORDS: dict[type[BaseException], frozenset[str]] = {
     AttributeError: frozenset({"name", "obj"}),
     NameError: frozenset({"name"}),
     ImportError: frozenset({"name", "path"}),
 }
-"""What the classes in C take by name, which is an attribute then."""
+"""Keyword arguments of builtin exceptions, which become attributes."""
 
 
-def _in_c(cls: type[BaseException]) -> type[BaseException]:
+def _c_base(cls: type[BaseException]) -> type[BaseException]:
     return next(base for base in mro(cls) if not is_heap_type(base))
 
 
 def has_several_c_bases(cls: type[BaseException]) -> bool:
-    """Whether classes in C of which none derives from the others are among its bases."""
-    first = _in_c(cls)
+    """Whether its builtin bases aren't one line of inheritance (``class E(KeyError, OSError)``)."""
+    first = _c_base(cls)
     return any(not is_heap_type(base) and not issubclass(first, base) for base in mro(cls))
 
 
 def has_c_fields(cls: type[BaseException]) -> bool:
-    """Whether a class, as far as it is in C, keeps more of its arguments than ``args``."""
-    in_c = mro(_in_c(cls))
+    """Whether the builtin base stores more of its arguments than ``args`` (``OSError.errno``)."""
+    bases = mro(_c_base(cls))
     return any(
-        issubclass(type(each), _FIELDS) for base in in_c[: in_c.index(BaseException)] for each in vars(base).values()
+        issubclass(type(each), (types.MemberDescriptorType, types.GetSetDescriptorType))
+        for base in bases[: bases.index(BaseException)]
+        for each in vars(base).values()
     )
 
 
-_FIELDS = (types.MemberDescriptorType, types.GetSetDescriptorType)
-
-
-def _initialized(base: type[BaseException], cls: type[BaseException], *args: Any) -> BaseException:
-    """An instance of a class whose own ``__init__`` has run: as the class in C left it."""
-    made = cls.__new__(cls, *args)
-    base.__init__(made, *args)
-    return made
+def _create_initialized(base: type[BaseException], cls: type[BaseException], *args: Any) -> BaseException:
+    """Called by generated code: create an exception without running a user's ``__init__`` a second time."""
+    error = cls.__new__(cls, *args)
+    base.__init__(error, *args)
+    return error
 
 
 _CHAIN = ("__cause__", "__context__", "__suppress_context__")
 
 
 class TracebackVariable(VariableTracker):
-    """The traceback of an exception that was raised inside: it can be passed on, not looked into."""
+    """The traceback of an exception raised during tracing. It can be passed on, but not read."""
 
     __slots__ = ()
 
@@ -251,7 +255,7 @@ class TracebackVariable(VariableTracker):
         return types.TracebackType
 
     def describe(self) -> str:
-        return "the traceback of an exception raised inside"
+        return "the traceback of an exception raised in the compiled function"
 
     def reconstruct(self, cg: Codegen) -> None:
         raise NotConstant(self.describe())
@@ -266,28 +270,28 @@ def _exc_info(tx: Translator) -> VariableTracker:
 
 
 class ExceptionInfoVariable(VariableTracker):
-    """What a handler keeps on the stack: the exception that was being handled before ``error`` was caught.
+    """The entry that ``PUSH_EXC_INFO`` pushes in a handler of ``error``: the exception handled before, to be restored.
 
-    Loading it in generated code makes ``error`` the one that is handled there; `graph_break` undoes that. ``over``: the
-    handler was left, though this is on the stack still (a handler that raises leaves first, by a copy)."""
+    Loading it in generated code makes ``error`` the handled exception there; `graph_break` undoes that. ``is_left``:
+    ``POP_EXCEPT`` has run on a copy of this entry (so does a handler that raises), which is still on the stack."""
 
-    __slots__ = ("previous", "error", "over")
+    __slots__ = ("previous", "error", "is_left")
     is_loaded_anew = True
 
     def __init__(self, previous: VariableTracker | None, error: VariableTracker) -> None:
         self.source = None
         self.previous = previous
         self.error = error
-        self.over = False
+        self.is_left = False
 
     def python_type(self) -> type:
         return BaseException
 
     def describe(self) -> str:
-        return "a handled exception"
+        return "the state of an exception handler"
 
     def reconstruct(self, cg: Codegen) -> None:
-        if self.over:
+        if self.is_left:
             cg.load(self.previous or ConstantVariable(None))
             return
         cg.load(self.error)
@@ -296,22 +300,22 @@ class ExceptionInfoVariable(VariableTracker):
 
 
 def stop_iteration_to_runtime_error(error: VariableTracker) -> ExceptionVariable:
-    """PEP 479: what a StopIteration that leaves a generator becomes."""
-    made = ExceptionVariable(RuntimeError, [ConstantVariable("generator raised StopIteration")])
-    made.cause = made.context = error
-    made.suppress = True
-    return made
+    """PEP 479: a StopIteration that leaves a generator becomes a RuntimeError."""
+    converted = ExceptionVariable(RuntimeError, [ConstantVariable("generator raised StopIteration")])
+    converted.cause = converted.context = error
+    converted.suppress = True
+    return converted
 
 
 def inherits_construction(cls: type) -> bool:
-    """Whether making one is BaseException's business alone."""
-    return all(name not in base.__dict__ for base in _written_in_python(cls) for name in ("__init__", "__new__"))
+    """Whether no class in Python overrides ``__init__`` or ``__new__`` of the builtin base."""
+    return all(name not in base.__dict__ for base in _python_bases(cls) for name in ("__init__", "__new__"))
 
 
 def overrides_creation(cls: type) -> bool:
-    """Whether a class has a ``__new__`` or a metaclass of its own."""
-    return type(cls) is not type or any("__new__" in base.__dict__ for base in _written_in_python(cls))
+    """Whether a metaclass or a ``__new__`` in Python decides how instances are created."""
+    return type(cls) is not type or any("__new__" in base.__dict__ for base in _python_bases(cls))
 
 
-def _written_in_python(cls: type) -> list[type]:
+def _python_bases(cls: type) -> list[type]:
     return [base for base in mro(cls) if is_heap_type(base)]

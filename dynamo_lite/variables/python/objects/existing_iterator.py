@@ -1,18 +1,18 @@
-"""Iterators of CPython's own that were found in the program: a loop that a graph break left, above all.
+"""Pre-existing builtin iterators. Most come from a loop that a graph break is in: the resume function has the iterator.
 
-What they will give next is read, and guarded, counted from where they stand: so one entry serves every turn of a loop.
-What the trace takes from them is taken in generated code too, before all other effects: what they go over is then as it
-was when it was read.
+Their next items are guarded by their offset from the iterator's position, so one compiled entry serves all iterations
+of the loop. Generated code advances the iterators before it replays any other side effect, so that the containers are
+as they were when the items were guarded.
 """
 
 from __future__ import annotations
 
 import copy
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import MutatedWhileIterated
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
     Exhausted,
@@ -28,17 +28,16 @@ from dynamo_lite.variables.python.containers.sequence import TupleVariable, wrap
 
 from .user_object import instance_dict
 
-_OF_ITEMS: type = type(iter({}.items()))
+_DICT_ITEM_ITERATOR: type = type(iter({}.items()))
 _ITERATED: tuple[Any, ...] = ([], (), range(0), {}, {}.values(), set(), "", "\u20ac", b"", reversed([]))
-_KINDS: tuple[type, ...] = (*dict.fromkeys(map(type, map(iter, _ITERATED))), _OF_ITEMS)
-_FOUND = frozenset({*_KINDS, enumerate, zip})
+_CONTAINER_ITERATORS: tuple[type, ...] = (*dict.fromkeys(map(type, map(iter, _ITERATED))), _DICT_ITEM_ITERATOR)
+_TYPES = frozenset({*_CONTAINER_ITERATORS, enumerate, zip})
 
 
 class ExistingIterator(IteratorVariable):
-    """Base. ``taken``: how often it was asked for an item; ``by_another``: how often by an iterator that takes from
-    it."""
+    """Base. ``taken``: the number of ``next`` calls; ``taken_by_outer``: those made by an enumerate or zip over it."""
 
-    __slots__ = ("value", "taken", "by_another")
+    __slots__ = ("value", "taken", "taken_by_outer")
     source: Source
     is_replayed_first = True
 
@@ -46,7 +45,7 @@ class ExistingIterator(IteratorVariable):
         self.source = source
         self.value = value
         self.taken = 0
-        self.by_another = 0
+        self.taken_by_outer = 0
 
     def python_type(self) -> type:
         return type(self.value)
@@ -66,59 +65,60 @@ class ExistingIterator(IteratorVariable):
         raise NotImplementedError
 
     def replay(self, cg: Codegen) -> None:
-        count = self.taken - self.by_another
+        count = self.taken - self.taken_by_outer
         if count:
-            cg.call(_take_from, [lambda: cg.load_source(self.source), lambda: cg.load_const(count)])
+            cg.call(_advance, [lambda: cg.load_source(self.source), lambda: cg.load_const(count)])
             cg.pop_top()
 
 
-def _take_from(iterator: Iterator[Any], count: int) -> None:
+def _advance(iterator: Iterator[Any], count: int) -> None:
     for _ in range(count):
         next(iterator, None)
 
 
 class ContainerIterator(ExistingIterator):
-    """Of a container, text or range. ``ahead``: a copy of the iterator, which is ahead of it by what was taken."""
+    """An iterator over a container, string or range. ``copy``: a copy that tracing advances; ``read``: how many items
+    it has returned."""
 
-    __slots__ = ("attempt", "ahead", "given", "over")
+    __slots__ = ("attempt", "copy", "read", "is_exhausted")
 
-    def __init__(self, attempt: Attempt, value: Any, source: Source, ahead: Iterator[Any]) -> None:
+    def __init__(self, attempt: Attempt, value: Any, source: Source, copied: Iterator[Any]) -> None:
         super().__init__(value, source)
         self.attempt = attempt
-        self.ahead = ahead
-        self.given = 0
-        self.over = False
+        self.copy = copied
+        self.read = 0
+        self.is_exhausted = False
 
     def _take(self, tx: Translator) -> VariableTracker:
-        if self.over:
+        if self.is_exhausted:
             raise Exhausted
-        self._check_unchanged(tx)
-        at = self.given
+        self._check_unmodified(tx)
+        at = self.read
         try:
-            item = next(self.ahead)
+            item = next(self.copy)
         except StopIteration:
-            self.over = True
+            self.is_exhausted = True
             self.source.child("next_item", at).check("unbound")
             raise Exhausted from None
-        self.given += 1
+        self.read += 1
         first = self.source.child("next_item", at).expect()
-        if type(self.value) is not _OF_ITEMS:
+        if type(self.value) is not _DICT_ITEM_ITERATOR:
             return LazyVariable(self.attempt, item, first)
         second = self.source.child("next_value", at).expect()
         return TupleVariable([LazyVariable(self.attempt, item[0], first), LazyVariable(self.attempt, item[1], second)])
 
-    def _check_unchanged(self, tx: Translator) -> None:
-        """What it goes over was read as it was before the trace."""
-        if not tx.effects.empty and any(_was_written(tx, each) for each in gc.get_referents(self.value)):
-            unsupported(UnsupportedOperation("next(), after what it goes over was changed,", self.describe()))
+    def _check_unmodified(self, tx: Translator) -> None:
+        """The copy iterates over the container as it was at entry."""
+        if not tx.effects.empty and any(_is_mutated(tx, each) for each in gc.get_referents(self.value)):
+            unsupported(MutatedWhileIterated())
 
 
-def _was_written(tx: Translator, container: Any) -> bool:
-    """Whether the trace wrote into a container, or gave attributes to what has it as its ``__dict__``."""
+def _is_mutated(tx: Translator, container: Any) -> bool:
+    """Whether the traced code has mutated a container, or the attributes of an object that has it as ``__dict__``."""
     known = tx.attempt.values.memo.get(id(container), (None, None))[1]
-    own = (known, getattr(known, "payload", None))
+    trackers = (known, getattr(known, "payload", None))
     for tracker in tx.effects.written:
-        if any(tracker is each for each in own):
+        if any(tracker is each for each in trackers):
             return True
         if type(container) is dict and not isinstance(tracker, ExistingIterator):
             value = getattr(tracker, "value", None)
@@ -128,18 +128,18 @@ def _was_written(tx: Translator, container: Any) -> bool:
 
 
 class ExistingEnumerate(ExistingIterator):
-    __slots__ = ("of", "attempt", "count")
+    __slots__ = ("inner", "attempt", "count")
 
-    def __init__(self, attempt: Attempt, value: Any, source: Source, of: ExistingIterator, count: int) -> None:
+    def __init__(self, attempt: Attempt, value: Any, source: Source, inner: ExistingIterator, count: int) -> None:
         super().__init__(value, source)
         self.attempt = attempt
-        self.of = of
+        self.inner = inner
         self.count = count
 
     def _take(self, tx: Translator) -> VariableTracker:
         at = self.taken - 1
-        self.of.by_another += 1
-        item = self.of.next_lazily(tx)
+        self.inner.taken_by_outer += 1
+        item = self.inner.take(tx)
         number: VariableTracker = LazyVariable(self.attempt, self.count, self.source.child("next_number"))
         if at:
             number = ConstantVariable(number.realize().as_constant() + at)
@@ -147,56 +147,56 @@ class ExistingEnumerate(ExistingIterator):
 
 
 class ExistingZip(ExistingIterator):
-    __slots__ = ("of",)
+    __slots__ = ("inner",)
 
-    def __init__(self, value: Any, source: Source, of: list[ExistingIterator]) -> None:
+    def __init__(self, value: Any, source: Source, inner: Sequence[ExistingIterator]) -> None:
         super().__init__(value, source)
-        self.of = of
+        self.inner = inner
 
     def _take(self, tx: Translator) -> VariableTracker:
         items: list[VariableTracker] = []
-        for each in self.of:
-            each.by_another += 1
-            items.append(each.next_lazily(tx))
+        for each in self.inner:
+            each.taken_by_outer += 1
+            items.append(each.take(tx))
         if not items:
             raise Exhausted
         return TupleVariable(items)
 
 
 def _opaque(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
-    return attempt.values.opaque(value, source, "an iterator that is under way")
+    return attempt.values.opaque(value, source, "a pre-existing iterator that can't be copied")
 
 
-@wraps_type(*_KINDS)
+@wraps_type(*_CONTAINER_ITERATORS)
 def _wrap_container_iterator(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     try:
-        ahead = copy.copy(value)
-    except RuntimeError:  # of a dict that changed
+        copied = copy.copy(value)
+    except RuntimeError:  # the dict has changed its size
         return _opaque(attempt, value, source)
     source.check("type", type(value))
     for container in gc.get_referents(value):
         attempt.guards.iterated_objects.append((container, source.child("taken_from")))
-    return ContainerIterator(attempt, value, source, ahead)
+    return ContainerIterator(attempt, value, source, copied)
 
 
 @wraps_type(enumerate)
 def _wrap_enumerate(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
-    inner, count = value.__reduce__()[1]
-    if type(inner) not in _FOUND:
+    iterator, count = value.__reduce__()[1]
+    if type(iterator) not in _TYPES:
         return _opaque(attempt, value, source)
     source.check("type", enumerate)
-    of = attempt.values.wrap(inner, source.child("taken_from"))
-    if not isinstance(of, ExistingIterator):
+    inner = attempt.values.wrap(iterator, source.child("taken_from"))
+    if not isinstance(inner, ExistingIterator):
         return _opaque(attempt, value, source)
-    return ExistingEnumerate(attempt, value, source, of, count)
+    return ExistingEnumerate(attempt, value, source, inner, count)
 
 
 @wraps_type(zip)
 def _wrap_zip(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
-    inner, *strict = value.__reduce__()[1:]
-    if strict or any(type(each) not in _FOUND for each in inner):
+    iterators, *strict = value.__reduce__()[1:]
+    if strict or any(type(each) not in _TYPES for each in iterators):
         return _opaque(attempt, value, source)
     source.check("type", zip)
-    of = [each.realize() for each in wrap_items(attempt, inner, source.child("taken_from"), "tuple_item")]
-    found = [each for each in of if isinstance(each, ExistingIterator)]
-    return ExistingZip(value, source, found) if len(found) == len(of) else _opaque(attempt, value, source)
+    wrapped = [each.realize() for each in wrap_items(attempt, iterators, source.child("taken_from"), "tuple_item")]
+    inner = [each for each in wrapped if isinstance(each, ExistingIterator)]
+    return ExistingZip(value, source, inner) if len(inner) == len(wrapped) else _opaque(attempt, value, source)

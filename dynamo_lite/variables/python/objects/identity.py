@@ -1,4 +1,7 @@
-"""Numbers that say which object or thread it is: known as keys and for equality before they are by value."""
+"""``id()`` and ``threading.get_ident()``: ints that identify an object or a thread.
+
+As dict keys and in comparisons for equality, they work without their value. Their value, when needed, is guarded.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from collections.abc import Callable, Iterable
 from numbers import Number
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import AddressUsed
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import AddressKey
@@ -20,15 +23,8 @@ from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
 from .user_object import UserObjectVariable
 
 
-def _unlike(symbol: str, other: VariableTracker) -> VariableTracker | None:
-    """The answer where the other operand is a constant that is no number."""
-    if symbol in ("==", "!=") and isinstance(other, ConstantVariable) and not isinstance(other.value, Number):
-        return ConstantVariable(symbol == "!=")
-    return None
-
-
-class _NumberOf(VariableTracker):
-    """A number that says what something is: it is guarded where it is asked for."""
+class _IdentifierVariable(VariableTracker):
+    """Base: an int whose value is unknown until an operation needs it."""
 
     __slots__ = ()
 
@@ -39,11 +35,12 @@ class _NumberOf(VariableTracker):
         return True
 
     @abstractmethod
-    def _number(self, tx: Translator) -> VariableTracker: ...
+    def _number(self, tx: Translator) -> VariableTracker:
+        """The value, guarded."""
 
     @abstractmethod
-    def _is_same(self, tx: Translator, other: Any) -> bool:
-        """Whether another one of its kind is the same number."""
+    def _equals(self, tx: Translator, other: Any) -> bool:
+        """Whether it equals another identifier of its class."""
 
     def python_value(self, tx: Translator) -> Any:
         return tx.python_value(self._number(tx))
@@ -61,82 +58,82 @@ class _NumberOf(VariableTracker):
         return self._number(tx).format(tx, spec)
 
     def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
-        return tx.make(tx.fold(function, (self.python_value(tx),)))  # type: ignore[no-any-return]
+        return tx.make(tx.fold(function, (self.python_value(tx),)))
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
         number = self._number(tx)
-        return tx.binary(symbol, *((other, number) if reflected else (number, other)))  # type: ignore[no-any-return]
+        return tx.binary(symbol, other, number) if reflected else tx.binary(symbol, number, other)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if symbol in ("==", "!=") and type(other) is type(self):
-            return ConstantVariable(self._is_same(tx, other) == (symbol == "=="))
+            return ConstantVariable(self._equals(tx, other) == (symbol == "=="))
         if isinstance(other, ConstantVariable) and not isinstance(other.value, Number):
-            return _unlike(symbol, other)
-        return tx.compare(symbol, self._number(tx), other)  # type: ignore[no-any-return]
+            return ConstantVariable(symbol == "!=") if symbol in ("==", "!=") else None
+        return tx.compare(symbol, self._number(tx), other)
 
 
-class IdVariable(_NumberOf):
-    """``id(x)``: good as a key and for equality of objects. Where its number is asked for, that is guarded to be this
-    very object."""
+class IdVariable(_IdentifierVariable):
+    """``id(obj)``. Where its value is needed, a guard requires this very object."""
 
-    __slots__ = ("of",)
+    __slots__ = ("obj",)
 
-    def __init__(self, of: VariableTracker) -> None:
+    def __init__(self, obj: VariableTracker) -> None:
         self.source = None
-        self.of = of
+        self.obj = obj
 
     def key(self) -> Any:
-        return AddressKey(self.of.identity(), self.of.source is not None)
+        return AddressKey(self.obj.identity(), self.obj.source is not None)
 
     def number_as_key(self, tx: Translator) -> VariableTracker | None:
-        """Beside keys that are numbers already."""
-        return self._number(tx) if tx.attempt.values.addresses.as_numbers and self.of.source is not None else None
+        """The value, if the dict has keys that are numbers already."""
+        return self._number(tx) if tx.attempt.values.addresses.as_numbers and self.obj.source is not None else None
 
     def guard_key(self, tx: Translator) -> None:
-        tx.guard_distinct(self.of)
+        tx.guard_distinct(self.obj)
 
     def _number(self, tx: Translator) -> VariableTracker:
-        of = self.of.realize()
-        if isinstance(of, ConstantVariable):
-            return ConstantVariable(id(of.value))
-        value, source = getattr(of, "value", None), of.source
-        stays = of.is_guarded_by_identity or isinstance(
-            of, UserObjectVariable
-        )  # what else is given is given anew each time
-        if value is None or not (of.is_loaded_as_constant if source is None else stays or source.kind != "local"):
-            unsupported(UnsupportedValue(self.describe(), f"it says where {of.describe()} is, which may be another"))
+        obj = self.obj.realize()
+        if isinstance(obj, ConstantVariable):
+            return ConstantVariable(id(obj.value))
+        value, source = getattr(obj, "value", None), obj.source
+        if source is None:
+            is_invariant = obj.is_loaded_as_constant
+        else:  # a local of another kind is often another object in the next call
+            is_invariant = obj.is_guarded_by_identity or isinstance(obj, UserObjectVariable) or source.kind != "local"
+        if value is None or not is_invariant:
+            unsupported(AddressUsed(obj.describe()))
         if source is not None:
             source.check("id", value)
         return ConstantVariable(id(value))
 
-    def _is_same(self, tx: Translator, other: IdVariable) -> bool:
-        return tx.identical(self.of, other.of)  # type: ignore[no-any-return]
+    def _equals(self, tx: Translator, other: IdVariable) -> bool:
+        return tx.identical(self.obj, other.obj)
 
     def reconstruct(self, cg: Codegen) -> None:
-        cg.call(id, [lambda: cg.load(self.of)])
+        cg.call(id, [lambda: cg.load(self.obj)])
 
 
 @models(id)
-def _id(tx: Translator, of: VariableTracker) -> VariableTracker:
-    if isinstance(of, SymbolicNumber) or (isinstance(of, ConstantVariable) and of.identity() is of):
-        unsupported(UnsupportedOperation("id()", of.describe()))
-    return IdVariable(of)
+def _id(tx: Translator, obj: VariableTracker) -> VariableTracker:
+    if isinstance(obj, SymbolicNumber) or (isinstance(obj, ConstantVariable) and obj.identity() is obj):
+        unsupported(AddressUsed(obj.describe()))
+    return IdVariable(obj)
 
 
-class _Here(threading.local):
-    """What a guard reads to tell which thread it is on."""
+class _CurrentThread(threading.local):
+    """Guards read the thread's id from here."""
 
     def __init__(self) -> None:
-        self.thread = _thread.get_ident()
+        self.ident = _thread.get_ident()
 
 
-_HERE = _Here()
+_CURRENT_THREAD = _CurrentThread()
 
 
-class ThreadIdVariable(_NumberOf):
-    """``threading.get_ident()``: as a key among others that are no numbers it is that of whichever thread calls."""
+class ThreadIdVariable(_IdentifierVariable):
+    """``threading.get_ident()``. As a dict key, it stands for whichever thread runs the call."""
 
     __slots__ = ()
 
@@ -147,11 +144,11 @@ class ThreadIdVariable(_NumberOf):
         return self._number(tx) if tx.attempt.values.addresses.as_numbers else None
 
     def _number(self, tx: Translator) -> VariableTracker:
-        number = _HERE.thread
-        tx.guards.const(_HERE).child("thread_dict").child("dict_item", "thread").check("equals", number)
-        return ConstantVariable(number)
+        ident = _CURRENT_THREAD.ident
+        tx.guards.const(_CURRENT_THREAD).child("thread_dict").child("dict_item", "ident").check("equals", ident)
+        return ConstantVariable(ident)
 
-    def _is_same(self, tx: Translator, other: ThreadIdVariable) -> bool:
+    def _equals(self, tx: Translator, other: ThreadIdVariable) -> bool:
         return True
 
     def reconstruct(self, cg: Codegen) -> None:

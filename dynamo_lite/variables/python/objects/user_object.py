@@ -88,7 +88,7 @@ def unmodeled_c_base(cls: type) -> type | None:
     return maker if maker is not object and maker not in PAYLOAD_TYPES else None  # type: ignore[return-value]
 
 
-def is_asked(cls: type) -> bool:
+def overrides_torch_function(cls: type) -> bool:
     """Whether torch's functions that are given an instance ask its class."""
     raw = class_lookup(cls, "__torch_function__")
     return raw is not MISSING and raw is not torch._C._disabled_torch_function_impl
@@ -139,7 +139,7 @@ class UserObjectVariable(VariableTracker):
         (super() if self.payload is None else self.payload).guard_key(tx)
 
     def overloaded_arguments(self) -> Iterable[VariableTracker]:
-        return (self,) if is_asked(self.cls) else ()
+        return (self,) if overrides_torch_function(self.cls) else ()
 
     def as_fx(self) -> tuple[Any, Any]:
         """A number or sequence of the program's own class is a number or sequence to an operator, whatever the class
@@ -511,7 +511,7 @@ class UserObjectVariable(VariableTracker):
         name = method_of(symbol, "r" if reflected else "")
         found = self.call_special(tx, name, other)
         if found is None and isinstance(self.payload, ConstantVariable):
-            theirs = unwrapped(other)
+            theirs = builtin_value(other)
             if not isinstance(theirs, ConstantVariable):
                 return None
             pair = (theirs, self.payload) if reflected else (self.payload, theirs)
@@ -545,7 +545,7 @@ class UserObjectVariable(VariableTracker):
             equal = unless_refused(self.call_special(tx, "__eq__", other))
             return None if equal is None else ConstantVariable(not tx.truth(equal))
         if found is None and self.payload is not None:
-            theirs = unwrapped(other)
+            theirs = builtin_value(other)
             if not isinstance(self.payload, ConstantVariable):
                 return self.payload.compare(tx, symbol, theirs)
             return tx.compare(symbol, self.payload, theirs) if isinstance(theirs, ConstantVariable) else None
@@ -649,7 +649,7 @@ _ASKED_BY_C = (
 """Methods by which functions in C look at a number or string."""
 
 
-def unwrapped(variable: VariableTracker) -> VariableTracker:
+def builtin_value(variable: VariableTracker) -> VariableTracker:
     """The built-in value of an object whose class derives from a built-in type."""
     if isinstance(variable, UserObjectVariable) and variable.payload is not None:
         return variable.payload

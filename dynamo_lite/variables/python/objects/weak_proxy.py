@@ -1,4 +1,7 @@
-"""``weakref.proxy``: a module's way to its parent. Attributes and calls are traced; all else breaks the graph."""
+"""Pre-existing ``weakref.proxy`` objects, by which a submodule refers to its parent.
+
+Reading attributes and calling are traced; all else breaks the graph.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from .weak_reference import WeakReferenceVariable
 
 
 class WeakProxyVariable(OpaqueVariable):
-    """A pre-existing one. ``reference``: its way to the referent, which is followed as a weak reference's."""
+    """``reference``: the equivalent ``weakref.ref``, which reaches the referent."""
 
     __slots__ = ("reference",)
 
@@ -24,10 +27,10 @@ class WeakProxyVariable(OpaqueVariable):
         self.reference = WeakReferenceVariable(value, source, attempt=attempt)
 
     def _referent(self, tx: Translator) -> VariableTracker:
-        found = self.reference.referent(tx).realize()
-        if tx.is_none(found):
-            unsupported(UnsupportedOperation("an operation on the dead referent", "a weak proxy"))
-        return found
+        referent = self.reference.referent(tx).realize()
+        if tx.is_none(referent):
+            unsupported(UnsupportedOperation("access to the deallocated referent", "a weak proxy"))
+        return referent
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         return self._referent(tx).getattr(tx, name)
@@ -35,12 +38,12 @@ class WeakProxyVariable(OpaqueVariable):
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if type(self.value) is weakref.ProxyType:
             return super().call(tx, args, kwargs)
-        return tx.call(self._referent(tx), args, kwargs)  # type: ignore[no-any-return]
+        return tx.call(self._referent(tx), args, kwargs)
 
 
 @wraps_type(weakref.ProxyType, weakref.CallableProxyType)
 def _wrap_proxy(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     if source.kind == "const":
-        return attempt.values.opaque(value, source, "a weak proxy")  # type: ignore[no-any-return]
+        return attempt.values.opaque(value, source, "a weak proxy")
     source.check("type", type(value))
     return WeakProxyVariable(attempt, value, source)

@@ -1,13 +1,14 @@
-"""``weakref.ref``: to objects of the program, and made inside."""
+"""``weakref.ref`` objects, pre-existing and created during tracing; weak containers, which break the graph."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from typing import Any, NoReturn
 
 from dynamo_lite import _C
-from dynamo_lite.insight.break_reasons import UnknownCall, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import ReferentMayBeDead, UnknownCall, UnsupportedOperation
+from dynamo_lite.records.side_effects import SideEffects
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
     Args,
@@ -26,33 +27,33 @@ from dynamo_lite.variables.core.registry import models, models_raw
 
 
 class WeakReferenceVariable(VariableTracker):
-    """A reference without a callback. ``of``: its referent, where it was made inside."""
+    """A weak reference. ``target``: the referent of one created during tracing, which has no callback."""
 
-    __slots__ = ("attempt", "value", "of")
+    __slots__ = ("attempt", "value", "target")
 
     def __init__(
         self,
         value: Any = None,
         source: Source | None = None,
-        of: VariableTracker | None = None,
-        attempt: Attempt = None,
+        target: VariableTracker | None = None,
+        attempt: Attempt | None = None,
     ) -> None:
         self.attempt = attempt
         self.source = source
         self.value = value
-        self.of = of
+        self.target = target
 
     def python_type(self) -> type:
         return weakref.ReferenceType
 
     def identity(self) -> Any:
-        """An object has one reference without a callback."""
-        of = self.of
-        if of is None and self.source is not None and self.value() is not None:
+        """All references to an object without a callback are one object."""
+        target = self.target
+        if target is None and self.source is not None and self.value() is not None:
             callback = self.value.__callback__
             self.source.child("c_attr", "__callback__").check("id", callback)
-            of = self.as_found() if callback is None else None
-        return self if of is None else (weakref.ref, of)
+            target = self.referent_at_entry() if callback is None else None
+        return self if target is None else (weakref.ref, target)
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         if args or kwargs:
@@ -60,88 +61,90 @@ class WeakReferenceVariable(VariableTracker):
         return self.referent(tx)
 
     def referent(self, tx: Translator) -> VariableTracker:
-        """What it refers to, where that is known to be alive still: what the trace has let go of is dead in eager."""
-        if self.of is not None:
-            if not _is_alive(tx, self.of):
-                unsupported(UnsupportedOperation("a call", "a weak reference to what may have died meanwhile"))
-            return self.of
-        target = _C.weak_referent(self.value)
-        known = tx.attempt.values.memo.get(id(target))
-        if target is not None and not (tx.effects.empty and _keeps_arguments(tx)):
+        """The referent, None if it is deallocated. Breaks the graph if the traced code may have dropped the last strong
+        reference to it: eager would deallocate it, while the trace keeps it alive."""
+        if self.target is not None:
+            if not _is_alive(tx, self.target):
+                unsupported(ReferentMayBeDead())
+            return self.target
+        referent = _C.weak_referent(self.value)
+        known = tx.attempt.values.memo.get(id(referent))
+        if referent is not None and not (tx.effects.empty and _keeps_arguments(tx)):
             if known is None or not _is_alive(tx, known[1]):
-                unsupported(UnsupportedOperation("a call", "a weak reference to what may have died meanwhile"))
-        return self.as_found()
+                unsupported(ReferentMayBeDead())
+        return self.referent_at_entry()
 
-    def as_found(self) -> VariableTracker:
-        """The referent as it was when the frame was called, whether it is alive still or not."""
-        if self.of is not None:
-            return self.of
-        assert self.source is not None
-        target = _C.weak_referent(self.value)
-        place = self.source.child("weakref_target")
-        if target is None:
-            place.check("unbound")
+    def referent_at_entry(self) -> VariableTracker:
+        """The referent at the call of the frame, even if it may be deallocated by now."""
+        if self.target is not None:
+            return self.target
+        assert self.source is not None and self.attempt is not None
+        referent = _C.weak_referent(self.value)
+        source = self.source.child("weakref_target")
+        if referent is None:
+            source.check("unbound")
             return ConstantVariable(None)
-        return LazyVariable(self.attempt, target, place).realize()
+        return LazyVariable(self.attempt, referent, source).realize()
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        """By referents, while they are alive."""
+        """References compare by their referents while both are alive."""
         if symbol not in ("==", "!=") or not isinstance(other, WeakReferenceVariable):
             return None
-        one, another = self.call(tx, [], {}), other.call(tx, [], {})
-        if tx.is_none(one) or tx.is_none(another):
+        mine, theirs = self.call(tx, [], {}), other.call(tx, [], {})
+        if tx.is_none(mine) or tx.is_none(theirs):
             return ConstantVariable(tx.identical(self, other) is (symbol == "=="))
-        return tx.compare(symbol, one, another)  # type: ignore[no-any-return]
+        return tx.compare(symbol, mine, theirs)
 
     def reconstruct(self, cg: Codegen) -> None:
-        """Of what is alive anyway: else the new code would hold it longer than the program does."""
-        of = self.of
-        assert of is not None
-        kept = cg.has_made(of) if of.source is None else _is_kept(cg.attempt.effects, of.source)
-        if not kept and not _is_variable(cg.attempt.innermost, of):
+        """Only if something else keeps the target alive: loading it must not prolong its life."""
+        target = self.target
+        assert target is not None
+        is_alive = cg.has_made(target) if target.source is None else _is_still_at(target.source, cg.attempt.effects)
+        if not is_alive and not any(_has_variable(frame, target) for frame in _callees(cg.attempt.innermost)):
             raise NotConstant(self.describe())
-        cg.call(weakref.ref, [lambda: cg.load(of)])
+        cg.call(weakref.ref, [lambda: cg.load(target)])
 
 
-def _is_kept(effects: Any, source: Source | None) -> bool:
-    """Whether the place where it was found, which is no variable, has it still."""
+# -- liveness: which strong references the traced code leaves ----------------------------------------------------------
+
+
+def _is_still_at(source: Source | None, effects: SideEffects) -> bool:
+    """Whether a source, other than a local variable, still holds its object: nothing on the way to it is mutated."""
     if source is None or source.kind == "local":
         return False
-    way = source.way()
-    if any(place.kind == "weakref_target" for place in way):
+    path = source.way()
+    if any(step.kind == "weakref_target" for step in path):
         return False
-    names = {scope.source: scope.writes for scope, _ in effects.written_globals}
+    written: dict[Source | None, Any] = {scope.source: scope.writes for scope, _ in effects.written_globals}
     for each in effects.written:
-        names[each.source] = getattr(each, "attrs", None)
-    return all(_leaves(names, place, way[at + 1 :]) for at, place in enumerate(way[:-1]))
+        written[each.source] = getattr(each, "attrs", None)
+    return not any(
+        step in written and _may_overwrite(written[step], path[at + 1 :]) for at, step in enumerate(path[:-1])
+    )
 
 
-def _leaves(names: dict[Source, Any], place: Source, rest: tuple[Source, ...]) -> bool:
-    """Whether what was written at a place, under these names, is none of what leads on from there."""
-    if place not in names:
-        return True
+def _may_overwrite(names: Container[str] | None, rest: Sequence[Source]) -> bool:
+    """Whether writes of these attributes or globals (None: of unknown ones) may affect the rest of a path."""
     item = next((each for each in rest if each.kind != "instance_dict"), None)
-    return item is not None and item.kind == "dict_item" and names[place] is not None and item.arg not in names[place]
-
-
-def _is_variable(root: Any, value: VariableTracker) -> bool:
-    """Whether a variable of a stopped frame holds it."""
-    while root is not None:
-        if _has_variable(root, value):
-            return True
-        root = root.callee
-    return False
+    return item is None or item.kind != "dict_item" or names is None or item.arg in names
 
 
 def _is_alive(tx: Translator, value: VariableTracker) -> bool:
-    """Whether a variable of a frame that is under way holds it, or a place that nothing was written to."""
-    return _is_kept(tx.effects, value.source) or any(_has_variable(frame, value) for frame in _frames(tx))
+    """Whether a variable of a running frame, or a source that is not mutated, keeps an object alive."""
+    return _is_still_at(value.source, tx.effects) or any(_has_variable(frame, value) for frame in _callers(tx))
 
 
-def _frames(tx: Translator) -> Iterator[Any]:
-    while tx is not None:
-        yield tx
-        tx = tx.parent
+def _callers(tx: Translator) -> Iterator[Translator]:
+    frame: Translator | None = tx
+    while frame is not None:
+        yield frame
+        frame = frame.parent
+
+
+def _callees(frame: Any) -> Iterator[Any]:
+    while frame is not None:
+        yield frame
+        frame = frame.callee
 
 
 def _has_variable(frame: Any, value: VariableTracker) -> bool:
@@ -154,27 +157,27 @@ def _has_variable(frame: Any, value: VariableTracker) -> bool:
 
 
 def _keeps_arguments(tx: Translator) -> bool:
-    """Whether the frame has all that it was called with, but for what holds nothing."""
-    *_, root = _frames(tx)
-    kept = [*root.locals.values(), *(cell.content for cell in root.cells.values())]
-    return all(any(each is one for one in kept) or _holds_nothing(each) for each in root.arguments)
+    """Whether the root frame's variables still hold all arguments that can refer to other objects."""
+    root: Any = [*_callers(tx)][-1]
+    held = [*root.locals.values(), *(cell.content for cell in root.cells.values())]
+    return all(any(each is one for one in held) or _refers_to_nothing(each) for each in root.arguments)
 
 
-def _holds_nothing(argument: VariableTracker) -> bool:
-    return isinstance(argument, LazyVariable) and id(type(argument.value)) in _ATOMS
+def _refers_to_nothing(argument: VariableTracker) -> bool:
+    return isinstance(argument, LazyVariable) and id(type(argument.value)) in _LEAF_TYPES
 
 
-_ATOMS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
+_LEAF_TYPES = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
 
 
 @models(weakref.ref)
-def _ref(tx: Translator, of: VariableTracker) -> VariableTracker:
-    kind = of.python_type()
-    if not kind.__weakrefoffset__:
-        tx.raise_error(TypeError, f"cannot create weak reference to {type_name(kind)!r} object")
-    made = WeakReferenceVariable(of=of)
-    tx.attempt.provenance.created(made)
-    return made
+def _ref(tx: Translator, target: VariableTracker) -> VariableTracker:
+    cls = target.python_type()
+    if not cls.__weakrefoffset__:
+        tx.raise_error(TypeError, f"cannot create weak reference to {type_name(cls)!r} object")
+    reference = WeakReferenceVariable(target=target)
+    tx.attempt.provenance.created(reference)
+    return reference
 
 
 @wraps_type(weakref.ReferenceType)
@@ -185,19 +188,19 @@ def _wrap_reference(attempt: Attempt, value: Any, source: Source) -> VariableTra
     return WeakReferenceVariable(value, source, attempt=attempt)
 
 
-# -- weak containers: what is in one depends on what is alive, so CPython reads and changes them -----------------------
+# -- weak containers: their contents depend on what is alive, so only CPython reads and mutates them -------------------
 
 _CONTAINERS = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
 
 
 @wraps_if(lambda value: issubclass(type(value), _CONTAINERS), order=9)
 def _wrap_container(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
-    return attempt.values.opaque(value, source, "a weak container")  # type: ignore[no-any-return]
+    return attempt.values.opaque(value, source, "a weak container")
 
 
-def _refuse_creation(tx: Translator, args: Args, kwargs: Kwargs) -> NoReturn:
-    unsupported(UnknownCall(f"{args[0].describe()}.__init__()", "weak containers are created in CPython"))
+def _break_at_creation(tx: Translator, args: Args, kwargs: Kwargs) -> NoReturn:
+    unsupported(UnknownCall(f"{args[0].describe()}.__init__()", "weak containers aren't traced"))
 
 
 for _each in _CONTAINERS:
-    models_raw(_each.__dict__["__init__"], _refuse_creation)
+    models_raw(_each.__dict__["__init__"], _break_at_creation)

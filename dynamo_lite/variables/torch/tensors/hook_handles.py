@@ -27,8 +27,8 @@ class NewHandleVariable(UserObjectVariable):
         self.hooks = hooks
         self.extra = extra
         self.attrs["id"] = NumberVariable(self)
-        self.attrs["hooks_dict_ref"] = WeakReferenceVariable(of=hooks)
-        self.attrs["extra_dict_ref"] = TupleVariable([WeakReferenceVariable(of=each) for each in others])
+        self.attrs["hooks_dict_ref"] = WeakReferenceVariable(target=hooks)
+        self.attrs["extra_dict_ref"] = TupleVariable([WeakReferenceVariable(target=each) for each in others])
 
     def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
         unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
@@ -99,7 +99,7 @@ def remove_hook(tx: Translator, handle: VariableTracker) -> VariableTracker:
     for reference in (each.realize() for each in (first, *others.elements(tx))):
         if not isinstance(reference, WeakReferenceVariable):
             unsupported(UnknownCall("RemovableHandle.remove()", "it does not refer to hooks"))
-        found = reference.as_found()
+        found = reference.referent_at_entry()
         if not tx.is_none(found) and found.contains(tx, number):
             found.delitem(tx, number)
     return ConstantVariable(None)
