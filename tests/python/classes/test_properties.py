@@ -94,13 +94,13 @@ def functions_of_one(x):
     return made.fget(Own(x)), made.fset, Own.plain.fset is not None, type(made)
 
 
-@programs(tensor(2))
+@programs(tensor(2), graphs=(0, 2))
 def made_inside(x):
     made = Tagged(lambda own: own.value * 4, tag=x)
     return made.__get__(Own(x), Own), made.fget(Own(x)), made.tag, made.fset, isinstance(made, property)
 
 
-@programs(tensor(2))
+@programs(tensor(2), graphs=(0, 2))
 def made_and_returned(x):
     made = Tagged(lambda own: own.value * 4, tag=[1])
     made.more = 5
@@ -150,7 +150,7 @@ def hidden_in_one_that_was_there(x, hiding):
     return x * hiding.size
 
 
-@programs(tensor(2))
+@programs(tensor(2), graphs=(0, 2))
 def one_that_is_only_asked_its_class(x):
     found = [Tagged(each) for each in (len, None)]
     return x + len(found), [isinstance(each, property) for each in found], found[1].fget

@@ -44,7 +44,7 @@ from dynamo_lite.variables.python.objects.exception import (
     overrides_creation,
 )
 from dynamo_lite.variables.python.objects.ordered_dict import OrderedDictVariable
-from dynamo_lite.variables.python.objects.property_object import PropertyVariable
+from dynamo_lite.variables.python.objects.property_object import CreatedPropertyVariable
 from dynamo_lite.variables.python.objects.user_object import PLAIN, UserObjectVariable, payload_base, unmodeled_c_base
 
 from .class_checks import derives, plain_is_instance
@@ -172,7 +172,7 @@ def new_instance(tx: Translator, cls: type, args: Args, kwargs: Kwargs) -> Varia
     base = payload_base(cls)
     maker = unmodeled_c_base(cls)
     if maker is property:
-        return PropertyVariable(None, cls)
+        return CreatedPropertyVariable(None, cls)
     if maker is not None or base in (defaultdict, frozenset):
         unsupported(UnknownCall(f"{cls.__qualname__}()", f"{(maker or base).__name__} makes its instances in C"))  # type: ignore[union-attr]
     if tx.lookup(cls, "__del__") is not MISSING:
