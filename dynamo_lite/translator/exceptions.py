@@ -13,10 +13,10 @@ from dynamo_lite.variables.python.classes.classes import ClassVariable
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
 from dynamo_lite.variables.python.objects.exception import (
     ExceptionInfoVariable,
+    ExistingExceptionVariable,
     TracebackVariable,
     stop_iteration_to_runtime_error,
 )
-from dynamo_lite.variables.python.objects.user_object import ExistingExceptionVariable
 
 from .opcodes import opcode
 

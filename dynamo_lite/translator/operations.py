@@ -39,9 +39,8 @@ from dynamo_lite.variables.python.containers.sequence import SequenceVariable, S
 from dynamo_lite.variables.python.containers.sets import SetVariable, combine_views
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, SymbolicNumber
-from dynamo_lite.variables.python.objects.exception import ExceptionVariable
+from dynamo_lite.variables.python.objects.exception import ExceptionVariable, ExistingExceptionVariable
 from dynamo_lite.variables.python.objects.user_object import (
-    ExistingExceptionVariable,
     UserObjectVariable,
     builtin_value,
 )

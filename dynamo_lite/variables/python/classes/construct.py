@@ -45,7 +45,12 @@ from dynamo_lite.variables.python.objects.exception import (
 )
 from dynamo_lite.variables.python.objects.ordered_dict import OrderedDictVariable
 from dynamo_lite.variables.python.objects.property_object import CreatedPropertyVariable
-from dynamo_lite.variables.python.objects.user_object import PLAIN, UserObjectVariable, payload_base, unmodeled_c_base
+from dynamo_lite.variables.python.objects.user_object import (
+    SCALAR_CONVERSIONS,
+    UserObjectVariable,
+    payload_base,
+    unmodeled_c_base,
+)
 
 from .class_checks import derives, plain_is_instance
 from .classes import ClassVariable
@@ -179,7 +184,7 @@ def new_instance(tx: Translator, cls: type, args: Args, kwargs: Kwargs) -> Varia
         unsupported(UnknownCall(f"{cls.__qualname__}()", "its instances have a __del__, which runs when they die"))
     if getattr(cls, "__abstractmethods__", None):
         tx.fold(object.__new__, (cls,))
-    if base in PLAIN:
+    if base in SCALAR_CONVERSIONS:
         named = {name: tx.python_value(value) for name, value in kwargs.items()}
         payload: VariableTracker | None = ConstantVariable(tx.fold(base, [tx.python_value(a) for a in args], named))
     else:
@@ -254,7 +259,7 @@ def _container_new(kind: type) -> None:
         return new_instance(tx, cls.as_constant(), list(args), kwargs)
 
 
-for _kind in (dict, OrderedDict, list, set, *PLAIN):
+for _kind in (dict, OrderedDict, list, set, *SCALAR_CONVERSIONS):
     _container_new(_kind)
 
 

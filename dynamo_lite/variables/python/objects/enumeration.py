@@ -1,4 +1,4 @@
-"""Members of enumerations."""
+"""Enum members."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.text import has_user_text
 
 from .object_methods import OBJECT_METHODS
-from .user_object import PLAIN, UserObjectVariable, payload_base
+from .user_object import SCALAR_CONVERSIONS, UserObjectVariable, payload_base
 
 
 class EnumVariable(UserObjectVariable):
-    """A member of an enumeration: one object for the life of the class."""
+    """An enum member, guarded by identity."""
 
     __slots__ = ()
     is_guarded_by_identity = True
@@ -30,12 +30,12 @@ class EnumVariable(UserObjectVariable):
         return self.value
 
     def as_fx(self) -> tuple[Any, Any]:
-        value = self.value if self.plain() is None else self.plain()
+        value = self.value if self.scalar() is None else self.scalar()
         return value, value
 
-    def plain(self) -> Any:
+    def scalar(self) -> Any:
         base = payload_base(self.cls)
-        return PLAIN[base](self.value) if base in PLAIN else None
+        return SCALAR_CONVERSIONS[base](self.value) if base in SCALAR_CONVERSIONS else None
 
     def key(self) -> Any:
         standard = (object, enum.Enum, payload_base(self.cls))
@@ -45,9 +45,9 @@ class EnumVariable(UserObjectVariable):
         return self.value
 
     def python_value(self, tx: Translator) -> Any:
-        """Code in C asks a member as any object: the program's own methods are not run for it here."""
-        if any(_is_programs(tx.lookup(self.cls, name)) for name in _ASKED):
-            unsupported(UnsupportedValue(self.describe(), "its class says how it is compared or counted"))
+        """C functions call the member's methods, so none of those may be user code, which has to be traced."""
+        if any(_is_user_code(tx.lookup(self.cls, name)) for name in _CALLED_BY_C):
+            unsupported(UnsupportedValue(self.describe(), "its class overrides methods that C functions call"))
         return self.value
 
     def cache_key(self, tx: Translator) -> Any:
@@ -63,29 +63,30 @@ class EnumVariable(UserObjectVariable):
         return VariableTracker.format(self, tx, spec) if self.is_plain(tx) else super().format(tx, spec)
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if name in _OF_MEMBERS and class_lookup(self.cls, name) is class_lookup(enum.Enum, name):
-            held = tx.guards.const(self.value).instance_item(f"_{name.strip('_')}_")
-            return LazyVariable(tx.attempt, getattr(self.value, name), held).realize()
+        is_inherited = class_lookup(self.cls, name) is class_lookup(enum.Enum, name)
+        if name in ("value", "name", "_value_", "_name_") and is_inherited:
+            source = tx.guards.const(self.value).instance_item(f"_{name.strip('_')}_")
+            return LazyVariable(tx.attempt, getattr(self.value, name), source).realize()
         return super().getattr(tx, name)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        return self._answer(tx, method_of(symbol), other) or super().compare(tx, symbol, other)
+        return self._fold_method(tx, method_of(symbol), other) or super().compare(tx, symbol, other)
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
-        if isinstance(self.value, str) and _has_written(tx, other, method_of(symbol, "r")):
-            return None  # texts are asked last
-        found = self._answer(tx, method_of(symbol, "r" if reflected else ""), other)
-        return found or super().binary(tx, symbol, other, reflected)
+        if isinstance(self.value, str) and _overrides(tx, other, method_of(symbol, "r")):
+            return None  # str concatenation is a sequence slot, which CPython tries after the number methods
+        result = self._fold_method(tx, method_of(symbol, "r" if reflected else ""), other)
+        return result or super().binary(tx, symbol, other, reflected)
 
-    def _answer(self, tx: Translator, name: str, other: VariableTracker) -> VariableTracker | None:
-        """What a method in C of the type that the class mixes in gives for a known value."""
+    def _fold_method(self, tx: Translator, name: str, other: VariableTracker) -> VariableTracker | None:
+        """The result of a binary method of the builtin type that the enum mixes in (``IntEnum``), for a constant."""
         raw = tx.lookup(self.cls, name)
         if not other.is_constant() or raw is MISSING or is_user_defined(raw) or raw is getattr(object, name, None):
             return None
-        found = tx.fold(raw, (self.value, other.as_constant()))
-        return None if found is NotImplemented else tx.make(found)
+        result = tx.fold(raw, (self.value, other.as_constant()))
+        return None if result is NotImplemented else tx.make(result)
 
     def index(self, tx: Translator, message: str) -> Any:
         return int.__int__(self.value) if isinstance(self.value, int) else super().index(tx, message)
@@ -93,7 +94,7 @@ class EnumVariable(UserObjectVariable):
     def truth(self, tx: Translator) -> bool:
         if any(is_user_defined(tx.lookup(self.cls, name)) for name in ("__bool__", "__len__")):
             return super().truth(tx)
-        return tx.fold(bool, (self.value,))
+        return bool(tx.fold(bool, (self.value,)))
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if isinstance(self.value, (str, int)) and name not in OBJECT_METHODS:
@@ -104,21 +105,20 @@ class EnumVariable(UserObjectVariable):
         cg.load_const(self.value)
 
 
-def _has_written(tx: Translator, operand: VariableTracker, name: str) -> bool:
-    """Whether the program wrote a method of a member."""
+def _overrides(tx: Translator, operand: VariableTracker, name: str) -> bool:
+    """Whether an operand is a member of an enum that has this method in Python."""
     return isinstance(operand, EnumVariable) and is_user_defined(tx.lookup(operand.cls, name))
 
 
-def _is_programs(raw: Any) -> bool:
+def _is_user_code(raw: Any) -> bool:
     return is_user_defined(raw) and not (isinstance(raw, types.FunctionType) and code_origin.is_standard(raw.__code__))
 
 
-_ASKED = (
+_CALLED_BY_C = (
     *("__eq__", "__hash__", "__index__", "__int__", "__float__", "__bool__", "__len__", "__iter__", "__getitem__"),
     *("__contains__", "__lt__", "__complex__", "__trunc__"),
 )
-"""Methods by which functions in C look at what they are given. (Texts of members are asked for by themselves.)"""
-_OF_MEMBERS = frozenset({"value", "name", "_value_", "_name_"})
+"""Methods that C functions call on their arguments, other than ``__str__``, ``__repr__`` and ``__format__``."""
 
 
 @wraps_if(lambda value: issubclass(type(value), enum.Enum), order=4)

@@ -1,4 +1,4 @@
-"""Exceptions created during tracing, and the interpreter's exception state."""
+"""Exceptions, pre-existing and created during tracing, and the interpreter's exception state."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ import types
 from functools import partial
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, is_data_descriptor, object_setattr, owner_of
-from dynamo_lite.variables.core.base import TEXTS, Args, NotConstant, VariableTracker, mro, unsupported
+from dynamo_lite.variables.core.base import TEXTS, Args, NotConstant, VariableTracker, mro, unsupported, wraps_if
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.lookup import c_lookup, is_heap_type
-from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.core.text import call_class_text_method, reprs, text_of
 from dynamo_lite.variables.python.containers.sequence import ListVariable, TupleVariable
+
+from .user_object import UserObjectVariable
 
 
 class ExceptionVariable(VariableTracker):
@@ -241,6 +244,54 @@ def _create_initialized(base: type[BaseException], cls: type[BaseException], *ar
 
 
 _CHAIN = ("__cause__", "__context__", "__suppress_context__")
+
+
+class ExistingExceptionVariable(UserObjectVariable):
+    """An exception that was raised before the trace, or by an instruction that CPython ran at a graph break."""
+
+    __slots__ = ()
+
+    def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
+        written = self.attrs.get(name)
+        if written is not None:
+            return written
+        if name in ("args", "__context__", "__cause__", "__traceback__"):
+            assert self.source is not None
+            return tx.attempt.values.wrap(getattr(self.value, name), self.source.child("c_attr", name))
+        return super().c_attribute(tx, name)
+
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
+        kind = value.realize().python_type()
+        if name in ("__context__", "__cause__") and issubclass(kind, (BaseException, type(None))):
+            self.instance_set(tx, name, value)
+            if name == "__cause__":  # setting it also sets this one, which is therefore replayed after it
+                self.attrs.pop("__suppress_context__", None)
+                self.instance_set(tx, "__suppress_context__", ConstantVariable(True))
+        elif name != "__traceback__" or value.realize() is not self.c_attribute(tx, name):
+            super().setattr(tx, name, value)
+
+    def _is_shadowed(self, name: str) -> bool:
+        return name not in ("__context__", "__cause__") and super()._is_shadowed(name)
+
+    def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
+        if name in self.attrs or is_heap_type(raw.__objclass__):
+            return super().slot_get(tx, name, raw)
+        assert self.source is not None
+        return tx.attempt.values.wrap(getattr(self.value, name), self.source.child("c_attr", name))
+
+    def _builtin_text(self, tx: Translator, name: str) -> VariableTracker:
+        """BaseException's methods, whose result depends on ``args`` alone."""
+        if class_lookup(self.cls, name) not in (BaseException.__str__, BaseException.__repr__, KeyError.__str__):
+            unsupported(UnsupportedOperation(f"{TEXTS[name].__name__}()", self.describe()))
+        tx.python_value(self.c_attribute(tx, "args"))
+        return tx.make(tx.fold(TEXTS[name], (self.value,)))
+
+
+@wraps_if(lambda value: issubclass(type(value), BaseException), order=6)
+def _wrap_exception(attempt: Attempt, value: BaseException, source: Source) -> VariableTracker:
+    if source.kind != "const":
+        source.check("type", type(value))
+    return ExistingExceptionVariable(value, type(value), source)
 
 
 class TracebackVariable(VariableTracker):

@@ -1,4 +1,4 @@
-"""``object``'s own methods, for objects whose class leaves them to it."""
+"""Methods that classes inherit from ``object``."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def _object_eq(tx: Translator, obj: Any, other: VariableTracker) -> VariableTrac
 
 
 def _object_reduce(tx: Translator, obj: Any, protocol: VariableTracker) -> VariableTracker:
-    """``object.__reduce_ex__`` from protocol 2 on, for classes that leave pickling to it."""
+    """``object.__reduce_ex__`` from protocol 2 on. ``copy.copy`` and ``copy.deepcopy`` call it."""
     cls = obj.python_type()
-    own = ("__reduce__", "__getnewargs__", "__getnewargs_ex__")
-    if obj.payload is not None or any(tx.lookup(cls, name) is not getattr(object, name, MISSING) for name in own):
-        unsupported(UnsupportedAttribute(obj.describe(), "__reduce_ex__", "its class says how it is pickled"))
-    state = obj.call_special(tx, "__getstate__")
+    hooks = ("__reduce__", "__getnewargs__", "__getnewargs_ex__")
+    if obj.payload is not None or any(tx.lookup(cls, name) is not getattr(object, name, MISSING) for name in hooks):
+        unsupported(UnsupportedAttribute(obj.describe(), "__reduce_ex__", "its class overrides how it is pickled"))
+    state = obj._special(tx, "__getstate__")
     if state is None:
         state = _object_state(tx, obj)
     parts = [tx.make(copyreg.__newobj__), TupleVariable([tx.make(cls)]), state]  # type: ignore[attr-defined]
@@ -48,20 +48,20 @@ def _object_reduce(tx: Translator, obj: Any, protocol: VariableTracker) -> Varia
 
 
 def _object_state(tx: Translator, obj: Any) -> VariableTracker:
-    """``object.__getstate__``: the attributes, those in slots apart."""
+    """``object.__getstate__``: ``__dict__``, or a pair of it and the slots."""
     cls = obj.python_type()
-    own: VariableTracker = obj.namespace(tx) if cls.__dictoffset__ else ConstantVariable(None)
-    if isinstance(own, DictVariable) and not own.items:
-        own = ConstantVariable(None)
+    attributes: VariableTracker = obj.namespace(tx) if cls.__dictoffset__ else ConstantVariable(None)
+    if isinstance(attributes, DictVariable) and not attributes.items:
+        attributes = ConstantVariable(None)
     slots = DictVariable({})
-    known = own_namespace(cls).get("__slotnames__", [])  # copyreg's cache, or the program's own
-    if type(known) is not list or any(type(name) is not str for name in known):
-        unsupported(UnsupportedAttribute(obj.describe(), "__getstate__", "its class says which slots it has"))
+    cached = own_namespace(cls).get("__slotnames__", [])  # copyreg's cache, unless the class defines it
+    if type(cached) is not list or any(type(name) is not str for name in cached):
+        unsupported(UnsupportedAttribute(obj.describe(), "__getstate__", "its class defines __slotnames__"))
     for name in copyreg._slotnames(cls):  # type: ignore[attr-defined]
         value = obj.slot_get(tx, name, class_lookup(cls, name))
         if value is not None:
             slots.put(tx, ConstantVariable(name), value)
-    return TupleVariable([own, slots]) if slots.items else own
+    return TupleVariable([attributes, slots]) if slots.items else attributes
 
 
 OBJECT_METHODS: dict[str, Any] = {

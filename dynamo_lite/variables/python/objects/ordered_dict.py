@@ -1,4 +1,4 @@
-"""OrderedDict: a dict whose instances have attributes of their own, as ``state_dict`` keeps its versions in."""
+"""``OrderedDict``, whose instances have attributes too: ``Module.state_dict`` stores ``_metadata`` in one."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .user_object import UserObjectVariable
 
 
 class OrderedDictVariable(DictVariable):
-    """``own``: the object with its attributes, beside its items."""
+    """``instance``: the object as the holder of its attributes; the items are those of `DictVariable`."""
 
-    __slots__ = ("own",)
+    __slots__ = ("instance",)
 
     def __init__(
         self,
@@ -30,32 +30,32 @@ class OrderedDictVariable(DictVariable):
         value: OrderedDict[Any, Any] | None = None,
     ) -> None:
         super().__init__(items, keys, source, OrderedDict)
-        self.own = UserObjectVariable(value, OrderedDict, source)
+        self.instance = UserObjectVariable(value, OrderedDict, source)
 
     def like(self, items: dict[Any, VariableTracker], keys: dict[Any, VariableTracker]) -> OrderedDictVariable:
         return OrderedDictVariable(items, keys)
 
     def with_attributes(self, attributes: dict[str, VariableTracker]) -> OrderedDictVariable:
-        """Itself, which is new, with them."""
-        self.own.attrs.update(attributes)
+        """Set the attributes of one that was just created."""
+        self.instance.attrs.update(attributes)
         return self
 
     def with_structure_items(self, tx: Translator, new: Iterator[VariableTracker]) -> VariableTracker:
-        if self.own.attrs:
-            unsupported(UnsupportedValue(self.describe(), "its attributes would be left out"))
+        if self.instance.attrs:
+            unsupported(UnsupportedValue(self.describe(), "an operator's result would lose its attributes"))
         return super().with_structure_items(tx, new)
 
     def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
-        return self.own.instance_get(tx, name)
+        return self.instance.instance_get(tx, name)
 
     def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        self.own.instance_set(tx, name, value)
+        self.instance.instance_set(tx, name, value)
 
     def instance_delete(self, tx: Translator, name: str) -> None:
-        self.own.instance_delete(tx, name)
+        self.instance.instance_delete(tx, name)
 
     def namespace(self, tx: Translator) -> DictVariable:
-        return self.own.namespace(tx)
+        return self.instance.namespace(tx)
 
     def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
         return InstanceDictVariable(self) if name == "__dict__" else super().c_attribute(tx, name)
@@ -68,7 +68,7 @@ class OrderedDictVariable(DictVariable):
 
     def fill(self, cg: Codegen) -> None:
         super().fill(cg)
-        self.own.store_attributes(cg)
+        self.instance.store_attributes(cg)
 
 
 @wraps_type(OrderedDict)

@@ -1,4 +1,4 @@
-"""Objects of ``threading.local``: what they have on the thread that runs."""
+"""``threading.local`` objects, with the attributes that they have on the thread that traces."""
 
 from __future__ import annotations
 
@@ -16,11 +16,9 @@ from dynamo_lite.variables.python.containers.mapping import DictVariable
 
 from .user_object import UserObjectVariable
 
-_PLACE = "thread_dict"
-
 
 class ThreadLocalVariable(UserObjectVariable):
-    """One that this thread has begun already."""
+    """A pre-existing one that the thread has accessed before, so that it has attributes there."""
 
     __slots__ = ()
 
@@ -29,10 +27,10 @@ class ThreadLocalVariable(UserObjectVariable):
 
     def own_attribute_source(self, name: str) -> Source | None:
         assert self.source is not None
-        place = self.source.child(_PLACE)
+        attributes = self.source.child("thread_dict")
         if name in (self.existing_namespace() or ()):
-            return place.child("dict_item", name).expect()
-        place.check("dict_lacks", name)
+            return attributes.child("dict_item", name).expect()
+        attributes.check("dict_lacks", name)
         return None
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
@@ -44,7 +42,7 @@ class ThreadLocalVariable(UserObjectVariable):
         if name == "__dict__":
             self._refuse(name)
         if self.cls is threading.local and class_lookup(self.cls, name) is MISSING:
-            self.instance_set(tx, name, value)  # though its class tells of no dict
+            self.instance_set(tx, name, value)  # ``__dictoffset__`` is 0: the dicts are kept elsewhere
         else:
             super().setattr(tx, name, value)
 
@@ -57,7 +55,7 @@ class ThreadLocalVariable(UserObjectVariable):
         self._refuse("__dict__")
 
     def _refuse(self, name: str) -> NoReturn:
-        unsupported(UnsupportedAttribute(self.describe(), name, "it is another one on each thread"))
+        unsupported(UnsupportedAttribute(self.describe(), name, "each thread has its own"))
 
     def store_attributes(self, cg: Codegen) -> None:
         for name in self.deleted:
@@ -72,7 +70,7 @@ class ThreadLocalVariable(UserObjectVariable):
 def _wrap_thread_local(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
     cls = type(value)
     if _C.thread_dict(value) is None:
-        return attempt.values.opaque(value, source, "a threading.local that this thread has not touched")
+        return attempt.values.opaque(value, source, "a threading.local that this thread hasn't accessed before")
     if source.kind != "const":
         source.check("type", cls)
     return ThreadLocalVariable(value, cls, source)

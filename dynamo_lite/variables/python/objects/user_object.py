@@ -1,4 +1,8 @@
-"""Instances of the program's classes: real ones and ones made inside, with a container's items or without."""
+"""Instances of classes in Python, pre-existing or created during tracing; objects that are only passed along.
+
+An instance of a class that derives from a builtin container, number or string has a `payload`: the tracker of its
+items or value as an instance of the builtin type.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,6 @@ from dynamo_lite.variables.core.base import (
     call_handler,
     mro,
     own_namespace,
-    remaining_items,
     unsupported,
     wraps_if,
     wraps_type,
@@ -60,15 +63,25 @@ from dynamo_lite.variables.python.containers.sequence import ListVariable, Seque
 
 from .object_methods import OBJECT_METHODS
 
-PLAIN: dict[type, Any] = {
+SCALAR_CONVERSIONS: dict[type, Any] = {
     int: int.__int__,
     float: float.__float__,
     complex: complex.__complex__,
     str: str.__str__,
     bytes: bytes.__bytes__,
 }
-"""Immutable built-in types that the program derives from -> what gives the plain value of an instance."""
-PAYLOAD_TYPES: tuple[type, ...] = (defaultdict, OrderedDict, dict, list, tuple, set, frozenset, deque, *PLAIN)
+"""Immutable builtin types that classes derive from -> how to get an instance's value of the builtin type."""
+PAYLOAD_TYPES: tuple[type, ...] = (
+    defaultdict,
+    OrderedDict,
+    dict,
+    list,
+    tuple,
+    set,
+    frozenset,
+    deque,
+    *SCALAR_CONVERSIONS,
+)
 
 
 def payload_base(cls: type) -> type | None:
@@ -77,25 +90,26 @@ def payload_base(cls: type) -> type | None:
 
 
 def unmodeled_c_base(cls: type) -> type | None:
-    """The class in C whose state the instances have, where that is not ``object`` or a builtin container."""
+    """The base implemented in C whose instance state isn't modelled; None for ``object`` and `PAYLOAD_TYPES`."""
     static = next((base for base in mro(cls) if not is_heap_type(base)), object)
     if static is not object and static not in PAYLOAD_TYPES:
         return static
     if not is_instantiable(cls):
         return cls
     new = class_lookup(cls, "__new__")
-    maker = new.__self__ if isinstance(new, types.BuiltinFunctionType) else object
-    return maker if maker is not object and maker not in PAYLOAD_TYPES else None  # type: ignore[return-value]
+    owner = new.__self__ if isinstance(new, types.BuiltinFunctionType) else object
+    return owner if isinstance(owner, type) and owner is not object and owner not in PAYLOAD_TYPES else None
 
 
 def overrides_torch_function(cls: type) -> bool:
-    """Whether torch's functions that are given an instance ask its class."""
+    """Whether torch functions dispatch to the class's ``__torch_function__`` for an instance among their arguments."""
     raw = class_lookup(cls, "__torch_function__")
     return raw is not MISSING and raw is not torch._C._disabled_torch_function_impl
 
 
 class UserObjectVariable(VariableTracker):
-    """An object. ``attrs``: what was written inside, None for deleted; ``payload``: its items as a container."""
+    """An instance. ``value``: the pre-existing object, None for one created during tracing. ``attrs``: attributes
+    written during tracing, None for deleted ones."""
 
     __slots__ = ("value", "cls", "attrs", "payload", "deleted")
     implements_equality = True
@@ -108,7 +122,7 @@ class UserObjectVariable(VariableTracker):
         self.cls = cls
         self.attrs: dict[str, VariableTracker | None] = {}
         self.deleted: dict[str, None] = {}
-        """Names of the real object that were deleted inside, perhaps written again after."""
+        """Attributes of the pre-existing object that were deleted, perhaps written again after."""
         self.payload = payload
 
     @property
@@ -136,59 +150,60 @@ class UserObjectVariable(VariableTracker):
     def guard_key(self, tx: Translator) -> None:
         for name in ("__hash__", "__eq__"):
             tx.lookup(self.cls, name)
-        (super() if self.payload is None else self.payload).guard_key(tx)
+        if self.payload is None:
+            super().guard_key(tx)
+        else:
+            self.payload.guard_key(tx)
 
     def overloaded_arguments(self) -> Iterable[VariableTracker]:
         return (self,) if overrides_torch_function(self.cls) else ()
 
     def as_fx(self) -> tuple[Any, Any]:
-        """A number or sequence of the program's own class is a number or sequence to an operator, whatever the class
-        says of it."""
+        """Operators take an instance of a class derived from a number or sequence as that number or sequence."""
         if isinstance(self.payload, (ConstantVariable, SequenceVariable)):
             return self.payload.as_fx()
         return super().as_fx()
 
     def python_value(self, tx: Translator) -> Any:
         try:
-            return self.plain_value(tx)
+            return self._scalar_for_c(tx)
         except NotConstant:
             return super().python_value(tx)
 
-    def plain(self) -> Any:
-        """The number or string that it is to C code that asks nothing of its class; None: it is none."""
+    def scalar(self) -> Any:
+        """Its number or string, ignoring methods of its class; None if it doesn't derive from a scalar type."""
         return self.payload.value if isinstance(self.payload, ConstantVariable) else None
 
     def constant_number(self, tx: Translator, methods: Iterable[str], drain: bool = False) -> Any:
-        """A number of the program's own class is what the built-in type has, unless one of these methods says else.
-        (An ``__index__`` is not asked of integers, nor a ``__float__`` of floats.)"""
-        value = self.plain()
+        """C functions call ``__index__`` only on what isn't an int, and ``__float__`` on what isn't a float."""
+        value = self.scalar()
         if not isinstance(value, (int, float, complex)):
             return super().constant_number(tx, methods, drain)
         own = "__index__" if isinstance(value, int) else "__float__"
         for name in methods:
-            found = None if name == own else self.call_special(tx, name)
-            if found is not None:
-                return tx.python_value(found)
+            result = None if name == own else self._special(tx, name)
+            if result is not None:
+                return tx.python_value(result)
             if class_lookup(self.cls, name) is not MISSING:
                 return value
         return value
 
     def converted(self, tx: Translator, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
-        asked = next((name for name in methods if tx.lookup(self.cls, name) is not MISSING), None)
-        found = None if asked is None or function not in (int, float, complex) else self.call_special(tx, asked)
-        if found is None or asked == "__index__" and isinstance(self.payload, ConstantVariable):
+        method = next((name for name in methods if tx.lookup(self.cls, name) is not MISSING), None)
+        result = None if method is None or function not in (int, float, complex) else self._special(tx, method)
+        if result is None or method == "__index__" and isinstance(self.payload, ConstantVariable):
             return super().converted(tx, function, methods)
-        return tx.make(tx.fold(function, (tx.python_value(found),)))  # type: ignore[no-any-return]
+        return tx.make(tx.fold(function, (tx.python_value(result),)))
 
-    def plain_value(self, tx: Translator) -> Any:
-        """The number or string that this is to C code, where its class leaves what C code asks to the built-in type.
+    def _scalar_for_c(self, tx: Translator) -> Any:
+        """Its number or string as any C function sees it.
 
         Raises:
-            NotConstant: it is none, or has methods of its own for that."""
+            NotConstant: it doesn't derive from a scalar type, or overrides a method that C functions call."""
         if not isinstance(self.payload, ConstantVariable):
             raise NotConstant(self.describe())
         base = type(self.payload.value)
-        for name in _ASKED_BY_C:
+        for name in _CALLED_BY_C:
             raw = class_lookup(self.cls, name)
             if raw is not class_lookup(base, name):
                 raise NotConstant(self.describe())
@@ -205,20 +220,19 @@ class UserObjectVariable(VariableTracker):
         return self.value
 
     def index(self, tx: Translator, message: str) -> Any:
-        is_integer = isinstance(self.payload, ConstantVariable) and isinstance(self.payload.value, int)
-        found = None if is_integer else self.call_special(tx, "__index__")
-        if found is not None:
-            if not issubclass(found.python_type(), int):
-                tx.raise_error(TypeError, f"__index__ returned non-int (type {found.python_type().__name__})")
-            return tx.python_value(found)
-        if is_integer:
-            return self.payload.value  # type: ignore[union-attr]
-        return super().index(tx, message)
+        if isinstance(self.scalar(), int):
+            return self.scalar()
+        result = self._special(tx, "__index__")
+        if result is None:
+            return super().index(tx, message)
+        if not issubclass(result.python_type(), int):
+            tx.raise_error(TypeError, f"__index__ returned non-int (type {result.python_type().__name__})")
+        return tx.python_value(result)
 
     def sample_value(self) -> Any:
-        """One of a class of that name without its methods in Python, which were asked before."""
+        """An instance of an empty class of the same name: the methods in Python have been tried before."""
         if class_lookup(self.cls, "__getitem__") is not MISSING and self.payload is None:
-            raise NotConstant("`%` takes it for a mapping")
+            raise NotConstant("`%` treats it as a mapping")
         empty = type(self.cls.__name__, (object if self.payload is None else self.payload.python_type(),), {})
         return empty() if self.payload is None else empty(self.payload.sample_value())
 
@@ -226,20 +240,20 @@ class UserObjectVariable(VariableTracker):
         return self.namespace(tx).items if self.cls.__dictoffset__ else ()
 
     def mapping_items(self, tx: Translator) -> VariableTracker | None:
-        """Of one that derives from dict by its items, whatever its other methods say."""
+        """``dict(obj)`` reads the items of an instance of dict, unless its class overrides ``__iter__``."""
         if isinstance(self.payload, DictVariable) and self.payload.cls is dict:
             if tx.lookup(self.cls, "__iter__") is dict.__iter__:
                 return self.payload
         return super().mapping_items(tx)
 
-    # -- the instance's own attributes -----------------------------------------------------------------------------
+    # -- attributes of the instance itself -------------------------------------------------------------------------
 
     def existing_namespace(self) -> dict[str, Any] | None:
-        """The real object's ``__dict__``."""
+        """``__dict__`` of the pre-existing object."""
         return instance_dict(self.value)
 
     def own_attribute_source(self, name: str) -> Source | None:
-        """Where the real object has an attribute of its own; None, which is guarded: it has none of that name."""
+        """The source of an attribute in the pre-existing object's ``__dict__``; None (guarded) if it isn't there."""
         assert self.source is not None
         if name in (self.existing_namespace() or ()):
             return self.source.instance_item(name)
@@ -251,8 +265,8 @@ class UserObjectVariable(VariableTracker):
             return self.attrs[name]
         if self.value is None:
             return None
-        place, namespace = self.own_attribute_source(name), self.existing_namespace()
-        return None if place is None or namespace is None else LazyVariable(tx.attempt, namespace[name], place)
+        source, namespace = self.own_attribute_source(name), self.existing_namespace()
+        return None if source is None or namespace is None else LazyVariable(tx.attempt, namespace[name], source)
 
     def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         if name == "__dict__":
@@ -262,16 +276,16 @@ class UserObjectVariable(VariableTracker):
         if self.value is None:
             return None
         assert self.source is not None
-        place = self.source.child("slot", raw)
+        source = self.source.child("slot", raw)
         try:
             value = raw.__get__(self.value)
         except AttributeError:
-            place.check("unbound")
+            source.check("unbound")
             return None
-        return LazyVariable(tx.attempt, value, place.expect())
+        return LazyVariable(tx.attempt, value, source.expect())
 
-    def _let_go(self, tx: Translator, name: str) -> None:
-        """The real object's attribute is written or deleted."""
+    def _drop_existing(self, tx: Translator, name: str) -> None:
+        """Record that the pre-existing object drops its reference to an attribute's value."""
         if self.value is not None and name not in self.attrs:
             tx.effects.let_go(overwritten_attribute(self, name).values)
 
@@ -280,41 +294,41 @@ class UserObjectVariable(VariableTracker):
             guard_overwritten(self)
 
     def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        self._let_go(tx, name)
+        self._drop_existing(tx, name)
         tx.effects.mutate(self)
         if name in self.deleted:
-            self.attrs.pop(name, None)  # it comes back behind the others
+            self.attrs.pop(name, None)  # ``__dict__`` has it last then
         self.attrs[name] = value
 
     def instance_delete(self, tx: Translator, name: str) -> None:
-        self._let_go(tx, name)
+        self._drop_existing(tx, name)
         tx.effects.mutate(self)
         self.attrs.pop(name, None)
-        if self.value is not None and self._is_real(name):
+        if self.value is not None and self._has_existing(name):
             self.deleted[name] = None
             self.attrs[name] = None
 
-    def _is_real(self, name: str) -> bool:
-        """Whether the real object has it as an attribute of its own, which is guarded."""
+    def _has_existing(self, name: str) -> bool:
+        """Whether the pre-existing object has an attribute in its ``__dict__`` or a slot; guarded."""
         assert self.source is not None
         raw = class_lookup(self.cls, name)
         if issubclass(type(raw), types.MemberDescriptorType):
-            place, bound = self.source.child("slot", raw), slot_is_bound(raw, self.value)
-            place.expect() if bound else place.check("unbound")
-            return bound
+            source, is_bound = self.source.child("slot", raw), slot_is_bound(raw, self.value)
+            source.expect() if is_bound else source.check("unbound")
+            return is_bound
         return self.own_attribute_source(name) is not None
 
     def namespace(self, tx: Translator) -> DictVariable:
-        """A copy of ``__dict__`` with its keys guarded."""
+        """A copy of ``__dict__``, whose keys are guarded."""
         items: dict[Any, VariableTracker] = {}
         if self.value is not None:
             assert self.source is not None
-            real = self.existing_namespace()
-            if real is None:
-                unsupported(UnsupportedAttribute(self.describe(), "__dict__"))
-            items = wrap_dict_items(tx.attempt, real, self.source.child("instance_dict"))[0]
+            existing = self.existing_namespace()
+            if existing is None:
+                unsupported(UnsupportedAttribute(self.describe(), "__dict__", "its instances have none"))
+            items = wrap_dict_items(tx.attempt, existing, self.source.child("instance_dict"))[0]
         for name in self.deleted:
-            items.pop(name, None)  # where it was written again it is behind the others
+            items.pop(name, None)  # if it was written again, it comes last
         for name, value in self.attrs.items():
             if value is None:
                 items.pop(name, None)
@@ -352,19 +366,21 @@ class UserObjectVariable(VariableTracker):
         return super().c_attribute(tx, name)
 
     def set_c_attribute(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        """Another class may only be one whose instances look alike to C."""
-        kind = value.realize()
-        made = getattr(kind, "value", None)
-        if name != "__class__" or not issubclass(kind.python_type(), type) or self.payload is not None:
-            super().set_c_attribute(tx, name, value)
-        if self.value is None or not _are_laid_out_alike(self.cls, made):
-            super().set_c_attribute(tx, name, value)
+        """``__class__`` can be assigned, as lazy modules do. Other descriptors in C break the graph."""
+        value = value.realize()
+        cls = getattr(value, "value", None)
+        is_class = issubclass(value.python_type(), type) and isinstance(cls, type)
+        if name != "__class__" or not is_class or self.payload is not None or self.is_new:
+            return super().set_c_attribute(tx, name, value)
+        assert cls is not None
+        if not _have_same_layout(self.cls, cls):
+            return super().set_c_attribute(tx, name, value)
         tx.effects.mutate(self)
-        self.cls = made
-        tx.attempt.torch_state.note_class(made)
+        self.cls = cls
+        tx.attempt.torch_state.note_class(cls)
 
-    def find_special(self, tx: Translator, name: str) -> VariableTracker | None:
-        """The bound special method that the class was given; None where it is the type's own in C, or absent."""
+    def special(self, tx: Translator, name: str) -> VariableTracker | None:
+        """The bound special method, if the class has one in Python."""
         raw = class_lookup(self.cls, name)
         if is_user_defined(raw):
             return bind(tx, raw, name, self, self.cls)
@@ -383,7 +399,7 @@ class UserObjectVariable(VariableTracker):
         return tx.call(method, args, kwargs)
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        """A method in C: ``object``'s own, or the container's."""
+        """A method implemented in C: ``object``'s, or the payload type's."""
         handler = OBJECT_METHODS.get(name)
         if isinstance(self.payload, ConstantVariable) and name == "__init__":
             return ConstantVariable(None)
@@ -401,13 +417,13 @@ class UserObjectVariable(VariableTracker):
         return call_handler(handler, (tx, self, *args), kwargs, f"{self.cls.__qualname__}.{name}")
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        found = self.call_special(tx, "__getitem__", key)
-        if found is not None:
-            return found
+        item = self._special(tx, "__getitem__", key)
+        if item is not None:
+            return item
         return super().getitem(tx, key) if self.payload is None else self._payload_item(tx, key)
 
     def _payload_item(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        """The built-in type's own ``__getitem__``, which asks a dict's class for ``__missing__``."""
+        """The builtin type's ``__getitem__``. ``dict.__getitem__`` calls ``__missing__`` of the class."""
         assert self.payload is not None
         if isinstance(self.payload, DictVariable) and not self.payload.contains(tx, key):
             missing = self.call_special(tx, "__missing__", key)
@@ -416,17 +432,25 @@ class UserObjectVariable(VariableTracker):
         return self.payload.getitem(tx, key)
 
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
-        if self.call_special(tx, "__setitem__", key, value) is None:
-            (super() if self.payload is None else self.payload).setitem(tx, key, value)
+        if self._special(tx, "__setitem__", key, value) is not None:
+            return
+        if self.payload is None:
+            super().setitem(tx, key, value)
+        else:
+            self.payload.setitem(tx, key, value)
 
     def delitem(self, tx: Translator, key: VariableTracker) -> None:
-        if self.call_special(tx, "__delitem__", key) is None:
-            (super() if self.payload is None else self.payload).delitem(tx, key)
+        if self._special(tx, "__delitem__", key) is not None:
+            return
+        if self.payload is None:
+            super().delitem(tx, key)
+        else:
+            self.payload.delitem(tx, key)
 
     def iterate(self, tx: Translator) -> VariableTracker:
-        found = self.call_special(tx, "__iter__")
-        if found is not None:
-            return tx.checked_iterator(found)  # type: ignore[no-any-return]
+        iterator = self._special(tx, "__iter__")
+        if iterator is not None:
+            return tx.checked_iterator(iterator)
         if self.payload is not None:
             return self.payload.iterate(tx)
         if tx.lookup(self.cls, "__iter__") is not MISSING:
@@ -435,34 +459,34 @@ class UserObjectVariable(VariableTracker):
 
     def each_with_length_hint(self, tx: Translator) -> Iterator[VariableTracker]:
         iterator = self.iterate(tx)
-        self._ask_length(tx)
-        yield from remaining_items(tx, iterator)
+        self._call_length_hint(tx)
+        yield from drained(tx, iterator)
 
-    def _ask_length(self, tx: Translator) -> None:
-        """``operator.length_hint(self)``, of which nothing is used but what it raises."""
+    def _call_length_hint(self, tx: Translator) -> None:
+        """``operator.length_hint(self)``, for its side effects and exceptions."""
         for name in ("__len__", "__length_hint__"):
             try:
-                found = self.call_special(tx, name)
+                length = self._special(tx, name)
             except ObservedException as observed:
                 if not issubclass(observed.error.python_type(), TypeError):
                     raise
                 continue
-            if found is None or isinstance(found, ConstantVariable) and found.value is NotImplemented:
+            if length is None or isinstance(length, ConstantVariable) and length.value is NotImplemented:
                 continue
-            if found.python_type() is not int or isinstance(found, ConstantVariable) and found.value < 0:
-                unsupported(UnsupportedOperation(name, f"{self.describe()}, which gives no length"))
+            if length.python_type() is not int or isinstance(length, ConstantVariable) and length.value < 0:
+                unsupported(UnsupportedOperation(name, f"{self.describe()}, whose result is no length,"))
             return
 
     def reverse(self, tx: Translator) -> VariableTracker:
-        found = self.call_special(tx, "__reversed__")
-        if found is not None:
-            return found
+        iterator = self._special(tx, "__reversed__")
+        if iterator is not None:
+            return iterator
         if self.payload is not None and tx.lookup(self.cls, "__reversed__") is not MISSING:
             return self.payload.reverse(tx)
         if tx.lookup(self.cls, "__getitem__") is MISSING:
             return super().reverse(tx)
-        places = reversed(range(tx.python_value(tx.length(self))))
-        return TupleVariable([self.getitem(tx, ConstantVariable(at)) for at in places]).iterate(tx)
+        indices = reversed(range(tx.python_value(tx.length(self))))
+        return TupleVariable([self.getitem(tx, ConstantVariable(at)) for at in indices]).iterate(tx)
 
     def next(self, tx: Translator) -> VariableTracker:
         method = self.find_special(tx, "__next__")
@@ -471,24 +495,24 @@ class UserObjectVariable(VariableTracker):
         return tx.next_by_call(method)
 
     def length(self, tx: Translator) -> Any:
-        found = self.call_special(tx, "__len__")
-        if found is not None:
-            is_number = found.python_type() is int and found.operand is not None
-            count = found.operand if is_number else tx.index_value(found)
-            if tx.truth(tx.compare("<", tx.make(count), ConstantVariable(0))):
-                tx.raise_error(ValueError, "__len__() should return >= 0")
-            if type(count) is int and count > sys.maxsize:
-                tx.raise_error(OverflowError, "cannot fit 'int' into an index-sized integer")
-            return count
-        return self.payload.length(tx) if self.payload is not None else super().length(tx)
+        result = self._special(tx, "__len__")
+        if result is None:
+            return self.payload.length(tx) if self.payload is not None else super().length(tx)
+        is_number = result.python_type() is int and result.operand is not None
+        length = result.operand if is_number else tx.index_value(result)
+        if tx.truth(tx.compare("<", tx.make(length), ConstantVariable(0))):
+            tx.raise_error(ValueError, "__len__() should return >= 0")
+        if type(length) is int and length > sys.maxsize:
+            tx.raise_error(OverflowError, "cannot fit 'int' into an index-sized integer")
+        return length
 
     def truth(self, tx: Translator) -> bool:
-        found = self.call_special(tx, "__bool__")
-        if found is not None:
-            if found.python_type() is not bool:
-                name = found.python_type().__name__
+        result = self._special(tx, "__bool__")
+        if result is not None:
+            if result.python_type() is not bool:
+                name = result.python_type().__name__
                 tx.raise_error(TypeError, f"__bool__ should return bool, returned {name}")
-            return tx.truth(found)
+            return tx.truth(result)
         if isinstance(self.payload, ConstantVariable):
             return bool(self.payload.value)
         if tx.lookup(self.cls, "__len__") is not MISSING:
@@ -498,58 +522,56 @@ class UserObjectVariable(VariableTracker):
         return True
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
-        found = self.call_special(tx, "__contains__", item)
-        if found is not None:
-            return tx.truth(found)
+        result = self._special(tx, "__contains__", item)
+        if result is not None:
+            return tx.truth(result)
         if self.payload is not None:
             return self.payload.contains(tx, item)
-        return tx.contains_by_iteration(self, item)  # type: ignore[no-any-return]
+        return tx.contains_by_iteration(self, item)
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
-        name = method_of(symbol, "r" if reflected else "")
-        found = self.call_special(tx, name, other)
-        if found is None and isinstance(self.payload, ConstantVariable):
+        result = self._special(tx, method_of(symbol, "r" if reflected else ""), other)
+        if result is None and isinstance(self.payload, ConstantVariable):
             theirs = builtin_value(other)
             if not isinstance(theirs, ConstantVariable):
                 return None
-            pair = (theirs, self.payload) if reflected else (self.payload, theirs)
-            return tx.binary(symbol, *pair)
-        if found is None and self.payload is not None:
+            return tx.binary(symbol, *((theirs, self.payload) if reflected else (self.payload, theirs)))
+        if result is None and self.payload is not None:
             if (
                 symbol == "|"
                 and isinstance(self.payload, DictVariable)
                 and is_user_defined(tx.lookup(self.cls, "__iter__"))
             ):
-                unsupported(UnsupportedOperation("`|`", f"{self.describe()}, whose __iter__ decides what is copied"))
+                unsupported(UnsupportedOperation("`|`", f"{self.describe()}, whose class overrides __iter__,"))
             return self.payload.binary(tx, symbol, other, reflected)
-        return unless_refused(found)
+        return unless_refused(result)
 
-    def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
-        found = self.call_special(tx, f"__{function.__name__}__")
-        if found is None and isinstance(self.payload, ConstantVariable):
+    def unary(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker | None:
+        result = self._special(tx, f"__{function.__name__}__")
+        if result is None and isinstance(self.payload, ConstantVariable):
             return tx.make(tx.fold(function, (self.payload.value,)))
-        return found
+        return result
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        found = self.call_special(tx, method_of(symbol, "i"), other)
-        if found is None and self.payload is not None:
+        result = self._special(tx, method_of(symbol, "i"), other)
+        if result is None and self.payload is not None:
             result = self.payload.inplace(tx, symbol, other)
             return self if result is self.payload else result
-        return unless_refused(found)
+        return unless_refused(result)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        found = self.call_special(tx, method_of(symbol), other)
-        if found is None and symbol == "!=" and tx.lookup(self.cls, "__ne__") is object.__ne__:
-            equal = unless_refused(self.call_special(tx, "__eq__", other))
+        result = self._special(tx, method_of(symbol), other)
+        if result is None and symbol == "!=" and tx.lookup(self.cls, "__ne__") is object.__ne__:
+            equal = unless_refused(self._special(tx, "__eq__", other))
             return None if equal is None else ConstantVariable(not tx.truth(equal))
-        if found is None and self.payload is not None:
+        if result is None and self.payload is not None:
             theirs = builtin_value(other)
             if not isinstance(self.payload, ConstantVariable):
                 return self.payload.compare(tx, symbol, theirs)
             return tx.compare(symbol, self.payload, theirs) if isinstance(theirs, ConstantVariable) else None
-        return unless_refused(found)
+        return unless_refused(result)
 
     def is_plain(self, tx: Translator) -> bool:
         return False
@@ -558,9 +580,10 @@ class UserObjectVariable(VariableTracker):
         method = self.find_special(tx, name)
         if method is None and name == "__str__" and tx.lookup(self.cls, "__str__") is object.__str__:
             method = self.find_special(tx, "__repr__")
-        return self._text_in_c(tx, name) if method is None else call_text_method(tx, method, name)
+        return self._builtin_text(tx, name) if method is None else call_text_method(tx, method, name)
 
-    def _text_in_c(self, tx: Translator, name: str) -> VariableTracker:
+    def _builtin_text(self, tx: Translator, name: str) -> VariableTracker:
+        """The result of ``__str__`` or ``__repr__`` implemented in C. ``object``'s contains the address."""
         if self.payload is not None and class_lookup(self.cls, name) is class_lookup(self.payload.python_type(), name):
             return self.payload.text(tx, name)
         unsupported(UnsupportedOperation(f"{TEXTS[name].__name__}()", self.describe()))
@@ -573,12 +596,12 @@ class UserObjectVariable(VariableTracker):
             return tx.make(tx.fold(format, (self.payload.value, tx.python_value(spec))))
         return tx.plain_format(self, spec)
 
-    # -- code ------------------------------------------------------------------------------------------------------
+    # -- generated code --------------------------------------------------------------------------------------------
 
     def creating_call(self) -> CreatingCall | None:
         attributes = {name: value for name, value in self.attrs.items() if value is not None}
-        plain = self.is_new and self.payload is None and not has_finalizer(self.cls)
-        if not plain or any(map(self._is_hidden, attributes)):
+        can_recreate = self.is_new and self.payload is None and not has_finalizer(self.cls)
+        if not can_recreate or any(map(self._is_shadowed, attributes)):
             return None
         return CreatingCall(create_object, (self.cls, tuple(attributes)), [*attributes.values()])
 
@@ -587,19 +610,22 @@ class UserObjectVariable(VariableTracker):
             raise NotConstant(self.describe())
         base = payload_base(self.cls) or object
 
-        def new() -> None:
-            make = super(UserObjectVariable, self) if self.payload is None else self.payload
-            make.new_instance(cg, base, lambda: cg.load_const(self.cls))
+        def create() -> None:
+            load_class = functools.partial(cg.load_const, self.cls)
+            if self.payload is None:
+                super(UserObjectVariable, self).new_instance(cg, base, load_class)
+            else:
+                self.payload.new_instance(cg, base, load_class)
 
         def fill(cg: Codegen) -> None:
             if self.payload is not None:
                 self.payload.fill_instance(cg, base)
             self.store_attributes(cg)
 
-        cg.make_then_fill(self, new, fill)
+        cg.make_then_fill(self, create, fill)
 
     def store_attributes(self, cg: Codegen) -> None:
-        """Object on the stack: give it the class and the attributes written inside; leave it there."""
+        """Set the class and attributes of the object on top of the stack, which stays there."""
         if self.value is not None and type(self.value) is not self.cls:
             load = functools.partial(cg.load_const, self.cls)
             cg.call_with_top(object.__setattr__, [functools.partial(cg.load_const, "__class__"), load])
@@ -608,10 +634,10 @@ class UserObjectVariable(VariableTracker):
         for name, value in self.attrs.items():
             if value is not None:
                 loads = [functools.partial(cg.load_const, name), functools.partial(cg.load, value)]
-                cg.call_with_top(_set_item if self._is_hidden(name) else object.__setattr__, loads)
+                cg.call_with_top(_set_item if self._is_shadowed(name) else object.__setattr__, loads)
 
-    def _is_hidden(self, name: str) -> bool:
-        """Whether what ``__dict__`` has under a name is not what setting the attribute sets."""
+    def _is_shadowed(self, name: str) -> bool:
+        """Whether a data descriptor of the class shadows an item of ``__dict__``, so that setattr wouldn't set it."""
         raw = class_lookup(self.cls, name)
         return is_data_descriptor(raw) and not issubclass(type(raw), types.MemberDescriptorType)
 
@@ -621,12 +647,16 @@ class UserObjectVariable(VariableTracker):
         cg.pop_top()
 
 
-def _are_laid_out_alike(one: type, other: Any) -> bool:
-    """Whether instances of two classes consist of a dict, weak references and nothing else."""
-    plain = all(is_heap_type(each) and payload_base(each) is unmodeled_c_base(each) is None for each in (one, other))
-    slots = any(own_namespace(base).get("__slots__") for cls in (one, other) for base in mro(cls))
-    layouts = [(each.__basicsize__, each.__dictoffset__, each.__weakrefoffset__) for each in (one, other)]
-    return plain and not slots and layouts[0] == layouts[1]
+def _have_same_layout(one: type, other: type) -> bool:
+    """Whether instances of both classes have a ``__dict__`` and weak references, and no other state."""
+    layouts = set()
+    for cls in (one, other):
+        if not is_heap_type(cls) or payload_base(cls) is not None or unmodeled_c_base(cls) is not None:
+            return False
+        if any(own_namespace(base).get("__slots__") for base in mro(cls)):
+            return False
+        layouts.add((cls.__basicsize__, cls.__dictoffset__, cls.__weakrefoffset__))
+    return len(layouts) == 1
 
 
 def _set_item(obj: Any, name: str, value: Any) -> None:
@@ -639,33 +669,34 @@ _REFUSALS = {
     "__contains__": "'{}' object is not a container",
     "__reversed__": "'{}' object is not reversible",
 }
-"""What a special method that the class sets to None says."""
+"""Messages of the TypeError for a special method that the class sets to None."""
 
 
-_ASKED_BY_C = (
+_CALLED_BY_C = (
     *("__str__", "__repr__", "__format__", "__eq__", "__hash__", "__index__", "__int__", "__float__", "__bool__"),
     *("__len__", "__iter__", "__getitem__", "__contains__", "__lt__", "__getattribute__", "__complex__", "__trunc__"),
 )
-"""Methods by which functions in C look at a number or string."""
+"""Methods that C functions call on a number or string."""
 
 
 def builtin_value(variable: VariableTracker) -> VariableTracker:
-    """The built-in value of an object whose class derives from a built-in type."""
+    """The payload of an instance of a class derived from a builtin type; other values as they are."""
     if isinstance(variable, UserObjectVariable) and variable.payload is not None:
         return variable.payload
     return variable
 
 
 def instance_dict(value: Any) -> dict[str, Any] | None:
-    """The instance's real ``__dict__``, whatever its class says of attribute access."""
+    """``__dict__`` of an object, without running ``__getattribute__`` of its class."""
     try:
-        return object.__getattribute__(value, "__dict__")
+        namespace: dict[str, Any] = object.__getattribute__(value, "__dict__")
     except AttributeError:
         return None
+    return namespace
 
 
 class OpaqueVariable(VariableTracker):
-    """A value that is only carried: it is never looked into."""
+    """A value that can be passed along, but not operated on."""
 
     __slots__ = ("value", "why")
 
@@ -690,8 +721,8 @@ class OpaqueVariable(VariableTracker):
         kind = type(self.value)
         if name == "__class__":
             return tx.make(kind)
-        method = is_immutable(kind) and type(class_lookup(kind, name)) is types.MethodDescriptorType
-        if method and not name.startswith("_"):  # CPython looks it up again for the call, which breaks the graph
+        is_method = is_immutable(kind) and type(class_lookup(kind, name)) is types.MethodDescriptorType
+        if is_method and not name.startswith("_"):  # the graph breaks at its call, so reading it need not
             return BuiltinMethodVariable(self, name)
         unsupported(UnsupportedValue(self.describe(), self.why))
 
@@ -699,55 +730,8 @@ class OpaqueVariable(VariableTracker):
         cg.load_const(self.value)
 
 
-class ExistingExceptionVariable(UserObjectVariable):
-    """An exception that was raised outside of the trace."""
-
-    __slots__ = ()
-
-    def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
-        if name in self.attrs:
-            return self.attrs[name]  # type: ignore[return-value]
-        if name in ("args", "__context__", "__cause__", "__traceback__"):
-            assert self.source is not None
-            return tx.attempt.values.wrap(getattr(self.value, name), self.source.child("c_attr", name))
-        return super().c_attribute(tx, name)
-
-    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        kind = value.realize().python_type()
-        if name in ("__context__", "__cause__") and issubclass(kind, (BaseException, type(None))):
-            self.instance_set(tx, name, value)
-            if name == "__cause__":  # setting it sets this too, and so it comes before it
-                self.attrs.pop("__suppress_context__", None)
-                self.instance_set(tx, "__suppress_context__", ConstantVariable(True))
-        elif name != "__traceback__" or value.realize() is not self.c_attribute(tx, name):
-            super().setattr(tx, name, value)
-
-    def _is_hidden(self, name: str) -> bool:
-        return name not in ("__context__", "__cause__") and super()._is_hidden(name)
-
-    def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
-        if name in self.attrs or is_heap_type(raw.__objclass__):
-            return super().slot_get(tx, name, raw)
-        assert self.source is not None
-        return tx.attempt.values.wrap(getattr(self.value, name), self.source.child("c_attr", name))
-
-    def _text_in_c(self, tx: Translator, name: str) -> VariableTracker:
-        """Where that is BaseException's: a matter of the arguments."""
-        if class_lookup(self.cls, name) not in (BaseException.__str__, BaseException.__repr__, KeyError.__str__):
-            unsupported(UnsupportedOperation(f"{TEXTS[name].__name__}()", self.describe()))
-        tx.python_value(self.c_attribute(tx, "args"))
-        return tx.make(tx.fold(TEXTS[name], (self.value,)))
-
-
-@wraps_if(lambda value: issubclass(type(value), BaseException), order=6)
-def _wrap_exception(attempt: Attempt, value: BaseException, source: Source) -> VariableTracker:
-    if source.kind != "const":
-        source.check("type", type(value))
-    return ExistingExceptionVariable(value, type(value), source)
-
-
 def wrap_opaque(attempt: Attempt, value: Any, source: Source, why: str) -> VariableTracker:
-    """Carry a value by its type alone."""
+    """Wrap a value that is passed along, guarded by its type."""
     if source.kind != "const":
         source.check("type", type(value))
     return OpaqueVariable(value, source, why)
@@ -766,12 +750,12 @@ def _wrap_payload(attempt: Attempt, value: Any, source: Source) -> VariableTrack
         return DictVariable(*wrap_dict_items(attempt, value, source), source, base)
     if base in (list, tuple):
         kind, accessor = (ListVariable, "list_item") if base is list else (TupleVariable, "tuple_item")
-        made: SequenceVariable = kind(wrap_items(attempt, [*base.__iter__(value)], source, accessor), source)
-        return made
-    if base in PLAIN:
-        plain = PLAIN[base](value)
-        source.check("payload", plain)
-        return ConstantVariable(plain)
+        sequence: SequenceVariable = kind(wrap_items(attempt, [*base.__iter__(value)], source, accessor), source)
+        return sequence
+    if base in SCALAR_CONVERSIONS:
+        scalar = SCALAR_CONVERSIONS[base](value)
+        source.check("payload", scalar)
+        return ConstantVariable(scalar)
     return None
 
 
@@ -780,18 +764,18 @@ def _wrap_user_object(attempt: Attempt, value: Any, source: Source) -> VariableT
     cls = type(value)
     if source.kind != "const":
         source.check("type", cls)
-    maker = unmodeled_c_base(cls)
-    if maker is not None:
-        return OpaqueVariable(value, source, f"an object of {maker.__name__}, which is written in C")
+    c_base, builtin = unmodeled_c_base(cls), payload_base(cls)
+    if c_base is not None:
+        return OpaqueVariable(value, source, f"its state is that of {c_base.__name__}, which is implemented in C")
     if type(class_lookup(cls, "__dict__")) not in (types.GetSetDescriptorType, object):
-        return OpaqueVariable(value, source, "its class has a __dict__ of its own")
+        return OpaqueVariable(value, source, "its class overrides __dict__")
     payload = _wrap_payload(attempt, value, source)
-    if payload is None and payload_base(cls) is not None:
-        return OpaqueVariable(value, source, f"derives from {payload_base(cls).__name__}")  # type: ignore[union-attr]
+    if payload is None and builtin is not None:
+        return OpaqueVariable(value, source, f"its class derives from {builtin.__name__}")
     attempt.torch_state.note_class(cls)
     return UserObjectVariable(value, cls, source, payload)
 
 
 @wraps_if(lambda value: True, order=100)
 def _wrap_rest(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
-    return wrap_opaque(attempt, value, source, "a type that is not modelled")
+    return wrap_opaque(attempt, value, source, "its type is implemented in C and not known to the tracer")
