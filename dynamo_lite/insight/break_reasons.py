@@ -235,6 +235,25 @@ class MutatedWhileIterated(BreakReason, code="DL0535", numbers_matter=False):
     mend = "iterate over a copy (`for item in list(container)`), or mend the graph break inside the loop"
 
 
+class ProtocolCheck(BreakReason, code="DL0536", numbers_matter=False):
+    happened = "isinstance() checks {value} against the protocol {protocol}, whose members the object itself may have"
+    mend = "derive the class from the protocol, or define the members in the class"
+    value: str
+    protocol: str
+
+
+class FinalizerOfCreated(BreakReason, code="DL0537", numbers_matter=False):
+    happened = "{name} has a __del__, which runs at a time of its own when an instance is deallocated"
+    mend = "create the object outside of the compiled function, or release the resource in a `with` block"
+    name: str
+
+
+class EnumCall(BreakReason, code="DL0538", numbers_matter=True):
+    happened = "the call of the enum {name} looks up a member by a value that is not a constant"
+    mend = "look the member up outside of the compiled function, or pass the member itself"
+    name: str
+
+
 # -- 06: limits ------------------------------------------------------------------------------------------------------
 
 

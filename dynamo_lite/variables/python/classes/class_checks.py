@@ -1,4 +1,4 @@
-"""``isinstance`` and ``issubclass``: hooks of the program's metaclasses are traced, others are asked."""
+"""``isinstance`` and ``issubclass``. Hooks of users' metaclasses are traced; those of libraries are called."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch._opaque_base import OpaqueBaseMeta
 
-from dynamo_lite.insight.break_reasons import UnsupportedOperation
+from dynamo_lite.insight.break_reasons import ProtocolCheck, UnsupportedOperation
 from dynamo_lite.records import code_origin
 from dynamo_lite.variables.core.attributes import MISSING, bind, class_lookup
 from dynamo_lite.variables.core.base import VariableTracker, mro, unsupported
@@ -24,7 +24,7 @@ from .classes import ClassVariable
 _CLASS = object.__dict__["__class__"]
 _PROXIES = (weakref.ProxyType, weakref.CallableProxyType)
 _HOOKS = {name: type.__dict__[name] for name in ("__instancecheck__", "__subclasscheck__")}
-"""Those of ``type``, which look at the MRO."""
+"""The default hooks, which search the MRO."""
 
 
 def is_instance(tx: Translator, variable: VariableTracker, classinfo: VariableTracker) -> bool:
@@ -40,62 +40,63 @@ def is_subclass(tx: Translator, variable: VariableTracker, classinfo: VariableTr
 
 
 def plain_is_instance(tx: Translator, variable: VariableTracker, cls: type) -> bool:
-    """``type.__instancecheck__``: by the class, and by the one that the object says it has."""
+    """``type.__instancecheck__``: by the type, and by ``__class__``."""
     return any(guarded_derives(tx, kind, cls) for kind in _kinds(tx, variable))
 
 
 def derives(kind: type, cls: type) -> bool:
-    """Whether a class is in another's MRO; no metaclass is asked how its classes compare."""
+    """Whether ``cls`` is in the MRO of ``kind``. Runs no code of metaclasses."""
     return any(base is cls for base in mro(kind))
 
 
 def guarded_derives(tx: Translator, kind: type, cls: type) -> bool:
-    """The same where something depends on it: the bases of a class can be assigned."""
-    found = derives(kind, cls)
+    """`derives`, guarded: ``__bases__`` of a class in Python can be assigned."""
+    result = derives(kind, cls)
     if is_heap_type(kind):
-        tx.guards.const(kind).check("derives" if found else "derives_not", cls)
-    return found
+        tx.guards.const(kind).check("derives" if result else "derives_not", cls)
+    return result
 
 
 def _class_list(tx: Translator, classinfo: VariableTracker) -> list[Any]:
     if isinstance(classinfo, TupleVariable):
         return [each for part in classinfo.items for each in _class_list(tx, part.realize())]
-    found = classinfo.value if isinstance(classinfo, ClassVariable) else tx.python_value(classinfo)
-    return list(found.__args__) if type(found) is types.UnionType else [found]
+    cls = classinfo.value if isinstance(classinfo, ClassVariable) else tx.python_value(classinfo)
+    return list(cls.__args__) if type(cls) is types.UnionType else [cls]
 
 
 def _kinds(tx: Translator, variable: VariableTracker) -> list[type]:
+    """The type of a value, and its ``__class__`` if that may be another class."""
     kind = variable.python_type()
     if class_lookup(kind, "__class__") is _CLASS and not any(kind is each for each in _PROXIES):
         return [kind]
-    said = variable.getattr(tx, "__class__").realize()
-    return [kind, said.value] if isinstance(said, ClassVariable) else [kind]
+    cls = variable.getattr(tx, "__class__").realize()
+    return [kind, cls.value] if isinstance(cls, ClassVariable) else [kind]
 
 
 def _is_instance(tx: Translator, variable: VariableTracker, cls: Any) -> bool:
     if variable.python_type() is cls:
         return True
     if type(cls) is type(torch.FloatTensor):
-        return _is_of_tensor_type(tx, variable, cls)
+        return _is_legacy_tensor(tx, variable, cls)
     if not isinstance(cls, type) and not _is_classinfo(cls):
         tx.fold(isinstance, (None, cls))
     if isinstance(cls, type) and class_lookup(cls, "_is_protocol") is True:
-        return _fits_protocol(tx, variable, cls)
+        return _implements_protocol(tx, variable, cls)
     return any(_check(tx, "__instancecheck__", variable, kind, cls) for kind in _kinds(tx, variable))
 
 
-def _is_of_tensor_type(tx: Translator, variable: VariableTracker, kind: Any) -> bool:
-    """``torch.FloatTensor`` and its like: tensors of a type on a device."""
+def _is_legacy_tensor(tx: Translator, variable: VariableTracker, kind: Any) -> bool:
+    """``isinstance(variable, torch.FloatTensor)`` and its like: a check of dtype and device."""
     if not issubclass(variable.python_type(), torch.Tensor):
         return False
-    name, device = (variable.getattr(tx, each).as_constant() for each in ("dtype", "device"))
+    dtype, device = (variable.getattr(tx, each).as_constant() for each in ("dtype", "device"))
     if kind.layout is not torch.strided or device.type not in ("cpu", "cuda", "meta"):
-        unsupported(UnsupportedOperation(f"isinstance() by {kind}", variable.describe()))
-    return name is kind.dtype and device.type == ("cuda" if kind.is_cuda else "cpu")
+        unsupported(UnsupportedOperation(f"isinstance(..., {kind})", variable.describe()))
+    return dtype is kind.dtype and device.type == ("cuda" if kind.is_cuda else "cpu")
 
 
 def _check(tx: Translator, hook: str, variable: VariableTracker, kind: type, cls: Any) -> bool:
-    """Ask a class about a value of a kind, or about the class itself."""
+    """Run ``__instancecheck__`` for a value of type ``kind``, or ``__subclasscheck__`` for the class ``kind``."""
     check = tx.lookup(type(cls), hook)
     if check is _HOOKS[hook]:
         return guarded_derives(tx, kind, cls)
@@ -106,15 +107,16 @@ def _check(tx: Translator, hook: str, variable: VariableTracker, kind: type, cls
     ):
         method = bind(tx, check, hook, tx.make(cls), type(cls))
         return bool(tx.truth(tx.call(method, [variable], {}).realize()))
-    return _ask(tx, kind, cls)  # abstract classes answer by the class alone
+    return _call_issubclass(tx, kind, cls)  # hooks of abstract classes look at the type alone
 
 
 _NEVER_OPAQUE = (torch.Tensor, torch.nn.Parameter, int, float, complex, bool, str, bytes, tuple, list, dict, type(None))
 """Classes that can't be registered as torch's opaque types."""
 
 
-def _ask(tx: Translator, kind: type, cls: Any) -> bool:
-    """Ask a class for real. What an abstract class affirms it affirms for good; others it may be told later."""
+def _call_issubclass(tx: Translator, kind: type, cls: Any) -> bool:
+    """Run ``issubclass``. A class can be registered with an abstract class later, but not unregistered, so only the
+    result False is guarded."""
     if tx.fold(issubclass, (kind, cls)):
         return True
     if not isinstance(cls, type) or issubclass(type(cls), abc.ABCMeta):
@@ -123,7 +125,7 @@ def _ask(tx: Translator, kind: type, cls: Any) -> bool:
 
 
 def _is_classinfo(value: Any) -> bool:
-    """Whether ``isinstance`` takes it, though it is no class."""
+    """Whether ``isinstance`` accepts it as its second argument."""
     try:
         isinstance(None, value)
     except TypeError:
@@ -131,31 +133,31 @@ def _is_classinfo(value: Any) -> bool:
     return True
 
 
-class _Instance:
-    """Says that it is of a class."""
+class _StandIn:
+    """An instance of ``kind``, as far as ``__class__`` tells, without attributes of its own."""
 
     def __init__(self, kind: type) -> None:
         self._kind = kind
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:
         return self._kind
 
 
-def _affirms(kind: type, protocol: type) -> bool:
-    """What a protocol says of an instance that has no attributes of its own."""
-    return abc.ABCMeta.__instancecheck__(protocol, _Instance(kind))
+def _class_implements(kind: type, protocol: abc.ABCMeta) -> bool:
+    return abc.ABCMeta.__instancecheck__(protocol, _StandIn(kind))
 
 
-def _fits_protocol(tx: Translator, variable: VariableTracker, protocol: type) -> bool:
-    """By what the class has; an instance may have a protocol's members itself, which the versions see differently."""
+def _implements_protocol(tx: Translator, variable: VariableTracker, protocol: type) -> bool:
+    """Whether the class has the protocol's members. Breaks the graph if only the instance has them, where Python
+    versions differ."""
     kind = variable.python_type()
-    tx.fold(isinstance, (None, protocol))  # it may not be asked at all
-    if derives(kind, protocol) or tx.guards.answers.ask(_affirms, kind, protocol):
+    tx.fold(isinstance, (None, protocol))  # raises unless the protocol is @runtime_checkable
+    if derives(kind, protocol) or tx.guards.answers.ask(_class_implements, kind, protocol):
         return True
     hook = tx.lookup(kind, "__getattr__")
     if hook is MISSING or (isinstance(hook, types.FunctionType) and code_origin.is_library(hook.__code__)):
         for name in typing._get_protocol_attrs(protocol):  # type: ignore[attr-defined]
             if class_lookup(kind, name) is MISSING and not tx.has_attribute(variable, name):
                 return False
-    unsupported(UnsupportedOperation("isinstance() by a protocol", variable.describe()))
+    unsupported(ProtocolCheck(variable.describe(), protocol.__qualname__))

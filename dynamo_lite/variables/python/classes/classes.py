@@ -1,4 +1,4 @@
-"""Classes and modules that exist."""
+"""Pre-existing classes and modules."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import gc
 import operator
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -56,7 +57,7 @@ class ModuleVariable(InvariantVariable):
         return f"module {self.name}"
 
     @property
-    def name(self) -> Any:
+    def name(self) -> str | None:
         return self.value.__dict__.get("__name__")
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
@@ -64,18 +65,19 @@ class ModuleVariable(InvariantVariable):
         tx.guards.const(self.value).check("type", type(self.value))
         if raw is not MISSING and overrides_instance(raw):
             return bind(tx, raw, name, self, type(self.value))
-        found = tx.attempt.values.scope(self.value.__dict__).load(name)
-        if found is not None:
+        scope = tx.attempt.values.scope(self.value.__dict__)
+        variable = scope.load(name)
+        if variable is not None:
             guard_behind_instance(tx, type(self.value), name, raw)
             if tx.graph.bodies and is_read_later(tx):
-                check_global(tx.attempt.values.scope(self.value.__dict__), name, found)
-            return found
+                check_global(scope, name, variable)
+            return variable
         if raw is not MISSING:
             return bind(tx, raw, name, self, type(self.value))
-        hook = tx.attempt.values.scope(self.value.__dict__).load("__getattr__")
-        own = class_lookup(type(self.value), "__getattr__")
-        if hook is None and is_user_defined(own):
-            hook = bind(tx, own, "__getattr__", self, type(self.value))
+        hook = scope.load("__getattr__")
+        class_hook = class_lookup(type(self.value), "__getattr__")
+        if hook is None and is_user_defined(class_hook):
+            hook = bind(tx, class_hook, "__getattr__", self, type(self.value))
         if hook is not None:
             return tx.call(hook, [ConstantVariable(name)], {})
         tx.raise_error(AttributeError, f"module {self.name!r} has no attribute {name!r}")
@@ -90,7 +92,7 @@ class ModuleVariable(InvariantVariable):
 
 
 def loaded_module(tx: Translator, name: str) -> VariableTracker:
-    """What ``sys.modules`` has under a name that is there."""
+    """``sys.modules[name]``, for a module that is loaded."""
     modules = tx.guards.const(sys).child("instance_dict").child("dict_item", "modules")
     return LazyVariable(tx.attempt, sys.modules[name], modules.child("dict_item", name)).realize()
 
@@ -99,7 +101,7 @@ _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: to
 
 
 class ClassVariable(InvariantVariable):
-    """A class that exists."""
+    """A pre-existing class."""
 
     __slots__ = ("attributes",)
     is_guarded_by_identity = True
@@ -108,10 +110,10 @@ class ClassVariable(InvariantVariable):
     def __init__(self, value: type, source: Source | None = None) -> None:
         super().__init__(value, source)
         self.attributes: dict[str, VariableTracker] | None = None
-        """What was written, by name."""
+        """Attributes written during tracing."""
 
     def as_fx(self) -> tuple[Any, Any]:
-        """Python's numbers stand for types of data. Of other classes a graph's code can't name each."""
+        """Operators take ``float`` and its like as a dtype. A graph's code has no names for other classes."""
         dtype = _DTYPES.get(self.value) if class_compares_by_identity(self.value) else None
         if dtype is None:
             unsupported(UnsupportedValue(self.describe(), "an operator can't take it as an argument"))
@@ -119,19 +121,19 @@ class ClassVariable(InvariantVariable):
 
     def key(self) -> Any:
         if not class_compares_by_identity(self.value):
-            raise NotConstant("its metaclass says how it hashes")
+            raise NotConstant("its metaclass overrides hashing or equality")
         return super().key()
 
     def cache_key(self, tx: Translator) -> Any:
         return self.value if class_compares_by_identity(self.value) else super().cache_key(tx)
 
     def sample_value(self) -> Any:
-        """Errors name the class, or its metaclass."""
+        """Error messages contain the name of the class or of its metaclass."""
         meta = type(self.value)
         return (meta if meta is type else type(meta.__name__, (type,), {}))(self.value.__name__, (), {})
 
-    def find_special(self, tx: Translator, name: str) -> VariableTracker | None:
-        """A special method that the metaclass has of its own, bound to the class."""
+    def special(self, tx: Translator, name: str) -> VariableTracker | None:
+        """A special method of the metaclass that ``type`` doesn't have, bound to the class."""
         meta = type(self.value)
         raw = tx.lookup(meta, name)
         if raw is MISSING or raw is class_lookup(type, name):
@@ -139,32 +141,30 @@ class ClassVariable(InvariantVariable):
         return bind(tx, raw, name, self, meta)
 
     def truth(self, tx: Translator) -> bool:
-        found = self.call_special(tx, "__bool__")
-        if found is not None:
-            return tx.truth(found)
+        result = self._special(tx, "__bool__")
+        if result is not None:
+            return tx.truth(result)
         return tx.lookup(type(self.value), "__len__") is MISSING or self.length(tx) != 0
 
     def length(self, tx: Translator) -> int:
-        found = self.call_special(tx, "__len__")
-        return tx.index_value(found) if found is not None else super().length(tx)
+        result = self._special(tx, "__len__")
+        return int(tx.index_value(result) if result is not None else super().length(tx))
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
-        found = self.call_special(tx, "__contains__", item)
-        if found is not None:
-            return tx.truth(found)
-        return tx.contains_by_iteration(self, item)  # type: ignore[no-any-return]
+        result = self._special(tx, "__contains__", item)
+        return tx.contains_by_iteration(self, item) if result is None else tx.truth(result)
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
-        found = unless_refused(self.call_special(tx, method_of(symbol, "r" if reflected else ""), other))
-        if found is None and symbol == "|" and isinstance(other, (ClassVariable, ConstantVariable)):
-            pair = (other.value, self.value) if reflected else (self.value, other.value)
-            return tx.make(tx.fold(operator.or_, pair))
-        return found
+        result = unless_refused(self._special(tx, method_of(symbol, "r" if reflected else ""), other))
+        if result is None and symbol == "|" and isinstance(other, (ClassVariable, ConstantVariable)):
+            operands = (other.value, self.value) if reflected else (self.value, other.value)
+            return tx.make(tx.fold(operator.or_, operands))
+        return result
 
-    def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
-        return self.call_special(tx, f"__{function.__name__}__")
+    def unary(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker | None:
+        return self._special(tx, f"__{function.__name__}__")
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         return unless_refused(self.call_special(tx, method_of(symbol, "i"), other))
@@ -182,28 +182,28 @@ class ClassVariable(InvariantVariable):
         return super().next(tx) if method is None else tx.next_by_call(method)
 
     def reverse(self, tx: Translator) -> VariableTracker:
-        found = self.call_special(tx, "__reversed__")
-        if found is None and tx.lookup(type(self.value), "__getitem__") is not MISSING:
+        iterator = self._special(tx, "__reversed__")
+        if iterator is None and tx.lookup(type(self.value), "__getitem__") is not MISSING:
             unsupported(UnsupportedOperation("reversed()", self.describe()))
-        return super().reverse(tx) if found is None else found
+        return super().reverse(tx) if iterator is None else iterator
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         method = self.find_special(tx, "__getitem__")
         if method is not None and not issubclass(self.value, enum.Enum):
             return tx.call(method, [key], {})
-        own = tx.lookup(self.value, "__class_getitem__")
-        if isinstance(own, (classmethod, types.FunctionType)) and not _is_generic(own):
+        hook = tx.lookup(self.value, "__class_getitem__")
+        if isinstance(hook, (classmethod, types.FunctionType)) and not _makes_generic_alias(hook):
             return tx.call(self.getattr(tx, "__class_getitem__"), [key], {})
         if key.is_constant() or method is None:
             return tx.make(tx.fold(operator.getitem, (self.value, tx.python_value(key))))
         unsupported(UnsupportedOperation("indexing" if method is not None else "subscripting", self.describe()))
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        found = unless_refused(self.call_special(tx, method_of(symbol), other))
-        if found is None and symbol == "!=":
-            equal = unless_refused(self.call_special(tx, "__eq__", other))
+        result = unless_refused(self._special(tx, method_of(symbol), other))
+        if result is None and symbol == "!=":
+            equal = unless_refused(self._special(tx, "__eq__", other))
             return None if equal is None else ConstantVariable(not tx.truth(equal))
-        return found
+        return result
 
     def is_plain(self, tx: Translator) -> bool:
         return not has_user_text(tx, type(self.value))
@@ -235,7 +235,7 @@ class ClassVariable(InvariantVariable):
         return self.plain_getattr(tx, name)
 
     def plain_getattr(self, tx: Translator, name: str) -> VariableTracker:
-        """``type.__getattribute__``, then the metaclass's ``__getattr__``."""
+        """``type.__getattribute__``, then ``__getattr__`` of the metaclass."""
         cls = self.value
         meta = type(cls)
         if name == "__class__":
@@ -264,7 +264,7 @@ class ClassVariable(InvariantVariable):
         return LazyVariable(tx.attempt, value, tx.guards.const(self.value).child("c_attr", name)).realize()
 
     def _flags(self, tx: Translator, flags: int) -> VariableTracker:
-        """Of its flags a program changes one, by its abstract methods; others are the interpreter's caches'."""
+        """Guards the flag for abstract classes, the only one that a program can change."""
         namespace = tx.guards.const(self.value).child("instance_dict")
         abstract = _dict_of(self.value).get("__abstractmethods__", MISSING)
         if abstract is MISSING:
@@ -274,12 +274,12 @@ class ClassVariable(InvariantVariable):
         return tx.make(flags)
 
     def own(self, name: str) -> VariableTracker | None:
-        """What was written under a name."""
+        """An attribute written during tracing."""
         return None if self.attributes is None else self.attributes.get(name)
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        """``type.__setattr__`` of a value that is read as it is, in the place of another."""
-        if not self._takes(tx, name, value.realize().python_type()):
+        """Replaces an attribute. Neither value may be a descriptor."""
+        if not self._can_set(tx, name, value.realize().python_type()):
             super().setattr(tx, name, value)
         if self.source is None:
             self.source = tx.guards.const(self.value)
@@ -289,17 +289,16 @@ class ClassVariable(InvariantVariable):
         self.attributes = {**(self.attributes or {}), name: value}
         tx.attempt.values.written_classes[id(self.value)] = self
         namespace = _dict_of(self.value)
-        tx.attempt.values.memo[id(namespace)] = (namespace, self)  # no dict is to show what it had before
+        tx.attempt.values.memo[id(namespace)] = (namespace, self)  # its old items must not be read any more
 
-    def _takes(self, tx: Translator, name: str, kind: type) -> bool:
-        """Whether an attribute can be written: nothing but code that asks for it by its name may look at it."""
+    def _can_set(self, tx: Translator, name: str, kind: type) -> bool:
+        """Whether the attribute is read only by its name: CPython caches special methods, and the trace must not have
+        read the class's ``__dict__``."""
         cls, meta = self.value, type(self.value)
-        special = name.startswith("__") and name.endswith("__")
-        if special or not is_heap_type(cls) or not class_compares_by_identity(cls):
+        is_special = name.startswith("__") and name.endswith("__")
+        if is_special or not is_heap_type(cls) or not class_compares_by_identity(cls):
             return False
-        if (
-            tx.attempt.values.memo.get(id(_dict_of(cls)), (None, self))[1] is not self
-        ):  # the program looks at its namespace
+        if tx.attempt.values.memo.get(id(_dict_of(cls)), (None, self))[1] is not self:
             return False
         if tx.lookup(meta, "__setattr__") is not type.__setattr__ or tx.lookup(meta, name) is not MISSING:
             return False
@@ -324,21 +323,21 @@ class ClassVariable(InvariantVariable):
         return tx.class_method(self, name, args, kwargs)
 
     def iterate(self, tx: Translator) -> VariableTracker:
-        found = self.call_special(tx, "__iter__")
-        if found is not None:
-            return tx.checked_iterator(found)  # type: ignore[no-any-return]
+        iterator = self._special(tx, "__iter__")
+        if iterator is not None:
+            return tx.checked_iterator(iterator)
         tx.check_iterable(self, f"'{type(self.value).__name__}' object is not iterable")
         return super().iterate(tx)
 
 
 def _dict_of(cls: type) -> Any:
-    """The dict that a class's namespace is a view of."""
-    (found,) = gc.get_referents(own_namespace(cls))
-    return found
+    """The dict behind a class's ``__dict__`` proxy."""
+    (namespace,) = gc.get_referents(own_namespace(cls))
+    return namespace
 
 
-def _is_generic(method: Any) -> bool:
-    """Whether subscripting by this class method gives a generic alias: of constants, an expression of types."""
+def _makes_generic_alias(method: Any) -> bool:
+    """Whether it is a ``__class_getitem__`` of a library, as ``typing.Generic`` has, and not of the user."""
     function = getattr(method, "__func__", method)
     if not isinstance(function, types.FunctionType):
         return isinstance(function, type) and is_trusted_module(function.__module__)
@@ -346,9 +345,9 @@ def _is_generic(method: Any) -> bool:
 
 
 def _is_module(value: Any) -> bool:
-    """A module that finds its attributes as modules do."""
-    plain = types.ModuleType.__getattribute__
-    return issubclass(type(value), types.ModuleType) and class_lookup(type(value), "__getattribute__") is plain
+    """Whether it is a module whose class doesn't override ``__getattribute__``."""
+    default = types.ModuleType.__getattribute__
+    return issubclass(type(value), types.ModuleType) and class_lookup(type(value), "__getattribute__") is default
 
 
 wraps_if(_is_module, order=20)(ModuleVariable.by_identity)
@@ -358,6 +357,6 @@ wraps_if(lambda value: issubclass(type(value), type), order=5)(ClassVariable.by_
 
 
 def module_of(namespace: dict[str, Any]) -> types.ModuleType | None:
-    """The module whose globals these are."""
-    found = sys.modules.get(namespace.get("__name__", ""))
-    return found if found is not None and getattr(found, "__dict__", None) is namespace else None
+    """The module that has these globals."""
+    module = sys.modules.get(namespace.get("__name__", ""))
+    return module if module is not None and getattr(module, "__dict__", None) is namespace else None

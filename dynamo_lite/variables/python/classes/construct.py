@@ -1,16 +1,15 @@
-"""Calling a class: ``type.__call__`` for the program's classes, and the builtin containers' constructors."""
+"""Calls of classes: ``type.__call__`` for classes in Python, and the constructors of builtin containers."""
 
 from __future__ import annotations
 
 import enum
 import types
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from dynamo_lite.insight.break_reasons import ClassCreation, UnknownCall
+from dynamo_lite.insight.break_reasons import ClassCreation, EnumCall, FinalizerOfCreated, UnknownCall
 from dynamo_lite.variables.core.attributes import MISSING, bind, is_callable, owner_of
 from dynamo_lite.variables.core.base import (
     Args,
@@ -57,10 +56,10 @@ from .classes import ClassVariable
 
 
 def construct(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
-    """An instance of ``cls``, by its model or by what its metaclass, ``__new__`` and ``__init__`` say."""
+    """``cls(...)``: the model of a known class, otherwise ``__call__`` of its metaclass."""
     value = cls.value
     if not class_compares_by_identity(value):
-        unsupported(UnknownCall(cls.describe(), "its metaclass compares classes"))
+        unsupported(UnknownCall(cls.describe(), "its metaclass overrides equality or hashing of classes"))
     model = find_model(value)
     if model is not None:
         return model(tx, args, kwargs)
@@ -75,30 +74,30 @@ def _construct_by_metaclass(
 ) -> VariableTracker:
     if issubclass(cls.value, enum.Enum):
         if len(args) == 1 and not kwargs and (args[0].is_constant() or isinstance(args[0], SymbolicNumber)):
-            return _member(tx, cls, args[0].as_constant())
+            return _find_member(tx, cls, args[0].as_constant())
         if not cls.value.__members__:  # the functional API
             unsupported(ClassCreation(f"of {cls.describe().removeprefix('class ')}()"))
-        unsupported(UnknownCall(f"{cls.describe()}()", "its metaclass makes it"))
+        unsupported(EnumCall(cls.value.__qualname__))
     if isinstance(call, (types.FunctionType, staticmethod, classmethod, type)):
         return tx.call(bind(tx, call, "__call__", cls, type(cls.value)), args, kwargs)
-    unsupported(UnknownCall(f"{cls.describe()}()", "its metaclass makes it"))
+    unsupported(UnknownCall(f"{cls.describe()}()", f"{type(cls.value).__qualname__}.__call__ is implemented in C"))
 
 
-def _member(tx: Translator, cls: ClassVariable, value: Any) -> VariableTracker:
-    """The member of an enumeration that has a value, or that its ``_missing_`` finds."""
+def _find_member(tx: Translator, cls: ClassVariable, value: Any) -> VariableTracker:
+    """The enum member with a value, or the result of a user's ``_missing_``."""
     missing = tx.lookup(cls.value, "_missing_")
-    known = any(each is missing for each in _MISSING_OF_ENUM)
-    if known or any(each.value == value for each in cls.value.__members__.values()):
+    is_default = any(each is missing for each in _DEFAULT_MISSING)
+    if is_default or any(each.value == value for each in cls.value.__members__.values()):
         return tx.make(tx.fold(cls.value, [value]))
-    found = tx.call(cls.getattr(tx, "_missing_"), [tx.make(value)], {}).realize()
-    if tx.is_none(found):
+    member = tx.call(cls.getattr(tx, "_missing_"), [tx.make(value)], {}).realize()
+    if tx.is_none(member):
         tx.raise_error(ValueError, f"{value!r} is not a valid {cls.value.__qualname__}")
-    if not derives(found.python_type(), cls.value):
-        unsupported(UnknownCall(f"{cls.describe()}()", "its _missing_ returns no member"))
-    return found
+    if not derives(member.python_type(), cls.value):
+        unsupported(UnknownCall(f"{cls.describe()}()", "its _missing_ returns something else than a member"))
+    return member
 
 
-_MISSING_OF_ENUM = tuple(each.__dict__["_missing_"] for each in (enum.Enum, enum.Flag))
+_DEFAULT_MISSING = tuple(each.__dict__["_missing_"] for each in (enum.Enum, enum.Flag))
 
 
 def construct_plain(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -108,17 +107,18 @@ def construct_plain(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwar
         return _construct_exception(tx, cls, args, kwargs)
     if is_struct_sequence(value):
         return _construct_struct(tx, value, args, kwargs)
-    made = _new(tx, cls, args, kwargs)
-    if value not in mro(made.python_type()):
-        return made
-    kind = made.python_type()  # that of a class which derives from it, if `__new__` says so
+    instance = _call_new(tx, cls, args, kwargs)
+    kind = instance.python_type()  # `__new__` may return an instance of another class
+    if value not in mro(kind):
+        return instance
     init = tx.lookup(kind, "__init__")
+    payload = getattr(instance, "payload", None)
     if is_user_defined(init):
-        _initialize(tx, bind(tx, init, "__init__", made, kind), args, kwargs)
-    elif not isinstance(tx.lookup(value, "__new__"), _WRITTEN_IN_PYTHON) or getattr(made, "payload", None) is not None:
-        if not isinstance(getattr(made, "payload", None), TupleVariable) and not issubclass(value, torch.Tensor):
-            made.call_method(tx, "__init__", args, kwargs)
-    return made
+        _initialize(tx, bind(tx, init, "__init__", instance, kind), args, kwargs)
+    elif payload is not None or not isinstance(tx.lookup(value, "__new__"), _PYTHON_METHODS):
+        if not isinstance(payload, TupleVariable) and not issubclass(value, torch.Tensor):
+            instance.call_method(tx, "__init__", args, kwargs)
+    return instance
 
 
 def _initialize(tx: Translator, method: VariableTracker, args: Args, kwargs: Kwargs) -> None:
@@ -128,44 +128,45 @@ def _initialize(tx: Translator, method: VariableTracker, args: Args, kwargs: Kwa
 
 
 def _construct_struct(tx: Translator, cls: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """``torch.return_types.max((values, indices))``."""
     items = args[0].elements(tx) if len(args) == 1 and not kwargs else []
     if len(items) != cls.n_fields or not is_instantiable(cls):
-        unsupported(UnknownCall(f"class {cls.__qualname__}()", "its arguments do not suit it"))
+        unsupported(UnknownCall(f"class {cls.__qualname__}()", f"it doesn't get one sequence of {cls.n_fields} items"))
     return NamedTupleVariable(items, cls)
 
 
 def _construct_exception(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     value = cls.value
     if overrides_creation(value):
-        unsupported(UnknownCall(f"{cls.describe()}()", "the exception makes its instances itself"))
+        unsupported(UnknownCall(f"{cls.describe()}()", "the exception class has a metaclass or its own __new__"))
     if issubclass(value, BaseExceptionGroup):
-        unsupported(UnknownCall(f"{cls.describe()}()", "exception groups are created in CPython"))
-    if value is OSError and len(args) > 1:  # which makes an instance of the class for its number
+        unsupported(UnknownCall(f"{cls.describe()}()", "exception groups aren't traced"))
+    if value is OSError and len(args) > 1:  # the instance is of a subclass, chosen by errno
         value = type(tx.fold(OSError, [tx.python_value(arg) for arg in args]))
-    made = ExceptionVariable(value, args)
+    error = ExceptionVariable(value, args)
     init = tx.lookup(value, "__init__")
     if is_user_defined(init):
         if has_several_c_bases(value):
-            unsupported(UnknownCall(f"{cls.describe()}()", "it derives from several exceptions in C"))
-        made.initialized = False
-        _initialize(tx, bind(tx, init, "__init__", made, value), args, kwargs)
+            unsupported(UnknownCall(f"{cls.describe()}()", "it derives from several builtin exceptions"))
+        error.initialized = False
+        _initialize(tx, bind(tx, init, "__init__", error, value), args, kwargs)
     elif is_heap_type(owner_of(value, "__init__")):
-        unsupported(UnknownCall(f"{cls.describe()}()", "its __init__ is in C"))
+        unsupported(UnknownCall(f"{cls.describe()}()", "its __init__ is implemented in C"))
     elif kwargs and not has_c_fields(value):
         tx.raise_error(TypeError, f"{value.__name__}() takes no keyword arguments")
     elif kwargs:
-        made.call_method(tx, "__init__", args, kwargs)
-    return made
+        error.call_method(tx, "__init__", args, kwargs)
+    return error
 
 
-_WRITTEN_IN_PYTHON = (staticmethod, classmethod, types.FunctionType)
-"""What a class may have as ``__new__``: a class statement makes the first of the last, an assignment does not."""
+_PYTHON_METHODS = (staticmethod, classmethod, types.FunctionType)
+"""Types of ``__new__`` in Python: a class statement wraps it in a staticmethod, an assignment to the class doesn't."""
 
 
-def _new(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+def _call_new(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     value = cls.value
     raw = tx.lookup(value, "__new__")
-    if isinstance(raw, _WRITTEN_IN_PYTHON):
+    if isinstance(raw, _PYTHON_METHODS):
         return tx.call(bind(tx, raw, "__new__", None, value), [cls, *args], kwargs).realize()
     if raw is torch._C.TensorBase.__new__:
         return tx.call(tx.make(raw), [cls, *args], kwargs).realize()
@@ -173,17 +174,17 @@ def _new(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwargs) -> Vari
 
 
 def new_instance(tx: Translator, cls: type, args: Args, kwargs: Kwargs) -> VariableTracker:
-    """``object.__new__(cls)`` or that of the builtin container it derives from; anything else in C is unknown."""
+    """``object.__new__(cls)``, or ``__new__`` of the builtin type that ``cls`` derives from."""
     base = payload_base(cls)
-    maker = unmodeled_c_base(cls)
-    if maker is property:
+    c_base = unmodeled_c_base(cls) or (base if base in (defaultdict, frozenset) else None)
+    if c_base is property:
         return CreatedPropertyVariable(None, cls)
-    if maker is not None or base in (defaultdict, frozenset):
-        unsupported(UnknownCall(f"{cls.__qualname__}()", f"{(maker or base).__name__} makes its instances in C"))  # type: ignore[union-attr]
+    if c_base is not None:
+        unsupported(UnknownCall(f"{cls.__qualname__}()", f"its base {c_base.__name__} is implemented in C"))
     if tx.lookup(cls, "__del__") is not MISSING:
-        unsupported(UnknownCall(f"{cls.__qualname__}()", "its instances have a __del__, which runs when they die"))
+        unsupported(FinalizerOfCreated(cls.__qualname__))
     if getattr(cls, "__abstractmethods__", None):
-        tx.fold(object.__new__, (cls,))
+        tx.fold(object.__new__, (cls,))  # raises the TypeError for abstract classes
     if base in SCALAR_CONVERSIONS:
         named = {name: tx.python_value(value) for name, value in kwargs.items()}
         payload: VariableTracker | None = ConstantVariable(tx.fold(base, [tx.python_value(a) for a in args], named))
@@ -200,9 +201,9 @@ def _empty_payload(tx: Translator, base: type | None, args: Args) -> VariableTra
         return DictVariable({}, None, None, base)
     if base is tuple:
         return TupleVariable(args[0].elements(tx) if args else [])
-    empty: dict[type, Callable[[], VariableTracker]]
-    empty = {list: lambda: ListVariable([]), set: SetVariable.empty, deque: lambda: DequeVariable([])}
-    return empty[base]()
+    if base is list:
+        return ListVariable([])
+    return SetVariable.empty() if base is set else DequeVariable([])
 
 
 # -- builtin containers ------------------------------------------------------------------------------------------------
@@ -227,13 +228,13 @@ def _tuple(tx: Translator, items: VariableTracker | None = None) -> VariableTrac
 
 @models(tuple.__new__)
 def _tuple_new(tx: Translator, cls: VariableTracker, items: VariableTracker | None = None) -> VariableTracker:
-    found = [] if items is None else list(items.each_with_length_hint(tx))
+    elements = [] if items is None else list(items.listed(tx))
     kind = cls.as_constant()
     if kind is tuple:
-        return TupleVariable(found)
+        return TupleVariable(elements)
     if is_namedtuple_class(kind):
-        return NamedTupleVariable(found, kind)
-    return UserObjectVariable(None, kind, None, TupleVariable(found))
+        return NamedTupleVariable(elements, kind)
+    return UserObjectVariable(None, kind, None, TupleVariable(elements))
 
 
 @models(object.__new__)
@@ -242,7 +243,7 @@ def _object_new(
 ) -> VariableTracker:
     kind = cls.as_constant()
     if payload_base(kind) is not None:
-        unsupported(UnknownCall("object.__new__()", f"{cls.describe()} makes its instances in C"))
+        unsupported(UnknownCall("object.__new__()", f"{cls.describe()} derives from a builtin type"))
     if args or kwargs:
         if tx.lookup(kind, "__new__") is not object.__new__:
             tx.raise_error(TypeError, "object.__new__() takes exactly one argument (the type to instantiate)")
@@ -265,18 +266,18 @@ for _kind in (dict, OrderedDict, list, set, *SCALAR_CONVERSIONS):
 
 @models(dict)
 def _dict(tx: Translator, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    made = DictVariable({})
-    made.method_update(tx, *args, **kwargs)
-    return made
+    items = DictVariable({})
+    items.method_update(tx, *args, **kwargs)
+    return items
 
 
 @models(OrderedDict)
 def _ordered_dict(tx: Translator, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     if len(args) > 1:
         refuse_arguments("OrderedDict")
-    made = OrderedDictVariable({})
-    made.method_update(tx, *args, **kwargs)
-    return made
+    items = OrderedDictVariable({})
+    items.method_update(tx, *args, **kwargs)
+    return items
 
 
 @models(defaultdict)
@@ -285,15 +286,15 @@ def _defaultdict(
 ) -> VariableTracker:
     if len(args) > 1 or factory is not None and not (tx.is_none(factory) or is_callable(tx, factory)):
         refuse_arguments("defaultdict")
-    made = DictVariable({}, None, None, defaultdict, factory or ConstantVariable(None))
-    made.method_update(tx, *args, **kwargs)
-    return made
+    items = DictVariable({}, None, None, defaultdict, factory or ConstantVariable(None))
+    items.method_update(tx, *args, **kwargs)
+    return items
 
 
 @models(types.MappingProxyType)
 def _mapping_proxy(tx: Translator, mapping: VariableTracker) -> VariableTracker:
     if not isinstance(mapping, DictVariable):
-        unsupported(UnknownCall("types.MappingProxyType()", "what it shows is no dict"))
+        unsupported(UnknownCall("types.MappingProxyType()", f"it gets {mapping.describe()}, not a dict"))
     return MappingProxyVariable(mapping)
 
 
@@ -311,21 +312,20 @@ def _frozenset(tx: Translator, items: VariableTracker | None = None) -> Variable
 def _deque(
     tx: Translator, items: VariableTracker | None = None, maxlen: VariableTracker | None = None
 ) -> VariableTracker:
-    most = None if maxlen is None else maxlen.as_constant()
-    if most is not None and not (isinstance(most, int) and most >= 0):
+    limit = None if maxlen is None else maxlen.as_constant()
+    if limit is not None and not (isinstance(limit, int) and limit >= 0):
         refuse_arguments("deque")
-    made = DequeVariable([], None, most)
+    queue = DequeVariable([], None, limit)
     if items is not None:
-        made.method_extend(tx, items)
-    return made
+        queue.method_extend(tx, items)
+    return queue
 
 
 @models(types.MethodType)
 def _method(tx: Translator, function: VariableTracker, receiver: VariableTracker) -> VariableTracker:
     if tx.is_none(receiver):
         refuse_arguments("method")
-    from_function = function.getattr(tx, "__get__")
-    return tx.call(from_function, [receiver], {})
+    return tx.call(function.getattr(tx, "__get__"), [receiver], {})
 
 
 @models(types.CellType)
@@ -333,7 +333,7 @@ def _cell(tx: Translator, *content: VariableTracker) -> VariableTracker:
     return CellVariable(content[0] if content else None)
 
 
-# -- class methods in C ------------------------------------------------------------------------------------------------
+# -- class methods implemented in C ------------------------------------------------------------------------------------
 
 
 @models_class_method(type, "mro")
@@ -347,11 +347,13 @@ def _type_getattribute(tx: Translator, cls: ClassVariable, name: VariableTracker
 
 
 @models_class_method(dict, "fromkeys")
-def _fromkeys(tx: Translator, cls: ClassVariable, keys: VariableTracker, value: Any = None) -> VariableTracker:
-    made = tx.call(cls, [], {}).realize()
+def _fromkeys(
+    tx: Translator, cls: ClassVariable, keys: VariableTracker, value: VariableTracker | None = None
+) -> VariableTracker:
+    items = tx.call(cls, [], {}).realize()
     for key in keys.each(tx):
-        made.setitem(tx, key, value or ConstantVariable(None))
-    return made
+        items.setitem(tx, key, value or ConstantVariable(None))
+    return items
 
 
 @models_class_method(type, "__subclasscheck__")

@@ -1,4 +1,4 @@
-"""``super()``: attributes of an object that are looked for behind one of its classes."""
+"""``super()``: attribute lookup that starts behind a class in the MRO."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ class SuperVariable(VariableTracker):
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name == "__class__":
             return tx.make(super)
-        by_class = isinstance(self.receiver, ClassVariable) and self.cls in mro(self.receiver.value)
-        kind = self.receiver.value if by_class else self.receiver.python_type()
+        kind, by_class = self.receiver.python_type(), False
+        if isinstance(self.receiver, ClassVariable) and self.cls in mro(self.receiver.value):
+            kind, by_class = self.receiver.value, True
         bases = mro(kind)
         if self.cls not in bases:
-            unsupported(UnsupportedAttribute("super()", name, "the class of the object is another than it says"))
+            unsupported(UnsupportedAttribute("super()", name, "the object's __class__ isn't its type"))
         first = bases.index(self.cls)
         for at, base in enumerate(bases[first:], first):
-            _guard_order(tx, kind, at, base)
+            _guard_mro_item(tx, kind, at, base)
             raw = own_namespace(base).get(name, MISSING) if at > first else MISSING
             if raw is not MISSING:
                 return self._bind(tx, raw, name, base, kind, by_class)
@@ -57,17 +58,16 @@ class SuperVariable(VariableTracker):
             return bind(tx, raw, name, None, kind, base)
         if issubclass(type(raw), types.WrapperDescriptorType) and isinstance(self.receiver, UserObjectVariable):
             return BuiltinMethodVariable(self.receiver, name, raw)
-        found = bind(tx, raw, name, self.receiver, kind, base)
-        if type(found) is BuiltinMethodVariable and found.receiver is self.receiver:
-            found.raw = raw
-        return found
+        attribute = bind(tx, raw, name, self.receiver, kind, base)
+        if type(attribute) is BuiltinMethodVariable and attribute.receiver is self.receiver:
+            attribute.raw = raw
+        return attribute
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.call(super, [lambda: cg.load_const(self.cls), lambda: cg.load(self.receiver)])
 
 
-def _guard_order(tx: Translator, kind: type, at: int, base: type) -> None:
-    """A class has another at this place of its MRO."""
+def _guard_mro_item(tx: Translator, kind: type, at: int, base: type) -> None:
     if is_heap_type(kind):
         tx.guards.const(kind).child("c_attr", "__mro__").child("tuple_item", at).check("id", base)
 
@@ -89,10 +89,10 @@ def _super(
             tx.raise_error(RuntimeError, "super(): __class__ cell not found")
         cls = cell.content.realize()
         first = tx.code.co_varnames[0]
-        found = tx.cells[first].content if first in tx.cells else tx.locals.get(first)
-        if found is None:
+        argument = tx.cells[first].content if first in tx.cells else tx.locals.get(first)
+        if argument is None:
             tx.raise_error(RuntimeError, "super(): arg[0] deleted")
-        receiver = found.realize()
+        receiver = argument.realize()
     if not isinstance(cls, ClassVariable) or receiver is None:
         unsupported(UnsupportedOperation("super()", "these arguments"))
     return SuperVariable(cls.value, receiver)
