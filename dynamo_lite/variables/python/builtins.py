@@ -167,9 +167,9 @@ def _format(tx: Translator, of: VariableTracker, spec: VariableTracker | None = 
 
 @models(hash)
 def _hash(tx: Translator, of: VariableTracker) -> VariableTracker:
-    found = of.call_special(tx, "__hash__")
-    if found is not None:
-        return ConstantVariable(slot_hash(tx.index_value(found, "__hash__ method should return an integer")))
+    result = of._special(tx, "__hash__")
+    if result is not None:
+        return ConstantVariable(slot_hash(tx.index_value(result, "__hash__ method should return an integer")))
     key = key_of(tx, of)
     if not has_stable_hash(key):
         unsupported(UnsupportedOperation("hash()", of.describe()))

@@ -102,7 +102,7 @@ def a_signature_binds(x):
     return x + 1, dict(bound.arguments), bound.args, bound.kwargs
 
 
-@programs(tensor(2))
+@programs(tensor(2), graphs=None)
 def what_things_are(x):
     things = sample, Square, Square(1).area, len, torch, 3, sample.__code__, Square.size, (v for v in ())
     asks = (
@@ -134,7 +134,7 @@ class Finished(Unfinished):
         return 3
 
 
-@programs(tensor(2))
+@programs(tensor(2), graphs=None)
 def which_classes_are_abstract(x):
     return x + inspect.isabstract(Unfinished), inspect.isabstract(Finished), inspect.isabstract(int)
 

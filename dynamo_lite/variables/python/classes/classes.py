@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.insight.break_reasons import UnsupportedOperation, UnsupportedValue
+from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation, UnsupportedValue
 from dynamo_lite.records import code_origin
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.attributes import (
@@ -260,18 +260,8 @@ class ClassVariable(InvariantVariable):
         if not is_heap_type(self.value):
             return tx.make(value)
         if name == "__flags__":
-            return self._flags(tx, value)
+            unsupported(UnsupportedAttribute(self.describe(), name, "the interpreter's caches change it"))
         return LazyVariable(tx.attempt, value, tx.guards.const(self.value).child("c_attr", name)).realize()
-
-    def _flags(self, tx: Translator, flags: int) -> VariableTracker:
-        """Guards the flag for abstract classes, the only one that a program can change."""
-        namespace = tx.guards.const(self.value).child("instance_dict")
-        abstract = _dict_of(self.value).get("__abstractmethods__", MISSING)
-        if abstract is MISSING:
-            namespace.check("dict_lacks", "__abstractmethods__")
-        else:
-            namespace.child("dict_item", "__abstractmethods__").check("id", abstract)
-        return tx.make(flags)
 
     def own(self, name: str) -> VariableTracker | None:
         """An attribute written during tracing."""
