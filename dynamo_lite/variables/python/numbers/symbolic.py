@@ -21,7 +21,7 @@ from dynamo_lite.insight.break_reasons import DataDependentBranch, DataDependent
 from dynamo_lite.records.source import Source
 from dynamo_lite.shapes.conditions import symbolic_shapes
 from dynamo_lite.shapes.expressions import NoProgram, Operation, compile_expression
-from dynamo_lite.shapes.facts import ComputedInt
+from dynamo_lite.shapes.facts import Place
 from dynamo_lite.shapes.float_formulas import (
     BINARY_OPERATORS,
     MAY_RAISE,
@@ -607,7 +607,7 @@ _EMITTED = {"add": "+", "mul": "*", "floordiv": "//", "mod": "%", "pow": "**", "
 _CALLED: dict[str, Any] = {"min": min, "max": max}
 
 
-def _load_place(cg: Codegen, place: Any) -> None:
+def _load_place(cg: Codegen, place: Place) -> None:
     if place.kind == "int":
         cg.load_source(place.source)
         return
@@ -619,7 +619,7 @@ def _load_place(cg: Codegen, place: Any) -> None:
 _PYTHON_TYPES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 
 
-def make_number(attempt: Attempt, number: Any) -> VariableTracker:
+def make_number(attempt: Attempt, number: torch.SymInt | torch.SymFloat | torch.SymBool) -> VariableTracker:
     """The tracker of a SymInt, SymFloat or SymBool; a constant if a SymInt has only one possible value."""
     if number.node.is_nested_int():
         unsupported(UnsupportedValue("a number computed from a jagged size", "only the size itself is traced"))
