@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import ReferentMayBeDead, UnknownCall, UnsupportedOperation
-from dynamo_lite.records.side_effects import SideEffects
 from dynamo_lite.records.source import Source
 from dynamo_lite.variables.core.base import (
     Args,
@@ -96,42 +95,25 @@ class WeakReferenceVariable(VariableTracker):
         return tx.compare(symbol, mine, theirs)
 
     def reconstruct(self, cg: Codegen) -> None:
-        """Only if something else keeps the target alive: loading it must not prolong its life."""
-        target = self.target
-        assert target is not None
-        is_alive = cg.has_made(target) if target.source is None else _is_still_at(target.source, cg.attempt.effects)
-        if not is_alive and not any(_has_variable(frame, target) for frame in _callees(cg.attempt.innermost)):
-            raise NotConstant(self.describe())
-        cg.call(weakref.ref, [lambda: cg.load(target)])
+        raise NotConstant(self.describe())
 
 
 # -- liveness: which strong references the traced code leaves ----------------------------------------------------------
 
 
-def _is_still_at(source: Source | None, effects: SideEffects) -> bool:
+def _is_alive(tx: Translator, value: VariableTracker) -> bool:
+    """Whether a variable of a running frame, or a source that is not mutated, keeps an object alive."""
+    return _is_still_at(tx, value.source) or any(_has_variable(frame, value) for frame in _callers(tx))
+
+
+def _is_still_at(tx: Translator, source: Source | None) -> bool:
     """Whether a source, other than a local variable, still holds its object: nothing on the way to it is mutated."""
     if source is None or source.kind == "local":
         return False
+    mutated = {each.source for each in tx.effects.written}
+    mutated.update(scope.source for scope, _ in tx.effects.written_globals)
     path = source.way()
-    if any(step.kind == "weakref_target" for step in path):
-        return False
-    written: dict[Source | None, Any] = {scope.source: scope.writes for scope, _ in effects.written_globals}
-    for each in effects.written:
-        written[each.source] = getattr(each, "attrs", None)
-    return not any(
-        step in written and _may_overwrite(written[step], path[at + 1 :]) for at, step in enumerate(path[:-1])
-    )
-
-
-def _may_overwrite(names: Container[str] | None, rest: Sequence[Source]) -> bool:
-    """Whether writes of these attributes or globals (None: of unknown ones) may affect the rest of a path."""
-    item = next((each for each in rest if each.kind != "instance_dict"), None)
-    return item is None or item.kind != "dict_item" or names is None or item.arg in names
-
-
-def _is_alive(tx: Translator, value: VariableTracker) -> bool:
-    """Whether a variable of a running frame, or a source that is not mutated, keeps an object alive."""
-    return _is_still_at(value.source, tx.effects) or any(_has_variable(frame, value) for frame in _callers(tx))
+    return mutated.isdisjoint(path[:-1]) and all(step.kind != "weakref_target" for step in path)
 
 
 def _callers(tx: Translator) -> Iterator[Translator]:
@@ -139,12 +121,6 @@ def _callers(tx: Translator) -> Iterator[Translator]:
     while frame is not None:
         yield frame
         frame = frame.parent
-
-
-def _callees(frame: Any) -> Iterator[Any]:
-    while frame is not None:
-        yield frame
-        frame = frame.callee
 
 
 def _has_variable(frame: Any, value: VariableTracker) -> bool:
