@@ -144,6 +144,47 @@ class OperatorWarns(BreakReason, code="DL0403", numbers_matter=True):
     warning: str
 
 
+class TensorObjectMethod(BreakReason, code="DL0410", numbers_matter=False):
+    happened = "Tensor.{method} runs in eager: it changes the tensor object, or needs its storage or another layout"
+    mend = "return a new tensor instead (view, reshape, clone), or call it outside of the compiled function"
+    method: str
+
+
+class NumpyStorage(BreakReason, code="DL0411", numbers_matter=False):
+    happened = "{operator} uses the storage of a tensor that shares memory with a numpy array"
+    mend = "copy the array: torch.tensor(array), or torch.from_numpy(array).clone()"
+    operator: str
+
+
+class ControlFlowOperator(BreakReason, code="DL0412", numbers_matter=True):
+    happened = "{operator} can't be in the graph: {why}"
+    mend = "let its functions take tensors and return new ones, of the same structure, shapes and dtypes in each case"
+    operator: str
+    why: str
+
+
+class CheckpointCall(BreakReason, code="DL0413", numbers_matter=True):
+    happened = "torch.utils.checkpoint.checkpoint() can't be in the graph: {why}"
+    mend = "call it with use_reentrant=False, without context_fn, on a function that returns tensors"
+    why: str
+
+
+class FunctionTransform(BreakReason, code="DL0414", numbers_matter=True):
+    happened = "{transform} can't be in the graph: {why}"
+    mend = (
+        "let the function take and return tensors (in tuples, lists or dicts), and pass options that fit its arguments"
+    )
+    transform: str
+    why: str
+
+
+class ContextByCall(BreakReason, code="DL0415", numbers_matter=False):
+    happened = "{manager} is {action} by an explicit call of its method"
+    mend = "use it in a `with` block"
+    manager: str
+    action: str
+
+
 # -- 05: Python's statements and values ------------------------------------------------------------------------------
 
 
@@ -198,6 +239,57 @@ class ClassCreation(BreakReason, code="DL0508", numbers_matter=False):
     happened = "the class {name} is created in the traced function, and each call creates another one"
     mend = "define the class outside of the compiled function"
     name: str
+
+
+class FirstImport(BreakReason, code="DL0509", numbers_matter=False):
+    happened = "`import {module}` runs the module's code, since the module isn't loaded yet"
+    mend = "import it at the top of the file, or once before the first call"
+    module: str
+
+
+class UnsupportedMethod(BreakReason, code="DL0510", numbers_matter=True):
+    happened = "the method {name}() of {owner} can't be traced: it has no model"
+    mend = "call it outside of the compiled function, or write what it does in Python"
+    owner: str
+    name: str
+
+
+class UnsupportedArguments(BreakReason, code="DL0511", numbers_matter=True):
+    happened = "{callee}() is called with arguments that its model doesn't take"
+    mend = "check the call in eager, where CPython may raise a TypeError; otherwise leave out the rarer arguments"
+    callee: str
+
+
+class UncacheableArgument(BreakReason, code="DL0512", numbers_matter=True):
+    happened = "{value} is an argument of a cached function, and no guard covers how the cache compares it"
+    mend = "pass numbers, strings and tuples of them to functions under functools.cache, or call them outside"
+    value: str
+
+
+class UnknownSetOrder(BreakReason, code="DL0513", numbers_matter=False):
+    happened = "{operation} depends on the order of {value}, which may differ from call to call"
+    mend = "iterate over `sorted(...)`, or keep the items in a list or in the keys of a dict"
+    operation: str
+    value: str
+
+
+class ChangedDuringIteration(BreakReason, code="DL0514", numbers_matter=False):
+    happened = "the items of {value} are exchanged while a loop iterates over it"
+    mend = "iterate over a copy: `for item in list(...)`"
+    value: str
+
+
+class UnsupportedKey(BreakReason, code="DL0515", numbers_matter=True):
+    happened = "{value} can't be used as a dict's key or a set's item: {why}"
+    mend = "use a string, an integer, an enum member or a tuple of them as the key"
+    value: str
+    why: str = "its hash and equality are not known while tracing"
+
+
+class UnknownValue(BreakReason, code="DL0516", numbers_matter=True):
+    happened = "{value} is used where its value must be known while tracing, and it isn't"
+    mend = "pass a constant (a number, a string, a tuple of them), or keep the call outside of the compiled function"
+    value: str
 
 
 class FunctionChanged(BreakReason, code="DL0530", numbers_matter=False):
@@ -270,6 +362,24 @@ class NestedTooDeep(BreakReason, code="DL0602", numbers_matter=False):
     steps: int
 
 
+class TraceLimit(BreakReason, code="DL0603", numbers_matter=False):
+    happened = "tracing reached the limit of {instructions} bytecode instructions"
+    mend = "move a long Python loop into tensor operations or a function of its own, or raise dl.config.unroll_limit"
+    instructions: int
+
+
+class RaisedExistingException(BreakReason, code="DL0604", numbers_matter=False):
+    happened = "{error} is raised, which exists since before the call: its traceback would get the traced frames"
+    mend = "raise a new exception (and name the old one in `raise … from`)"
+    error: str
+
+
+class EffectInOperatorFunction(BreakReason, code="DL0605", numbers_matter=False):
+    happened = "a function that an operator runs, perhaps several times or later, has a side effect: {effect}"
+    mend = "return the value from the function, and write it where the operator is called"
+    effect: str
+
+
 # -- 07: memory and autograd -----------------------------------------------------------------------------------------
 
 
@@ -287,6 +397,47 @@ class BackwardReads(BreakReason, code="DL0703", numbers_matter=False):
     happened = "the backward of a torch.autograd.Function reads {place}: that may change before it runs"
     mend = "keep the value on ctx in the Function's forward, or read it from a constant of the module"
     place: str
+
+
+class BackwardCall(BreakReason, code="DL0710", numbers_matter=False):
+    happened = "Tensor.backward() runs in eager, between graphs"
+    mend = "call it outside of the compiled function; its backward is compiled all the same"
+
+
+class ReplacedData(BreakReason, code="DL0711", numbers_matter=True):
+    happened = "`.data` of {tensor} can't be replaced in the graph: {why}"
+    mend = "overwrite the data instead: tensor.data.copy_(value) or, under torch.no_grad(), tensor.copy_(value)"
+    tensor: str
+    why: str
+
+
+class RequiresGradChange(BreakReason, code="DL0712", numbers_matter=True):
+    happened = (
+        "`requires_grad` of {tensor} can't be changed in the graph: it is no leaf, or other tensors share its memory"
+    )
+    mend = "set it before the compiled function is called, or on a new tensor: tensor.detach().requires_grad_()"
+    tensor: str
+
+
+class HookReads(BreakReason, code="DL0713", numbers_matter=False):
+    happened = "{hook} may read something that changes before the backward runs"
+    mend = (
+        "let the hook depend on nothing but its arguments, constants and torch functions, or register it in eager code"
+    )
+    hook: str
+
+
+class AutogradFunction(BreakReason, code="DL0714", numbers_matter=False):
+    happened = "the torch.autograd.Function {name} can't be in the graph: {why}"
+    mend = "let forward return new tensors and backward one gradient for each argument; keep state on ctx"
+    name: str
+    why: str
+
+
+class GradientBeyondGraph(BreakReason, code="DL0715", numbers_matter=False):
+    happened = "torch.autograd.grad() can't be in the graph: {why}"
+    mend = "compute the outputs and their gradients in the same compiled function, with no graph break between them"
+    why: str
 
 
 # -- 08: what survives a break, and frames that run without a graph --------------------------------------------------
@@ -318,6 +469,12 @@ class FrameLeftAlone(BreakReason, code="DL0803", numbers_matter=True):
 
     def hint(self) -> str:
         return super().hint() + ("" if self.cause is None else f", or mend the break: {self.cause.hint()}")
+
+
+class ObservableDeallocation(BreakReason, code="DL0804", numbers_matter=False):
+    happened = "the last reference to a {kind} may be dropped here, which a finalizer or weakref callback observes"
+    mend = "keep another reference until the compiled function returns"
+    kind: str
 
 
 # -- 09: export ------------------------------------------------------------------------------------------------------

@@ -32,8 +32,8 @@ def reachable_trackers(roots: Iterable[Any]) -> Iterator[VariableTracker]:
         waiting += referents_of(each)
 
 
-_HELD_BY_NOBODY = frozenset({"value", "creator"})
-"""Slots of trackers with the real object, and with the frame that made a cell, which may be over."""
+_NOT_REFERENTS = frozenset({"value", "creator"})
+"""Slots of trackers with the real object, and with the frame that created a cell, which may have ended."""
 _SEQUENCES = frozenset(map(id, (list, tuple, deque)))
 
 

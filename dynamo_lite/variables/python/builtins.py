@@ -24,6 +24,7 @@ from dynamo_lite.variables.core.base import (
     ObservedException,
     VariableTracker,
     refuse_arguments,
+    remaining_items,
     unsupported,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -92,7 +93,7 @@ def _sum(tx: Translator, iterable: VariableTracker, start: VariableTracker | Non
     except Exhausted:
         remaining: Iterable[VariableTracker] = ()  # a user's iterator may return items again after its StopIteration
     else:
-        remaining = drained(tx, iterator)
+        remaining = remaining_items(tx, iterator)
     if all(issubclass(each.python_type(), int) for each in (total, *numbers)):
         rest = [*numbers, *rest]
     elif isinstance(total, ConstantVariable):

@@ -21,7 +21,7 @@ from dynamo_lite.insight.break_reasons import DataDependentBranch, DataDependent
 from dynamo_lite.records.source import Source
 from dynamo_lite.shapes.conditions import symbolic_shapes
 from dynamo_lite.shapes.expressions import NoProgram, Operation, compile_expression
-from dynamo_lite.shapes.facts import Place
+from dynamo_lite.shapes.facts import ComputedInt, NumberSource
 from dynamo_lite.shapes.float_formulas import (
     BINARY_OPERATORS,
     MAY_RAISE,
@@ -607,7 +607,7 @@ _EMITTED = {"add": "+", "mul": "*", "floordiv": "//", "mod": "%", "pow": "**", "
 _CALLED: dict[str, Any] = {"min": min, "max": max}
 
 
-def _load_place(cg: Codegen, place: Place) -> None:
+def _load_place(cg: Codegen, place: NumberSource) -> None:
     if place.kind == "int":
         cg.load_source(place.source)
         return

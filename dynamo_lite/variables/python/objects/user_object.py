@@ -40,6 +40,7 @@ from dynamo_lite.variables.core.base import (
     call_handler,
     mro,
     own_namespace,
+    remaining_items,
     unsupported,
     wraps_if,
     wraps_type,
@@ -460,7 +461,7 @@ class UserObjectVariable(VariableTracker):
     def each_with_length_hint(self, tx: Translator) -> Iterator[VariableTracker]:
         iterator = self.iterate(tx)
         self._call_length_hint(tx)
-        yield from drained(tx, iterator)
+        yield from remaining_items(tx, iterator)
 
     def _call_length_hint(self, tx: Translator) -> None:
         """``operator.length_hint(self)``, for its side effects and exceptions."""
