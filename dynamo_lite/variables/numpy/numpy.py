@@ -70,7 +70,9 @@ class NdarrayVariable(ArrayVariable):
 
     __slots__ = ()
 
-    def beside(self, tx: Translator, tensor: VariableTracker, symbol: str, reflected: bool = False) -> VariableTracker:
+    def as_tensor_operand(
+        self, tx: Translator, tensor: VariableTracker, symbol: str, reflected: bool = False
+    ) -> VariableTracker:
         """A scalar beside a tensor, converted to the tensor's dtype where the operator does so."""
         assert isinstance(tensor, TensorVariable)
         other = tensor.fake.dtype

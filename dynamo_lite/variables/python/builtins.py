@@ -168,7 +168,7 @@ def _format(tx: Translator, of: VariableTracker, spec: VariableTracker | None = 
 
 @models(hash)
 def _hash(tx: Translator, of: VariableTracker) -> VariableTracker:
-    result = of._special(tx, "__hash__")
+    result = of.call_special(tx, "__hash__")
     if result is not None:
         return ConstantVariable(slot_hash(tx.index_value(result, "__hash__ method should return an integer")))
     key = key_of(tx, of)
@@ -248,7 +248,7 @@ def _dir(tx: Translator, of: VariableTracker | None = None) -> VariableTracker:
     if of is None:
         unsupported(UnsupportedOperation("dir() without an argument", "the frame"))
     cls = of.python_type()
-    names = of._special(tx, "__dir__")
+    names = of.call_special(tx, "__dir__")
     if names is not None:
         return tx.call(tx.make(sorted), [names], {})
     own = of.instance_names(tx)
@@ -358,7 +358,7 @@ def _sorted(
     if key is None and isinstance(iterable, SetVariable) and {*map(type, iterable.items)} in ({int}, {str}):
         items = list(iterable.items.values())  # distinct and totally ordered: the set's order can't be observed
     else:
-        items = list(iterable.listed(tx))
+        items = list(iterable.each_with_length_hint(tx))
     tx.sort(items, key, reverse is not None and tx.truth(reverse))
     return ListVariable(items)
 

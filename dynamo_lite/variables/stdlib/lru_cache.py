@@ -79,7 +79,7 @@ def _result_of(wrapper: Any, key: Any, link: Any) -> Any:
 def _is_symbolic(value: VariableTracker) -> bool:
     """Whether a value is a symbolic number, or a tuple with one in it."""
     value = value.realize()
-    return value.varies or isinstance(value, TupleVariable) and any(map(_is_symbolic, value.items))
+    return value.is_symbolic or isinstance(value, TupleVariable) and any(map(_is_symbolic, value.items))
 
 
 def _pure_function(wrapper: Any) -> types.FunctionType | None:

@@ -95,7 +95,7 @@ def _is_real(number: VariableTracker) -> bool:
 @models(divmod)
 def _divmod(tx: Translator, left: VariableTracker, right: VariableTracker) -> VariableTracker:
     for one, name, other in ((left, "__divmod__", right), (right, "__rdivmod__", left)):
-        result = unless_refused(one._special(tx, name, other))
+        result = unless_refused(one.call_special(tx, name, other))
         if result is not None:
             return result
     numbers = [each.realize() for each in (left, right)]
@@ -111,7 +111,7 @@ def _pow(
 ) -> VariableTracker:
     if mod is None or tx.is_none(mod):
         return tx.binary("**", base, exp)
-    result = base._special(tx, "__pow__", exp, mod)
+    result = base.call_special(tx, "__pow__", exp, mod)
     if result is not None:
         return result
     numbers = [each.realize() for each in (base, exp, mod)]
@@ -144,7 +144,7 @@ for _value in (json.dumps, json.loads, struct.calcsize, struct.pack, struct.unpa
 def _fspath(tx: Translator, path: VariableTracker) -> VariableTracker:
     if issubclass(path.python_type(), (str, bytes)):
         return path
-    text = path._special(tx, "__fspath__")
+    text = path.call_special(tx, "__fspath__")
     if text is None or text.python_type() is not str:
         unsupported(UnsupportedOperation("os.fspath()", path.describe()))
     return text

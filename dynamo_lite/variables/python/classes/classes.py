@@ -132,7 +132,7 @@ class ClassVariable(InvariantVariable):
         meta = type(self.value)
         return (meta if meta is type else type(meta.__name__, (type,), {}))(self.value.__name__, (), {})
 
-    def special(self, tx: Translator, name: str) -> VariableTracker | None:
+    def find_special(self, tx: Translator, name: str) -> VariableTracker | None:
         """A special method of the metaclass that ``type`` doesn't have, bound to the class."""
         meta = type(self.value)
         raw = tx.lookup(meta, name)
@@ -141,30 +141,30 @@ class ClassVariable(InvariantVariable):
         return bind(tx, raw, name, self, meta)
 
     def truth(self, tx: Translator) -> bool:
-        result = self._special(tx, "__bool__")
+        result = self.call_special(tx, "__bool__")
         if result is not None:
             return tx.truth(result)
         return tx.lookup(type(self.value), "__len__") is MISSING or self.length(tx) != 0
 
     def length(self, tx: Translator) -> int:
-        result = self._special(tx, "__len__")
+        result = self.call_special(tx, "__len__")
         return int(tx.index_value(result) if result is not None else super().length(tx))
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
-        result = self._special(tx, "__contains__", item)
+        result = self.call_special(tx, "__contains__", item)
         return tx.contains_by_iteration(self, item) if result is None else tx.truth(result)
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
-        result = unless_refused(self._special(tx, method_of(symbol, "r" if reflected else ""), other))
+        result = unless_refused(self.call_special(tx, method_of(symbol, "r" if reflected else ""), other))
         if result is None and symbol == "|" and isinstance(other, (ClassVariable, ConstantVariable)):
             operands = (other.value, self.value) if reflected else (self.value, other.value)
             return tx.make(tx.fold(operator.or_, operands))
         return result
 
     def unary(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker | None:
-        return self._special(tx, f"__{function.__name__}__")
+        return self.call_special(tx, f"__{function.__name__}__")
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         return unless_refused(self.call_special(tx, method_of(symbol, "i"), other))
@@ -182,7 +182,7 @@ class ClassVariable(InvariantVariable):
         return super().next(tx) if method is None else tx.next_by_call(method)
 
     def reverse(self, tx: Translator) -> VariableTracker:
-        iterator = self._special(tx, "__reversed__")
+        iterator = self.call_special(tx, "__reversed__")
         if iterator is None and tx.lookup(type(self.value), "__getitem__") is not MISSING:
             unsupported(UnsupportedOperation("reversed()", self.describe()))
         return super().reverse(tx) if iterator is None else iterator
@@ -199,9 +199,9 @@ class ClassVariable(InvariantVariable):
         unsupported(UnsupportedOperation("indexing" if method is not None else "subscripting", self.describe()))
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        result = unless_refused(self._special(tx, method_of(symbol), other))
+        result = unless_refused(self.call_special(tx, method_of(symbol), other))
         if result is None and symbol == "!=":
-            equal = unless_refused(self._special(tx, "__eq__", other))
+            equal = unless_refused(self.call_special(tx, "__eq__", other))
             return None if equal is None else ConstantVariable(not tx.truth(equal))
         return result
 
@@ -313,7 +313,7 @@ class ClassVariable(InvariantVariable):
         return tx.class_method(self, name, args, kwargs)
 
     def iterate(self, tx: Translator) -> VariableTracker:
-        iterator = self._special(tx, "__iter__")
+        iterator = self.call_special(tx, "__iter__")
         if iterator is not None:
             return tx.checked_iterator(iterator)
         tx.check_iterable(self, f"'{type(self.value).__name__}' object is not iterable")

@@ -228,7 +228,7 @@ def _tuple(tx: Translator, items: VariableTracker | None = None) -> VariableTrac
 
 @models(tuple.__new__)
 def _tuple_new(tx: Translator, cls: VariableTracker, items: VariableTracker | None = None) -> VariableTracker:
-    elements = [] if items is None else list(items.listed(tx))
+    elements = [] if items is None else list(items.each_with_length_hint(tx))
     kind = cls.as_constant()
     if kind is tuple:
         return TupleVariable(elements)

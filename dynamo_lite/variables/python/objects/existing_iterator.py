@@ -139,7 +139,7 @@ class ExistingEnumerate(ExistingIterator):
     def _take(self, tx: Translator) -> VariableTracker:
         at = self.taken - 1
         self.inner.taken_by_outer += 1
-        item = self.inner.take(tx)
+        item = self.inner.next_lazily(tx)
         number: VariableTracker = LazyVariable(self.attempt, self.count, self.source.child("next_number"))
         if at:
             number = ConstantVariable(number.realize().as_constant() + at)
@@ -157,7 +157,7 @@ class ExistingZip(ExistingIterator):
         items: list[VariableTracker] = []
         for each in self.inner:
             each.taken_by_outer += 1
-            items.append(each.take(tx))
+            items.append(each.next_lazily(tx))
         if not items:
             raise Exhausted
         return TupleVariable(items)

@@ -40,7 +40,7 @@ def _object_reduce(tx: Translator, obj: Any, protocol: VariableTracker) -> Varia
     hooks = ("__reduce__", "__getnewargs__", "__getnewargs_ex__")
     if obj.payload is not None or any(tx.lookup(cls, name) is not getattr(object, name, MISSING) for name in hooks):
         unsupported(UnsupportedAttribute(obj.describe(), "__reduce_ex__", "its class overrides how it is pickled"))
-    state = obj._special(tx, "__getstate__")
+    state = obj.call_special(tx, "__getstate__")
     if state is None:
         state = _object_state(tx, obj)
     parts = [tx.make(copyreg.__newobj__), TupleVariable([tx.make(cls)]), state]  # type: ignore[attr-defined]

@@ -182,7 +182,7 @@ class UserObjectVariable(VariableTracker):
             return super().constant_number(tx, methods, drain)
         own = "__index__" if isinstance(value, int) else "__float__"
         for name in methods:
-            result = None if name == own else self._special(tx, name)
+            result = None if name == own else self.call_special(tx, name)
             if result is not None:
                 return tx.python_value(result)
             if class_lookup(self.cls, name) is not MISSING:
@@ -191,7 +191,7 @@ class UserObjectVariable(VariableTracker):
 
     def converted(self, tx: Translator, function: Callable[..., Any], methods: Iterable[str]) -> VariableTracker:
         method = next((name for name in methods if tx.lookup(self.cls, name) is not MISSING), None)
-        result = None if method is None or function not in (int, float, complex) else self._special(tx, method)
+        result = None if method is None or function not in (int, float, complex) else self.call_special(tx, method)
         if result is None or method == "__index__" and isinstance(self.payload, ConstantVariable):
             return super().converted(tx, function, methods)
         return tx.make(tx.fold(function, (tx.python_value(result),)))
@@ -223,7 +223,7 @@ class UserObjectVariable(VariableTracker):
     def index(self, tx: Translator, message: str) -> Any:
         if isinstance(self.scalar(), int):
             return self.scalar()
-        result = self._special(tx, "__index__")
+        result = self.call_special(tx, "__index__")
         if result is None:
             return super().index(tx, message)
         if not issubclass(result.python_type(), int):
@@ -380,7 +380,7 @@ class UserObjectVariable(VariableTracker):
         self.cls = cls
         tx.attempt.torch_state.note_class(cls)
 
-    def special(self, tx: Translator, name: str) -> VariableTracker | None:
+    def find_special(self, tx: Translator, name: str) -> VariableTracker | None:
         """The bound special method, if the class has one in Python."""
         raw = class_lookup(self.cls, name)
         if is_user_defined(raw):
@@ -418,7 +418,7 @@ class UserObjectVariable(VariableTracker):
         return call_handler(handler, (tx, self, *args), kwargs, f"{self.cls.__qualname__}.{name}")
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
-        item = self._special(tx, "__getitem__", key)
+        item = self.call_special(tx, "__getitem__", key)
         if item is not None:
             return item
         return super().getitem(tx, key) if self.payload is None else self._payload_item(tx, key)
@@ -433,7 +433,7 @@ class UserObjectVariable(VariableTracker):
         return self.payload.getitem(tx, key)
 
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
-        if self._special(tx, "__setitem__", key, value) is not None:
+        if self.call_special(tx, "__setitem__", key, value) is not None:
             return
         if self.payload is None:
             super().setitem(tx, key, value)
@@ -441,7 +441,7 @@ class UserObjectVariable(VariableTracker):
             self.payload.setitem(tx, key, value)
 
     def delitem(self, tx: Translator, key: VariableTracker) -> None:
-        if self._special(tx, "__delitem__", key) is not None:
+        if self.call_special(tx, "__delitem__", key) is not None:
             return
         if self.payload is None:
             super().delitem(tx, key)
@@ -449,7 +449,7 @@ class UserObjectVariable(VariableTracker):
             self.payload.delitem(tx, key)
 
     def iterate(self, tx: Translator) -> VariableTracker:
-        iterator = self._special(tx, "__iter__")
+        iterator = self.call_special(tx, "__iter__")
         if iterator is not None:
             return tx.checked_iterator(iterator)
         if self.payload is not None:
@@ -467,7 +467,7 @@ class UserObjectVariable(VariableTracker):
         """``operator.length_hint(self)``, for its side effects and exceptions."""
         for name in ("__len__", "__length_hint__"):
             try:
-                length = self._special(tx, name)
+                length = self.call_special(tx, name)
             except ObservedException as observed:
                 if not issubclass(observed.error.python_type(), TypeError):
                     raise
@@ -479,7 +479,7 @@ class UserObjectVariable(VariableTracker):
             return
 
     def reverse(self, tx: Translator) -> VariableTracker:
-        iterator = self._special(tx, "__reversed__")
+        iterator = self.call_special(tx, "__reversed__")
         if iterator is not None:
             return iterator
         if self.payload is not None and tx.lookup(self.cls, "__reversed__") is not MISSING:
@@ -496,7 +496,7 @@ class UserObjectVariable(VariableTracker):
         return tx.next_by_call(method)
 
     def length(self, tx: Translator) -> Any:
-        result = self._special(tx, "__len__")
+        result = self.call_special(tx, "__len__")
         if result is None:
             return self.payload.length(tx) if self.payload is not None else super().length(tx)
         is_number = result.python_type() is int and result.operand is not None
@@ -508,7 +508,7 @@ class UserObjectVariable(VariableTracker):
         return length
 
     def truth(self, tx: Translator) -> bool:
-        result = self._special(tx, "__bool__")
+        result = self.call_special(tx, "__bool__")
         if result is not None:
             if result.python_type() is not bool:
                 name = result.python_type().__name__
@@ -523,7 +523,7 @@ class UserObjectVariable(VariableTracker):
         return True
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
-        result = self._special(tx, "__contains__", item)
+        result = self.call_special(tx, "__contains__", item)
         if result is not None:
             return tx.truth(result)
         if self.payload is not None:
@@ -533,7 +533,7 @@ class UserObjectVariable(VariableTracker):
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
-        result = self._special(tx, method_of(symbol, "r" if reflected else ""), other)
+        result = self.call_special(tx, method_of(symbol, "r" if reflected else ""), other)
         if result is None and isinstance(self.payload, ConstantVariable):
             theirs = builtin_value(other)
             if not isinstance(theirs, ConstantVariable):
@@ -550,22 +550,22 @@ class UserObjectVariable(VariableTracker):
         return unless_refused(result)
 
     def unary(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker | None:
-        result = self._special(tx, f"__{function.__name__}__")
+        result = self.call_special(tx, f"__{function.__name__}__")
         if result is None and isinstance(self.payload, ConstantVariable):
             return tx.make(tx.fold(function, (self.payload.value,)))
         return result
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        result = self._special(tx, method_of(symbol, "i"), other)
+        result = self.call_special(tx, method_of(symbol, "i"), other)
         if result is None and self.payload is not None:
             result = self.payload.inplace(tx, symbol, other)
             return self if result is self.payload else result
         return unless_refused(result)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        result = self._special(tx, method_of(symbol), other)
+        result = self.call_special(tx, method_of(symbol), other)
         if result is None and symbol == "!=" and tx.lookup(self.cls, "__ne__") is object.__ne__:
-            equal = unless_refused(self._special(tx, "__eq__", other))
+            equal = unless_refused(self.call_special(tx, "__eq__", other))
             return None if equal is None else ConstantVariable(not tx.truth(equal))
         if result is None and self.payload is not None:
             theirs = builtin_value(other)

@@ -128,7 +128,7 @@ def _owner_of_data(tx: Translator, data: TensorVariable) -> GraphInput | None:
 
 
 def _owner_of(tx: Translator, data: TensorVariable, owners: list[GraphInput]) -> GraphInput | None:
-    if tx.graph.bodies or data.asks or len(owners) != 1 or data.fake.is_inference():
+    if tx.graph.bodies or data.has_torch_function or len(owners) != 1 or data.fake.is_inference():
         return None
     (owner,) = owners
     fakes = owner.fake, data.fake
@@ -172,9 +172,9 @@ def _fill(tx: Translator, given: Any, data: TensorVariable, sharing: list[Tensor
 def _may_be_taken(tx: Translator, data: TensorVariable, sharing: list[TensorVariable]) -> bool:
     """Whether a tensor made before the graph may stand for the memory of one that is made inside, and for all of it."""
     fake = data.fake
-    if tx.graph.bodies or data.asks or fake.is_inference() or not is_whole(tx, fake):
+    if tx.graph.bodies or data.has_torch_function or fake.is_inference() or not is_whole(tx, fake):
         return False
-    if any(each.asks for each in sharing) or tx.graph.is_write_protected(fake):
+    if any(each.has_torch_function for each in sharing) or tx.graph.is_write_protected(fake):
         return False
     return not tx.graph.all_in_storage(fake)
 

@@ -65,7 +65,7 @@ def _parts(tx: Translator, value: VariableTracker) -> list[VariableTracker]:
 
 def _tensors(tx: Translator, value: VariableTracker) -> list[TensorVariable]:
     found = _parts(tx, value)
-    if not all(isinstance(each, TensorVariable) and not each.asks for each in found):
+    if not all(isinstance(each, TensorVariable) and not each.has_torch_function for each in found):
         unsupported(UnknownCall(_NAME, "what it is given are no plain tensors"))
     return found  # type: ignore[return-value]
 

@@ -109,7 +109,7 @@ def _is_written_view(tensor: TensorVariable) -> bool:
 def _grad_fn(tx: Translator, tensor: TensorVariable) -> VariableTracker:
     if tensor.getattr(tx, "is_leaf").as_constant():
         return ConstantVariable(None)
-    if tensor.asks or tx.graph.bodies:
+    if tensor.has_torch_function or tx.graph.bodies:
         unsupported(UnsupportedAttribute(tensor.describe(), "grad_fn"))
     if tx.graph.symbols.has_symbols or tx.graph.symbols.has_floats:  # for which other operators are recorded
         unsupported(OperatorFailed("Tensor.grad_fn", "it is asked beside numbers that differ", over_operands=True))

@@ -53,7 +53,12 @@ def _set_data(tx: Translator, tensor: TensorVariable, value: VariableTracker) ->
 def _set_(tx: Translator, tensor: TensorVariable, *args: VariableTracker) -> VariableTracker:
     """``tensor.set_(other)``: the data of the other, and a write."""
     other = args[0] if len(args) == 1 else None
-    if not isinstance(other, TensorVariable) or tx.graph.bodies or tensor.asks or other.asks:
+    if (
+        not isinstance(other, TensorVariable)
+        or tx.graph.bodies
+        or tensor.has_torch_function
+        or other.has_torch_function
+    ):
         unsupported(UnsupportedAttribute(tensor.describe(), "set_", "it changes the tensor object"))
     fakes = tensor.fake, other.fake
     if (
@@ -73,7 +78,7 @@ def _is_data_of(tx: Translator, tensor: TensorVariable, value: TensorVariable) -
     fakes = (tensor.fake, value.fake)
     if tx.graph.bodies or any(each.layout is not torch.strided or each.is_inference() for each in fakes):
         return False
-    if tensor.asks or value.asks or any(map(tx.graph.is_write_protected, fakes)):
+    if tensor.has_torch_function or value.has_torch_function or any(map(tx.graph.is_write_protected, fakes)):
         return False
     one, other = (
         (each.untyped_storage()._cdata, each.dtype, each.is_conj(), each.is_neg(), each.storage_offset(), each.stride())
@@ -129,7 +134,7 @@ def _thaw(tx: Translator, tensor: TensorVariable) -> bool:
 
 
 def _is_found_leaf(tx: Translator, tensor: TensorVariable) -> bool:
-    return tensor.source is not None and not tensor.asks and bool(_is_leaf(tx, tensor).as_constant())
+    return tensor.source is not None and not tensor.has_torch_function and bool(_is_leaf(tx, tensor).as_constant())
 
 
 def _becomes_leaf(fake: torch.Tensor) -> bool:
@@ -150,7 +155,7 @@ def _is_detached(tx: Translator, tensor: TensorVariable) -> bool:
 
 
 def _detach_(tx: Translator, tensor: TensorVariable) -> VariableTracker:
-    if tx.graph.bodies or tensor.asks:
+    if tx.graph.bodies or tensor.has_torch_function:
         unsupported(UnsupportedAttribute(tensor.describe(), "detach_", "it changes the tensor object"))
     if tensor.source is not None and not _is_detached(tx, tensor):
         unsupported(UnsupportedAttribute(tensor.describe(), "detach_", "it changes a tensor that was given"))

@@ -82,7 +82,7 @@ class HandleVariable(VariableTracker):
 
 
 def _register(method: str, tx: Translator, tensor: TensorVariable, hook: VariableTracker) -> VariableTracker:
-    if tensor.asks or tx.graph.bodies or not tensor.fake.requires_grad:
+    if tensor.has_torch_function or tx.graph.bodies or not tensor.fake.requires_grad:
         unsupported(UnsupportedAttribute(tensor.describe(), method, "it changes the tensor object"))
     hook = hook.realize()
     if tensor.source is None:
@@ -158,7 +158,7 @@ def _stays(tx: Translator, value: VariableTracker) -> bool:
     if isinstance(value, TupleVariable):
         return all(_stays(tx, item) for item in value.items)
     if isinstance(value, TensorVariable):
-        return not value.asks and not value.attrs
+        return not value.has_torch_function and not value.attrs
     return isinstance(value, (ConstantVariable, SymbolicNumber)) or is_of_its_gradient(tx, value)
 
 

@@ -21,7 +21,10 @@ from .number_arguments import converted, fits_float32, float_as_tensor, is_diffe
 
 def _factor(tx: Translator, number: VariableTracker, tensors: Args) -> VariableTracker | None:
     """The float as a tensor of the dtype that all these tensors have, if eager computes in that dtype."""
-    dtypes = {each.fake.dtype if isinstance(each, TensorVariable) and not each.asks else None for each in tensors}
+    dtypes = {
+        each.fake.dtype if isinstance(each, TensorVariable) and not each.has_torch_function else None
+        for each in tensors
+    }
     dtype = dtypes.pop() if len(dtypes) == 1 else None
     if dtype is None or not fits_float32(number, tx, dtype):
         return None

@@ -128,7 +128,7 @@ def _power(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTra
 def float_beside(tx: Translator, number: SymbolicFloat, other: VariableTracker) -> VariableTracker | None:
     """The tensor that replaces a float beside another tensor: with it the operator promotes and computes as with a
     number. None if there is no such tensor."""
-    if not isinstance(other, TensorVariable) or other.asks:
+    if not isinstance(other, TensorVariable) or other.has_torch_function:
         return None
     fake = other.fake
     if fake.dtype in _REDUCED and not fake.ndim:

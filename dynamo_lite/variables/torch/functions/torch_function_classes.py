@@ -74,7 +74,7 @@ class SubclassVariable(TensorVariable):
     ``instance``: the real object if it is pre-existing."""
 
     __slots__ = ("plain", "instance")
-    asks = True
+    has_torch_function = True
 
     def __init__(self, plain: TensorVariable, cls: type, source: Source | None = None, instance: Any = None) -> None:
         super().__init__(plain.node, plain.fake, cls, source, plain.value)
@@ -140,20 +140,20 @@ class SubclassVariable(TensorVariable):
             super().setitem(tx, key, value)
 
     def length(self, tx: Translator) -> Any:
-        length = self._special(tx, "__len__")
+        length = self.call_special(tx, "__len__")
         if length is not None:
             return tx.index_value(length)
         return call_torch_function(tx, len, [self], {}).as_constant() if self.is_dispatched(tx) else super().length(tx)
 
     def truth(self, tx: Translator) -> bool:
-        result = self._special(tx, "__bool__")
+        result = self.call_special(tx, "__bool__")
         if result is not None:
             return tx.truth(result)
         return tx.truth(call_torch_function(tx, bool, [self], {})) if self.is_dispatched(tx) else super().truth(tx)
 
     def iterate(self, tx: Translator) -> VariableTracker:
         """``Tensor.__iter__`` is not dispatched itself, the functions that it calls are."""
-        iterator = self._special(tx, "__iter__")
+        iterator = self.call_special(tx, "__iter__")
         if iterator is not None:
             return iterator
         if not self.is_dispatched(tx):
@@ -162,24 +162,24 @@ class SubclassVariable(TensorVariable):
         return tx.iterate(call_torch_function(tx, "unbind", [self, ConstantVariable(0)], {}))
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
-        result = self._special(tx, "__contains__", item)
+        result = self.call_special(tx, "__contains__", item)
         return super().contains(tx, item) if result is None else tx.truth(result)
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
-        result = self._special(tx, method_of(symbol, "r" if reflected else ""), other)
+        result = self.call_special(tx, method_of(symbol, "r" if reflected else ""), other)
         return super().binary(tx, symbol, other, reflected) if result is None else unless_refused(result)
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        result = self._special(tx, method_of(symbol, "i"), other)
+        result = self.call_special(tx, method_of(symbol, "i"), other)
         return super().inplace(tx, symbol, other) if result is None else unless_refused(result)
 
     def unary(self, tx: Translator, function: Any) -> VariableTracker | None:
         return self.call_special(tx, f"__{function.__name__}__") or super().unary(tx, function)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        result = self._special(tx, method_of(symbol), other)
+        result = self.call_special(tx, method_of(symbol), other)
         if result is not None:
             return unless_refused(result)
         if self.is_dispatched(tx) and not isinstance(other, (TensorVariable, ConstantVariable)):

@@ -142,7 +142,7 @@ def leaves(tx: Translator, value: VariableTracker) -> list[TensorVariable]:
 def _leaves(tx: Translator, value: VariableTracker) -> Iterator[TensorVariable]:
     value = value.realize()
     if isinstance(value, TensorVariable):
-        if value.asks:
+        if value.has_torch_function:
             unsupported(UnsupportedValue(value.describe(), "an operator's function can't take or return it"))
         yield value
         return

@@ -156,7 +156,7 @@ def _tensors(values: Args) -> list[TensorVariable]:
 
 def _are_differentiated(tensors: list[TensorVariable]) -> bool:
     found = torch.is_grad_enabled() and any(each.fake.requires_grad for each in tensors)
-    if found and any(each.asks or each.is_wrapper for each in tensors):
+    if found and any(each.has_torch_function or each.is_wrapper for each in tensors):
         unsupported(UnknownCall(_NAME, "it is of tensors of the program's own classes"))
     return found
 

@@ -302,9 +302,9 @@ def _read_from(tx: Translator, of: WrapperVariable, values_before: int) -> list[
 def _guard_whole(tx: Translator, value: VariableTracker, seen: set[VariableTracker]) -> None:
     """Guard that a value and everything reachable from it is the same in each call."""
     value = value.realize()
-    if value.varies:
+    if value.is_symbolic:
         value.as_constant()  # specializes it
-    if value in seen or value.varies or value.is_constant():
+    if value in seen or value.is_symbolic or value.is_constant():
         return
     seen.add(value)
     items = value.structure_items()

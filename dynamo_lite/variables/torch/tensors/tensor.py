@@ -119,7 +119,7 @@ class TensorVariable(VariableTracker):
     __slots__ = ("node", "fake", "cls", "value", "attrs", "thawed")
     implements_equality = True
     is_tensor = True
-    asks = False
+    has_torch_function = False
     """Whether torch's functions ask its class first."""
 
     def __init__(
@@ -145,7 +145,7 @@ class TensorVariable(VariableTracker):
         return self.node, self.fake
 
     def overloaded_arguments(self) -> Iterable[VariableTracker]:
-        return (self,) if self.asks else ()
+        return (self,) if self.has_torch_function else ()
 
     def index(self, tx: Translator, message: str) -> Any:
         try:
@@ -317,7 +317,7 @@ class TensorVariable(VariableTracker):
         """Go on as if this were true, or false: the graph returns it too, and where it isn't so the frame is run again
         as it is. False where that can't be done."""
         graph = tx.graph
-        if graph.bodies or not graph.can_restore_inputs() or self.asks or self.fake.numel() != 1:
+        if graph.bodies or not graph.can_restore_inputs() or self.has_torch_function or self.fake.numel() != 1:
             return False
         site = tx.site()
         if site in tx.attempt.restart_facts.failing_assertions:
