@@ -8,7 +8,7 @@ Every kind of value is a subclass, which overrides the operations that it models
 for a type without the operation (they raise in the traced program), or break the graph by `unsupported`.
 
 A value reached through a `Source` is wrapped as a `LazyVariable`. The first `realize` picks its kind in `wrap` and adds
-the guards; a value that is only passed along is never is_realized and costs nothing.
+the guards; a value that is only passed along is never wrapped and costs nothing.
 """
 
 from __future__ import annotations
