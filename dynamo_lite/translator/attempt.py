@@ -19,7 +19,7 @@ from dynamo_lite.shapes.policy import TranslationShapes
 from dynamo_lite.shapes.python_random import RandomCall
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.torch.tensors.is_compiling_results import Answers
-from dynamo_lite.variables.torch.tensors.specialize import settle
+from dynamo_lite.variables.torch.tensors.specialize import specialize
 
 from .known_values import KnownValues
 from .observable_lifetimes import ObservableLifetimes
@@ -139,8 +139,8 @@ class Attempt:
 
     def settle(self, operands: list[VariableTracker], site: Site) -> None:
         """Specialize, before this step, the symbolic numbers that its instruction takes."""
-        if self.restart_facts.numbers.is_at(self.steps, site):
-            self.settled_sizes = settle(self.graph.symbols, operands, set())
+        if self.settlings.is_at(self.steps, where):
+            self.settled_sizes = specialize(self.graph.symbols, operands, set())
         self.note_guards()
         self.pauses_at = self._next_pause()
 

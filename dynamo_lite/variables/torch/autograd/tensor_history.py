@@ -101,8 +101,8 @@ def _set_requires_grad(tx: Translator, tensor: TensorVariable, value: VariableTr
         return tensor
     if wanted is tensor.fake.requires_grad:
         return tensor
-    if wanted and tensor.thawed is not None:
-        (tensor.node, tensor.fake), tensor.thawed = tensor.thawed, None
+    if wanted and tensor.before_freezing is not None:
+        (tensor.node, tensor.fake), tensor.before_freezing = tensor.thawed, None
     elif (
         not (tensor in tx.attempt.before_graph.created or _is_found_leaf(tx, tensor))
         or wanted
@@ -110,7 +110,7 @@ def _set_requires_grad(tx: Translator, tensor: TensorVariable, value: VariableTr
     ):
         unsupported(UnsupportedAttribute(tensor.describe(), "requires_grad", "it changes the tensor object"))
     elif not wanted:
-        tensor.thawed = tensor.node, tensor.fake
+        tensor.before_freezing = tensor.node, tensor.fake
         tensor.fake = tensor.fake.detach()
         tensor.node = tx.graph.call("call_method", "detach", (tensor.node,), {}, tensor.fake)
         tx.attempt.values.fakes[id(tensor.fake)] = tensor

@@ -40,10 +40,10 @@ class CreatedWrapperVariable(WrapperVariable):
         self.shell = shell
         self.args = args
         self.kwargs = kwargs
-        self.graph_node_and_fake: tuple[Any, torch.Tensor] | None = None
-        """Of the equal one that the graph creates, if it does."""
-        self.is_flattening = False
-        self.source = self.value = self.instance = self.thawed = None
+        self.made: tuple[Any, torch.Tensor] | None = None
+        """The node and the fake of the one that the graph makes."""
+        self.is_settling = False
+        self.source = self.value = self.instance = self.before_freezing = None
         self.cls = cls
         self.plain = self
         self.attrs: dict[str, VariableTracker | None] = {}

@@ -1,51 +1,56 @@
-"""Tensors that a program makes of numpy's arrays.
+"""Tensors that share memory with a numpy array (``torch.from_numpy``).
 
-In eager each has a storage of its own, which begins where the array does and ends with it. In the graph it is one with
-the memory that the array is in, or is a part of. So one that leaves the graph is made anew of its array, and a view of
-it of that. What asks for the storage inside is told of the part, or breaks the graph.
+In eager, each has a storage that spans exactly the array. In the graph, it is a view of the storage of the array's
+base. So such a tensor is recreated from its array when it leaves the graph, and its views are recreated from it.
+Operators that query the storage get an answer relative to the array, or break the graph.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dynamo_lite.insight.break_reasons import UnsupportedAttribute
+from dynamo_lite.insight.break_reasons import NumpyStorage
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 
 from .equivalent_operators import rewrites
 
+if TYPE_CHECKING:
+    from .tensor import TensorVariable
 
-def owner_of(attempt: Attempt, tensor: Any) -> Any:
-    """The tensor made of an array that this one is, or is a view of; None: there is none."""
-    memory = tensor.fake.untyped_storage()._cdata if attempt.values.array_tensors else None
-    owners = {each.node: each for each in attempt.values.array_tensors if _is_in(each.fake, memory)}
-    waiting, seen = [tensor.node] if owners else [], set()
-    while waiting:
-        node = waiting.pop()
+
+def array_owner(attempt: Attempt, tensor: TensorVariable) -> TensorVariable | None:
+    """The tensor created from an array that this tensor is, or is a view of."""
+    storage = tensor.fake.untyped_storage()._cdata if attempt.values.array_tensors else None
+    owners: dict[Any, TensorVariable] = {
+        each.node: each for each in attempt.values.array_tensors if _is_in(each.fake, storage)
+    }
+    pending, seen = [tensor.node] if owners else [], set()
+    while pending:
+        node = pending.pop()
         if node in owners:
             return owners[node]
-        if node not in seen and _is_in(node.meta.get("example_value"), memory):
+        if node not in seen and _is_in(node.meta.get("example_value"), storage):
             seen.add(node)
-            waiting += node.all_input_nodes
+            pending += node.all_input_nodes
     return None
 
 
-def _is_in(value: Any, memory: Any) -> bool:
-    """Whether a tensor, or one of several, is in this memory."""
+def _is_in(value: Any, storage: int | None) -> bool:
+    """Whether a tensor, or one of a sequence of tensors, is in this storage."""
     if isinstance(value, (tuple, list)):
-        return any(_is_in(each, memory) for each in value)
-    return isinstance(value, torch.Tensor) and value.untyped_storage()._cdata == memory
+        return any(_is_in(each, storage) for each in value)
+    return isinstance(value, torch.Tensor) and value.untyped_storage()._cdata == storage
 
 
-def load_view(cg: Codegen, owner: Any, tensor: Any) -> None:
-    """Leave a view on the stack, as one of what its owner is outside of the graph."""
-    fake, whole = tensor.fake, owner.fake
-    offset = fake.storage_offset() - whole.storage_offset()
-    of_numbers = type(offset) is int and fake.dtype is whole.dtype and not (fake.is_conj() or fake.is_neg())
-    if fake.requires_grad or not of_numbers or not (fake._base is None or fake._base is whole):
+def load_view(cg: Codegen, owner: TensorVariable, tensor: TensorVariable) -> None:
+    """Leave the tensor on the stack, as a view of its recreated owner."""
+    fake, base = tensor.fake, owner.fake
+    offset = fake.storage_offset() - base.storage_offset()
+    same_elements = type(offset) is int and fake.dtype is base.dtype and not (fake.is_conj() or fake.is_neg())
+    if fake.requires_grad or not same_elements or not (fake._base is None or fake._base is base):
         cg.attempt.provenance.created_with(tensor, owner)
         raise NotConstant(tensor.describe())
     make = _detached_view if fake._base is None else _view
@@ -63,14 +68,14 @@ def _detached_view(owner: torch.Tensor, like: torch.Tensor, offset: int) -> torc
 @rewrites(
     "as_strided", "as_strided_", "as_strided_copy", "as_strided_scatter", "resize_", "resize_as_", "set_", "is_set_to"
 )
-def _of_storage(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-    """What asks for a tensor's storage is left to eager."""
+def _refuse_storage_operators(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    """Operators that address a tensor's whole storage fall back to eager."""
     for each in (*args, *kwargs.values()):
-        refuse_part(tx, each.realize(), name)
+        refuse_array_storage(tx, each.realize(), name)
     return None
 
 
-def refuse_part(tx: Translator, value: VariableTracker, name: str) -> None:
-    """Break where a tensor's storage is another in eager."""
-    if hasattr(value, "fake") and owner_of(tx.attempt, value) is not None:
-        unsupported(UnsupportedAttribute(value.describe(), name, "it was made of a numpy array, which may be a part"))
+def refuse_array_storage(tx: Translator, value: VariableTracker, name: str) -> None:
+    """Break the graph for a tensor whose storage in the graph isn't the one that it has in eager."""
+    if hasattr(value, "fake") and array_owner(tx.attempt, value) is not None:  # type: ignore[arg-type]
+        unsupported(NumpyStorage(name))

@@ -1,14 +1,15 @@
-"""Operators that may fail on the data, where fakes don't, and what such a failure may not be mixed with.
+"""Operators that may fail on the data of real tensors although they succeed on fake ones.
 
-A graph that raises is run again by CPython, so that the program's own handlers see the error (`rerun`), and that those
-don't which a frame that goes on in them has left by then. That needs the inputs as they were. So where a graph has an
-operator that may fail so as well as writes into inputs, these are copied before each call; where they are large, or
-gradients hang on them, the second of the two is left to CPython.
+If a graph raises, its frame is run again in eager (`rerun`), so that the program's exception handlers see the error.
+That needs the inputs as they were before the call. So if a graph both mutates inputs and has an operator that may fail
+inside a handler, the mutated inputs are copied before each call. If the copies would be large, or the inputs require
+gradients, the graph breaks before the second of the two.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -40,13 +41,13 @@ _DIVISIONS = frozenset(
 )
 
 
-def may_fail(target: Any, name: str, given: list[torch.Tensor]) -> bool:
-    """Whether an operator that went well on fakes may raise on numbers."""
+def may_fail(target: Any, name: str, operands: Sequence[torch.Tensor]) -> bool:
+    """Whether an operator that succeeded on fake tensors may raise on real data."""
     name = name.removeprefix("numpy_")
     if name in _INDEXING:
-        return len(given) > 1 and any(not each.dtype.is_floating_point for each in given[1:])
+        return any(not each.dtype.is_floating_point for each in operands[1:])
     if name in _DIVISIONS:
-        return not any(each.dtype.is_floating_point or each.dtype.is_complex for each in given)
+        return not any(each.dtype.is_floating_point or each.dtype.is_complex for each in operands)
     if isinstance(target, OPERATORS):
         overload = target if isinstance(target, torch._ops.OpOverload) else getattr(target, target.overloads()[0])
         namespace, _, name = overload._schema.name.partition("::")
@@ -56,9 +57,9 @@ def may_fail(target: Any, name: str, given: list[torch.Tensor]) -> bool:
 
 
 def check_failure(tx: Translator, name: str) -> None:
-    """An operator that may fail is about to be recorded."""
+    """Note an operator that may fail, before it is recorded. Breaks the graph if inputs can't be restored."""
     tx.graph.may_fail = True
-    frame = tx
+    frame: Translator | None = tx
     while not tx.graph.handled_failure and frame is not None:
         if _handles(frame) or frame.parent is None and tx.attempt.begins_in_block:
             if not tx.graph.can_restore_inputs():
@@ -68,19 +69,19 @@ def check_failure(tx: Translator, name: str) -> None:
         frame = frame.parent
 
 
-def check_write(tx: Translator, name: str, written: list[torch.Tensor]) -> None:
-    """An operator that writes is about to be recorded."""
-    if tx.graph.fails_handled and not tx.graph.can_restore_inputs(written):
+def check_write(tx: Translator, name: str, mutated: Sequence[torch.Tensor]) -> None:
+    """Break the graph before an operator that mutates these tensors, if the graph can't have it."""
+    if tx.graph.fails_handled and not tx.graph.can_restore_inputs(mutated):
         unsupported(FailureAndWrite(name))
-    if any(map(tx.graph.is_write_protected, written)):
-        unsupported(OperatorFailed(name, "it writes into memory that a leaf shares with what it was made of"))
-    known = [tx.attempt.values.fakes[id(fake)] for fake in written if id(fake) in tx.attempt.values.fakes]
+    if any(map(tx.graph.is_write_protected, mutated)):
+        unsupported(OperatorFailed(name, "it mutates memory that a created leaf shares with another tensor"))
+    known = [tx.attempt.values.fakes[id(fake)] for fake in mutated if id(fake) in tx.attempt.values.fakes]
     if not all(tx.graph.allows_writes(each.node) for each in known):
-        unsupported(OperatorFailed(name, "it writes into another view of what became a parameter's memory"))
+        unsupported(OperatorFailed(name, "it mutates a view of the memory of a created parameter"))
 
 
 def _handles(frame: Any) -> bool:
-    """Whether a handler that may end an error covers what a frame does now. (``finally`` only puts things back.)"""
+    """Whether the frame's current instruction is covered by a handler that may swallow an error (not ``finally``)."""
     handler = frame.current.handler
     while handler is not None:
         start = handler.target
@@ -95,12 +96,12 @@ def _handles(frame: Any) -> bool:
 
 
 _ERRORS = (RuntimeError, IndexError, ValueError, torch.linalg.LinAlgError)
-"""What operators raise of data."""
+"""The errors that kernels raise because of data."""
 _EXPRESSION = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_DEREF", "LOAD_ATTR", "BUILD_TUPLE"})
 
 
 def _catches(frame: Any, at: int) -> bool:
-    """Whether a handler has an ``except`` clause for what operators raise."""
+    """Whether the handler that begins at this instruction has an ``except`` clause for `_ERRORS`."""
     instructions = frame.instructions
     if instructions[at].opname == "POP_TOP":
         return True
@@ -120,7 +121,7 @@ def _catches(frame: Any, at: int) -> bool:
 
 
 def _swallows(leave: Any) -> bool:
-    """Whether an ``__exit__`` may end an error: where a generator waits in a ``try`` for it, or ``suppress``."""
+    """Whether an ``__exit__`` may swallow an error: ``suppress``, or a generator that is suspended in a ``try``."""
     if not isinstance(leave, MethodVariable):
         return False
     if getattr(leave.function.realize(), "value", None) is contextlib.suppress.__exit__:
@@ -130,54 +131,63 @@ def _swallows(leave: Any) -> bool:
 
 
 def check_index(index: Any) -> None:
-    """Of what an assignment goes to. Kernels refuse numbers that are no integers; fakes don't."""
-    parts = index if isinstance(index, (tuple, list)) else (index,)
-    if any(isinstance(each, torch.Tensor) and (each.is_floating_point() or each.is_complex()) for each in parts):
-        unsupported(OperatorFailed("setitem", "what it goes to are no integers"))
+    """Break the graph for an assignment at an index of floats. Kernels refuse it, fake tensors don't."""
+    indices = index if isinstance(index, (tuple, list)) else (index,)
+    if any(isinstance(each, torch.Tensor) and (each.is_floating_point() or each.is_complex()) for each in indices):
+        unsupported(OperatorFailed("setitem", "the index is a tensor of floats"))
 
 
-def check_overlap(name: str, written: list[torch.Tensor], given: list[torch.Tensor], fakes: list[Any]) -> None:
-    """Kernels refuse to write into memory of which another operand is another view; fakes don't. ``fakes``: the
-    operator's arguments."""
-    if len(given) < 2:
+def check_overlap(
+    name: str, mutated: Sequence[torch.Tensor], operands: Sequence[torch.Tensor], fakes: Sequence[Any]
+) -> None:
+    """Break the graph for a write into memory that partly overlaps another operand. Kernels refuse it, fakes don't.
+
+    ``fakes``: the operator's arguments; ``operands``: the tensors among them.
+    """
+    if len(operands) < 2:
         return
-    if name.endswith("setitem"):  # it writes into what indexing gives, if that is a view
-        value = given[-1]
-        if value is not fakes[-1] or value.untyped_storage()._cdata != given[0].untyped_storage()._cdata:
+    if name.endswith("setitem"):  # it writes into the indexed view
+        value = operands[-1]
+        if value is not fakes[-1] or value.untyped_storage()._cdata != operands[0].untyped_storage()._cdata:
             return
-        written = [given[0].detach()[fakes[1]]]
-        given = [*written, value]
+        mutated = [operands[0].detach()[fakes[1]]]
+        operands = [*mutated, value]
     by_storage: dict[int, list[torch.Tensor]] = {}
-    for fake in given:
+    for fake in operands:
         by_storage.setdefault(fake.untyped_storage()._cdata, []).append(fake)
-    for fake in written:
+    for fake in mutated:
         others = by_storage[fake.untyped_storage()._cdata]
-        if len(others) > 1 and any(_overlaps_in_part(fake, other) for other in others if other is not fake):
-            unsupported(OperatorFailed(name, "it writes into memory of which it reads another view"))
+        if any(_overlaps_partly(fake, other) for other in others if other is not fake):
+            unsupported(OperatorFailed(name, "it writes into memory that overlaps another operand"))
 
 
 _PRODUCTS = frozenset({"imul", "__imul__", "mul_", "multiply_", "addcmul_", "addcdiv_"})
 
 
-def check_cast(name: str, written: list[torch.Tensor], operands: list[Any]) -> None:
-    """Kernels refuse to write complex numbers into real ones, and products into less than they are; fakes don't."""
-    kinds = [_KINDS_OF_NUMBERS.get(type(each), 0) for each in operands]
-    kinds += [_kind_of_numbers(each.dtype) for each in operands if isinstance(each, torch.Tensor)]
-    highest = max(kinds)
+def check_cast(name: str, mutated: Sequence[torch.Tensor], operands: Iterable[Any]) -> None:
+    """Break the graph for an in-place result whose dtype can't be cast to the tensor's. Kernels refuse it, fakes don't.
+
+    These are complex results for real tensors, and products of a higher category (bool, int, float) than the tensor's.
+    """
+    highest = max(map(_category, operands))
     if highest == _COMPLEX or name in _PRODUCTS:
-        if any(_kind_of_numbers(each.dtype) < highest for each in written):
-            unsupported(OperatorFailed(name, "it writes numbers into what does not take them"))
+        if any(_category(each) < highest for each in mutated):
+            unsupported(OperatorFailed(name, "its result can't be cast to the dtype of the tensor that it writes into"))
 
 
 _COMPLEX = 3
-_KINDS_OF_NUMBERS = {bool: 0, int: 1, float: 2, complex: _COMPLEX}
+_CATEGORIES = {bool: 0, int: 1, float: 2, complex: _COMPLEX}
 
 
-def _kind_of_numbers(dtype: torch.dtype) -> int:
+def _category(operand: Any) -> int:
+    """The rank of a tensor's or a number's category in type promotion."""
+    if not isinstance(operand, torch.Tensor):
+        return _CATEGORIES.get(type(operand), 0)
+    dtype = operand.dtype
     return _COMPLEX if dtype.is_complex else 2 if dtype.is_floating_point else dtype is not torch.bool
 
 
-def _overlaps_in_part(one: torch.Tensor, other: torch.Tensor) -> bool:
+def _overlaps_partly(one: torch.Tensor, other: torch.Tensor) -> bool:
     if not one.numel() or not other.numel() or one.is_inference():
         return False
     if any(torch._debug_has_internal_overlap(each) != DENSE for each in (one, other)):

@@ -1,12 +1,13 @@
-"""The program sets torch's default dtype or device.
+"""``torch.set_default_dtype`` and ``torch.set_default_device`` called by the program.
 
-While tracing it is set for real, as long as the attempt lasts. The graph is run with what was there before, for who
-compiles it may ask as well: its operators are told what they would have found, and the new default is set after it.
+While tracing, the default is really set, until the attempt ends. The graph runs under the default from before, because
+a backend that compiles it may read the default too. So the graph's operators get the dtype and device that they would
+have taken as explicit arguments, and the new default is set after the graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ from .mutated_arguments import tensors_in
 
 
 class DefaultSetting:
-    """A default that the program set: kept among the contexts of the attempt, and replayed."""
+    """A default that the program set. It is one of the attempt's contexts, and is replayed after the graph."""
 
     ends_with_graph = True
 
@@ -33,14 +34,14 @@ class DefaultSetting:
         self.replayed = replayed
 
     def leave_graph(self, graph: Any) -> None:
-        """There is nothing of it in the graph."""
+        """The graph has no node for it."""
 
     def leave(self) -> None:
         self.setter(self.before)
 
     @property
     def is_left(self) -> bool:
-        """Whether it is another one in the end than it was."""
+        """Whether the final default differs from the one before."""
         return self.now is not self.before
 
     def replay(self, cg: Codegen) -> None:
@@ -55,10 +56,10 @@ def _setting(
     for each in tx.attempt.torch_state.contexts:
         if isinstance(each, DefaultSetting) and each.setter is setter:
             return each
-    made = DefaultSetting(setter, before, replayed)
-    tx.effects.note(made)
-    tx.attempt.torch_state.contexts.append(made)
-    return made
+    created = DefaultSetting(setter, before, replayed)
+    tx.effects.note(created)
+    tx.attempt.torch_state.contexts.append(created)
+    return created
 
 
 @models(torch._C._set_default_dtype)
@@ -72,31 +73,35 @@ def _set_default_dtype(tx: Translator, dtype: VariableTracker) -> VariableTracke
     return ConstantVariable(None)
 
 
-def dtype_to_say(
-    tx: Translator, target: Any, kwargs: dict[str, Any], fake: Any, again: Callable[[], Any] | None
+def explicit_dtype(
+    tx: Translator, target: Any, kwargs: Mapping[str, Any], fake: Any, recompute: Callable[[], Any] | None
 ) -> torch.dtype | None:
-    """Another default dtype is in force than the one that the graph is run with: what an operator, whose result is
-    ``fake``, must be told for that; None: nothing. ``again``: computes the result once more; None: it can't be."""
-    found: list[torch.Tensor] = []
-    tensors_in([fake], found)
-    if again is None and "out" in kwargs:
+    """The ``dtype`` argument that an operator needs in the graph, where the default dtype differs from the graph's.
+
+    Args:
+        fake: the operator's result under the program's default.
+        recompute: computes the result again; None where that isn't possible.
+    """
+    results = tensors_in([fake])
+    if recompute is None and "out" in kwargs:
         unsupported(UnsupportedOperation("out= with another default dtype", "an operator"))
-    if again is None or not any(each.is_floating_point() or each.is_complex() for each in found):
+    if recompute is None or not any(each.is_floating_point() or each.is_complex() for each in results):
         return None
     now = torch.get_default_dtype()
+    shape_env = tx.graph.fake_mode.shape_env
+    assert shape_env is not None
     torch._C._set_default_dtype(tx.graph.default_dtype)
     try:
-        with tx.graph.fake_mode.shape_env.ignore_fresh_unbacked_symbols():
-            other: list[torch.Tensor] = []
-            tensors_in([again()], other)
+        with shape_env.ignore_fresh_unbacked_symbols():
+            others = tensors_in([recompute()])
     finally:
         torch._C._set_default_dtype(now)
-    if [each.dtype for each in other] == [each.dtype for each in found]:
+    if [each.dtype for each in others] == [each.dtype for each in results]:
         return None
     if target in _device_constructors() and kwargs.get("dtype") is None:
-        return fake.dtype  # type: ignore[no-any-return]
+        return results[0].dtype
     name = getattr(target, "__name__", target)
-    unsupported(UnsupportedOperation(f"{name}(), whose result has the default dtype that was set before,", "these"))
+    unsupported(UnsupportedOperation(f"{name}(), whose result depends on the default dtype,", "its arguments"))
 
 
 def _set_device(device: Any) -> None:
@@ -106,13 +111,13 @@ def _set_device(device: Any) -> None:
 @models(torch.set_default_device)
 def _set_default_device(tx: Translator, device: VariableTracker) -> VariableTracker:
     wanted = tx.python_value(device)
-    context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
-    around = any(not isinstance(each, DefaultSetting) for each in tx.attempt.torch_state.contexts)
-    if around or tx.effects.in_body or torch._C._len_torch_function_stack() > (context is not None):
-        unsupported(UnknownCall("torch.set_default_device()", "another context of torch's is around it"))
-    setting = _setting(tx, _set_device, None if context is None else context.device, torch.set_default_device)
-    if wanted is None and setting.before is not None:  # another call may have that by a ``with`` around it
-        unsupported(UnknownCall("torch.set_default_device()", "what is the default without one is not known"))
+    mode = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+    has_context = any(not isinstance(each, DefaultSetting) for each in tx.attempt.torch_state.contexts)
+    if has_context or tx.effects.in_body or torch._C._len_torch_function_stack() > (mode is not None):
+        unsupported(UnknownCall("torch.set_default_device()", "it is called inside another context of torch"))
+    setting = _setting(tx, _set_device, None if mode is None else mode.device, torch.set_default_device)
+    if wanted is None and setting.before is not None:  # in another call, a `with` block may have set it
+        unsupported(UnknownCall("torch.set_default_device()", "the default that None restores is not known"))
     tx.fold(torch.set_default_device, (wanted,))
     setting.now = wanted
     return ConstantVariable(None)

@@ -1,4 +1,4 @@
-"""By which other operators some are recorded."""
+"""Operators that are recorded in the graph as equivalent ones, and why: see each rule registered here."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat
 
-Rewrite = Callable[[Any, str, Args, Kwargs], "VariableTracker | None"]
+Rewrite = Callable[[Any, str, Args, Kwargs], VariableTracker | None]
 _REWRITES: dict[str, Rewrite] = {}
 
 
 def rewrites(*names: str) -> Callable[[Rewrite], Rewrite]:
-    """Register by which other operators these are recorded, where the rule doesn't return None."""
+    """Register a rule that records the operators of these names, or returns None to have them recorded as they are."""
 
     def register(fn: Rewrite) -> Rewrite:
         for name in names:
@@ -25,43 +25,45 @@ def rewrites(*names: str) -> Callable[[Rewrite], Rewrite]:
     return register
 
 
-Takes = Callable[[Any, Any, Args, Kwargs], "VariableTracker | None"]
-_TAKE_FLOATS: dict[Any, list[Takes]] = {}
+FloatRule = Callable[[Any, Any, Args, Kwargs], VariableTracker | None]
+_FLOAT_RULES: dict[Any, list[FloatRule]] = {}
 
 
-def takes_floats(*targets: Any) -> Callable[[Takes], Takes]:
-    """Register by what these are recorded (functions, and methods by their names) where a number that they are given is
-    a float which may differ from call to call, and where the rule doesn't return None: if none does anything else, the
-    float is settled."""
+def takes_floats(*targets: Any) -> Callable[[FloatRule], FloatRule]:
+    """Register a rule that records these functions (or methods, by name) when an argument is a symbolic float.
 
-    def register(fn: Takes) -> Takes:
+    Rules are tried in order. If all return None, the float is specialized.
+    """
+
+    def register(fn: FloatRule) -> FloatRule:
         for target in targets:
-            _TAKE_FLOATS.setdefault(target, []).append(fn)
+            _FLOAT_RULES.setdefault(target, []).append(fn)
         return fn
 
     return register
 
 
-def _with_floats(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-    rules = _TAKE_FLOATS.get(target) if isinstance(target, (str, *_FUNCTION_TYPES)) else None
+def _apply_float_rules(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    rules = _FLOAT_RULES.get(target) if isinstance(target, (str, *_FUNCTION_TYPES)) else None
     if rules is None or not any(isinstance(each.realize(), SymbolicFloat) for each in (*args, *kwargs.values())):
         return None
-    known = [arg.realize() for arg in args]
-    return next((found for rule in rules if (found := rule(tx, target, known, kwargs)) is not None), None)
+    is_realized = [arg.realize() for arg in args]
+    return next((result for rule in rules if (result := rule(tx, target, is_realized, kwargs)) is not None), None)
 
 
 _FUNCTION_TYPES = (types.BuiltinFunctionType, types.FunctionType, types.MethodDescriptorType)
 
 
-def by_rules(tx: Translator, target: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-    """What they give for an operator; None: it is recorded as it is."""
+def apply_rewrites(tx: Translator, target: Any, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
+    """The operator's result as recorded by a rule, or None if no rule applies."""
     rule = _REWRITES.get(name)
     if rule is None and not tx.graph.symbols.has_floats:
         return None
-    if any(each.realize().is_wrapper for each in (*args, *kwargs.values())):  # whose class may tell them apart
+    # The class of a wrapper subclass can tell the equivalent operators apart.
+    if any(each.realize().is_wrapper for each in (*args, *kwargs.values())):
         return None
     if tx.graph.symbols.has_floats:
-        taken = _with_floats(tx, target, args, kwargs)
-        if taken is not None:
-            return taken
+        result = _apply_float_rules(tx, target, args, kwargs)
+        if result is not None:
+            return result
     return None if rule is None else rule(tx, name, args, kwargs)

@@ -1,4 +1,4 @@
-"""Operators called on fakes: what they give, and what they raise."""
+"""Calls of operators on fake tensors: their results, and the graph breaks that their errors cause."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dynamo_lite.variables.core.protocols import Translator
 
 
 def operator_name(target: Any) -> str:
-    """How a graph's target is called in messages."""
+    """The name of a node's target in messages."""
     if isinstance(target, str):
         return f"Tensor.{target}"
     module = getattr(target, "__module__", None)
@@ -30,7 +30,7 @@ def operator_name(target: Any) -> str:
 
 
 _OPERATOR_ERRORS = (
-    Warning,  # where the program's filters make errors of them
+    Warning,  # raised when a warnings filter says "error"
     RuntimeError,
     TypeError,
     ValueError,
@@ -44,17 +44,20 @@ _OPERATOR_ERRORS = (
 )
 
 
-def called_on(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
+def _call(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
     if kind == "call_method":
         return getattr(fakes[0], target)(*fakes[1:], **kwargs)
     if getattr(target, "__module__", None) == graph_functions.__name__:
-        return _call_over_functions(target, fakes, kwargs)
+        return _call_with_bodies(target, fakes, kwargs)
     return target(*fakes, **kwargs)
 
 
-def _call_over_functions(target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
-    """What fails under transforms of torch.func leaves frames behind that hold guards of the dispatcher's state, which
-    put back what there was inside whenever they die."""
+def _call_with_bodies(target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Call one of our graph functions, which may run torch.func transforms.
+
+    The frames of a transform that fails hold guards of the dispatcher's thread-local state. Each guard restores that
+    state when it is deallocated, so the frames are cleared here, under a guard that restores the state of before.
+    """
     state = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
     with torch._C._ForceDispatchKeyGuard(*state):
         try:
@@ -65,13 +68,14 @@ def _call_over_functions(target: Any, fakes: list[Any], kwargs: dict[str, Any]) 
 
 
 def compute(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
-    """The call on fakes; what it raises breaks the graph, so that CPython raises it."""
+    """Call an operator on fake tensors. An error breaks the graph, so that CPython runs the operator and raises it."""
     try:
         try:
-            return called_on(kind, target, fakes, kwargs)
+            return _call(kind, target, fakes, kwargs)
         except DataDependentOutputException:
-            with enable_python_dispatcher():  # some decompositions read no data where the operator does, to check it
-                return called_on(kind, target, fakes, kwargs)
+            # Some operators read data only to check it. Their decompositions don't.
+            with enable_python_dispatcher():
+                return _call(kind, target, fakes, kwargs)
     except (DataDependentOutputException, DynamicOutputShapeException):
         unsupported(DataDependentValue(operator_name(target)))
     except UnsupportedOperatorException as error:
@@ -82,16 +86,16 @@ def compute(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) ->
         unsupported(OperatorFailed(operator_name(target), f"{type(error).__name__}: {first}", over_operands=True))
 
 
-def on_fakes(tx: Translator, kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
-    """The same, where sizes may be symbols."""
+def compute_with_symbols(tx: Translator, kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
+    """`compute` for tensors whose sizes may be symbolic."""
     name = target if kind == "call_method" else getattr(target, "__name__", "")
-    if not tx.graph.symbols.has_symbols or name in _BETTER_WHOLE:
+    if not tx.graph.symbols.has_symbols or name in _NOT_DECOMPOSED:
         return compute(kind, target, fakes, kwargs)
-    with enable_python_dispatcher():  # some decompositions are for symbols alone
-        found = compute(kind, target, fakes, kwargs)
+    with enable_python_dispatcher():  # some decompositions are registered for symbolic sizes alone
+        result = compute(kind, target, fakes, kwargs)
     tx.attempt.note_guards()
-    return found
+    return result
 
 
-_BETTER_WHOLE = frozenset({"dropout"})
-"""Operators whose decompositions give something else: a copy, where it is what it was given."""
+_NOT_DECOMPOSED = frozenset({"dropout"})
+"""Operators whose decomposition returns a copy where the operator returns its argument."""

@@ -1,7 +1,11 @@
-"""Hooks of modules: they are in a dict under the number of their handle, which is another one in each call."""
+"""`RemovableHandle` objects of module hooks.
+
+A module keeps its hooks in a dict, keyed by the handle's id. The id comes from a counter, so it differs in each call.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch.utils.hooks import RemovableHandle
@@ -17,18 +21,18 @@ from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 from dynamo_lite.variables.python.objects.weak_reference import WeakReferenceVariable
 
 
-class NewHandleVariable(UserObjectVariable):
-    """A handle made inside, of hooks in these dicts. Its class makes it again, and counts."""
+class CreatedHandleVariable(UserObjectVariable):
+    """A handle created during tracing. Generated code calls `RemovableHandle` again, which takes the next id."""
 
     __slots__ = ("hooks", "extra")
 
-    def __init__(self, hooks: VariableTracker, extra: VariableTracker, others: list[VariableTracker]) -> None:
+    def __init__(self, hooks: VariableTracker, extra: VariableTracker, extra_dicts: Sequence[VariableTracker]) -> None:
         super().__init__(None, RemovableHandle)
         self.hooks = hooks
         self.extra = extra
-        self.attrs["id"] = NumberVariable(self)
-        self.attrs["hooks_dict_ref"] = WeakReferenceVariable(target=hooks)
-        self.attrs["extra_dict_ref"] = TupleVariable([WeakReferenceVariable(target=each) for each in others])
+        self.attrs["id"] = HandleIdVariable(self)
+        self.attrs["hooks_dict_ref"] = WeakReferenceVariable(of=hooks)
+        self.attrs["extra_dict_ref"] = TupleVariable([WeakReferenceVariable(of=each) for each in extra_dicts])
 
     def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
         unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
@@ -40,19 +44,19 @@ class NewHandleVariable(UserObjectVariable):
         for each in (self.hooks, self.extra):
             cg.load(each)
             cg.pop_top()
-        if not cg.has_made(self):  # they have it in them
+        if not cg.has_made(self):  # loading a dict may have created the handle, which is among its keys
             arguments = {"extra_dict": lambda: cg.load(self.extra)}
             cg.call_named(RemovableHandle, [lambda: cg.load(self.hooks)], arguments)
         else:
             cg.load(self)
 
 
-class NumberVariable(VariableTracker):
-    """The number of such a handle: of all numbers it is told apart as a key alone."""
+class HandleIdVariable(VariableTracker):
+    """The id of a created handle. As a key it differs from all others; any other operation breaks the graph."""
 
     __slots__ = ("handle",)
 
-    def __init__(self, handle: NewHandleVariable) -> None:
+    def __init__(self, handle: CreatedHandleVariable) -> None:
         self.source = None
         self.handle = handle
 
@@ -60,7 +64,7 @@ class NumberVariable(VariableTracker):
         return int
 
     def describe(self) -> str:
-        return "a handle's number"
+        return "the id of a hook's handle"
 
     def key(self) -> Any:
         return self
@@ -82,24 +86,28 @@ class NumberVariable(VariableTracker):
 
 
 @models(RemovableHandle)
-def _handle(tx: Translator, hooks_dict: VariableTracker, extra_dict: VariableTracker | None = None) -> VariableTracker:
+def _create_handle(
+    tx: Translator, hooks_dict: VariableTracker, extra_dict: VariableTracker | None = None
+) -> VariableTracker:
     extra = ConstantVariable(None) if extra_dict is None else extra_dict.realize()
-    others = extra.items if isinstance(extra, ListVariable) else [] if tx.is_none(extra) else [extra]
-    known = [each.realize() for each in (hooks_dict, *others)]
-    if not all(isinstance(each, DictVariable) for each in known):
-        unsupported(UnknownCall("RemovableHandle()", "hooks are in dicts"))
-    return NewHandleVariable(known[0], extra, known[1:])
+    extra_dicts = extra.items if isinstance(extra, ListVariable) else [] if tx.is_none(extra) else [extra]
+    hooks, *others = (each.realize() for each in (hooks_dict, *extra_dicts))
+    if not all(isinstance(each, DictVariable) for each in (hooks, *others)):
+        unsupported(UnknownCall("RemovableHandle()", "its arguments are no dicts"))
+    return CreatedHandleVariable(hooks, extra, others)
 
 
 def remove_hook(tx: Translator, handle: VariableTracker) -> VariableTracker:
-    """Take it out of the dicts. Of one that has died meanwhile nobody sees what is in it."""
-    number, first, others = (handle.getattr(tx, name).realize() for name in ("id", "hooks_dict_ref", "extra_dict_ref"))
-    if not isinstance(number, (ConstantVariable, NumberVariable)):
-        unsupported(UnknownCall("RemovableHandle.remove()", "the handle has another number in each call"))
+    """``RemovableHandle.remove``: delete the hook from the dicts that are still alive."""
+    handle_id, first, others = (
+        handle.getattr(tx, name).realize() for name in ("id", "hooks_dict_ref", "extra_dict_ref")
+    )
+    if not isinstance(handle_id, (ConstantVariable, HandleIdVariable)):
+        unsupported(UnknownCall("RemovableHandle.remove()", "the id of the handle isn't known"))
     for reference in (each.realize() for each in (first, *others.elements(tx))):
         if not isinstance(reference, WeakReferenceVariable):
-            unsupported(UnknownCall("RemovableHandle.remove()", "it does not refer to hooks"))
-        found = reference.referent_at_entry()
-        if not tx.is_none(found) and found.contains(tx, number):
-            found.delitem(tx, number)
+            unsupported(UnknownCall("RemovableHandle.remove()", "the handle holds no weak references to dicts"))
+        hooks = reference.as_found()
+        if not tx.is_none(hooks) and hooks.contains(tx, handle_id):
+            hooks.delitem(tx, handle_id)
     return ConstantVariable(None)

@@ -1,7 +1,8 @@
-"""What an operator writes into, as its fakes and its schema tell."""
+"""The arguments that an operator mutates: found by the version counters of fake tensors, or by the schema."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,51 +14,57 @@ from dynamo_lite.variables.core.base import unsupported
 from dynamo_lite.variables.core.protocols import Translator
 
 OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
-"""Types of ``torch.ops``' operators."""
+"""Types of the operators in ``torch.ops``."""
 
 
-def tensors_in(values: Any, found: list[torch.Tensor]) -> None:
+def tensors_in(values: Iterable[Any]) -> list[torch.Tensor]:
+    """The tensors among the values, and in lists and tuples of them."""
+    found: list[torch.Tensor] = []
     for value in values:
         if isinstance(value, torch.Tensor):
             found.append(value)
         elif type(value) in (list, tuple):
-            tensors_in(value, found)
+            found += tensors_in(value)
+    return found
 
 
 def version(fake: torch.Tensor) -> int:
-    """The count of writes; an inference tensor has none, and may have been written to by any operator."""
+    """The version counter. Inference tensors have none: -1 says that any operator may have mutated them."""
     return -1 if fake.is_inference() else fake._version
 
 
-def said_to_be_written(target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    """What an operator writes into by its schema, for those whose fake implementation doesn't: operators of lists, and
-    the program's own."""
+def mutated_by_schema(target: Any, fakes: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+    """The tensors that an operator mutates by its schema; their version counters are incremented.
+
+    Some operators mutate nothing on fake tensors: custom operators, and operators on lists of tensors.
+    """
     if isinstance(target, torch._ops.OpOverload):
         schemas = [target._schema]
     else:
-        packet = (
-            target if isinstance(target, OPERATORS) else getattr(torch.ops.aten, getattr(target, "__name__", ""), None)
-        )
-        overloads = () if packet is None else packet.overloads()
-        if packet is not target:
-            overloads = overloads[:1]  # they are alike, but for numbers
+        is_packet = isinstance(target, torch._ops.OpOverloadPacket)
+        packet = target if is_packet else getattr(torch.ops.aten, getattr(target, "__name__", ""), None)
+        overloads = [] if packet is None else packet.overloads()
+        if not is_packet:
+            overloads = overloads[:1]  # overloads of an aten operator differ in their numbers alone
         schemas = [getattr(packet, each)._schema for each in overloads]
-    given: list[Any] = []
+    mutated: list[Any] = []
     for schema in schemas:
         writes = [(each.name, each.alias_info is not None and each.alias_info.is_write) for each in schema.arguments]
-        given += [fake for fake, (_, is_write) in zip(fakes, writes) if is_write]
-        given += [kwargs[name] for name, is_write in writes if is_write and name in kwargs]
-    found: list[torch.Tensor] = []
-    tensors_in(given, found)
-    found = list({id(fake): fake for fake in found}.values())
+        mutated += [fake for fake, (_, is_write) in zip(fakes, writes) if is_write]
+        mutated += [kwargs[name] for name, is_write in writes if is_write and name in kwargs]
+    found = list({id(fake): fake for fake in tensors_in(mutated)}.values())
     increment_version([fake for fake in found if not fake.is_inference()])
     return found
 
 
-def check_written(tx: Translator, name: str, written: list[torch.Tensor]) -> None:
-    """What an operator may write into, as the real ones would see it."""
-    for fake in written:
+def check_mutated(tx: Translator, name: str, mutated: Sequence[torch.Tensor]) -> None:
+    """Break the graph for writes that kernels refuse, or that no graph input can take."""
+    for fake in mutated:
         if torch._debug_has_internal_overlap(fake) == OVERLAPS and not fake.is_inference():
-            unsupported(OperatorFailed(name, "it writes into a tensor whose elements share memory"))
+            unsupported(
+                OperatorFailed(
+                    name, "it writes into a tensor whose elements share memory (an expanded one): clone it first"
+                )
+            )
         if tx.graph.is_resized(fake):
-            unsupported(OperatorFailed(name, "it resizes a tensor that was given"))
+            unsupported(OperatorFailed(name, "it resizes a tensor that was created outside of the graph"))

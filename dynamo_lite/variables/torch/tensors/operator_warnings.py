@@ -1,15 +1,15 @@
-"""Operators that warn: eager shows it at the program's line, as often as its filters say.
+"""Operators that warn. In eager, the warning points at the program's line and obeys the warnings filters.
 
-A graph's code has other lines, and other backends run other operators. So an operator that warns each time breaks the
-graph, and CPython runs it. What it warns of once in a process, as torch does of what is deprecated, is shown while
-tracing as from the program's line: the operator in the graph says nothing of it then.
+Code of a graph has other lines, and a backend may run other operators. So an operator that warns in each call breaks
+the graph. An operator that warns once in a process (of something deprecated) doesn't: its warning is shown while
+tracing, at the program's line, and the operator in the graph doesn't repeat it.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -24,27 +24,30 @@ from .fake_calls import operator_name
 from .mutated_arguments import version
 
 
-def run_heard(tx: Translator, target: Any, operands: list[torch.Tensor], run: Callable[[], Any]) -> Any:
-    """Run an operator on fakes. ``operands``: the tensors among its arguments.
+def run_capturing_warnings(
+    tx: Translator, target: Any, operands: Sequence[torch.Tensor], run: Callable[[], Any]
+) -> Any:
+    """Run an operator on fake tensors. ``operands``: the tensors among its arguments.
 
-    The graph runs under the filters that are in force around it. An operator that would warn from there, at another
-    line or although a block inside ignores it, breaks the graph.
+    The graph runs under the warnings filters of its caller. An operator breaks the graph if it would warn under those,
+    at a line of the graph's code or although the program ignores the warning in a ``with`` block.
     """
     versions = [version(each) for each in operands]
-    with CapturedWarnings() as first:
+    with CapturedWarnings() as captured:
         result = run()
-    if not first.heard:
+    if not captured.heard:
         return result
-    place, around = _place(tx), tx.attempt.torch_state.filters_at_graph_call
-    shown = [each for each in first.heard if _action(each, around, *place) != "ignore"]
+    place, outer_filters = _place(tx), tx.attempt.torch_state.filters_at_graph_call
+    heard = captured.heard
+    shown = [each for each in heard if _action(each, outer_filters, *place) != "ignore"]
     shown = shown or [
-        each for each in first.heard if each.is_shown_at_caller and action_for(each, around, "", 0) != "ignore"
+        each for each in heard if each.is_shown_at_caller and action_for(each, outer_filters, "", 0) != "ignore"
     ]
-    told = [(_action(each, warnings.filters, *place), each) for each in first.heard]
-    raises = any(action == "error" for action, _ in told)
+    actions = [(_action(each, warnings.filters, *place), each) for each in heard]
+    raises = any(action == "error" for action, _ in actions)
     if shown and (raises or versions != [version(each) for each in operands] or _warns(run)):
         unsupported(OperatorWarns(operator_name(target), _first_line(shown[0])))
-    for action, each in told:
+    for action, each in actions:
         if action != "ignore":
             _show(each, *place)
     return result
@@ -61,7 +64,7 @@ def _warns(run: Callable[[], Any]) -> bool:
 
 
 def _place(tx: Translator) -> tuple[str, int, dict[str, Any]]:
-    """File, line and globals of the program's code that calls the operator."""
+    """File, line and globals of the user code that calls the operator."""
     while code_origin.is_polyfill(tx.code) and tx.parent is not None:
         tx = tx.parent
     place = tx.place()

@@ -1,22 +1,29 @@
-"""Making numbers known that may differ from call to call."""
+"""Specialization: symbolic numbers and sizes become constants of this compilation, and are guarded as such."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+
+import torch
 
 from dynamo_lite.runtime.inner_tensors import is_wrapper, leaves
-from dynamo_lite.shapes.symbols import SYMBOLIC
+from dynamo_lite.shapes.symbols import Symbols
 from dynamo_lite.variables.core.base import LazyVariable, VariableTracker
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
 
 from .tensor import TensorVariable
 
 
-def settle(symbols: Any, variables: Iterable[VariableTracker], seen: set[int]) -> bool:
-    """From now on these numbers, sizes of these tensors, and what is in these containers are the same in every call.
-    Returns whether there were such sizes. ``seen``: ids of what needs not be looked at."""
-    found = False
+def specialize(symbols: Symbols, variables: Iterable[VariableTracker], seen: set[int]) -> bool:
+    """Specialize these numbers, the sizes of these tensors, and what these containers hold.
+
+    Args:
+        seen: ids of trackers that are done.
+
+    Returns:
+        Whether a tensor had symbolic sizes.
+    """
+    had_sizes = False
     for variable in variables:
         real = variable.realize()
         if id(real) in seen:
@@ -28,18 +35,18 @@ def settle(symbols: Any, variables: Iterable[VariableTracker], seen: set[int]) -
             if isinstance(variable, LazyVariable):
                 variable.rewrap()
         elif isinstance(real, TensorVariable):
-            found |= _settle_sizes(symbols, real.fake)
+            had_sizes |= _specialize_sizes(symbols, real.fake)
         receiver = getattr(real, "receiver", None)
-        parts = [*(real.structure_items() or ()), *([] if receiver is None else [receiver])]
-        found |= settle(symbols, parts, seen)
-    return found
+        inner = [*(real.structure_items() or ()), *([] if receiver is None else [receiver])]
+        had_sizes |= specialize(symbols, inner, seen)
+    return had_sizes
 
 
-def _settle_sizes(symbols: Any, fake: Any) -> bool:
+def _specialize_sizes(symbols: Symbols, fake: torch.Tensor) -> bool:
     tensors = [fake, *leaves(fake)] if is_wrapper(fake) else [fake]
-    found = (number for of in tensors for number in (*of.shape, *of.stride(), of.storage_offset()))
-    numbers = [each for each in found if isinstance(each, SYMBOLIC)]
-    for number in numbers:
+    numbers = [number for each in tensors for number in (*each.shape, *each.stride(), each.storage_offset())]
+    symbolic = [each for each in numbers if isinstance(each, torch.SymInt)]
+    for number in symbolic:
         if not symbols.is_data_dependent(number):
-            int(number)
-    return bool(numbers)
+            int(number)  # guards the value
+    return bool(symbolic)

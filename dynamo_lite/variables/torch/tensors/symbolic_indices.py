@@ -1,9 +1,9 @@
-"""Indexing tensors by symbols: torch's own would need the number, a selection takes it as it is."""
+"""Indexing a tensor by a symbolic int. ``tensor[i]`` would specialize it, so `select` is recorded instead."""
 
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import TypeGuard
 
 import torch
 
@@ -13,83 +13,90 @@ from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsup
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.python.containers.sequence import ListVariable, SliceVariable, TupleVariable
-from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
+from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable
 
 from .data_failures import check_failure
 from .equivalent_operators import rewrites
 from .tensor import TensorVariable, record
 
-
-def _is_symbol(part: VariableTracker) -> bool:
-    return isinstance(part, SymbolicNumber) and part.python_type() is int
+_ELLIPSIS = (0, 0)
 
 
-def _dimensions(part: VariableTracker) -> tuple[int, int] | None:
-    """How many dimensions of the tensor a part of an index is about, and how many there are of the result; None for
-    what is no basic index. Of `...` it is not known here."""
-    if isinstance(part, SliceVariable) or _is_symbol(part):
+def _is_symbolic(index: VariableTracker) -> TypeGuard[SymNodeVariable]:
+    return isinstance(index, SymNodeVariable) and index.python_type() is int
+
+
+def _dimensions(index: VariableTracker) -> tuple[int, int] | None:
+    """How many dimensions of the tensor an index consumes, and how many it adds to the result.
+
+    None if it is no basic index; `_ELLIPSIS` if it is ``...``, whose count depends on the others.
+    """
+    if isinstance(index, SliceVariable) or _is_symbolic(index):
         return 1, 1
-    known = part.value if isinstance(part, ConstantVariable) else part
-    return (1, 0) if type(known) is int else (0, 1) if known is None else (0, 0) if known is Ellipsis else None
+    value = index.value if isinstance(index, ConstantVariable) else index
+    return (1, 0) if type(value) is int else (0, 1) if value is None else _ELLIPSIS if value is Ellipsis else None
 
 
-def _check_range(tx: Translator, size: Any, index: Any) -> None:
-    """An index out of range is an index's error, which a selection says in other words. Of one that hangs on data it is
-    seen when the graph runs: then the frame is run again."""
+def _check_range(tx: Translator, size: int | torch.SymInt, index: SymNodeVariable) -> None:
+    """Break the graph if the index is out of range: indexing raises another error then than `select`.
+
+    An index that depends on data is checked by the kernel. If that raises, the frame is run again in eager.
+    """
     if index.is_data_dependent:
         check_failure(tx, "indexing")
         tx.graph.fails_handled = True
         return
-    known_or_true = symbolic_shapes().guard_or_true
-    if not (known_or_true(index.number >= -size) and known_or_true(index.number < size)):
+    guard_or_true = symbolic_shapes().guard_or_true
+    if not (guard_or_true(index.number >= -size) and guard_or_true(index.number < size)):
         unsupported(OperatorFailed("indexing", "an index is out of range"))
 
 
-def _selected(tx: Translator, tensor: VariableTracker, key: VariableTracker) -> VariableTracker | None:
-    """The view that an index with symbols in it gives; None: it is not for here."""
-    parts = [each.realize() for each in key.items] if isinstance(key, TupleVariable) else [key.realize()]
-    if not any(map(_is_symbol, parts)):
+def _select(tx: Translator, tensor: VariableTracker, key: VariableTracker) -> VariableTracker | None:
+    """The view ``tensor[key]`` for a key with symbolic ints; None if it has none or isn't a basic index."""
+    indices = [each.realize() for each in key.items] if isinstance(key, TupleVariable) else [key.realize()]
+    if not any(map(_is_symbolic, indices)) or not isinstance(tensor, TensorVariable) or tensor.overloaded_arguments():
         return None
-    counts = [_dimensions(part) for part in parts]
-    left = tensor.fake.ndim - sum(count[0] for count in counts if count) if isinstance(tensor, TensorVariable) else -1
-    if left < 0 or None in counts or counts.count((0, 0)) > 1:
+    counts = [count for count in map(_dimensions, indices) if count is not None]
+    unindexed = tensor.fake.ndim - sum(consumed for consumed, _ in counts)
+    if unindexed < 0 or len(counts) < len(indices) or counts.count(_ELLIPSIS) > 1:
         return None
-    if tensor.overloaded_arguments():
-        return None
-    chosen, dim = [], 0
-    for part, count in zip(parts, counts):
-        if _is_symbol(part):
-            chosen.append((dim, part))
-        dim += left if count == (0, 0) else count[1]  # type: ignore[index]
-    found = tensor
-    if not all(map(_is_symbol, parts)):
-        whole: VariableTracker = SliceVariable([ConstantVariable(None)] * 3)
-        rest = TupleVariable([whole if _is_symbol(part) else part for part in parts])
-        found = record(tx, "call_function", operator.getitem, [tensor, rest], {})
-    for dim, part in reversed(chosen):
-        _check_range(tx, found.fake.shape[dim], part)  # type: ignore[attr-defined]
-        found = record(tx, "call_method", "select", [found, ConstantVariable(dim), part], {})
-    return found
+    selections: list[tuple[int, SymNodeVariable]] = []
+    dim = 0
+    for index, count in zip(indices, counts):
+        if _is_symbolic(index):
+            selections.append((dim, index))
+        dim += unindexed if count == _ELLIPSIS else count[1]
+    view: VariableTracker = tensor
+    if len(selections) < len(indices):
+        everything = SliceVariable([ConstantVariable(None)] * 3)
+        others = TupleVariable([everything if _is_symbolic(index) else index for index in indices])
+        view = record(tx, "call_function", operator.getitem, [tensor, others], {})
+    for dim, symbolic in reversed(selections):
+        _check_range(tx, view.as_fx()[1].shape[dim], symbolic)
+        view = record(tx, "call_method", "select", [view, ConstantVariable(dim), symbolic], {})
+    return view
 
 
 @rewrites("getitem")
 def _getitem(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
-    return _selected(tx, *args)
+    return _select(tx, *args)
 
 
-def _is_mask(part: VariableTracker) -> bool:
-    part = part.realize()
-    if isinstance(part, (TupleVariable, ListVariable)):
-        return any(map(_is_mask, part.items))
-    return isinstance(part, TensorVariable) and part.fake.dtype in (torch.bool, torch.uint8)
+def _has_mask(index: VariableTracker) -> bool:
+    index = index.realize()
+    if isinstance(index, (TupleVariable, ListVariable)):
+        return any(map(_has_mask, index.items))
+    return isinstance(index, TensorVariable) and index.fake.dtype in (torch.bool, torch.uint8)
 
 
 def _check_mask(tx: Translator, name: str, key: VariableTracker, value: VariableTracker) -> None:
-    """Where masks choose what is written, its gradient has a size that hangs on data."""
+    """Break the graph for a write through a mask if the written value's gradient would have a data-dependent size."""
     value = value.realize()
-    takes_gradient = isinstance(value, TensorVariable) and value.fake.requires_grad and torch.is_grad_enabled()
-    if takes_gradient and _is_mask(key) and not tx.graph.fake_mode.shape_env.allow_dynamic_output_shape_ops:
-        unsupported(DataDependentValue(f"the gradient of what {name} writes by a mask"))
+    has_gradient = isinstance(value, TensorVariable) and value.fake.requires_grad and torch.is_grad_enabled()
+    shape_env = tx.graph.fake_mode.shape_env
+    assert shape_env is not None
+    if has_gradient and _has_mask(key) and not shape_env.allow_dynamic_output_shape_ops:
+        unsupported(DataDependentValue(f"the gradient of the value that {name} writes through a mask"))
 
 
 @rewrites("index_put", "index_put_")
@@ -104,9 +111,7 @@ def _index_put(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> Variabl
 def _setitem(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     tensor, key, value = args
     _check_mask(tx, "an assignment", key, value)
-    view = _selected(tx, tensor, key)
-    return (
-        None
-        if view is None
-        else record(tx, "call_function", operator.setitem, [view, ConstantVariable(...), value], {})
-    )
+    view = _select(tx, tensor, key)
+    if view is None:
+        return None
+    return record(tx, "call_function", operator.setitem, [view, ConstantVariable(...), value], {})

@@ -1,4 +1,4 @@
-"""Tensors: a node of the graph and the fake tensor that says what it is."""
+"""Tensors: each is a node of the graph and a fake tensor. `record` puts an operator on tensors into the graph."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ from torch.utils._device import _device_constructors
 from dynamo_lite import config
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import (
+    BackwardCall,
     DataDependentBranch,
     DataDependentValue,
+    NumpyStorage,
+    TensorObjectMethod,
     UnmetCondition,
     UnsupportedAttribute,
     UnsupportedOperation,
@@ -29,7 +32,7 @@ from dynamo_lite.insight.break_reasons import (
 from dynamo_lite.records.runtime_assertions import Expected
 from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import indexed, plain_tensor, unasked
-from dynamo_lite.runtime.inner_tensors import is_wrapper, overrides_torch_function
+from dynamo_lite.runtime.inner_tensors import is_wrapper
 from dynamo_lite.shapes.symbols import SYMBOLIC
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup, guard_class_lacks
 from dynamo_lite.variables.core.base import (
@@ -51,7 +54,6 @@ from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE
 from dynamo_lite.variables.core.protocols import Attempt, Codegen, Translator
 from dynamo_lite.variables.core.registry import (
     become_created_leaf,
-    dispatch_torch_function,
     to_array,
     wrapper_result,
 )
@@ -63,25 +65,25 @@ from dynamo_lite.variables.python.containers.sequence import (
     is_namedtuple_class,
 )
 
-from .array_memory import load_view, owner_of
+from .array_memory import array_owner, load_view
 from .data_failures import check_cast, check_failure, check_index, check_overlap, check_write, may_fail
-from .default_dtype import dtype_to_say
-from .equivalent_operators import by_rules
-from .fake_calls import on_fakes, operator_name
-from .mutated_arguments import OPERATORS, check_written, said_to_be_written, tensors_in, version
-from .operator_warnings import run_heard
+from .default_dtype import explicit_dtype
+from .equivalent_operators import apply_rewrites
+from .fake_calls import compute_with_symbols, operator_name
+from .mutated_arguments import OPERATORS, check_mutated, mutated_by_schema, tensors_in, version
+from .operator_warnings import run_capturing_warnings
 
-VALUE_METHODS = frozenset(
+DATA_METHODS = frozenset(
     {"item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__", "__repr__"}
     | {"__str__", "__format__", "equal", "allclose", "is_nonzero"}
 )
-"""Methods that need the data."""
+"""Methods that read the data."""
 
 _SCALARS: dict[str, Any] = {"item": None, "__int__": int, "__float__": float, "__index__": int}
-"""Those that read one number, and what they make of it."""
+"""Methods that read one number, and the type they convert it to."""
 
 _LONGEST_LIST = 1024
-"""Of as many numbers a list is made in a graph, each by an operator of its own."""
+"""The longest tensor whose `tolist` is captured: each number is an operator of its own."""
 
 UNTRACED_METHODS = frozenset(
     {"resize_", "resize_as_", "t_", "transpose_", "squeeze_", "unsqueeze_", "swapdims_", "swapaxes_"}
@@ -92,35 +94,37 @@ UNTRACED_METHODS = frozenset(
     | {"const_data_ptr", "is_set_to", "is_shared", "is_pinned", "storage_type", "is_alias_of"}
     | {"_is_view", "_use_count", "_typed_storage", "_fix_weakref"}
 )
-"""Methods whose effect is on the tensor object rather than on its data, that leave the graph, or that tell what no
-guard fixes."""
+"""Methods that change the tensor object (not its data), leave the graph, or return what no guard checks."""
 
-RESHAPERS = frozenset(
+IN_PLACE_VIEWS = frozenset(
     {"t_", "transpose_", "squeeze_", "unsqueeze_", "swapdims_", "swapaxes_", "as_strided_", "resize_", "resize_as_"}
 )
-"""Those of them that a tensor made inside may have done to it."""
+"""Of these, the ones that are traced on a tensor created during tracing."""
 
-FACTS = frozenset(
+GUARDED_ATTRIBUTES = frozenset(
     {"shape", "dtype", "device", "layout", "ndim", "is_cuda", "is_cpu", "is_sparse", "is_quantized", "is_meta"}
     | {"itemsize", "is_nested", "is_mkldnn", "is_mps", "is_xpu", "is_sparse_csr", "is_xla", "requires_grad"}
     | {"is_ipu", "is_vulkan", "is_maia", "is_mtia", "is_ort", "is_hpu"}
 )
-"""Attributes that the guard on the tensor fixes."""
+"""Attributes that the guard on the tensor checks."""
 
 OPERATOR_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag", "data"})
-"""Attributes that are operators."""
+"""Attributes that are computed by operators."""
 
 _LITERAL = (*CONSTANT_TYPES, type)
 
 
 class TensorVariable(VariableTracker):
-    """A tensor. ``fake`` has its dtype, device, sizes, strides and ``requires_grad``; ``cls`` is its Python class."""
+    """A tensor: its node in the graph and its fake tensor.
 
-    __slots__ = ("node", "fake", "cls", "value", "attrs", "thawed")
+    ``cls`` is its Python class, ``value`` the real tensor if it is an input of the graph.
+    """
+
+    __slots__ = ("node", "fake", "cls", "value", "attrs", "before_freezing")
     implements_equality = True
     is_tensor = True
-    has_torch_function = False
-    """Whether torch's functions ask its class first."""
+    asks = False
+    """Whether torch functions dispatch to its class's ``__torch_function__``."""
 
     def __init__(
         self, node: Any, fake: torch.Tensor, cls: type, source: Source | None = None, value: Any = None
@@ -131,9 +135,9 @@ class TensorVariable(VariableTracker):
         self.cls = cls
         self.value = value
         self.attrs: dict[str, VariableTracker | None] = {}
-        """What was written to its attributes inside, None for deleted."""
-        self.thawed: tuple[Any, torch.Tensor] | None = None
-        """Node and fake of a leaf that was told inside to require no gradient."""
+        """Attributes set during tracing; None for a deleted one."""
+        self.before_freezing: tuple[Any, torch.Tensor] | None = None
+        """Node and fake of a leaf whose ``requires_grad`` was set to False during tracing."""
 
     def python_type(self) -> type:
         return self.cls
@@ -160,7 +164,7 @@ class TensorVariable(VariableTracker):
         return self
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if name in FACTS:
+        if name in GUARDED_ATTRIBUTES:
             return tx.make(getattr(self.fake, name))
         if name in OPERATOR_ATTRIBUTES:
             return record(tx, "call_function", getattr, [self, ConstantVariable(name)], {})
@@ -191,9 +195,12 @@ class TensorVariable(VariableTracker):
         return LazyVariable(tx.attempt, namespace[name], self.source.instance_item(name))
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name in UNTRACED_METHODS and not (name in RESHAPERS and self.source is None):
-            unsupported(UnsupportedAttribute(self.describe(), name, "it changes the tensor object or leaves the graph"))
-        if name in VALUE_METHODS:
+        if name in UNTRACED_METHODS and not (name in IN_PLACE_VIEWS and self.source is None):
+            if name == "backward":
+                tx.attempt.settlings.goes_back = True
+                unsupported(BackwardCall())
+            unsupported(TensorObjectMethod(name))
+        if name in DATA_METHODS:
             return self._value(tx, name, args)
         handler = METHODS.get(name)
         if handler is not None:
@@ -202,16 +209,16 @@ class TensorVariable(VariableTracker):
 
     def _value(self, tx: Translator, name: str, args: Args) -> VariableTracker:
         if name == "numpy" and not args:
-            found = to_array(tx, self)
-            if found is not None:
-                return found
+            array = to_array(tx, self)
+            if array is not None:
+                return array
         if args or name in ("numpy", "__array__", "__repr__", "__str__", "__format__"):
             unsupported(DataDependentValue(f"Tensor.{name}()"))
         if name in _SCALARS and self._is_captured:
-            found = self._item(tx)
-            return found if name == "item" else tx.call(tx.make(_SCALARS[name]), [found], {})
+            number = self._item(tx)
+            return number if name == "item" else tx.call(tx.make(_SCALARS[name]), [number], {})
         if name == "tolist" and self._is_captured and self.fake.numel() <= _LONGEST_LIST:
-            return self._listed(tx)
+            return self._to_list(tx)
         if self._is_captured:
             unsupported(DataDependentValue(f"Tensor.{name}()"))
         try:
@@ -223,13 +230,13 @@ class TensorVariable(VariableTracker):
         if self.fake.dtype is not torch.bool:
             return record(tx, "call_method", "item", [self], {})
         number = record(tx, "call_method", "to", [self, ConstantVariable(torch.int64)], {})
-        return tx.compare("!=", record(tx, "call_method", "item", [number], {}), ConstantVariable(0))  # type: ignore[no-any-return]
+        return tx.compare("!=", record(tx, "call_method", "item", [number], {}), ConstantVariable(0))
 
-    def _listed(self, tx: Translator) -> VariableTracker:
+    def _to_list(self, tx: Translator) -> VariableTracker:
         if not self.fake.ndim:
             return self._item(tx)
-        items = [self.getitem(tx, ConstantVariable(at)) for at in range(int(self.fake.shape[0]))]
-        return ListVariable([item._listed(tx) for item in items])  # type: ignore[attr-defined]
+        rows = [self.getitem(tx, ConstantVariable(at)) for at in range(int(self.fake.shape[0]))]
+        return ListVariable([row._to_list(tx) for row in rows if isinstance(row, TensorVariable)])
 
     def deferred_truth(self, tx: Translator) -> VariableTracker | None:
         return self._item(tx).deferred_truth(tx) if self._is_captured else None
@@ -262,7 +269,7 @@ class TensorVariable(VariableTracker):
         if name == "grad":
             SETTERS[name](tx, self, ConstantVariable(None))
         elif self._instance_attribute(tx, name) is not None:
-            self._real_attribute(tx, name)  # guards whether there is one to be deleted
+            self._real_attribute(tx, name)  # guards whether the attribute exists
             self.write(tx, name, None)
         else:
             unsupported(UnsupportedAttribute(self.describe(), name, "deleting it is not modelled"))
@@ -274,8 +281,9 @@ class TensorVariable(VariableTracker):
         self.attrs[name] = value
 
     def guard_deallocations(self) -> None:
-        for name in self.attrs if self.source is not None else ():
-            self.source.check("instance_item_dies_unseen", name)
+        if self.source is not None:
+            for name in self.attrs:
+                self.source.check("instance_item_dies_unseen", name)
 
     def replay(self, cg: Codegen) -> None:
         for name, value in self.attrs.items():
@@ -302,7 +310,7 @@ class TensorVariable(VariableTracker):
 
     @property
     def _is_captured(self) -> bool:
-        """Whether a number that is read of it is a symbol."""
+        """Whether reading a number from it gives a symbolic number."""
         return config.capture_scalar_outputs and getattr(self.fake, "constant", None) is None
 
     def truth(self, tx: Translator) -> bool:
@@ -314,18 +322,21 @@ class TensorVariable(VariableTracker):
             unsupported(DataDependentBranch())
 
     def expect(self, tx: Translator, truth: bool) -> bool:
-        """Go on as if this were true, or false: the graph returns it too, and where it isn't so the frame is run again
-        as it is. False where that can't be done."""
+        """Assume that this condition has the given truth value, and check that at run time.
+
+        The graph returns the condition too; if the assertion fails, the frame is run again in eager. Returns False if
+        that isn't possible here.
+        """
         graph = tx.graph
         if graph.bodies or not graph.can_restore_inputs() or self.has_torch_function or self.fake.numel() != 1:
             return False
         site = tx.site()
         if site in tx.attempt.restart_facts.failing_assertions:
             unsupported(UnmetCondition())
-        check_failure(tx, "a condition on data")
+        check_failure(tx, "a runtime assertion")
         graph.fails_handled = True
-        kept = record(tx, "call_method", "clone", [self], {})  # it may be written to yet
-        tx.attempt.runtime_assertions.append(Expected(kept, truth, site))
+        kept = record(tx, "call_method", "clone", [self], {})  # it may be mutated before the graph returns it
+        tx.attempt.runtime_assertions.append(Expected(kept, truth, place))
         return True
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
@@ -367,9 +378,9 @@ class TensorVariable(VariableTracker):
     def reconstruct(self, cg: Codegen) -> None:
         if self in cg.attempt.before_graph.created:
             cg.load_made(cg.attempt.before_graph.created[self])
-        elif cg.attempt.provenance.is_created_leaf(self):  # what a backend returns has a history
+        elif cg.attempt.provenance.is_created_leaf(self):  # a graph's outputs have a grad_fn
             raise NotConstant(self.describe())
-        elif (owner := owner_of(cg.attempt, self)) is not None:
+        elif (owner := array_owner(cg.attempt, self)) is not None:
             load_view(cg, owner, self)
         else:
             cg.graph_output(self)
@@ -401,7 +412,7 @@ class TensorMethod(VariableTracker):
         return f"Tensor.{self.name}"
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        """What a method in Python lacks its function has."""
+        """Attributes of the bound method, or of the function that it binds."""
         raw = getattr(torch.Tensor, self.name)
         if name == "__self__":
             return self.receiver
@@ -415,11 +426,11 @@ class TensorMethod(VariableTracker):
         return self.receiver.call_method(tx, self.name, args, kwargs)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        """By the function and the tensor, whatever that says of equality."""
+        """Bound methods are equal if their functions are and their receivers are the same object."""
         if symbol not in ("==", "!=") or other.python_type() is not self.python_type():
             return None
         if not isinstance(other, TensorMethod):
-            unsupported(UnsupportedOperation("comparison", f"{self.describe()} and {other.describe()}"))
+            unsupported(UnsupportedOperation(f"`{symbol}`", f"{self.describe()} and {other.describe()}"))
         same = self.name == other.name and tx.identical(self.receiver, other.receiver)
         return ConstantVariable(same == (symbol == "=="))
 
@@ -433,13 +444,15 @@ _BOUND: dict[type, type] = {
     types.MethodDescriptorType: types.BuiltinMethodType,
     types.WrapperDescriptorType: types.MethodWrapperType,
 }
-"""What the methods of a class are, bound."""
-ATTRIBUTES: dict[str, Any] = {
+"""The type of a bound method by the type of its function."""
+
+ATTRIBUTES: dict[str, Callable[[Translator, Any], VariableTracker]] = {
     "nbytes": lambda tx, tensor: tx.make(tensor.fake.numel() * tensor.fake.itemsize),
     "__class__": lambda tx, tensor: tx.make(tensor.cls),
 }
-SETTERS: dict[str, Any] = {}
-"""Of attributes in C."""
+"""Getters of attributes that C computes."""
+SETTERS: dict[str, Callable[[Translator, Any, VariableTracker], object]] = {}
+"""Setters of such attributes."""
 
 
 def _size(tx: Translator, tensor: TensorVariable, dim: VariableTracker | None = None) -> VariableTracker:
@@ -449,34 +462,33 @@ def _size(tx: Translator, tensor: TensorVariable, dim: VariableTracker | None = 
 
 
 def _storage_offset(tx: Translator, tensor: TensorVariable) -> VariableTracker:
-    """A view's place follows from that of the argument that it is a view of; of an array it begins the memory."""
-    for given in tx.graph.inputs_in_storage(tensor.fake):
-        if not given.is_array:
-            given.source.check("storage_offset", given.value.storage_offset())
-    owner = owner_of(tx.attempt, tensor)
+    """The offset of a view follows from its base's, which is guarded. A tensor created from an array begins at 0."""
+    for base in tx.graph.inputs_in_storage(tensor.fake):
+        if not base.is_array:
+            base.source.check("storage_offset", base.value.storage_offset())
+    owner = array_owner(tx.attempt, tensor)
     if owner is None:
         return tx.make(tensor.fake.storage_offset())
     if owner.fake.dtype is not tensor.fake.dtype:
-        unsupported(UnsupportedAttribute(tensor.describe(), "storage_offset"))
+        unsupported(NumpyStorage("storage_offset"))
     return tx.make(tensor.fake.storage_offset() - owner.fake.storage_offset())
 
 
 def _new(tx: Translator, tensor: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    """A `torch.Size` is sizes to it, another tuple is data; in a graph both are tuples."""
-    given = [arg.realize() for arg in (*args, *kwargs.values())]
-    sized = any(isinstance(each, SizeVariable) for each in given)
-    return record(tx, "call_method", "new_empty" if sized else "new", [tensor, *args], kwargs)
+    """``Tensor.new``. It takes a `torch.Size` as sizes, another tuple as data; in a graph both are tuples."""
+    takes_size = any(isinstance(each.realize(), SizeVariable) for each in (*args, *kwargs.values()))
+    return record(tx, "call_method", "new_empty" if takes_size else "new", [tensor, *args], kwargs)
 
 
 def _type(tx: Translator, tensor: TensorVariable, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    """Of a class of torch's old ones, which has no instances, the name says as much."""
+    """``Tensor.type``. A legacy class (``torch.FloatTensor``) is passed by its name."""
     if args and type(getattr(args[0], "value", None)) is type(torch.FloatTensor):
         cls = args[0].as_constant()
         args = (ConstantVariable(f"{cls.__module__}.{cls.__name__}"), *args[1:])
     return record(tx, "call_method", "type", [tensor, *args], kwargs)
 
 
-METHODS: dict[str, Any] = {
+METHODS: dict[str, Callable[..., VariableTracker]] = {
     "type": _type,
     "new": _new,
     "storage_offset": _storage_offset,
@@ -489,13 +501,11 @@ METHODS: dict[str, Any] = {
 
 
 def result(tx: Translator, node: Any, fake: Any) -> VariableTracker:
-    """The tracker of what a recorded call returned."""
+    """The tracker of a recorded call's result."""
     for base in mro(type(fake)):
         if base in _RESULTS:
             return _RESULTS[base](tx, node, fake)
-    unsupported(
-        UnsupportedValue(f"a {type(fake).__name__} returned by an operator", "only tensors and constants can be")
-    )
+    unsupported(UnsupportedValue(f"a {type(fake).__name__} returned by an operator", "its type is not modelled"))
 
 
 def _tensor_result(tx: Translator, node: Any, fake: torch.Tensor) -> VariableTracker:
@@ -505,24 +515,26 @@ def _tensor_result(tx: Translator, node: Any, fake: torch.Tensor) -> VariableTra
     if is_wrapper(fake):
         return wrapper_result(tx, node, fake)
     if not is_plain_dense(fake):
-        unsupported(UnsupportedValue("a tensor that is not dense, or more than a tensor,", "it is left to eager"))
+        unsupported(UnsupportedValue("a tensor that isn't dense, or of a subclass,", "such operators run in eager"))
     cls = torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
-    found = TensorVariable(node, fake, cls)
-    tx.attempt.values.fakes[id(fake)] = found
+    created = TensorVariable(node, fake, cls)
+    tx.attempt.values.fakes[id(fake)] = created
     if tx.attempt.frees_at_once and fake.requires_grad:
         tx.attempt.provenance.recorded(fake.grad_fn)
-    made_so = fake.requires_grad and fake.is_leaf  # ``torch.zeros(3, requires_grad=True)``
-    if made_so and cls is torch.Tensor and _takes_after_operand(node):
-        made_so = False
+    is_leaf = fake.requires_grad and fake.is_leaf  # ``torch.zeros(3, requires_grad=True)``
+    if is_leaf and cls is torch.Tensor and _inherits_requires_grad(node):
+        is_leaf = False
         fake.requires_grad_(False)
-    if made_so and not become_created_leaf(tx, found):
-        tx.attempt.provenance.created_leaf(found)
-    return found
+    if is_leaf and not become_created_leaf(tx, created):
+        tx.attempt.provenance.created_leaf(created)
+    return created
 
 
-def _takes_after_operand(node: Any) -> bool:
-    """Whether nobody asked for a leaf with gradients: where they are off, some of torch's operators on symbols make one
-    of an operand that has some."""
+def _inherits_requires_grad(node: Any) -> bool:
+    """Whether a result requires gradients only because an operand does.
+
+    With grad mode off no result should, but some operators on symbolic sizes give a leaf that does.
+    """
     if torch.is_grad_enabled() or "requires_grad" in node.kwargs:
         return False
     module = getattr(node.target, "__module__", None) or "torch"
@@ -538,25 +550,25 @@ def _items(tx: Translator, node: Any, fake: Any) -> list[VariableTracker]:
     return [_item(tx, node, index, each) for index, each in enumerate(fake)]
 
 
-_RESULTS: dict[type, Callable[[Any, Any, Any], VariableTracker]] = {
+_RESULTS: dict[type, Callable[[Translator, Any, Any], VariableTracker]] = {
     torch.Tensor: _tensor_result,
     tuple: _tuple_result,
     list: lambda tx, node, fake: ListVariable(_items(tx, node, fake)),
     torch.Size: lambda tx, node, fake: SizeVariable([tx.make(each) for each in fake]),
     **dict.fromkeys((*_LITERAL, *SYMBOLIC), lambda tx, node, fake: tx.make(fake)),
 }
-"""How what an operator returned is seen, by its class or the first of its bases that is here."""
+"""Makes the tracker of a result, by the first class in its MRO that has a row."""
 
 
-_QUANTISED = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4})
+_QUANTIZED = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4})
 
 
 def _is_dense(value: torch.Tensor) -> bool:
-    return value.layout is torch.strided and not (value.is_nested or value.is_mkldnn) and value.dtype not in _QUANTISED
+    return value.layout is torch.strided and not (value.is_nested or value.is_mkldnn) and value.dtype not in _QUANTIZED
 
 
 def is_plain_dense(fake: torch.Tensor) -> bool:
-    """Dense, and of a class whose operators are torch's own."""
+    """Whether a tensor is dense and no instance of a subclass (but of Parameter)."""
     return _is_dense(fake) and (type(fake) is FakeTensor or isinstance(fake, torch.nn.Parameter))
 
 
@@ -567,9 +579,9 @@ def _item(tx: Translator, node: Any, index: int, fake: Any) -> VariableTracker:
 
 
 def record(tx: Translator, kind: str, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
-    """Put an operator into the graph, computing it on fakes. One that only states facts leaves no node."""
+    """Compute an operator on fake tensors and record it in the graph. One that only reads metadata leaves no node."""
     name = target if kind == "call_method" else getattr(target, "__name__", "")
-    rewritten = by_rules(tx, target, name, args, kwargs)
+    rewritten = apply_rewrites(tx, target, name, args, kwargs)
     if rewritten is not None:
         return rewritten
     if torch._C._len_torch_function_stack():
@@ -578,121 +590,123 @@ def record(tx: Translator, kind: str, target: Any, args: Args, kwargs: Kwargs) -
         pairs = [arg.as_fx() for arg in args]
         named = {name: value.as_fx() for name, value in kwargs.items()}
     except Unsupported:
-        if not _asks(tx, args, kwargs):
+        if not _dispatches(tx, args, kwargs):
             raise
-        return dispatch_torch_function(tx, target, args, kwargs)
-    if _asks(tx, args, kwargs):
-        return dispatch_torch_function(tx, target, args, kwargs)
+        return ask(tx, target, args, kwargs)
+    if _dispatches(tx, args, kwargs):
+        return ask(tx, target, args, kwargs)
     return _record_plain(tx, kind, target, args, pairs, named)
 
 
 def _record_plain(
     tx: Translator, kind: str, target: Any, args: Args, pairs: list[tuple[Any, Any]], named: dict[str, tuple[Any, Any]]
 ) -> VariableTracker:
-    """The same, where no class is asked. ``pairs``, ``named``: the arguments, for the node and on fakes."""
+    """`record` without dispatch to a class. ``pairs``, ``named``: each argument as the node's and as the fake one."""
     name = target if kind == "call_method" else getattr(target, "__name__", "")
     fakes = [pair[1] for pair in pairs]
     fake_kwargs = {name: pair[1] for name, pair in named.items()}
-    given: list[torch.Tensor] = []
-    tensors_in(fakes, given)
-    tensors_in(fake_kwargs.values(), given)
-    wrappers = [each for each in given if type(each) is not FakeTensor and is_wrapper(each)]
+    tensors = tensors_in([*fakes, *fake_kwargs.values()])
+    wrappers = [each for each in tensors if type(each) is not FakeTensor and is_wrapper(each)]
     if tx.graph.bodies and wrappers:
-        unsupported(UnsupportedOperation(operator_name(target), "tensors of a class that makes them of others, inside"))
-    versions = [version(each) for each in given]
+        unsupported(UnsupportedOperation(operator_name(target), "wrapper subclasses in an operator's function"))
+    versions = [version(each) for each in tensors]
     called = kind, target
-    if any(overrides_torch_function(type(each)) for each in wrappers):  # that was asked, or is not to be
+    if any(
+        has_user_torch_function(type(each)) for each in wrappers
+    ):  # its ``__torch_function__`` has run, or is disabled
         called = "call_function", unasked(kind, target)
-    run = functools.partial(on_fakes, tx, *called, fakes, fake_kwargs)
-    fake = run_heard(tx, called[1], given, run)
-    written = [each for each, before in zip(given, versions) if before < 0 or each._version != before]
+    run = functools.partial(compute_with_symbols, tx, *called, fakes, fake_kwargs)
+    fake = run_capturing_warnings(tx, called[1], tensors, run)
+    mutated = [each for each, before in zip(tensors, versions) if before < 0 or each._version != before]
     known = tx.attempt.values.fakes.get(id(fake))
-    if not written and (known is not None or (isinstance(fake, _LITERAL) and fake is not None)):
+    if not mutated and (known is not None or (isinstance(fake, _LITERAL) and fake is not None)):
         return known if known is not None else tx.make(fake)
     if torch.get_default_dtype() is not tx.graph.default_dtype:
-        said = dtype_to_say(tx, target, fake_kwargs, fake, None if written else run)
-        if said is not None:
-            named["dtype"] = said, said
-    unsure = fake is None or isinstance(target, OPERATORS) or (name.endswith("_") and not name.endswith("__"))
-    if unsure and not written:
-        written = said_to_be_written(target, fakes, fake_kwargs)
-    if fake is None and not written and target not in _CHECKS:
+        dtype = explicit_dtype(tx, target, fake_kwargs, fake, None if mutated else run)
+        if dtype is not None:
+            named["dtype"] = dtype, dtype
+    may_mutate = fake is None or isinstance(target, OPERATORS) or (name.endswith("_") and not name.endswith("__"))
+    if may_mutate and not mutated:
+        mutated = mutated_by_schema(target, fakes, fake_kwargs)
+    if fake is None and not mutated and target not in _CHECKS:
         unsupported(UnsupportedOperation(f"{operator_name(target)}, which returns nothing,", "tensors"))
     operands = tuple(pair[0] for pair in pairs), {key: pair[0] for key, pair in named.items()}
-    if isinstance(fake, SYMBOLIC) and not written:
+    if isinstance(fake, SYMBOLIC) and not mutated:
         if tx.graph.symbols.is_new(fake):
             tx.graph.define(tx.graph.call(*called, *operands, fake), fake)
         return tx.make(fake)
-    if isinstance(fake, torch.Size) or (not written and _only_facts(tx, fake)):
+    if isinstance(fake, torch.Size) or (not mutated and _is_metadata(tx, fake)):
         return tx.make(fake)
-    if written:
-        check_written(tx, operator_name(target), written)
-        check_overlap(operator_name(target), written, given, fakes)
-        check_cast(name, written, [*fakes, *given])
-    if may_fail(target, name, given):
+    if mutated:
+        check_mutated(tx, operator_name(target), mutated)
+        check_overlap(operator_name(target), mutated, tensors, fakes)
+        check_cast(name, mutated, [*fakes, *tensors])
+    if may_fail(target, name, tensors):
         check_failure(tx, operator_name(target))
-    if written:
-        check_write(tx, operator_name(target), written)
+    if mutated:
+        check_write(tx, operator_name(target), mutated)
     node = tx.graph.call(*called, *operands, fake)
     tx.graph.define(node, fake)
-    if written:
-        tx.graph.note_writes(written)
+    if mutated:
+        tx.graph.note_writes(mutated)
         if isinstance(fake, (list, tuple)) and fakes and fake is fakes[0]:
             return args[0]
     return result(tx, node, fake) if fake is not None else ConstantVariable(None)
 
 
 _CHECKS = (torch._assert_async,)
-"""What returns nothing and writes nothing, but raises on the data."""
+"""Operators that return nothing and mutate nothing, but raise depending on the data."""
 
 
-def _asks(tx: Translator, args: Args, kwargs: Kwargs) -> bool:
-    """Whether torch asks the class of an argument what to do."""
-    given = (*args, *kwargs.values())
-    return tx.attempt.torch_state.calls_torch_function and any(arg.realize().overloaded_arguments() for arg in given)
+def _dispatches(tx: Translator, args: Args, kwargs: Kwargs) -> bool:
+    """Whether torch dispatches to the ``__torch_function__`` of an argument."""
+    arguments = (*args, *kwargs.values())
+    return tx.attempt.torch_state.calls_torch_function and any(
+        arg.realize().overloaded_arguments() for arg in arguments
+    )
 
 
 def _with_device(target: Any, kwargs: Kwargs) -> Kwargs:
-    """What makes a tensor of nothing makes it on the default device of the moment, which is said in the graph."""
+    """Pass the current default device explicitly to a factory function (the graph runs under another default)."""
     mode: Any = torch._C._get_function_stack_at(0)
     device = kwargs.get("device")
-    unsaid = device is None or (isinstance(device, ConstantVariable) and device.value is None)
-    if isinstance(target, str) or not unsaid or target not in _device_constructors():
+    is_default = device is None or (isinstance(device, ConstantVariable) and device.value is None)
+    if isinstance(target, str) or not is_default or target not in _device_constructors():
         return kwargs
     return {**kwargs, "device": ConstantVariable(mode.device)}
 
 
-def _only_facts(tx: Translator, fake: Any) -> bool:
+def _is_metadata(tx: Translator, fake: Any) -> bool:
     if type(fake) is not tuple or not all(isinstance(each, (int, bool, float, str, *SYMBOLIC)) for each in fake):
         return False
     return not any(isinstance(each, SYMBOLIC) and tx.graph.symbols.is_new(each) for each in fake)
 
 
 def wrap_as_input(attempt: Attempt, value: torch.Tensor, source: Source, cls: type | None = None) -> VariableTracker:
-    """A tensor as an input of the graph. ``cls``: what it is an instance of, where ``value`` is its plain alias."""
+    """Make a tensor an input of the graph. ``cls``: its class if it is an instance of a subclass."""
     if not _is_dense(value):
         return attempt.values.opaque(value, source, "a tensor that is not dense")
     if torch._C._functorch.is_functorch_wrapped_tensor(value):
         return attempt.values.opaque(value, source, "a tensor of a torch.func transform")
     base = value._base
-    if base is not None and is_wrapper(base):  # whose class's code makes a fake view, and may read data
-        return attempt.values.opaque(value, source, "a view of a tensor that is made of others")
-    if base is not None and not _is_dense(base):  # the converter describes it too
-        return attempt.values.opaque(value, source, "a part of a tensor that is not dense")
+    if base is not None and is_wrapper(base):  # its class's code creates fake views, and may read data
+        return attempt.values.opaque(value, source, "a view of a wrapper subclass")
+    if base is not None and not _is_dense(base):  # the fake converter describes the base too
+        return attempt.values.opaque(value, source, "a view of a tensor that is not dense")
     try:
-        if value.is_leaf and value.grad is not None and value.grad.shape != value.shape:  # its data was replaced
+        if value.is_leaf and value.grad is not None and value.grad.shape != value.shape:  # its ``.data`` was replaced
             return attempt.values.opaque(value, source, "a tensor whose gradient has another shape")
     except RuntimeError:
-        return attempt.values.opaque(value, source, "a view of which torch doesn't say whose gradient it has")
+        return attempt.values.opaque(value, source, "a view whose gradient torch doesn't report")
     try:
         free = attempt.shapes.free(source, value) if cls is None else None
-        given = attempt.graph.input(source, value, None if cls is None else plain_tensor, free)
+        created = attempt.graph.input(source, value, None if cls is None else plain_tensor, free)
     except (UnsupportedFakeTensorException, NotImplementedError):
-        return attempt.values.opaque(value, source, "a tensor of which no fake can be made")
+        return attempt.values.opaque(value, source, "a tensor that can't be made a fake tensor")
     attempt.guards.tensor(source, value, cls or type(value), attempt.graph.symbols.symbolic_dims(source))
-    found = TensorVariable(given.node, given.fake, type(value), source, value)
-    attempt.values.fakes[id(given.fake)] = found
-    return found
+    tensor = TensorVariable(created.node, created.fake, type(value), source, value)
+    attempt.values.fakes[id(created.fake)] = tensor
+    return tensor
 
 
 @wraps_type(torch.Tensor, torch.nn.Parameter)
