@@ -40,7 +40,7 @@ from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.polyfills.carried import build_from_recipe
 from dynamo_lite.variables.python.functions.function import ResumeFunction
 from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
-from dynamo_lite.variables.torch.contexts.context import Entering, ExitVariable, can_be_left
+from dynamo_lite.variables.torch.contexts.context import ExitVariable, ReenterContext, can_be_left
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 from .iterators import IteratorRecipes, Recipe
@@ -74,7 +74,7 @@ class ResumePoint:
     """`NEW` or `WAITING`, where the function makes a generator that goes on from here."""
     callee: ResumeFunction | None = None
     """What a call goes on in, for one that is under way: the frame goes on at the next instruction, with its result."""
-    contexts: tuple[tuple[int, Entering], ...] = ()
+    contexts: tuple[tuple[int, ReenterContext], ...] = ()
     """Where on the stack is what leaves a context, and what enters that again."""
     carried: tuple[tuple[str, Recipe], ...] = ()
     """Arguments that are given in parts."""

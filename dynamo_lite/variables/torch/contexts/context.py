@@ -1,4 +1,7 @@
-"""torch's context managers: their effect is recorded in the graph and made real while tracing."""
+"""torch's context managers: grad mode, inference mode, autocast, record_function, sdpa_kernel, devices.
+
+Entering one records nodes in the graph, and really enters it while tracing, so that fake tensors see its effect.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._device import DeviceContext
 
 from dynamo_lite.insight.break_reasons import (
+    ContextByCall,
     OperatorWarns,
     UnsupportedAttribute,
     UnsupportedContext,
@@ -41,11 +45,13 @@ from dynamo_lite.variables.core.registry import models_raw
 from dynamo_lite.variables.python.containers.mapping import DictVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
 
+Nodes = tuple[Callable[..., Any], tuple[Any, ...], Callable[..., Any]]
+
 GRAD_CLASSES = (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)
 
 
 class ContextVariable(VariableTracker):
-    """A context manager of torch's that can be entered in a graph."""
+    """A context manager of torch that can be entered in a graph."""
 
     __slots__ = ("value", "arguments")
 
@@ -53,7 +59,7 @@ class ContextVariable(VariableTracker):
         self.source = source
         self.value = value
         self.arguments = arguments
-        """What its class is called with to make another one like it."""
+        """The arguments with which its class creates an equal one."""
 
     def python_type(self) -> type:
         return type(self.value)
@@ -66,7 +72,7 @@ class ContextVariable(VariableTracker):
             if name not in self.value.__dict__:
                 return None
             return LazyVariable(tx.attempt, self.value.__dict__[name], self.source.instance_item(name))
-        if class_lookup(type(self.value), name) is MISSING:  # it may be there once it is entered
+        if class_lookup(type(self.value), name) is MISSING:  # `__enter__` may set it
             unsupported(UnsupportedAttribute(self.describe(), name))
         return None
 
@@ -77,19 +83,20 @@ class ContextVariable(VariableTracker):
         raise NotImplementedError
 
     def entered_value(self) -> VariableTracker:
-        """What ``__enter__`` returns."""
+        """The result of ``__enter__``."""
         return ConstantVariable(None)
 
-    def left_value(self) -> VariableTracker:
-        """What ``__exit__`` returns."""
+    def exit_value(self) -> VariableTracker:
+        """The result of ``__exit__``."""
         return ConstantVariable(None)
 
     def enter_by_call(self, tx: Translator) -> VariableTracker:
-        """By its method called by hand, as `contextlib.ExitStack` does."""
-        unsupported(UnsupportedContext(f"{self.describe()} (entered by an explicit call)"))
+        """Trace an explicit call of ``__enter__``, as `contextlib.ExitStack` does."""
+        unsupported(ContextByCall(self.describe(), "entered"))
 
     def exit_by_call(self, tx: Translator) -> VariableTracker:
-        unsupported(UnsupportedContext(f"{self.describe()} (left by an explicit call)"))
+        """Trace an explicit call of ``__exit__``."""
+        unsupported(ContextByCall(self.describe(), "left"))
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name == "clone":
@@ -97,14 +104,14 @@ class ContextVariable(VariableTracker):
         return tx.generic_getattr(self, name)
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        """As a decorator."""
+        """Decorate a function."""
         return tx.call(tx.generic_getattr(self, "__call__"), args, kwargs)
 
     def reconstruct(self, cg: Codegen) -> None:
-        cg.call(type(self.value), [lambda each=each: cg.load_const(each) for each in self.arguments])
+        cg.call(type(self.value), [partial(cg.load_const, each) for each in self.arguments])
 
     def load_exit(self, cg: Codegen) -> None:
-        """Enter it in the new code, and leave what leaves it on the stack."""
+        """Emit code that enters the context, and leave its bound ``__exit__`` on the stack."""
         cg.load(self)
         cg.copy_top()
         cg.load_attr("__exit__")
@@ -114,40 +121,40 @@ class ContextVariable(VariableTracker):
 
 
 class ContextClone(VariableTracker):
-    """``context.clone``."""
+    """The bound method ``context.clone``, which decorators call."""
 
-    __slots__ = ("of",)
+    __slots__ = ("context",)
 
-    def __init__(self, of: ContextVariable) -> None:
+    def __init__(self, context: ContextVariable) -> None:
         self.source = None
-        self.of = of
+        self.context = context
 
     def python_type(self) -> type:
-        return type(self.of.value.clone)
+        return type(self.context.value.clone)
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if isinstance(self.of, GradModeVariable) and type(self.of.value) is torch.set_grad_enabled:
-            return make_context(tx, type(self.of.value), self.of.arguments)
-        return type(self.of)(self.of.value, self.of.arguments)
+        context = self.context
+        if isinstance(context, GradModeVariable) and type(context.value) is torch.set_grad_enabled:
+            return make_context(tx, type(context.value), context.arguments)
+        return type(context)(context.value, context.arguments)
 
     def reconstruct(self, cg: Codegen) -> None:
-        cg.load(self.of)
+        cg.load(self.context)
         cg.load_attr("clone")
 
 
 class GradModeVariable(ContextVariable):
-    """``no_grad``, ``enable_grad``, ``set_grad_enabled``: the graph builder follows the thread's grad mode.
+    """``no_grad``, ``enable_grad``, ``set_grad_enabled``. The graph builder follows the thread's grad mode.
 
-    Called by hand its methods say whether they could: what is known of one from outside is in its ``prev``.
+    An explicit ``__exit__`` of a pre-existing one restores the mode in its ``prev`` attribute.
     """
 
     __slots__ = ("previous",)
 
     @property
     def mode(self) -> bool:
-        return {torch.no_grad: False, torch.enable_grad: True}.get(
-            type(self.value), self.arguments and self.arguments[0]
-        )
+        kind = type(self.value)
+        return self.arguments[0] if kind is torch.set_grad_enabled else kind is torch.enable_grad
 
     def enter(self, tx: Translator) -> None:
         if not (type(self.value) is torch.set_grad_enabled and hasattr(self, "previous")):
@@ -163,13 +170,13 @@ class GradModeVariable(ContextVariable):
         return super().instance_get(tx, name)
 
     def _attributes(self) -> dict[str, bool]:
-        """Of one made inside, as they are now."""
-        found = dict(vars(self.value))
+        """The current instance attributes of one created during tracing."""
+        attributes = dict(vars(self.value))
         if type(self.value) is torch.set_grad_enabled:
-            found["mode"] = self.mode
+            attributes["mode"] = self.mode
         if hasattr(self, "previous"):
-            found["prev"] = self.previous
-        return found
+            attributes["prev"] = self.previous
+        return attributes
 
     def enter_by_call(self, tx: Translator) -> VariableTracker:
         if self.source is not None:
@@ -191,7 +198,7 @@ class GradModeVariable(ContextVariable):
         super().load_exit(cg)
 
     def reconstruct(self, cg: Codegen) -> None:
-        cg.call(object.__new__, [lambda: cg.load_const(type(self.value))])  # to make one may set the mode
+        cg.call(object.__new__, [lambda: cg.load_const(type(self.value))])  # its constructor may set the mode
         for name, value in self._attributes().items():
             cg.copy_top()
             cg.load_const(value)
@@ -200,19 +207,18 @@ class GradModeVariable(ContextVariable):
 
 
 def _set_grad_mode(tx: Translator, mode: bool) -> None:
-    """As torch does."""
     tx.call(tx.make(torch._C._set_grad_enabled), [ConstantVariable(mode)], {})
 
 
-def _by_call(cls: type) -> None:
-    """Model the methods of a class, called with a context. (A class may have them for other contexts as well.)"""
+def _model_methods(cls: type) -> None:
+    """Model explicit calls of ``__enter__`` and ``__exit__``, which other kinds of contexts may inherit."""
 
-    def model(method: Any, known: Callable[[ContextVariable, Any], VariableTracker]) -> None:
+    def model(method: Any, by_call: Callable[[ContextVariable, Translator], VariableTracker]) -> None:
         def call(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
             manager = args[0].realize() if args else None
             if isinstance(manager, ContextVariable):
-                return known(manager, tx)
-            return tx.inline(FunctionVariable(method, None), args, kwargs)  # type: ignore[no-any-return]
+                return by_call(manager, tx)
+            return tx.inline(FunctionVariable(method, None), args, kwargs)
 
         models_raw(method, call)
 
@@ -221,18 +227,18 @@ def _by_call(cls: type) -> None:
 
 
 for _cls in (*GRAD_CLASSES, torch.inference_mode, torch.autocast, record_function, type(sdpa_kernel([]))):
-    _by_call(_cls)
+    _model_methods(_cls)
 
 
 class GraphContextVariable(ContextVariable):
-    """A context that is a pair of nodes in the graph, and entered for real while tracing."""
+    """A context recorded as two nodes of the graph (enter and exit), and really entered while tracing."""
 
     __slots__ = ("node", "entered")
     ends_with_graph = False
-    """Whether it goes on to the end of the graph, wherever that is."""
+    """Whether it lasts until the end of the graph."""
 
-    def nodes(self) -> tuple[Callable[..., Any], tuple[Any, ...], Callable[..., Any]]:
-        """The function that enters, its arguments, and the one that leaves with what that returned."""
+    def nodes(self) -> Nodes:
+        """The function that enters, its arguments, and the function that exits, given the result of the first."""
         raise NotImplementedError
 
     def enter(self, tx: Translator) -> None:
@@ -247,11 +253,11 @@ class GraphContextVariable(ContextVariable):
         tx.attempt.torch_state.contexts.remove(self)
 
     def leave(self) -> None:
-        """For real."""
+        """Really exit."""
         self.nodes()[2](self.entered)
 
     def leave_graph(self, graph: Any) -> None:
-        """Record the end alone: for a graph that ends while the context goes on."""
+        """Record the exit, for a graph that ends inside the context."""
         if not graph.drop_last(self.node):
             self.record_end(graph)
 
@@ -269,26 +275,26 @@ class GraphContextVariable(ContextVariable):
         if tx.attempt.torch_state.contexts[-1:] != [self] or not tx.attempt.provenance.discard(self):
             return super().exit_by_call(tx)
         self.exit(tx)
-        return self.left_value()
+        return self.exit_value()
 
-    def exit_found(self, cg: Codegen, method: Any) -> None:
-        """Leave for real, after the graph, one that was entered outside."""
+    def exit_existing(self, cg: Codegen, method: Any) -> None:
+        """Emit the exit of a pre-existing context, after the graph."""
         cg.call(method, [lambda: cg.load_source(self.source), *[lambda: cg.load_const(None)] * 3])
         cg.pop_top()
 
 
-class Exit:
-    """What leaves a context that `Entering` entered."""
+class ReenteredContext:
+    """Exits a context that `ReenterContext` entered."""
 
-    def __init__(self, context: SuspendedVariable) -> None:
+    def __init__(self, context: SuspendableContextVariable) -> None:
         function, arguments, self.leave = context.nodes()
-        self.watch = context.watch
-        self.outside = self.watch()
+        self.read_state = context.read_state
+        self.state_outside = self.read_state()
         self.entered = function(*arguments)
-        self.inside = self.watch()
+        self.state_inside = self.read_state()
 
     def __call__(self, *error: Any) -> None:
-        """Autocast stays as it is: one that began before this was entered again may have ended since."""
+        """Exit without changing autocast: one from before the re-entry may have ended since."""
         casts = [(device, torch.is_autocast_enabled(device)) for device in AUTOCAST_DEVICES]
         self.leave(self.entered)
         for device, enabled in casts:
@@ -296,7 +302,7 @@ class Exit:
                 torch.set_autocast_enabled(device, enabled)
 
     def suspend(self) -> None:
-        """Leave it with the grad mode as it is: what is deeper goes on."""
+        """Exit without changing the grad mode: contexts nested in this one stay entered."""
         now = torch.is_grad_enabled()
         self()
         torch._C._set_grad_enabled(now)
@@ -307,24 +313,26 @@ AUTOCAST_DEVICES = tuple(filter(torch.amp.is_autocast_available, _DEVICES))
 
 
 @dataclass(frozen=True)
-class Entering:
-    """Enters a context that a break is in: for the instruction that breaks, and again where the program goes on. The
-    grad mode stays as it is; after the context it is what it was before."""
+class ReenterContext:
+    """Enters a context that a graph breaks in: for the instruction that breaks, and again in the resume function.
 
-    kind: type[SuspendedVariable]
+    Entering doesn't change the current grad mode; exiting restores the one from before the context.
+    """
+
+    kind: type[SuspendableContextVariable]
     arguments: tuple[Any, ...]
     grad_mode: bool
 
-    def __call__(self) -> Exit:
-        with self.outside():
-            return Exit(self.context())
+    def __call__(self) -> ReenteredContext:
+        with self.outer_grad_mode():
+            return ReenteredContext(self.context())
 
-    def context(self) -> SuspendedVariable:
+    def context(self) -> SuspendableContextVariable:
         return self.kind(self.kind.make(*self.arguments), self.arguments)
 
     @contextlib.contextmanager
-    def outside(self) -> Iterator[None]:
-        """In the grad mode of before, as it is entered."""
+    def outer_grad_mode(self) -> Iterator[None]:
+        """Switch to the grad mode in which the program entered the context."""
         now = torch.is_grad_enabled()
         torch._C._set_grad_enabled(self.grad_mode)
         try:
@@ -333,61 +341,64 @@ class Entering:
             torch._C._set_grad_enabled(now)
 
 
-class SuspendedVariable(GraphContextVariable):
-    """One that a break leaves once its instruction is done, and enters where the program goes on: what was there before
-    can't be seen from it, and a graph that ends outside of it is to begin there, for the sake of who compiles it."""
+class SuspendableContextVariable(GraphContextVariable):
+    """A context that a graph break exits after its instruction, and that the resume function enters again.
+
+    A resume function that began inside the context couldn't know the state from before it. And a graph that ends
+    outside of the context has to begin outside of it, for the backend that compiles it.
+    """
 
     __slots__ = ("before",)
     make: Callable[..., Any]
-    """Makes such a context of its arguments."""
-    watch: Callable[[], Any]
-    """What such contexts set."""
+    """Creates such a context from its arguments."""
+    read_state: Callable[[], Any]
+    """Reads the state that such contexts set."""
 
     def enter(self, tx: Translator) -> None:
         self.before = torch.is_grad_enabled()
         super().enter(tx)
 
     @property
-    def entering(self) -> Entering:
-        return Entering(type(self), self.arguments, self.before)
+    def reenter(self) -> ReenterContext:
+        return ReenterContext(type(self), self.arguments, self.before)
 
     def load_exit(self, cg: Codegen) -> None:
-        cg.call(self.entering, [])
+        cg.call(self.reenter, [])
 
 
-def can_be_left(*exits: Exit) -> bool:
-    """Whether these, the innermost last, are all that goes on of their kinds: so they may be left for a while."""
-    now: dict[Any, Any] = {}
+def can_be_left(*exits: ReenteredContext) -> bool:
+    """Whether these contexts (the innermost last) can be exited for a while: no others of their kinds are entered."""
+    states: dict[Any, Any] = {}
     for each in reversed(exits):
-        if now.get(each.watch, each.watch()) != each.inside:
+        if states.get(each.read_state, each.read_state()) != each.state_inside:
             return False
-        now[each.watch] = each.outside
+        states[each.read_state] = each.state_outside
     return True
 
 
-class EnteringVariable(InvariantVariable):
-    """It is called where a resume function begins."""
+class ReenterContextVariable(InvariantVariable):
+    """A `ReenterContext` constant, which a resume function calls at its beginning."""
 
     __slots__ = ()
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        with self.value.outside():
+        with self.value.outer_grad_mode():
             context = self.value.context()
             context.enter(tx)
         return ExitVariable(context)
 
 
-wraps_type(Entering)(EnteringVariable.by_identity)
+wraps_type(ReenterContext)(ReenterContextVariable.by_identity)
 
 
-class InferenceVariable(SuspendedVariable):
-    """``torch.inference_mode``. It sets the grad mode as well."""
+class InferenceVariable(SuspendableContextVariable):
+    """``torch.inference_mode``, which sets the grad mode too."""
 
     __slots__ = ()
     make = torch.inference_mode
-    watch = torch.is_inference_mode_enabled
+    read_state = torch.is_inference_mode_enabled
 
-    def nodes(self) -> Any:
+    def nodes(self) -> Nodes:
         return grad_mode._enter_inference_mode, self.arguments, grad_mode._exit_inference_mode
 
     def enter(self, tx: Translator) -> None:
@@ -408,27 +419,27 @@ class AutocastVariable(GraphContextVariable):
 
     __slots__ = ()
 
-    def nodes(self) -> Any:
+    def nodes(self) -> Nodes:
         value = self.value
         arguments = (value.device, value.fast_dtype, value._enabled, value._cache_enabled)
         return autocast_mode._enter_autocast, arguments, autocast_mode._exit_autocast
 
     def enter(self, tx: Translator) -> None:
-        if [type(each) for each in self.nodes()[1]] != _OF_AUTOCAST:
-            unsupported(UnsupportedOperation("entering", "an autocast of what torch refuses when it is entered"))
+        if [type(each) for each in self.nodes()[1]] != _AUTOCAST_TYPES:
+            unsupported(UnsupportedOperation("reenter", "an autocast whose arguments torch refuses"))
         super().enter(tx)
 
     def entered_value(self) -> VariableTracker:
         return self
 
-    def left_value(self) -> VariableTracker:
+    def exit_value(self) -> VariableTracker:
         return ConstantVariable(False)
 
     def exit_by_call(self, tx: Translator) -> VariableTracker:
-        return super().exit_by_call(tx) if self.source is None else _leave_found(tx, self)
+        return super().exit_by_call(tx) if self.source is None else _exit_existing_autocast(tx, self)
 
 
-_OF_AUTOCAST = [str, torch.dtype, bool, bool]
+_AUTOCAST_TYPES = [str, torch.dtype, bool, bool]
 
 
 class RecordVariable(GraphContextVariable):
@@ -436,7 +447,7 @@ class RecordVariable(GraphContextVariable):
 
     __slots__ = ()
 
-    def nodes(self) -> Any:
+    def nodes(self) -> Nodes:
         return graph_functions.enter_record_function, self.arguments, graph_functions.exit_record_function
 
     def entered_value(self) -> VariableTracker:
@@ -444,52 +455,56 @@ class RecordVariable(GraphContextVariable):
 
     def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
         if self.source is None and name in ("name", "args"):
-            return tx.make(getattr(self.value, name))  # type: ignore[no-any-return]
+            return tx.make(getattr(self.value, name))
         return super().instance_get(tx, name)
 
     def exit_by_call(self, tx: Translator) -> VariableTracker:
-        """Also of one that was entered before a break. What a profiler is told of it lasts until after the graph."""
+        """Exit one that was entered before a graph break. In the profile, its range ends after the graph."""
         if self.source is None or tx.graph.bodies:
             return super().exit_by_call(tx)
         tx.effects.note(self)
         return ConstantVariable(None)
 
     def replay(self, cg: Codegen) -> None:
-        self.exit_found(cg, record_function.__exit__)
+        self.exit_existing(cg, record_function.__exit__)
 
 
-_BEFORE = ("prev", "prev_fastdtype", "prev_cache_enabled")
+_PREVIOUS = ("prev", "prev_fastdtype", "prev_cache_enabled")
 
 
-class LeftAutocast(AutocastVariable):
-    """An autocast that was entered outside, and that the program has left: for the rest of the graph, which goes back
-    to it at its end. The real exit comes after the graph."""
+class ExitedAutocastVariable(AutocastVariable):
+    """A pre-existing autocast that the program exits in the graph.
+
+    The graph switches it off for its remaining nodes, and on again at its end. The real exit is replayed after it.
+    """
 
     __slots__ = ()
     ends_with_graph = True
 
-    def nodes(self) -> Any:
+    def nodes(self) -> Nodes:
         value = self.value
         arguments = (value.device, value.prev_fastdtype, value.prev, value.prev_cache_enabled)
         return graph_functions.leave_autocast, arguments, graph_functions.return_to_autocast
 
     def replay(self, cg: Codegen) -> None:
-        self.exit_found(cg, torch.autocast.__exit__)
+        self.exit_existing(cg, torch.autocast.__exit__)
 
 
-def _leave_found(tx: Translator, manager: AutocastVariable) -> VariableTracker:
-    """One that a ``with`` entered before a break."""
+def _exit_existing_autocast(tx: Translator, manager: AutocastVariable) -> VariableTracker:
+    """Exit an autocast that a ``with`` block entered before a graph break."""
     assert manager.source is not None
-    inside = (each for each in tx.attempt.torch_state.contexts if not each.ends_with_graph)
-    if any(isinstance(each, (InferenceVariable, AutocastVariable)) for each in inside) or tx.graph.bodies:
-        unsupported(UnsupportedContext(f"{manager.describe()} (left by an explicit call)"))
-    for name in _BEFORE:
+    created = (each for each in tx.attempt.torch_state.contexts if not each.ends_with_graph)
+    if any(isinstance(each, (InferenceVariable, AutocastVariable)) for each in created) or tx.graph.bodies:
+        unsupported(ContextByCall(manager.describe(), "left"))
+    for name in _PREVIOUS:
         if name not in manager.value.__dict__:
-            unsupported(UnsupportedContext(f"{manager.describe()} (left before it is entered)"))
-        manager.source.instance_item(name).check("equals" if name != _BEFORE[1] else "id", manager.value.__dict__[name])
-    left = LeftAutocast(manager.value, manager.arguments, manager.source)
-    tx.effects.note(left)
-    left.enter(tx)
+            unsupported(UnsupportedContext(f"{manager.describe()}, left before it is entered,"))
+        manager.source.instance_item(name).check(
+            "id" if name == "prev_fastdtype" else "equals", manager.value.__dict__[name]
+        )
+    exited = ExitedAutocastVariable(manager.value, manager.arguments, manager.source)
+    tx.effects.note(exited)
+    exited.enter(tx)
     return ConstantVariable(False)
 
 
@@ -497,38 +512,38 @@ def _attention(numbers: tuple[int, ...], set_priority: bool) -> Any:
     return sdpa_kernel([SDPBackend(number) for number in numbers], set_priority)
 
 
-class AttentionVariable(SuspendedVariable):
+class AttentionVariable(SuspendableContextVariable):
     """``torch.nn.attention.sdpa_kernel``."""
 
     __slots__ = ()
     make = staticmethod(_attention)
-    watch = staticmethod(partial(attention._cur_sdpa_kernel_backends, with_priority=True))
+    read_state = staticmethod(partial(attention._cur_sdpa_kernel_backends, with_priority=True))
 
-    def nodes(self) -> Any:
+    def nodes(self) -> Nodes:
         return graph_functions.enter_sdpa_kernel, self.arguments, graph_functions.exit_sdpa_kernel
 
     def entered_value(self) -> VariableTracker:
         return DictVariable({})
 
-    def left_value(self) -> VariableTracker:
+    def exit_value(self) -> VariableTracker:
         return ConstantVariable(False)
 
     def reconstruct(self, cg: Codegen) -> None:
-        cg.call(_attention, [lambda each=each: cg.load_const(each) for each in self.arguments])
+        cg.call(_attention, [partial(cg.load_const, each) for each in self.arguments])
 
 
 def _leave_device(device: torch.device) -> None:
     device.__exit__(None, None, None)
 
 
-class DeviceVariable(SuspendedVariable):
-    """``with torch.device(...)``. It leaves no node: `record` gives its device to what makes tensors."""
+class DeviceVariable(SuspendableContextVariable):
+    """``with torch.device(...)``. It leaves no node: `record` passes its device to factory functions."""
 
     __slots__ = ()
     make = torch.device
-    watch = torch._C._len_torch_function_stack
+    read_state = torch._C._len_torch_function_stack
 
-    def nodes(self) -> Any:
+    def nodes(self) -> Nodes:
         return torch.device.__enter__, self.arguments, _leave_device
 
     def enter(self, tx: Translator) -> None:
@@ -553,76 +568,78 @@ class DeviceVariable(SuspendedVariable):
 
 
 def as_context(manager: VariableTracker) -> VariableTracker:
-    """What a ``with`` statement enters: a device is a constant otherwise."""
+    """The context that a ``with`` statement enters. (Elsewhere, a device is a constant.)"""
     if isinstance(manager, ConstantVariable) and type(manager.value) is torch.device:
         return DeviceVariable(manager.value, (manager.value,))
     return manager
 
 
 class ExitVariable(VariableTracker):
-    """The bound ``__exit__`` that ``with`` keeps on the stack. Loading it in new code enters the context there."""
+    """The bound ``__exit__`` that ``with`` keeps on the stack. Loading it in generated code enters the context."""
 
-    __slots__ = ("of", "called")
+    __slots__ = ("context", "called")
     is_loaded_anew = True
 
-    def __init__(self, of: ContextVariable) -> None:
+    def __init__(self, context: ContextVariable) -> None:
         self.source = None
-        self.of = of
+        self.context = context
         self.called = False
-        """It is on the stack still while an exception goes through, but does nothing more."""
+        """Whether it was called: it stays on the stack while an exception propagates."""
 
     def python_type(self) -> type:
-        return type(self.of.value.__exit__)
+        return type(self.context.value.__exit__)
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        self.of.exit(tx)
+        self.context.exit(tx)
         self.called = True
         return ConstantVariable(None)
 
     @property
-    def suspended(self) -> Entering | None:
-        """What enters it again, where a break leaves it for a while."""
-        return self.of.entering if isinstance(self.of, SuspendedVariable) and not self.called else None
+    def suspended(self) -> ReenterContext | None:
+        """What re-enters the context after a graph break, if the break exits it."""
+        if self.called or not isinstance(self.context, SuspendableContextVariable):
+            return None
+        return self.context.reenter
 
     def reconstruct(self, cg: Codegen) -> None:
         if self.called:
             cg.load_const(None)
         else:
-            self.of.load_exit(cg)
+            self.context.load_exit(cg)
 
 
 def make_context(
     tx: Translator, cls: type, values: tuple[Any, ...], named: dict[str, Any] | None = None
 ) -> VariableTracker:
-    """Construct one as the program does."""
+    """Call one of the context classes."""
     if cls in GRAD_CLASSES:
         if cls is not torch.set_grad_enabled:
-            return GradModeVariable(_made(tx, cls, values, named or {}), ())
+            return GradModeVariable(_construct(tx, cls, values, named or {}), ())
         mode = tx.fold(_mode, values, named or {})
-        found = GradModeVariable(torch.set_grad_enabled.__new__(torch.set_grad_enabled), (mode,))
-        found.previous = torch.is_grad_enabled()
+        created = GradModeVariable(torch.set_grad_enabled.__new__(torch.set_grad_enabled), (mode,))
+        created.previous = torch.is_grad_enabled()
         _set_grad_mode(tx, mode)
-        return found
-    return _graph_context(_made(tx, cls, values, named or {}))
+        return created
+    return _graph_context(_construct(tx, cls, values, named or {}))
 
 
-def _made(tx: Translator, cls: type, values: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """One of that class: some are decorators as well, and give a function for what is no argument of theirs."""
+def _construct(tx: Translator, cls: type, values: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """An instance of the class. (Some classes decorate a function that they get, and return a function.)"""
     with CapturedWarnings() as listening:
-        made = tx.fold(cls, values, named)
+        created = tx.fold(cls, values, named)
     if listening.heard:
         unsupported(OperatorWarns(cls.__name__, str(listening.heard[0].message)))
-    if not isinstance(made, cls):
-        unsupported(UnsupportedOperation(f"the call of {cls.__name__}", "what it takes for a function"))
-    return made
+    if not isinstance(created, cls):
+        unsupported(UnsupportedOperation(f"{cls.__name__}() as a decorator", "a value that is no function"))
+    return created
 
 
 def attention_context(tx: Translator, backends: Any, set_priority: bool) -> VariableTracker:
     """``sdpa_kernel(backends, set_priority)``."""
     chosen = [backends] if isinstance(backends, SDPBackend) else list(dict.fromkeys(backends))
     if not all(isinstance(each, SDPBackend) for each in chosen):
-        unsupported(UnsupportedOperation("sdpa_kernel", "what is no backend"))
-    arguments = (tuple(int(each) for each in chosen), set_priority)
+        unsupported(UnsupportedOperation("sdpa_kernel()", "a value that is no SDPBackend"))
+    arguments = (tuple(each.value for each in chosen), set_priority)
     return AttentionVariable(tx.fold(sdpa_kernel, (backends, set_priority)), arguments)
 
 
@@ -667,10 +684,10 @@ def _wrap_set_grad(attempt: Attempt, value: Any, source: Source) -> VariableTrac
     source.check("type", type(value))
     own = source.child("instance_dict")
     own.child("dict_item", "mode").check("equals", value.mode)
-    found = GradModeVariable(value, (value.mode,), source)
-    found.previous = value.prev
     own.child("dict_item", "prev").check("equals", value.prev)
-    return found
+    existing = GradModeVariable(value, (value.mode,), source)
+    existing.previous = value.prev
+    return existing
 
 
 @wraps_type(torch.inference_mode, torch.autocast, torch.cpu.amp.autocast, torch.cuda.amp.autocast)
