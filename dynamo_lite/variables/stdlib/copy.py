@@ -33,7 +33,7 @@ from dynamo_lite.variables.python.objects.enumeration import EnumVariable
 from dynamo_lite.variables.python.objects.identity import IdVariable
 from dynamo_lite.variables.python.objects.ordered_dict import OrderedDictVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
-from dynamo_lite.variables.torch.autograd.created_leaves import is_whole
+from dynamo_lite.variables.torch.autograd.created_leaves import spans_storage
 from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
@@ -228,7 +228,7 @@ def _owns_memory(tx: Translator, of: TensorVariable) -> bool:
         return False
     of.source.child("instance_dict").check("length", 0)
     tx.graph.alone.add(of.source)
-    return not vars(of.value) and is_whole(tx, of.fake) and len(tx.graph.inputs_in_storage(of.fake)) == 1
+    return not vars(of.value) and spans_storage(tx, of.fake) and len(tx.graph.inputs_in_storage(of.fake)) == 1
 
 
 _DEEP_COPIERS: dict[type, Any] = {

@@ -18,7 +18,7 @@ from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
-from dynamo_lite.variables.torch.higher_order.bodies import PlainVariable
+from dynamo_lite.variables.torch.higher_order.bodies import LiteralVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 from .tensor_hooks import hooks_wait
@@ -49,7 +49,7 @@ def _grad(
     named.update(materialize_grads=materialize_grads, is_grads_batched=is_grads_batched)
     options = {name: tx.python_value(each) for name, each in named.items() if each is not None}
     freed = _check_way(tx, *given)
-    arguments = [*(TupleVariable(list(each)) for each in given), TupleVariable(tangents), PlainVariable(options)]
+    arguments = [*(TupleVariable(list(each)) for each in given), TupleVariable(tangents), LiteralVariable(options)]
     found = record(tx, "call_function", graph_functions.gradients, arguments, {})
     tx.graph.differentiates = True
     kept = options.get("retain_graph")

@@ -102,7 +102,7 @@ def _set_requires_grad(tx: Translator, tensor: TensorVariable, value: VariableTr
     if wanted is tensor.fake.requires_grad:
         return tensor
     if wanted and tensor.before_freezing is not None:
-        (tensor.node, tensor.fake), tensor.before_freezing = tensor.thawed, None
+        (tensor.node, tensor.fake), tensor.before_freezing = tensor.before_freezing, None
     elif (
         not (tensor in tx.attempt.before_graph.created or _is_found_leaf(tx, tensor))
         or wanted

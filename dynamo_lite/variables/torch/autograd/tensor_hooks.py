@@ -26,7 +26,7 @@ from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequence import TupleVariable
 from dynamo_lite.variables.python.functions.function import CellVariable, FunctionVariable, NestedFunctionVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
-from dynamo_lite.variables.torch.higher_order.bodies import given, trace_body
+from dynamo_lite.variables.torch.higher_order.bodies import body_parameters, trace_body
 from dynamo_lite.variables.torch.tensors.hook_handles import remove_hook
 from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable
 
@@ -101,7 +101,7 @@ def _register_inside(method: str, tx: Translator, tensor: TensorVariable, hook: 
 
     def run() -> VariableTracker:
         fake = tensor.fake.detach().new_empty(()).expand(tensor.fake.shape)
-        return tx.call(hook, list(given(tx, [(None, fake)], GradientVariable)), {}).realize()  # type: ignore[no-any-return]
+        return tx.call(hook, list(body_parameters(tx, [fake], GradientVariable)), {}).realize()  # type: ignore[no-any-return]
 
     def results(output: VariableTracker) -> list[VariableTracker]:
         return [] if tx.is_none(output) else [output]

@@ -1,14 +1,14 @@
-"""Branches and loops that are operators: ``torch.cond``, ``while_loop``, ``map`` and ``scan``.
+"""Control flow operators: ``torch.cond``, ``while_loop``, ``map`` and ``scan``.
 
-Their Python, which flattens what they are given, is inlined; the operators beneath it take traced functions. In eager
-torch's own compiler traces those and raises where it can't, so what it refuses breaks the graph.
+Their Python code, which flattens the arguments, is inlined; the operator that it calls takes traced functions. In
+eager, torch compiles these functions and raises where it can't. So a call that torch refuses breaks the graph.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NoReturn
 
 import torch
 from torch._higher_order_ops import utils as torch_operators
@@ -17,8 +17,9 @@ from torch._higher_order_ops.map import map_impl
 from torch._higher_order_ops.scan import scan_op
 from torch._higher_order_ops.while_loop import while_loop_op
 
+from dynamo_lite.insight.break_reasons import ControlFlowOperator
 from dynamo_lite.runtime import graph_functions
-from dynamo_lite.variables.core.base import Args, VariableTracker
+from dynamo_lite.variables.core.base import Args, VariableTracker, unsupported
 from dynamo_lite.variables.core.protocols import Translator
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.python.containers.sequence import SequenceVariable, TupleVariable
@@ -26,42 +27,50 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 from .bodies import (
     BodyVariable,
+    LiteralVariable,
     NodesVariable,
-    PlainVariable,
-    alike,
     all_tensors,
-    element,
-    given,
-    leaves,
-    refuse,
+    body_parameters,
+    mapped_element,
+    same_structure,
+    tensor_leaves,
     trace_body,
     with_results,
 )
 
 
+def _refuse(operator: str, why: str) -> NoReturn:
+    unsupported(ControlFlowOperator(operator, why))
+
+
 @models(torch_operators._maybe_compile_and_run_fn)
 def _compile_and_run(tx: Translator, function: VariableTracker, *args: VariableTracker) -> VariableTracker:
-    return tx.call(function, list(args), {})  # type: ignore[no-any-return]
+    return tx.call(function, list(args), {})
 
 
-def _check_body(name: str, body: BodyVariable, inputs_too: bool = True, carried: Sequence[Any] = ()) -> None:
-    """Torch takes no function of which two results, or one and what it is given, share memory; nor two that it is
-    given. Where gradients are followed through the operator its function is run without autograd, and what
-    differentiates inside gives zeros."""
-    nodes = body.graph.module(body.name)[1].graph.nodes
+def _check_body(
+    operator: str, body: BodyVariable, check_inputs: bool = True, carried: Iterable[VariableTracker] = ()
+) -> None:
+    """Break the graph for a body that torch refuses.
+
+    Its results may share memory neither with each other nor with its inputs, and the inputs not with each other. And
+    where the operator is differentiated, torch runs the body without autograd: gradients computed inside would be zero.
+    """
+    graph: Any = body.graph.module(body.name)[1].graph
+    nodes: torch.fx.graph._node_list = graph.nodes
     inputs = [node for node in nodes if node.op == "placeholder"]
     results = next(iter(reversed(nodes))).args[0]
-    taken, made = ([_storage(node) for node in nodes if _storage(node) is not None] for nodes in (inputs, results))
-    if len(set(made)) < len(made) or not set(made).isdisjoint(taken):
-        refuse(name, "what its function returns shares memory")
+    taken, returned = ([_storage(node) for node in some if _storage(node) is not None] for some in (inputs, results))
+    if len(set(returned)) < len(returned) or not set(returned).isdisjoint(taken):
+        _refuse(operator, "a result of its function shares memory with another result or with an input")
     fakes = [node.meta["example_value"] for node in inputs] + [each.as_fx()[1] for each in carried]
     if not all(isinstance(fake, (torch.Tensor, torch.SymInt)) for fake in fakes if type(fake) is not int):
-        refuse(name, "its function uses what is no tensor")
-    needs = [getattr(fake, "requires_grad", False) for fake in fakes]
-    if body.differentiates and torch.is_grad_enabled() and any(needs):
-        refuse(name, "its function differentiates, and so does what runs it")
-    if inputs_too and len(set(taken)) < len(taken):
-        refuse(name, "tensors that its function uses share memory")
+        _refuse(operator, "its function uses a value that is no tensor")
+    requires_grad = any(getattr(fake, "requires_grad", False) for fake in fakes)
+    if body.differentiates and torch.is_grad_enabled() and requires_grad:
+        _refuse(operator, "its function computes gradients, and is differentiated itself")
+    if check_inputs and len(set(taken)) < len(taken):
+        _refuse(operator, "tensors that its function uses share memory")
 
 
 def _storage(node: Any) -> int | None:
@@ -69,22 +78,22 @@ def _storage(node: Any) -> int | None:
     return fake.untyped_storage()._cdata if isinstance(fake, torch.Tensor) else None
 
 
-def _shared_operands(bodies: list[BodyVariable]) -> tuple[NodesVariable, Args]:
-    """All that the bodies use, once; and for each body which of those it takes."""
+def _shared_operands(bodies: Sequence[BodyVariable]) -> tuple[NodesVariable, Args]:
+    """The nodes that the bodies use, each once; and for each body the indices of those that it takes."""
     union = list(dict.fromkeys(node for body in bodies for node in body.lifted))
-    return NodesVariable(union), [PlainVariable(tuple(union.index(node) for node in body.lifted)) for body in bodies]
+    return NodesVariable(union), [LiteralVariable(tuple(union.index(node) for node in body.lifted)) for body in bodies]
 
 
-def _whole(function: Any) -> None:
-    """It does something else where it is told that it is compiled, so nothing breaks inside."""
+def _inline_whole(function: Callable[..., Any]) -> None:
+    """Inline a function without graph breaks inside: where it sees `is_compiling`, it takes another path."""
 
     @models(function)
     def model(tx: Translator, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-        return tx.inline(tx.make(function), list(args), kwargs)  # type: ignore[no-any-return]
+        return tx.inline(tx.make(function), list(args), kwargs)
 
 
 for _each in (torch.cond, torch.while_loop):
-    _whole(_each)
+    _inline_whole(_each)
 
 
 @models(type(cond_op).__call__)
@@ -96,21 +105,21 @@ def _cond(
     false_fn: VariableTracker,
     operands: VariableTracker,
 ) -> VariableTracker:
-    given_operands: Args = operands.elements(tx)
+    branch_args: Args = operands.elements(tx)
     if pred.python_type() in (bool, int, float):
-        return tx.call(true_fn if tx.truth(pred) else false_fn, given_operands, {})  # type: ignore[no-any-return]
+        return tx.call(true_fn if tx.truth(pred) else false_fn, branch_args, {})
     if not isinstance(pred, TensorVariable):
-        refuse("torch.cond()", "its predicate is no tensor")
+        _refuse("torch.cond()", "its predicate is no tensor")
     bodies = [
-        trace_body(tx, functools.partial(tx.call, each, given_operands, {}), [each, *given_operands])
+        trace_body(tx, functools.partial(tx.call, each, branch_args, {}), [each, *branch_args])
         for each in (true_fn, false_fn)
     ]
-    if not alike(tx, bodies[0].output, bodies[1].output):
-        refuse("torch.cond()", "its branches do not return the same")
+    if not same_structure(bodies[0].output, bodies[1].output):
+        _refuse("torch.cond()", "its branches return different structures, or tensors of different metadata")
     for body in bodies:
         _check_body("torch.cond()", body, torch.is_grad_enabled())
-    operands_node, picks = _shared_operands(bodies)
-    arguments = [pred, *bodies, *picks, operands_node]
+    shared, picks = _shared_operands(bodies)
+    arguments = [pred, *bodies, *picks, shared]
     return with_results(tx, bodies[0].output, record(tx, "call_function", graph_functions.cond, arguments, {}))
 
 
@@ -125,62 +134,58 @@ def _while_loop(
 ) -> VariableTracker:
     name = "torch.while_loop()"
     carried = [each.realize() for each in carried_inputs.elements(tx)]
-    if not all(_is_carried(each) for each in carried) or additional_inputs.elements(tx):
-        refuse(name, "not all that it carries are tensors and integers")
+    if not all(map(_is_carried, carried)) or additional_inputs.elements(tx):
+        _refuse(name, "it carries values that are neither tensors nor integers")
     if not tx.attempt.carries_integers and not all(isinstance(each, TensorVariable) for each in carried):
-        refuse(name, "it carries integers, which the backend doesn't take")
+        _refuse(name, "it carries integers, which the backend doesn't take")
 
-    def traced(function: VariableTracker) -> BodyVariable:
+    def trace(function: VariableTracker) -> BodyVariable:
         def run() -> VariableTracker:
-            return tx.call(function, [_in_a_round(tx, each) for each in carried], {})  # type: ignore[no-any-return]
+            return tx.call(function, [_iteration_value(tx, each) for each in carried], {})
 
-        return trace_body(tx, run, [function], functools.partial(_flat, tx))
+        return trace_body(tx, run, [function], _flatten)
 
-    bodies = [traced(cond_fn), traced(body_fn)]
-    results = _flat(tx, bodies[1].output)
-    if (
-        not _is_truth(bodies[0].output)
-        or len(results) != len(carried)
-        or not all(_is_carried(each) for each in results)
-    ):
-        refuse(name, "its functions do not return a truth value and what it carries")
-    for body in bodies:
-        _check_body(name, body, carried=carried)
+    condition, body = trace(cond_fn), trace(body_fn)
+    results = _flatten(body.output)
+    if not _is_truth(condition.output) or len(results) != len(carried) or not all(map(_is_carried, results)):
+        _refuse(name, "its functions must return a truth value, and new values of what it carries")
+    for each in (condition, body):
+        _check_body(name, each, carried=carried)
     tx.graph.reads_inside = True
-    operands, picks = _shared_operands(bodies)
-    arguments = [*bodies, *picks, TupleVariable(list(carried)), operands]
-    found = record(tx, "call_function", graph_functions.while_loop, arguments, {})
-    return _refilled(tx, bodies[1].output, iter(_flat(tx, found)))
+    shared, picks = _shared_operands([condition, body])
+    arguments = [condition, body, *picks, TupleVariable(carried), shared]
+    final = record(tx, "call_function", graph_functions.while_loop, arguments, {})
+    return _unflatten(tx, body.output, iter(_flatten(final)))
 
 
 def _is_carried(value: VariableTracker) -> bool:
     return isinstance(value, TensorVariable) or value.python_type() is int
 
 
-def _in_a_round(tx: Translator, carried: VariableTracker) -> VariableTracker:
-    """What a loop's functions see of what it carries: nothing is known of integers."""
+def _iteration_value(tx: Translator, carried: VariableTracker) -> VariableTracker:
+    """A carried value as the loop's functions get it in any iteration: integers are unknown."""
     if isinstance(carried, TensorVariable):
-        return given(tx, [(None, carried.as_fx()[1].clone())])[0]
-    return tx.make(tx.graph.body_integer_input())  # type: ignore[no-any-return]
+        return body_parameters(tx, [carried.fake.clone()])[0]
+    return tx.make(tx.graph.body_integer_input())
 
 
-def _flat(tx: Translator, value: Any) -> list[Any]:
-    """All that is in a structure of containers, in the order of `leaves`."""
+def _flatten(value: VariableTracker) -> list[VariableTracker]:
+    """The leaves of a structure of containers, in the order of `tensor_leaves`."""
     value = value.realize()
-    parts = value.structure_items()
-    return [value] if parts is None else [each for part in parts for each in _flat(tx, part)]
+    items = value.structure_items()
+    return [value] if items is None else [leaf for item in items for leaf in _flatten(item)]
 
 
-def _refilled(tx: Translator, value: Any, new: Iterator[VariableTracker]) -> VariableTracker:
-    """A structure like this with other things in it."""
+def _unflatten(tx: Translator, value: VariableTracker, leaves: Iterator[VariableTracker]) -> VariableTracker:
+    """A structure like ``value`` with other leaves."""
     value = value.realize()
-    parts = value.structure_items()
-    if parts is None:
-        return next(new)
-    return value.with_structure_items(tx, iter([_refilled(tx, part, new) for part in parts]))  # type: ignore[no-any-return]
+    items = value.structure_items()
+    if items is None:
+        return next(leaves)
+    return value.with_structure_items(tx, iter([_unflatten(tx, item, leaves) for item in items]))
 
 
-def _is_truth(value: Any) -> bool:
+def _is_truth(value: VariableTracker) -> bool:
     if isinstance(value, TensorVariable):
         return value.fake.dtype is torch.bool and value.fake.ndim == 0
     return value.is_symbolic and value.python_type() is bool
@@ -194,12 +199,12 @@ def _map(
     mapped, others = ([each.realize() for each in some.elements(tx)] for some in (xs, pos_args))
 
     def run() -> VariableTracker:
-        inside = given(tx, [(None, element(each.as_fx()[1], 0)) for each in mapped])
-        return tx.call(function, [*inside, *others], {})
+        elements = body_parameters(tx, [mapped_element(each.as_fx()[1], 0) for each in mapped])
+        return tx.call(function, [*elements, *others], {})
 
     body = trace_body(tx, run, [function, *others])
-    if not all_tensors(tx, body.output) and not tx.is_none(body.output):
-        refuse(name, "its function returns more than tensors")
+    if not all_tensors(body.output) and not tx.is_none(body.output):
+        _refuse(name, "its function returns values that are no tensors")
     _check_body(name, body)
     tx.graph.reads_inside = True
     arguments = [body, xs, NodesVariable(body.lifted)]
@@ -218,21 +223,21 @@ def _scan(
     name = "torch._higher_order_ops.scan()"
     carried, scanned = ([each.realize() for each in some.elements(tx)] for some in (init, xs))
     if additional_inputs.elements(tx):
-        refuse(name, "it is given additional inputs")
+        _refuse(name, "it has additional inputs")
 
     def run() -> VariableTracker:
         fakes = [each.as_fx()[1].clone() for each in carried]
         fakes += [torch_operators.first_slice_copy(each.as_fx()[1]) for each in scanned]
-        return tx.call(combine_fn, list(given(tx, [(None, fake) for fake in fakes])), {})
+        return tx.call(combine_fn, [*body_parameters(tx, fakes)], {})
 
     body = trace_body(tx, run, [combine_fn])
     output = body.output
     pair = [each.realize() for each in output.items] if isinstance(output, SequenceVariable) else []
-    if len(pair) != 2 or not all_tensors(tx, output):
-        refuse(name, "its function does not return two structures of tensors")
-    state = leaves(tx, pair[0])
-    if len(state) != len(carried) or not all(alike(tx, one, other) for one, other in zip(carried, state)):
-        refuse(name, "its function does not return what it carries")
+    if len(pair) != 2 or not all_tensors(output):
+        _refuse(name, "its function does not return a pair of structures of tensors")
+    state = tensor_leaves(pair[0])
+    if len(state) != len(carried) or not all(map(same_structure, carried, state)):
+        _refuse(name, "its function does not return new values of what it carries")
     _check_body(name, body)
     tx.graph.reads_inside = True
     arguments = [body, init, xs, NodesVariable(body.lifted)]

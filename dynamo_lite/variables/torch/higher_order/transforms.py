@@ -1,21 +1,22 @@
-"""Operators over functions: checkpoint, and the transforms of ``torch.func``."""
+"""Operators that call a body: ``torch.utils.checkpoint`` and the transforms of ``torch.func``."""
 
 from __future__ import annotations
 
-import functools
 import inspect
 import itertools
 import types
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NoReturn
 
 import torch
 from torch.utils import checkpoint as torch_checkpoint
 
+from dynamo_lite.insight.break_reasons import CheckpointCall, FunctionTransform
 from dynamo_lite.runtime import graph_functions
-from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker
+from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.protocols import Codegen, Translator
+from dynamo_lite.variables.core.protocols import Codegen, Load, Translator
 from dynamo_lite.variables.core.registry import models, models_closures_of, models_raw
 from dynamo_lite.variables.python.containers.mapping import DictVariable
 from dynamo_lite.variables.python.containers.sequence import SequenceVariable, TupleVariable
@@ -24,68 +25,81 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record, r
 
 from .bodies import (
     BodyVariable,
+    LiteralVariable,
     NodesVariable,
     NodeVariable,
-    PlainVariable,
-    alike,
     all_tensors,
-    element,
-    given,
-    leaves,
-    refuse,
-    replaced,
+    body_parameters,
+    mapped_element,
+    replace_tensors,
+    same_structure,
+    tensor_leaves,
     trace_body,
     with_results,
 )
+
+
+def _refuse(transform: str, why: str) -> NoReturn:
+    unsupported(FunctionTransform(transform, why))
+
 
 # -- checkpoint --------------------------------------------------------------------------------------------------------
 
 _CHECKPOINT_OPTIONS = ("use_reentrant", "preserve_rng_state", "determinism_check", "context_fn", "debug", "early_stop")
 
 
+def _refuse_checkpoint(why: str) -> NoReturn:
+    unsupported(CheckpointCall(why))
+
+
 @models(torch_checkpoint.checkpoint)
-def _checkpoint(tx: Translator, function: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> Any:
+def _checkpoint(
+    tx: Translator, function: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker
+) -> VariableTracker:
     options = {name: tx.python_value(kwargs.pop(name)) for name in _CHECKPOINT_OPTIONS if name in kwargs}
     reentrant = options.get("use_reentrant")
     if not isinstance(reentrant, bool) or (reentrant and (kwargs or "determinism_check" in options)):
-        refuse("checkpoint()", "it warns of how it is called, or raises")
+        _refuse_checkpoint("torch warns of its arguments, or refuses them")
     if set(options) - {"use_reentrant", "preserve_rng_state", "determinism_check"}:
-        refuse("checkpoint()", "of its options only preserve_rng_state and determinism_check are modelled")
+        _refuse_checkpoint("it has options other than preserve_rng_state and determinism_check")
     if reentrant and not tx.graph.read_grad_mode():
-        return _as_of_function(tx, tx.call(function, list(args), {}), args)
+        return _check_reentrant(tx.call(function, list(args), {}), args)
     if reentrant and not any(isinstance(arg, TensorVariable) and arg.fake.requires_grad for arg in args):
-        refuse("checkpoint()", "it warns that there are no gradients")
+        _refuse_checkpoint("with use_reentrant=True, torch warns that no argument requires gradients")
     body = trace_body(tx, lambda: tx.call(function, list(args), kwargs), [function, *args, *kwargs.values()])
     if reentrant:
-        _as_of_function(tx, body.output, args)
-    settings = [
+        _check_reentrant(body.output, args)
+    settings: Args = [
         ConstantVariable(options.get("preserve_rng_state", True)),
         ConstantVariable(options.get("determinism_check", "default")),
     ]
     return _call_on_lifted(tx, graph_functions.checkpoint, body, settings)
 
 
-def _as_of_function(tx: Translator, output: VariableTracker, args: Any) -> VariableTracker:
-    """With ``use_reentrant=True`` the function runs in a ``torch.autograd.Function``: the same comes of it where it
-    returns new tensors, each with a gradient if there are any."""
+def _check_reentrant(output: VariableTracker, args: Sequence[VariableTracker]) -> VariableTracker:
+    """Break the graph unless reentrant checkpointing gives the same results as non-reentrant.
+
+    With ``use_reentrant=True`` the function runs in a ``torch.autograd.Function``. The results are the same if they are
+    new tensors, each of which requires gradients if it can.
+    """
     output = output.realize()
     results = [each.realize() for each in output.items] if isinstance(output, TupleVariable) else [output]
-    memory = {arg.fake.untyped_storage()._cdata for arg in args if isinstance(arg, TensorVariable)}
-    if not all(_is_of_function(each, memory) for each in results):
-        refuse("checkpoint()", "with use_reentrant=True its function returns more than new tensors with gradients")
+    storages = {arg.fake.untyped_storage()._cdata for arg in args if isinstance(arg, TensorVariable)}
+    if not all(_is_new_result(each, storages) for each in results):
+        _refuse_checkpoint("with use_reentrant=True, its function must return new tensors that require gradients")
     return output
 
 
-def _is_of_function(result: VariableTracker, memory: set[int]) -> bool:
+def _is_new_result(result: VariableTracker, storages: set[int]) -> bool:
     if not isinstance(result, TensorVariable):
         return isinstance(result, ConstantVariable)
     fake = result.fake
-    could_have = torch.is_grad_enabled() and (fake.is_floating_point() or fake.is_complex())
-    return fake.untyped_storage()._cdata not in memory and fake.requires_grad >= could_have
+    can_require_grad = torch.is_grad_enabled() and (fake.is_floating_point() or fake.is_complex())
+    return fake.untyped_storage()._cdata not in storages and fake.requires_grad >= can_require_grad
 
 
 def _call_on_lifted(tx: Translator, target: Any, body: BodyVariable, settings: Args) -> VariableTracker:
-    """Record ``target(body, *settings, *what the body uses)``; what the program's function returned, of its results."""
+    """Record ``target(body, *settings, *lifted)``. Returns the structure that the program's function returned."""
     inputs: Args = [NodeVariable(node) for node in body.lifted]
     return with_results(tx, body.output, record(tx, "call_function", target, [body, *settings, *inputs], {}))
 
@@ -94,11 +108,20 @@ def _call_on_lifted(tx: Translator, target: Any, body: BodyVariable, settings: A
 
 
 class TransformVariable(VariableTracker):
-    """``torch.func.vmap(f)`` and its like: a function whose call runs a traced ``f``."""
+    """``torch.func.vmap(f)`` and the like: a function whose call runs a traced ``f``.
+
+    ``model`` traces the call, given this tracker and is_realized arguments.
+    """
 
     __slots__ = ("transform", "function", "options", "model")
 
-    def __init__(self, transform: Any, function: VariableTracker, options: dict[str, Any], model: Any) -> None:
+    def __init__(
+        self,
+        transform: Callable[..., Any],
+        function: VariableTracker,
+        options: dict[str, Any],
+        model: TransformModel | None = None,
+    ) -> None:
         self.source = None
         self.transform = transform
         self.function = function
@@ -112,21 +135,26 @@ class TransformVariable(VariableTracker):
         return f"torch.func.{self.transform.__name__} of {self.function.describe()}"
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+        assert self.model is not None
         return self.model(tx, self, [arg.realize() for arg in args], kwargs)
 
     def reconstruct(self, cg: Codegen) -> None:
-        options = {name: functools.partial(cg.load_const, value) for name, value in self.options.items()}
+        options: dict[str, Load] = {name: partial(cg.load_const, value) for name, value in self.options.items()}
         cg.call_named(self.transform, [lambda: cg.load(self.function)], options)
 
 
-def _transform(transform: Any, model: Callable[..., VariableTracker]) -> None:
+TransformModel = Callable[[Translator, TransformVariable, Args, Kwargs], VariableTracker]
+
+
+def _model_transform(transform: Callable[..., Any], model: TransformModel) -> None:
+    """Model calls of a transform (``torch.func.vmap``), and calls of pre-existing functions that it returned."""
     signature = inspect.signature(transform)
 
     def make(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError:
-            refuse(f"torch.func.{transform.__name__}()", "it does not take these arguments")
+            _refuse(f"torch.func.{transform.__name__}()", "torch refuses its arguments")
         function, *_ = bound.arguments.values()
         named = {name: tx.python_value(value) for name, value in list(bound.arguments.items())[1:]}
         defaults = {
@@ -136,18 +164,17 @@ def _transform(transform: Any, model: Callable[..., VariableTracker]) -> None:
         }
         return TransformVariable(transform, function, {**defaults, **named}, model)
 
-    def call_found(made: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        """Call one that the program had made: what it was made of is in its cells."""
-        held = dict(zip(made.code.co_freevars, made.cells(tx), strict=True))
-        function = held["func"].load().realize()
-        options = {
-            name: tx.python_value(held[name].load()) for name in signature.parameters.keys() & held.keys() - {"func"}
-        }
+    def call_existing(closure: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """Call a pre-existing transformed function. Its cells hold the arguments of the transform."""
+        cells = dict(zip(closure.code.co_freevars, closure.cells(tx), strict=True))
+        function = cells["func"].load().realize()
+        names = signature.parameters.keys() & cells.keys() - {"func"}
+        options = {name: tx.python_value(cells[name].load()) for name in names}
         return TransformVariable(transform, function, options, model).call(tx, args, kwargs)
 
     models_raw(transform, make)
-    if transform is not torch.func.hessian:  # one of two others
-        models_closures_of(lambda: transform(lambda x: x), call_found)
+    if transform is not torch.func.hessian:  # it returns a closure of jacfwd
+        models_closures_of(lambda: transform(lambda x: x), call_existing)
 
 
 def _vmap(tx: Translator, transform: TransformVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -155,91 +182,90 @@ def _vmap(tx: Translator, transform: TransformVariable, args: Args, kwargs: Kwar
     in_dims = options["in_dims"]
     per_argument = [in_dims] * len(args) if isinstance(in_dims, int) else in_dims
     if not isinstance(in_dims, (int, tuple)) or len(per_argument) != len(args):
-        refuse(transform.describe(), "its in_dims do not fit its arguments one by one")
-    passed: list[tuple[VariableTracker, list[tuple[TensorVariable, int | None]]]] = []
-    for arg, dims in zip(args, per_argument):
-        passed.append((arg, [] if dims is None else _dims_of_leaves(tx, transform, arg, dims)))
-    pairs = [(leaf, dim) for _, found in passed for leaf, dim in found if dim is not None]
-    mapped: Args = [leaf for leaf, _ in pairs]
-    dims = [dim for _, dim in pairs]
-    _check_dims(transform, mapped, dims)
+        _refuse(transform.describe(), "in_dims must be an int, or a tuple with an item for each argument")
+    dims_by_arg = [
+        [] if dims is None else _dims_of_leaves(transform, arg, dims) for arg, dims in zip(args, per_argument)
+    ]
+    mapped = [(leaf, dim) for pairs in dims_by_arg for leaf, dim in pairs if dim is not None]
+    _check_dims(transform, mapped)
 
     def run() -> VariableTracker:
-        inside = iter(given(tx, [(None, element(leaf.as_fx()[1], dim)) for leaf, dim in pairs]))
-        new = [
-            replaced(tx, arg, iter([leaf if dim is None else next(inside) for leaf, dim in found])) if found else arg
-            for arg, found in passed
-        ]
-        return tx.call(transform.function, new, kwargs)  # what is given by name is not mapped over
+        elements = iter(body_parameters(tx, [mapped_element(leaf.fake, dim) for leaf, dim in mapped]))
+        new_args = []
+        for arg, pairs in zip(args, dims_by_arg):
+            tensors = [leaf if dim is None else next(elements) for leaf, dim in pairs]
+            new_args.append(replace_tensors(tx, arg, iter(tensors)) if pairs else arg)
+        return tx.call(transform.function, new_args, kwargs)  # keyword arguments are not mapped over
 
     body = trace_body(tx, run, [transform.function, *args, *kwargs.values()], transform="vmap")
-    if not all_tensors(tx, body.output) or not _out_dims_fit(options["out_dims"], body.output):
-        refuse(transform.describe(), "its function returns more than tensors, or what out_dims does not fit")
-    settings = (tuple(dims), options["out_dims"], options["randomness"], options["chunk_size"])
-    return _run(tx, graph_functions.vmap, body, PlainVariable(settings), mapped)
+    if not all_tensors(body.output) or not _out_dims_fit(options["out_dims"], body.output):
+        _refuse(transform.describe(), "its function returns a value that is no tensor, or out_dims does not fit")
+    dims = tuple(dim for _, dim in mapped)
+    settings = LiteralVariable((dims, options["out_dims"], options["randomness"], options["chunk_size"]))
+    arguments: Args = [body, NodesVariable(body.lifted), settings, *(leaf for leaf, _ in mapped)]
+    return with_results(tx, body.output, record(tx, "call_function", graph_functions.vmap, arguments, {}))
 
 
 def _dims_of_leaves(
-    tx: Translator, transform: TransformVariable, arg: VariableTracker, dims: Any
+    transform: TransformVariable, arg: VariableTracker, dims: Any
 ) -> list[tuple[TensorVariable, int | None]]:
-    """The tensors of an argument, in the order of `leaves`, each with its dimension in ``dims``: one for all below it,
-    or a structure like the argument's."""
+    """The tensors of an argument in order, each with its mapped dimension.
+
+    ``dims`` is one dimension for all of them, or a structure like the argument's.
+    """
     arg = arg.realize()
     if dims is None or isinstance(dims, int):
-        if dims is not None and not all_tensors(tx, arg):
-            refuse(transform.describe(), "its in_dims are given for what is no tensor")
-        return [(leaf, dims) for leaf in leaves(tx, arg)]
-    below: Any = None
-    if type(dims) is arg.python_type():
+        if dims is not None and not all_tensors(arg):
+            _refuse(transform.describe(), "in_dims has a dimension for an argument that is no tensor")
+        return [(leaf, dims) for leaf in tensor_leaves(arg)]
+    pairs: list[tuple[VariableTracker, Any]] | None = None
+    has_same_type = arg.python_type() is type(dims)
+    if has_same_type:
         if isinstance(arg, SequenceVariable) and len(arg.items) == len(dims):
-            below = zip(arg.items, dims)
+            pairs = list(zip(arg.items, dims))
         elif isinstance(arg, DictVariable) and list(arg.items) == list(dims):
-            below = zip(arg.items.values(), dims.values())
-    if below is None:
-        refuse(transform.describe(), "its in_dims are not of an argument's structure")
-    return [pair for item, each in below for pair in _dims_of_leaves(tx, transform, item, each)]
+            pairs = list(zip(arg.items.values(), dims.values()))
+    if pairs is None:
+        _refuse(transform.describe(), "in_dims has another structure than the arguments")
+    return [pair for item, each in pairs for pair in _dims_of_leaves(transform, item, each)]
 
 
-def _check_dims(transform: TransformVariable, mapped: Any, dims: list[int]) -> None:
+def _check_dims(transform: TransformVariable, mapped: Sequence[tuple[TensorVariable, int]]) -> None:
     sizes: list[int] = []
-    for tensor, dim in zip(mapped, dims):
+    for tensor, dim in mapped:
         if not -tensor.fake.ndim <= dim < tensor.fake.ndim:
-            refuse(transform.describe(), "an in_dim is out of range")
+            _refuse(transform.describe(), "an in_dim is out of range")
         sizes.append(tensor.fake.shape[dim])
     if not sizes or any(size != sizes[0] for size in sizes):
-        refuse(transform.describe(), "the sizes that it maps over are none or not the same")
+        _refuse(transform.describe(), "it maps over no tensor, or over dimensions of different sizes")
 
 
 def _out_dims_fit(out_dims: Any, output: VariableTracker) -> bool:
     if isinstance(out_dims, int):
         return True
-    fits = isinstance(out_dims, tuple) and isinstance(output, TupleVariable) and len(out_dims) == len(output.items)
-    return fits and all(isinstance(each.realize(), TensorVariable) for each in output.items)  # type: ignore[attr-defined]
+    if not isinstance(out_dims, tuple) or not isinstance(output, TupleVariable) or len(out_dims) != len(output.items):
+        return False
+    return all(isinstance(each.realize(), TensorVariable) for each in output.items)
 
 
-def _run(tx: Translator, target: Any, body: BodyVariable, settings: VariableTracker, inputs: Args) -> VariableTracker:
-    found = record(tx, "call_function", target, [body, NodesVariable(body.lifted), settings, *inputs], {})
-    return with_results(tx, body.output, found)
-
-
-def _differentiated(tx: Translator, transform: TransformVariable, args: Args) -> tuple[list[int], Any]:
-    """Numbers of the arguments that it differentiates by, and the structure of those."""
+def _differentiated(transform: TransformVariable, args: Args) -> tuple[list[int], VariableTracker]:
+    """The indices of the arguments to differentiate by, and these arguments in the structure of ``argnums``."""
     argnums = transform.options["argnums"]
     numbers = [argnums] if isinstance(argnums, int) else list(argnums)
     if not all(-len(args) <= each < len(args) for each in numbers) or len(set(numbers)) < len(numbers):
-        refuse(transform.describe(), "its argnums do not fit its arguments")
+        _refuse(transform.describe(), "argnums is out of range, or names an argument twice")
     numbers = [each % len(args) for each in numbers]
     chosen: Args = [args[each] for each in numbers]
-    if not all(all_tensors(tx, each) for each in chosen):
-        refuse(transform.describe(), "it differentiates by what is no tensor")
+    if not all(all_tensors(each) for each in chosen):
+        _refuse(transform.describe(), "an argument that it differentiates by is no tensor")
     return numbers, chosen[0] if isinstance(argnums, int) else TupleVariable(chosen)
 
 
 def _trace_differentiated(
     tx: Translator, transform: TransformVariable, args: Args, kwargs: Kwargs, numbers: list[int]
 ) -> tuple[BodyVariable, Args]:
-    """The function with new parameters in the place of the tensors of some arguments."""
-    inputs: Args = [leaf for number in numbers for leaf in leaves(tx, args[number])]
+    """Trace the function with body parameters as the tensors of the arguments to differentiate by."""
+    inputs: Args = [leaf for number in numbers for leaf in tensor_leaves(args[number])]
     for around in tx.graph.bodies:
         around.differentiates = True
 
@@ -248,10 +274,10 @@ def _trace_differentiated(
         for fake in fakes:
             if fake.dtype.is_floating_point or fake.dtype.is_complex:
                 fake.requires_grad_()
-        inside = iter(given(tx, [(None, fake) for fake in fakes]))
+        parameters = iter(body_parameters(tx, fakes))
         passed = list(args)
         for number in numbers:
-            passed[number] = replaced(tx, args[number], inside)
+            passed[number] = replace_tensors(tx, args[number], parameters)
         return tx.call(transform.function, passed, kwargs)
 
     outside = [transform.function, *args, *kwargs.values()]
@@ -259,29 +285,31 @@ def _trace_differentiated(
 
 
 def _value_and_aux(
-    transform: TransformVariable, output: Any, has_aux: bool
+    transform: TransformVariable, output: VariableTracker, has_aux: bool
 ) -> tuple[VariableTracker, VariableTracker | None]:
-    """What a function returns, and beside it with ``has_aux``."""
+    """The output to differentiate and, with ``has_aux``, the auxiliary one."""
     if not has_aux:
         return output, None
     if not isinstance(output, TupleVariable) or len(output.items) != 2:
-        refuse(transform.describe(), "its function does not return two values, with has_aux")
+        _refuse(transform.describe(), "with has_aux, its function must return a pair")
     value, aux = output.items
     return value.realize(), aux.realize()
 
 
 def _gradient(tx: Translator, transform: TransformVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
-    numbers, structure = _differentiated(tx, transform, args)
+    numbers, structure = _differentiated(transform, args)
     body, inputs = _trace_differentiated(tx, transform, args, kwargs, numbers)
     has_aux = bool(transform.options["has_aux"])
     output = body.output
     if not isinstance(_value_and_aux(transform, output, has_aux)[0], TensorVariable):
-        refuse(transform.describe(), "its function does not return a tensor (and aux, with has_aux)")
-    settings = PlainVariable(tuple(range(len(inputs))))
+        _refuse(
+            transform.describe(), "its function must return a tensor (with has_aux, a pair of a tensor and tensors)"
+        )
+    settings = LiteralVariable(tuple(range(len(inputs))))
     arguments = [body, NodesVariable(body.lifted), settings, *inputs]
-    found = leaves(tx, record(tx, "call_function", graph_functions.grad, arguments, {}))
-    gradients = replaced(tx, structure, iter(found[: len(inputs)]))
-    values = replaced(tx, output, iter(found[len(inputs) :]))
+    found = tensor_leaves(record(tx, "call_function", graph_functions.grad, arguments, {}))
+    gradients = replace_tensors(tx, structure, iter(found[: len(inputs)]))
+    values = replace_tensors(tx, output, iter(found[len(inputs) :]))
     if transform.transform is torch.func.grad_and_value:
         return TupleVariable([gradients, values])
     return TupleVariable([gradients, values.getitem(tx, ConstantVariable(1))]) if has_aux else gradients
@@ -289,25 +317,25 @@ def _gradient(tx: Translator, transform: TransformVariable, args: Args, kwargs: 
 
 def _jacobian(tx: Translator, transform: TransformVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     if any(transform.options.get(name) for name in ("chunk_size", "_preallocate_and_copy")) or kwargs:
-        refuse(transform.describe(), "only argnums and has_aux are modelled, and no keyword arguments")
-    numbers, structure = _differentiated(tx, transform, args)
+        _refuse(transform.describe(), "it has options other than argnums and has_aux, or keyword arguments")
+    numbers, structure = _differentiated(transform, args)
     body, inputs = _trace_differentiated(tx, transform, args, kwargs, numbers)
     has_aux = bool(transform.options.get("has_aux"))
     value, aux = _value_and_aux(transform, body.output, has_aux)
-    if not leaves(tx, value) or not all_tensors(tx, body.output):
-        refuse(transform.describe(), "its function returns more than tensors (and tensors as aux, with has_aux)")
-    name, count = transform.transform.__name__, len(leaves(tx, value))
+    if not tensor_leaves(value) or not all_tensors(body.output):
+        _refuse(transform.describe(), "its function returns a value that is no tensor")
+    name, count = transform.transform.__name__, len(tensor_leaves(value))
     settings = [ConstantVariable(name), ConstantVariable(count), ConstantVariable(has_aux)]
     arguments = [body, NodesVariable(body.lifted), *settings, *inputs]
-    found = iter(leaves(tx, record(tx, "call_function", graph_functions.jacobian, arguments, {})))
+    found = iter(tensor_leaves(record(tx, "call_function", graph_functions.jacobian, arguments, {})))
 
     def by_inputs(parts: Iterator[VariableTracker]) -> VariableTracker:
-        return replaced(tx, structure, parts)
+        return replace_tensors(tx, structure, parts)
 
     twice = name == "hessian"
     rows = (by_inputs(map(by_inputs, itertools.repeat(found)) if twice else found) for _ in range(count))
-    jacobians = replaced(tx, value, rows)
-    return TupleVariable([jacobians, replaced(tx, aux, found)]) if aux is not None else jacobians
+    jacobians = replace_tensors(tx, value, rows)
+    return TupleVariable([jacobians, replace_tensors(tx, aux, found)]) if aux is not None else jacobians
 
 
 @models(torch.func.jvp)
@@ -321,28 +349,28 @@ def _jvp(
     has_aux: VariableTracker | None = None,
 ) -> VariableTracker:
     if any(each is not None and tx.truth(each) for each in (strict, has_aux)):
-        refuse("torch.func.jvp()", "strict and has_aux are not modelled")
+        _refuse("torch.func.jvp()", "it has options (strict, has_aux)")
     pair = [list(each.elements(tx)) for each in (primals, tangents)]
     if len(pair[0]) != len(pair[1]) or not all(isinstance(each, TensorVariable) for each in (*pair[0], *pair[1])):
-        refuse("torch.func.jvp()", "its primals and tangents are not as many plain tensors")
+        _refuse("torch.func.jvp()", "its primals and tangents must be equally many tensors")
     options = {"argnums": tuple(range(len(pair[0])))}
-    transform = TransformVariable(torch.func.jvp, func, options, None)
+    transform = TransformVariable(torch.func.jvp, func, options)
     body, inputs = _trace_differentiated(tx, transform, pair[0], {}, list(range(len(pair[0]))))
-    if not all_tensors(tx, body.output):
-        refuse("torch.func.jvp()", "its function returns more than tensors")
+    if not all_tensors(body.output):
+        _refuse("torch.func.jvp()", "its function returns a value that is no tensor")
     settings = ConstantVariable(len(inputs))
     arguments = [body, NodesVariable(body.lifted), settings, *inputs, *pair[1]]
-    found = leaves(tx, record(tx, "call_function", graph_functions.jvp, arguments, {}))
+    found = tensor_leaves(record(tx, "call_function", graph_functions.jvp, arguments, {}))
     half = len(found) // 2
-    return TupleVariable([replaced(tx, body.output, iter(part)) for part in (found[:half], found[half:])])
+    return TupleVariable([replace_tensors(tx, body.output, iter(part)) for part in (found[:half], found[half:])])
 
 
 class PullBackVariable(VariableTracker):
-    """The function of cotangents that ``torch.func.vjp`` returns."""
+    """The function that ``torch.func.vjp`` returns. It maps cotangents of the output to gradients of the primals."""
 
     __slots__ = ("node", "output", "primals")
 
-    def __init__(self, tx: Translator, node: Any, output: VariableTracker, primals: VariableTracker) -> None:
+    def __init__(self, tx: Translator, node: torch.fx.Node, output: VariableTracker, primals: VariableTracker) -> None:
         self.source = None
         self.node = node
         self.output = output
@@ -356,11 +384,11 @@ class PullBackVariable(VariableTracker):
         return "the function that torch.func.vjp returned"
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if kwargs or len(args) != 1 or not alike(tx, args[0].realize(), self.output):
-            refuse(self.describe(), "it is not called with one cotangent for each result")
-        given_args: Args = [NodeVariable(self.node), *leaves(tx, args[0])]
+        if kwargs or len(args) != 1 or not same_structure(args[0].realize(), self.output):
+            _refuse(self.describe(), "it must be called with one cotangent for each result")
+        given_args: Args = [NodeVariable(self.node), *tensor_leaves(args[0])]
         found = record(tx, "call_function", graph_functions.pull_back, given_args, {})
-        return replaced(tx, self.primals, iter(leaves(tx, found)))
+        return replace_tensors(tx, self.primals, iter(tensor_leaves(found)))
 
     def reconstruct(self, cg: Codegen) -> None:
         raise NotConstant(self.describe())
@@ -371,29 +399,31 @@ def _vjp(
     tx: Translator, func: VariableTracker, *primals: VariableTracker, has_aux: VariableTracker | None = None
 ) -> VariableTracker:
     given_args: Args = [each.realize() for each in primals]
-    if not given_args or not all(all_tensors(tx, each) for each in given_args):
-        refuse("torch.func.vjp()", "its primals are not all tensors")
+    if not given_args or not all(all_tensors(each) for each in given_args):
+        _refuse("torch.func.vjp()", "a primal is no tensor")
     with_aux = has_aux is not None and tx.truth(has_aux)
-    transform = TransformVariable(torch.func.vjp, func, {}, None)
+    transform = TransformVariable(torch.func.vjp, func, {})
     body, inputs = _trace_differentiated(tx, transform, given_args, {}, list(range(len(given_args))))
     output = body.output
     value, _ = _value_and_aux(transform, output, with_aux)
-    if not all_tensors(tx, output) or not leaves(tx, value):
-        refuse("torch.func.vjp()", "its function does not return tensors (and aux, with has_aux)")
-    operands = [body, NodesVariable(body.lifted), ConstantVariable(len(leaves(tx, value))), *inputs]
+    if not all_tensors(output) or not tensor_leaves(value):
+        _refuse("torch.func.vjp()", "its function returns a value that is no tensor")
+    operands = [body, NodesVariable(body.lifted), ConstantVariable(len(tensor_leaves(value))), *inputs]
     nodes, fakes = zip(*(each.as_fx() for each in operands), strict=True)
     known = compute("call_function", graph_functions.vjp, list(fakes), {})
     node = tx.graph.call("call_function", graph_functions.vjp, nodes, {}, known)
     results = result(tx, tx.graph.item(node, 0, known[0]), known[0])
-    whole = with_results(tx, output, results)
+    outputs = with_results(tx, output, results)
     pull = PullBackVariable(tx, node, value, TupleVariable(given_args))
     if not with_aux:
-        return TupleVariable([whole, pull])
-    return TupleVariable([whole.items[0], pull, whole.items[1]])  # type: ignore[attr-defined]
+        return TupleVariable([outputs, pull])
+    value, aux = outputs.elements(tx)
+    return TupleVariable([value, pull, aux])
 
 
-_transform(torch.func.vmap, _vmap)
-for _each in (torch.func.grad, torch.func.grad_and_value):
-    _transform(_each, _gradient)
-for _each in (torch.func.jacrev, torch.func.jacfwd, torch.func.hessian):
-    _transform(_each, _jacobian)
+_model_transform(torch.func.vmap, _vmap)
+_model_transform(torch.func.grad, _gradient)
+_model_transform(torch.func.grad_and_value, _gradient)
+_model_transform(torch.func.jacrev, _jacobian)
+_model_transform(torch.func.jacfwd, _jacobian)
+_model_transform(torch.func.hessian, _jacobian)

@@ -23,11 +23,11 @@ from dynamo_lite.variables.python.containers.sequence import ListVariable, Tuple
 from dynamo_lite.variables.torch.autograd.function import GradientVariable
 from dynamo_lite.variables.torch.autograd.tensor_hooks import is_of_its_gradient
 from dynamo_lite.variables.torch.higher_order.bodies import (
+    LiteralVariable,
     NodesVariable,
     NodeVariable,
-    PlainVariable,
-    given,
-    leaves,
+    body_parameters,
+    tensor_leaves,
     trace_body,
 )
 from dynamo_lite.variables.torch.tensors.fake_calls import compute
@@ -96,7 +96,7 @@ class BackwardHookVariable(VariableTracker):
             for some, each in ((self.hooks, groups), (self.pre_hooks, groups[1:]))
         )
         operands = [NodeVariable(self.node), hooks, pre_hooks, *_numbers(outputs), *tensors]
-        found = leaves(tx, record(tx, "call_function", graph_functions.module_outputs, operands, {}))
+        found = tensor_leaves(record(tx, "call_function", graph_functions.module_outputs, operands, {}))
         outputs = _replaced(outputs, list(found))
         return outputs[0] if single else TupleVariable(outputs)
 
@@ -110,7 +110,7 @@ class BackwardHookVariable(VariableTracker):
         def run() -> VariableTracker:
             fakes = [values[at].fake for at in there]
             fakes = [each.detach().new_empty(()).expand(each.shape) for each in fakes]
-            known = dict(zip(there, given(tx, [(None, each) for each in fakes], GradientVariable), strict=True))
+            known = dict(zip(there, body_parameters(tx, [each for each in fakes], GradientVariable), strict=True))
             gradients = iter([known.get(at) or ConstantVariable(None) for at in range(len(values))])
             arguments = [TupleVariable([next(gradients) for _ in group]) for group in groups]
             return tx.call(hook, [self.module, *arguments], {}).realize()  # type: ignore[no-any-return]
@@ -125,7 +125,7 @@ class BackwardHookVariable(VariableTracker):
         if body.reads_grad_mode:  # the backward may be differentiated again
             unsupported(UnknownCall(_NAME, "it hangs on the grad mode that it is called in"))
         slots = None if tx.is_none(body.output) else tuple(wanted)
-        return TupleVariable([body, NodesVariable(body.lifted), PlainVariable(there), PlainVariable(slots)])
+        return TupleVariable([body, NodesVariable(body.lifted), LiteralVariable(there), LiteralVariable(slots)])
 
 
 class HookedModuleVariable(VariableTracker):
@@ -164,7 +164,7 @@ def _are_differentiated(tensors: list[TensorVariable]) -> bool:
 def _numbers(values: Args) -> list[VariableTracker]:
     """How many values there are, and where the tensors are among them."""
     places = tuple(at for at, each in enumerate(values) if isinstance(each, TensorVariable))
-    return [ConstantVariable(len(values)), PlainVariable(places)]
+    return [ConstantVariable(len(values)), LiteralVariable(places)]
 
 
 def _replaced(values: Args, tensors: list[Any]) -> Args:

@@ -47,8 +47,8 @@ def _apply_float_rules(tx: Translator, target: Any, args: Args, kwargs: Kwargs) 
     rules = _FLOAT_RULES.get(target) if isinstance(target, (str, *_FUNCTION_TYPES)) else None
     if rules is None or not any(isinstance(each.realize(), SymbolicFloat) for each in (*args, *kwargs.values())):
         return None
-    is_realized = [arg.realize() for arg in args]
-    return next((result for rule in rules if (result := rule(tx, target, is_realized, kwargs)) is not None), None)
+    operands = [arg.realize() for arg in args]
+    return next((result for rule in rules if (result := rule(tx, target, operands, kwargs)) is not None), None)
 
 
 _FUNCTION_TYPES = (types.BuiltinFunctionType, types.FunctionType, types.MethodDescriptorType)
