@@ -1,17 +1,16 @@
-"""``torch.autograd.grad`` in a graph: the gradients are operators of it, as the forward's are.
+"""``torch.autograd.grad`` in a graph: one operator, which differentiates the operators before it.
 
-Autograd goes back through what the operators on fakes left, as it will through what they leave in each call. A compiler
-sees no more than the graph, so nothing that was computed before it may be on the way; and what the call frees must not
-be left to be differentiated after the graph.
+A compiler sees the graph alone. So the path from outputs back to inputs may have no autograd nodes from before the
+graph, and a backward that the call frees must not be needed after the graph.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
-from dynamo_lite.insight.break_reasons import UnknownCall
+from dynamo_lite.insight.break_reasons import GradientBeyondGraph
 from dynamo_lite.records.replaced_data import history
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
@@ -21,9 +20,11 @@ from dynamo_lite.variables.python.containers.sequence import TupleVariable
 from dynamo_lite.variables.torch.higher_order.bodies import LiteralVariable
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
-from .tensor_hooks import hooks_wait
+from .tensor_hooks import has_pending_hooks
 
-_NAME = "torch.autograd.grad()"
+
+def _refuse(why: str) -> NoReturn:
+    unsupported(GradientBeyondGraph(why))
 
 
 @models(torch.autograd.grad)
@@ -40,58 +41,61 @@ def _grad(
     materialize_grads: VariableTracker | None = None,
 ) -> VariableTracker:
     if only_inputs is not None and not tx.truth(only_inputs):
-        unsupported(UnknownCall(_NAME, "it warns of only_inputs=False"))
-    given = [_tensors(tx, each) for each in (outputs, inputs)]
-    tangents = [] if grad_outputs is None or tx.is_none(grad_outputs) else _parts(tx, grad_outputs)
+        _refuse("torch warns of only_inputs=False")
+    operands = _plain_tensors(tx, outputs), _plain_tensors(tx, inputs)
+    tangents = [] if grad_outputs is None or tx.is_none(grad_outputs) else _sequence(tx, grad_outputs)
     if any(not isinstance(each, TensorVariable) and not tx.is_none(each) for each in tangents):
-        unsupported(UnknownCall(_NAME, "its grad_outputs are no tensors"))
+        _refuse("its grad_outputs are neither tensors nor None")
     named = {"retain_graph": retain_graph, "create_graph": create_graph, "allow_unused": allow_unused}
     named.update(materialize_grads=materialize_grads, is_grads_batched=is_grads_batched)
     options = {name: tx.python_value(each) for name, each in named.items() if each is not None}
-    freed = _check_way(tx, *given)
-    arguments = [*(TupleVariable(list(each)) for each in given), TupleVariable(tangents), LiteralVariable(options)]
-    found = record(tx, "call_function", graph_functions.gradients, arguments, {})
+    path = _check_path(tx, *operands)
+    arguments = [*(TupleVariable(list(each)) for each in operands), TupleVariable(tangents), LiteralVariable(options)]
+    gradients = record(tx, "call_function", graph_functions.gradients, arguments, {})
     tx.graph.differentiates = True
-    kept = options.get("retain_graph")
-    if not (options.get("create_graph") if kept is None else kept):
-        tx.attempt.provenance.freed(freed)
-    return found
+    retains = options.get("retain_graph")
+    if not (options.get("create_graph") if retains is None else retains):
+        tx.attempt.provenance.freed(path)
+    return gradients
 
 
-def _parts(tx: Translator, value: VariableTracker) -> list[VariableTracker]:
+def _sequence(tx: Translator, value: VariableTracker) -> list[VariableTracker]:
     value = value.realize()
     return [value] if isinstance(value, TensorVariable) else [each.realize() for each in value.elements(tx)]
 
 
-def _tensors(tx: Translator, value: VariableTracker) -> list[TensorVariable]:
-    found = _parts(tx, value)
-    if not all(isinstance(each, TensorVariable) and not each.has_torch_function for each in found):
-        unsupported(UnknownCall(_NAME, "what it is given are no plain tensors"))
-    return found  # type: ignore[return-value]
+def _plain_tensors(tx: Translator, value: VariableTracker) -> list[TensorVariable]:
+    values = _sequence(tx, value)
+    tensors = [each for each in values if isinstance(each, TensorVariable) and not each.asks]
+    if len(tensors) < len(values):
+        _refuse("its outputs or inputs are no plain tensors")
+    return tensors
 
 
-def _check_way(tx: Translator, outputs: list[TensorVariable], inputs: list[TensorVariable]) -> set[Any]:
-    """The nodes of autograd's graph on the way back: all of them are to be made by operators of the graph."""
-    if not tx.attempt.restart_facts.differentiates:
-        unsupported(UnknownCall(_NAME, "the backend failed on a graph that has it"))
+def _check_path(tx: Translator, outputs: list[TensorVariable], inputs: list[TensorVariable]) -> set[Any]:
+    """The autograd nodes between outputs and inputs. Breaks the graph unless operators of the graph created all."""
+    if not tx.attempt.settlings.differentiate:
+        _refuse("the backend failed on a graph with it")
     bodies = tx.graph.bodies
-    if bodies and not (len(bodies) == 2 and bodies[-1].is_backward):  # of a Function that is called in none
-        unsupported(UnknownCall(_NAME, "it is called in a function that an operator runs"))
-    if hooks_wait(tx):
-        unsupported(UnknownCall(_NAME, "hooks are registered after the graph"))
+    if bodies and not (
+        len(bodies) == 2 and bodies[-1].is_backward
+    ):  # the backward of a Function that is called in no body
+        _refuse("it is called in a function that an operator runs")
+    if has_pending_hooks(tx):
+        _refuse("a hook was registered before it, which takes effect after the graph only")
     outside: set[Any] = set()
-    for given in tx.graph.tensors:
-        if not given.value.requires_grad or given.make is not None:
+    for graph_input in tx.graph.tensors:
+        if not graph_input.value.requires_grad or graph_input.make is not None:
             continue
-        if given.convert is not None or given.value._backward_hooks is not None:
-            unsupported(UnknownCall(_NAME, f"gradients of {given.source} are for its hooks or its class"))
+        if graph_input.convert is not None or graph_input.value._backward_hooks is not None:
+            _refuse(f"{graph_input.source} has hooks, or is of a subclass")
         for name in ("_backward_hooks", "is_leaf"):
-            tx.attempt.values.wrap(getattr(given.value, name), given.source.child("c_attr", name)).realize()
-        if not given.value.is_leaf:
-            outside.update(history([given.fake]))
+            tx.attempt.values.wrap(getattr(graph_input.value, name), graph_input.source.child("c_attr", name)).realize()
+        if not graph_input.value.is_leaf:
+            outside.update(history([graph_input.fake]))
     for body in bodies:
         outside.update(history(body.found()))
-    way = set(history([each.fake for each in outputs], [each.fake for each in inputs]))
-    if not way.isdisjoint(outside):
-        unsupported(UnknownCall(_NAME, "what was computed before the graph, or the backward, is on the way back"))
-    return way
+    path = set(history([each.fake for each in outputs], [each.fake for each in inputs]))
+    if not path.isdisjoint(outside):
+        _refuse("it needs the backward of operators that ran before the graph")
+    return path

@@ -1,7 +1,7 @@
-"""Nodes of autograd's graph: what is asked of ``grad_fn`` and what is behind it.
+"""Nodes of autograd's graph: ``grad_fn``, its name and its ``next_functions``.
 
-Those of tensors made inside are as the operators on fakes left them, which are autograd's own: a compiler's are others,
-so what the trace says of them is what eager says.
+A tensor created during tracing has the node that the operator on fake tensors left, as in eager. A compiled graph
+leaves another node, so nodes are read while tracing alone.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from dynamo_lite.variables.torch.tensors.tensor import ATTRIBUTES, TensorVariabl
 
 
 def _is_node(value: Any) -> bool:
-    """Whether it is a node in C++ of a class of its own, which says what its name is."""
+    """Whether a value is a node of a C++ class of its own (not one that many operators share)."""
     kind = type(value)
     return getattr(torch._C._functions, kind.__name__, None) is kind and hasattr(kind, "next_functions")
 
 
 class GradFnVariable(VariableTracker):
-    """A node. ``tensor``: made inside, of which this is the ``grad_fn``; None: it was found, or is behind one."""
+    """A node. ``tensor``: the created tensor whose ``grad_fn`` it is, if it is one's."""
 
     __slots__ = ("value", "tensor")
 
@@ -55,7 +55,7 @@ class GradFnVariable(VariableTracker):
         if name == "name":
             return BuiltinMethodVariable(self, name)
         if name in ("next_functions", "variable") and hasattr(self.value, name):
-            return self._behind(tx, name)
+            return self._successors(tx, name)
         if not hasattr(type(self.value), name):
             tx.raise_error(AttributeError, f"'{type(self.value).__name__}' object has no attribute {name!r}")
         unsupported(UnsupportedAttribute(self.describe(), name))
@@ -63,16 +63,17 @@ class GradFnVariable(VariableTracker):
     def method_name(self, tx: Translator) -> VariableTracker:
         return ConstantVariable(self.value.name())
 
-    def _behind(self, tx: Translator, name: str) -> VariableTracker:
-        found = getattr(self.value, name)
+    def _successors(self, tx: Translator, name: str) -> VariableTracker:
+        """``next_functions``, or the leaf (``variable``) of a node that accumulates gradients."""
+        value = getattr(self.value, name)
         if self.source is not None:
-            return tx.attempt.values.wrap(found, self.source.child("c_attr", name))  # type: ignore[no-any-return]
+            return tx.attempt.values.wrap(value, self.source.child("c_attr", name))
         if name == "variable":
-            known = tx.attempt.values.fakes.get(id(found))
-            if known is None or known.fake is not found:
-                unsupported(UnsupportedAttribute(self.describe(), name, "it is no tensor of the graph's"))
-            return known  # type: ignore[no-any-return]
-        return TupleVariable([TupleVariable([_made(tx, node, None), ConstantVariable(index)]) for node, index in found])
+            tensor = tx.attempt.values.fakes.get(id(value))
+            if not isinstance(tensor, TensorVariable) or tensor.fake is not value:
+                unsupported(UnsupportedAttribute(self.describe(), name, "it is no tensor of the graph"))
+            return tensor
+        return TupleVariable([TupleVariable([_node(tx, node), ConstantVariable(index)]) for node, index in value])
 
     def reconstruct(self, cg: Codegen) -> None:
         if self.tensor is None or self.tensor.fake.grad_fn is not self.value:
@@ -81,27 +82,27 @@ class GradFnVariable(VariableTracker):
         cg.load_attr("grad_fn")
 
 
-def _made(tx: Translator, node: Any, tensor: TensorVariable | None) -> VariableTracker:
-    """One that an operator on fakes left, or that stands for what was there."""
+def _node(tx: Translator, node: Any, tensor: TensorVariable | None = None) -> VariableTracker:
+    """The tracker of a node that an operator on fake tensors left."""
     if node is None:
         return ConstantVariable(None)
     known = tx.attempt.values.memo.get(id(node))
     if known is None:
         if not _is_node(node) or node in _outside(tx):
-            unsupported(UnknownCall("Tensor.grad_fn", "a Function of the program's, or of before, is another one here"))
-        found = GradFnVariable(node, None, tensor)
-        tx.attempt.provenance.created(found)
-        known = tx.attempt.values.memo[id(node)] = node, found
-    return known[1]  # type: ignore[no-any-return]
+            unsupported(UnknownCall("Tensor.grad_fn", "the node is an autograd.Function's, or from before the graph"))
+        created = GradFnVariable(node, None, tensor)
+        tx.attempt.provenance.created(created)
+        known = tx.attempt.values.memo[id(node)] = node, created
+    return known[1]
 
 
 def _outside(tx: Translator) -> set[Any]:
-    """What stands for the history of tensors that were found."""
-    given = [each for each in tx.graph.tensors if each.value.requires_grad and not each.value.is_leaf]
-    return set(history(each.fake for each in given))
+    """The fake nodes that stand for the history of pre-existing tensors."""
+    inputs = [each for each in tx.graph.tensors if each.value.requires_grad and not each.value.is_leaf]
+    return set(history(each.fake for each in inputs))
 
 
-def _is_written_view(tensor: TensorVariable) -> bool:
+def _is_mutated_view(tensor: TensorVariable) -> bool:
     fake = tensor.fake
     return fake._is_view() and not fake.is_inference() and bool(fake._version) and fake.requires_grad
 
@@ -109,17 +110,17 @@ def _is_written_view(tensor: TensorVariable) -> bool:
 def _grad_fn(tx: Translator, tensor: TensorVariable) -> VariableTracker:
     if tensor.getattr(tx, "is_leaf").as_constant():
         return ConstantVariable(None)
-    if tensor.has_torch_function or tx.graph.bodies:
-        unsupported(UnsupportedAttribute(tensor.describe(), "grad_fn"))
-    if tx.graph.symbols.has_symbols or tx.graph.symbols.has_floats:  # for which other operators are recorded
-        unsupported(OperatorFailed("Tensor.grad_fn", "it is asked beside numbers that differ", over_operands=True))
-    if tx.graph.writes and any(map(_is_written_view, tx.attempt.values.fakes.values())):
-        unsupported(UnsupportedAttribute(tensor.describe(), "grad_fn", "a view of it, or it, is written to"))
+    if tensor.asks or tx.graph.bodies:
+        unsupported(UnsupportedAttribute(tensor.describe(), "grad_fn", "it is read in an operator's function"))
+    if tx.graph.symbols.has_symbols or tx.graph.symbols.has_floats:  # they may change which operators are recorded
+        unsupported(OperatorFailed("Tensor.grad_fn", "it depends on symbolic numbers", over_operands=True))
+    if tx.graph.writes and any(map(_is_mutated_view, tx.attempt.values.fakes.values())):
+        unsupported(UnsupportedAttribute(tensor.describe(), "grad_fn", "a view was mutated"))
     if tensor.source is None:
-        return _made(tx, tensor.fake.grad_fn, tensor)
+        return _node(tx, tensor.fake.grad_fn, tensor)
     if tensor.source in tx.graph.written:
-        unsupported(UnsupportedAttribute(tensor.describe(), "grad_fn", "it is written to"))
-    return tx.attempt.values.wrap(tensor.value.grad_fn, tensor.source.child("c_attr", "grad_fn"))  # type: ignore[no-any-return]
+        unsupported(UnsupportedAttribute(tensor.describe(), "grad_fn", "the tensor is mutated"))
+    return tx.attempt.values.wrap(tensor.value.grad_fn, tensor.source.child("c_attr", "grad_fn"))
 
 
 ATTRIBUTES["grad_fn"] = _grad_fn

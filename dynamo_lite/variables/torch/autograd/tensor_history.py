@@ -1,10 +1,17 @@
-"""What autograd knows of a tensor: its gradient and history, whether it is a leaf, and the data that it stands for."""
+"""Autograd's attributes and methods of tensors: ``grad``, ``requires_grad``, ``is_leaf``, ``data``, ``detach_``."""
 
 from __future__ import annotations
 
 import torch
 
-from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import (
+    ReplacedData,
+    RequiresGradChange,
+    TensorObjectMethod,
+    UnsupportedAttribute,
+    UnsupportedOperation,
+)
+from dynamo_lite.records.source import Source
 from dynamo_lite.runtime.graph_functions import count_write
 from dynamo_lite.variables.core.base import VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -13,25 +20,26 @@ from dynamo_lite.variables.core.registry import become_created_leaf, try_replace
 from dynamo_lite.variables.torch.tensors.fake_calls import compute
 from dynamo_lite.variables.torch.tensors.tensor import ATTRIBUTES, METHODS, SETTERS, TensorVariable, record
 
-from .created_leaves import all_sharing
+from .created_leaves import created_aliases
 
 
 def _grad(tx: Translator, tensor: TensorVariable) -> VariableTracker:
-    if "grad" in tensor.attrs:
-        return tensor.attrs["grad"]  # type: ignore[return-value]
-    if tensor.source is not None and tensor.value is not None and tensor.value.is_leaf and _asked_leaf(tensor.fake):
+    written = tensor.attrs.get("grad")
+    if written is not None:
+        return written
+    if tensor.source is not None and tensor.value is not None and tensor.value.is_leaf and _read_is_leaf(tensor.fake):
         return tx.attempt.values.wrap(tensor.value.grad, tensor.source.child("c_attr", "grad"))
-    if tensor.source is None and (not tensor.fake.requires_grad or _asked_leaf(tensor.fake)):
+    if tensor.source is None and (not tensor.fake.requires_grad or _read_is_leaf(tensor.fake)):
         return ConstantVariable(None)
     unsupported(UnsupportedAttribute(tensor.describe(), "grad"))
 
 
 def _set_grad(tx: Translator, tensor: TensorVariable, value: VariableTracker) -> None:
-    """``tensor.grad = value``: replayed after the graph. What doesn't fit is refused by CPython."""
-    made_without = tensor.source is None and not tensor.fake.requires_grad and not tx.graph.bodies
-    if not made_without and (tensor.value is None or not tensor.value.is_leaf):
-        unsupported(UnsupportedAttribute(tensor.describe(), "grad", "writing it is modelled for leaves alone"))
-    _is_leaf(tx, tensor)
+    """``tensor.grad = value``, replayed after the graph. A value that torch refuses breaks the graph."""
+    is_created = tensor.source is None and not tensor.fake.requires_grad and not tx.graph.bodies
+    if not is_created and (tensor.value is None or not tensor.value.is_leaf):
+        unsupported(UnsupportedAttribute(tensor.describe(), "grad", "it is no leaf, or one created while tracing"))
+    _is_leaf(tx, tensor)  # guarded
     if isinstance(value, TensorVariable):
         fits = value.fake.shape == tensor.fake.shape and value.fake.dtype is tensor.fake.dtype
         if not fits or value.fake.device != tensor.fake.device or value is tensor:
@@ -44,29 +52,21 @@ def _set_grad(tx: Translator, tensor: TensorVariable, value: VariableTracker) ->
 def _set_data(tx: Translator, tensor: TensorVariable, value: VariableTracker) -> None:
     """``tensor.data = value``."""
     if value is tensor or isinstance(value, TensorVariable) and _is_data_of(tx, tensor, value):
-        return  # its data is what it was
-    may_be = tensor in tx.attempt.before_graph.created or _is_found_leaf(tx, tensor)
-    if not may_be or not isinstance(value, TensorVariable) or not try_replace_data(tx, tensor, value, tensor.cls):
-        unsupported(UnsupportedAttribute(tensor.describe(), "data", "its new data have other owners"))
+        return  # it has these data already
+    is_leaf = tensor in tx.attempt.before_graph.created or _is_existing_leaf(tx, tensor)
+    if not is_leaf or not isinstance(value, TensorVariable) or not try_replace_data(tx, tensor, value, tensor.cls):
+        unsupported(ReplacedData(tensor.describe(), "it is no leaf, or other tensors share the new data"))
 
 
 def _set_(tx: Translator, tensor: TensorVariable, *args: VariableTracker) -> VariableTracker:
-    """``tensor.set_(other)``: the data of the other, and a write."""
+    """``tensor.set_(other)``: replaces ``.data`` and counts as a mutation."""
     other = args[0] if len(args) == 1 else None
-    if (
-        not isinstance(other, TensorVariable)
-        or tx.graph.bodies
-        or tensor.has_torch_function
-        or other.has_torch_function
-    ):
-        unsupported(UnsupportedAttribute(tensor.describe(), "set_", "it changes the tensor object"))
+    if not isinstance(other, TensorVariable) or tx.graph.bodies or tensor.asks or other.asks:
+        unsupported(TensorObjectMethod("set_"))
     fakes = tensor.fake, other.fake
-    if (
-        torch.is_grad_enabled()
-        and any(each.requires_grad for each in fakes)
-        or any(each.is_inference() for each in fakes)
-    ):
-        unsupported(UnsupportedAttribute(tensor.describe(), "set_", "autograd follows it"))
+    is_tracked = torch.is_grad_enabled() and any(each.requires_grad for each in fakes)
+    if is_tracked or any(each.is_inference() for each in fakes):
+        unsupported(UnsupportedAttribute(tensor.describe(), "set_", "autograd tracks it"))
     if fakes[0].dtype is not fakes[1].dtype or fakes[0].device != fakes[1].device or fakes[0]._is_view():
         unsupported(UnsupportedAttribute(tensor.describe(), "set_", f"{other.describe()} does not fit"))
     _set_data(tx, tensor, other)
@@ -74,7 +74,7 @@ def _set_(tx: Translator, tensor: TensorVariable, *args: VariableTracker) -> Var
 
 
 def _is_data_of(tx: Translator, tensor: TensorVariable, value: TensorVariable) -> bool:
-    """Whether a tensor has these data already, as where ``x.data += y`` puts back what it changed in its place."""
+    """Whether a tensor has these data already: ``x.data += y`` assigns ``x.data`` after changing it in place."""
     fakes = (tensor.fake, value.fake)
     if tx.graph.bodies or any(each.layout is not torch.strided or each.is_inference() for each in fakes):
         return False
@@ -88,12 +88,12 @@ def _is_data_of(tx: Translator, tensor: TensorVariable, value: TensorVariable) -
 
 
 def _set_requires_grad(tx: Translator, tensor: TensorVariable, value: VariableTracker) -> VariableTracker:
-    """Where it is what it was already, or the tensor was made inside; else the tensor object changes."""
+    """``tensor.requires_grad = value``, for tensors created during tracing and for leaves."""
     if value.python_type() is not bool:
         unsupported(UnsupportedOperation("requires_grad", value.describe()))
     wanted = tx.truth(value)
-    made = tensor.source is None and tensor not in tx.attempt.before_graph.created
-    if wanted and made and _becomes_leaf(tensor.fake):
+    is_result = tensor.source is None and tensor not in tx.attempt.before_graph.created
+    if wanted and is_result and _can_require_grad(tensor.fake):
         if not become_created_leaf(tx, tensor):
             tensor.fake.requires_grad_()
             tensor.node = tx.graph.call("call_method", "requires_grad_", (tensor.node,), {}, tensor.fake)
@@ -103,12 +103,10 @@ def _set_requires_grad(tx: Translator, tensor: TensorVariable, value: VariableTr
         return tensor
     if wanted and tensor.before_freezing is not None:
         (tensor.node, tensor.fake), tensor.before_freezing = tensor.before_freezing, None
-    elif (
-        not (tensor in tx.attempt.before_graph.created or _is_found_leaf(tx, tensor))
-        or wanted
-        and not _thaw(tx, tensor)
-    ):
-        unsupported(UnsupportedAttribute(tensor.describe(), "requires_grad", "it changes the tensor object"))
+    elif tensor not in tx.attempt.before_graph.created and not _is_existing_leaf(tx, tensor):
+        unsupported(RequiresGradChange(tensor.describe()))
+    elif wanted and not _unfreeze(tx, tensor):
+        unsupported(RequiresGradChange(tensor.describe()))
     elif not wanted:
         tensor.before_freezing = tensor.node, tensor.fake
         tensor.fake = tensor.fake.detach()
@@ -118,48 +116,49 @@ def _set_requires_grad(tx: Translator, tensor: TensorVariable, value: VariableTr
     return tensor
 
 
-def _thaw(tx: Translator, tensor: TensorVariable) -> bool:
-    """Let a found leaf require gradients. False where it can't, isn't in the graph as it was found, or has views."""
-    sharing = tx.graph.all_in_storage(tensor.fake)
-    given = sharing[0] if len(sharing) == 1 else None
-    as_found = given is not None and given.node is tensor.node and given.convert is None and given.make is None
-    if not as_found or tx.graph.bodies or tensor.fake.is_inference():
+def _unfreeze(tx: Translator, tensor: TensorVariable) -> bool:
+    """Let a pre-existing leaf require gradients. False if that isn't possible: it has views, or isn't a plain input."""
+    inputs = tx.graph.all_in_storage(tensor.fake)
+    if len(inputs) != 1 or tx.graph.bodies or tensor.fake.is_inference():
         return False
-    if any(each.fake._is_view() for each in all_sharing(tx, tensor.fake) if each is not tensor):
+    (leaf,) = inputs
+    if leaf.node is not tensor.node or leaf.convert is not None or leaf.make is not None:
+        return False
+    if any(each.fake._is_view() for each in created_aliases(tx, tensor.fake) if each is not tensor):
         return False
     if not (tensor.fake.is_floating_point() or tensor.fake.is_complex()):
         return False
-    tx.graph.thaw_input(given)
+    tx.graph.thaw_input(leaf)
     return True
 
 
-def _is_found_leaf(tx: Translator, tensor: TensorVariable) -> bool:
-    return tensor.source is not None and not tensor.has_torch_function and bool(_is_leaf(tx, tensor).as_constant())
+def _is_existing_leaf(tx: Translator, tensor: TensorVariable) -> bool:
+    return tensor.source is not None and not tensor.asks and bool(_is_leaf(tx, tensor).as_constant())
 
 
-def _becomes_leaf(fake: torch.Tensor) -> bool:
-    return _asked_leaf(fake) and not fake.requires_grad and not fake.is_inference() and fake.is_floating_point()
+def _can_require_grad(fake: torch.Tensor) -> bool:
+    return _read_is_leaf(fake) and not fake.requires_grad and not fake.is_inference() and fake.is_floating_point()
 
 
-def _asked_leaf(fake: torch.Tensor) -> bool:
-    """Torch refuses to say it of views that were made without gradients and written to since."""
-    return compute("call_function", getattr, [fake, "is_leaf"], {})  # type: ignore[no-any-return]
+def _read_is_leaf(fake: torch.Tensor) -> bool:
+    """``is_leaf``, which raises for a view that was created under no_grad and mutated since."""
+    return bool(compute("call_function", getattr, [fake, "is_leaf"], {}))
 
 
-def _is_detached(tx: Translator, tensor: TensorVariable) -> bool:
-    """Whether a found tensor has no history, and is no view: torch refuses those."""
+def _is_detached(tx: Translator, tensor: TensorVariable, source: Source) -> bool:
+    """Whether a pre-existing tensor requires no gradients and is no view (`detach_` raises for views)."""
     if tensor.fake.requires_grad or tensor.value is None or tensor.attrs:
         return False
-    base = tx.attempt.values.wrap(tensor.value._base, tensor.source.child("c_attr", "_base"))  # type: ignore[union-attr]
-    return bool(tx.is_none(base.realize()))
+    base = tx.attempt.values.wrap(tensor.value._base, source.child("c_attr", "_base"))
+    return tx.is_none(base.realize())
 
 
 def _detach_(tx: Translator, tensor: TensorVariable) -> VariableTracker:
-    if tx.graph.bodies or tensor.has_torch_function:
-        unsupported(UnsupportedAttribute(tensor.describe(), "detach_", "it changes the tensor object"))
-    if tensor.source is not None and not _is_detached(tx, tensor):
-        unsupported(UnsupportedAttribute(tensor.describe(), "detach_", "it changes a tensor that was given"))
+    if tx.graph.bodies or tensor.asks:
+        unsupported(TensorObjectMethod("detach_"))
     if tensor.source is not None:
+        if not _is_detached(tx, tensor, tensor.source):
+            unsupported(TensorObjectMethod("detach_"))
         return tensor
     compute("call_method", "detach_", [tensor.fake], {})
     tensor.node = tx.graph.call("call_method", "detach_", (tensor.node,), {}, tensor.fake)
@@ -174,7 +173,7 @@ def _requires_grad_(
 
 def _is_leaf(tx: Translator, tensor: TensorVariable) -> VariableTracker:
     if tensor.source is None or not tensor.fake.requires_grad or not tensor.value.requires_grad:
-        return ConstantVariable(_asked_leaf(tensor.fake))
+        return ConstantVariable(_read_is_leaf(tensor.fake))
     return tx.attempt.values.wrap(tensor.value.is_leaf, tensor.source.child("c_attr", "is_leaf"))
 
 

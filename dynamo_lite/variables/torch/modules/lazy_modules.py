@@ -1,4 +1,4 @@
-"""Parameters and buffers of lazy modules: they have no data until ``materialize`` gives them some."""
+"""Parameters and buffers of lazy modules (``nn.LazyLinear``): they have no data until ``materialize`` is called."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
-from torch.nn.parameter import UninitializedBuffer, UninitializedParameter, UninitializedTensorMixin
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from dynamo_lite.insight.break_reasons import UnsupportedAttribute, UnsupportedValue
 from dynamo_lite.records.source import Source
@@ -17,60 +17,63 @@ from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.torch.autograd.created_leaves import try_replace_data
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
-_BECOMES: dict[type, type] = {UninitializedParameter: torch.nn.Parameter, UninitializedBuffer: torch.Tensor}
-_KNOWN = frozenset({"requires_grad", "device", "dtype", "is_leaf", "__class__"})
-"""Attributes that don't tell of data."""
+_MATERIALIZED: dict[type, type] = {UninitializedParameter: torch.nn.Parameter, UninitializedBuffer: torch.Tensor}
+_METADATA = frozenset({"requires_grad", "device", "dtype", "is_leaf", "__class__"})
+"""Attributes that an uninitialized tensor has."""
 
 
 class LazyTensorVariable(TensorVariable):
-    """One that was found without data. It is of another class once it has them."""
+    """A pre-existing tensor that was uninitialized. `materialize` gives it data and another class."""
 
     __slots__ = ()
 
     @property
-    def _is_empty(self) -> bool:
-        return self.cls in _BECOMES
+    def _is_uninitialized(self) -> bool:
+        return self.cls in _MATERIALIZED
 
     def describe(self) -> str:
-        return "a tensor without data" if self._is_empty else super().describe()
+        return "an uninitialized parameter or buffer" if self._is_uninitialized else super().describe()
 
     def as_fx(self) -> tuple[Any, Any]:
-        if self._is_empty:
+        if self._is_uninitialized:
             unsupported(UnsupportedValue(self.describe(), "an operator can't take it"))
         return super().as_fx()
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if not self._is_empty or name in _KNOWN:
+        if not self._is_uninitialized or name in _METADATA:
             return super().getattr(tx, name)
         if name in ("materialize", "cls_to_become"):
-            return tx.generic_getattr(self, name)  # type: ignore[no-any-return]
+            return tx.generic_getattr(self, name)
         unsupported(UnsupportedAttribute(self.describe(), name))
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        if self._is_empty:
+        if self._is_uninitialized:
             unsupported(UnsupportedAttribute(self.describe(), name, "writing it is not modelled"))
         super().setattr(tx, name, value)
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if self._is_empty:
+        if self._is_uninitialized:
             unsupported(UnsupportedAttribute(self.describe(), name))
         return super().call_method(tx, name, args, kwargs)
 
 
-@models(UninitializedTensorMixin.materialize)
+@models(UninitializedParameter.materialize)
 def _materialize(
-    tx: Translator, empty: VariableTracker, shape: VariableTracker, device: Any = None, dtype: Any = None
+    tx: Translator,
+    empty: VariableTracker,
+    shape: VariableTracker,
+    device: VariableTracker | None = None,
+    dtype: VariableTracker | None = None,
 ) -> VariableTracker:
-    if not isinstance(empty, LazyTensorVariable) or empty.cls not in _BECOMES:
-        unsupported(UnsupportedAttribute(empty.describe(), "materialize", "it is no tensor without data"))
-    told = {"device": device, "dtype": dtype}
-    kind = {
+    if not isinstance(empty, LazyTensorVariable) or empty.cls not in _MATERIALIZED:
+        unsupported(UnsupportedAttribute(empty.describe(), "materialize", "it is initialized already"))
+    options = {
         name: tx.make(getattr(empty.fake, name)) if value is None or tx.is_none(value) else value
-        for name, value in told.items()
+        for name, value in {"device": device, "dtype": dtype}.items()
     }
-    data = record(tx, "call_function", torch.empty, [shape], kind)
-    if not isinstance(data, TensorVariable) or not try_replace_data(tx, empty, data, _BECOMES[empty.cls]):
-        unsupported(UnsupportedAttribute(empty.describe(), "materialize", "there are no new data"))
+    data = record(tx, "call_function", torch.empty, [shape], options)
+    if not isinstance(data, TensorVariable) or not try_replace_data(tx, empty, data, _MATERIALIZED[empty.cls]):
+        unsupported(UnsupportedAttribute(empty.describe(), "materialize", "its data can't be replaced in the graph"))
     return ConstantVariable(None)
 
 
@@ -80,6 +83,6 @@ def _wrap_lazy(attempt: Attempt, value: torch.Tensor, source: Source) -> Variabl
         plain = value.data.requires_grad_(value.requires_grad)
     given = attempt.graph.input(source, plain)
     attempt.guards.tensor(source, plain, type(value))
-    found = LazyTensorVariable(given.node, given.fake, type(value), source, value)
-    attempt.values.fakes[id(given.fake)] = found
-    return found
+    tensor = LazyTensorVariable(given.node, given.fake, type(value), source, value)
+    attempt.values.fakes[id(given.fake)] = tensor
+    return tensor

@@ -1,4 +1,4 @@
-"""`torch.nn.Module` instances: user objects whose parameters, buffers and children are found without running Python."""
+"""`torch.nn.Module` instances: user objects whose members are looked up, and guarded, without tracing `__getattr__`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CALLING = {name: Module.__dict__[name] for name in ("__call__", "_call_impl")}
 
 
 class NNModuleVariable(UserObjectVariable):
-    """A module that exists."""
+    """A pre-existing module."""
 
     __slots__ = ()
 
@@ -56,7 +56,7 @@ class NNModuleVariable(UserObjectVariable):
         return super().getattr(tx, name)
 
     def _has_class_attributes(self, tx: Translator, wanted: dict[str, Any]) -> bool:
-        """Whether the class has these, and no others in their stead; guarded."""
+        """Whether these are the class's attributes of their names; guarded."""
         key = (id(self.cls), *wanted)
         if key in tx.attempt.values.plain_classes:
             return True
@@ -68,16 +68,16 @@ class NNModuleVariable(UserObjectVariable):
         return True
 
     def _tables(self, tx: Translator) -> dict[str, dict[str, Any]]:
-        """The tables of members by name, where the object has them and nobody looked at them inside; else none."""
+        """The dicts of members by name. None of them if one is missing or the program used it during tracing."""
         namespace = instance_dict(self.value) or {}
-        found = {name: namespace[name] for name in _TABLES if name in namespace and name not in self.attrs}
-        plain = all(
-            type(table) in (dict, OrderedDict) and id(table) not in tx.attempt.values.memo for table in found.values()
+        tables = {name: namespace[name] for name in _TABLES if name in namespace and name not in self.attrs}
+        are_unused = all(
+            type(table) in (dict, OrderedDict) and id(table) not in tx.attempt.values.memo for table in tables.values()
         )
-        return found if plain and len(found) == len(_TABLES) else {}
+        return tables if are_unused and len(tables) == len(_TABLES) else {}
 
     def _member(self, tx: Translator, name: str) -> VariableTracker | None:
-        """What ``Module.__getattr__`` finds, where nothing was written to those tables inside."""
+        """The result of ``Module.__getattr__``, if the tables weren't mutated during tracing."""
         namespace = instance_dict(self.value)
         if namespace is None or name in self.attrs or name in namespace:
             return None
@@ -93,10 +93,10 @@ class NNModuleVariable(UserObjectVariable):
         return None
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        """``Module.__setattr__`` of a plain value under a plain name is ``object``'s; the rest is inlined."""
+        """``Module.__setattr__``: it is ``object.__setattr__`` if no table has the name; otherwise it is inlined."""
         value = value.realize()
-        plain = not isinstance(value, (TensorVariable, UserObjectVariable)) and name not in _TABLES
-        tables = self._tables(tx) if plain and self._has_class_attributes(tx, _WRITING) else {}
+        is_plain = not isinstance(value, (TensorVariable, UserObjectVariable)) and name not in _TABLES
+        tables = self._tables(tx) if is_plain and self._has_class_attributes(tx, _WRITING) else {}
         if tables and not any(name in table for table in tables.values()):
             assert self.source is not None
             for table in tables:
@@ -106,16 +106,16 @@ class NNModuleVariable(UserObjectVariable):
         super().setattr(tx, name, value)
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if isinstance(class_lookup(self.cls, "__call__"), _C.InstanceCall):  # of dl.compile: the module is traced
+        if isinstance(class_lookup(self.cls, "__call__"), _C.InstanceCall):  # dl.compile's: trace the original module
             return tx.call(self.getattr(tx, "_dl_original"), args, kwargs)
-        if self._plain_call(tx):
+        if self._calls_forward_only(tx):
             forward = self.getattr(tx, "forward").realize()
             tx.delegate(self, forward)
             return tx.call(forward, args, kwargs)
         return super().call(tx, args, kwargs)
 
-    def _plain_call(self, tx: Translator) -> bool:
-        """Whether ``Module.__call__`` comes down to ``forward``: no hook on it or on all modules. Guards that."""
+    def _calls_forward_only(self, tx: Translator) -> bool:
+        """Whether ``Module.__call__`` only calls ``forward``: neither it nor all modules have hooks. Guarded."""
         if not self._has_class_attributes(tx, _CALLING | _generated_call(self.cls)):
             return False
         namespace = instance_dict(self.value)
@@ -123,9 +123,9 @@ class NNModuleVariable(UserObjectVariable):
             return False
         if namespace.get("_compiled_call_impl") is not None or any(namespace.get(name) for name in _HOOKS):
             return False
-        everywhere = [getattr(torch_module, name) for name in _GLOBAL_HOOKS]
-        known = [tx.attempt.values.memo[id(each)][1] for each in everywhere if id(each) in tx.attempt.values.memo]
-        if any(everywhere) or any(map(tx.effects.last, known)):
+        global_hooks = [getattr(torch_module, name) for name in _GLOBAL_HOOKS]
+        used = [tx.attempt.values.memo[id(each)][1] for each in global_hooks if id(each) in tx.attempt.values.memo]
+        if any(global_hooks) or any(map(tx.effects.last, used)):
             return False
         if any(id(namespace.get(name)) in tx.attempt.values.memo for name in _HOOKS):
             return False
@@ -142,16 +142,16 @@ class NNModuleVariable(UserObjectVariable):
             own.child("dict_item", "_compiled_call_impl").check("id", None)
         else:
             self.source.check("lacks_instance_dict_item", "_compiled_call_impl")
-        everywhere = tx.guards.const(torch_module).child("instance_dict")
+        module_globals = tx.guards.const(torch_module).child("instance_dict")
         for name in _GLOBAL_HOOKS:
-            everywhere.child("dict_item", name).check("length", 0)
+            module_globals.child("dict_item", name).check("length", 0)
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.load_const(self.value)
 
 
 def _generated_call(cls: type) -> dict[str, Any]:
-    """The ``__call__`` that torch.fx makes for a class, where it comes down to that of its base."""
+    """The attributes of a class generated by torch.fx whose ``__call__`` only calls its base's."""
     wrapped = class_lookup(cls, "_wrapped_call")
     if type(wrapped) is not _WrappedCall or wrapped.cls_call is not None or wrapped.cls is not cls:
         return {}
